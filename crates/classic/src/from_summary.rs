@@ -63,8 +63,7 @@ pub fn from_summary(
 ) -> Result<Report, Error> {
     let family = layout.family().unwrap_or(Family::Vllm);
     let figures = summary.families.get(&family).ok_or(Error::NoFigures(family))?;
-    let is_predicted = info.targets.iter().any(|target| target.predicted_engine().is_some());
-    let title = if is_predicted { Title::Predicted } else { Title::Serving };
+    let title = if info.is_prediction() { Title::Predicted } else { Title::Serving };
     let mut report = Report { layout: Some(layout), title, ..Report::default() };
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
     set_load(&mut report, &info.load, family);

@@ -20,6 +20,18 @@ pub enum Error {
         /// Names the known figures.
         source: figure::Error,
     },
+    /// A time limit without a unit: seconds and milliseconds are both common.
+    #[error("the objective `{text}` has no unit\n  write `{text}s` or `{text}ms`")]
+    NoUnit {
+        /// As typed.
+        text: String,
+    },
+    /// A share above 1.
+    #[error("the objective `{text}` asks for more than 100 %\n  write `{text}%`")]
+    NoShare {
+        /// As typed.
+        text: String,
+    },
     /// A limit that cannot be parsed as this quantity.
     #[error("cannot parse the limit of the objective `{text}`: {source}")]
     Limit {

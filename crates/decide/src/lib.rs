@@ -11,6 +11,7 @@ mod error;
 pub mod search;
 pub mod sequential;
 pub mod slo;
+pub mod staircase;
 
 pub use compare::AbBlocks;
 pub use error::Error;

@@ -10,6 +10,7 @@
 
 mod allowance;
 mod bracket;
+mod budget;
 mod design;
 mod edge;
 mod length;
@@ -22,8 +23,9 @@ use self::bracket::BracketStep;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
+pub use self::budget::{SecondStage, UNLIMITED_POINTS, first_lengths, second_stage};
 pub use self::design::{Design, Expected};
-pub use self::length::{PointLength, fit, needed};
+pub use self::length::{PointLength, fit, needed, wanted};
 pub use self::options::SearchOptions;
 pub use self::preload::{discard_preload, with_preload};
 

@@ -109,8 +109,17 @@ impl Objective {
         let limit = right.trim_start_matches('=').trim();
         let figure = Figure::parse(left)
             .map_err(|source| Error::Figure { text: text.to_owned(), source })?;
+        let is_bare = limit.ends_with(|last: char| last.is_ascii_digit() || last == '.');
+        // `p99_ttft_ms < 200` names its unit on the left.
+        let is_named = left.trim_end().to_ascii_lowercase().ends_with("_ms");
+        if figure.unit() == Unit::Millis && is_bare && !is_named {
+            return Err(Error::NoUnit { text: text.to_owned() });
+        }
         let limit = parse_limit(limit, figure.unit())
             .map_err(|source| Error::Limit { text: text.to_owned(), source })?;
+        if figure.unit() == Unit::Share && limit > 1.0 {
+            return Err(Error::NoShare { text: text.to_owned() });
+        }
         Ok(Self { text: text.to_owned(), figure, side, limit })
     }
 
@@ -185,7 +194,7 @@ mod tests {
             assert!((found.limit - limit).abs() < 1e-9, "{text}: {}", found.limit);
         };
         check("p99 ttft < 2s", "ttft_ms_p99", GoodSide::Below, 2_000.0);
-        check("ttft p99.9<=250", "ttft_ms_p99.9", GoodSide::Below, 250.0);
+        check("ttft p99.9<=250ms", "ttft_ms_p99.9", GoodSide::Below, 250.0);
         check("mean TPOT < 50ms", "tpot_ms_mean", GoodSide::Below, 50.0);
         check("p99 latency < 2s", "e2e_ms_p99", GoodSide::Below, 2_000.0);
         check("median e2e < 1.5 s", "e2e_ms_p50", GoodSide::Below, 1_500.0);
@@ -209,6 +218,9 @@ mod tests {
         check("p200 ttft < 2s", "`p200` is not a percentile");
         check("p99 goodput > 99%", "Goodput is one value per run");
         check("p99 ttft < 2 apples", "apples");
+        check("p99 ttft < 2", "write `p99 ttft < 2s` or `p99 ttft < 2ms`");
+        check("p99 e2e < 1.5, goodput > 99%", "the objective `p99 e2e < 1.5` has no unit");
+        check("goodput > 99", "write `goodput > 99%`");
     }
 
     fn summary(p99: Option<f64>, infinite: u64) -> Summary {

@@ -10,6 +10,7 @@ mod between;
 mod conversation;
 mod devices;
 mod error;
+mod identify;
 mod live_notes;
 mod measurement;
 mod observer;
@@ -30,6 +31,7 @@ mod watch;
 mod workload;
 
 pub use error::{Error, ErrorKind};
+pub use identify::{IdentifiedServer, ServerIdentity, identify};
 pub use live_notes::{LiveNotes, LivePercentiles};
 pub use measurement::{MeasuredRun, Measurement, Tools};
 pub use observer::{Goal, Guard, Observer, RunInProgress};

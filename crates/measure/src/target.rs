@@ -20,10 +20,10 @@ use crate::simulator::{Simulator, SimulatorOptions};
 use tokometer_plan::{self as plan, Address, Plan, UrlText};
 
 /// Timeout of a control request.
-const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
+pub(crate) const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
 
 /// A server that does not report its version within this time is measured without it.
-const VERSION_TIMEOUT: Nanos = Nanos::from_secs(5);
+pub(crate) const VERSION_TIMEOUT: Nanos = Nanos::from_secs(5);
 
 /// A reading of metrics that takes longer is none.
 const SCRAPE_TIMEOUT: Nanos = Nanos::from_secs(2);
@@ -144,7 +144,7 @@ pub(crate) fn reach(
     let path = dialect.up_path_by(plan.family);
     let redirected = wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
     let listed = models(&control(&settings), &settings, dialect)?;
-    let model = settle_model(&mut settings, target, &listed.models, dialect)?;
+    let settled = settle_model(&mut settings, target, &listed.models, dialect)?;
     let control = control(&settings);
     if dialect.is_pooling() && simulator.is_none() {
         check_route(&control, &settings, dialect)?;
@@ -160,7 +160,8 @@ pub(crate) fn reach(
         proxy: endpoint.proxy().map(str::to_owned),
     };
     let settings = Arc::new(settings);
-    let remarks = redirected.into_iter().chain(listed.remark).collect();
+    let remarks = redirected.into_iter().chain(listed.remark).chain(settled.remark).collect();
+    let model = settled.model;
     Ok(Reached { dialect, settings, endpoint, control, model, described, remarks, simulator })
 }
 
@@ -172,11 +173,16 @@ fn metrics_base(text: &str) -> Result<Url, client::Error> {
     Ok(url)
 }
 
-fn target_of(plan: &Plan) -> Result<&plan::Target, Error> {
+pub(crate) fn target_of(plan: &Plan) -> Result<&plan::Target, Error> {
     plan.targets.first().ok_or_else(|| Error::usage("the plan has no target", ""))
 }
 
-fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Credentials) -> Settings {
+pub(crate) fn settings(
+    plan: &Plan,
+    target: &plan::Target,
+    url: Url,
+    secrets: &Credentials,
+) -> Settings {
     let request = &plan.request;
     let name = target.served_model_name.as_ref().or(target.model.as_ref());
     let mut settings = Settings::new(url, name.cloned().unwrap_or_default());
@@ -198,7 +204,7 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Credentials)
 }
 
 /// How the plan's target is reached.
-fn access(target: &plan::Target, secrets: &Credentials) -> Access {
+pub(crate) fn access(target: &plan::Target, secrets: &Credentials) -> Access {
     let trust = target.trust.clone();
     let identity = target.identity.as_ref().map(|identity| ClientCertificate {
         certificate: identity.certificate.clone(),
@@ -211,7 +217,7 @@ fn access(target: &plan::Target, secrets: &Credentials) -> Access {
     Access::new(AccessOptions { names: target.resolve.clone(), trust, identity, proxies })
 }
 
-fn endpoint(access: &Access, url: &Url) -> Result<Endpoint, Error> {
+pub(crate) fn endpoint(access: &Access, url: &Url) -> Result<Endpoint, Error> {
     access.endpoint(url).map_err(|why| match why {
         client::Error::Certificates { .. }
         | client::Error::Identity { .. }
@@ -221,7 +227,7 @@ fn endpoint(access: &Access, url: &Url) -> Result<Endpoint, Error> {
 }
 
 /// A server that could not be reached, with what to try.
-fn unreached(why: &client::Error) -> Error {
+pub(crate) fn unreached(why: &client::Error) -> Error {
     Error::new(ErrorKind::Target, why.to_string()).hint(why.advice())
 }
 
@@ -342,25 +348,35 @@ pub(crate) fn key_advice(settings: &Settings) -> &'static str {
 const MODELS_LISTED: usize = 20;
 const MODEL_CHARS: usize = 100;
 
-/// Determines the model name to send: the user's, checked against the server's list, or the first of
-/// the list.
+/// The model's entry, and what the user should know about it.
+#[derive(Debug)]
+struct SettledModel {
+    /// `None` where the server lists no such model.
+    model: Option<ModelEntry>,
+    remark: Option<String>,
+}
+
+/// Determines the model name to send: the user's, or the first of the server's list. A name that the
+/// server does not list is sent all the same: gateways route to models, and servers load adapters, that
+/// they do not list. The server decides.
 fn settle_model(
     settings: &mut Settings,
     target: &plan::Target,
     models: &[ModelEntry],
     dialect: Dialect,
-) -> Result<Option<ModelEntry>, Error> {
+) -> Result<SettledModel, Error> {
+    let settled = |model| Ok(SettledModel { model, remark: None });
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
             return if dialect.sends_model() {
                 Err(Error::new(ErrorKind::Target, "the server lists no models")
                     .hint("set the model with `--model`"))
             } else {
-                Ok(None)
+                settled(None)
             };
         };
         settings.model.clone_from(&first.id);
-        return Ok(Some(first.clone()));
+        return settled(Some(first.clone()));
     }
     let name = &settings.model;
     let found = models.iter().find(|model| model.id == *name || model.root.as_ref() == Some(name));
@@ -368,17 +384,21 @@ fn settle_model(
         if target.served_model_name.is_none() {
             settings.model.clone_from(&found.id);
         }
-        return Ok(Some(found.clone()));
+        return settled(Some(found.clone()));
     }
     // llama.cpp's server accepts any name, and some protocols send none: the name then only selects
     // the tokenizer.
     if models.is_empty() || !dialect.checks_model() {
-        return Ok(models.first().cloned());
+        return settled(models.first().cloned());
     }
     let name_of = |model: &ModelEntry| format!("`{}`", printable::line(&model.id, MODEL_CHARS));
     let listed: Vec<String> = models.iter().take(MODELS_LISTED).map(name_of).collect();
-    Err(Error::new(ErrorKind::Target, format!("the server has no model `{name}`"))
-        .hint(format!("available models: {}", listed.join(", "))))
+    let more = if models.len() > listed.len() { ", …" } else { "" };
+    let remark = format!(
+        "the server does not list the model `{name}`, which is sent as named; it lists {}{more}",
+        listed.join(", ")
+    );
+    Ok(SettledModel { model: None, remark: Some(remark) })
 }
 
 /// The server's name and version; `None` where it does not report them.

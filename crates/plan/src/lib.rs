@@ -25,6 +25,7 @@ mod secret;
 mod sweep;
 mod target;
 mod values;
+mod variation;
 
 pub use client::{Client, PartialClient};
 pub use error::Error;
@@ -48,3 +49,4 @@ pub use secret::{Metadata, Missing, ShellCommand, UrlText};
 pub use sweep::{Axis, AxisValues, PlanSection, SweepValue};
 pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target};
 pub use values::{FlagValues, Rate, Term};
+pub use variation::varied_fields;

@@ -133,6 +133,11 @@ impl RunInfo {
         }
     }
 
+    /// Whether the run was computed instead of measured.
+    pub fn is_prediction(&self) -> bool {
+        self.targets.iter().any(|target| target.predicted_engine().is_some())
+    }
+
     /// The plan's rule for the end-of-sequence token; `None` where the plan has none that is known here.
     pub fn ignore_eos(&self) -> Option<IgnoreEos> {
         IgnoreEos::deserialize(self.plan.get("request")?.get("ignore_eos")?).ok()

@@ -14,6 +14,7 @@ pub mod rows;
 pub mod sparkline;
 pub mod style;
 pub mod summary;
+mod sweep_table;
 pub mod table;
 #[cfg(test)]
 mod testing;
@@ -23,4 +24,5 @@ pub use compact::print_report;
 pub use grid::{Align, Grid};
 pub use style::{Colours, Style};
 pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
+pub use sweep_table::{SweepRow, sweep_table};
 pub use table::{TableFormat, table};

@@ -131,7 +131,8 @@ fn line(label: &str, text: &str) -> String {
 
 impl SummaryPage<'_> {
     fn head(&self) -> Vec<String> {
-        let title = self.style.paint(Tone::Strong, &format!("run {}", self.info.name));
+        let kind = if self.info.is_prediction() { "PREDICTION, not measured:" } else { "run" };
+        let title = self.style.paint(Tone::Strong, &format!("{kind} {}", self.info.name));
         let mut lines = vec![title];
         for target in &self.info.targets {
             let what = if let Some(engine) = target.predicted_engine() {
@@ -378,7 +379,11 @@ impl SummaryPage<'_> {
         [format!("{code}: {}", note.found), format!("  {}{advice}", note.why)]
     }
 
+    /// A prediction has none: there is no measurement to trust.
     fn verdict(&self) -> String {
+        if self.info.is_prediction() {
+            return "verdict: none, nothing was measured".to_owned();
+        }
         let verdict = self.summary.verdict;
         let codes: Vec<&str> = self
             .summary

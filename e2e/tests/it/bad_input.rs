@@ -64,7 +64,7 @@ fn servers_that_cannot_be_used_are_named_with_their_own_words() {
     };
     row("http://127.0.0.1:1", "", &["cannot reach http://127.0.0.1:1", "tokometer sim"], 3);
     let server = Server::quick();
-    row(&server.url, "--model other", &["has no model `other`", "`simulated`"], 3);
+    row(&server.url, "--model other", &["no request succeeded", "404", "`--model`"], 7);
     row(&server.url, "--endpoint /nowhere/completions", &["no request succeeded", "404"], 7);
     let locked = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--api-key", "k"]);
     row(&locked.url, "", &["401", "OPENAI_API_KEY"], 3);

@@ -33,6 +33,7 @@ mod secrets;
 mod shards;
 mod signals;
 mod soak;
+mod staircase;
 mod sweeps;
 mod truth;
 mod verdicts;

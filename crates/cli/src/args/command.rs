@@ -8,6 +8,7 @@ use clap::{
 };
 use clap_complete::Shell;
 
+use super::address;
 use super::compat::{Rewritten, rewrite};
 use super::help::shaped;
 use super::target::pair;
@@ -46,7 +47,7 @@ Examples:
 pub(crate) enum Command {
     /// Measure an endpoint, or the embedded simulated server if no target is given
     #[command(alias = "sweep")]
-    Bench(BenchArgs),
+    Bench(BenchCommand),
     /// Show saved runs and reports of other tools
     Report(ReportArgs),
     /// Compare two sets of runs, or the two targets of a `bench --against` run
@@ -91,8 +92,32 @@ pub(crate) enum DocPage {
     Migrating,
 }
 
-/// `tokometer bench`. If a flag is given twice, the last one applies; scripts of other tools rely
-/// on it.
+/// `tokometer bench`: an address and a budget beside the flags that other commands share.
+#[derive(Debug, Clone, Default, Args)]
+#[command(args_override_self = true)]
+pub(crate) struct BenchCommand {
+    #[command(flatten)]
+    pub(crate) at: AddressArgs,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// A server by its address alone, and what a command about it takes besides.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AddressArgs {
+    /// Address of the server, such as `http://127.0.0.1:8000`; without a load, `bench` measures a staircase of concurrency
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Time for all steps of a staircase or all points of a search [default for a URL: 2m, of `capacity` 5m]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) budget: Option<String>,
+    /// Write an HTML page of the results to this file [default for a URL: page.html in the run folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// The flags of a measurement, which several commands share. If a flag is given twice, the last one
+/// applies; scripts of other tools rely on it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct BenchArgs {
@@ -339,7 +364,7 @@ const REWRITTEN: [&str; 5] = ["bench", "sweep", "dataset", "capacity", "predict"
 
 /// Reads the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<ParsedArguments, ParseOutcome> {
-    let (words, remarks) = rewritten(words)?;
+    let (words, remarks) = rewritten(&address::with_command(words))?;
     let named = std::iter::once("tokometer".to_owned()).chain(words.iter().cloned());
     let matches = declaration().try_get_matches_from(named).map_err(ParseOutcome::Clap)?;
     let cli = Cli::from_arg_matches(&matches).map_err(ParseOutcome::Clap)?;
@@ -366,9 +391,15 @@ fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), ParseOutcom
     if !REWRITTEN.contains(&command.as_str()) {
         return Ok((words.to_vec(), Vec::new()));
     }
+    let rest = address::in_front(rest);
     let Rewritten { words, remarks } =
-        rewrite(rest, &flags_of(command)).map_err(ParseOutcome::Refused)?;
+        rewrite(&rest, &flags_of(command)).map_err(ParseOutcome::Refused)?;
     Ok((std::iter::once(command.clone()).chain(words).collect(), remarks))
+}
+
+/// Whether a word names a command.
+pub(super) fn is_command(word: &str) -> bool {
+    Cli::command().find_subcommand(word).is_some()
 }
 
 /// Long flags of a command, with their dashes.
@@ -414,7 +445,7 @@ mod tests {
         let typed = typed("bench --request-rate 1,2 --model m --num_prompts 5,6");
         assert_eq!(typed.order, ["request-rate", "model", "num-prompts"]);
         let Command::Bench(bench) = typed.command else { panic!("not a bench") };
-        assert_eq!(bench.stop.num_prompts.unwrap().0, [5, 6]);
+        assert_eq!(bench.bench.stop.num_prompts.unwrap().0, [5, 6]);
     }
 
     #[test]
@@ -422,8 +453,30 @@ mod tests {
         let typed = typed("bench --header a=b c=d=e --goodput ttft:5 tpot:6 --insecure");
         let Command::Bench(bench) = typed.command else { panic!("not a bench") };
         let expected = [("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d=e".to_owned())];
-        assert_eq!(bench.target.header, expected);
-        assert_eq!(bench.metric.goodput, ["ttft:5", "tpot:6"]);
-        assert!(bench.target.insecure);
+        assert_eq!(bench.bench.target.header, expected);
+        assert_eq!(bench.bench.metric.goodput, ["ttft:5", "tpot:6"]);
+        assert!(bench.bench.target.insecure);
+    }
+
+    /// The address that a command line is about, with the flags that it has besides.
+    #[test]
+    fn an_address_is_found_wherever_it_stands() {
+        let check = |line: &str, expected: Option<&str>| {
+            let Command::Bench(bench) = typed(line).command else { panic!("not a bench: {line}") };
+            assert_eq!(bench.at.url.as_deref(), expected, "{line}");
+        };
+        let url = Some("http://h:8000");
+        check("http://h:8000", url);
+        check("localhost:8000", Some("localhost:8000"));
+        check("http://h:8000 --budget 30s", url);
+        check("--budget 30s http://h:8000", url);
+        check("bench http://h:8000", url);
+        check("bench --goodput ttft:5 http://h:8000", url);
+        check("bench --header a=b c=d http://h:8000 --insecure", url);
+        check("bench --trust-remote-code http://h:8000", url);
+        check("bench --insecure http://h:8000", url);
+        check("bench --base-url http://h:8000", None);
+        check("bench --metrics-url http://m:1 http://h:8000", url);
+        check("bench", None);
     }
 }

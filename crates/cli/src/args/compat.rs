@@ -63,8 +63,8 @@ pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewrit
                 if !rewritten.remarks.contains(&remark) {
                     rewritten.remarks.push(remark);
                 }
-                // The commands that are rewritten take no positional words, so whatever follows up
-                // to the next flag belongs to this one.
+                // An address stands in front, so whatever follows up to the next flag belongs to this
+                // one.
                 while words.next_if(|next| !is_flag(next)).is_some() {}
                 continue;
             }

@@ -9,11 +9,13 @@ use clap::Subcommand as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tokometer_base::redact::{HIDDEN, redact};
 
+use super::address::with_command;
 use super::command::Command;
 use crate::exit::Refusal;
 
 /// Our words for clap's, about the value of a flag.
 pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal> {
+    let words = &with_command(words);
     match error.kind() {
         ErrorKind::ValueValidation => {
             let flag = text(error, ContextKind::InvalidArg)?;

@@ -3,6 +3,7 @@
 //! Syntax only. Every flag is optional and nothing here knows a default that depends on another
 //! flag: [`crate::lower`] turns what was typed into a plan.
 
+mod address;
 mod against;
 mod arrival;
 mod client;
@@ -25,8 +26,8 @@ pub(crate) use arrival::ArrivalArgs;
 pub(crate) use client::ClientArgs;
 pub(crate) use colour::ColourArg;
 pub(crate) use command::{
-    BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, MergeArgs, ParseOutcome, ParsedArguments,
-    ReportArgs, SimArgs, TableFormatArg, declaration, parse,
+    AddressArgs, BenchArgs, BenchCommand, Command, DatasetArgs, DocPage, DoctorArgs, MergeArgs,
+    ParseOutcome, ParsedArguments, ReportArgs, SimArgs, TableFormatArg, declaration, parse,
 };
 pub(crate) use complaint::complaint;
 pub(crate) use metric::MetricArgs;

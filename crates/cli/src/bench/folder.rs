@@ -10,6 +10,7 @@ use tokometer_record::folder::{clear, create_private, create_private_new, names}
 use tokometer_record::{self as record, Stop};
 
 use super::signals::Signals;
+use super::staircase::STAIRCASE;
 use crate::args::OutputArgs;
 use crate::exit::{Exit, Refusal};
 use crate::runs;
@@ -210,10 +211,15 @@ fn remove(folder: &Path, held: &[PathBuf]) -> Result<(), Refusal> {
             }
         }
     }
-    match std::fs::remove_file(folder.join(CAPACITY)) {
-        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(unwritable(folder, &why)),
-        _ => Ok(()),
+    for findings in [CAPACITY, STAIRCASE] {
+        match std::fs::remove_file(folder.join(findings)) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                return Err(unwritable(folder, &why));
+            }
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {

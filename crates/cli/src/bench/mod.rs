@@ -6,16 +6,22 @@
 mod document;
 mod exporter;
 mod folder;
+mod identified;
+mod next_command;
 mod observer;
 mod present;
 mod progress;
 mod results;
 mod resume;
 mod signals;
+mod staircase;
 mod sweep;
+mod sweep_view;
 
 pub(crate) use document::SweepDocument;
 pub(crate) use folder::{CAPACITY, Earlier, RunFolder};
+pub(crate) use identified::identified;
+pub(crate) use next_command::workload as workload_words;
 pub(crate) use observer::{measurement, measurement_of};
 pub(crate) use present::{
     RunView, SummarisedRun, layout_of, summarise, summarise_kept, summarise_read,
@@ -24,4 +30,6 @@ pub(crate) use progress::Bar;
 pub(crate) use results::{RunFacts, write as write_results};
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};
+pub(crate) use staircase::{Climbed, StaircaseRun, read_findings, staircase_text};
 pub(crate) use sweep::{run, run_in};
+pub(crate) use sweep_view::{SweepEntry, sweep_text};

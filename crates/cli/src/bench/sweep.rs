@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
-use tokometer_classic::Report;
 use tokometer_measure::{MeasuredRun, Measurement};
 use tokometer_metrics::Verdict;
 use tokometer_metrics::summary::FailureGroup;
 use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, RunReader, Stop};
-use tokometer_report::{Style, TableFormat, table};
+use tokometer_report::Style;
 
 use super::document::SweepDocument;
 use super::folder::{self, Earlier, RunFolder};
 use super::present::{RunView, SummarisedRun, summarise_read};
 use super::signals::Signals;
+use super::sweep_view::{SweepEntry, sweep_text};
 use super::{results, resume};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, PlannedPoint};
@@ -24,43 +24,62 @@ use crate::terminal::{print, print_message};
 
 /// Whether a measurement is one run or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Size {
+pub(super) enum SweepSize {
     Single,
     Sweep,
 }
 
 /// How runs are shown.
 #[derive(Debug, Clone, Copy)]
-struct Look {
-    style: Style,
-    size: Size,
+pub(super) struct Look {
+    pub(super) style: Style,
+    pub(super) size: SweepSize,
+    /// Whether stdout gets nothing of a single run.
+    pub(super) is_silent: bool,
 }
 
 /// Runs every point, shows each when it ends, and returns the exit code of all. The time of the
-/// beginning names the folder.
+/// beginning names the folder. `after` gets the folder once a point has a result.
 pub(crate) fn run(
     measurement: &mut Measurement,
     lowered: &Lowered,
     (begin, earlier): (WallNanos, Earlier),
     (signals, style): (&Signals, Style),
+    after: &dyn Fn(&Path) -> Result<(), Refusal>,
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
     let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, (begin, earlier))?;
-    run_in(measurement, lowered, (&place, earlier), (&Role::Whole, signals, style))
+    let (exit, results) =
+        points_in(measurement, lowered, (&place, earlier), (&Role::Whole, signals, style))?;
+    if results > 0 {
+        after(place.path())?;
+    }
+    Ok(exit)
 }
 
 /// The same in a folder that is open, for the part of the run that this process makes.
 pub(crate) fn run_in(
     measurement: &mut Measurement,
     lowered: &Lowered,
+    place: (&RunFolder, Earlier),
+    setting: (&Role, &Signals, Style),
+) -> Result<Exit, Refusal> {
+    points_in(measurement, lowered, place, setting).map(|(exit, _)| exit)
+}
+
+/// The exit code of all points, and the number of those that have a result.
+fn points_in(
+    measurement: &mut Measurement,
+    lowered: &Lowered,
     (place, earlier): (&RunFolder, Earlier),
     (role, signals, style): (&Role, &Signals, Style),
-) -> Result<Exit, Refusal> {
+) -> Result<(Exit, usize), Refusal> {
     results::check(&lowered.plan.output)?;
     place.announce(signals);
     measurement.set_points(lowered.points.len());
-    let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };
-    let outcome = all(measurement, lowered, (place, earlier), (role, Look { style, size }));
+    let size = if lowered.points.len() == 1 { SweepSize::Single } else { SweepSize::Sweep };
+    let outcome =
+        all(measurement, lowered, (place, earlier), (role, Look { style, size, is_silent: false }));
     place.leave_if_empty();
     outcome
 }
@@ -70,13 +89,13 @@ fn all(
     lowered: &Lowered,
     (place, earlier): (&RunFolder, Earlier),
     (role, look): (&Role, Look),
-) -> Result<Exit, Refusal> {
+) -> Result<(Exit, usize), Refusal> {
     let size = look.size;
     if earlier == Earlier::Resumed {
         check_stored(place.path(), lowered, size)?;
     }
-    let mut course = Course::default();
-    let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
+    let mut course = SweepCourse::default();
+    let mut rows: Vec<SweepEntry> = Vec::new();
     let mut document = SweepDocument::default();
     for (number, point) in (0_u32..).zip(&lowered.points) {
         if lowered.plan.output.shown == plan::Shown::Text {
@@ -96,7 +115,7 @@ fn all(
         document.push(point, outcome.as_ref().map(|(shown, _)| shown.json()));
         match outcome {
             Ok((shown, exit)) => {
-                rows.push((point.label(), vec![shown.report()?]));
+                rows.push(SweepEntry::new(point.label(), &shown));
                 let blame = if shown.is_rejected() { Blame::Requests } else { Blame::Server };
                 course.point(exit, blame);
             }
@@ -119,20 +138,20 @@ fn all(
         }
     }
     match lowered.plan.output.shown {
-        plan::Shown::Text if size == Size::Sweep => {
-            print(&format!("\n{}", table(&rows, TableFormat::Text)))?;
+        plan::Shown::Text if size == SweepSize::Sweep => {
+            print(&format!("\n{}", sweep_text(&rows, look.style)))?;
         }
-        plan::Shown::Json if size == Size::Sweep => print(&document.text())?,
+        plan::Shown::Json if size == SweepSize::Sweep => print(&document.text())?,
         _ => {}
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
         print_message(&format!("record: {}", place.path().display()));
     }
-    Ok(course.overall(size))
+    Ok((course.overall(size), rows.len()))
 }
 
 /// Refuses stored points of another plan, before anything is measured.
-fn check_stored(place: &Path, lowered: &Lowered, size: Size) -> Result<(), Refusal> {
+fn check_stored(place: &Path, lowered: &Lowered, size: SweepSize) -> Result<(), Refusal> {
     let folder = |(number, point)| point_folder(place, number, point, size);
     let folders: Vec<PathBuf> = (0_u32..).zip(&lowered.points).map(folder).collect();
     resume::check_points(place, &folders)?;
@@ -152,16 +171,21 @@ fn above(number: u32, point: &PlannedPoint) -> String {
     format!("{gap}{}", heading.unwrap_or_default())
 }
 
-fn point_folder(place: &Path, number: u32, point: &PlannedPoint, size: Size) -> PathBuf {
-    if size == Size::Single {
+pub(super) fn point_folder(
+    place: &Path,
+    number: u32,
+    point: &PlannedPoint,
+    size: SweepSize,
+) -> PathBuf {
+    if size == SweepSize::Single {
         return place.to_owned();
     }
     place.join(folder::slug(&format!("{number:03}-{}", point.label())).trim_end_matches('-'))
 }
 
 /// A point that cannot be measured does not end a sweep; a single run ends the program.
-fn failed(refusal: Refusal, size: Size, point: &PlannedPoint) -> Result<Exit, Refusal> {
-    if size == Size::Single {
+fn failed(refusal: Refusal, size: SweepSize, point: &PlannedPoint) -> Result<Exit, Refusal> {
+    if size == SweepSize::Single {
         return Err(refusal);
     }
     print_message(&format!("error: point `{}` failed: {refusal}", point.label()));
@@ -170,7 +194,7 @@ fn failed(refusal: Refusal, size: Size, point: &PlannedPoint) -> Result<Exit, Re
 
 /// What the failure of all requests of a point is due to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Blame {
+pub(super) enum Blame {
     /// The server rejects what this point asks for, such as prompts that are too long.
     Requests,
     /// The server, or anything else that the next point shares.
@@ -179,7 +203,7 @@ enum Blame {
 
 /// How the points of a sweep came out so far.
 #[derive(Debug, Default)]
-struct Course {
+pub(super) struct SweepCourse {
     exits: Vec<Exit>,
     /// Points at the end without a success.
     dead_in_a_row: usize,
@@ -187,8 +211,8 @@ struct Course {
     blame: Option<Blame>,
 }
 
-impl Course {
-    fn point(&mut self, exit: Exit, blame: Blame) {
+impl SweepCourse {
+    pub(super) fn point(&mut self, exit: Exit, blame: Blame) {
         let is_dead = matches!(exit, Exit::NoSuccess | Exit::Target);
         self.dead_in_a_row = if is_dead { self.dead_in_a_row + 1 } else { 0 };
         self.blame = Some(blame);
@@ -205,18 +229,19 @@ impl Course {
         }
     }
 
-    fn overall(&self, size: Size) -> Exit {
+    pub(super) fn overall(&self, size: SweepSize) -> Exit {
         let worst = self.exits.iter().copied().max().unwrap_or(Exit::Done);
         match worst {
             Exit::Done | Exit::Interrupted => worst,
             // No point has a success.
-            _ if size == Size::Single || self.dead_in_a_row == self.exits.len() => worst,
+            _ if size == SweepSize::Single || self.dead_in_a_row == self.exits.len() => worst,
             _ => Exit::Points,
         }
     }
 }
 
-fn one(
+/// Measures a point.
+pub(super) fn one(
     measurement: &mut Measurement,
     (point, number): (&PlannedPoint, u32),
     (folder, earlier): (&Path, Earlier),
@@ -265,9 +290,10 @@ fn stored_point(
 fn show(reader: &RunReader, plan: &plan::Plan, look: Look) -> Result<SummarisedRun, Refusal> {
     let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
     let shown = summarise_read(reader, &view)?;
-    match plan.output.shown {
+    let printed = if look.is_silent { plan::Shown::Nothing } else { plan.output.shown };
+    match printed {
         plan::Shown::Text => print(&shown.text(look.style)?)?,
-        plan::Shown::Json if look.size == Size::Single => print(&shown.json())?,
+        plan::Shown::Json if look.size == SweepSize::Single => print(&shown.json())?,
         // The points of a sweep are one document.
         plan::Shown::Json | plan::Shown::Nothing => {}
     }
@@ -285,7 +311,7 @@ fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Opt
     Some(match group.status {
         Some(401 | 403) => "set OPENAI_API_KEY, or use `--api-key` or `--api-key-file`".to_owned(),
         Some(404 | 405 | 410 | 501) => format!(
-            "`POST {route}` is not accepted: check `--endpoint`, `--base-url` and `--backend {backend}`"
+            "`POST {route}` is not accepted: check `--endpoint`, `--base-url`, `--model` and `--backend {backend}`"
         ),
         Some(429) => "lower `--max-concurrency` or `--request-rate`, or use `--retries`".to_owned(),
         _ => return None,
@@ -336,11 +362,11 @@ mod tests {
     #[test]
     fn a_sweep_ends_with_a_dead_server_and_not_with_a_rejected_point() {
         let check = |points: &[(Exit, Blame)], is_dead, overall| {
-            let mut course = Course::default();
+            let mut course = SweepCourse::default();
             for (exit, blame) in points {
                 course.point(*exit, *blame);
             }
-            assert_eq!((course.is_dead(), course.overall(Size::Sweep)), (is_dead, overall));
+            assert_eq!((course.is_dead(), course.overall(SweepSize::Sweep)), (is_dead, overall));
         };
         let (done, dead, rejected) = (
             (Exit::Done, Blame::Server),

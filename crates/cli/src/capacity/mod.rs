@@ -6,26 +6,30 @@
 
 mod predicted;
 mod search;
+mod start;
+mod time;
 pub(crate) mod views;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use tokometer_base::Clock as _;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::search::{SearchResult, needed};
 use tokometer_plan as plan;
 
-use crate::args::BenchArgs;
-use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, RunView, measurement};
+use crate::args::{AddressArgs, BenchArgs};
+use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, RunView, identified, measurement};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Lowered, lower};
+use crate::lower::{Lowered, OpenChoices, lower, put_address, put_own_defaults, written};
 use crate::pages;
 use crate::terminal::{print, print_message};
 
 use predicted::EngineArgs;
 use search::CapacitySearch;
+use time::SearchTime;
 
 /// What `--over` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -55,30 +59,29 @@ pub(crate) struct CapacityArgs {
     /// Kind of load to vary
     #[arg(long, value_enum, default_value_t, help_heading = "Search")]
     pub(crate) over: Over,
-    /// First load to try
-    #[arg(long, default_value_t = 1.0, value_name = "LOAD", help_heading = "Search")]
-    pub(crate) start: f64,
+    /// First load to try [default: 1; with --budget: half of the highest throughput of a short staircase]
+    #[arg(long, value_name = "LOAD", help_heading = "Search")]
+    pub(crate) start: Option<f64>,
     /// Highest load to try
     #[arg(long, default_value_t = 4096.0, value_name = "LOAD", help_heading = "Search")]
     pub(crate) max: f64,
     /// Precision to aim for: half width of the 95 % confidence interval, relative to the result
     #[arg(long, default_value = "5%", value_name = "SHARE", help_heading = "Search")]
     pub(crate) resolution: String,
-    /// Maximum number of points to measure
-    #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Search")]
-    pub(crate) points: usize,
-    /// Minimum duration of a point
-    #[arg(long, default_value = "10s", value_name = "TIME", help_heading = "Search")]
-    pub(crate) min_duration: String,
-    /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed
-    #[arg(long, default_value = "180s", value_name = "TIME", help_heading = "Search")]
-    pub(crate) max_duration: String,
+    /// Maximum number of points to measure [default: 20; with --budget: as many as fit]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    pub(crate) points: Option<usize>,
+    /// Minimum duration of a point [default: 10s; with --budget: depends on the budget]
+    #[arg(long, value_name = "TIME", help_heading = "Search")]
+    pub(crate) min_duration: Option<String>,
+    /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed [default: 180s; with --budget: depends on the budget]
+    #[arg(long, value_name = "TIME", help_heading = "Search")]
+    pub(crate) max_duration: Option<String>,
     /// Number of GPUs behind the endpoint, for tokens per second per GPU
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub(crate) gpus: Option<u32>,
-    /// Also write the result as a self-contained HTML page to this file
-    #[arg(long, value_name = "FILE", help_heading = "Search", conflicts_with = "engine")]
-    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) at: AddressArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
     #[command(flatten)]
@@ -95,15 +98,35 @@ pub(crate) fn capacity(
     if args.engine.engine.is_some() {
         return predicted::capacity(args, order, given);
     }
-    let lowered = lower(&args.bench, order, &given.environment)?;
+    let mut bench = args.bench.clone();
+    let mut open = OpenChoices::default();
+    if let Some(url) = &args.at.url {
+        put_address(&mut bench, url)?;
+        open = put_own_defaults(&mut bench);
+    }
+    let mut lowered = lower(&bench, order, &given.environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
     }
+    // Objectives that cannot be read are refused before anything is sent.
+    let _checked = CapacitySearch::new(args, &lowered)?;
+    let budget = time::budget(args)?;
+    if bench.print_plan {
+        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
+        return Ok(Exit::Done);
+    }
     lowered.require_secrets()?;
-    let mut search = CapacitySearch::new(args, &lowered)?;
-    let earlier = Earlier::checked(&args.bench.output, &lowered.plan.output)?;
-    let begin = (given.clock.wall(), earlier);
-    let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, begin)?;
+    let server = match &args.at.url {
+        Some(_) => Some(identified((&bench, open), &mut lowered, (order, given))?),
+        None => None,
+    };
+    if let Some(server) = &server {
+        print_message(&format!("server: {}", server.identity));
+    }
+    let begin = given.clock.now();
+    let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
+    let opened = (given.clock.wall(), earlier);
+    let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, opened)?;
     place.announce(&given.signals);
     let bar = match Bar::from(lowered.display) {
         Bar::Live => Bar::Allowed,
@@ -111,11 +134,20 @@ pub(crate) fn capacity(
     };
     let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
+    let mut search = match budget {
+        None => CapacitySearch::new(args, &lowered)?,
+        Some(budget) => {
+            let staircase = start::StartSearch { args, plan, server, budget };
+            let first = staircase.load(&mut measurement, (place.path(), earlier), given)?;
+            let time = SearchTime::new(&given.clock, begin + budget, args);
+            CapacitySearch::within(args, &lowered, (first, time))?
+        }
+    };
     let ending = search.run(&mut measurement, plan, (place.path(), earlier));
     if ending.is_err() {
         place.leave_if_empty();
     }
-    let mut findings = Findings {
+    let findings = Findings {
         over: args.over.into(),
         slo: args.slo.clone(),
         ending: ending?,
@@ -124,9 +156,19 @@ pub(crate) fn capacity(
         requests_needed: needed(&search.slo),
         points: search.readings,
     };
+    finish(args, findings, &lowered, &place)
+}
+
+/// Shows and keeps what was found.
+fn finish(
+    args: &CapacityArgs,
+    mut findings: Findings,
+    lowered: &Lowered,
+    place: &RunFolder,
+) -> anyhow::Result<Exit> {
     findings.sentence = findings.sentence();
-    report(&findings, &lowered, place.path())?;
-    if let Some(out) = &args.html {
+    report(&findings, lowered, place.path())?;
+    if let Some(out) = &args.at.html {
         let view = RunView::new(&lowered.plan.metrics)?;
         pages::write(pages::capacity_page(&findings, place.path(), &view)?, out)?;
         print_message(&format!("page: {}", out.display()));

@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
@@ -19,8 +20,10 @@ use tokometer_twin::{self as twin, Routing};
 
 use super::search::{CapacitySearch, PointRecord};
 use super::{CapacityArgs, views};
+use crate::bench::workload_words;
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
+use crate::lower::written;
 use crate::predict::{
     Asks, EngineChoice, PredictionSetting, free_memory, predicted_info, prediction_plan, run_once,
 };
@@ -79,6 +82,8 @@ pub(crate) struct PredictedCapacities {
     pub(crate) is_prediction: bool,
     /// Name of the profile.
     pub(crate) engine: String,
+    /// Prompts and lengths, in words.
+    pub(crate) workload: String,
     /// The load that must be held, where `--request-rate` or `--max-concurrency` names one.
     pub(crate) wanted: Option<f64>,
     /// One per combination.
@@ -124,10 +129,18 @@ pub(super) fn capacity(
     given: &Given,
 ) -> anyhow::Result<Exit> {
     let target = &args.bench.target;
-    if target.base_url.is_some() || target.host.is_some() || target.sim.is_some() {
+    let is_named = args.at.url.is_some() || target.base_url.is_some() || target.host.is_some();
+    if is_named || target.sim.is_some() {
         return Err(Refusal::usage(
             "cannot use `--engine` with a server: it predicts without one",
             "omit `--engine` to measure, or the target to predict",
+        )
+        .into());
+    }
+    if let Some(page) = &args.at.html {
+        return Err(Refusal::usage(
+            format!("cannot write `{}`: `--engine` measures nothing to draw", page.display()),
+            "use `--json` for the predicted points",
         )
         .into());
     }
@@ -135,6 +148,10 @@ pub(super) fn capacity(
     let lowered = prediction_plan(Some(name), &args.bench, order, &given.environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
+    }
+    if args.bench.print_plan {
+        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
+        return Ok(Exit::Done);
     }
     let over = LoadKind::from(args.over);
     let wanted = match over {
@@ -146,6 +163,7 @@ pub(super) fn capacity(
     let mut found = PredictedCapacities {
         is_prediction: true,
         engine: name.to_owned(),
+        workload: workload_words(&lowered.plan),
         wanted,
         capacities: Vec::new(),
     };

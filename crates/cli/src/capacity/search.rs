@@ -6,13 +6,14 @@ use tokometer_base::{Nanos, Seed, units};
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
-    Allowance, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, Stage,
-    discard_preload, fit, with_preload,
+    Allowance, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, Stage,
+    UNLIMITED_POINTS, discard_preload, first_lengths, fit, wanted, with_preload,
 };
 use tokometer_measure::{MeasuredRun, Measurement};
-use tokometer_plan::{self as plan, Cache, Overload, Plan};
+use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::{RunInfo, RunState, Stop, Timeline};
 
+use super::time::SearchTime;
 use super::{CapacityArgs, views};
 use crate::bench::{Earlier, RunView, check_resumed, summarise_kept};
 use crate::exit::{Exit, Refusal};
@@ -38,6 +39,10 @@ pub(crate) struct CapacitySearch {
     limits: SearchLimits,
     length: PointLength,
     view: RunView,
+    /// What bounds it besides its points; `None`: nothing.
+    time: Option<SearchTime>,
+    /// The time for which the points so far sent their load.
+    sent: Nanos,
     /// The points so far.
     pub(crate) readings: Vec<MeasuredPoint>,
     /// For each point, why it has no success, if it has none.
@@ -47,21 +52,39 @@ pub(crate) struct CapacitySearch {
 impl CapacitySearch {
     /// A search as it was asked for, or why it cannot be made.
     pub(crate) fn new(args: &CapacityArgs, lowered: &Lowered) -> Result<Self, Refusal> {
+        let default = |seconds| Nanos::from_secs(seconds);
+        let bounds = PointLength { shortest: default(10), longest: default(180) };
+        Self::build(args, lowered, (args.start.unwrap_or(1.0), args.points.unwrap_or(20)), bounds)
+    }
+
+    /// A search that begins with the load `first` and ends in `time`.
+    pub(crate) fn within(
+        args: &CapacityArgs,
+        lowered: &Lowered,
+        (first, time): (f64, SearchTime),
+    ) -> Result<Self, Refusal> {
+        let rate = (args.over == super::Over::RequestRate).then_some(first);
+        let bounds = first_lengths(time.left(), rate);
+        let points = args.points.unwrap_or(UNLIMITED_POINTS);
+        let search = Self::build(args, lowered, (first, points), bounds)?;
+        Ok(Self { time: Some(time), ..search })
+    }
+
+    fn build(
+        args: &CapacityArgs,
+        lowered: &Lowered,
+        (start, points): (f64, usize),
+        bounds: PointLength,
+    ) -> Result<Self, Refusal> {
         // The error brings its own hint.
         let slo = Slo::parse(&args.slo)
             .map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
-        let length = length(args)?;
+        let length = length(args, bounds)?;
         let resolution = units::parse_share(&args.resolution)
             .map_err(|why| Refusal::usage(format!("cannot use `--resolution`: {why}"), ""))?;
         let over = LoadKind::from(args.over);
-        let options = SearchOptions {
-            over,
-            start: args.start,
-            most: args.max,
-            resolution,
-            points: args.points,
-            longest: length.longest,
-        };
+        let (most, longest) = (args.max, length.longest);
+        let options = SearchOptions { over, start, most, resolution, points, longest };
         if !options.is_sound() {
             return Err(Refusal::usage(
                 "cannot search: `--start` and `--resolution` must be greater than zero, and `--max` at least `--start`",
@@ -70,7 +93,9 @@ impl CapacitySearch {
         }
         let view = RunView::new(&lowered.plan.metrics)?.with_objectives(&slo);
         let limits = options.limits();
-        Ok(Self { limits, slo, over, length, view, readings: Vec::new(), dead: Vec::new() })
+        let (readings, dead) = (Vec::new(), Vec::new());
+        let (time, sent) = (None, Nanos::ZERO);
+        Ok(Self { slo, over, limits, length, view, time, sent, readings, dead })
     }
 
     fn points(&self) -> Vec<Point> {
@@ -96,10 +121,17 @@ impl CapacitySearch {
         (place, earlier): (&Path, Earlier),
     ) -> Result<Ending, Refusal> {
         loop {
+            self.fit_into_time();
             let (load, stage) = match self.next() {
                 Next::Done(answer) => return Ok(Ending::Answered(answer)),
                 Next::Measure { load, stage } => (load, stage),
             };
+            let at = (load, stage);
+            if self.is_late(with_preload(self.counted(load, stage))) {
+                // Without a further point, what is known is the answer.
+                self.limits = self.limits.with_points(self.readings.len());
+                continue;
+            }
             if let Some(text) = self.announcement() {
                 print_message(&text);
             }
@@ -112,13 +144,11 @@ impl CapacitySearch {
             } else if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
             } else {
-                print_message(&format!(
-                    "point {}: {} {}",
-                    number + 1,
-                    load_name(load),
-                    self.over.unit()
-                ));
-                self.measure(measurement, plan, (load, stage), &folder)?
+                let seconds = with_preload(self.counted(load, stage)).as_secs_f64();
+                let (load, unit) = (load_name(load), self.over.unit());
+                print_message(&format!("point {}: {load} {unit} for {seconds:.0} s", number + 1));
+                self.sent += with_preload(self.counted(at.0, at.1));
+                self.measure(measurement, plan, at, &folder)?
             };
             if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
@@ -127,6 +157,7 @@ impl CapacitySearch {
             let fit = reading.fit;
             self.readings.push(reading);
             self.dead.push(dead);
+            print_message(&self.course());
             if let Some(ending) = self.dead_end()? {
                 return Ok(ending);
             }
@@ -135,6 +166,34 @@ impl CapacitySearch {
                 return Ok(Ending::ServerGone);
             }
         }
+    }
+
+    /// Before the first point of the second stage of a search that ends in time: gives it as many points,
+    /// of such a length, as fit.
+    fn fit_into_time(&mut self) {
+        let points = self.points();
+        let Some((first, design)) = self.limits.second_stage(&points) else { return };
+        let Some(time) = self.time.as_ref().filter(|_| points.len() == first) else { return };
+        let wanted = wanted(&self.slo, self.rate_near(&design));
+        let stage = time.second_stage((self.sent, first), wanted);
+        if time.are_points_open {
+            self.limits = self.limits.with_points(first + stage.points);
+        }
+        if time.is_length_open {
+            self.length = PointLength { shortest: stage.counted, longest: stage.counted };
+        }
+    }
+
+    /// Whether a point of this length would end after the search has to.
+    fn is_late(&self, length: Nanos) -> bool {
+        let is_late = |time: &SearchTime| time.is_late(length, self.readings.len());
+        !self.readings.is_empty() && self.time.as_ref().is_some_and(is_late)
+    }
+
+    /// After a point: its outcome, the bracket so far, and the time left.
+    fn course(&self) -> String {
+        let left = self.time.as_ref().map(SearchTime::left);
+        views::course(&self.readings, self.over, left)
     }
 
     /// The end of a search whose server responds to nothing. One that fails at a load that is too high
@@ -189,6 +248,15 @@ impl CapacitySearch {
         self.length.next(&self.slo, stage, rate)
     }
 
+    /// Requests per second in the second stage.
+    fn rate_near(&self, design: &Design) -> Option<f64> {
+        match self.over {
+            LoadKind::RequestRate => Some(design.centre),
+            // Of a closed loop the first stage shows the rate.
+            LoadKind::Concurrency => self.readings.last().and_then(|one| one.requests_per_s),
+        }
+    }
+
     /// Before the first point of the second stage: its loads, its time, and the margin to expect.
     fn announcement(&self) -> Option<String> {
         let points = self.points();
@@ -199,17 +267,16 @@ impl CapacitySearch {
         let counted: Vec<Nanos> =
             design.loads.iter().map(|load| self.counted(*load, Stage::Estimate)).collect();
         let total: f64 = counted.iter().map(|one| with_preload(*one).as_secs_f64()).sum();
-        let rate = match self.over {
-            LoadKind::RequestRate => Some(design.centre),
-            // Of a closed loop the first stage shows the rate.
-            LoadKind::Concurrency => self.readings.last().and_then(|one| one.requests_per_s),
-        };
-        let requests = rate.map(|rate| {
+        let requests = self.rate_near(&design).map(|rate| {
             rate * counted.iter().map(|one| one.as_secs_f64()).sum::<f64>() / counted.len() as f64
         });
         let expected =
             requests.and_then(|requests| design.expected(&points[..first], requests, &self.limits));
-        Some(views::second_stage(&design, self.over, total, expected))
+        let more = match &self.time {
+            Some(time) if time.are_points_open => "`--budget`",
+            _ => "`--points` or `--max-duration`",
+        };
+        Some(views::second_stage(&design, self.over, (total, more), expected))
     }
 
     /// The plan of one point: its load, long enough for the percentiles of the objectives, and
@@ -223,7 +290,6 @@ impl CapacitySearch {
         plan.load.overload = Overload::Stop;
         plan.seed = Seed(plan.seed).stream("point").draw(self.readings.len() as u64);
         plan.phases.cache = Cache::Flush;
-        plan.output.shown = plan::Shown::Nothing;
         plan
     }
 
@@ -276,9 +342,11 @@ impl CapacitySearch {
     }
 }
 
-fn length(args: &CapacityArgs) -> Result<PointLength, Refusal> {
-    let span = |flag: &str, text: &str| {
-        units::parse_span(text, Nanos::from_secs(1))
+/// The bounds of a point's length: as typed, otherwise `bounds`.
+fn length(args: &CapacityArgs, bounds: PointLength) -> Result<PointLength, Refusal> {
+    let span = |flag: &str, text: &Option<String>, open: Nanos| match text {
+        None => Ok(open),
+        Some(text) => units::parse_span(text, Nanos::from_secs(1))
             .ok()
             .filter(|span| *span > Nanos::ZERO)
             .ok_or_else(|| {
@@ -286,17 +354,17 @@ fn length(args: &CapacityArgs) -> Result<PointLength, Refusal> {
                     format!("cannot use `{flag} {text}`: it must be a time greater than zero"),
                     format!("try `{flag} 60s`"),
                 )
-            })
+            }),
     };
-    let shortest = span("--min-duration", &args.min_duration)?;
-    let longest = span("--max-duration", &args.max_duration)?;
-    if longest < shortest {
+    let longest = span("--max-duration", &args.max_duration, bounds.longest)?;
+    let shortest = span("--min-duration", &args.min_duration, bounds.shortest)?;
+    if args.max_duration.is_some() && longest < shortest {
         return Err(Refusal::usage(
             "cannot search: `--max-duration` must be at least `--min-duration`",
             "",
         ));
     }
-    Ok(PointLength { shortest, longest })
+    Ok(PointLength { shortest, longest: longest.max(shortest) })
 }
 
 fn stop(folder: &Path) -> Option<Stop> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tokometer_base::Nanos;
 use tokometer_base::digits::digits;
 use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{Design, Expected, PointOutcome, SearchResult};
@@ -25,7 +26,7 @@ const PREDICTED: &str = "PREDICTED in virtual time, not measured";
 
 /// What searches in virtual time found. One search is shown with its points, several as a table.
 pub(crate) fn predictions(found: &PredictedCapacities) -> String {
-    let mut lines = vec![format!("{PREDICTED}; engine {}", found.engine)];
+    let mut lines = vec![format!("{PREDICTED}; engine {}", found.engine), found.workload.clone()];
     if let [one] = found.capacities.as_slice() {
         let findings = &one.findings;
         lines.push(format!("{}; objectives: {}", one.combination.name(), findings.slo));
@@ -78,7 +79,7 @@ fn holds(findings: &Findings, wanted: f64) -> &'static str {
 pub(crate) fn second_stage(
     design: &Design,
     over: LoadKind,
-    seconds: f64,
+    (seconds, more): (f64, &str),
     expected: Option<Expected>,
 ) -> String {
     let (low, high) = design
@@ -97,7 +98,7 @@ pub(crate) fn second_stage(
         Some(Expected { margin, effort }) if effort > 1.0 => {
             let _ = write!(
                 text,
-                "\n  expect a margin of about ±{:.0} %; the `--resolution` takes about {} of measuring near the limit: raise `--points` or `--max-duration`",
+                "\n  expect a margin of about ±{:.0} %; the `--resolution` takes about {} of measuring near the limit: raise {more}",
                 100.0 * margin,
                 spent(seconds * effort)
             );
@@ -108,6 +109,40 @@ pub(crate) fn second_stage(
         None => {}
     }
     text
+}
+
+/// After a point: its outcome, the bracket so far, and the time left.
+pub(crate) fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> String {
+    let Some(last) = points.last() else { return String::new() };
+    let limit = last.worst().map(|worst| format!(" ({})", worst.words())).unwrap_or_default();
+    let loads = |is_met: bool| {
+        let of = points.iter().filter(move |point| (point.fit == PointOutcome::Met) == is_met);
+        of.map(|point| point.load)
+    };
+    let met = loads(true).max_by(f64::total_cmp);
+    let missed = loads(false).min_by(f64::total_cmp);
+    let unit = over.unit();
+    let bracket = match (met, missed) {
+        (Some(met), Some(missed)) => {
+            let (low, high) = (met.min(missed), met.max(missed));
+            format!("; limit near {} to {} {unit}", digits(low), digits(high))
+        }
+        (Some(met), None) => format!("; limit above {} {unit}", digits(met)),
+        (None, Some(missed)) => format!("; limit below {} {unit}", digits(missed)),
+        (None, None) => String::new(),
+    };
+    let left = left.map(|left| format!("; {} left", spent(left.as_secs_f64())));
+    format!("  {}{limit}{bracket}{}", outcome(last.fit), left.unwrap_or_default())
+}
+
+/// The outcome of a point, in a word.
+pub(crate) fn outcome(fit: PointOutcome) -> &'static str {
+    match fit {
+        PointOutcome::Met => "met",
+        PointOutcome::Missed => "missed",
+        PointOutcome::Overloaded => "overloaded",
+        PointOutcome::Failed => "failed",
+    }
 }
 
 /// A time in the unit that suits it.
@@ -148,7 +183,7 @@ pub(crate) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
 pub(crate) fn caveat(caveat: &Caveat) -> String {
     match caveat {
         Caveat::TooShort { points, of, fewest, needed } => format!(
-            "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed} needed)\n  use a longer `--max-duration`"
+            "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed} needed)\n  use a longer `--max-duration` or `--budget`"
         ),
         Caveat::ClientAtLimit { points, of, notes } => format!(
             "warning: at {points} of {of} points near the capacity the client, not the server, was at its limit ({})\n  use a faster client machine, or several machines",
@@ -159,16 +194,6 @@ pub(crate) fn caveat(caveat: &Caveat) -> String {
 
 fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), digits)
-}
-
-/// The outcome of a point, in a word.
-pub(crate) fn outcome(fit: PointOutcome) -> &'static str {
-    match fit {
-        PointOutcome::Met => "met",
-        PointOutcome::Missed => "missed",
-        PointOutcome::Overloaded => "overloaded",
-        PointOutcome::Failed => "failed",
-    }
 }
 
 fn row(point: &MeasuredPoint, objectives: usize, share: f64) -> Vec<String> {
@@ -306,11 +331,13 @@ mod tests {
         let found = PredictedCapacities {
             is_prediction: true,
             engine: "default".to_owned(),
+            workload: "random prompts of 512 tokens, 128 output tokens".to_owned(),
             wanted: Some(20.0),
             capacities: vec![one(1, 1.0), one(2, 2.0)],
         };
         insta::assert_snapshot!(predictions(&found), @"
         PREDICTED in virtual time, not measured; engine default
+        random prompts of 512 tokens, 128 output tokens
         objectives: p99 ttft < 2s, p99 tpot < 50ms
 
         engine with                       predicted capacity                holds it
@@ -330,7 +357,8 @@ mod tests {
         let design = Design { loads: vec![11.0, 12.0, 10.5, 11.5, 10.0], centre: 11.0 };
         let shown = |margin: f64, effort: f64| {
             let expected = Some(Expected { margin, effort });
-            second_stage(&design, LoadKind::RequestRate, 1_125.0, expected)
+            let time = (1_125.0, "`--points` or `--max-duration`");
+            second_stage(&design, LoadKind::RequestRate, time, expected)
         };
         insta::assert_snapshot!(shown(0.11, 4.84), @"
         second stage: 5 points from 10.00 to 12.00 req/s, about 19 min
@@ -350,7 +378,7 @@ mod tests {
             text.lines().skip_while(|line| !line.starts_with("warning")).collect();
         insta::assert_snapshot!(caveats.join("\n"), @"
         warning: 1 of 2 points near the capacity were too short for their percentiles (down to 90 requests, 368 needed)
-          use a longer `--max-duration`
+          use a longer `--max-duration` or `--budget`
         warning: at 1 of 2 points near the capacity the client, not the server, was at its limit (late-sends)
           use a faster client machine, or several machines
         ");

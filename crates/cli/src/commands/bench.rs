@@ -1,45 +1,124 @@
 //! `tokometer bench`.
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 
 use anyhow::Context as _;
-use tokometer_base::Clock as _;
+use tokometer_base::{Clock as _, Nanos};
+use tokometer_decide::staircase::Staircase;
+use tokometer_measure::IdentifiedServer;
+use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 
 use super::Given;
-use crate::args::BenchArgs;
-use crate::bench::{self, Bar, Earlier, measurement};
-use crate::exit::Exit;
+use super::export::html;
+use crate::args::{AddressArgs, BenchArgs, BenchCommand};
+use crate::bench::{
+    self, Bar, Climbed, Earlier, RunFolder, RunView, StaircaseRun, identified, measurement,
+};
+use crate::exit::{Exit, Refusal};
 use crate::instrument;
-use crate::lower::{ProgressView, SelfCheck, key_variable, lower, written};
+use crate::lower::{
+    Lowered, OpenChoices, ProgressView, SelfCheck, has_load, key_variable, lower, put_address,
+    put_own_defaults, seconds, written,
+};
 use crate::shards;
 use crate::terminal::{print, print_message, style};
 
+/// Time for a staircase, and for one run of a URL that nothing else ends.
+const BUDGET_S: f64 = 120.0;
+const RUN_S: f64 = 60.0;
+/// Most requests in flight of a staircase.
+const MOST_IN_FLIGHT: u32 = 1_024;
+/// Its page, in the run folder.
+const PAGE: &str = "page.html";
+
+/// What a command line asks for.
+struct AskedBench {
+    args: BenchArgs,
+    /// `None` is one run, or a sweep.
+    staircase: Option<Staircase>,
+    /// What the server may still change.
+    open: OpenChoices,
+}
+
+impl AskedBench {
+    fn new(command: &BenchCommand) -> Result<Self, Refusal> {
+        let AddressArgs { url, budget, .. } = &command.at;
+        let mut args = command.bench.clone();
+        if let Some(url) = url {
+            put_address(&mut args, url)?;
+        }
+        if url.is_none() && budget.is_none() {
+            return Ok(Self { args, staircase: None, open: OpenChoices::default() });
+        }
+        let budget_s = seconds("--budget", budget.as_deref())?;
+        if budget_s.is_some_and(|seconds| seconds <= 0.0) {
+            return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `2m`"));
+        }
+        let open = put_own_defaults(&mut args);
+        let staircase = if has_load(&args) {
+            put_end(&mut args, budget.as_deref());
+            None
+        } else {
+            let budget = Nanos::from_secs_f64(budget_s.unwrap_or(BUDGET_S));
+            Some(Staircase { budget, most: MOST_IN_FLIGHT })
+        };
+        Ok(Self { args, staircase, open })
+    }
+}
+
+/// The end of one run of a URL: a time, where the flags give no other.
+fn put_end(args: &mut BenchArgs, budget: Option<&str>) {
+    let stop = &mut args.stop;
+    let is_ended = stop.num_prompts.is_some() || stop.duration.is_some() || args.plan.is_some();
+    match budget {
+        Some(budget) if is_ended => print_message(&format!(
+            "note: `--budget {budget}` has no effect: other flags say when the run ends"
+        )),
+        _ if is_ended => {}
+        Some(budget) => stop.duration = Some(budget.to_owned()),
+        None => stop.duration = Some(format!("{RUN_S}s")),
+    }
+}
+
 /// Measures what the arguments say, point by point.
-pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow::Result<Exit> {
+pub(crate) fn bench(
+    command: &BenchCommand,
+    order: &[String],
+    given: &Given,
+) -> anyhow::Result<Exit> {
+    let asked = AskedBench::new(command)?;
+    let args = &asked.args;
     let mut lowered = lower(args, order, &given.environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
     }
     if args.print_plan {
-        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
+        let plan = asked
+            .staircase
+            .map_or(lowered.plan.clone(), |staircase| with_steps(&lowered.plan, staircase));
+        print(&written(&plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
     lowered.require_secrets()?;
-    let variable = args.plan.as_deref().and_then(key_variable);
-    if let Some(variable) = variable.filter(|_| lowered.secrets.api_key.is_none()) {
-        print_message(&format!(
-            "note: the run of this plan sent the key in `{variable}`, which is not set\n  set it if the server needs a key"
-        ));
+    say_missing_key(args, &lowered);
+    let bar = bar(&lowered);
+    if let Some(staircase) = asked.staircase {
+        if shards::membership(args, &lowered, given)?.is_some() {
+            return Err(Refusal::usage(
+                "cannot divide a staircase of concurrency into shards",
+                "add a load, such as `--max-concurrency 64 --duration 5m`",
+            )
+            .into());
+        }
+        let server = identified((args, asked.open), &mut lowered, (order, given))?;
+        return climb(command, (lowered, bar), (staircase, server), given);
+    }
+    if command.at.url.is_some() {
+        let server = identified((args, asked.open), &mut lowered, (order, given))?;
+        print_message(&format!("server: {}", server.identity));
     }
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
-    let is_live = lowered.display.progress == ProgressView::Live;
-    if is_live && !std::io::stderr().is_terminal() {
-        print_message(
-            "note: `--live` has no effect here: stderr is not a terminal\n  \
-             run it in a terminal; elsewhere progress is one line every 10 s, and `--prometheus-port PORT` serves counters",
-        );
-    }
-    let bar = Bar::from(lowered.display);
     let mut look = style(&given.environment);
     if lowered.display.calibration == SelfCheck::Asked {
         look.error = instrument::calibrate(&lowered.plan, given)?;
@@ -49,5 +128,106 @@ pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow
     }
     let begin = (given.clock.wall(), earlier);
     let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
-    Ok(bench::run(&mut measurement, &lowered, begin, (&given.signals, look))?)
+    let page = command.at.html.as_deref();
+    Ok(bench::run(&mut measurement, &lowered, begin, (&given.signals, look), &|folder| {
+        page.map_or(Ok(()), |page| write_page(folder, &lowered.plan, page))
+    })?)
+}
+
+fn say_missing_key(args: &BenchArgs, lowered: &Lowered) {
+    let variable = args.plan.as_deref().and_then(key_variable);
+    if let Some(variable) = variable.filter(|_| lowered.secrets.api_key.is_none()) {
+        print_message(&format!(
+            "note: the run of this plan sent the key in `{variable}`, which is not set\n  set it if the server needs a key"
+        ));
+    }
+}
+
+fn bar(lowered: &Lowered) -> Bar {
+    let is_live = lowered.display.progress == ProgressView::Live;
+    if is_live && !std::io::stderr().is_terminal() {
+        print_message(
+            "note: `--live` has no effect here: stderr is not a terminal\n  \
+             run it in a terminal; elsewhere progress is one line every 10 s, and `--prometheus-port PORT` serves counters",
+        );
+    }
+    Bar::from(lowered.display)
+}
+
+/// The plan of a staircase, as a sweep over all of its steps.
+fn with_steps(plan: &Plan, staircase: Staircase) -> Plan {
+    let flights = std::iter::successors(Some(1_u64), |flights| Some(flights * 2));
+    let flights = flights.take_while(|flights| *flights <= u64::from(staircase.most));
+    let mut plan = plan.clone();
+    plan.load.num_prompts = None;
+    plan.load.request_rate = Rate(f64::INFINITY);
+    plan.load.duration_s = Some(staircase.first_length().as_secs_f64());
+    let values = AxisValues::List(flights.map(SweepValue::from).collect());
+    plan.sweep = vec![Axis { field: PlanField::MaxConcurrency, values }];
+    plan
+}
+
+/// Measures a staircase and shows it.
+fn climb(
+    command: &BenchCommand,
+    (lowered, bar): (Lowered, Bar),
+    (staircase, server): (Staircase, IdentifiedServer),
+    given: &Given,
+) -> anyhow::Result<Exit> {
+    let [point] = lowered.points.as_slice() else {
+        return Err(Refusal::usage(
+            "cannot measure a staircase of concurrency for a list of values",
+            "add a load, such as `--max-concurrency 8` or `--request-rate 4`, for one run per value",
+        )
+        .into());
+    };
+    let output = &point.plan.output;
+    let earlier = Earlier::checked(&command.bench.output, output)?;
+    if earlier == Earlier::Resumed {
+        return Err(Refusal::usage(
+            "cannot resume a staircase: its steps follow from each other",
+            "measure it again with `--overwrite`",
+        )
+        .into());
+    }
+    let place = RunFolder::open(output, &lowered.plan.name, (given.clock.wall(), earlier))?;
+    place.announce(&given.signals);
+    if output.shown != Shown::Nothing {
+        let model = server.model.as_ref().map(|model| format!(", model {model}"));
+        print_message(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
+    }
+    let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
+    let clock = std::sync::Arc::clone(&given.clock);
+    let run = StaircaseRun { plan: &point.plan, staircase, server, clock };
+    let climbed = run.climb(&mut measurement, &place);
+    place.leave_if_empty();
+    let climbed = climbed?;
+    climbed.write(place.path())?;
+    climbed.show(output.shown, style(&given.environment))?;
+    let own_page = place.is_kept().then(|| place.path().join(PAGE));
+    let page = command.at.html.clone().or(own_page);
+    if let Some(page) = &page {
+        write_page(place.path(), &point.plan, page)?;
+    }
+    if output.shown == Shown::Text {
+        say_where(&climbed, page.as_deref(), &place)?;
+    }
+    Ok(climbed.exit)
+}
+
+/// Where the results are, and what to do next.
+fn say_where(climbed: &Climbed, page: Option<&Path>, place: &RunFolder) -> Result<(), Refusal> {
+    let page = page.map(|page| format!("page: {}\n", page.display()));
+    let next = climbed.findings.next.as_ref().map(|next| format!("next: {next}\n"));
+    print(&format!("{}{}", page.unwrap_or_default(), next.unwrap_or_default()))?;
+    if place.is_kept() {
+        print_message(&format!("record: {}", place.path().display()));
+    }
+    Ok(())
+}
+
+/// Writes the page of the runs in a folder.
+fn write_page(folder: &Path, plan: &Plan, page: &Path) -> Result<(), Refusal> {
+    let view = RunView::new(&plan.metrics)?;
+    html(&[folder.to_owned()], &view, None, page)
 }

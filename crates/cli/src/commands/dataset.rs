@@ -3,12 +3,13 @@
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
+use anyhow::Context as _;
 use tokometer_base::Seed;
 use tokometer_record::{STDOUT, WholeFile};
 
 use crate::args::DatasetArgs;
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, lower};
+use crate::lower::{Environment, lower, written};
 use crate::terminal::{print, print_message};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
 
@@ -25,6 +26,10 @@ pub(crate) fn dataset(
     let lowered = lower(&args.bench, order, environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
+    }
+    if args.bench.print_plan {
+        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
+        return Ok(Exit::Done);
     }
     for point in &lowered.points {
         let plan = &point.plan;

@@ -11,7 +11,6 @@ use tokometer_report::trace::TraceWriter;
 
 use crate::bench::{RunView, summarise};
 use crate::exit::{Exit, Refusal};
-#[cfg(test)]
 use crate::pages::{self, PageContext, PageSource};
 use crate::runs;
 
@@ -28,7 +27,6 @@ fn begin(reader: &RunReader) -> Result<Nanos, Refusal> {
 }
 
 /// Writes one page about these runs.
-#[cfg(test)]
 pub(crate) fn html(
     folders: &[PathBuf],
     view: &RunView,

@@ -10,6 +10,7 @@ mod report;
 mod shell;
 mod sim;
 mod source;
+mod sweep_report;
 
 #[cfg(test)]
 pub(crate) use export::{csv, html, markdown, parquet, trace};

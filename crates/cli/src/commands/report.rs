@@ -13,6 +13,7 @@ use tokometer_report::{Style, TableFormat, print_report};
 use super::export::{csv, markdown, parquet, trace};
 use super::kit;
 use super::source::{ReportSource, expanded};
+use super::sweep_report::several_runs;
 use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::capacity::views;
@@ -57,6 +58,10 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         ([(_, ReportSource::Run(run))], Some(TableFormatArg::Json), _) => run.json(),
         ([(_, ReportSource::Run(run))], Some(TableFormatArg::Csv), _) => run.csv(),
         (_, None, Some(name)) => blocks(&sources, name, style)?,
+        (_, None, None) => match several_runs(&args.sources, &sources, style) {
+            Some(text) => text,
+            None => table(&named(args, sources), TableFormatArg::Text)?,
+        },
         (_, format, _) => table(&named(args, sources), format.unwrap_or_default())?,
     };
     print(&text)?;

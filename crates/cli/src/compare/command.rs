@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 use tokometer_base::redact::Secrets;
 use tokometer_base::units;
 use tokometer_decide::AbBlocks;
@@ -16,6 +17,7 @@ use tokometer_record::{self as record, RunInfo, RunReader};
 use tokometer_report::html::{Page, facts};
 
 use super::load::{self, Sides};
+use super::sweeps::{self, PointRuns};
 use super::views;
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal};
@@ -75,19 +77,15 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let equivalence = units::parse_share(&args.equivalence)
         .map_err(|why| Refusal::usage(format!("cannot use `--equivalence`: {why}"), ""))?;
     let criteria = Criteria { figures: &figures, equivalence: Equivalence(equivalence) };
+    let paired = if args.run.is_none() { sweeps::paired(&args.a, &args.b)? } else { None };
+    if let Some(points) = paired {
+        return compare_points(args, &points, (criteria, &rules));
+    }
     let comparison = match &args.run {
         Some(run) => of_run(run, criteria)?,
         None => of_sides(&args.a, &args.b, criteria)?,
     };
-    let comparison = comparison.judged(&rules);
-    let refusals = comparison.refusals();
-    if !refusals.is_empty() && !args.force {
-        return Err(Refusal::usage(
-            format!("cannot compare these runs:\n  {}", refusals.join("\n  ")),
-            "`--force` compares them anyway",
-        )
-        .into());
-    }
+    let comparison = accepted(args, comparison.judged(&rules))?;
     if let Some(path) = &args.html {
         pages::write(page(args, &comparison)?, path)?;
     }
@@ -114,6 +112,55 @@ fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
         command: Some(command_line(&Secrets::new())),
         ..super::page::page(comparison)
     })
+}
+
+/// The comparison, unless its runs differ in what was measured.
+fn accepted(args: &CompareArgs, comparison: Comparison) -> Result<Comparison, Refusal> {
+    let refusals = comparison.refusals();
+    if refusals.is_empty() || args.force {
+        return Ok(comparison);
+    }
+    Err(Refusal::usage(
+        format!("cannot compare these runs:\n  {}", refusals.join("\n  ")),
+        "`--force` compares them anyway",
+    ))
+}
+
+/// Compares sweeps point by point; the exit code is that of the worst point.
+fn compare_points(
+    args: &CompareArgs,
+    points: &[PointRuns],
+    (criteria, rules): (Criteria<'_>, &[FailRule]),
+) -> anyhow::Result<Exit> {
+    if let Some(page) = &args.html {
+        return Err(Refusal::usage(
+            format!("cannot write `{}` for a comparison of sweeps", page.display()),
+            "compare one point: `--a SWEEP/POINT --b SWEEP/POINT`",
+        )
+        .into());
+    }
+    let power = if args.require_power { Power::Required } else { Power::Optional };
+    let (mut worst, mut documents) = (Exit::Done, Vec::new());
+    for point in points {
+        let named = |refusal: Refusal| Refusal {
+            message: format!("point `{}`: {}", point.name, refusal.message),
+            ..refusal
+        };
+        let comparison = of_sides(&point.a, &point.b, criteria)
+            .and_then(|comparison| accepted(args, comparison.judged(rules)))
+            .map_err(named)?;
+        if args.format == ComparisonView::Json {
+            documents.push(json!({ "point": point.name, "comparison": comparison }));
+        } else {
+            let head = if args.format == ComparisonView::Markdown { "## " } else { "" };
+            print(&format!("{head}{}\n{}\n", point.name, shown(&comparison, args.format)?))?;
+        }
+        worst = worst.max(exit(&comparison, power));
+    }
+    if args.format == ComparisonView::Json {
+        print(&format!("{:#}\n", Value::Array(documents)))?;
+    }
+    Ok(worst)
 }
 
 fn rule(text: &str) -> Result<FailRule, Refusal> {

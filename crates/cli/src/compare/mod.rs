@@ -6,6 +6,7 @@
 mod command;
 mod load;
 mod page;
+mod sweeps;
 mod views;
 
 pub(crate) use command::{CompareArgs, compare, halves, of_reader, of_sides};

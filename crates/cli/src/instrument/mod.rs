@@ -165,7 +165,7 @@ fn lower_words(words: &[String], given: &Given) -> anyhow::Result<Lowered> {
         anyhow::bail!("internal error: the flags of bench were parsed as another command")
     };
     // The load is what is asked about, not what a preset says.
-    Ok(lower(&bench, &typed.order, &given.environment.without_presets())?)
+    Ok(lower(&bench.bench, &typed.order, &given.environment.without_presets())?)
 }
 
 /// The plan of a run that drives `load` at the server. Requests carry the ids that its log names.

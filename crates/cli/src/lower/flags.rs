@@ -356,7 +356,7 @@ pub(crate) fn percentiles(text: Option<&str>) -> Result<Option<Vec<f64>>, Refusa
 }
 
 /// A span of time as typed, in seconds.
-fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Refusal> {
+pub(crate) fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Refusal> {
     let Some(text) = text else { return Ok(None) };
     let span = units::parse_span(text, Nanos::from_secs(1)).map_err(|why| {
         Refusal::usage(

@@ -6,6 +6,7 @@
 //! Defaults depend on the backend's family. This is the only place that reads the environment; nothing
 //! reads a flag after it.
 
+mod bare_url;
 mod check;
 mod constraints;
 mod dataset;
@@ -29,12 +30,15 @@ mod sizes;
 pub(crate) mod tests;
 mod turns;
 
+pub(crate) use bare_url::{
+    OpenChoices, PROMPT_LEN, has_load, put_address, put_own_defaults, shorten,
+};
 pub(crate) use defaults::dialect;
 pub(crate) use display::{Display, ProgressView, SelfCheck};
 pub(crate) use environment::Environment;
 pub(crate) use figures::{objective, sections};
 pub(crate) use file::{key_variable, written};
-pub(crate) use flags::percentiles;
+pub(crate) use flags::{percentiles, seconds};
 pub(crate) use points::PlannedPoint;
 pub(crate) use resolve::{Lowered, complete_part, lower};
 pub(crate) use secrets::{of_words, shown_words};

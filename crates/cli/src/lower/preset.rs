@@ -212,7 +212,7 @@ impl BenchFlags {
         let Command::Bench(args) = parsed.command else {
             return Err(refused(Refusal::usage("they are not flags of `bench`", "")));
         };
-        Ok(Preset { origin, args, order: parsed.order })
+        Ok(Preset { origin, args: args.bench, order: parsed.order })
     }
 }
 

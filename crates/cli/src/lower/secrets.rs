@@ -76,7 +76,9 @@ fn each_value<'a>(
             holds = None;
         }
         let value = if name.starts_with("--") { value } else { Some(word.as_str()) };
-        found(word, holds, value);
+        // An address may stand without a flag.
+        let is_address = name.starts_with("http://") || name.starts_with("https://");
+        found(word, if is_address { Some(Holds::Url) } else { holds }, value);
     }
 }
 
@@ -203,6 +205,10 @@ mod tests {
         check(
             &["bench", "--base-url", "http://h?code=secret1", "--model", "m"],
             "bench --base-url http://h?code=[redacted] --model m",
+        );
+        check(
+            &["--header", "a=b", "http://h?code=secret7"],
+            "--header a=b http://h?code=[redacted]",
         );
         check(
             &["--header", "Authorization: secret22", "x-tenant=secret2", "--metadata=key=secret3"],

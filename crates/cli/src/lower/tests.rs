@@ -13,7 +13,7 @@ fn lowered(line: &str) -> Lowered {
         format!("bench {line}").split_whitespace().map(str::to_owned).collect();
     let typed = parse(&words).unwrap_or_else(|why| panic!("{line}: {why:?}"));
     let Command::Bench(args) = typed.command else { panic!("{line} is not a bench") };
-    lower(&args, &typed.order, &Environment::default())
+    lower(&args.bench, &typed.order, &Environment::default())
         .unwrap_or_else(|refusal| panic!("{line}: {refusal}"))
 }
 
@@ -23,7 +23,9 @@ pub(crate) fn refused(line: &str) -> Option<String> {
         format!("bench {line}").split_whitespace().map(str::to_owned).collect();
     let Ok(typed) = parse(&words) else { return Some("while parsing".to_owned()) };
     let Command::Bench(args) = typed.command else { panic!("{line} is not a bench") };
-    lower(&args, &typed.order, &Environment::default()).err().map(|refusal| refusal.to_string())
+    lower(&args.bench, &typed.order, &Environment::default())
+        .err()
+        .map(|refusal| refusal.to_string())
 }
 
 /// The plan of a bench with these flags.

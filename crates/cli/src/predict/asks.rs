@@ -310,7 +310,7 @@ mod tests {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let typed = parse(&words).unwrap();
         let Command::Bench(args) = typed.command else { panic!("not a bench") };
-        lower(&args, &typed.order, &Environment::default()).unwrap()
+        lower(&args.bench, &typed.order, &Environment::default()).unwrap()
     }
 
     fn asks(line: &str, engine: &str) -> (Asks, Lowered) {

@@ -181,7 +181,8 @@ impl PredictRun<'_> {
         }
         match lowered.plan.output.shown {
             plan::Shown::Text if !is_single => {
-                print(&format!("\n{}", report::table(&rows, TableFormat::Text)))?;
+                let table = report::table(&rows, TableFormat::Text);
+                print(&format!("\nPREDICTED, not measured\n{table}"))?;
             }
             plan::Shown::Json if !is_single => print(&document.text())?,
             _ => {}

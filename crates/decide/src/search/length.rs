@@ -25,6 +25,15 @@ pub struct PointLength {
     pub longest: Nanos,
 }
 
+/// The time that a point of the second stage should count.
+const WANTED_MOST: Nanos = Nanos::from_secs(180);
+
+/// The time that a point of the second stage should count at this rate; the most where it is unknown.
+pub fn wanted(slo: &Slo, rate: Option<f64>) -> Nanos {
+    let requests = needed(slo) as f64 * RESERVE * EDGE_SAMPLES;
+    rate.map_or(WANTED_MOST, |rate| Nanos::from_secs_f64(requests / rate).min(WANTED_MOST))
+}
+
 impl PointLength {
     /// The time that the next point counts, without its preload. `rate` is in requests per second;
     /// `None` where it is not known before.

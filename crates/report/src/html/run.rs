@@ -187,7 +187,7 @@ impl RunPage {
             "facts": facts::facts(&[(&self.info, summary)], self.gpus),
             "command": facts::command(&[&self.info]),
             "csv": summary_csv(summary),
-            "verdict": serde_json::to_value(summary.verdict).unwrap_or(Value::Null),
+            "verdict": if self.info.is_prediction() { json!("PREDICTED") } else { json!(summary.verdict) },
             "remark": remark(summary, &self.info),
             "affected": groups(&summary.figure_verdicts).iter().map(|(verdict, text)| json!({
                 "verdict": verdict, "text": text,

@@ -231,8 +231,9 @@ pub(super) const CASES: &[Case] = &[
     .says(&["/v1/models"]),
     Case::sim("the model is not among those that the server lists", &[])
         .flags("--model other")
-        .exit(3)
-        .says(&["has no model `other`", "`simulated`"]),
+        .counts(0, 3)
+        .exit(7)
+        .says(&["does not list the model `other`", "`simulated`", "404"]),
     Case::sim("the server wants a key", &["--api-key", "k"]).exit(3).says(&["401", "OPENAI_API_KEY"]),
     Case::sim("two answers of 503 before the server is ready", &["--faults", r#"{"errors":{"status":503,"which":{"first":2}}}"#])
         .flags("--ready-check-timeout-sec 20")

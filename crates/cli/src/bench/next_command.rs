@@ -1,0 +1,93 @@
+//! The command to type after a staircase: a search for capacity with objectives that fit the server.
+
+use tokometer_plan::Plan;
+use tokometer_workload::Spec;
+
+use super::present::SummarisedRun;
+use crate::lower::PROMPT_LEN;
+
+/// Limits that people agree on, in milliseconds.
+const LIMITS_MS: [u32; 16] =
+    [10, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
+/// An objective has this much room above what the server does at its knee.
+const ROOM: f64 = 1.5;
+
+/// What is sent, in words.
+pub(crate) fn workload(plan: &Plan) -> String {
+    match (&plan.workload, lengths(plan)) {
+        (_, Some((input, output))) => {
+            format!("random prompts of {input} tokens, {output} output tokens")
+        }
+        (other, None) => format!("prompts of the dataset {}", other.name()),
+    }
+}
+
+/// Tokens of random prompts and their answers.
+fn lengths(plan: &Plan) -> Option<(u64, u64)> {
+    match &plan.workload {
+        Spec::Random(options) => {
+            Some((u64::from(options.input_len), u64::from(options.output_len)))
+        }
+        _ => None,
+    }
+}
+
+/// A search for capacity on the server of a run.
+pub(super) fn capacity(run: &SummarisedRun) -> String {
+    let target = run.info.targets.first();
+    let address = target.map_or("URL", |target| target.base_url.as_str());
+    let mut words = vec![format!("tokometer capacity {address}")];
+    let plan = Plan::of(&run.info).ok();
+    let model = plan.as_ref().and_then(|plan| plan.targets.first()?.model.clone());
+    words.extend(model.map(|model| format!("--model {model}")));
+    let backend = target.map_or("", |target| target.backend.as_str());
+    if backend != "openai-chat" && !backend.is_empty() {
+        words.push(format!("--backend {backend}"));
+    }
+    match plan.as_ref().and_then(lengths) {
+        Some((input, output)) if (input, output) != PROMPT_LEN => {
+            words.push(format!("--random-input-len {input} --random-output-len {output}"));
+        }
+        _ => {}
+    }
+    words.push(format!("--slo \"{}\"", objectives(run)));
+    words.push("--budget 5m".to_owned());
+    words.join(" ")
+}
+
+fn objectives(run: &SummarisedRun) -> String {
+    let slow = |key: &str| {
+        let found = run.summary.distribution(key)?;
+        found.percentile(99.0)?.value.or(found.max)
+    };
+    let limit = |name: &str, key: &str| {
+        slow(key).map(|millis| format!("p99 {name} < {}", shown(nice(ROOM * millis))))
+    };
+    let both: Vec<String> =
+        [limit("ttft", "ttft_ms"), limit("tpot", "tpot_ms")].into_iter().flatten().collect();
+    if both.is_empty() { "p99 e2e < 10s".to_owned() } else { both.join(", ") }
+}
+
+/// The next limit that people agree on.
+fn nice(millis: f64) -> u32 {
+    let fits = |limit: &&u32| f64::from(**limit) >= millis;
+    LIMITS_MS.iter().find(fits).copied().unwrap_or(LIMITS_MS[LIMITS_MS.len() - 1])
+}
+
+fn shown(millis: u32) -> String {
+    if millis >= 1_000 { format!("{}s", millis / 1_000) } else { format!("{millis}ms") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_round_and_have_room() {
+        let check = |millis: f64, expected: &str| assert_eq!(shown(nice(ROOM * millis)), expected);
+        check(12.0, "20ms");
+        check(100.0, "150ms");
+        check(700.0, "2s");
+        check(1e9, "60s");
+    }
+}

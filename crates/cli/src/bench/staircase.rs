@@ -1,0 +1,250 @@
+//! A bare URL: a short staircase of concurrency, one run per step, and one table of all.
+//!
+//! Which step comes next is decided by [`tokometer_decide::staircase`] from the steps alone. The folder is
+//! that of a sweep over `load.max_concurrency`, with the findings beside the steps.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokometer_base::{Clock, Nanos};
+use tokometer_decide::staircase::{
+    StairEnd, StairNext, StairStep, Staircase, StaircaseFindings, knee,
+};
+use tokometer_measure::{IdentifiedServer, Measurement};
+use tokometer_metrics::{Severity, Verdict};
+use tokometer_plan::{Plan, Rate, Shown};
+use tokometer_record::write_whole;
+use tokometer_report::Style;
+
+use super::folder::{Earlier, RunFolder};
+use super::present::SummarisedRun;
+use super::sweep::{Blame, Look, SweepCourse, SweepSize, one, point_folder};
+use super::sweep_view::{SweepEntry, sweep_text};
+use crate::exit::{Exit, Refusal};
+use crate::lower::PlannedPoint;
+use crate::shards::Role;
+use crate::terminal::{print, print_message};
+
+/// The findings of a staircase, beside the folders of its steps.
+pub(crate) const STAIRCASE: &str = "staircase.json";
+
+/// A staircase to climb.
+pub(crate) struct StaircaseRun<'a> {
+    /// Every step's plan but for its load.
+    pub(crate) plan: &'a Plan,
+    pub(crate) staircase: Staircase,
+    pub(crate) server: IdentifiedServer,
+    /// Time for the budget.
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// The steps of a staircase with their runs.
+pub(crate) struct Climbed {
+    pub(crate) findings: StaircaseFindings,
+    pub(crate) runs: Vec<SummarisedRun>,
+    pub(crate) exit: Exit,
+}
+
+impl StaircaseRun<'_> {
+    /// Measures step by step below `place`.
+    pub(crate) fn climb(
+        &self,
+        measurement: &mut Measurement,
+        place: &RunFolder,
+    ) -> Result<Climbed, Refusal> {
+        let begin = self.clock.now();
+        let (mut steps, mut runs) = (Vec::new(), Vec::new());
+        let mut course = SweepCourse::default();
+        let ending = loop {
+            let spent = self.clock.now() - begin;
+            let (concurrency, length) = match self.staircase.next(&steps, spent) {
+                StairNext::Done(end) => break end,
+                StairNext::Measure { concurrency, length } => (concurrency, length),
+            };
+            let point = self.point(concurrency, length);
+            let number = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+            let folder = point_folder(place.path(), number, &point, SweepSize::Sweep);
+            let (style, size) = (Style::default(), SweepSize::Sweep);
+            let look = Look { style, size, is_silent: true };
+            let place = (folder.as_path(), Earlier::Refused);
+            match one(measurement, (&point, number), place, (&Role::Whole, look)) {
+                Ok((shown, exit)) => {
+                    steps.push(StairStep::new(concurrency, &shown.summary));
+                    let left = self.staircase.budget.saturating_sub(self.clock.now() - begin);
+                    self.say(&step_line(steps.last(), &shown, left));
+                    course.point(exit, Blame::Server);
+                    if runs.is_empty() {
+                        shown
+                            .info
+                            .remarks
+                            .iter()
+                            .for_each(|text| self.say(&format!("note: {text}")));
+                    }
+                    runs.push(shown);
+                }
+                Err(refusal) if runs.is_empty() => return Err(refusal),
+                Err(refusal) if refusal.exit == Exit::Interrupted => {}
+                Err(refusal) => {
+                    print_message(&format!("error: {concurrency} in flight: {refusal}"));
+                    course.point(refusal.exit, Blame::Server);
+                    break StairEnd::Failing;
+                }
+            }
+            if measurement.is_interrupted() {
+                course.point(Exit::Interrupted, Blame::Server);
+                break StairEnd::Interrupted;
+            }
+        };
+        let findings = self.findings(steps, &runs, ending);
+        Ok(Climbed { findings, runs, exit: course.overall(SweepSize::Sweep) })
+    }
+
+    fn say(&self, text: &str) {
+        if self.plan.output.shown != Shown::Nothing {
+            print_message(text);
+        }
+    }
+
+    fn point(&self, concurrency: u32, length: Nanos) -> PlannedPoint {
+        let mut plan = self.plan.clone();
+        plan.load.max_concurrency = Some(concurrency);
+        plan.load.request_rate = Rate(f64::INFINITY);
+        plan.load.num_prompts = None;
+        plan.load.duration_s = Some(length.as_secs_f64());
+        let coordinates = vec![("max_concurrency".to_owned(), concurrency.to_string())];
+        PlannedPoint { heading: None, coordinates, plan }
+    }
+
+    fn findings(
+        &self,
+        steps: Vec<StairStep>,
+        runs: &[SummarisedRun],
+        ending: StairEnd,
+    ) -> StaircaseFindings {
+        let place = knee(&steps);
+        let target = runs.first().and_then(|run| run.info.targets.first());
+        let model = target.map(|target| target.model.clone()).or(self.server.model.clone());
+        let route = target.map_or("", |target| target.endpoint.as_str());
+        // Beyond the knee latencies are those of a queue; without one the last step is the best guess.
+        let edge = place.or(runs.len().checked_sub(1)).and_then(|at| runs.get(at));
+        StaircaseFindings {
+            server: self.server.identity.to_string(),
+            address: target.map(|target| target.base_url.clone()).unwrap_or_default(),
+            model: model.unwrap_or_default(),
+            workload: format!("{route}, {}", super::next_command::workload(self.plan)),
+            budget_s: self.staircase.budget.as_secs_f64(),
+            ending,
+            knee: place.map(|at| steps[at].concurrency),
+            next: edge.map(super::next_command::capacity),
+            steps,
+        }
+    }
+}
+
+/// `8 in flight: 12.1 req/s · 1548 tok/s · p50 TTFT 26 ms · p50 E2E 790 ms (61 s left)`.
+fn step_line(step: Option<&StairStep>, shown: &SummarisedRun, left: Nanos) -> String {
+    let summary = &shown.summary;
+    let median = |key: &str| {
+        let entry = summary.distribution(key)?.percentile(50.0)?;
+        entry.value.map(Nanos::from_millis_f64)
+    };
+    let rate = |value: Option<f64>, unit: &str| value.map(|value| format!("{value:.1} {unit}"));
+    let parts: Vec<String> = [
+        rate(summary.figure("requests_per_s"), "req/s"),
+        rate(summary.figure("output_tokens_per_s"), "tok/s"),
+        median("ttft_ms").map(|time| format!("p50 TTFT {time}")),
+        median("e2e_ms").map(|time| format!("p50 E2E {time}")),
+        Some(format!("{} failed", summary.counts.failed)).filter(|_| summary.counts.failed > 0),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let flights = step.map_or(0, |step| step.concurrency);
+    format!("{flights} in flight: {} ({} s left)", parts.join(" · "), left.whole_seconds())
+}
+
+impl Climbed {
+    /// Keeps the findings beside the steps.
+    pub(crate) fn write(&self, place: &Path) -> Result<(), Refusal> {
+        let path = place.join(STAIRCASE);
+        let text = serde_json::to_string_pretty(&self.findings).unwrap_or_default();
+        write_whole(&path, text.as_bytes()).map_err(|why| {
+            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+        })
+    }
+
+    /// The whole staircase as text.
+    pub(crate) fn text(&self, style: Style) -> String {
+        let entry = |run: &SummarisedRun| SweepEntry::new(run.info.name.clone(), run);
+        staircase_text(&self.findings, &self.runs.iter().map(entry).collect::<Vec<_>>(), style)
+            + &self.verdict()
+    }
+
+    /// The worst verdict of a step up to the knee, with the notes that led to it.
+    fn verdict(&self) -> String {
+        let until = self.findings.knee.unwrap_or(u32::MAX);
+        let counted = self.findings.steps.iter().zip(&self.runs);
+        let counted: Vec<_> = counted.filter(|(step, _)| step.concurrency <= until).collect();
+        let worst = counted.iter().map(|(_, run)| run.summary.verdict).max().unwrap_or_default();
+        let mut codes: Vec<(String, Vec<String>)> = Vec::new();
+        for (step, run) in &counted {
+            let doubts = run.summary.notes.iter().filter(|note| note.severity > Severity::Remark);
+            for note in doubts {
+                let flights = step.concurrency.to_string();
+                match codes.iter_mut().find(|(code, _)| *code == note.code) {
+                    Some((_, at)) => at.push(flights),
+                    None => codes.push((note.code.clone(), vec![flights])),
+                }
+            }
+        }
+        let whose = if self.findings.knee.is_some() { " up to the knee" } else { "" };
+        let mut lines = vec![format!("verdict{whose}: {}", worst.name())];
+        if worst > Verdict::Valid {
+            lines.extend(codes.iter().map(|(code, at)| format!("  {code} at {}", at.join(", "))));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// The whole staircase for other programs.
+    pub(crate) fn json(&self) -> Result<String, Refusal> {
+        let internal = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
+        let runs: Vec<Value> = self
+            .runs
+            .iter()
+            .map(|run| serde_json::from_str(&run.json()))
+            .collect::<Result<_, _>>()
+            .map_err(internal)?;
+        let document = json!({ "staircase": self.findings, "runs": runs });
+        serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(internal)
+    }
+
+    /// Prints what the plan asks for.
+    pub(crate) fn show(&self, shown: Shown, style: Style) -> Result<(), Refusal> {
+        match shown {
+            Shown::Text => print(&self.text(style)),
+            Shown::Json => print(&self.json()?),
+            Shown::Nothing => Ok(()),
+        }
+    }
+}
+
+/// The server, the table and the knee: the same for `bench` and for `report`.
+pub(crate) fn staircase_text(
+    findings: &StaircaseFindings,
+    entries: &[SweepEntry],
+    style: Style,
+) -> String {
+    let StaircaseFindings { server, address, model, workload, .. } = findings;
+    format!(
+        "{server} at {address}, model {model}\n{workload}\n\n{}\n{}\n",
+        sweep_text(entries, style),
+        findings.sentence()
+    )
+}
+
+/// The findings in a folder; `None` where it holds no staircase.
+pub(crate) fn read_findings(folder: &Path) -> Option<StaircaseFindings> {
+    let text = std::fs::read(folder.join(STAIRCASE)).ok()?;
+    serde_json::from_slice(&text).ok()
+}

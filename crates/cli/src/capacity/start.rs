@@ -1,0 +1,126 @@
+//! Where a search begins: the server behind an address, and a load near its knee.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokometer_base::Nanos;
+use tokometer_decide::capacity::LoadKind;
+use tokometer_decide::staircase::{StairStep, Staircase, StaircaseFindings};
+use tokometer_measure::{IdentifiedServer, Measurement};
+use tokometer_plan::Plan;
+
+use super::CapacityArgs;
+use crate::bench::{Earlier, RunFolder, StaircaseRun, read_findings};
+use crate::commands::Given;
+use crate::exit::Refusal;
+use crate::terminal::print_message;
+
+/// The folder of the staircase, beside the points of the search.
+const FOLDER: &str = "staircase";
+/// The staircase gets this part of the budget, and no more than so much.
+const PART: u64 = 6;
+const LONGEST: Nanos = Nanos::from_secs(60);
+/// Most requests in flight of the staircase.
+const MOST_IN_FLIGHT: u32 = 1_024;
+/// The first load, as a share of the highest throughput in a closed loop: the first doubling then
+/// exceeds it, and the bracket is found with two points.
+const FIRST: f64 = 0.55;
+
+/// The first step of a search with a budget.
+pub(super) struct StartSearch<'a> {
+    pub(super) args: &'a CapacityArgs,
+    pub(super) plan: &'a Plan,
+    /// `None` where its backend was named.
+    pub(super) server: Option<IdentifiedServer>,
+    pub(super) budget: Nanos,
+}
+
+impl StartSearch<'_> {
+    /// The first load: as typed, otherwise near the knee of a short staircase.
+    pub(super) fn load(
+        self,
+        measurement: &mut Measurement,
+        (place, earlier): (&Path, Earlier),
+        given: &Given,
+    ) -> Result<f64, Refusal> {
+        if let Some(start) = self.args.start {
+            return Ok(start);
+        }
+        let (over, most) = (LoadKind::from(self.args.over), self.args.max);
+        let folder = place.join(FOLDER);
+        let stored = read_findings(&folder).filter(|_| earlier == Earlier::Resumed);
+        let findings = match stored {
+            Some(findings) => findings,
+            None => self.climbed(measurement, (&folder, earlier), given)?,
+        };
+        let first = first_load(&findings.steps, over).clamp(most.min(0.1), most);
+        print_message(&findings.sentence());
+        Ok(first)
+    }
+
+    fn climbed(
+        self,
+        measurement: &mut Measurement,
+        (folder, earlier): (&Path, Earlier),
+        given: &Given,
+    ) -> Result<StaircaseFindings, Refusal> {
+        let budget = Nanos(self.budget.0 / PART).min(LONGEST);
+        let seconds = budget.as_secs_f64();
+        print_message(&format!("finding the first load: a staircase of at most {seconds:.0} s"));
+        let earlier = if earlier == Earlier::Refused { earlier } else { Earlier::Removed };
+        let place = RunFolder::named(folder, earlier)?;
+        let server = self.server.unwrap_or_else(|| IdentifiedServer {
+            identity: tokometer_measure::ServerIdentity::default(),
+            model: None,
+            backend: self.plan.targets[0].backend,
+            context_tokens: None,
+        });
+        let run = StaircaseRun {
+            plan: self.plan,
+            staircase: Staircase { budget, most: MOST_IN_FLIGHT },
+            server,
+            clock: Arc::clone(&given.clock),
+        };
+        let climbed = run.climb(measurement, &place);
+        place.leave_if_empty();
+        let climbed = climbed?;
+        climbed.write(folder)?;
+        Ok(climbed.findings)
+    }
+}
+
+/// The first load after these steps.
+fn first_load(steps: &[StairStep], over: LoadKind) -> f64 {
+    match over {
+        LoadKind::RequestRate => {
+            let rates = steps.iter().filter_map(|step| step.requests_per_s);
+            FIRST * rates.max_by(f64::total_cmp).unwrap_or(1.0)
+        }
+        LoadKind::Concurrency => {
+            let knee = tokometer_decide::staircase::knee(steps).or(steps.len().checked_sub(1));
+            let flights = knee.map_or(1, |at| steps[at].concurrency);
+            f64::from(flights.div_ceil(2))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_load_is_below_the_highest_throughput() {
+        let step = |concurrency, rate: f64| StairStep {
+            concurrency,
+            requests_per_s: Some(rate),
+            output_tokens_per_s: Some(100.0 * rate),
+            e2e_s: Some(1.0),
+            succeeded: 10,
+            failed: 0,
+        };
+        let steps = [step(1, 10.0), step(2, 20.0), step(4, 39.0), step(8, 40.0)];
+        assert!((first_load(&steps, LoadKind::RequestRate) - 22.0).abs() < 1e-9);
+        assert!((first_load(&steps, LoadKind::Concurrency) - 2.0).abs() < 1e-9);
+        assert!((first_load(&[], LoadKind::Concurrency) - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,225 @@
+//! A server by its address alone: the route that an address may end in, and our own defaults.
+//!
+//! The other tools' flags keep the other tools' defaults. `tokometer URL` has its own: the chat route,
+//! random prompts of a length that many servers accept, and a ready check, which reports a wrong key or
+//! model before anything is measured.
+
+use tokometer_base::Conventions;
+use tokometer_base::redact::hide_in_url;
+use tokometer_client::Dialect;
+use tokometer_plan::FlagValues;
+use tokometer_workload::Spec;
+
+use super::flags::address;
+use crate::args::BenchArgs;
+use crate::exit::Refusal;
+
+/// Tokens of a prompt and of its answer, unless the user says otherwise.
+pub(crate) const PROMPT_LEN: (u64, u64) = (512, 128);
+/// The backend, unless the server has no chat.
+const BACKEND: &str = "openai-chat";
+/// Tokens that a chat template may add.
+const TEMPLATE: u64 = 100;
+/// How long a server may take for the first prompt, in seconds.
+const READY_S: f64 = 30.0;
+
+/// Ends of addresses that are no route of a backend by themselves, because a gateway has another prefix.
+const SHORT_ROUTES: [(&str, &str); 4] = [
+    ("/chat/completions", "openai-chat"),
+    ("/completions", "openai"),
+    ("/responses", "openai-responses"),
+    ("/messages", "anthropic"),
+];
+
+/// Takes a positional address: its server, and the route that it ends in.
+pub(crate) fn put_address(args: &mut BenchArgs, url: &str) -> Result<(), Refusal> {
+    let target = &mut args.target;
+    let others = [
+        ("--base-url", target.base_url.is_some()),
+        ("--host", target.host.is_some()),
+        ("--port", target.port.is_some()),
+        ("--sim", target.sim.is_some()),
+    ];
+    if let Some((flag, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Refusal::usage(
+            format!("cannot use `{flag}` together with the address `{}`", hide_in_url(url)),
+            "give one of them",
+        ));
+    }
+    let Routed { base, backend, endpoint } = routed(url);
+    let _checked = address("URL", &base)?;
+    target.base_url = Some(base);
+    if target.endpoint.is_none() {
+        target.endpoint = endpoint;
+        if target.backend.is_none() {
+            target.backend = backend.map(str::to_owned);
+        }
+    }
+    Ok(())
+}
+
+/// An address without the route at its end.
+#[derive(Debug, PartialEq, Eq)]
+struct Routed {
+    base: String,
+    /// The backend of the route; `None` without one.
+    backend: Option<&'static str>,
+    /// The route.
+    endpoint: Option<String>,
+}
+
+fn routed(url: &str) -> Routed {
+    let (path, query) =
+        url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
+    let path = path.trim_end_matches('/');
+    let rebuilt = |base: &str| match query {
+        Some(query) => format!("{base}?{query}"),
+        None => base.to_owned(),
+    };
+    let own = Dialect::names().filter_map(Dialect::named).map(|one| (one.path(), one.name()));
+    for (route, backend) in own.chain(SHORT_ROUTES) {
+        let base = path.strip_suffix(route).filter(|base| !base.ends_with(['/', ':']));
+        if let Some(base) = base.filter(|base| !base.is_empty()) {
+            let endpoint = Some(route.to_owned());
+            return Routed { base: rebuilt(base), backend: Some(backend), endpoint };
+        }
+    }
+    // The list of models is what people open in a browser.
+    let base = path.strip_suffix("/models").unwrap_or(path);
+    Routed { base: rebuilt(base), backend: None, endpoint: None }
+}
+
+/// Whether a flag says when requests are sent, or how many.
+pub(crate) fn has_load(args: &BenchArgs) -> bool {
+    let (arrival, stop) = (&args.arrival, &args.stop);
+    let is_traced = args.workload.dataset_name.as_deref().is_some_and(|name| {
+        Spec::defaults(name, Conventions::Vllm).is_some_and(|spec| spec.is_traced())
+    });
+    arrival.request_rate.is_some()
+        || arrival.max_concurrency.is_some()
+        || arrival.ramp_up_strategy.is_some()
+        || arrival.ramp_up_start_rps.is_some()
+        || arrival.ramp_up_end_rps.is_some()
+        || stop.num_prompts.is_some()
+        || stop.duration.is_some()
+        || stop.until.is_some()
+        || args.workload.turns.multi_turn_concurrency.is_some()
+        || args.plan.is_some()
+        || args.against.is_given()
+        || is_traced
+}
+
+/// What the server may still change of our defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct OpenChoices {
+    /// Whether nothing names a backend.
+    pub(crate) backend: bool,
+    /// Whether nothing sets a length.
+    pub(crate) lengths: bool,
+}
+
+/// Sets what nothing says to our own defaults.
+pub(crate) fn put_own_defaults(args: &mut BenchArgs) -> OpenChoices {
+    let mut open = OpenChoices::default();
+    if args.plan.is_some() {
+        return open;
+    }
+    let target = &mut args.target;
+    if target.backend.is_none() && target.compat.is_none() {
+        open.backend = true;
+        target.backend = Some(BACKEND.to_owned());
+    }
+    target.ready_check_timeout_sec.get_or_insert(READY_S);
+    let workload = &mut args.workload;
+    if workload.dataset_name.is_none() && workload.dataset_path.is_none() {
+        workload.dataset_name = Some("random".to_owned());
+        let random = &mut workload.random;
+        let is_input_open = workload.input_len.is_none() && random.random_input_len.is_none();
+        let is_output_open = workload.output_len.is_none() && random.random_output_len.is_none();
+        open.lengths = is_input_open && is_output_open;
+        if is_input_open {
+            random.random_input_len = Some(FlagValues(vec![PROMPT_LEN.0]));
+        }
+        if is_output_open {
+            random.random_output_len = Some(FlagValues(vec![PROMPT_LEN.1]));
+        }
+    }
+    open
+}
+
+/// Shortens our own lengths to a context that is too short for them, with room for a chat template.
+pub(crate) fn shorten(args: &mut BenchArgs, context_tokens: u64) -> Option<(u64, u64)> {
+    let (input, output) = PROMPT_LEN;
+    if context_tokens >= input + output + TEMPLATE {
+        return None;
+    }
+    let (input, output) = ((context_tokens / 2).max(1), (context_tokens / 8).max(1));
+    args.workload.random.random_input_len = Some(FlagValues(vec![input]));
+    args.workload.random.random_output_len = Some(FlagValues(vec![output]));
+    Some((input, output))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_end_in_a_route() {
+        let check = |url: &str, base: &str, backend: Option<&str>, endpoint: Option<&str>| {
+            let found = routed(url);
+            assert_eq!((found.base.as_str(), found.backend), (base, backend), "{url}");
+            assert_eq!(found.endpoint.as_deref(), endpoint, "{url}");
+        };
+        check("http://h:8000", "http://h:8000", None, None);
+        check("http://h:8000/", "http://h:8000", None, None);
+        check("http://h:8000/v1", "http://h:8000/v1", None, None);
+        check("http://h:8000/v1/models", "http://h:8000/v1", None, None);
+        let chat = Some("/v1/chat/completions");
+        check("http://h/v1/chat/completions", "http://h", Some("openai-chat"), chat);
+        check("http://h/x/v1/chat/completions/", "http://h/x", Some("openai-chat"), chat);
+        check("http://h/v1/completions", "http://h", Some("openai"), Some("/v1/completions"));
+        check("h:1/generate_stream", "h:1", Some("tgi"), Some("/generate_stream"));
+        check("h:1/v1/messages", "h:1", Some("anthropic"), Some("/v1/messages"));
+        let deployed = "https://h/openai/deployments/m/chat/completions?api-version=1";
+        let base = "https://h/openai/deployments/m?api-version=1";
+        check(deployed, base, Some("openai-chat"), Some("/chat/completions"));
+    }
+
+    #[test]
+    fn what_was_typed_is_kept() {
+        let mut args = BenchArgs::default();
+        args.target.backend = Some("vllm".to_owned());
+        put_address(&mut args, "http://h/v1/chat/completions").unwrap();
+        let open = put_own_defaults(&mut args);
+        assert!(!open.backend && open.lengths);
+        assert_eq!(args.target.backend.as_deref(), Some("vllm"));
+        assert_eq!(args.target.endpoint.as_deref(), Some("/v1/chat/completions"));
+        assert_eq!(args.workload.random.random_input_len, Some(FlagValues(vec![512])));
+        args.target.base_url = Some("http://g".to_owned());
+        let refusal = put_address(&mut args, "http://h?key=hunter2").unwrap_err().to_string();
+        assert!(refusal.contains("`--base-url`") && !refusal.contains("hunter2"), "{refusal}");
+        let mut bare = BenchArgs::default();
+        let open = put_own_defaults(&mut bare);
+        assert_eq!(open, OpenChoices { backend: true, lengths: true });
+        assert_eq!((shorten(&mut bare, 4_096), shorten(&mut bare, 512)), (None, Some((256, 64))));
+        let mut other = BenchArgs::default();
+        other.workload.dataset_path = Some("f".to_owned());
+        let _open = put_own_defaults(&mut other);
+        assert_eq!(other.workload.dataset_name, None);
+    }
+
+    #[test]
+    fn a_load_is_whatever_says_when_or_how_many() {
+        let of = |change: fn(&mut BenchArgs)| {
+            let mut args = BenchArgs::default();
+            change(&mut args);
+            has_load(&args)
+        };
+        assert!(!of(|_| {}));
+        assert!(!of(|args| args.workload.input_len = Some(FlagValues(vec![9]))));
+        assert!(of(|args| args.stop.duration = Some("5s".to_owned())));
+        assert!(of(|args| args.stop.num_prompts = Some(FlagValues(vec![9]))));
+        assert!(of(|args| args.arrival.max_concurrency = Some(FlagValues(vec![9]))));
+        assert!(of(|args| args.workload.dataset_name = Some("mooncake".to_owned())));
+    }
+}

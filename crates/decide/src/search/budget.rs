@@ -1,0 +1,109 @@
+//! Points of a search that must end in time: how many, and how long.
+//!
+//! In: the time that is left, and what a point costs besides its own length. Out: bounds of the points'
+//! lengths, and the number of points of the second stage. Both are fixed before the stage they belong to,
+//! so that no result of a stage changes it.
+
+use tokometer_base::Nanos;
+
+use super::edge::FEWEST;
+use super::preload::with_preload;
+use super::{PointLength, SearchLimits};
+
+/// The first stage has about eight points: the longest of them takes this part of the time.
+const FIRST_PART: u64 = 16;
+/// Requests that a point sends at least at the first load: a point without any tells nothing.
+const LEAST_REQUESTS: f64 = 10.0;
+/// Its shortest point, as a part of its longest.
+const SHORTEST_PART: u64 = 3;
+/// Points of the second stage: fewer say too little of their own scatter, more are worth their
+/// overhead only if they are long enough.
+const USUAL_POINTS: usize = 6;
+const MOST_POINTS: usize = 20;
+/// No point of the second stage is shorter, as long as the fewest points allow that.
+const SHORTEST: Nanos = Nanos::from_secs(2);
+/// Points of a search that ends by time.
+pub const UNLIMITED_POINTS: usize = 100;
+
+/// The second stage of a search that ends in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecondStage {
+    /// Number of points.
+    pub points: usize,
+    /// Time of each that counts.
+    pub counted: Nanos,
+}
+
+/// The lengths of the first stage's points in a search with this much time, whose first load is `rate`
+/// requests per second, where that is known.
+pub fn first_lengths(left: Nanos, rate: Option<f64>) -> PointLength {
+    let least = rate.map_or(0.1, |rate| LEAST_REQUESTS / rate);
+    let longest = Nanos(left.0 / FIRST_PART).max(Nanos::from_secs_f64(least));
+    let shortest = Nanos(longest.0 / SHORTEST_PART).max(Nanos::from_secs_f64(least));
+    PointLength { shortest, longest }
+}
+
+/// The second stage that fits into `left`, if each point costs `overhead` besides its length and should
+/// count `wanted`.
+pub fn second_stage(left: Nanos, overhead: Nanos, wanted: Nanos) -> SecondStage {
+    let cost = (with_preload(wanted) + overhead).as_secs_f64().max(1e-3);
+    let counted = |points: usize| {
+        let each = left.as_secs_f64() / points as f64 - overhead.as_secs_f64();
+        Nanos::from_secs_f64((each / with_preload(Nanos::from_secs(1)).as_secs_f64()).max(0.1))
+    };
+    let whole =
+        (USUAL_POINTS..=MOST_POINTS).rfind(|points| cost * *points as f64 <= left.as_secs_f64());
+    let points = match whole {
+        Some(points) => points,
+        None if counted(USUAL_POINTS) < SHORTEST => FEWEST,
+        None => USUAL_POINTS,
+    };
+    SecondStage { points, counted: counted(points) }
+}
+
+impl SearchLimits {
+    /// The same search with `points` in all.
+    #[must_use]
+    pub fn with_points(self, points: usize) -> Self {
+        Self { points, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(left: u64, overhead: u64, wanted: u64) -> (usize, f64) {
+        let [left, overhead, wanted] = [left, overhead, wanted].map(Nanos::from_secs);
+        let found = second_stage(left, overhead, wanted);
+        (found.points, found.counted.as_secs_f64())
+    }
+
+    #[test]
+    fn the_second_stage_uses_the_time_that_is_left_and_no_more() {
+        for (left, overhead, wanted) in [(160, 2, 80), (900, 2, 80), (30, 1, 80), (3_000, 5, 20)] {
+            let (points, counted) = stage(left, overhead, wanted);
+            let cost = points as f64 * (1.25 * counted + overhead as f64);
+            assert!((cost / left as f64 - 1.0).abs() < 0.01, "{left} s: {points} of {counted} s");
+        }
+    }
+
+    #[test]
+    fn long_points_come_before_many_points() {
+        assert_eq!(stage(160, 2, 80).0, 6);
+        assert_eq!(stage(1_000, 2, 80).0, 9);
+        assert_eq!(stage(3_000, 2, 10).0, 20);
+        assert_eq!(stage(10, 1, 80).0, 4, "fewer points rather than points of no length");
+    }
+
+    #[test]
+    fn points_of_the_first_stage_leave_most_of_the_time() {
+        let lengths = first_lengths(Nanos::from_secs(240), Some(100.0));
+        assert_eq!(
+            (lengths.longest, lengths.shortest),
+            (Nanos::from_secs(15), Nanos::from_secs(5))
+        );
+        let slow = first_lengths(Nanos::from_secs(240), Some(0.5));
+        assert_eq!(slow.shortest, Nanos::from_secs(20), "long enough for ten requests");
+    }
+}
