@@ -237,8 +237,7 @@ fn a_model_that_is_not_listed_goes_to_the_server() {
         server.url
     );
     let found = run(folder.path(), &line).succeeded();
-    let remark =
-        "the server does not list the model `other`, which is sent as named; it lists `scripted`";
+    let remark = "the server does not list the model `other`";
     assert!(found.stdout.contains(remark), "{}", found.stdout);
 }
 
