@@ -335,7 +335,11 @@ fn a_sweep_where_one_run_is_wanted_names_one_of_its_runs() {
     row("compare s", &["cannot read `s` as a run: it holds 2 runs", one]);
     row("report s --csv rows.csv", &["cannot write `rows.csv` for 2 runs", one]);
     row("bench --plan s", &["it is a folder", "`s/000-max_concurrency=1/plan.json`"]);
-    row("compare --a s --b s", &["cannot compare these runs", "max_concurrency"]);
+    let points = run(folder.path(), "compare --a s --b s").succeeded().stdout;
+    for point in ["000-max_concurrency=1\n", "001-max_concurrency=2\n"] {
+        assert!(points.contains(point), "{points}");
+    }
+    row("compare --a s --b s/000-max_concurrency=1", &["`--a` is a sweep and `--b` is not"]);
 }
 
 /// Files go through pipes: `-` is standard input and standard output.
