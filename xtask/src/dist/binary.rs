@@ -9,7 +9,7 @@ use super::target::{Libc, Target};
 use super::{output, wheel};
 
 /// The size that `docs/building.md` promises.
-const BYTES_MAX: u64 = 20_000_000;
+const BYTES_MAX: u64 = 22_000_000;
 
 /// Libraries that belong to glibc. The image has these and no others.
 const GLIBC: [&str; 7] = [

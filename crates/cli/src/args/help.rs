@@ -86,11 +86,20 @@ Other flags of `bench` are accepted and have no effect.",
     },
     HelpShape {
         command: "capacity",
-        short: &["base-url", "model", "input-len", "output-len", "run-dir", "json"],
+        short: &[
+            "budget",
+            "html",
+            "base-url",
+            "model",
+            "input-len",
+            "output-len",
+            "run-dir",
+            "json",
+        ],
         long: ListedFlags::All,
         examples: "\
 Examples:
-  tokometer capacity --base-url http://127.0.0.1:8000 --slo \"p99 ttft < 2s\"
+  tokometer capacity http://127.0.0.1:8000 --slo \"p99 ttft < 2s\" --budget 5m --html page.html
   tokometer capacity --engine default --slo \"p99 ttft < 2s, p99 tpot < 50ms\"",
     },
     HelpShape {

@@ -66,16 +66,22 @@ pub(crate) struct CapacityArgs {
     #[arg(long, default_value_t = 4096.0, value_name = "LOAD", help_heading = "Search")]
     pub(crate) max: f64,
     /// Precision to aim for: half width of the 95 % confidence interval, relative to the result
-    #[arg(long, default_value = "5%", value_name = "SHARE", help_heading = "Search")]
+    #[arg(
+        long,
+        default_value = "5%",
+        value_name = "SHARE",
+        help_heading = "Search",
+        hide_short_help = true
+    )]
     pub(crate) resolution: String,
     /// Maximum number of points to measure [default: 20; with --budget: as many as fit]
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub(crate) points: Option<usize>,
     /// Minimum duration of a point [default: 10s; with --budget: depends on the budget]
-    #[arg(long, value_name = "TIME", help_heading = "Search")]
+    #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
     pub(crate) min_duration: Option<String>,
     /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed [default: 180s; with --budget: depends on the budget]
-    #[arg(long, value_name = "TIME", help_heading = "Search")]
+    #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
     pub(crate) max_duration: Option<String>,
     /// Number of GPUs behind the endpoint, for tokens per second per GPU
     #[arg(long, value_name = "N", help_heading = "Search")]

@@ -37,13 +37,19 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) engine: Option<String>,
     /// What-if: change a value of the profile; a list gives one search per value, such as cost.scale=1,1.1
-    #[arg(long, value_name = "KEY=VALUES", requires = "engine")]
+    #[arg(long, value_name = "KEY=VALUES", requires = "engine", hide_short_help = true)]
     pub(crate) set: Vec<String>,
     /// Number of servers behind a router; a list gives one search per number [default: 1]
     #[arg(long, value_name = "LIST", requires = "engine", value_delimiter = ',')]
     pub(crate) replicas: Vec<usize>,
     /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
-    #[arg(long, value_name = "HOW", default_value = "round-robin", requires = "engine")]
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "round-robin",
+        requires = "engine",
+        hide_short_help = true
+    )]
     pub(crate) router: Routing,
 }
 

@@ -17,12 +17,22 @@ pub(super) fn shows(shown: &[&str], printed: &[String], rule: Rule) -> Result<()
         .map_err(|(wanted, found)| format!("  the page shows  {wanted}\n  it prints       {found}"))
 }
 
-/// Long lines of a summary in one piece: where they are broken depends on the width of numbers. The
-/// rest of a line is indented by at least four columns.
+/// Columns by which the rest of a folded line is indented: below a note or a target, and below a label.
+const FOLDED: [usize; 2] = [4, 13];
+
+/// Whether this is the rest of the line before it. Rows of tables are indented too, and begin with a number.
+fn is_rest(line: &str) -> bool {
+    let indent = line.len() - line.trim_start().len();
+    let is_row =
+        indent == FOLDED[0] && line.trim_start().starts_with(|one: char| one.is_ascii_digit());
+    FOLDED.contains(&indent) && !is_row
+}
+
+/// Long lines of a summary in one piece: where they are broken depends on the width of numbers.
 fn unfolded<T: AsRef<str>>(lines: &[T]) -> Vec<String> {
     let mut whole: Vec<String> = Vec::new();
     for line in lines.iter().map(AsRef::as_ref) {
-        match whole.last_mut().filter(|last| line.starts_with("    ") && *last != GAP) {
+        match whole.last_mut().filter(|last| is_rest(line) && *last != GAP) {
             Some(last) => last.extend([" ", line.trim_start()]),
             None => whole.push(line.to_owned()),
         }
