@@ -349,7 +349,8 @@ impl Measurement {
             Recorder::start(writer, from_run, from_server, consumers).map_err(|why| {
                 Error::new(ErrorKind::Write, format!("cannot start the recorder: {why}"))
             })?;
-        let after_run = scrapes.clone();
+        // The recorder ends with the last sender of notices: it must still be there for the last scrape.
+        let (after_run, until_last_scrape) = (scrapes.clone(), notices.clone());
         let beside = BesidePlace::default();
         let outlets = Beside { scrapes, notices: notices.clone(), place: Arc::clone(&beside) };
         let between = between(plan, &ready.reached, outlets, &self.tools)?;
@@ -378,7 +379,7 @@ impl Measurement {
         if opened.share.is_first() {
             record_accept_length(&ready.reached, &after_run, &*self.tools.clock);
         }
-        drop(after_run);
+        drop((after_run, until_last_scrape));
         let written = recorder.finish();
         let mut end = ended.map_err(|why| failed(&why, &folder))?;
         if let Some(reason) = watch.finish() {
