@@ -81,6 +81,7 @@ pub(crate) fn info(rate: f64, duration: Option<Nanos>) -> RunInfo {
         },
         dataset: String::new(),
         tokenizer: None,
+        sharding: None,
         plan: serde_json::Value::Null,
         environment: serde_json::Value::Null,
         remarks: Vec::new(),
