@@ -25,7 +25,7 @@ use self::edge::{Edge, EdgeSample};
 pub use self::allowance::{Allowance, Use};
 pub use self::budget::{SecondStage, UNLIMITED_POINTS, first_lengths, second_stage};
 pub use self::design::{Design, Expected};
-pub use self::length::{PointLength, fit, needed, wanted};
+pub use self::length::{PointLength, fit, least, needed, wanted};
 pub use self::options::SearchOptions;
 pub use self::preload::{discard_preload, with_preload};
 
@@ -84,6 +84,9 @@ impl Point {
     }
 }
 
+/// An estimate that is so many times above or below all points of the second stage is no answer.
+const FAR_OUTSIDE: f64 = 1.25;
+
 /// Least use that counts for a point that was ended for overload.
 const LEAST_MISS: f64 = 2.0;
 
@@ -102,6 +105,20 @@ pub struct SearchLimits {
     pub points: usize,
     /// Whether loads are integers.
     pub is_whole: bool,
+    /// How the first stage reaches the limit.
+    pub climb: Climb,
+}
+
+/// How the first stage of a search reaches the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Climb {
+    /// Nothing is known of the server: short looks at doubled loads, then a narrow bracket.
+    #[default]
+    Far,
+    /// The first load is near the limit. There a short look meets objectives that the load violates once
+    /// the queue has filled, so every point is long, and the bracket stays wider to keep time for the
+    /// estimate.
+    Near,
 }
 
 /// What a point is measured for.
@@ -162,7 +179,8 @@ pub enum SearchResult {
         /// The lowest measured load.
         load: f64,
     },
-    /// The maximum number of points was reached.
+    /// The points, or the time for them, were used up before the estimate, or it lies far away from all of
+    /// them.
     Unfinished {
         /// The highest measured load that met the objectives; `None` if none did.
         highest_met: Option<f64>,
@@ -261,6 +279,13 @@ impl SearchLimits {
         let Some(Found { load, low, high, objective }) = found(&points[first..]) else {
             return Self::unfinished(points);
         };
+        let measured = points[first..].iter().map(|point| point.load);
+        let (lowest, highest) = measured
+            .fold((f64::INFINITY, 0.0_f64), |ends, load| (ends.0.min(load), ends.1.max(load)));
+        // The line is not known that far away from the points.
+        if load > highest * FAR_OUTSIDE || load < lowest / FAR_OUTSIDE {
+            return Self::unfinished(points);
+        }
         let whole = |load: f64| if self.is_whole { load.floor() } else { load };
         let margin = low.zip(high).map(|(low, high)| (high - low) / 2.0);
         SearchResult::Found {
@@ -286,6 +311,7 @@ mod tests {
         resolution: 0.05,
         points: 20,
         is_whole: false,
+        climb: Climb::Far,
     };
 
     fn measured(load: f64, stage: Stage, used: f64) -> Point {
@@ -367,6 +393,22 @@ mod tests {
                 assert_eq!((load, stage), (design.loads[at - first], Stage::Estimate));
             }
         }
+    }
+
+    /// Points of six seconds all met objectives at loads that a server could not sustain for a minute: the
+    /// answer was 71 req/s, and none of the points was above 49.
+    #[test]
+    fn an_estimate_far_above_all_points_is_no_answer() {
+        let mut points =
+            vec![measured(40.0, Stage::Narrow, 0.1), measured(46.0, Stage::Narrow, 30.0)];
+        let Some((first, design)) = LIMITS.second_stage(&points) else { panic!() };
+        let limits = LIMITS.with_points(first + 6);
+        for load in design.loads.iter().take(6) {
+            points.push(measured(*load, Stage::Estimate, 0.001 * load / 43.0));
+        }
+        let answer = limits.next(&points);
+        let expected = |load: f64| matches!(answer, Next::Done(SearchResult::Unfinished { highest_met: Some(met), .. }) if met <= load);
+        assert!(expected(design.loads.iter().copied().fold(0.0, f64::max)), "{answer:?}");
     }
 
     /// The first stage decides where to measure and has no part in the answer.

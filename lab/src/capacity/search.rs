@@ -4,7 +4,7 @@
 
 use tokometer_base::{Nanos, Seed};
 use tokometer_decide::search::{
-    Allowance, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload, fit,
+    Allowance, Climb, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload, fit,
     with_preload,
 };
 use tokometer_decide::sequential::overloads;
@@ -26,6 +26,7 @@ pub(crate) const LIMITS: SearchLimits = SearchLimits {
     resolution: 0.05,
     points: 20,
     is_whole: false,
+    climb: Climb::Far,
 };
 
 /// The time of a point, likewise.

@@ -59,7 +59,7 @@ pub(crate) struct CapacityArgs {
     /// Kind of load to vary
     #[arg(long, value_enum, default_value_t, help_heading = "Search")]
     pub(crate) over: Over,
-    /// First load to try [default: 1; with --budget: half of the highest throughput of a short staircase]
+    /// First load to try [default: 1; with --budget: 78 % of the highest throughput of a short staircase]
     #[arg(long, value_name = "LOAD", help_heading = "Search")]
     pub(crate) start: Option<f64>,
     /// Highest load to try

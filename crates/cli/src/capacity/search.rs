@@ -6,8 +6,8 @@ use tokometer_base::{Nanos, Seed, units};
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
-    Allowance, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, Stage,
-    UNLIMITED_POINTS, discard_preload, first_lengths, fit, wanted, with_preload,
+    Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
+    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, wanted, with_preload,
 };
 use tokometer_measure::{MeasuredRun, Measurement};
 use tokometer_plan::{Cache, Overload, Plan};
@@ -66,7 +66,10 @@ impl CapacitySearch {
         let rate = (args.over == super::Over::RequestRate).then_some(first);
         let bounds = first_lengths(time.left(), rate);
         let points = args.points.unwrap_or(UNLIMITED_POINTS);
-        let search = Self::build(args, lowered, (first, points), bounds)?;
+        let mut search = Self::build(args, lowered, (first, points), bounds)?;
+        if args.start.is_none() {
+            search.limits.climb = Climb::Near;
+        }
         Ok(Self { time: Some(time), ..search })
     }
 
@@ -174,14 +177,29 @@ impl CapacitySearch {
         let points = self.points();
         let Some((first, design)) = self.limits.second_stage(&points) else { return };
         let Some(time) = self.time.as_ref().filter(|_| points.len() == first) else { return };
-        let wanted = wanted(&self.slo, self.rate_near(&design));
-        let stage = time.second_stage((self.sent, first), wanted);
+        let rate = self.rate_near(&design);
+        let bounds = (wanted(&self.slo, rate), least(&self.slo, rate, self.response_time()));
+        let Some(stage) = time.second_stage((self.sent, first), bounds) else {
+            // Points that end before the server's queue has filled would show a capacity that it does not
+            // have. The bracket is what is known.
+            if time.are_points_open && time.is_length_open {
+                self.limits = self.limits.with_points(first);
+                print_message(&views::no_estimate(bounds.1));
+            }
+            return;
+        };
         if time.are_points_open {
             self.limits = self.limits.with_points(first + stage.points);
         }
         if time.is_length_open {
             self.length = PointLength { shortest: stage.counted, longest: stage.counted };
         }
+    }
+
+    /// Mean E2E in seconds at the highest load that met the objectives.
+    fn response_time(&self) -> Option<f64> {
+        let met = self.readings.iter().filter(|one| one.fit == PointOutcome::Met);
+        met.max_by(|a, b| a.load.total_cmp(&b.load)).and_then(|one| one.e2e_s)
     }
 
     /// Whether a point of this length would end after the search has to.

@@ -22,9 +22,9 @@ const PART: u64 = 6;
 const LONGEST: Nanos = Nanos::from_secs(60);
 /// Most requests in flight of the staircase.
 const MOST_IN_FLIGHT: u32 = 1_024;
-/// The first load, as a share of the highest throughput in a closed loop: the first doubling then
-/// exceeds it, and the bracket is found with two points.
-const FIRST: f64 = 0.55;
+/// The first load, as a share of the highest throughput in a closed loop: the next load exceeds that
+/// throughput, so that two points mostly find the bracket.
+const FIRST: f64 = 0.78;
 
 /// The first step of a search with a budget.
 pub(super) struct StartSearch<'a> {
@@ -119,7 +119,7 @@ mod tests {
             failed: 0,
         };
         let steps = [step(1, 10.0), step(2, 20.0), step(4, 39.0), step(8, 40.0)];
-        assert!((first_load(&steps, LoadKind::RequestRate) - 22.0).abs() < 1e-9);
+        assert!((first_load(&steps, LoadKind::RequestRate) - 31.2).abs() < 1e-9);
         assert!((first_load(&steps, LoadKind::Concurrency) - 2.0).abs() < 1e-9);
         assert!((first_load(&[], LoadKind::Concurrency) - 1.0).abs() < 1e-9);
     }

@@ -60,13 +60,14 @@ impl SearchTime {
     }
 
     /// The second stage in the time that is left, after `points` that `sent` their load for so long.
+    /// `bounds`: the time that each of its points should count, and the least that says anything.
     pub(super) fn second_stage(
         &self,
         (sent, points): (Nanos, usize),
-        wanted: Nanos,
-    ) -> SecondStage {
+        (wanted, least): (Nanos, Nanos),
+    ) -> Option<SecondStage> {
         let all = self.clock.now() - self.begin;
         let overhead = Nanos((all - sent).0 / points.max(1) as u64);
-        second_stage(self.left(), overhead, wanted)
+        second_stage((self.left(), overhead), wanted, least)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tokometer_base::Nanos;
 use tokometer_base::digits::digits;
 use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint};
-use tokometer_decide::search::{Design, Expected, PointOutcome, SearchResult};
+use tokometer_decide::search::{Design, Expected, PointOutcome, SearchResult, with_preload};
 use tokometer_report::Grid;
 
 use super::predicted::PredictedCapacities;
@@ -109,6 +109,14 @@ pub(crate) fn second_stage(
         None => {}
     }
     text
+}
+
+/// Said instead of a second stage whose points would have to be shorter than `least`.
+pub(crate) fn no_estimate(least: Nanos) -> String {
+    format!(
+        "no second stage: each of its points must last at least {} at this load, and the budget leaves less; raise `--budget`",
+        spent(with_preload(least).as_secs_f64())
+    )
 }
 
 /// After a point: its outcome, the bracket so far, and the time left.
@@ -255,6 +263,7 @@ mod tests {
             requests_per_s: Some(load * 0.99),
             tokens_per_s: Some(load * 128.0),
             tokens_per_s_per_user: Some(61.4),
+            e2e_s: None,
             requests: 400,
             client_notes: Vec::new(),
             folder: String::new(),

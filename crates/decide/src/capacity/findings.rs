@@ -194,7 +194,7 @@ impl Findings {
                 )
             }
             SearchResult::Unfinished { .. } => {
-                self.known("the maximum number of points was reached before the search finished")
+                self.known("the points or the time ended before an estimate was possible")
             }
         }
     }
@@ -291,6 +291,7 @@ mod tests {
             requests_per_s: Some(load * 0.99),
             tokens_per_s: Some(load * 128.0),
             tokens_per_s_per_user: Some(61.4),
+            e2e_s: None,
             requests: 400,
             client_notes: Vec::new(),
             folder: String::new(),

@@ -44,6 +44,9 @@ pub struct MeasuredPoint {
     pub tokens_per_s: Option<f64>,
     /// Median output tokens per second of one request.
     pub tokens_per_s_per_user: Option<f64>,
+    /// Mean E2E in seconds; absent in findings of older versions.
+    #[serde(default)]
+    pub e2e_s: Option<f64>,
     /// Requests measured.
     pub requests: u64,
     /// Notes about a client at its limit.
@@ -78,6 +81,7 @@ impl MeasuredPoint {
                 .collect(),
             requests_per_s: summary.figure("requests_per_s"),
             tokens_per_s: summary.figure("output_tokens_per_s"),
+            e2e_s: summary.distribution("e2e_ms").and_then(|spread| spread.mean).map(|ms| ms / 1e3),
             tokens_per_s_per_user: per_user
                 .and_then(|spread| spread.percentile(50.0))
                 .and_then(|entry| entry.value),
@@ -97,6 +101,7 @@ impl MeasuredPoint {
             requests_per_s: None,
             tokens_per_s: None,
             tokens_per_s_per_user: None,
+            e2e_s: None,
             requests: 0,
             client_notes: Vec::new(),
             folder: folder.display().to_string(),

@@ -5,10 +5,33 @@
 //! higher one does not, and the bracket is then halved until it is narrow. Only its middle and width
 //! are used further on, so that a wrong outcome costs precision, not truth.
 
-use super::{Point, PointOutcome, SearchLimits, SearchResult, Stage};
+use super::{Climb, Point, PointOutcome, SearchLimits, SearchResult, Stage};
 
-/// A bracket is narrow when its upper end is at most so many times its lower end.
-const NARROW: f64 = 1.15;
+impl Climb {
+    /// The next load above one that met the objectives, as a multiple of it.
+    fn factor(self) -> f64 {
+        match self {
+            Self::Far => 2.0,
+            Self::Near => std::f64::consts::SQRT_2,
+        }
+    }
+
+    /// What the points on the way to the limit are measured for.
+    fn stage(self) -> Stage {
+        match self {
+            Self::Far => Stage::Climb,
+            Self::Near => Stage::Narrow,
+        }
+    }
+
+    /// A bracket is narrow when its upper end is at most so many times its lower end.
+    fn narrow(self) -> f64 {
+        match self {
+            Self::Far => 1.15,
+            Self::Near => 1.25,
+        }
+    }
+}
 
 /// Two loads with the limit between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,29 +119,37 @@ impl SearchLimits {
         if self.is_whole { load.round().max(1.0) } else { load }
     }
 
+    /// The next load after one that met the objectives.
+    fn above(&self, met: f64) -> f64 {
+        let next = self.tidy(met * self.climb.factor());
+        // Rounding must not measure the same load again.
+        if next > met { next } else { self.tidy(met + 1.0) }
+    }
+
     /// The next step of the first stage.
     pub(super) fn bracket(&self, points: &[Point]) -> BracketStep {
         let rungs = rungs(points);
+        let stage = self.climb.stage();
         let missed = rungs.iter().find(|rung| !rung.holds());
         let is_below =
             |rung: &&Rung| rung.holds() && missed.is_none_or(|missed| rung.load < missed.load);
         match (rungs.iter().rfind(is_below), missed) {
-            (None, None) => BracketStep::Measure(self.tidy(self.start), Stage::Climb),
+            (None, None) => BracketStep::Measure(self.tidy(self.start), stage),
             (Some(low), None) if low.load >= self.most => {
                 BracketStep::Done(SearchResult::LimitedByMost { load: low.load })
             }
-            (Some(low), None) => BracketStep::Measure(self.tidy(low.load * 2.0), Stage::Climb),
+            (Some(low), None) => BracketStep::Measure(self.above(low.load), stage),
             (None, Some(high)) if high.load <= self.least => {
                 BracketStep::Done(SearchResult::NoneMeets { load: high.load })
             }
-            (None, Some(high)) => BracketStep::Measure(self.tidy(high.load / 2.0), Stage::Climb),
+            (None, Some(high)) => BracketStep::Measure(self.tidy(high.load / 2.0), stage),
             (Some(low), Some(high)) => self.narrowed(low, high),
         }
     }
 
     fn narrowed(&self, low: &Rung, high: &Rung) -> BracketStep {
         let is_next = self.is_whole && high.load - low.load <= 1.0;
-        if !is_next && high.load / low.load > NARROW {
+        if !is_next && high.load / low.load > self.climb.narrow() {
             let middle = (low.load * high.load).sqrt();
             let middle = if self.is_whole {
                 // Rounding must not measure an end again.
@@ -181,6 +212,24 @@ mod tests {
         // One violation by a little may be an outlier.
         check(Missed, 3.0, BracketStep::Measure(3.08, Narrow));
         check(Met, 0.0, BracketStep::Found(Bracket { low: 2.83, high: 3.08 }));
+    }
+
+    #[test]
+    fn near_the_limit_every_point_is_long_and_the_bracket_stays_wider() {
+        use PointOutcome::{Met, Missed};
+        use Stage::Narrow;
+        let near = SearchLimits { start: 30.0, climb: Climb::Near, ..LIMITS };
+        let mut points = Vec::new();
+        for (load, fit) in [(30.0, Met), (42.426, Missed), (35.7, Met)] {
+            let BracketStep::Measure(next, stage) = near.bracket(&points) else { panic!() };
+            assert!((next - load).abs() < 0.01, "{next} instead of {load}");
+            assert_eq!(stage, Narrow);
+            points.push(point(next, stage, fit, 60.0));
+        }
+        assert!(matches!(near.bracket(&points), BracketStep::Found(_)));
+        let whole = SearchLimits { start: 1.0, is_whole: true, ..near };
+        let one = [point(1.0, Narrow, Met, 0.0)];
+        assert_eq!(whole.bracket(&one), BracketStep::Measure(2.0, Narrow));
     }
 
     #[test]

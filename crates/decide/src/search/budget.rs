@@ -20,8 +20,6 @@ const SHORTEST_PART: u64 = 3;
 /// overhead only if they are long enough.
 const USUAL_POINTS: usize = 6;
 const MOST_POINTS: usize = 20;
-/// No point of the second stage is shorter, as long as the fewest points allow that.
-const SHORTEST: Nanos = Nanos::from_secs(2);
 /// Points of a search that ends by time.
 pub const UNLIMITED_POINTS: usize = 100;
 
@@ -43,9 +41,13 @@ pub fn first_lengths(left: Nanos, rate: Option<f64>) -> PointLength {
     PointLength { shortest, longest }
 }
 
-/// The second stage that fits into `left`, if each point costs `overhead` besides its length and should
-/// count `wanted`.
-pub fn second_stage(left: Nanos, overhead: Nanos, wanted: Nanos) -> SecondStage {
+/// The second stage that fits into `left`, if each point costs `overhead` besides its length, should
+/// count `wanted` and must count `least`. `None` where too few points fit.
+pub fn second_stage(
+    (left, overhead): (Nanos, Nanos),
+    wanted: Nanos,
+    least: Nanos,
+) -> Option<SecondStage> {
     let cost = (with_preload(wanted) + overhead).as_secs_f64().max(1e-3);
     let counted = |points: usize| {
         let each = left.as_secs_f64() / points as f64 - overhead.as_secs_f64();
@@ -53,12 +55,9 @@ pub fn second_stage(left: Nanos, overhead: Nanos, wanted: Nanos) -> SecondStage 
     };
     let whole =
         (USUAL_POINTS..=MOST_POINTS).rfind(|points| cost * *points as f64 <= left.as_secs_f64());
-    let points = match whole {
-        Some(points) => points,
-        None if counted(USUAL_POINTS) < SHORTEST => FEWEST,
-        None => USUAL_POINTS,
-    };
-    SecondStage { points, counted: counted(points) }
+    let is_long = |points: &usize| counted(*points) >= least;
+    let points = whole.or_else(|| (FEWEST..=USUAL_POINTS).rfind(is_long))?;
+    is_long(&points).then(|| SecondStage { points, counted: counted(points) })
 }
 
 impl SearchLimits {
@@ -75,7 +74,7 @@ mod tests {
 
     fn stage(left: u64, overhead: u64, wanted: u64) -> (usize, f64) {
         let [left, overhead, wanted] = [left, overhead, wanted].map(Nanos::from_secs);
-        let found = second_stage(left, overhead, wanted);
+        let found = second_stage((left, overhead), wanted, Nanos::from_secs(2)).unwrap();
         (found.points, found.counted.as_secs_f64())
     }
 
@@ -93,7 +92,18 @@ mod tests {
         assert_eq!(stage(160, 2, 80).0, 6);
         assert_eq!(stage(1_000, 2, 80).0, 9);
         assert_eq!(stage(3_000, 2, 10).0, 20);
-        assert_eq!(stage(10, 1, 80).0, 4, "fewer points rather than points of no length");
+        assert_eq!(stage(15, 1, 80).0, 4, "fewer points rather than points of no length");
+    }
+
+    #[test]
+    fn points_that_would_be_too_short_are_not_measured() {
+        let of = |left: u64| {
+            let [left, overhead] = [left, 1].map(Nanos::from_secs);
+            second_stage((left, overhead), Nanos::from_secs(80), Nanos::from_secs(20))
+        };
+        assert_eq!(of(100), None);
+        assert_eq!(of(104).map(|stage| stage.points), Some(4));
+        assert_eq!(of(160).map(|stage| stage.points), Some(6));
     }
 
     #[test]

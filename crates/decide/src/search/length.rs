@@ -34,6 +34,18 @@ pub fn wanted(slo: &Slo, rate: Option<f64>) -> Nanos {
     rate.map_or(WANTED_MOST, |rate| Nanos::from_secs_f64(requests / rate).min(WANTED_MOST))
 }
 
+/// Mean response times that a point of the second stage must count: in a shorter one the queue has not
+/// filled, and a load that the server cannot sustain looks well.
+const LEAST_RESPONSES: f64 = 4.0;
+
+/// The least time that a point of the second stage must count, at this rate and mean response time in
+/// seconds.
+pub fn least(slo: &Slo, rate: Option<f64>, response_s: Option<f64>) -> Nanos {
+    let sampled = rate.map_or(0.0, |rate| needed(slo) as f64 / 2.0 / rate);
+    let settled = LEAST_RESPONSES * response_s.unwrap_or(0.0);
+    Nanos::from_secs_f64(sampled.max(settled))
+}
+
 impl PointLength {
     /// The time that the next point counts, without its preload. `rate` is in requests per second;
     /// `None` where it is not known before.

@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 
-use super::SearchLimits;
+use super::{Climb, SearchLimits};
 use crate::capacity::LoadKind;
 
 /// A load this many times below the first one is still tried.
@@ -45,6 +45,7 @@ impl SearchOptions {
             resolution: self.resolution,
             points: self.points,
             is_whole,
+            climb: Climb::Far,
         }
     }
 }
