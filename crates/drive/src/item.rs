@@ -48,9 +48,10 @@ pub trait Prepare: Send {
     }
 
     /// Called before the first item of a block is sent, while nothing is in flight. It may take any
-    /// time, and its failure ends the run.
-    fn enter_block(&mut self, _item: &QueuedRequest) -> Result<(), PrepareError> {
-        Ok(())
+    /// time, and its failure ends the run. Returns the start of the block where other processes begin
+    /// it at the same time; `None`: now.
+    fn enter_block(&mut self, _item: &QueuedRequest) -> Result<Option<Nanos>, PrepareError> {
+        Ok(None)
     }
 }
 

@@ -242,8 +242,9 @@ impl<P: Platform> Preparer<P> {
                 }
                 let index = item.identity.index;
                 let entered = self.source.enter_block(item);
-                entered.map_err(|source| Error::Prepare { index, source })?;
-                self.block_begin = self.clock.now() + BLOCK_LEAD - start;
+                let begin = entered.map_err(|source| Error::Prepare { index, source })?;
+                let begin = begin.unwrap_or_else(|| self.clock.now() + BLOCK_LEAD);
+                self.block_begin = begin - start;
             }
             let Some(item) = held.pop_front() else { break };
             if item.due.is_some() {

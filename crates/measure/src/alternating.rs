@@ -16,10 +16,13 @@ use tokometer_decide::AbBlocks;
 use tokometer_drive::{Interrupt, Prepare, PrepareError, QueuedRequest};
 use tokometer_plan::ShellCommand;
 use tokometer_record::Phase;
-use tokometer_schedule::Offsets;
+use tokometer_schedule::{Offsets, Share};
 
 use crate::error::{Error, ErrorKind};
 use crate::preparer::RequestPreparer;
+
+/// Waits until all processes have nothing in flight, and returns the common start of a block.
+pub(crate) type AwaitBlock = Box<dyn Fn(u64) -> Result<Option<Nanos>, String> + Send>;
 
 /// The requests for two targets, block by block.
 pub(crate) struct Alternating {
@@ -29,8 +32,12 @@ pub(crate) struct Alternating {
     pub(crate) blocks: AbBlocks,
     /// Warm-up requests; they go to both targets alternately.
     pub(crate) warmups: u64,
-    /// Number of requests, in complete pairs. `None` when time ends the run.
+    /// Number of requests of all processes, in complete pairs. `None` when time ends the run.
     pub(crate) count: Option<u64>,
+    /// The requests that this process sends.
+    pub(crate) share: Share,
+    /// Waits for the other processes before a block; `None` where this one makes all of the run.
+    pub(crate) await_block: Option<AwaitBlock>,
     pub(crate) times: BlockTimes,
     /// Switches one server between both configurations, where there is only one.
     pub(crate) switch: Option<Switch>,
@@ -47,7 +54,7 @@ impl Prepare for Alternating {
             item.identity.target = target;
             return Ok(Some(item));
         }
-        let index = made - self.warmups;
+        let index = self.share.index(made - self.warmups);
         if self.count.is_some_and(|count| index >= count) {
             return Ok(None);
         }
@@ -63,19 +70,20 @@ impl Prepare for Alternating {
     }
 
     fn begins_block(&self, item: &QueuedRequest) -> bool {
-        item.identity.phase == Phase::Measure && self.blocks.is_first(item.identity.index)
+        // Requests of a process are as far apart as there are processes, and no block is shorter.
+        let place = item.identity.index % self.blocks.block;
+        item.identity.phase == Phase::Measure && place < u64::from(self.share.count())
     }
 
-    fn enter_block(&mut self, item: &QueuedRequest) -> Result<(), PrepareError> {
-        match &mut self.switch {
-            Some(switch) => {
-                let index = item.identity.index;
-                let is_new = index > 0 && self.blocks.begins_couple(index);
-                let when = if is_new { SwitchWhen::Always } else { SwitchWhen::Changed };
-                switch.to(item.identity.target, when).map_err(Into::into)
-            }
-            None => Ok(()),
+    fn enter_block(&mut self, item: &QueuedRequest) -> Result<Option<Nanos>, PrepareError> {
+        let index = item.identity.index;
+        let block = index / self.blocks.block;
+        if let Some(switch) = &mut self.switch {
+            let is_new = block > 0 && self.blocks.begins_couple(block * self.blocks.block);
+            let when = if is_new { SwitchWhen::Always } else { SwitchWhen::Changed };
+            switch.to(item.identity.target, when)?;
         }
+        self.await_block.as_ref().map_or(Ok(None), |wait| wait(block)).map_err(Into::into)
     }
 }
 
@@ -85,6 +93,8 @@ pub(crate) struct BlockTimes {
     offsets: Offsets,
     /// The last time drawn, from which the next block counts.
     drawn_until: Nanos,
+    /// Pairs whose times were drawn.
+    pairs: u64,
     /// Times of the current pair; empty at an infinite rate.
     of_pair: Vec<Nanos>,
     /// A trace's time of the first request in the current block.
@@ -94,7 +104,8 @@ pub(crate) struct BlockTimes {
 impl BlockTimes {
     /// `offsets` are the arrivals of one side's requests.
     pub(crate) fn new(offsets: Offsets) -> Self {
-        Self { offsets, drawn_until: Nanos::ZERO, of_pair: Vec::new(), traced_from: None }
+        let (drawn_until, pairs) = (Nanos::ZERO, 0);
+        Self { offsets, drawn_until, pairs, of_pair: Vec::new(), traced_from: None }
     }
 
     /// Intended time of request `index`, relative to the start of its block. `traced` is the time
@@ -106,8 +117,9 @@ impl BlockTimes {
         if let Some(traced) = traced {
             return Some(traced - self.traced_from.unwrap_or(traced));
         }
-        if index.is_multiple_of(2 * blocks.block) {
+        while self.pairs <= blocks.pair(index) {
             self.draw(blocks.block);
+            self.pairs += 1;
         }
         let within = usize::try_from(index % blocks.block).ok()?;
         self.of_pair.get(within).copied()
@@ -283,6 +295,26 @@ mod tests {
         assert_eq!(dues[6..9], dues[9..12]);
         assert_ne!(dues[0..3], dues[6..9]);
         assert!(dues[0..3].is_sorted() && dues[2] < Nanos::from_secs(5));
+    }
+
+    /// Of three processes each has one request in a block, and none of the first in some.
+    #[test]
+    fn processes_that_share_blocks_keep_the_times_of_one() {
+        let pace = Pace {
+            curve: RateCurve::Flat { rate: 10.0 },
+            burstiness: Some(1.0),
+            first: First::Waits,
+        };
+        let blocks = AbBlocks { block: 4, order: BlockOrder::Abba, between: BlockChange::Nothing };
+        let mut whole = times(&Arrivals::Paced(pace));
+        let all: Vec<_> = (0..24).map(|index| whole.due(blocks, index, None)).collect();
+        for rank in 0..3 {
+            let mut own = times(&Arrivals::Paced(pace));
+            for index in (rank..24).step_by(3) {
+                let at = usize::try_from(index).unwrap();
+                assert_eq!(own.due(blocks, index, None), all[at], "request {index}");
+            }
+        }
     }
 
     #[test]

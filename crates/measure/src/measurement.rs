@@ -14,7 +14,7 @@ use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunWriter, St
 use tokometer_schedule::Share;
 use tokometer_tokenize::Tokenizer;
 
-use crate::alternating;
+use crate::alternating::{self, AwaitBlock};
 use crate::between::{Beside, BesidePlace, between};
 use crate::error::{Error, ErrorKind};
 use crate::live_notes::LiveNotes;
@@ -246,7 +246,9 @@ impl Measurement {
             ready.settle(plan, &self.tools.secrets)?;
             return Ok(ready);
         }
-        if let Some(command) = switch_command(plan) {
+        let is_first =
+            self.tools.shard.as_ref().is_none_or(|shard| shard.place(0).share.is_first());
+        if let Some(command) = switch_command(plan).filter(|_| is_first) {
             let interrupt = Arc::new(Interrupt::default());
             let routed = self.tools.observer.route_interrupts(&interrupt);
             alternating::switch(command, 0, &interrupt)?;
@@ -293,22 +295,27 @@ impl Measurement {
         Ok(())
     }
 
-    /// Waits for the other processes of the run, where there are any.
-    fn start(
+    /// The waits for the other processes of the run, where there are any: before the run, and before a
+    /// block of it.
+    fn waits(
         &self,
         opened: &OpenedWorkload,
         (live, interrupt): (&Arc<Live>, &Arc<Interrupt>),
         (folder, point): (&Path, u32),
-    ) -> Option<AwaitStart> {
-        let shard = Arc::clone(self.tools.shard.as_ref()?);
-        let run = ShardRun {
+    ) -> (Option<AwaitStart>, Option<AwaitBlock>) {
+        let Some(shard) = &self.tools.shard else { return (None, None) };
+        let run = Arc::new(ShardRun {
             point,
             prompts: shard::digest(opened),
             folder: folder.to_owned(),
             live: Arc::clone(live),
             interrupt: Arc::clone(interrupt),
-        };
-        Some(Box::new(move || shard.await_start(&run)))
+        });
+        let (of_start, of_block) = (Arc::clone(shard), Arc::clone(shard));
+        let same = Arc::clone(&run);
+        let start: AwaitStart = Box::new(move || of_start.await_start(&run));
+        let block: AwaitBlock = Box::new(move |block| of_block.await_block(&same, block));
+        (Some(start), Some(block))
     }
 
     /// An error once the user has interrupted the measurement, before there is a run to end.
@@ -364,8 +371,8 @@ impl Measurement {
         };
         let shown = observer.run_begins(&underway)?;
         let interrupts = observer.route_interrupts(&interrupt);
-        let source = source(plan, ready, opened, (&interrupt, &self.tools.clock))?;
-        let start = self.start(opened, (&live, &interrupt), (&folder, point));
+        let (start, block) = self.waits(opened, (&live, &interrupt), (&folder, point));
+        let source = source(plan, ready, opened, (&interrupt, &self.tools.clock, block))?;
         let interrupt = Arc::clone(&interrupt);
         let outlets = Outlets { notices, live, interrupt, between: Some(between), start };
         let ended = drive::run(config(plan, ready, opened), source, outlets);
@@ -382,7 +389,8 @@ impl Measurement {
         drop((after_run, until_last_scrape));
         let written = recorder.finish();
         let mut end = ended.map_err(|why| failed(&why, &folder))?;
-        if let Some(reason) = watch.finish() {
+        let given = self.tools.shard.as_ref().and_then(|shard| shard.stop_reason());
+        if let Some(reason) = watch.finish().or(given.filter(|_| end.stop == Stop::Interrupted)) {
             end.stop = reason;
         }
         let has_text = written.disk.as_ref().is_some_and(RunWriter::has_text);

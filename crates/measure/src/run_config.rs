@@ -13,7 +13,7 @@ use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
 use tokometer_workload::fingerprint;
 
-use crate::alternating::{Alternating, BlockTimes, Switch};
+use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
 use crate::conversation::{Conversations, HistoryForm};
 use crate::error::Error;
 use crate::measurement::{ReadyTargets, Tools};
@@ -52,7 +52,7 @@ pub(crate) fn source(
     plan: &Plan,
     ready: &ReadyTargets,
     opened: &OpenedWorkload,
-    (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
+    (interrupt, clock, await_block): (&Arc<Interrupt>, &Arc<dyn Clock>, Option<AwaitBlock>),
 ) -> Result<Box<dyn Prepare>, Error> {
     if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
         return Err(Error::usage(
@@ -75,12 +75,12 @@ pub(crate) fn source(
         ..preparer(plan, reached, opened)
     };
     let config = config(plan, ready, opened);
-    let extent = config.limits.extent;
+    let extent = config.whole_extent.unwrap_or(config.limits.extent);
     let of_side = SendLimit { count: extent.count.map(|count| count / 2), ..extent };
     let offsets = Offsets::new(&config.arrivals, of_side, config.seed)
         .map_err(|why| Error::usage(why.to_string(), ""))?;
     let timeout = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
-    let switch = switch_command(plan).map(|command| {
+    let switch = switch_command(plan).filter(|_| opened.share.is_first()).map(|command| {
         let control = ready.reached.control.clone();
         Switch::new(command.clone(), control, timeout, (interrupt, clock))
     });
@@ -89,6 +89,8 @@ pub(crate) fn source(
         blocks: against.blocks,
         warmups: plan.phases.warmups,
         count: extent.count,
+        share: opened.share,
+        await_block,
         times: BlockTimes::new(offsets),
         switch,
         made: 0,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use tokometer_base::{Nanos, WallNanos};
 use tokometer_drive::{Interrupt, Live};
-use tokometer_plan::{Cache, Overload, Plan, Profiler};
-use tokometer_record::{RecordedLoad, ShardInfo, Sharding};
+use tokometer_plan::{Cache, Overload, Plan, Profiler, Timing};
+use tokometer_record::{RecordedLoad, ShardInfo, Sharding, Stop};
 use tokometer_schedule::Share;
 
 use crate::error::Error;
@@ -24,6 +24,17 @@ pub trait Coordination: Send + Sync {
     /// Waits until all processes are ready, and returns the common start of the measured phase on this
     /// machine's clock. `None` begins at once. An error means that there is no run.
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String>;
+
+    /// Waits until no process has a request of an earlier block in flight, and returns the common start
+    /// of a block on this machine's clock. `None` begins at once.
+    fn await_block(&self, _run: &ShardRun, _block: u64) -> Result<Option<Nanos>, String> {
+        Ok(None)
+    }
+
+    /// Why another process has ended this one's part, where that is no interrupt.
+    fn stop_reason(&self) -> Option<Stop> {
+        None
+    }
 }
 
 /// A process among those that make a run.
@@ -81,16 +92,25 @@ pub(crate) fn check(plan: &Plan, share: Share) -> Result<(), Error> {
     if share.is_whole() {
         return Ok(());
     }
-    if plan.targets.len() > 1 {
-        return Err(Error::usage(
-            "cannot divide an A/B measurement into shards: its blocks wait for each other",
-            "run it without shards, or measure the targets one after the other",
-        ));
+    let count = share.count();
+    if let Some(blocks) = plan.ab_blocks() {
+        if blocks.block < u64::from(count) {
+            return Err(Error::usage(
+                format!("cannot divide blocks of {} requests among {count} shards", blocks.block),
+                format!("raise `--block` to at least {count}"),
+            ));
+        }
+        if plan.load.timing == Timing::Trace {
+            return Err(Error::usage(
+                "cannot divide an A/B measurement of a trace into shards",
+                "add `--request-rate`, or run it without shards",
+            ));
+        }
     }
     let cap = plan.load.max_concurrency;
-    if let Some(cap) = cap.filter(|cap| *cap < share.count()) {
+    if let Some(cap) = cap.filter(|cap| *cap < count) {
         return Err(Error::usage(
-            format!("cannot divide `--max-concurrency {cap}` among {} shards", share.count()),
+            format!("cannot divide `--max-concurrency {cap}` among {count} shards"),
             format!("use at most {cap} shards"),
         ));
     }

@@ -35,6 +35,13 @@ pub enum ShardState {
         /// The point of the measurement.
         point: u32,
     },
+    /// Takes no part in a point, and may take part in the next one.
+    Unable {
+        /// The point of the measurement.
+        point: u32,
+        /// What happened, for people.
+        why: String,
+    },
     /// Will not come back.
     Lost {
         /// What happened, for people.
@@ -50,6 +57,8 @@ struct Member {
     counts: ShardCounts,
     /// The last point that it has ended.
     ended: Option<u32>,
+    /// The last block of its point that it waits for, or has begun.
+    block: Option<u64>,
 }
 
 /// All shards besides the leader's own.
@@ -83,7 +92,8 @@ impl Attendance {
             return Err(format!("shard {rank} has joined before"));
         }
         let counts = ShardCounts::default();
-        let member = Member { state: ShardState::Joined, heard: now, counts, ended: None };
+        let state = ShardState::Joined;
+        let member = Member { state, heard: now, counts, ended: None, block: None };
         let _none = self.members.insert(rank, member);
         Ok(())
     }
@@ -102,6 +112,7 @@ impl Attendance {
         {
             if matches!(state, ShardState::Ready { .. }) {
                 member.counts = ShardCounts::default();
+                member.block = None;
             }
             if let ShardState::Ended { point } = state {
                 member.ended = Some(point);
@@ -144,7 +155,9 @@ impl Attendance {
     /// Whether a point can begin.
     pub fn barrier(&self, wanted: u32) -> Barrier {
         let is_waited_for = |rank: &u32| match self.members.get(rank).map(|member| &member.state) {
-            Some(ShardState::Ready { point, .. }) => *point != wanted,
+            Some(ShardState::Ready { point, .. } | ShardState::Unable { point, .. }) => {
+                *point != wanted
+            }
             Some(ShardState::Lost { .. }) => false,
             _ => true,
         };
@@ -175,6 +188,23 @@ impl Attendance {
             .collect()
     }
 
+    /// Notes that a shard waits for a block of the point that it is making.
+    pub fn wait_for_block(&mut self, rank: u32, point: u32, block: u64) {
+        if let Some(member) = self.members.get_mut(&rank)
+            && member.state == (ShardState::Running { point })
+        {
+            member.block = Some(block);
+        }
+    }
+
+    /// Whether every shard that still makes its part of a point waits for a block.
+    pub fn is_block_ready(&self, point: u32, block: u64) -> bool {
+        let is_late = |member: &Member| {
+            member.state == ShardState::Running { point } && member.block < Some(block)
+        };
+        !self.members.values().any(is_late)
+    }
+
     /// Shards that were lost before they had ended a point, or never came, with the reason.
     pub fn lost(&self, point: u32) -> Vec<(u32, String)> {
         let why = |rank: u32| {
@@ -183,6 +213,7 @@ impl Attendance {
             };
             match &member.state {
                 ShardState::Lost { why } if member.ended < Some(point) => Some(why.clone()),
+                ShardState::Unable { point: of, why } if *of == point => Some(why.clone()),
                 _ => None,
             }
         };
@@ -255,6 +286,39 @@ mod tests {
         assert_eq!(attendance.lost(0), []);
         assert_eq!(attendance.lost(1), [(1, "closed".to_owned())]);
         assert_eq!(attendance.barrier(1), Barrier::Open, "nobody waits for it");
+    }
+
+    /// A point that one shard cannot make, such as one with too few places, must not cost the others.
+    #[test]
+    fn a_shard_that_cannot_make_a_point_is_waited_for_at_the_next_one() {
+        let mut attendance = with(3);
+        attendance.set(1, ready(0));
+        attendance.set(2, ShardState::Unable { point: 0, why: "no file".to_owned() });
+        assert_eq!(attendance.barrier(0), Barrier::Open);
+        assert_eq!(attendance.begin(0), [1]);
+        assert_eq!(attendance.lost(0), [(2, "no file".to_owned())]);
+        attendance.set(1, ShardState::Ended { point: 0 });
+        attendance.set(1, ready(1));
+        assert_eq!(attendance.barrier(1), Barrier::Waiting(vec![2]));
+        attendance.set(2, ready(1));
+        assert_eq!(attendance.barrier(1), Barrier::Open);
+    }
+
+    #[test]
+    fn a_block_begins_when_all_that_still_send_have_nothing_in_flight() {
+        let mut attendance = with(4);
+        for rank in 1..4 {
+            attendance.set(rank, ready(0));
+        }
+        assert_eq!(attendance.begin(0).len(), 3);
+        attendance.wait_for_block(1, 0, 1);
+        assert!(!attendance.is_block_ready(0, 1));
+        attendance.set(2, ShardState::Ended { point: 0 });
+        attendance.set(3, ShardState::Lost { why: "gone".to_owned() });
+        assert!(attendance.is_block_ready(0, 1));
+        assert!(!attendance.is_block_ready(0, 2), "it waits for the one before");
+        attendance.wait_for_block(1, 7, 2);
+        assert!(!attendance.is_block_ready(0, 2), "of another point");
     }
 
     #[test]

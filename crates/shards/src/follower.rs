@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,14 +15,12 @@ use tokometer_record::folder::{names, write_clock};
 use tokometer_record::{CommonStart, ShardClock};
 
 use crate::clock::{ClockSamples, RoundTrip};
-use crate::message::{Applicant, ShardCounts, ToFollower, ToLeader, Welcome};
-use crate::secret::{SharedSecret, Speaker, hex, nonce, unhex};
-use crate::wire::{Inbound, MessageReader, MessageWriter, WireError};
+use crate::joining::{connect, enter};
+use crate::message::{ShardCounts, StopCause, ToFollower, ToLeader, Welcome};
+use crate::secret::SharedSecret;
+use crate::wire::{Inbound, MessageReader, MessageWriter};
 
-/// Time for the leader to answer a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Time for one attempt to connect, and between two.
-const CONNECT: Duration = Duration::from_secs(5);
+/// Time between two attempts to connect.
 const RETRY: Nanos = Nanos::from_millis(200);
 
 /// Progress and a measurement of the clock are sent this often.
@@ -34,7 +32,7 @@ const BURST_GAP: Nanos = Nanos::from_millis(3);
 const TICKS_PER_WRITE: u32 = 10;
 
 /// Without a word from the leader for so long, it is lost. It answers twice a second.
-const SILENCE_MAX: Nanos = Nanos::from_secs(30);
+pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 /// How often the state is looked at while something is waited for.
 const LOOK: Duration = Duration::from_millis(20);
 /// Content of one message with a piece of a file.
@@ -60,7 +58,16 @@ pub trait LocalRun: Send + Sync {
     /// Requests so far.
     fn counts(&self) -> ShardCounts;
     /// Send no more requests.
-    fn stop(&self);
+    fn stop(&self, cause: StopCause);
+}
+
+/// A point that the leader has handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextPoint {
+    /// Its number.
+    pub point: u32,
+    /// What it measures, in the words of the program.
+    pub order: String,
 }
 
 /// Why a follower has no leader.
@@ -121,7 +128,13 @@ struct FollowerShared {
 #[derive(Default)]
 struct State {
     samples: ClockSamples,
+    /// The point that was handed out last.
+    next: Option<NextPoint>,
+    /// Whether there are no more points.
+    is_finished: bool,
     start: Option<(u32, Nanos)>,
+    /// Point, block and start of the last block.
+    block: Option<(u32, u64, Nanos)>,
     /// The last point whose end the leader has confirmed.
     taken: Option<u32>,
     /// Why there is no leader any more.
@@ -200,11 +213,14 @@ impl FollowerShared {
             ToFollower::Pong { sent, received, replied } => {
                 state.samples.add(&RoundTrip { sent, received, replied, returned });
             }
+            ToFollower::Next { point, order } => state.next = Some(NextPoint { point, order }),
+            ToFollower::Finished => state.is_finished = true,
             ToFollower::Start { point, at } => state.start = Some((point, at)),
+            ToFollower::StartBlock { point, block, at } => state.block = Some((point, block, at)),
             ToFollower::Taken { point } => state.taken = Some(point),
-            ToFollower::Stop { point } => {
+            ToFollower::Stop { point, cause } => {
                 if let Some(run) = state.run.as_ref().filter(|run| run.point == point) {
-                    run.local.stop();
+                    run.local.stop(cause);
                 }
             }
             ToFollower::Over { why } | ToFollower::Refused { why } => {
@@ -277,19 +293,34 @@ impl Follower {
         Ok(Self { shared, welcome, stream, _ticker: Mutex::new(ticker) })
     }
 
-    /// Says that everything is prepared and waits for the common start. `None` when `is_stopped` before.
-    pub fn await_start(
+    /// Waits for the next point after `last`. `None` when there are no more, or when `is_stopped` before.
+    pub fn await_next(
         &self,
-        (point, prompts): (u32, &str),
-        (folder, local): (&Path, Arc<dyn LocalRun>),
+        last: Option<u32>,
         is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Option<CommonStart>, String> {
-        self.shared.burst();
-        self.shared.send(&ToLeader::Ready { point, prompts: prompts.to_owned() });
-        let leader = loop {
+    ) -> Result<Option<NextPoint>, String> {
+        let found = self.wait_for(is_stopped, |state| {
+            let next = state.next.clone().filter(|next| Some(next.point) > last);
+            next.map(Some).or(state.is_finished.then_some(None))
+        });
+        found.map(Option::flatten)
+    }
+
+    /// Takes no part in a point.
+    pub fn decline(&self, point: u32, why: &str) {
+        self.shared.send(&ToLeader::Unable { point, why: why.to_owned() });
+    }
+
+    /// Waits until `find` finds something. `None` when `is_stopped` before, an error without a leader.
+    fn wait_for<T>(
+        &self,
+        is_stopped: &dyn Fn() -> bool,
+        mut find: impl FnMut(&State) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        loop {
             let state = self.shared.state();
-            if let Some((_, at)) = state.start.filter(|(of, _)| *of == point) {
-                break at;
+            if let Some(found) = find(&state) {
+                return Ok(Some(found));
             }
             if let Some(why) = &state.lost {
                 return Err(format!("there is no leader any more: {why}"));
@@ -300,19 +331,58 @@ impl Follower {
             }
             let state = self.shared.state();
             drop(self.shared.changed.wait_timeout(state, LOOK));
-        };
-        let mut state = self.shared.state();
-        let Some(fit) = state.samples.fit() else {
+        }
+    }
+
+    /// A time of the leader's clock on this machine's.
+    fn own_time(&self, leader: Nanos) -> Result<Nanos, String> {
+        let Some(fit) = self.shared.state().samples.fit() else {
             return Err("the leader's clock could not be measured".to_owned());
         };
         let offset = fit.offset_at(self.shared.clock.now());
-        let own = Nanos(leader.0.saturating_add_signed(offset.saturating_neg()));
-        let start = CommonStart { leader, own };
+        Ok(Nanos(leader.0.saturating_add_signed(offset.saturating_neg())))
+    }
+
+    /// Says that everything is prepared and waits for the common start. `None` when `is_stopped` before.
+    pub fn await_start(
+        &self,
+        (point, prompts): (u32, &str),
+        (folder, local): (&Path, Arc<dyn LocalRun>),
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<CommonStart>, String> {
+        self.shared.burst();
+        self.shared.send(&ToLeader::Ready { point, prompts: prompts.to_owned() });
+        let found = self.wait_for(is_stopped, |state| {
+            let is_passed = state.next.as_ref().is_some_and(|next| next.point > point);
+            let start = state.start.filter(|(of, _)| *of == point).map(|(_, at)| Ok(at));
+            start.or((is_passed || state.is_finished).then_some(Err(())))
+        })?;
+        let leader = match found {
+            Some(Ok(at)) => at,
+            Some(Err(())) => return Err("shard 0 did not begin this point".to_owned()),
+            None => return Ok(None),
+        };
+        let start = CommonStart { leader, own: self.own_time(leader)? };
         let folder = folder.to_owned();
-        state.run = Some(CurrentRun { point, folder, local, start: Some(start) });
-        drop(state);
+        let run = CurrentRun { point, folder, local, start: Some(start) };
+        self.shared.state().run = Some(run);
         self.shared.write_clock();
         Ok(Some(start))
+    }
+
+    /// Says that nothing is in flight and waits for the start of a block, on this machine's clock.
+    /// `None` when `is_stopped` before.
+    pub fn await_block(
+        &self,
+        (point, block): (u32, u64),
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Nanos>, String> {
+        self.shared.send(&ToLeader::BlockReady { point, block });
+        let found = self.wait_for(is_stopped, |state| {
+            let (of, begun, at) = state.block?;
+            ((of, begun) == (point, block)).then_some(at)
+        })?;
+        found.map(|at| self.own_time(at)).transpose()
     }
 
     /// Why there is no leader any more. `None` while there is one.
@@ -383,56 +453,4 @@ pub enum RecordStorage {
     Shared,
     /// On this machine alone.
     Own,
-}
-
-fn connect(address: &str) -> Result<TcpStream, String> {
-    let found = address.to_socket_addrs().map_err(|why| why.to_string())?;
-    let mut last = "the name has no address".to_owned();
-    for address in found {
-        match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(stream) => return Ok(stream),
-            Err(why) => last = why.to_string(),
-        }
-    }
-    Err(last)
-}
-
-type Entered = (Welcome, MessageWriter<TcpStream>, MessageReader<TcpStream>);
-
-/// The handshake.
-fn enter(address: &str, config: &FollowerConfig, stream: &TcpStream) -> Result<Entered, JoinError> {
-    let address = || address.to_owned();
-    let untrusted =
-        |why: WireError| JoinError::Untrusted { address: address(), why: why.to_string() };
-    let io = |why: std::io::Error| untrusted(WireError::Io(why));
-    stream.set_nodelay(true).map_err(io)?;
-    stream.set_read_timeout(Some(HANDSHAKE)).map_err(io)?;
-    stream.set_write_timeout(Some(SILENCE_MAX.to_duration())).map_err(io)?;
-    let mut sender = MessageWriter::new(stream.try_clone().map_err(io)?);
-    let mut receiver = MessageReader::new(stream.try_clone().map_err(io)?);
-    let (hello, _) = receiver.receive_reply::<ToFollower>().map_err(untrusted)?;
-    let ToFollower::Hello { nonce: leader } = hello else { return Err(untrusted(WireError::Seal)) };
-    let leader = unhex(&leader).and_then(|bytes| bytes.try_into().ok());
-    let (Some(leader), Some(own)) = (leader, nonce()) else {
-        return Err(untrusted(WireError::Seal));
-    };
-    let FollowerConfig { secret, version, plan, rank, count } = config;
-    let (version, plan) = (version.clone(), plan.clone());
-    let applicant = Applicant { rank: *rank, count: *count, version, plan };
-    let proof = hex(&secret.proof(&leader, &own, &applicant.identity()));
-    sender.send(&ToLeader::Join { applicant, nonce: hex(&own), proof }).map_err(io)?;
-    let key = secret.session(&leader, &own);
-    receiver.expect_seal(key.clone(), Speaker::Leader);
-    sender.seal_by(key, Speaker::Follower);
-    let (reply, is_sealed) = receiver.receive_reply::<ToFollower>().map_err(untrusted)?;
-    match reply {
-        ToFollower::Refused { why } => {
-            Err(JoinError::Refused { address: address(), rank: *rank, why })
-        }
-        ToFollower::Welcome(welcome) if is_sealed => {
-            stream.set_read_timeout(None).map_err(io)?;
-            Ok((welcome, sender, receiver))
-        }
-        _ => Err(untrusted(WireError::Seal)),
-    }
 }

@@ -3,37 +3,30 @@
 //! One thread accepts connections, one per shard reads what it says. Nothing is believed before the
 //! secret was proved; strangers have a few seconds and a few kilobytes.
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
-use tokometer_record::folder::{create_private, names};
 
+use crate::RUN_MARK;
+use crate::admission::greet;
 use crate::attendance::{Attendance, Barrier, ShardState};
-use crate::message::{Applicant, ShardCounts, ToFollower, ToLeader, Welcome};
-use crate::secret::{SharedSecret, Speaker, hex, nonce, unhex};
-use crate::wire::{Inbound, MessageReader, MessageWriter, WireError};
-use crate::{RUN_MARK, shard_folder};
-
-/// Time for a stranger to prove that it knows the secret.
-const HANDSHAKE: Duration = Duration::from_secs(5);
-
-/// Strangers at a time, beyond the shards that are expected.
-const STRANGERS_MAX: usize = 64;
+use crate::message::{ShardCounts, StopCause, ToFollower};
+use crate::secret::SharedSecret;
+use crate::wire::MessageWriter;
 
 /// Time from the decision to begin to the start: every shard must have heard of it.
 const START_AHEAD: Nanos = Nanos::from_millis(500);
 
+/// The same for a block, which nobody has to prepare for.
+const BLOCK_AHEAD: Nanos = Nanos::from_millis(100);
+
 /// How often the state is looked at while something is waited for.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Memory of a thread that reads from one shard.
-const STACK_BYTES: usize = 256 << 10;
 
 /// What a leader is told about its run.
 #[derive(Debug, Clone)]
@@ -63,28 +56,31 @@ pub struct Leader {
     _accept: Mutex<Background>,
 }
 
-struct LeaderShared {
-    config: LeaderConfig,
-    clock: Arc<dyn Clock>,
+pub(crate) struct LeaderShared {
+    pub(crate) config: LeaderConfig,
+    pub(crate) clock: Arc<dyn Clock>,
     state: Mutex<State>,
     changed: Condvar,
-    strangers: AtomicUsize,
+    /// Connections that have not proved the secret yet.
+    pub(crate) strangers: AtomicUsize,
 }
 
-struct State {
-    attendance: Attendance,
-    links: Vec<Arc<MemberLink>>,
-    /// Folder of each point that was waited for.
-    folders: Vec<(u32, PathBuf)>,
+pub(crate) struct State {
+    pub(crate) attendance: Attendance,
+    pub(crate) links: Vec<Arc<MemberLink>>,
+    /// The point that was handed out last, with its order.
+    pub(crate) next: Option<(u32, String)>,
+    /// Folder of each point that was handed out.
+    pub(crate) folders: Vec<(u32, PathBuf)>,
     /// The last point that has begun.
-    begun: Option<u32>,
+    pub(crate) begun: Option<u32>,
 }
 
 /// The connection to a shard.
-struct MemberLink {
-    rank: u32,
-    sender: Mutex<MessageWriter<TcpStream>>,
-    stream: TcpStream,
+pub(crate) struct MemberLink {
+    pub(crate) rank: u32,
+    pub(crate) sender: Mutex<MessageWriter<TcpStream>>,
+    pub(crate) stream: TcpStream,
 }
 
 impl MemberLink {
@@ -101,17 +97,17 @@ impl State {
 }
 
 impl LeaderShared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn update(&self, change: impl FnOnce(&mut State)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
         self.changed.notify_all();
     }
 
     /// Sends to a shard; one that cannot be reached is lost.
-    fn send(&self, rank: u32, message: &ToFollower) {
+    pub(crate) fn send(&self, rank: u32, message: &ToFollower) {
         let Some(link) = self.state().link(rank) else { return };
         let sent = link.sender.lock().unwrap_or_else(PoisonError::into_inner).send(message);
         if let Err(why) = sent {
@@ -119,7 +115,7 @@ impl LeaderShared {
         }
     }
 
-    fn lose(&self, rank: u32, why: &str) {
+    pub(crate) fn lose(&self, rank: u32, why: &str) {
         self.update(|state| {
             state.attendance.set(rank, ShardState::Lost { why: why.to_owned() });
             if let Some(link) = state.link(rank) {
@@ -129,7 +125,7 @@ impl LeaderShared {
     }
 
     /// Goes on without a shard that was not ready in time.
-    fn leave_out(&self, rank: u32) {
+    pub(crate) fn leave_out(&self, rank: u32) {
         let why = "the run began without this shard: it was not ready in time".to_owned();
         self.send(rank, &ToFollower::Over { why });
         self.lose(rank, "it was not ready in time");
@@ -192,6 +188,7 @@ impl Leader {
         let state = State {
             attendance: Attendance::new(config.count),
             links: Vec::new(),
+            next: None,
             folders: Vec::new(),
             begun: None,
         };
@@ -218,16 +215,28 @@ impl Leader {
         self.address
     }
 
+    /// Hands the next point to all shards, also to those that join later. Points are numbered upwards;
+    /// records of this one are received below `folder`.
+    pub fn hand_out(&self, point: u32, folder: &Path, order: &str) {
+        let mut ranks = Vec::new();
+        self.shared.update(|state| {
+            state.folders.push((point, folder.to_owned()));
+            state.next = Some((point, order.to_owned()));
+            ranks = state.links.iter().map(|link| link.rank).collect();
+        });
+        for rank in ranks {
+            self.shared.send(rank, &ToFollower::Next { point, order: order.to_owned() });
+        }
+    }
+
     /// Waits for the others and begins a point with those that are ready. Returns the start, or `None`
     /// when `is_stopped` before that.
     pub fn begin(
         &self,
         (point, prompts): (u32, &str),
-        folder: &Path,
         wait: Nanos,
         is_stopped: &dyn Fn() -> bool,
     ) -> Option<Nanos> {
-        self.shared.update(|state| state.folders.push((point, folder.to_owned())));
         let deadline = self.shared.clock.now() + wait;
         loop {
             if is_stopped() {
@@ -277,11 +286,45 @@ impl Leader {
         self.shared.state().attendance.counts()
     }
 
+    /// Waits until no shard has a request of an earlier block in flight, and begins a block of a point.
+    /// Returns its start, or `None` when `is_stopped` before that.
+    pub fn begin_block(
+        &self,
+        (point, block): (u32, u64),
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Option<Nanos> {
+        loop {
+            if is_stopped() {
+                return None;
+            }
+            self.shared.drop_silent();
+            let state = self.shared.state();
+            if state.attendance.is_block_ready(point, block) {
+                break;
+            }
+            drop(self.shared.wait(state));
+        }
+        let running = self.shared.state().attendance.running(point);
+        let at = self.shared.clock.now() + BLOCK_AHEAD;
+        for rank in running {
+            self.shared.send(rank, &ToFollower::StartBlock { point, block, at });
+        }
+        Some(at)
+    }
+
     /// Asks all shards to send no more requests of a point.
-    pub fn stop(&self, point: u32) {
+    pub fn stop(&self, point: u32, cause: StopCause) {
         let running = self.shared.state().attendance.running(point);
         for rank in running {
-            self.shared.send(rank, &ToFollower::Stop { point });
+            self.shared.send(rank, &ToFollower::Stop { point, cause });
+        }
+    }
+
+    /// Tells all shards that there are no more points.
+    pub fn dismiss(&self) {
+        let links = self.shared.state().links.clone();
+        for link in links {
+            self.shared.send(link.rank, &ToFollower::Finished);
         }
     }
 
@@ -303,185 +346,9 @@ impl Drop for Leader {
     fn drop(&mut self) {
         let links = self.shared.state().links.clone();
         for link in &links {
-            self.shared.send(link.rank, &ToFollower::Over { why: "the run has ended".to_owned() });
+            self.shared.send(link.rank, &ToFollower::Over { why: "shard 0 has ended".to_owned() });
             link.close();
         }
         let _ = fs::remove_file(&self.mark);
-    }
-}
-
-/// Starts a thread for somebody who has connected.
-fn greet(shared: &Arc<LeaderShared>, stream: TcpStream) {
-    let limit = STRANGERS_MAX + usize::try_from(shared.config.count).unwrap_or(usize::MAX);
-    if shared.strangers.fetch_add(1, Ordering::AcqRel) >= limit {
-        let _ = shared.strangers.fetch_sub(1, Ordering::AcqRel);
-        return;
-    }
-    let own = Arc::clone(shared);
-    let serve = move || {
-        let joined = let_in(&own, &stream);
-        let _ = own.strangers.fetch_sub(1, Ordering::AcqRel);
-        let Ok((rank, receiver)) = joined else { return };
-        let why = follow(&own, rank, receiver);
-        own.lose(rank, &why.to_string());
-    };
-    let thread = std::thread::Builder::new().name("shard".to_owned()).stack_size(STACK_BYTES);
-    if thread.spawn(serve).is_err() {
-        let _ = shared.strangers.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The handshake: a shard that knows the secret and has the same version and plan.
-fn let_in(
-    shared: &Arc<LeaderShared>,
-    stream: &TcpStream,
-) -> Result<(u32, MessageReader<TcpStream>), WireError> {
-    stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(HANDSHAKE))?;
-    stream.set_write_timeout(Some(HANDSHAKE))?;
-    let own = nonce().ok_or(WireError::Seal)?;
-    let mut sender = MessageWriter::new(stream.try_clone()?);
-    let mut receiver = MessageReader::new(stream.try_clone()?);
-    sender.send(&ToFollower::Hello { nonce: hex(&own) })?;
-    let (message, _) = receiver.receive_reply::<ToLeader>()?;
-    let ToLeader::Join { applicant, nonce, proof } = message else { return Err(WireError::Seal) };
-    let other = unhex(&nonce).and_then(|bytes| bytes.try_into().ok()).ok_or(WireError::Seal)?;
-    let proof = unhex(&proof).ok_or(WireError::Seal)?;
-    let secret = &shared.config.secret;
-    let mut refuse = |why: String| {
-        let _ = sender.send(&ToFollower::Refused { why });
-        Err(WireError::Seal)
-    };
-    if !secret.is_proof((&own, &other), &applicant.identity(), &proof) {
-        return refuse("its secret is not that of the leader".to_owned());
-    }
-    if let Some(why) = difference(&shared.config, &applicant) {
-        return refuse(why);
-    }
-    if let Err(why) = shared.state().attendance.join(applicant.rank, shared.clock.now()) {
-        return refuse(why);
-    }
-    let key = secret.session(&own, &other);
-    sender.seal_by(key.clone(), Speaker::Leader);
-    receiver.expect_seal(key, Speaker::Follower);
-    let link = MemberLink {
-        rank: applicant.rank,
-        sender: Mutex::new(sender),
-        stream: stream.try_clone()?,
-    };
-    shared.update(|state| state.links.push(Arc::new(link)));
-    shared.send(
-        applicant.rank,
-        &ToFollower::Welcome(Welcome {
-            run: shared.config.run.clone(),
-            content_root: shared.config.content_root,
-            folder: shared.config.folder.display().to_string(),
-        }),
-    );
-    stream.set_read_timeout(None)?;
-    Ok((applicant.rank, receiver))
-}
-
-/// What keeps a shard out that knows the secret.
-fn difference(config: &LeaderConfig, applicant: &Applicant) -> Option<String> {
-    let Applicant { rank, count, version, plan } = applicant;
-    if *version != config.version {
-        return Some(format!("it is {version}, and the leader is {}", config.version));
-    }
-    if *count != config.count {
-        return Some(format!("it is shard {rank} of {count}, and the leader has {}", config.count));
-    }
-    (*plan != config.plan).then(|| {
-        format!(
-            "its plan ({plan}) is not that of the leader ({}): give all shards the same flags",
-            config.plan
-        )
-    })
-}
-
-/// Follows a shard until its connection ends, and returns why it did.
-fn follow(shared: &Arc<LeaderShared>, rank: u32, mut from: MessageReader<TcpStream>) -> WireError {
-    let mut file: Option<IncomingFile> = None;
-    loop {
-        let received = match from.receive::<ToLeader>() {
-            Ok(received) => received,
-            Err(why) => return why,
-        };
-        let now = shared.clock.now();
-        shared.state().attendance.heard(rank, now);
-        match received {
-            Inbound::Message(ToLeader::Ping { sent }) => {
-                let replied = shared.clock.now();
-                shared.send(rank, &ToFollower::Pong { sent, received: now, replied });
-            }
-            Inbound::Message(ToLeader::Ready { point, prompts }) => {
-                if shared.state().begun.is_some_and(|begun| begun >= point) {
-                    shared.leave_out(rank);
-                }
-                let ready = ShardState::Ready { point, prompts };
-                shared.update(|state| state.attendance.set(rank, ready));
-            }
-            Inbound::Message(ToLeader::Progress { counts, .. }) => {
-                shared.state().attendance.progress(rank, counts);
-            }
-            Inbound::Message(ToLeader::File { point, name, bytes }) => {
-                file = match IncomingFile::create(shared, (rank, point), &name, bytes) {
-                    Ok(file) => Some(file),
-                    Err(why) => return why,
-                };
-            }
-            Inbound::Bytes(content) => match &mut file {
-                Some(open) => {
-                    if let Err(why) = open.write(&content) {
-                        return why;
-                    }
-                }
-                None => return WireError::Garbage("content without a file".to_owned()),
-            },
-            Inbound::Message(ToLeader::Ended { point }) => {
-                shared.update(|state| state.attendance.set(rank, ShardState::Ended { point }));
-                shared.send(rank, &ToFollower::Taken { point });
-            }
-            Inbound::Message(ToLeader::Join { .. }) => {
-                return WireError::Garbage("it joined twice".to_owned());
-            }
-        }
-    }
-}
-
-/// A file of a shard's record that is being received.
-struct IncomingFile {
-    file: File,
-    left: u64,
-}
-
-/// Files that a shard may send.
-const TAKEN: [&str; 6] =
-    [names::PLAN, names::REQUESTS, names::STARTS, names::SERVER, names::CLOCK, names::END];
-
-impl IncomingFile {
-    fn create(
-        shared: &LeaderShared,
-        (rank, point): (u32, u32),
-        name: &str,
-        bytes: u64,
-    ) -> Result<Self, WireError> {
-        let folder =
-            shared.state().folders.iter().find(|(of, _)| *of == point).map(|(_, at)| at.clone());
-        let (Some(folder), true) = (folder, TAKEN.contains(&name)) else {
-            return Err(WireError::Garbage(format!("a file `{name}` of point {point}")));
-        };
-        let folder = shard_folder(&folder, rank);
-        create_private(&folder)?;
-        Ok(Self { file: File::create(folder.join(name))?, left: bytes })
-    }
-
-    fn write(&mut self, content: &[u8]) -> Result<(), WireError> {
-        self.left = self
-            .left
-            .checked_sub(content.len() as u64)
-            .ok_or_else(|| WireError::Garbage("more content than announced".to_owned()))?;
-        Ok(self.file.write_all(content)?)
     }
 }

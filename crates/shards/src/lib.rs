@@ -5,11 +5,14 @@
 //! rules (who joins, when a run begins, what an offset is worth) are pure and tested without sockets.
 //! Nothing here sends a request or computes a figure.
 
+mod admission;
 pub mod attendance;
 pub mod clock;
 pub mod discover;
 pub mod follower;
 mod health;
+mod incoming;
+mod joining;
 pub mod leader;
 pub mod merge;
 mod message;
@@ -22,10 +25,10 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use discover::{DiscoverError, Membership, RankSource, ShardFlags, discover};
-pub use follower::{Follower, FollowerConfig, JoinError, LocalRun, RecordStorage};
+pub use follower::{Follower, FollowerConfig, JoinError, LocalRun, NextPoint, RecordStorage};
 pub use leader::{LeadError, Leader, LeaderConfig};
 pub use merge::{MergeError, Merged, lacking, merge};
-pub use message::{ShardCounts, Welcome};
+pub use message::{ShardCounts, StopCause, Welcome};
 pub use secret::{SharedSecret, fingerprint, fresh_secret, run_id};
 
 /// The folder with the records of the shards, below that of the run.

@@ -56,6 +56,10 @@ pub(crate) enum ToLeader {
     File { point: u32, name: String, bytes: u64 },
     /// Its part has ended and its record is complete.
     Ended { point: u32 },
+    /// It takes no part in a point.
+    Unable { point: u32, why: String },
+    /// It has nothing in flight and waits for the start of a block of a point.
+    BlockReady { point: u32, block: u64 },
 }
 
 /// From the leader.
@@ -70,14 +74,30 @@ pub(crate) enum ToFollower {
     Refused { why: String },
     /// The answer to [`ToLeader::Ping`].
     Pong { sent: Nanos, received: Nanos, replied: Nanos },
+    /// Prepare a point; the order says what it measures.
+    Next { point: u32, order: String },
     /// The measured phase of a point begins at this time of the leader's clock.
     Start { point: u32, at: Nanos },
+    /// A block of a point begins at this time of the leader's clock.
+    StartBlock { point: u32, block: u64, at: Nanos },
     /// Send no more requests.
-    Stop { point: u32 },
+    Stop { point: u32, cause: StopCause },
     /// The answer to [`ToLeader::Ended`].
     Taken { point: u32 },
-    /// There is no more to do.
+    /// The follower has no part in the rest of the run.
     Over { why: String },
+    /// All points were measured.
+    Finished,
+}
+
+/// Why the leader asks the others to send no more requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCause {
+    /// A rule of the plan ended the run: the shards' parts are complete.
+    Rule,
+    /// The user interrupted it.
+    Interrupt,
 }
 
 /// What a follower learns when it is let in.

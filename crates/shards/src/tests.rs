@@ -10,9 +10,9 @@ use tokometer_base::{Clock, MonotonicClock, Nanos, WallNanos};
 use tokometer_record::ShardClock;
 use tokometer_record::folder::names;
 
-use crate::follower::{Follower, FollowerConfig, JoinError, LocalRun, RecordStorage};
+use crate::follower::{Follower, FollowerConfig, JoinError, LocalRun, NextPoint, RecordStorage};
 use crate::leader::{Leader, LeaderConfig};
-use crate::{RUN_MARK, ShardCounts, SharedSecret, shard_folder, storage_of};
+use crate::{RUN_MARK, ShardCounts, SharedSecret, StopCause, shard_folder, storage_of};
 
 const WAIT: Nanos = Nanos::from_secs(60);
 
@@ -51,7 +51,7 @@ impl LocalRun for Run {
         ShardCounts { sent: 5, succeeded: 4, failed: 1, tokens: 9 }
     }
 
-    fn stop(&self) {
+    fn stop(&self, _cause: StopCause) {
         self.is_stopped.store(true, Ordering::SeqCst);
     }
 }
@@ -184,7 +184,8 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     );
     let run = Arc::new(Run::default());
     let waiting = start(&follower, &of_follower, "p", &run);
-    let at = leader.begin((0, "p"), &of_leader, WAIT, &|| false).unwrap();
+    leader.hand_out(0, &of_leader, "order");
+    let at = leader.begin((0, "p"), WAIT, &|| false).unwrap();
     let common = waiting.join().unwrap().unwrap().unwrap();
     assert_eq!(common.leader, at);
     // What the follower's clock shows at the leader's start, which its own clock knows exactly.
@@ -194,7 +195,7 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     let error = common.own.signed_since(truth).unsigned_abs();
     // The start lies half a second ahead, in which 40 ppm of drift are 20 µs.
     assert!(error <= stored.fit.bound.0 + 25_000, "{error} ns beyond {:?}", stored.fit);
-    leader.stop(0);
+    leader.stop(0, StopCause::Rule);
     while !run.is_stopped.load(Ordering::SeqCst) {
         MonotonicClock.sleep(Nanos::from_millis(1));
     }
@@ -224,7 +225,7 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     drop(dying);
     // Shard 4 never comes: the wait ends.
     let wait = Nanos::from_millis(700);
-    assert!(leader.begin((0, "p"), place.path(), wait, &|| false).is_some());
+    assert!(leader.begin((0, "p"), wait, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     let why = differing.join().unwrap().unwrap_err();
     assert!(why.contains("(q)") && why.contains("(p)"), "{why}");
@@ -252,11 +253,97 @@ fn a_follower_without_a_leader_knows_why() {
 fn an_interrupt_ends_every_wait() {
     let place = tempfile::tempdir().unwrap();
     let leader = leader(place.path(), 2);
-    assert_eq!(leader.begin((0, "p"), place.path(), WAIT, &|| true), None);
+    assert_eq!(leader.begin((0, "p"), WAIT, &|| true), None);
     let follower = join(&leader, &config(1, 2)).unwrap();
     let run: Arc<dyn LocalRun> = Arc::new(Run::default());
     let start = follower.await_start((0, "p"), (place.path(), run), &|| true);
     assert_eq!(start, Ok(None));
     let stopped = Follower::join("127.0.0.1:9", &config(1, 2), (&real(), WAIT), &|| true);
     assert!(matches!(stopped.err(), Some(JoinError::Stopped)));
+}
+
+/// The leader decides what is measured next; shards that come later or cannot make a point are told the
+/// same.
+#[test]
+fn points_are_handed_out_one_by_one_until_there_are_no_more() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 3);
+    let first = join(&leader, &config(1, 3)).unwrap();
+    let next = |of: &Follower, last| of.await_next(last, &|| false).unwrap();
+    let point = |point, order: &str| Some(NextPoint { point, order: order.to_owned() });
+    leader.hand_out(0, place.path(), "load 4");
+    assert_eq!(next(&first, None), point(0, "load 4"));
+    let second = join(&leader, &config(2, 3)).unwrap();
+    assert_eq!(next(&second, None), point(0, "load 4"), "it joined later");
+    first.decline(0, "the disk is full");
+    second.decline(0, "no such file");
+    assert!(leader.begin((0, "p"), WAIT, &|| false).is_some(), "nobody is waited for");
+    let lost = leader.finish(0, &|| false);
+    assert_eq!(lost, [(1, "the disk is full".to_owned()), (2, "no such file".to_owned())]);
+    leader.hand_out(1, place.path(), "load 8");
+    assert_eq!(next(&first, Some(0)), point(1, "load 8"));
+    assert_eq!(first.await_next(Some(1), &|| true), Ok(None), "interrupted");
+    let waiting = Arc::new(first);
+    let started = std::thread::spawn({
+        let (waiting, folder) = (Arc::clone(&waiting), place.path().to_owned());
+        let run: Arc<dyn LocalRun> = Arc::new(Run::default());
+        move || waiting.await_start((1, "p"), (&folder, run), &|| false)
+    });
+    leader.hand_out(2, place.path(), "load 16");
+    let why = started.join().unwrap().unwrap_err();
+    assert!(why.contains("did not begin this point"), "{why}");
+    leader.dismiss();
+    drop(leader);
+    assert_eq!(next(&second, Some(2)), None, "finished, although the connection is closed");
+}
+
+#[test]
+fn a_block_begins_at_one_time_for_all() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 2);
+    let clock: Arc<dyn Clock> = Arc::new(Shifted { offset: 5_000_000_000, drift_ppm: 0 });
+    let follower = Arc::new(join_with(&leader, &config(1, 2), &clock).unwrap());
+    let waiting = start(&follower, place.path(), "p", &Arc::new(Run::default()));
+    assert!(leader.begin((0, "p"), WAIT, &|| false).is_some());
+    assert!(waiting.join().unwrap().unwrap().is_some());
+    assert_eq!(leader.begin_block((0, 1), &|| true), None, "interrupted");
+    let waiting = std::thread::spawn({
+        let follower = Arc::clone(&follower);
+        move || follower.await_block((0, 1), &|| false)
+    });
+    let at = leader.begin_block((0, 1), &|| false).unwrap();
+    let own = waiting.join().unwrap().unwrap().unwrap();
+    let error = own.signed_since(at).abs_diff(5_000_000_000);
+    assert!(error < 1_000_000, "{error} ns");
+    drop(leader);
+    assert!(follower.await_block((0, 2), &|| false).is_err());
+}
+
+/// A stranger that sends a byte now and then must not keep a place for hours.
+#[test]
+fn a_slow_stranger_is_closed_at_a_deadline() {
+    let place = tempfile::tempdir().unwrap();
+    let config = LeaderConfig {
+        secret: secret(SECRET),
+        version: "1".to_owned(),
+        plan: "plan-a".to_owned(),
+        count: 2,
+        run: "run-1".to_owned(),
+        content_root: WallNanos(7),
+        folder: place.path().to_owned(),
+    };
+    // A clock that runs a thousand times as fast: five seconds pass in five milliseconds.
+    let fast: Arc<dyn Clock> = Arc::new(Shifted { offset: 0, drift_ppm: 1_000_000_000 });
+    let leader = Leader::listen("127.0.0.1:0", config, &fast).unwrap();
+    let mut stream = TcpStream::connect(leader.address()).unwrap();
+    let mut closed = false;
+    // The head of a long message, whose content comes byte by byte.
+    for byte in [0, 0, 15, 0, 0].into_iter().chain(std::iter::repeat_n(b' ', 2_000)) {
+        if stream.write_all(&[byte]).is_err() {
+            closed = true;
+            break;
+        }
+        MonotonicClock.sleep(Nanos::from_millis(1));
+    }
+    assert!(closed, "it was still open after 2,000 bytes");
 }

@@ -110,6 +110,11 @@ impl<R: Read> MessageReader<R> {
         Self { from, seal: None, number: 0, longest: STRANGER_MAX }
     }
 
+    /// What is read from.
+    pub(crate) fn source(&mut self) -> &mut R {
+        &mut self.from
+    }
+
     /// From now on every message must be sealed by `side`.
     pub(crate) fn expect_seal(&mut self, key: SessionKey, side: Speaker) {
         self.seal = Some((key, side));
@@ -204,7 +209,7 @@ mod tests {
     }
 
     fn stop(point: u32) -> ToFollower {
-        ToFollower::Stop { point }
+        ToFollower::Stop { point, cause: crate::StopCause::Rule }
     }
 
     #[test]

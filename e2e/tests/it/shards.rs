@@ -14,19 +14,19 @@ use crate::program::{ProgramExit, Server, Started, command, ended, root, run, wa
 const SECRET: &str = "a secret of more than sixteen bytes";
 
 /// The command of one process, with the secret that all of them share.
-fn shard(folder: &Path, line: &str) -> Command {
+pub(crate) fn shard(folder: &Path, line: &str) -> Command {
     let mut command = command(folder, line);
     command.env("TOKOMETER_SHARD_SECRET", SECRET);
     command
 }
 
 /// A free port: taken and given back.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-fn load(server: &Server, more: &str) -> String {
+pub(crate) fn load(server: &Server, more: &str) -> String {
     format!(
         "bench --base-url {} --model simulated --dataset-name random --input-len 8 --output-len 6 \
          --ready-check-timeout-sec 0 --seed 3 {more}",
@@ -35,7 +35,7 @@ fn load(server: &Server, more: &str) -> String {
 }
 
 /// Starts `count` shards with the same command line, each in a folder of its own.
-fn start(folder: &Path, line: &str, count: u32) -> Vec<Started> {
+pub(crate) fn start(folder: &Path, line: &str, count: u32) -> Vec<Started> {
     let leader = free_address();
     let one = |rank: u32| {
         let own = folder.join(format!("machine{rank}"));
@@ -46,7 +46,7 @@ fn start(folder: &Path, line: &str, count: u32) -> Vec<Started> {
     (0..count).map(one).collect()
 }
 
-fn rows(run: &Path) -> Vec<Timeline> {
+pub(crate) fn rows(run: &Path) -> Vec<Timeline> {
     RunReader::open(run).unwrap().timelines().unwrap().collect()
 }
 
@@ -230,7 +230,21 @@ fn what_cannot_be_divided_is_refused_before_the_run() {
     check("bench --base-url http://127.0.0.1:9 --shard 2/2", "K from 0 to N-1");
     check("bench --base-url http://127.0.0.1:9 --shard 0/2", "add `--seed N` to all shards");
     check("bench --base-url http://127.0.0.1:9 --shards 4", "which of 4 shards");
-    check("capacity --slo x --shard 0/2", "cannot divide `tokometer capacity`");
+    let capacity = "capacity --slo ttft<1s --base-url http://127.0.0.1:9 --seed 1 --shard 0/2";
+    check(capacity, "without a leader");
+    let capacity = format!("{capacity} --leader 127.0.0.1:0");
+    check(
+        &format!("{capacity} --over concurrency"),
+        "fewer requests in flight than there are shards",
+    );
+    check(
+        "capacity --slo ttft<1s --engine default --shards 2",
+        "cannot divide `tokometer capacity",
+    );
+    check(
+        "bench --base-url http://127.0.0.1:9 --against http://127.0.0.1:8 --shard 0/2 --seed 1",
+        "without a leader",
+    );
     check("merge nothing", "cannot find a shard in `nothing`");
     let folder_of = |name: &str| PathBuf::from(name);
     assert!(!folder.path().join(folder_of("runs")).exists());

@@ -12,7 +12,7 @@ use tokometer_record::{
 };
 use tokometer_shards::{
     Follower, FollowerConfig, Leader, LeaderConfig, LocalRun, RecordStorage, ShardCounts,
-    SharedSecret, merge, shard_folder,
+    SharedSecret, StopCause, merge, shard_folder,
 };
 
 const SHARDS: u32 = 1_000;
@@ -62,7 +62,7 @@ impl LocalRun for Idle {
         ShardCounts::default()
     }
 
-    fn stop(&self) {}
+    fn stop(&self, _cause: StopCause) {}
 }
 
 /// All shards join, wait, begin together and end. Returns how many were lost.
@@ -104,7 +104,7 @@ fn barrier(folder: &Path, clock: &Arc<dyn Clock>) -> Result<usize> {
         })
     };
     let followers: Vec<_> = (1..SHARDS).map(follow).collect();
-    let start = leader.begin((0, "p"), folder, Nanos::from_secs(120), &|| false);
+    let start = leader.begin((0, "p"), Nanos::from_secs(120), &|| false);
     let _start = start.context("the run did not begin")?;
     let lost = leader.finish(0, &|| false);
     let failed = followers.into_iter().filter_map(|one| one.join().ok()?.err());

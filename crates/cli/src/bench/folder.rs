@@ -141,7 +141,7 @@ impl RunFolder {
 
     /// Removes the folder if nothing was recorded in it.
     pub(crate) fn leave_if_empty(&self) {
-        if let Self::Kept { path, .. } = self {
+        if let Self::Kept { path, .. } | Self::Shared(path) = self {
             // Only an empty folder can be removed this way.
             let _ = std::fs::remove_dir(path);
         }

@@ -31,5 +31,5 @@ pub(crate) use results::{RunFacts, write as write_results};
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};
 pub(crate) use staircase::{Climbed, StaircaseRun, read_findings, staircase_text};
-pub(crate) use sweep::{run, run_in};
+pub(crate) use sweep::{measure_silently, run, run_in};
 pub(crate) use sweep_view::{SweepEntry, sweep_text};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tokometer_plan::{Plan, first_change};
 use tokometer_record::RunInfo;
+use tokometer_shards::SHARDS;
 use tokometer_workload::fingerprint;
 
 use super::folder::held;
@@ -15,7 +16,10 @@ const HINT: &str = "use the flags of the stored run, choose another `--run-dir`,
 
 /// Refuses a folder with runs that are no points of the plan: a report of it would mix two measurements.
 pub(crate) fn check_points(place: &Path, points: &[PathBuf]) -> Result<(), Refusal> {
-    let Some(other) = held(place).into_iter().find(|run| !points.contains(run)) else {
+    let is_own = |run: &PathBuf| {
+        points.iter().any(|point| run == point || run.starts_with(point.join(SHARDS)))
+    };
+    let Some(other) = held(place).into_iter().find(|run| !is_own(run)) else {
         return Ok(());
     };
     let why = if other == place {

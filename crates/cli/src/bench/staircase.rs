@@ -52,6 +52,7 @@ impl StaircaseRun<'_> {
         &self,
         measurement: &mut Measurement,
         place: &RunFolder,
+        role: &Role,
     ) -> Result<Climbed, Refusal> {
         let begin = self.clock.now();
         let (mut steps, mut runs) = (Vec::new(), Vec::new());
@@ -68,7 +69,7 @@ impl StaircaseRun<'_> {
             let (style, size) = (Style::default(), SweepSize::Sweep);
             let look = Look { style, size, is_silent: true };
             let place = (folder.as_path(), Earlier::Refused);
-            match one(measurement, (&point, number), place, (&Role::Whole, look)) {
+            match one(measurement, (&point, number), place, (role, look)) {
                 Ok((shown, exit)) => {
                     steps.push(StairStep::new(concurrency, &shown.summary));
                     let left = self.staircase.budget.saturating_sub(self.clock.now() - begin);

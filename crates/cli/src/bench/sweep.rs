@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
-use tokometer_measure::{MeasuredRun, Measurement};
+use tokometer_measure::Measurement;
 use tokometer_metrics::Verdict;
 use tokometer_metrics::summary::FailureGroup;
 use tokometer_plan::{self as plan, Judgement};
@@ -19,7 +19,7 @@ use super::{results, resume};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, PlannedPoint};
 use crate::runs;
-use crate::shards::{PointEnd, Role};
+use crate::shards::{MadePoint, Role};
 use crate::terminal::{print, print_message};
 
 /// Whether a measurement is one run or several.
@@ -92,6 +92,9 @@ fn all(
 ) -> Result<(Exit, usize), Refusal> {
     let size = look.size;
     if earlier == Earlier::Resumed {
+        for (number, point) in (0_u32..).zip(&lowered.points) {
+            role.recover(&point_folder(place.path(), number, point, size))?;
+        }
         check_stored(place.path(), lowered, size)?;
     }
     let mut course = SweepCourse::default();
@@ -248,21 +251,17 @@ pub(super) fn one(
     (role, look): (&Role, Look),
 ) -> Result<(SummarisedRun, Exit), Refusal> {
     let plan = &point.plan;
-    let record = role.record_folder(folder, earlier)?;
-    let measured = measurement.run(plan, number, &record)?;
-    let PointEnd { folder, merged, exit: own_exit } =
-        role.conclude(number, (folder, &record), &measured.end)?;
-    let shown = match measured.reader.as_ref().filter(|_| merged.is_none()) {
+    let made = role.make(measurement, (plan, number), (folder, earlier))?;
+    let shown = match &made.reader {
         Some(kept) => show(kept, plan, look)?,
-        None => show(&runs::open(&folder)?, plan, look)?,
+        None => show(&runs::open(&made.folder)?, plan, look)?,
     };
-    let end = merged.as_ref().unwrap_or(&measured.end);
-    let begin = Some(end.measure_begin);
+    let begin = Some(made.end.measure_begin);
     let facts = results::RunFacts { begin, server_info: measurement.server_info(plan) };
     for path in results::write(&shown, plan, &facts)? {
         print_message(&format!("results: {}", path.display()));
     }
-    let mut exit = own_exit.unwrap_or(judged_fresh((&measured, end.stop), &shown, plan));
+    let mut exit = made.exit.unwrap_or(judged_fresh(&made, &shown, plan));
     if exit == Exit::Done && has_refused_connections(&shown) && measurement.is_target_gone() {
         print_message(
             "error: the server became unreachable during the run\n  results up to that point are reported above",
@@ -270,9 +269,20 @@ pub(super) fn one(
         exit = Exit::Target;
     }
     if exit != Exit::Write {
-        results::write_summary(&shown, &folder)?;
+        results::write_summary(&shown, &made.folder)?;
     }
     Ok((shown, exit))
+}
+
+/// Measures a point and shows nothing of it.
+pub(crate) fn measure_silently(
+    measurement: &mut Measurement,
+    point: (&PlannedPoint, u32),
+    place: (&Path, Earlier),
+    (role, style): (&Role, Style),
+) -> Result<Exit, Refusal> {
+    let look = Look { style, size: SweepSize::Sweep, is_silent: true };
+    one(measurement, point, place, (role, look)).map(|(_shown, exit)| exit)
 }
 
 /// A point that an earlier session measured: shown and judged like a fresh one.
@@ -319,16 +329,12 @@ fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Opt
 }
 
 /// The exit code of a run that was just made: an incomplete record takes precedence.
-fn judged_fresh(
-    (measured, stop): (&MeasuredRun, Stop),
-    shown: &SummarisedRun,
-    plan: &plan::Plan,
-) -> Exit {
-    if let Some(why) = &measured.write_failure {
+fn judged_fresh(made: &MadePoint, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
+    if let Some(why) = &made.write_failure {
         print_message(&format!("error: {why}\n  results up to that point are reported above"));
         return Exit::Write;
     }
-    judged(stop, shown, plan)
+    judged(made.end.stop, shown, plan)
 }
 
 /// The exit code of a recorded run, whether it was just made or stored before.

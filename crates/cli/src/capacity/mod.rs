@@ -14,18 +14,20 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use tokometer_base::Clock as _;
+use tokometer_base::{Clock as _, Nanos};
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::search::{SearchResult, needed};
+use tokometer_measure::{IdentifiedServer, Measurement};
 use tokometer_plan as plan;
 
 use crate::args::{AddressArgs, BenchArgs};
-use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, RunView, identified, measurement};
+use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, RunView, identified, measurement_of};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, OpenChoices, lower, put_address, put_own_defaults, written};
 use crate::pages;
-use crate::terminal::{print, print_message};
+use crate::shards::{self, Following, Role, Varied};
+use crate::terminal::{print, print_message, style};
 
 use predicted::EngineArgs;
 use search::CapacitySearch;
@@ -100,8 +102,8 @@ pub(crate) fn capacity(
     order: &[String],
     given: &Given,
 ) -> anyhow::Result<Exit> {
-    crate::shards::refuse(&args.bench.shards, "capacity")?;
     if args.engine.engine.is_some() {
+        shards::refuse(&args.bench.shards, "capacity --engine")?;
         return predicted::capacity(args, order, given);
     }
     let mut bench = args.bench.clone();
@@ -131,38 +133,112 @@ pub(crate) fn capacity(
     }
     let begin = given.clock.now();
     let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
-    let opened = (given.clock.wall(), earlier);
-    let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, opened)?;
+    let (role, place) = take_part(args, &bench, &mut lowered, (given, earlier))?;
     place.announce(&given.signals);
-    let bar = match Bar::from(lowered.display) {
-        Bar::Live => Bar::Allowed,
-        bar => bar,
-    };
-    let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
-    let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
-    let mut search = match budget {
-        None => CapacitySearch::new(args, &lowered)?,
-        Some(budget) => {
-            let staircase = start::StartSearch { args, plan, server, budget };
-            let first = staircase.load(&mut measurement, (place.path(), earlier), given)?;
-            let time = SearchTime::new(&given.clock, begin + budget, args);
-            CapacitySearch::within(args, &lowered, (first, time))?
-        }
-    };
-    let ending = search.run(&mut measurement, plan, (place.path(), earlier));
-    if ending.is_err() {
+    let mut measurement = measurement_of(
+        (&lowered.secrets, role.coordination()),
+        &given.signals,
+        bar(&lowered, &role),
+        &given.clock,
+    );
+    if let Role::Follower(shard) = &role {
+        let (points, place) = (lowered.points.as_slice(), (place.path(), earlier));
+        let (varied, style) = (Varied::Load, style(&given.environment));
+        let following = Following { points, varied, place, style };
+        return Ok(following.follow(&mut measurement, (&role, shard)));
+    }
+    let at = (place.path(), earlier);
+    let found = SearchSetting { args, lowered: &lowered, given, server, begin };
+    let searched = found.search(&mut measurement, budget, (at, &role));
+    if searched.is_ok() {
+        role.dismiss();
+    }
+    // The leader's mark is a file in the folder.
+    drop((measurement, role));
+    if searched.is_err() {
         place.leave_if_empty();
     }
+    let (search, ending) = searched?;
     let findings = Findings {
         over: args.over.into(),
         slo: args.slo.clone(),
-        ending: ending?,
+        ending,
         sentence: String::new(),
         gpus: args.gpus,
         requests_needed: needed(&search.slo),
         points: search.readings,
     };
     finish(args, findings, &lowered, &place)
+}
+
+/// What a search begins with.
+struct SearchSetting<'a> {
+    args: &'a CapacityArgs,
+    lowered: &'a Lowered,
+    given: &'a Given,
+    /// `None` where its backend was named.
+    server: Option<IdentifiedServer>,
+    begin: Nanos,
+}
+
+impl SearchSetting<'_> {
+    /// Measures until the answer is known.
+    fn search(
+        self,
+        measurement: &mut Measurement,
+        budget: Option<Nanos>,
+        (at, role): ((&Path, Earlier), &Role),
+    ) -> Result<(CapacitySearch, Ending), Refusal> {
+        let Self { args, lowered, given, server, begin } = self;
+        let plan = lowered.points.first().map_or(&lowered.plan, |point| &point.plan);
+        let mut search = match budget {
+            None => CapacitySearch::new(args, lowered)?,
+            Some(budget) => {
+                let staircase = start::StartSearch { args, plan, server, budget, role };
+                let first = staircase.load(measurement, at, given)?;
+                let time = SearchTime::new(&given.clock, begin + budget, args);
+                CapacitySearch::within(args, lowered, (first, time))?
+            }
+        };
+        let ending = search.run(measurement, plan, (at, role))?;
+        Ok((search, ending))
+    }
+}
+
+/// The part of the search that this process makes, and its folder.
+fn take_part(
+    args: &CapacityArgs,
+    bench: &BenchArgs,
+    lowered: &mut Lowered,
+    (given, earlier): (&Given, Earlier),
+) -> Result<(Role, RunFolder), Refusal> {
+    let Some(found) = shards::membership(bench, lowered, given)? else {
+        let opened = (given.clock.wall(), earlier);
+        let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, opened)?;
+        return Ok((Role::Whole, place));
+    };
+    if found.leader.is_none() {
+        return Err(Refusal::usage(
+            "cannot make a shard of a search without a leader: shard 0 decides what is measured next",
+            "add `--leader HOST:PORT` to all shards",
+        ));
+    }
+    let has_staircase = args.at.budget.is_some() && args.start.is_none();
+    if args.over == Over::Concurrency || has_staircase {
+        return Err(Refusal::usage(
+            "cannot divide a search for a concurrency into shards: it tries fewer requests in flight than there are shards",
+            "search for a request rate, with `--start` where there is a `--budget`",
+        ));
+    }
+    shards::join(&found, (bench, Varied::Load), lowered, (given, earlier))
+}
+
+fn bar(lowered: &Lowered, role: &Role) -> Bar {
+    match (Bar::from(lowered.display), role) {
+        (_, Role::Follower(_)) => Bar::Hidden,
+        (Bar::Live, _) => Bar::Allowed,
+        (bar, _) => bar,
+    }
 }
 
 /// Shows and keeps what was found.

@@ -9,7 +9,7 @@ use tokometer_decide::search::{
     Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
     Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, wanted, with_preload,
 };
-use tokometer_measure::{MeasuredRun, Measurement};
+use tokometer_measure::Measurement;
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::{RunInfo, RunState, Stop, Timeline};
 
@@ -19,6 +19,7 @@ use crate::bench::{Earlier, RunView, check_resumed, summarise_kept};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::runs;
+use crate::shards::{MadePoint, Role};
 use crate::terminal::print_message;
 
 /// A point, and why it has no success, if it has none.
@@ -121,7 +122,7 @@ impl CapacitySearch {
         &mut self,
         measurement: &mut Measurement,
         plan: &Plan,
-        (place, earlier): (&Path, Earlier),
+        ((place, earlier), role): ((&Path, Earlier), &Role),
     ) -> Result<Ending, Refusal> {
         loop {
             self.fit_into_time();
@@ -140,6 +141,9 @@ impl CapacitySearch {
             }
             let number = self.readings.len();
             let folder = place.join(format!("{number:03}-{}", load_name(load)));
+            if earlier == Earlier::Resumed {
+                role.recover(&folder)?;
+            }
             let is_there = earlier == Earlier::Resumed && is_finished(&folder);
             let reading = if is_there {
                 check_resumed(&folder, &self.stored_plan(plan, (load, stage), &folder)?)?;
@@ -151,7 +155,7 @@ impl CapacitySearch {
                 let (load, unit) = (load_name(load), self.over.unit());
                 print_message(&format!("point {}: {load} {unit} for {seconds:.0} s", number + 1));
                 self.sent += with_preload(self.counted(at.0, at.1));
-                self.measure(measurement, plan, at, &folder)?
+                self.measure(measurement, (plan, at), (&folder, earlier), role)?
             };
             if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
@@ -233,15 +237,21 @@ impl CapacitySearch {
     fn measure(
         &self,
         measurement: &mut Measurement,
-        plan: &Plan,
-        (load, stage): (f64, Stage),
-        folder: &Path,
+        (plan, (load, stage)): (&Plan, (f64, Stage)),
+        (folder, earlier): (&Path, Earlier),
+        role: &Role,
     ) -> Result<Measured, Refusal> {
         let plan = self.plan_of(plan, load, stage);
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
-        match measurement.run(&plan, number, folder) {
+        match role.make(measurement, (&plan, number), (folder, earlier)) {
+            // A part of the load was not sent: the point, and every later one, would describe less.
+            Ok(MadePoint { end, .. }) if end.stop == Stop::ShardsLost => {
+                let message = "cannot continue the search: a shard was lost";
+                Err(Refusal::new(Exit::Points, message)
+                    .hint("start all shards again with `--resume`; complete points are kept"))
+            }
             // An interrupted point does not describe its load.
-            Ok(MeasuredRun { write_failure: Some(why), .. }) => {
+            Ok(MadePoint { write_failure: Some(why), .. }) => {
                 Err(Refusal::new(Exit::Write, why.to_string())
                     .hint("free some space and continue with `--resume`"))
             }
@@ -250,12 +260,12 @@ impl CapacitySearch {
                 self.reading((load, stage), folder)
             }
             // The first point shows whether the server can be reached at all.
-            Err(error) if self.readings.is_empty() => Err(error.into()),
+            Err(error) if self.readings.is_empty() => Err(error),
             Err(error) => {
                 if !measurement.is_interrupted() {
                     print_message(&format!("point failed: {error}"));
                 }
-                Ok((MeasuredPoint::failed(load, stage, folder), Some(error.to_string())))
+                Ok((MeasuredPoint::failed(load, stage, folder), Some(error.message)))
             }
         }
     }

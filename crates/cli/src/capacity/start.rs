@@ -13,6 +13,7 @@ use super::CapacityArgs;
 use crate::bench::{Earlier, RunFolder, StaircaseRun, read_findings};
 use crate::commands::Given;
 use crate::exit::Refusal;
+use crate::shards::Role;
 use crate::terminal::print_message;
 
 /// The folder of the staircase, beside the points of the search.
@@ -33,6 +34,8 @@ pub(super) struct StartSearch<'a> {
     /// `None` where its backend was named.
     pub(super) server: Option<IdentifiedServer>,
     pub(super) budget: Nanos,
+    /// The part of every step that this process makes.
+    pub(super) role: &'a Role,
 }
 
 impl StartSearch<'_> {
@@ -81,7 +84,7 @@ impl StartSearch<'_> {
             server,
             clock: Arc::clone(&given.clock),
         };
-        let climbed = run.climb(measurement, &place);
+        let climbed = run.climb(measurement, &place, self.role);
         place.leave_if_empty();
         let climbed = climbed?;
         climbed.write(folder)?;

@@ -199,7 +199,7 @@ fn climb(
     let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     let clock = std::sync::Arc::clone(&given.clock);
     let run = StaircaseRun { plan: &point.plan, staircase, server, clock };
-    let climbed = run.climb(&mut measurement, &place);
+    let climbed = run.climb(&mut measurement, &place, &shards::Role::Whole);
     place.leave_if_empty();
     let climbed = climbed?;
     climbed.write(place.path())?;

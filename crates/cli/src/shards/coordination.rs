@@ -2,19 +2,23 @@
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
 use tokometer_drive::{Interrupt, Live, LiveCounts};
 use tokometer_measure::{Coordination, ShardPlace, ShardRun};
+use tokometer_plan::Plan;
 use tokometer_record::folder::write_clock;
 use tokometer_record::{ShardClock, Stop};
 use tokometer_schedule::Share;
-use tokometer_shards::{Follower, Leader, LocalRun, RecordStorage, ShardCounts};
+use tokometer_shards::{Follower, Leader, LocalRun, RecordStorage, ShardCounts, StopCause};
 
+use super::order::PointOrder;
 use super::remote::RemoteShards;
 use crate::bench::Signals;
+use crate::exit::Refusal;
 
 /// What every process of a run knows of itself.
 #[derive(Debug, Clone)]
@@ -78,6 +82,10 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 pub(crate) struct LeadingShard {
     pub(crate) identity: ShardIdentity,
     pub(crate) leader: Arc<Leader>,
+    /// Folder of the measurement.
+    pub(crate) place: PathBuf,
+    /// Points that were handed out.
+    pub(crate) turns: AtomicU32,
     /// How long the others may take to become ready.
     pub(crate) wait: Nanos,
     /// An interrupt limits how long the others are waited for.
@@ -90,17 +98,31 @@ pub(crate) struct LeadingShard {
 }
 
 impl LeadingShard {
+    /// Has the other shards prepare a point.
+    pub(super) fn hand_out(&self, point: (&Plan, u32), folder: &Path) -> Result<(), Refusal> {
+        let order = PointOrder::new(point, (&self.place, folder))?.text()?;
+        let turn = self.turns.fetch_add(1, Ordering::AcqRel);
+        self.leader.hand_out(turn, folder, &order);
+        Ok(())
+    }
+
+    /// The point that was handed out last. Unlike the numbers of points, these never repeat.
+    fn turn(&self) -> u32 {
+        self.turns.load(Ordering::Acquire).saturating_sub(1)
+    }
+
     /// Shows the counters of all shards here, and ends them all when this one is interrupted.
     fn follow(&self, run: &ShardRun) {
-        let (leader, point) = (Arc::clone(&self.leader), run.point);
+        let (leader, point) = (Arc::clone(&self.leader), self.turn());
         let (live, interrupt) = (Arc::clone(&run.live), Arc::clone(&run.interrupt));
+        let signals = self.signals.clone();
         let follow = Background::start("following", move |stop| {
             let mut told = 0;
             while !stop.is_raised_within(FOLLOW_EVERY) {
                 live.set_others(&live_counts(leader.counts()));
                 if interrupt.times() > told {
                     told = interrupt.times();
-                    leader.stop(point);
+                    leader.stop(point, cause(&signals));
                 }
             }
         });
@@ -108,12 +130,17 @@ impl LeadingShard {
     }
 
     /// Stops following. A stop that came last reaches the others here.
-    pub(crate) fn leave(&self, point: u32, why: Stop) {
+    pub(crate) fn leave(&self, why: Stop) {
         drop(self.following.lock().unwrap_or_else(PoisonError::into_inner).take());
         if why != Stop::Complete {
-            self.leader.stop(point);
+            self.leader.stop(self.turn(), cause(&self.signals));
         }
     }
+}
+
+/// Why shard 0 ends the parts of the others.
+fn cause(signals: &Signals) -> StopCause {
+    if signals.is_interrupted() { StopCause::Interrupt } else { StopCause::Rule }
 }
 
 impl LeadingShard {
@@ -124,7 +151,7 @@ impl LeadingShard {
 
     /// Waits until all other shards have ended, and returns those that are lost. After an interrupt
     /// they have a while to drain.
-    pub(crate) fn finish(&self, point: u32) -> Vec<(u32, String)> {
+    pub(crate) fn finish(&self) -> Vec<(u32, String)> {
         let interrupted_since = Cell::new(None);
         let is_stopped = || {
             if self.signals.is_interrupted() && interrupted_since.get().is_none() {
@@ -132,7 +159,7 @@ impl LeadingShard {
             }
             interrupted_since.get().is_some_and(|since| self.clock.now() - since > DRAIN)
         };
-        self.leader.finish(point, &is_stopped)
+        self.leader.finish(self.turn(), &is_stopped)
     }
 }
 
@@ -141,27 +168,25 @@ fn live_counts(counts: ShardCounts) -> LiveCounts {
     LiveCounts { sent, succeeded, failed, tokens, ttft_mean: None }
 }
 
-/// The folder of the run that a shard's record belongs to.
-fn run_folder(record: &Path) -> PathBuf {
-    record.ancestors().nth(2).unwrap_or(record).to_owned()
-}
-
 impl Coordination for LeadingShard {
-    fn place(&self, point: u32) -> ShardPlace {
-        ShardPlace { counts_all: true, ..self.identity.place(point) }
+    fn place(&self, _point: u32) -> ShardPlace {
+        ShardPlace { counts_all: true, ..self.identity.place(self.turn()) }
     }
 
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String> {
         let is_stopped = || run.interrupt.is_raised();
-        let folder = run_folder(&run.folder);
-        let key = (run.point, run.prompts.as_str());
-        let start = self.leader.begin(key, &folder, self.wait, &is_stopped);
+        let key = (self.turn(), run.prompts.as_str());
+        let start = self.leader.begin(key, self.wait, &is_stopped);
         if let Some(start) = start {
             write_clock(&run.folder, &ShardClock::of_leader(start))
                 .map_err(|why| why.to_string())?;
             self.follow(run);
         }
         Ok(start)
+    }
+
+    fn await_block(&self, run: &ShardRun, block: u64) -> Result<Option<Nanos>, String> {
+        Ok(self.leader.begin_block((self.turn(), block), &|| run.interrupt.is_raised()))
     }
 }
 
@@ -170,20 +195,57 @@ pub(crate) struct FollowingShard {
     pub(crate) identity: ShardIdentity,
     pub(crate) follower: Follower,
     pub(crate) storage: RecordStorage,
+    /// The point that was handed out last.
+    pub(crate) turn: AtomicU32,
+    /// Whether a rule of the plan has ended the run, as shard 0 says.
+    pub(crate) is_ruled: Arc<AtomicBool>,
+}
+
+impl FollowingShard {
+    /// Prepares for a point.
+    pub(super) fn turn_to(&self, turn: u32) {
+        self.turn.store(turn, Ordering::Release);
+        self.is_ruled.store(false, Ordering::Release);
+    }
+
+    fn turn(&self) -> u32 {
+        self.turn.load(Ordering::Acquire)
+    }
+
+    /// Ends its part of a point, and hands the record over.
+    pub(super) fn end(&self) -> Result<(), String> {
+        self.follower.end(self.turn(), self.storage)
+    }
 }
 
 impl Coordination for FollowingShard {
-    fn place(&self, point: u32) -> ShardPlace {
-        self.identity.place(point)
+    fn place(&self, _point: u32) -> ShardPlace {
+        self.identity.place(self.turn())
     }
 
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String> {
         let is_stopped = || run.interrupt.is_raised();
-        let local =
-            LocalPart { live: Arc::clone(&run.live), interrupt: Arc::clone(&run.interrupt) };
-        let key = (run.point, run.prompts.as_str());
+        let local = LocalPart {
+            live: Arc::clone(&run.live),
+            interrupt: Arc::clone(&run.interrupt),
+            is_ruled: Arc::clone(&self.is_ruled),
+        };
+        let key = (self.turn(), run.prompts.as_str());
         let start = self.follower.await_start(key, (&run.folder, Arc::new(local)), &is_stopped)?;
         Ok(start.map(|start| start.own))
+    }
+
+    /// Without shard 0 nobody knows whose turn it is: this part ends.
+    fn await_block(&self, run: &ShardRun, block: u64) -> Result<Option<Nanos>, String> {
+        let is_stopped = || run.interrupt.is_raised();
+        Ok(self.follower.await_block((self.turn(), block), &is_stopped).unwrap_or_else(|_lost| {
+            run.interrupt.raise();
+            None
+        }))
+    }
+
+    fn stop_reason(&self) -> Option<Stop> {
+        self.is_ruled.load(Ordering::Acquire).then_some(Stop::Complete)
     }
 }
 
@@ -191,6 +253,7 @@ impl Coordination for FollowingShard {
 struct LocalPart {
     live: Arc<Live>,
     interrupt: Arc<Interrupt>,
+    is_ruled: Arc<AtomicBool>,
 }
 
 impl LocalRun for LocalPart {
@@ -199,7 +262,8 @@ impl LocalRun for LocalPart {
         ShardCounts { sent, succeeded, failed, tokens }
     }
 
-    fn stop(&self) {
+    fn stop(&self, cause: StopCause) {
+        self.is_ruled.store(cause == StopCause::Rule, Ordering::Release);
         self.interrupt.raise();
     }
 }

@@ -1,12 +1,16 @@
-//! `bench` as one of several processes that make one run.
+//! `bench` and `capacity` as one of several processes that make one run.
 //!
 //! [`tokometer_shards`] finds out which part this process makes and talks to the others;
 //! [`tokometer_measure`] makes the part. Here both meet, with folders and messages.
 
 mod coordination;
+mod following;
+mod order;
 mod remote;
 mod role;
 mod setup;
 
-pub(crate) use role::{PointEnd, Role, shard_records};
-pub(crate) use setup::{bench, membership, refuse};
+pub(crate) use following::Following;
+pub(crate) use order::Varied;
+pub(crate) use role::{MadePoint, Role, shard_records};
+pub(crate) use setup::{bench, join, membership, refuse};

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokometer_measure::Coordination;
-use tokometer_record::RunEnd;
+use tokometer_measure::{Coordination, MeasuredRun, Measurement};
+use tokometer_plan::Plan;
 use tokometer_record::folder::{clear, names};
+use tokometer_record::{self as record, RunEnd, RunReader, RunState, Stop};
 use tokometer_shards::{SHARDS, shard_folder};
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard};
@@ -26,12 +27,16 @@ pub(crate) enum Role {
     Follower(Arc<FollowingShard>),
 }
 
-/// What became of a point.
-pub(crate) struct PointEnd {
+/// A point that was measured, by all processes of the run.
+pub(crate) struct MadePoint {
     /// The folder to report from.
     pub(crate) folder: PathBuf,
-    /// The end of the merged run; `None` where that of this process counts.
-    pub(crate) merged: Option<RunEnd>,
+    /// How it ended.
+    pub(crate) end: RunEnd,
+    /// Why the record of this process could not be written to its end.
+    pub(crate) write_failure: Option<record::Error>,
+    /// Reads the run where its folder does not have all of it.
+    pub(crate) reader: Option<RunReader>,
     /// A reason for an exit code of its own.
     pub(crate) exit: Option<Exit>,
 }
@@ -47,7 +52,7 @@ impl Role {
         }
     }
 
-    fn rank(&self) -> Option<u32> {
+    pub(super) fn rank(&self) -> Option<u32> {
         let identity = match self {
             Self::Whole => return None,
             Self::Alone(shard) => &shard.identity,
@@ -57,36 +62,72 @@ impl Role {
         Some(identity.share.rank())
     }
 
-    /// Where this process records a point whose folder is `folder`.
-    pub(crate) fn record_folder(
+    /// Measures a point. Shard 0 has all other shards measure it as well, and merges their records.
+    pub(crate) fn make(
         &self,
-        folder: &Path,
-        earlier: Earlier,
-    ) -> Result<PathBuf, Refusal> {
+        measurement: &mut Measurement,
+        (plan, number): (&Plan, u32),
+        (folder, earlier): (&Path, Earlier),
+    ) -> Result<MadePoint, Refusal> {
+        let record = self.record_folder(folder, earlier)?;
+        if let Self::Leader(shard) = self {
+            shard.hand_out((plan, number), folder)?;
+        }
+        let measured = measurement.run(plan, number, &record)?;
+        self.conclude((folder, &record), measured)
+    }
+
+    /// Merges the records of a point where all shards have ended, but nobody has merged them.
+    pub(crate) fn recover(&self, folder: &Path) -> Result<(), Refusal> {
+        let records = shard_records(folder);
+        let is_merged = folder.join(names::END).is_file();
+        if is_merged || !matches!(self, Self::Leader(_)) || !are_complete(&records) {
+            return Ok(());
+        }
+        print_message(&format!("merging the shards in {}", folder.display()));
+        merge_to(&records, folder).map(|_merged| ())
+    }
+
+    /// Tells the other shards that there are no more points.
+    pub(crate) fn dismiss(&self) {
+        if let Self::Leader(shard) = self {
+            shard.leader.dismiss();
+            shard.end_remote();
+        }
+    }
+
+    /// Where this process records a point whose folder is `folder`.
+    fn record_folder(&self, folder: &Path, earlier: Earlier) -> Result<PathBuf, Refusal> {
         let Some(rank) = self.rank() else { return Ok(folder.to_owned()) };
         let record = shard_folder(folder, rank);
-        if record.join(names::PLAN).is_file() {
-            if earlier != Earlier::Removed {
-                let message =
-                    format!("cannot write `{}`: it already holds a shard", record.display());
-                let hint = "choose another `--run-dir`, or add `--overwrite` to remove that shard";
-                return Err(Refusal::new(Exit::Write, message).hint(hint));
-            }
-            clear(&record).map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+        if record.join(names::PLAN).is_file() && earlier == Earlier::Refused {
+            let message = format!("cannot write `{}`: it already holds a shard", record.display());
+            let hint = "choose another `--run-dir`, or add `--overwrite` to remove that shard";
+            return Err(Refusal::new(Exit::Write, message).hint(hint));
+        }
+        // A point that is measured again may have more shards than before, or fewer.
+        let stale = match self {
+            Self::Leader(_) => shard_records(folder),
+            _ if record.join(names::PLAN).is_file() => vec![record.clone()],
+            _ => Vec::new(),
+        };
+        for stale in stale {
+            clear(&stale).map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+            let _ = std::fs::remove_dir(&stale);
         }
         Ok(record)
     }
 
     /// Ends a point that this process has recorded in `record`.
-    pub(crate) fn conclude(
+    fn conclude(
         &self,
-        point: u32,
         (folder, record): (&Path, &Path),
-        end: &RunEnd,
-    ) -> Result<PointEnd, Refusal> {
-        let own = |exit| PointEnd { folder: record.to_owned(), merged: None, exit };
+        measured: MeasuredRun,
+    ) -> Result<MadePoint, Refusal> {
+        let MeasuredRun { end, write_failure, reader, .. } = measured;
+        let own = MadePoint { folder: record.to_owned(), end, write_failure, reader, exit: None };
         match self {
-            Self::Whole => Ok(own(None)),
+            Self::Whole => Ok(own),
             Self::Alone(shard) => {
                 let part = shard.identity.share;
                 print_message(&format!(
@@ -94,29 +135,37 @@ impl Role {
                     part.rank(),
                     part.count()
                 ));
-                Ok(own(None))
+                Ok(own)
             }
             Self::Follower(shard) => {
-                let Err(why) = shard.follower.end(point, shard.storage) else {
-                    return Ok(own(None));
-                };
+                let Err(why) = shard.end() else { return Ok(own) };
                 print_message(&format!(
                     "error: the record was not handed to the leader: {why}\n  it is kept in {}; merge it with `tokometer merge`",
                     record.display()
                 ));
-                Ok(own(Some(Exit::Points)))
+                Ok(MadePoint { exit: Some(Exit::Points), ..own })
             }
             Self::Leader(shard) => {
-                shard.leave(point, end.stop);
-                for (rank, why) in shard.finish(point) {
+                shard.leave(own.end.stop);
+                for (rank, why) in shard.finish() {
                     print_message(&format!("error: shard {rank} was lost: {why}"));
                 }
-                let merged = merge_to(&shard_records(folder), folder)?;
-                let merged = Some(merged.end);
-                Ok(PointEnd { folder: folder.to_owned(), merged, exit: None })
+                let end = merge_to(&shard_records(folder), folder)?.end;
+                Ok(MadePoint { folder: folder.to_owned(), end, reader: None, ..own })
             }
         }
     }
+}
+
+/// Whether these are the records of all shards of one run, each with its own end.
+fn are_complete(records: &[PathBuf]) -> bool {
+    let readers: Option<Vec<RunReader>> =
+        records.iter().map(|record| RunReader::open(record).ok()).collect();
+    let Some(readers) = readers.filter(|readers| !readers.is_empty()) else { return false };
+    let is_complete = |reader: &RunReader| matches!(reader.state(), Ok(RunState::Ended(end)) if end.stop == Stop::Complete);
+    let count = readers[0].info().shard().map(|shard| shard.count);
+    count.and_then(|count| usize::try_from(count).ok()) == Some(readers.len())
+        && readers.iter().all(is_complete)
 }
 
 /// The records of all shards below a run's folder, as far as they are there.

@@ -1,6 +1,7 @@
 //! From flags and the launcher's variables to a role.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use tokometer_base::units::parse_span;
@@ -10,10 +11,12 @@ use tokometer_report::Style;
 use tokometer_schedule::Share;
 use tokometer_shards::{
     self as shards, Follower, FollowerConfig, JoinError, Leader, LeaderConfig, Membership,
-    RankSource, RecordStorage, ShardFlags, SharedSecret,
+    RankSource, RecordStorage, ShardFlags, SharedSecret, Welcome,
 };
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard, ShardIdentity};
+use super::following::Following;
+use super::order::{Varied, plan_fingerprint};
 use super::remote::RemoteStart;
 use super::role::Role;
 use crate::args::{BenchArgs, ShardArgs};
@@ -37,7 +40,7 @@ pub(crate) fn refuse(args: &ShardArgs, command: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::usage(
         format!("cannot divide `tokometer {command}` into shards"),
-        "shards are parts of a `tokometer bench`",
+        "shards are parts of a `tokometer bench` or `tokometer capacity`",
     ))
 }
 
@@ -63,10 +66,11 @@ pub(crate) fn membership(
             "start one with `tokometer sim` and pass its address with `--base-url`",
         ));
     }
-    if args.output.resume {
+    let has_blocks = lowered.points.iter().any(|point| point.plan.targets.len() > 1);
+    if found.leader.is_none() && has_blocks {
         return Err(Refusal::usage(
-            "cannot resume a run that is divided into shards",
-            "use another `--run-dir`, or `--overwrite`",
+            "cannot make a shard of an A/B measurement without a leader: its blocks wait for each other",
+            "add `--leader HOST:PORT` to all shards",
         ));
     }
     let is_fresh = lowered.points.iter().any(|point| point.plan.content == Content::Fresh);
@@ -85,19 +89,6 @@ fn leading(args: &ShardArgs) -> Option<Membership> {
     let share = Share::new(0, others.checked_add(1)?).filter(|share| !share.is_whole())?;
     let leader = Some(args.leader.clone().unwrap_or_else(|| ANY_PORT.to_owned()));
     Some(Membership { share, leader, source: RankSource::Flag })
-}
-
-/// What a plan measures, as one word: equal in shards that make one run.
-fn plan_fingerprint(lowered: &Lowered) -> Result<String, Refusal> {
-    let unwritable = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
-    let mut plan = serde_json::to_value(&lowered.plan).map_err(unwritable)?;
-    if let Some(plan) = plan.as_object_mut() {
-        // How a run is called, shown and stored is every shard's own.
-        for field in ["name", "output", "metrics"] {
-            let _ = plan.remove(field);
-        }
-    }
-    Ok(shards::fingerprint(&plan.to_string()))
 }
 
 fn secret(args: &ShardArgs, given: &Given) -> Result<String, Refusal> {
@@ -137,88 +128,140 @@ pub(crate) fn bench(
     (given, bar, style): (&Given, Bar, Style),
 ) -> Result<Exit, Refusal> {
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
-    let (role, place) = open(found, args, lowered, (given, earlier))?;
+    let (role, place) = join(found, (args, Varied::Nothing), lowered, (given, earlier))?;
     let bar = if found.share.is_first() { bar } else { Bar::Hidden };
     let mut measurement =
         measurement_of((&lowered.secrets, role.coordination()), &given.signals, bar, &given.clock);
-    let around = (&role, &given.signals, style);
-    let exit = bench::run_in(&mut measurement, lowered, (&place, earlier), around)?;
-    if let Role::Leader(leading) = &role {
-        leading.end_remote();
+    let exit = if let Role::Follower(shard) = &role {
+        place.announce(&given.signals);
+        let (points, place) = (lowered.points.as_slice(), (place.path(), earlier));
+        let following = Following { points, varied: Varied::Nothing, place, style };
+        Ok(following.follow(&mut measurement, (&role, shard)))
+    } else {
+        let around = (&role, &given.signals, style);
+        bench::run_in(&mut measurement, lowered, (&place, earlier), around)
+    };
+    if exit.is_ok() {
+        role.dismiss();
     }
-    Ok(exit)
+    // The leader's mark is a file in the folder.
+    drop((measurement, role));
+    place.leave_if_empty();
+    exit
 }
 
-fn open(
+/// Takes this process's part: opens its folder and finds the others.
+pub(crate) fn join(
     found: &Membership,
-    args: &BenchArgs,
+    (args, varied): (&BenchArgs, Varied),
     lowered: &mut Lowered,
     (given, earlier): (&Given, Earlier),
 ) -> Result<(Role, RunFolder), Refusal> {
-    let (share, plan) = (found.share, plan_fingerprint(lowered)?);
+    let share = found.share;
+    let plan = format!("{varied:?} {}", plan_fingerprint(&lowered.plan)?);
     let started = given.clock.wall();
     let (output, name) = (&lowered.plan.output, &lowered.plan.name);
-    let identity = |run: String, content_root| ShardIdentity { share, run, content_root };
     let Some(address) = &found.leader else {
         let place = match &output.run_dir {
             Some(folder) => RunFolder::shared(folder)?,
             None => RunFolder::open(output, name, (started, earlier))?,
         };
-        let identity = identity(plan, WallNanos::default());
+        let identity = ShardIdentity { share, run: plan, content_root: WallNanos::default() };
         return Ok((Role::Alone(Arc::new(AloneShard { identity })), place));
     };
     let (text, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
-    let secret = proved(&text)?;
-    let version = version::long();
+    let setting = JoinSetting { share, address, secret: proved(&text)?, plan, wait };
     if share.is_first() {
         let place = RunFolder::open(output, name, (started, earlier))?;
-        let folder = std::path::absolute(place.path()).unwrap_or_else(|_| place.path().to_owned());
-        let (run, content_root, count) = (shards::run_id(), started, share.count());
-        let identity = identity(run.clone(), content_root);
-        let config = LeaderConfig { secret, version, plan, count, run, content_root, folder };
-        let leader = listen(address, config, given)?;
-        if output.shown != Shown::Nothing {
-            print_message(&format!(
-                "note: waiting on {} for {} other shards",
-                leader.address(),
-                share.count() - 1
-            ));
+        let led = lead(setting, (args, &text), (&place, output.shown), given);
+        if led.is_err() {
+            place.leave_if_empty();
         }
-        let remote = RemoteStart {
-            words: &std::env::args().skip(1).collect::<Vec<_>>(),
-            hosts: &args.shards.workers_on,
-            leader: &advertised(address, leader.address().port()),
-            secret: &text,
-        };
-        let leading = LeadingShard {
-            identity,
-            remote: Mutex::new(remote.start()?),
-            leader: Arc::new(leader),
-            wait,
-            signals: given.signals.clone(),
-            clock: Arc::clone(&given.clock),
-            following: Mutex::new(None),
-        };
-        return Ok((Role::Leader(Arc::new(leading)), place));
+        return Ok((Role::Leader(Arc::new(led?)), place));
     }
-    let config = FollowerConfig { secret, version, plan, rank: share.rank(), count: share.count() };
-    let is_stopped = || given.signals.is_interrupted();
-    let follower = Follower::join(address, &config, (&given.clock, wait), &is_stopped)
-        .map_err(|why| unjoined(&why))?;
+    let follower = setting.follow(given)?;
     let storage = shards::storage_of(&follower.welcome);
     let place = match (storage, &output.run_dir) {
         (RecordStorage::Shared, _) => RunFolder::shared(Path::new(&follower.welcome.folder))?,
         (RecordStorage::Own, Some(folder)) => RunFolder::shared(folder)?,
         (RecordStorage::Own, None) => RunFolder::open(output, name, (started, earlier))?,
     };
-    let identity = identity(follower.welcome.run.clone(), follower.welcome.content_root);
+    let Welcome { run, content_root, .. } = follower.welcome.clone();
     // Shard 0 reports.
     for output in std::iter::once(&mut lowered.plan.output)
         .chain(lowered.points.iter_mut().map(|point| &mut point.plan.output))
     {
         (output.shown, output.vllm_result, output.sglang_result) = (Shown::Nothing, None, None);
     }
-    Ok((Role::Follower(Arc::new(FollowingShard { identity, follower, storage })), place))
+    let following = FollowingShard {
+        identity: ShardIdentity { share, run, content_root },
+        follower,
+        storage,
+        turn: AtomicU32::new(0),
+        is_ruled: Arc::default(),
+    };
+    Ok((Role::Follower(Arc::new(following)), place))
+}
+
+/// How the shards of a run find and know each other.
+struct JoinSetting<'a> {
+    share: Share,
+    address: &'a str,
+    secret: SharedSecret,
+    /// Fingerprint of the plan.
+    plan: String,
+    wait: Nanos,
+}
+
+impl JoinSetting<'_> {
+    fn follow(self, given: &Given) -> Result<Follower, Refusal> {
+        let Self { share, address, secret, plan, wait } = self;
+        let (rank, count, version) = (share.rank(), share.count(), version::long());
+        let config = FollowerConfig { secret, version, plan, rank, count };
+        let is_stopped = || given.signals.is_interrupted();
+        Follower::join(address, &config, (&given.clock, wait), &is_stopped)
+            .map_err(|why| unjoined(&why))
+    }
+}
+
+/// Listens for the other shards, and starts those that are on other machines.
+fn lead(
+    setting: JoinSetting<'_>,
+    (args, text): (&BenchArgs, &str),
+    (place, shown): (&RunFolder, Shown),
+    given: &Given,
+) -> Result<LeadingShard, Refusal> {
+    let JoinSetting { share, address, secret, plan, wait } = setting;
+    let folder = std::path::absolute(place.path()).unwrap_or_else(|_| place.path().to_owned());
+    let (run, content_root, count) = (shards::run_id(), given.clock.wall(), share.count());
+    let identity = ShardIdentity { share, run: run.clone(), content_root };
+    let version = version::long();
+    let config = LeaderConfig { secret, version, plan, count, run, content_root, folder };
+    let leader = listen(address, config, given)?;
+    if shown != Shown::Nothing {
+        print_message(&format!(
+            "note: waiting on {} for {} other shards",
+            leader.address(),
+            count - 1
+        ));
+    }
+    let remote = RemoteStart {
+        words: &std::env::args().skip(1).collect::<Vec<_>>(),
+        hosts: &args.shards.workers_on,
+        leader: &advertised(address, leader.address().port()),
+        secret: text,
+    };
+    Ok(LeadingShard {
+        identity,
+        remote: Mutex::new(remote.start()?),
+        leader: Arc::new(leader),
+        place: place.path().to_owned(),
+        turns: AtomicU32::new(0),
+        wait,
+        signals: given.signals.clone(),
+        clock: Arc::clone(&given.clock),
+        following: Mutex::new(None),
+    })
 }
 
 /// The address that other machines use. A port that the system chose belongs to this machine's name.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
-use tokometer_base::Nanos;
+use tokometer_base::{Clock as _, MonotonicClock, Nanos};
 use tokometer_record::{Phase, Timeline};
 
 use super::server::{AfterResponse, answer, config, item, run_source, serve, target};
@@ -18,6 +18,8 @@ struct Blocks {
     made: u64,
     count: u64,
     entered: Arc<AtomicU64>,
+    /// The start that was given to the last block.
+    given: Arc<AtomicU64>,
 }
 
 impl Prepare for Blocks {
@@ -38,10 +40,16 @@ impl Prepare for Blocks {
         item.identity.index.is_multiple_of(BLOCK)
     }
 
-    fn enter_block(&mut self, item: &QueuedRequest) -> Result<(), PrepareError> {
+    fn enter_block(&mut self, item: &QueuedRequest) -> Result<Option<Nanos>, PrepareError> {
         let before = self.entered.fetch_add(1, Ordering::SeqCst);
         assert_eq!(before, item.identity.index / BLOCK, "each block is entered once, in order");
-        Ok(())
+        // Others begin the last block a while later.
+        let now = MonotonicClock.now();
+        Ok((before == 2).then(|| {
+            let at = now + Nanos::from_millis(30);
+            self.given.store(at.0, Ordering::SeqCst);
+            at
+        }))
     }
 }
 
@@ -53,8 +61,14 @@ fn a_block_begins_when_everything_before_it_has_ended() {
     });
     let config = config(address, 9, 8);
     let entered = Arc::new(AtomicU64::new(0));
-    let source =
-        Blocks { config: config.clone(), made: 0, count: 9, entered: Arc::clone(&entered) };
+    let given = Arc::new(AtomicU64::new(0));
+    let source = Blocks {
+        config: config.clone(),
+        made: 0,
+        count: 9,
+        entered: Arc::clone(&entered),
+        given: Arc::clone(&given),
+    };
     let outcome = run_source(config, Box::new(source), Arc::new(Interrupt::default()));
     assert_eq!((outcome.end.never_sent, entered.load(Ordering::SeqCst)), (0, 3));
     let timelines = outcome.measured();
@@ -67,6 +81,8 @@ fn a_block_begins_when_everything_before_it_has_ended() {
         assert!(last_end < intended[0], "{last_end:?} {intended:?}");
         assert_eq!(intended[1], intended[0].map(|first| first + Nanos::from_millis(1)));
     }
+    let given = Nanos(given.load(Ordering::SeqCst));
+    assert_eq!(blocks[2][0].times.intended, Some(given), "the start that all processes share");
 }
 
 /// Two targets shared the connections of one, so that a block, which goes to one target alone, found
@@ -92,6 +108,7 @@ fn each_of_two_targets_has_connections_for_a_whole_block() {
         made: 0,
         count: 4 * BLOCK,
         entered: Arc::new(AtomicU64::new(0)),
+        given: Arc::new(AtomicU64::new(0)),
     };
     let outcome = run_source(config, Box::new(source), Arc::new(Interrupt::default()));
     let timelines = outcome.measured();

@@ -1,0 +1,111 @@
+//! A shard that measures what shard 0 hands out, point by point.
+
+use std::path::Path;
+
+use tokometer_measure::Measurement;
+use tokometer_record::RunReader;
+use tokometer_record::folder::clear;
+use tokometer_report::Style;
+use tokometer_shards::{NextPoint, shard_folder};
+
+use super::coordination::FollowingShard;
+use super::order::{PointOrder, Varied};
+use super::role::Role;
+use crate::bench::{Earlier, measure_silently};
+use crate::exit::{Exit, Refusal};
+use crate::lower::PlannedPoint;
+use crate::terminal::print_message;
+
+/// What a shard may be asked to measure, and where it records it.
+pub(crate) struct Following<'a> {
+    /// The points of the command line.
+    pub(crate) points: &'a [PlannedPoint],
+    /// What shard 0 may change in them.
+    pub(crate) varied: Varied,
+    /// Folder of the measurement, and what to do with records that it holds.
+    pub(crate) place: (&'a Path, Earlier),
+    /// Of messages.
+    pub(crate) style: Style,
+}
+
+impl Following<'_> {
+    /// Measures until there are no more points, or no leader.
+    pub(crate) fn follow(
+        &self,
+        measurement: &mut Measurement,
+        (role, shard): (&Role, &FollowingShard),
+    ) -> Exit {
+        let mut exits = Vec::new();
+        let mut last = None;
+        loop {
+            let is_stopped = || measurement.is_interrupted();
+            let NextPoint { point: turn, order } =
+                match shard.follower.await_next(last, &is_stopped) {
+                    Ok(Some(next)) => next,
+                    Ok(None) => break,
+                    Err(why) => {
+                        print_message(&format!("error: {why}"));
+                        exits.push(Exit::Points);
+                        break;
+                    }
+                };
+            last = Some(turn);
+            shard.turn_to(turn);
+            match self.measure(measurement, role, &order) {
+                Ok(exit) => exits.push(exit),
+                Err(refusal) => {
+                    shard.follower.decline(turn, &refusal.message);
+                    print_message(&format!("error: {refusal}"));
+                    exits.push(refusal.exit);
+                }
+            }
+        }
+        if measurement.is_interrupted() { Exit::Interrupted } else { overall(&exits) }
+    }
+
+    fn measure(
+        &self,
+        measurement: &mut Measurement,
+        role: &Role,
+        order: &str,
+    ) -> Result<Exit, Refusal> {
+        let order = PointOrder::read(order)?;
+        let point = order.point(self.points, self.varied)?;
+        let (place, earlier) = self.place;
+        let folder = order.folder(place);
+        let made = measure_silently(
+            measurement,
+            (&point, order.number),
+            (&folder, earlier),
+            (role, self.style),
+        );
+        if made.is_err() {
+            leave_if_unused(role, &folder);
+        }
+        made
+    }
+}
+
+/// The exit code of all points.
+fn overall(exits: &[Exit]) -> Exit {
+    match exits {
+        [only] => *only,
+        _ if exits.iter().all(|exit| *exit == Exit::Done) => Exit::Done,
+        _ => Exit::Points,
+    }
+}
+
+/// Removes the record of a point that never began.
+fn leave_if_unused(role: &Role, folder: &Path) {
+    let Some(rank) = role.rank() else { return };
+    let record = shard_folder(folder, rank);
+    let Ok(reader) = RunReader::open(&record) else { return };
+    let is_unused = reader.timelines().is_ok_and(|mut rows| rows.next().is_none())
+        && reader.starts().is_ok_and(|mut rows| rows.next().is_none());
+    if is_unused && clear(&record).is_ok() {
+        // Only empty folders can be removed this way.
+        for empty in record.ancestors().take(3) {
+            let _ = std::fs::remove_dir(empty);
+        }
+    }
+}

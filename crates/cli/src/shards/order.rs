@@ -1,0 +1,206 @@
+//! What shard 0 tells the others to measure next.
+//!
+//! An order names a point and the values that a search has chosen for it. The plan itself never travels:
+//! every shard derives it from its own command line and refuses an order whose plan differs.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tokometer_plan::{Cache, Overload, Plan, Rate};
+use tokometer_shards as shards;
+
+use crate::exit::{Exit, Refusal};
+use crate::lower::PlannedPoint;
+
+/// What may differ between a point and the plan of the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Varied {
+    /// Nothing: the command line lists all points.
+    Nothing,
+    /// The load: a search chooses it.
+    Load,
+}
+
+/// One point of a measurement, as shard 0 hands it out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PointOrder {
+    /// Its number in the sweep or search. The content of prompts depends on it.
+    pub(super) number: u32,
+    /// Its folder, below that of the measurement.
+    folder: String,
+    load: PointLoad,
+    /// Fingerprint of its plan.
+    plan: String,
+}
+
+/// The fields of a plan that a search chooses. Numbers are texts that read back as the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PointLoad {
+    request_rate: String,
+    max_concurrency: Option<u32>,
+    num_prompts: Option<u64>,
+    duration_s: Option<String>,
+    overload: Overload,
+    seed: u64,
+    cache: Cache,
+}
+
+impl PointLoad {
+    fn of(plan: &Plan) -> Self {
+        let load = &plan.load;
+        Self {
+            request_rate: load.request_rate.0.to_string(),
+            max_concurrency: load.max_concurrency,
+            num_prompts: load.num_prompts,
+            duration_s: load.duration_s.map(|seconds| seconds.to_string()),
+            overload: load.overload,
+            seed: plan.seed,
+            cache: plan.phases.cache,
+        }
+    }
+
+    /// The plan with these values; `None` where one is no number.
+    fn put(&self, plan: &Plan) -> Option<Plan> {
+        let mut plan = plan.clone();
+        plan.load.request_rate = Rate(self.request_rate.parse().ok()?);
+        plan.load.max_concurrency = self.max_concurrency;
+        plan.load.num_prompts = self.num_prompts;
+        plan.load.duration_s =
+            self.duration_s.as_ref().map(|seconds| seconds.parse()).transpose().ok()?;
+        plan.load.overload = self.overload;
+        plan.seed = self.seed;
+        plan.phases.cache = self.cache;
+        Some(plan)
+    }
+}
+
+impl PointOrder {
+    /// The order for a point in `folder`, which lies below `place`.
+    pub(super) fn new(
+        (plan, number): (&Plan, u32),
+        (place, folder): (&Path, &Path),
+    ) -> Result<Self, Refusal> {
+        let below = folder.strip_prefix(place).unwrap_or(Path::new(""));
+        let folder = below.display().to_string();
+        Ok(Self { number, folder, load: PointLoad::of(plan), plan: plan_fingerprint(plan)? })
+    }
+
+    pub(super) fn text(&self) -> Result<String, Refusal> {
+        serde_json::to_string(self).map_err(|why| Refusal::new(Exit::Internal, why.to_string()))
+    }
+
+    pub(super) fn read(text: &str) -> Result<Self, Refusal> {
+        let unread = |why: serde_json::Error| unusable(&format!("it cannot be read: {why}"));
+        let order: Self = serde_json::from_str(text).map_err(unread)?;
+        let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !Path::new(&order.folder).components().all(is_below) {
+            return Err(unusable(&format!("`{}` is no folder of this run", order.folder)));
+        }
+        Ok(order)
+    }
+
+    /// The folder of the point, where the measurement is in `place`.
+    pub(super) fn folder(&self, place: &Path) -> PathBuf {
+        if self.folder.is_empty() { place.to_owned() } else { place.join(&self.folder) }
+    }
+
+    /// The point, from those of this process's own command line.
+    pub(super) fn point(
+        &self,
+        own: &[PlannedPoint],
+        varied: Varied,
+    ) -> Result<PlannedPoint, Refusal> {
+        for point in own {
+            let plan = match varied {
+                Varied::Nothing => Some(point.plan.clone()),
+                Varied::Load => self.load.put(&point.plan),
+            };
+            let Some(plan) = plan else { continue };
+            if plan_fingerprint(&plan)? == self.plan {
+                return Ok(PlannedPoint { plan, ..point.clone() });
+            }
+        }
+        Err(unusable("its plan does not follow from this shard's command line"))
+    }
+}
+
+fn unusable(why: &str) -> Refusal {
+    Refusal::new(Exit::Usage, format!("cannot measure the point that shard 0 asks for: {why}"))
+        .hint("give all shards the same flags and the same version")
+}
+
+/// What a plan measures, as one word: equal in shards that make one run.
+pub(super) fn plan_fingerprint(plan: &Plan) -> Result<String, Refusal> {
+    let unwritable = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
+    let mut plan = serde_json::to_value(plan).map_err(unwritable)?;
+    if let Some(plan) = plan.as_object_mut() {
+        // How a run is called, shown and stored is every shard's own.
+        for field in ["name", "output", "metrics"] {
+            let _ = plan.remove(field);
+        }
+    }
+    Ok(shards::fingerprint(&plan.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lower;
+
+    fn point() -> PlannedPoint {
+        let plan = lower::complete_part(tokometer_plan::PartialPlan::default()).unwrap();
+        PlannedPoint { heading: None, coordinates: Vec::new(), plan }
+    }
+
+    /// A plan as a search makes it.
+    fn searched(plan: &Plan) -> Plan {
+        let mut plan = plan.clone();
+        plan.load.request_rate = Rate(0.1 + 0.2);
+        plan.load.duration_s = Some(1.0 / 3.0);
+        plan.load.num_prompts = None;
+        plan.load.overload = Overload::Stop;
+        plan.phases.cache = Cache::Flush;
+        plan.seed = u64::MAX - 1;
+        plan
+    }
+
+    fn order(plan: &Plan) -> PointOrder {
+        let order = PointOrder::new((plan, 3), (Path::new("/a/run"), Path::new("/a/run/003-x")));
+        PointOrder::read(&order.unwrap().text().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_shard_derives_the_plan_of_a_point_from_its_own_command_line() {
+        let own = point();
+        let wanted = searched(&own.plan);
+        let order = order(&wanted);
+        assert_eq!(order.folder(Path::new("/b/here")), Path::new("/b/here/003-x"));
+        let derived = order.point(std::slice::from_ref(&own), Varied::Load).unwrap();
+        assert_eq!(derived.plan.load, wanted.load);
+        assert_eq!((derived.plan.seed, order.number), (wanted.seed, 3));
+        assert!(order.point(&[own], Varied::Nothing).is_err(), "the command line has another load");
+    }
+
+    #[test]
+    fn an_order_of_another_measurement_is_refused() {
+        let own = point();
+        let mut other = searched(&own.plan);
+        other.prompts.tokenizer = Some("elsewhere".to_owned());
+        let refusal = order(&other).point(&[own], Varied::Load).unwrap_err();
+        assert!(refusal.to_string().contains("does not follow from"), "{refusal}");
+    }
+
+    #[test]
+    fn a_folder_outside_of_the_run_and_garbage_are_refused() {
+        let text = order(&searched(&point().plan)).text().unwrap();
+        for folder in ["/etc", "../x", "a/../../x", "./x"] {
+            let changed = text.replace("003-x", folder);
+            assert!(PointOrder::read(&changed).is_err(), "{folder}");
+        }
+        for garbage in ["", "{}", "[1]", "null"] {
+            assert!(PointOrder::read(garbage).is_err(), "{garbage}");
+        }
+    }
+}

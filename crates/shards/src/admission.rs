@@ -1,0 +1,207 @@
+//! The leader's side of one connection: the handshake, then everything that the shard says.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokometer_base::{Clock, Nanos};
+
+use crate::attendance::ShardState;
+use crate::incoming::IncomingFile;
+use crate::leader::{LeaderConfig, LeaderShared, MemberLink};
+use crate::message::{Applicant, ToFollower, ToLeader, Welcome};
+use crate::secret::{Speaker, hex, nonce, unhex};
+use crate::wire::{Inbound, MessageReader, MessageWriter, WireError};
+
+/// Time for a stranger to prove that it knows the secret, and for one message to leave.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// Strangers at a time, beyond the shards that are expected.
+const STRANGERS_MAX: usize = 64;
+
+/// Memory of a thread that reads from one shard.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Starts a thread for somebody who has connected.
+pub(crate) fn greet(shared: &Arc<LeaderShared>, stream: TcpStream) {
+    let limit = STRANGERS_MAX + usize::try_from(shared.config.count).unwrap_or(usize::MAX);
+    if shared.strangers.fetch_add(1, Ordering::AcqRel) >= limit {
+        let _ = shared.strangers.fetch_sub(1, Ordering::AcqRel);
+        return;
+    }
+    let own = Arc::clone(shared);
+    let serve = move || {
+        let joined = let_in(&own, &stream);
+        let _ = own.strangers.fetch_sub(1, Ordering::AcqRel);
+        let Ok((rank, receiver)) = joined else { return };
+        let why = follow(&own, rank, receiver);
+        own.lose(rank, &why.to_string());
+    };
+    let thread = std::thread::Builder::new().name("shard".to_owned()).stack_size(STACK_BYTES);
+    if thread.spawn(serve).is_err() {
+        let _ = shared.strangers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A connection whose reads end at a deadline, however slowly its bytes come. Without one they wait.
+pub(crate) struct TimedStream {
+    stream: TcpStream,
+    clock: Arc<dyn Clock>,
+    deadline: Option<Nanos>,
+}
+
+impl Read for TimedStream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.map(|deadline| deadline.saturating_sub(self.clock.now()));
+        if left == Some(Nanos::ZERO) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(left.map(Nanos::to_duration))?;
+        self.stream.read(bytes)
+    }
+}
+
+/// The handshake: a shard that knows the secret and has the same version and plan.
+fn let_in(
+    shared: &Arc<LeaderShared>,
+    stream: &TcpStream,
+) -> Result<(u32, MessageReader<TimedStream>), WireError> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(HANDSHAKE))?;
+    let clock = Arc::clone(&shared.clock);
+    let deadline = Some(clock.now() + Nanos::from_secs(HANDSHAKE.as_secs()));
+    let own = nonce().ok_or(WireError::Seal)?;
+    let mut sender = MessageWriter::new(stream.try_clone()?);
+    let mut receiver =
+        MessageReader::new(TimedStream { stream: stream.try_clone()?, clock, deadline });
+    sender.send(&ToFollower::Hello { nonce: hex(&own) })?;
+    let (message, _) = receiver.receive_reply::<ToLeader>()?;
+    let ToLeader::Join { applicant, nonce, proof } = message else { return Err(WireError::Seal) };
+    let other = unhex(&nonce).and_then(|bytes| bytes.try_into().ok()).ok_or(WireError::Seal)?;
+    let proof = unhex(&proof).ok_or(WireError::Seal)?;
+    let secret = &shared.config.secret;
+    let mut refuse = |why: String| {
+        let _ = sender.send(&ToFollower::Refused { why });
+        Err(WireError::Seal)
+    };
+    if !secret.is_proof((&own, &other), &applicant.identity(), &proof) {
+        return refuse("its secret is not that of the leader".to_owned());
+    }
+    if let Some(why) = difference(&shared.config, &applicant) {
+        return refuse(why);
+    }
+    if let Err(why) = shared.state().attendance.join(applicant.rank, shared.clock.now()) {
+        return refuse(why);
+    }
+    let key = secret.session(&own, &other);
+    sender.seal_by(key.clone(), Speaker::Leader);
+    receiver.expect_seal(key, Speaker::Follower);
+    welcome(shared, applicant.rank, (sender, stream))?;
+    receiver.source().deadline = None;
+    Ok((applicant.rank, receiver))
+}
+
+/// Adds a shard to the run and says so, then what is being measured.
+fn welcome(
+    shared: &LeaderShared,
+    rank: u32,
+    (sender, stream): (MessageWriter<TcpStream>, &TcpStream),
+) -> Result<(), WireError> {
+    let (sender, stream) = (Mutex::new(sender), stream.try_clone()?);
+    let link = Arc::new(MemberLink { rank, sender, stream });
+    // Held over both messages: whoever finds the link must not send anything before the welcome.
+    let mut sender = link.sender.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = None;
+    shared.update(|state| {
+        state.links.push(Arc::clone(&link));
+        next.clone_from(&state.next);
+    });
+    sender.send(&ToFollower::Welcome(Welcome {
+        run: shared.config.run.clone(),
+        content_root: shared.config.content_root,
+        folder: shared.config.folder.display().to_string(),
+    }))?;
+    if let Some((point, order)) = next {
+        sender.send(&ToFollower::Next { point, order })?;
+    }
+    Ok(())
+}
+
+/// What keeps a shard out that knows the secret.
+fn difference(config: &LeaderConfig, applicant: &Applicant) -> Option<String> {
+    let Applicant { rank, count, version, plan } = applicant;
+    if *version != config.version {
+        return Some(format!("it is {version}, and the leader is {}", config.version));
+    }
+    if *count != config.count {
+        return Some(format!("it is shard {rank} of {count}, and the leader has {}", config.count));
+    }
+    (*plan != config.plan).then(|| {
+        format!(
+            "its plan ({plan}) is not that of the leader ({}): give all shards the same flags",
+            config.plan
+        )
+    })
+}
+
+/// Follows a shard until its connection ends, and returns why it did.
+fn follow(shared: &LeaderShared, rank: u32, mut from: MessageReader<TimedStream>) -> WireError {
+    let mut file: Option<IncomingFile> = None;
+    loop {
+        let received = match from.receive::<ToLeader>() {
+            Ok(received) => received,
+            Err(why) => return why,
+        };
+        let now = shared.clock.now();
+        shared.state().attendance.heard(rank, now);
+        let taken = match received {
+            Inbound::Message(ToLeader::File { point, name, bytes }) => {
+                IncomingFile::create(shared, (rank, point), &name, bytes)
+                    .map(|created| file = Some(created))
+            }
+            Inbound::Bytes(content) => match &mut file {
+                Some(open) => open.write(&content),
+                None => Err(WireError::Garbage("content without a file".to_owned())),
+            },
+            Inbound::Message(message) => take(shared, rank, message, now),
+        };
+        if let Err(why) = taken {
+            return why;
+        }
+    }
+}
+
+/// Handles a message that needs no file.
+fn take(shared: &LeaderShared, rank: u32, message: ToLeader, now: Nanos) -> Result<(), WireError> {
+    match message {
+        ToLeader::Ping { sent } => {
+            let replied = shared.clock.now();
+            shared.send(rank, &ToFollower::Pong { sent, received: now, replied });
+        }
+        ToLeader::Ready { point, prompts } => {
+            if shared.state().begun.is_some_and(|begun| begun >= point) {
+                shared.leave_out(rank);
+            }
+            let ready = ShardState::Ready { point, prompts };
+            shared.update(|state| state.attendance.set(rank, ready));
+        }
+        ToLeader::Unable { point, why } => {
+            shared.update(|state| state.attendance.set(rank, ShardState::Unable { point, why }));
+        }
+        ToLeader::BlockReady { point, block } => {
+            shared.update(|state| state.attendance.wait_for_block(rank, point, block));
+        }
+        ToLeader::Progress { counts, .. } => shared.state().attendance.progress(rank, counts),
+        ToLeader::Ended { point } => {
+            shared.update(|state| state.attendance.set(rank, ShardState::Ended { point }));
+            shared.send(rank, &ToFollower::Taken { point });
+        }
+        ToLeader::Join { .. } | ToLeader::File { .. } => {
+            return Err(WireError::Garbage("it joined twice".to_owned()));
+        }
+    }
+    Ok(())
+}
