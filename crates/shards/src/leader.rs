@@ -59,13 +59,13 @@ pub struct Leader {
 pub(crate) struct LeaderShared {
     pub(crate) config: LeaderConfig,
     pub(crate) clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<Members>,
     changed: Condvar,
     /// Connections that have not proved the secret yet.
     pub(crate) strangers: AtomicUsize,
 }
 
-pub(crate) struct State {
+pub(crate) struct Members {
     pub(crate) attendance: Attendance,
     pub(crate) links: Vec<Arc<MemberLink>>,
     /// The point that was handed out last, with its order.
@@ -90,18 +90,18 @@ impl MemberLink {
     }
 }
 
-impl State {
+impl Members {
     fn link(&self, rank: u32) -> Option<Arc<MemberLink>> {
         self.links.iter().find(|link| link.rank == rank).map(Arc::clone)
     }
 }
 
 impl LeaderShared {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, Members> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn update(&self, change: impl FnOnce(&mut State)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Members)) {
         change(&mut self.state());
         self.changed.notify_all();
     }
@@ -142,7 +142,7 @@ impl LeaderShared {
         }
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, Members>) -> MutexGuard<'a, Members> {
         match self.changed.wait_timeout(state, LOOK) {
             Ok((state, _)) => state,
             Err(poisoned) => poisoned.into_inner().0,
@@ -185,7 +185,7 @@ impl Leader {
         let mark = config.folder.join(RUN_MARK);
         fs::write(&mark, &config.run)
             .map_err(|source| LeadError::Write { path: mark.clone(), source })?;
-        let state = State {
+        let state = Members {
             attendance: Attendance::new(config.count),
             links: Vec::new(),
             next: None,
