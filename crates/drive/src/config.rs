@@ -8,6 +8,7 @@ use tokometer_client::conn::{Endpoint, Stamps};
 use tokometer_client::{Dialect, KeepText, Settings};
 use tokometer_schedule::{Arrivals, Limits, SendLimit, Share};
 
+use crate::cap::CapLending;
 use crate::turns::Places;
 
 /// When connections are opened, and whether they are kept.
@@ -103,6 +104,8 @@ pub struct RunConfig {
     pub limits: Limits,
     /// The part of the arrivals that this process sends.
     pub share: Share,
+    /// The processes that the limit on requests in flight is shared with; `None`: it is this one's own.
+    pub cap_lending: Option<Arc<dyn CapLending>>,
     /// The end of the whole run, which arrival times depend on. `None`: that of `limits`.
     pub whole_extent: Option<SendLimit>,
     /// What happens when every warm-up fails.
@@ -138,6 +141,7 @@ impl RunConfig {
             arrivals: Arrivals::AtOnce,
             limits,
             share: Share::WHOLE,
+            cap_lending: None,
             whole_extent: None,
             warm_ups: WarmUps::default(),
             seed: Seed(0),

@@ -2,7 +2,8 @@
 //!
 //! An open loop is a gate without a limit; a closed loop is a gate whose queue is never empty. The
 //! worker that ends a request takes the next one from the queue and sends it at once, so that no
-//! other thread has to be woken. Used once per request.
+//! other thread has to be woken. Used once per request. Where several processes share one limit, places
+//! are lent: the limit then rises and falls during the run.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,12 +25,25 @@ struct State {
     waits: u64,
     /// From this time on no request is admitted.
     closes: Nanos,
+    lent: LentPlaces,
+}
+
+/// Places that other processes ask for; all zero where the limit is this process's own.
+#[derive(Debug, Default)]
+struct LentPlaces {
+    /// To be given up as requests end, although others wait in line here.
+    recalled: u32,
+    /// To be given up once nothing waits for them here.
+    offered: u32,
+    /// Given up, and not reported yet.
+    freed: u32,
 }
 
 impl Gate {
     pub(crate) fn new(limit: Option<u32>) -> Self {
         let line = VecDeque::new();
-        let state = State { limit, in_flight: 0, line, waits: 0, closes: Nanos::MAX };
+        let lent = LentPlaces::default();
+        let state = State { limit, in_flight: 0, line, waits: 0, closes: Nanos::MAX, lent };
         Self { state: Mutex::new(state) }
     }
 
@@ -62,13 +76,56 @@ impl Gate {
     /// Releases a place. The next flight in the queue, if any, takes it.
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();
+        if state.lent.recalled > 0 {
+            state.lent.recalled -= 1;
+            state.in_flight = state.in_flight.saturating_sub(1);
+            state.give_up(1);
+            return None;
+        }
         let next = if now < state.closes { state.line.pop_front() } else { None };
         let Some(mut next) = next else {
             state.in_flight = state.in_flight.saturating_sub(1);
+            state.give_up_idle();
             return None;
         };
         next.timeline.times.admitted = now;
         Some(next)
+    }
+
+    /// Adds places that another process gave up. Returns the flights that take them.
+    pub(crate) fn grant(&self, places: u32, now: Nanos) -> VecDeque<Box<Flight>> {
+        let mut state = self.state();
+        state.limit = state.limit.map(|limit| limit.saturating_add(places));
+        let mut admitted = VecDeque::new();
+        while now < state.closes && state.idle() > 0 {
+            let Some(mut next) = state.line.pop_front() else { break };
+            state.in_flight += 1;
+            next.timeline.times.admitted = now;
+            admitted.push_back(next);
+        }
+        admitted
+    }
+
+    /// Gives places up: at once where they are not used, the others as requests end.
+    pub(crate) fn recall(&self, places: u32) {
+        let mut state = self.state();
+        let now = places.min(state.idle());
+        state.give_up(now);
+        state.lent.recalled += places - now;
+    }
+
+    /// Gives up to so many places up, now or later, as far as nothing waits for them here.
+    pub(crate) fn offer(&self, places: u32) {
+        let mut state = self.state();
+        state.lent.offered = state.lent.offered.saturating_add(places);
+        state.give_up_idle();
+    }
+
+    /// Places given up since the last call, and flights that wait for a place.
+    pub(crate) fn lent(&self) -> (u32, u32) {
+        let mut state = self.state();
+        let freed = std::mem::take(&mut state.lent.freed);
+        (freed, u32::try_from(state.line.len()).unwrap_or(u32::MAX))
     }
 
     /// Admits no flight from this time on.
@@ -94,6 +151,26 @@ impl Gate {
     /// Flights that had to wait in the queue since the last call.
     pub(crate) fn take_waits(&self) -> u64 {
         std::mem::take(&mut self.state().waits)
+    }
+}
+
+impl State {
+    /// Places that nothing uses; zero without a limit.
+    fn idle(&self) -> u32 {
+        self.limit.map_or(0, |limit| limit.saturating_sub(self.in_flight))
+    }
+
+    fn give_up(&mut self, places: u32) {
+        self.limit = self.limit.map(|limit| limit.saturating_sub(places));
+        self.lent.freed += places;
+    }
+
+    fn give_up_idle(&mut self) {
+        if self.lent.offered > 0 && self.line.is_empty() {
+            let places = self.lent.offered.min(self.idle());
+            self.lent.offered -= places;
+            self.give_up(places);
+        }
     }
 }
 
@@ -145,6 +222,41 @@ mod tests {
         assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
         assert_eq!(index(gate.admit(flight(2), Nanos(10))), None, "nobody passes any more");
         assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
+    }
+
+    #[test]
+    fn a_recalled_place_leaves_when_it_is_free_although_others_wait() {
+        let gate = Gate::new(Some(2));
+        for at in 0..4 {
+            let _ = gate.admit(flight(at), Nanos(1));
+        }
+        gate.recall(1);
+        assert_eq!(gate.lent(), (0, 2), "both places are used");
+        assert_eq!(index(gate.release(Nanos(2))), None, "the place leaves");
+        assert_eq!(gate.lent(), (1, 2));
+        assert_eq!(index(gate.release(Nanos(3))), Some(2), "the other one stays");
+        let admitted: Vec<_> =
+            gate.grant(2, Nanos(4)).into_iter().map(|flight| index(Some(flight))).collect();
+        assert_eq!(admitted, [Some(3)]);
+        assert_eq!(index(gate.admit(flight(9), Nanos(5))), Some(9), "three places, two used");
+        assert_eq!(index(gate.admit(flight(10), Nanos(5))), None);
+    }
+
+    #[test]
+    fn an_offered_place_leaves_only_while_nothing_waits() {
+        let gate = Gate::new(Some(3));
+        let _ = gate.admit(flight(0), Nanos(1));
+        gate.offer(3);
+        assert_eq!(gate.lent(), (2, 0), "two are not used");
+        let _ = gate.admit(flight(1), Nanos(1));
+        assert_eq!(index(gate.release(Nanos(2))), Some(1), "somebody waited for it");
+        assert_eq!(gate.lent(), (0, 0));
+        assert_eq!(index(gate.release(Nanos(3))), None);
+        assert_eq!(gate.lent(), (1, 0));
+        assert_eq!(index(gate.admit(flight(2), Nanos(4))), None, "no place is left");
+        gate.recall(1);
+        gate.close_at(Nanos(5));
+        assert!(gate.grant(1, Nanos(6)).is_empty(), "nobody passes any more");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tokometer_client::conn::Peer;
 use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
+use crate::cap::CapPlaces;
 use crate::config::{Connections, RunConfig};
 use crate::control::{self, ControlRecord};
 use crate::descriptors;
@@ -82,6 +83,10 @@ pub fn run_on<P: Platform>(
     let links = (0..workers).map(|_| platform.links()).collect::<Result<Vec<_>, _>>()?;
     let (links, wakers): (Vec<_>, Vec<_>) = links.into_iter().unzip();
     let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), wakers));
+    if let Some(lending) = &shared.config.cap_lending {
+        let clock = platform.clock();
+        lending.begin(CapPlaces::new(&shared, Arc::new(move || clock.now())));
+    }
     let workers = Workers::start(platform, &shared, &outlets.notices, links)?;
     let progress = Arc::new(PreparerProgress::default());
     let preparer = Preparer {

@@ -7,6 +7,7 @@
 //! from a [`Platform`]: the machine itself, or a test's. No tokenizer, no metric and no terminal is
 //! known here.
 
+mod cap;
 pub mod config;
 mod control;
 mod descriptors;
@@ -33,6 +34,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use cap::{CapLending, CapPlaces, CapReport};
 pub use config::{Connections, Harvest, RunConfig, TargetServer, Timeouts, WarmUps};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;

@@ -100,6 +100,13 @@ impl Shared {
         }
     }
 
+    /// Says that places may be free, or needed, where they are shared with other processes.
+    pub(crate) fn cap_changed(&self) {
+        if let Some(lending) = &self.config.cap_lending {
+            lending.changed();
+        }
+    }
+
     /// Records how a warm-up ended.
     pub(crate) fn warmed_up(&self, outcome: &Outcome) {
         let mut warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner);
@@ -279,13 +286,31 @@ impl Shared {
         &self.inboxes[usize::try_from(index % workers).unwrap_or(0)]
     }
 
+    /// Admits a flight, or queues it until a place is free.
+    pub(crate) fn admit(&self, flight: Box<Flight>, now: Nanos) -> Option<Box<Flight>> {
+        let admitted = self.gate.admit(flight, now);
+        if admitted.is_none() {
+            self.cap_changed();
+        }
+        admitted
+    }
+
+    /// Releases a place. The next flight in the queue, if any, takes it.
+    pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
+        let next = self.gate.release(now);
+        if next.is_none() {
+            self.cap_changed();
+        }
+        next
+    }
+
     /// Feeds a flight: for its intended time, or as soon as the gate admits it.
     pub(crate) fn feed(&self, flight: Box<Flight>, now: Nanos) {
         self.fed(&flight);
         let inbox = self.inbox_of(flight.timeline.identity.index);
         if flight.timeline.times.intended.is_some() {
             inbox.post(WorkerCommand::Pace(flight));
-        } else if let Some(flight) = self.gate.admit(flight, now) {
+        } else if let Some(flight) = self.admit(flight, now) {
             inbox.post(WorkerCommand::Send(flight));
         } else if self.is_stopping() {
             // The queue was emptied just before this flight joined it, so it has to be emptied again.

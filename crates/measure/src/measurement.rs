@@ -24,7 +24,7 @@ use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
 use crate::retokenize::{AfterCount, CountedTexts, CountingEnd, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
 use crate::secrets::Credentials;
-use crate::shard::{self, Coordination, ShardRun};
+use crate::shard::{self, CapRule, Coordination, ShardRun};
 use crate::target::{Reached, reach};
 use crate::tokenizer::tokenizer;
 use crate::watch::Watch;
@@ -210,7 +210,8 @@ impl Measurement {
     ) -> Result<MeasuredRun, Error> {
         let place = self.tools.shard.as_ref().map(|shard| shard.place(point));
         let share = place.as_ref().map_or(Share::WHOLE, |place| place.share);
-        shard::check(plan, share)?;
+        let rule = place.as_ref().map_or(CapRule::Split, |place| place.cap);
+        shard::check(plan, (share, rule))?;
         let root =
             place.as_ref().map_or_else(|| self.tools.clock.wall(), |place| place.content_root);
         let (whole, plan) = (plan, &shard::own_plan(plan, share));
@@ -375,7 +376,9 @@ impl Measurement {
         let source = source(plan, ready, opened, (&interrupt, &self.tools.clock, block))?;
         let interrupt = Arc::clone(&interrupt);
         let outlets = Outlets { notices, live, interrupt, between: Some(between), start };
-        let ended = drive::run(config(plan, ready, opened), source, outlets);
+        let mut config = config(plan, ready, opened);
+        config.cap_lending = self.tools.shard.as_ref().and_then(|shard| shard.cap_lending());
+        let ended = drive::run(config, source, outlets);
         drop(interrupts);
         drop(shown);
         drop(beside.lock().unwrap_or_else(PoisonError::into_inner).take());

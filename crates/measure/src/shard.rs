@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokometer_base::{Nanos, WallNanos};
-use tokometer_drive::{Interrupt, Live};
+use tokometer_drive::{CapLending, Interrupt, Live};
 use tokometer_plan::{Cache, Overload, Plan, Profiler, Timing};
 use tokometer_record::{RecordedLoad, ShardInfo, Sharding, Stop};
 use tokometer_schedule::Share;
@@ -29,6 +29,11 @@ pub trait Coordination: Send + Sync {
     /// of a block on this machine's clock. `None` begins at once.
     fn await_block(&self, _run: &ShardRun, _block: u64) -> Result<Option<Nanos>, String> {
         Ok(None)
+    }
+
+    /// The other processes, where the limit on requests in flight is one for all. `None`: it is split.
+    fn cap_lending(&self) -> Option<Arc<dyn CapLending>> {
+        None
     }
 
     /// Why another process has ended this one's part, where that is no interrupt.
@@ -53,6 +58,8 @@ pub struct ShardPlace {
     pub clock: Option<String>,
     /// Whether this process counts the requests of all, for its display.
     pub counts_all: bool,
+    /// How a limit on requests in flight is divided.
+    pub cap: CapRule,
 }
 
 /// A run whose measured phase is about to begin.
@@ -87,8 +94,17 @@ pub(crate) fn own_plan(plan: &Plan, share: Share) -> Plan {
     own
 }
 
+/// Whether the places of a limit on requests in flight are each process's own, or lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapRule {
+    /// Each process has its part.
+    Split,
+    /// Each begins with its part, and lends places that it does not need.
+    Shared,
+}
+
 /// Refuses what cannot be divided.
-pub(crate) fn check(plan: &Plan, share: Share) -> Result<(), Error> {
+pub(crate) fn check(plan: &Plan, (share, rule): (Share, CapRule)) -> Result<(), Error> {
     if share.is_whole() {
         return Ok(());
     }
@@ -107,11 +123,11 @@ pub(crate) fn check(plan: &Plan, share: Share) -> Result<(), Error> {
             ));
         }
     }
-    let cap = plan.load.max_concurrency;
+    let cap = plan.load.max_concurrency.filter(|_| rule == CapRule::Split);
     if let Some(cap) = cap.filter(|cap| *cap < count) {
         return Err(Error::usage(
             format!("cannot divide `--max-concurrency {cap}` among {count} shards"),
-            format!("use at most {cap} shards"),
+            format!("use at most {cap} shards, or add `--global-cap`"),
         ));
     }
     Ok(())

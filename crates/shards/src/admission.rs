@@ -194,9 +194,13 @@ fn take(shared: &LeaderShared, rank: u32, message: ToLeader, now: Nanos) -> Resu
         ToLeader::BlockReady { point, block } => {
             shared.update(|state| state.attendance.wait_for_block(rank, point, block));
         }
+        ToLeader::Places { point, freed, want } => {
+            shared.lend(point, |pool| pool.report(rank, freed, want));
+        }
         ToLeader::Progress { counts, .. } => shared.state().attendance.progress(rank, counts),
         ToLeader::Ended { point } => {
             shared.update(|state| state.attendance.set(rank, ShardState::Ended { point }));
+            shared.lend(point, |pool| pool.remove(rank));
             shared.send(rank, &ToFollower::Taken { point });
         }
         ToLeader::Join { .. } | ToLeader::File { .. } => {

@@ -16,6 +16,7 @@ use tokometer_record::{CommonStart, ShardClock};
 
 use crate::clock::{ClockSamples, RoundTrip};
 use crate::joining::{connect, enter};
+use crate::leases::LeaseChange;
 use crate::message::{ShardCounts, StopCause, ToFollower, ToLeader, Welcome};
 use crate::secret::SharedSecret;
 use crate::wire::{Inbound, MessageReader, MessageWriter};
@@ -59,6 +60,10 @@ pub trait LocalRun: Send + Sync {
     fn counts(&self) -> ShardCounts;
     /// Send no more requests.
     fn stop(&self, cause: StopCause);
+    /// Places of a shared limit change.
+    fn lease(&self, _change: LeaseChange) {}
+    /// There is no leader any more.
+    fn lose_leader(&self) {}
 }
 
 /// A point that the leader has handed out.
@@ -168,8 +173,14 @@ impl FollowerShared {
     }
 
     fn lose(&self, why: String) {
-        let _first = self.state().lost.get_or_insert(why);
+        let mut state = self.state();
+        let _first = state.lost.get_or_insert(why);
+        let run = state.run.clone();
+        drop(state);
         self.changed.notify_all();
+        if let Some(run) = run {
+            run.local.lose_leader();
+        }
     }
 
     fn ping(&self) {
@@ -218,6 +229,11 @@ impl FollowerShared {
             ToFollower::Start { point, at } => state.start = Some((point, at)),
             ToFollower::StartBlock { point, block, at } => state.block = Some((point, block, at)),
             ToFollower::Taken { point } => state.taken = Some(point),
+            ToFollower::Lease { point, change } => {
+                let run = state.run.clone().filter(|run| run.point == point);
+                drop(state);
+                return run.map_or((), |run| run.local.lease(change));
+            }
             ToFollower::Stop { point, cause } => {
                 if let Some(run) = state.run.as_ref().filter(|run| run.point == point) {
                     run.local.stop(cause);
@@ -383,6 +399,11 @@ impl Follower {
             ((of, begun) == (point, block)).then_some(at)
         })?;
         found.map(|at| self.own_time(at)).transpose()
+    }
+
+    /// Gives places of the shared limit back, and says how many requests wait for one.
+    pub fn report_places(&self, point: u32, freed: u32, want: u32) {
+        self.shared.send(&ToLeader::Places { point, freed, want });
     }
 
     /// Why there is no leader any more. `None` while there is one.

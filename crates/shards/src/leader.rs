@@ -3,6 +3,7 @@
 //! One thread accepts connections, one per shard reads what it says. Nothing is believed before the
 //! secret was proved; strangers have a few seconds and a few kilobytes.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
+use tokometer_schedule::Share;
 
 use crate::RUN_MARK;
 use crate::admission::greet;
 use crate::attendance::{Attendance, Barrier, ShardState};
+use crate::follower::LocalRun;
+use crate::leases::{LeaseChange, LeasePool};
 use crate::message::{ShardCounts, StopCause, ToFollower};
 use crate::secret::SharedSecret;
 use crate::wire::MessageWriter;
@@ -74,6 +78,16 @@ pub(crate) struct Members {
     pub(crate) folders: Vec<(u32, PathBuf)>,
     /// The last point that has begun.
     pub(crate) begun: Option<u32>,
+    /// The limit on requests in flight of the point that has begun, where the shards share it.
+    lending: Option<Lending>,
+}
+
+/// A limit that all shards share.
+struct Lending {
+    point: u32,
+    pool: LeasePool,
+    /// The leader's own part of the run.
+    own: Arc<dyn LocalRun>,
 }
 
 /// The connection to a shard.
@@ -116,12 +130,39 @@ impl LeaderShared {
     }
 
     pub(crate) fn lose(&self, rank: u32, why: &str) {
+        let mut begun = None;
         self.update(|state| {
             state.attendance.set(rank, ShardState::Lost { why: why.to_owned() });
+            begun = state.begun;
             if let Some(link) = state.link(rank) {
                 link.close();
             }
         });
+        if let Some(point) = begun {
+            self.lend(point, |pool| pool.remove(rank));
+        }
+    }
+
+    /// Changes the places of a shared limit, and tells the shards whose places change.
+    pub(crate) fn lend(
+        &self,
+        point: u32,
+        change: impl FnOnce(&mut LeasePool) -> BTreeMap<u32, LeaseChange>,
+    ) {
+        let mut state = self.state();
+        let Some(lending) = state.lending.as_mut().filter(|lending| lending.point == point) else {
+            return;
+        };
+        let own = Arc::clone(&lending.own);
+        let changes = change(&mut lending.pool);
+        drop(state);
+        for (rank, change) in changes {
+            if rank == 0 {
+                own.lease(change);
+            } else {
+                self.send(rank, &ToFollower::Lease { point, change });
+            }
+        }
     }
 
     /// Goes on without a shard that was not ready in time.
@@ -134,11 +175,10 @@ impl LeaderShared {
     /// Marks silent shards as lost and closes their connections.
     fn drop_silent(&self) {
         let now = self.clock.now();
-        let mut state = self.state();
-        for rank in state.attendance.find_silent(now) {
-            if let Some(link) = state.link(rank) {
-                link.close();
-            }
+        let silent = self.state().attendance.find_silent(now);
+        for rank in silent {
+            // What is lost keeps its reason.
+            self.lose(rank, "no message");
         }
     }
 
@@ -191,6 +231,7 @@ impl Leader {
             next: None,
             folders: Vec::new(),
             begun: None,
+            lending: None,
         };
         let shared = Arc::new(LeaderShared {
             config,
@@ -230,11 +271,14 @@ impl Leader {
     }
 
     /// Waits for the others and begins a point with those that are ready. Returns the start, or `None`
-    /// when `is_stopped` before that.
+    /// when `is_stopped` before that. Where they share a limit on requests in flight, each begins with its
+    /// part of it, and the parts of those that do not begin are free; the leader's own run is told of its
+    /// places like the others.
     pub fn begin(
         &self,
         (point, prompts): (u32, &str),
         wait: Nanos,
+        shared_cap: Option<(u32, Arc<dyn LocalRun>)>,
         is_stopped: &dyn Fn() -> bool,
     ) -> Option<Nanos> {
         let deadline = self.shared.clock.now() + wait;
@@ -259,6 +303,12 @@ impl Leader {
         };
         let ready = state.attendance.begin(point);
         state.begun = Some(point);
+        state.lending = shared_cap.map(|(cap, own)| {
+            let part = |rank: &u32| Share::new(*rank, self.shared.config.count);
+            let ranks = std::iter::once(&0).chain(&ready);
+            let parts = ranks.filter_map(|rank| Some((*rank, part(rank)?.of_cap(cap))));
+            Lending { point, pool: LeasePool::new(cap, parts), own }
+        });
         drop(state);
         for rank in late {
             self.shared.leave_out(rank);
@@ -284,6 +334,11 @@ impl Leader {
     /// The counters of all other shards.
     pub fn counts(&self) -> ShardCounts {
         self.shared.state().attendance.counts()
+    }
+
+    /// The leader's own places of the shared limit: given back, and requests that wait for one.
+    pub fn report_places(&self, point: u32, freed: u32, want: u32) {
+        self.shared.lend(point, |pool| pool.report(0, freed, want));
     }
 
     /// Waits until no shard has a request of an earlier block in flight, and begins a block of a point.
@@ -331,6 +386,7 @@ impl Leader {
     /// Waits until every shard has ended a point or is lost, or until `is_stopped`. Returns those that
     /// are lost, with the reason.
     pub fn finish(&self, point: u32, is_stopped: &dyn Fn() -> bool) -> Vec<(u32, String)> {
+        self.shared.lend(point, |pool| pool.remove(0));
         loop {
             self.shared.drop_silent();
             let state = self.shared.state();

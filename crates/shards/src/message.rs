@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, WallNanos};
 
+use crate::leases::LeaseChange;
+
 /// Requests of one shard so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ShardCounts {
@@ -58,6 +60,8 @@ pub(crate) enum ToLeader {
     Ended { point: u32 },
     /// It takes no part in a point.
     Unable { point: u32, why: String },
+    /// Places of the shared limit that it gives back, and requests that wait for one.
+    Places { point: u32, freed: u32, want: u32 },
     /// It has nothing in flight and waits for the start of a block of a point.
     BlockReady { point: u32, block: u64 },
 }
@@ -80,6 +84,8 @@ pub(crate) enum ToFollower {
     Start { point: u32, at: Nanos },
     /// A block of a point begins at this time of the leader's clock.
     StartBlock { point: u32, block: u64, at: Nanos },
+    /// Its places of the shared limit change.
+    Lease { point: u32, change: LeaseChange },
     /// Send no more requests.
     Stop { point: u32, cause: StopCause },
     /// The answer to [`ToLeader::Ended`].

@@ -185,7 +185,7 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     let run = Arc::new(Run::default());
     let waiting = start(&follower, &of_follower, "p", &run);
     leader.hand_out(0, &of_leader, "order");
-    let at = leader.begin((0, "p"), WAIT, &|| false).unwrap();
+    let at = leader.begin((0, "p"), WAIT, None, &|| false).unwrap();
     let common = waiting.join().unwrap().unwrap().unwrap();
     assert_eq!(common.leader, at);
     // What the follower's clock shows at the leader's start, which its own clock knows exactly.
@@ -225,7 +225,7 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     drop(dying);
     // Shard 4 never comes: the wait ends.
     let wait = Nanos::from_millis(700);
-    assert!(leader.begin((0, "p"), wait, &|| false).is_some());
+    assert!(leader.begin((0, "p"), wait, None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     let why = differing.join().unwrap().unwrap_err();
     assert!(why.contains("(q)") && why.contains("(p)"), "{why}");
@@ -253,7 +253,7 @@ fn a_follower_without_a_leader_knows_why() {
 fn an_interrupt_ends_every_wait() {
     let place = tempfile::tempdir().unwrap();
     let leader = leader(place.path(), 2);
-    assert_eq!(leader.begin((0, "p"), WAIT, &|| true), None);
+    assert_eq!(leader.begin((0, "p"), WAIT, None, &|| true), None);
     let follower = join(&leader, &config(1, 2)).unwrap();
     let run: Arc<dyn LocalRun> = Arc::new(Run::default());
     let start = follower.await_start((0, "p"), (place.path(), run), &|| true);
@@ -277,7 +277,7 @@ fn points_are_handed_out_one_by_one_until_there_are_no_more() {
     assert_eq!(next(&second, None), point(0, "load 4"), "it joined later");
     first.decline(0, "the disk is full");
     second.decline(0, "no such file");
-    assert!(leader.begin((0, "p"), WAIT, &|| false).is_some(), "nobody is waited for");
+    assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some(), "nobody is waited for");
     let lost = leader.finish(0, &|| false);
     assert_eq!(lost, [(1, "the disk is full".to_owned()), (2, "no such file".to_owned())]);
     leader.hand_out(1, place.path(), "load 8");
@@ -304,7 +304,7 @@ fn a_block_begins_at_one_time_for_all() {
     let clock: Arc<dyn Clock> = Arc::new(Shifted { offset: 5_000_000_000, drift_ppm: 0 });
     let follower = Arc::new(join_with(&leader, &config(1, 2), &clock).unwrap());
     let waiting = start(&follower, place.path(), "p", &Arc::new(Run::default()));
-    assert!(leader.begin((0, "p"), WAIT, &|| false).is_some());
+    assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     assert_eq!(leader.begin_block((0, 1), &|| true), None, "interrupted");
     let waiting = std::thread::spawn({

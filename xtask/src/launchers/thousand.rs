@@ -104,7 +104,7 @@ fn barrier(folder: &Path, clock: &Arc<dyn Clock>) -> Result<usize> {
         })
     };
     let followers: Vec<_> = (1..SHARDS).map(follow).collect();
-    let start = leader.begin((0, "p"), Nanos::from_secs(120), &|| false);
+    let start = leader.begin((0, "p"), Nanos::from_secs(120), None, &|| false);
     let _start = start.context("the run did not begin")?;
     let lost = leader.finish(0, &|| false);
     let failed = followers.into_iter().filter_map(|one| one.join().ok()?.err());

@@ -23,6 +23,9 @@ pub(crate) struct ShardArgs {
     /// Time for all parts to become ready; the run then begins without those that are not [default: 5m]
     #[arg(long, value_name = "TIME")]
     pub(crate) shard_wait: Option<String>,
+    /// Hold `--max-concurrency` for all parts together: places move to the parts that need them. Without it the limit is split
+    #[arg(long)]
+    pub(crate) global_cap: bool,
     /// Also start a part on each of these machines over ssh; `tokometer` must be installed there
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', conflicts_with_all = ["shard", "shards"])]
     pub(crate) workers_on: Vec<String>,

@@ -224,10 +224,10 @@ fn take_part(
         ));
     }
     let has_staircase = args.at.budget.is_some() && args.start.is_none();
-    if args.over == Over::Concurrency || has_staircase {
+    if (args.over == Over::Concurrency || has_staircase) && !bench.shards.global_cap {
         return Err(Refusal::usage(
             "cannot divide a search for a concurrency into shards: it tries fewer requests in flight than there are shards",
-            "search for a request rate, with `--start` where there is a `--budget`",
+            "add `--global-cap`, or search for a request rate, with `--start` where there is a `--budget`",
         ));
     }
     shards::join(&found, (bench, Varied::Load), lowered, (given, earlier))

@@ -8,12 +8,14 @@ use tokometer_base::{Clock as _, Nanos};
 use tokometer_decide::staircase::Staircase;
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
+use tokometer_shards::Membership;
 
 use super::Given;
 use super::export::html;
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
     self, Bar, Climbed, Earlier, RunFolder, RunView, StaircaseRun, identified, measurement,
+    measurement_of,
 };
 use crate::exit::{Exit, Refusal};
 use crate::instrument;
@@ -104,15 +106,16 @@ pub(crate) fn bench(
     say_missing_key(args, &lowered);
     let bar = bar(&lowered);
     if let Some(staircase) = asked.staircase {
-        if shards::membership(args, &lowered, given)?.is_some() {
+        let found = shards::membership(args, &lowered, given)?;
+        if found.is_some() && !args.shards.global_cap {
             return Err(Refusal::usage(
-                "cannot divide a staircase of concurrency into shards",
-                "add a load, such as `--max-concurrency 64 --duration 5m`",
+                "cannot divide a staircase of concurrency into shards: it begins with one request in flight",
+                "add `--global-cap`, or a load, such as `--max-concurrency 64 --duration 5m`",
             )
             .into());
         }
         let server = identified((args, asked.open), &mut lowered, (order, given))?;
-        return climb(command, (lowered, bar), (staircase, server), given);
+        return climb((command, found), (lowered, bar), (staircase, server), given);
     }
     if command.at.url.is_some() {
         let server = identified((args, asked.open), &mut lowered, (order, given))?;
@@ -169,20 +172,19 @@ fn with_steps(plan: &Plan, staircase: Staircase) -> Plan {
 
 /// Measures a staircase and shows it.
 fn climb(
-    command: &BenchCommand,
-    (lowered, bar): (Lowered, Bar),
+    (command, found): (&BenchCommand, Option<Membership>),
+    (mut lowered, bar): (Lowered, Bar),
     (staircase, server): (Staircase, IdentifiedServer),
     given: &Given,
 ) -> anyhow::Result<Exit> {
-    let [point] = lowered.points.as_slice() else {
+    if lowered.points.len() != 1 {
         return Err(Refusal::usage(
             "cannot measure a staircase of concurrency for a list of values",
             "add a load, such as `--max-concurrency 8` or `--request-rate 4`, for one run per value",
         )
         .into());
-    };
-    let output = &point.plan.output;
-    let earlier = Earlier::checked(&command.bench.output, output)?;
+    }
+    let earlier = Earlier::checked(&command.bench.output, &lowered.plan.output)?;
     if earlier == Earlier::Resumed {
         return Err(Refusal::usage(
             "cannot resume a staircase: its steps follow from each other",
@@ -190,20 +192,43 @@ fn climb(
         )
         .into());
     }
-    let place = RunFolder::open(output, &lowered.plan.name, (given.clock.wall(), earlier))?;
+    let style = style(&given.environment);
+    let (role, place) = if let Some(found) = &found {
+        let args = (&command.bench, shards::Varied::Load);
+        shards::join(found, args, &mut lowered, (given, earlier))?
+    } else {
+        let (output, name) = (&lowered.plan.output, &lowered.plan.name);
+        (shards::Role::Whole, RunFolder::open(output, name, (given.clock.wall(), earlier))?)
+    };
     place.announce(&given.signals);
+    let mut measurement = measurement_of(
+        (&lowered.secrets, role.coordination()),
+        &given.signals,
+        if matches!(role, shards::Role::Follower(_)) { Bar::Hidden } else { bar },
+        &given.clock,
+    );
+    if let shards::Role::Follower(shard) = &role {
+        let (points, varied) = (lowered.points.as_slice(), shards::Varied::Load);
+        let following = shards::Following { points, varied, place: (place.path(), earlier), style };
+        return Ok(following.follow(&mut measurement, (&role, shard)));
+    }
+    let point = &lowered.points[0];
+    let output = &point.plan.output;
     if output.shown != Shown::Nothing {
         let model = server.model.as_ref().map(|model| format!(", model {model}"));
         print_message(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
     }
-    let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     let clock = std::sync::Arc::clone(&given.clock);
     let run = StaircaseRun { plan: &point.plan, staircase, server, clock };
-    let climbed = run.climb(&mut measurement, &place, &shards::Role::Whole);
+    let climbed = run.climb(&mut measurement, &place, &role);
+    if climbed.is_ok() {
+        role.dismiss();
+    }
+    drop((measurement, role));
     place.leave_if_empty();
     let climbed = climbed?;
     climbed.write(place.path())?;
-    climbed.show(output.shown, style(&given.environment))?;
+    climbed.show(output.shown, style)?;
     let own_page = place.is_kept().then(|| place.path().join(PAGE));
     let page = command.at.html.clone().or(own_page);
     if let Some(page) = &page {

@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
-use tokometer_drive::{Interrupt, Live, LiveCounts};
-use tokometer_measure::{Coordination, ShardPlace, ShardRun};
+use tokometer_drive::{CapLending, Interrupt, Live, LiveCounts};
+use tokometer_measure::{CapRule, Coordination, ShardPlace, ShardRun};
 use tokometer_plan::Plan;
 use tokometer_record::folder::write_clock;
 use tokometer_record::{ShardClock, Stop};
 use tokometer_schedule::Share;
-use tokometer_shards::{Follower, Leader, LocalRun, RecordStorage, ShardCounts, StopCause};
+use tokometer_shards::{
+    Follower, Leader, LeaseChange, LocalRun, RecordStorage, ShardCounts, StopCause,
+};
 
+use super::lending::PlaceLink;
 use super::order::PointOrder;
 use super::remote::RemoteShards;
 use crate::bench::Signals;
@@ -29,6 +32,8 @@ pub(crate) struct ShardIdentity {
     pub(crate) run: String,
     /// See [`ShardPlace::content_root`].
     pub(crate) content_root: WallNanos,
+    /// How a limit on requests in flight is divided.
+    pub(crate) cap: CapRule,
 }
 
 impl ShardIdentity {
@@ -40,6 +45,7 @@ impl ShardIdentity {
             host: line("/proc/sys/kernel/hostname"),
             clock: clock_name(),
             counts_all: false,
+            cap: self.cap,
         }
     }
 }
@@ -95,12 +101,51 @@ pub(crate) struct LeadingShard {
     pub(crate) remote: Mutex<RemoteShards>,
     /// Follows the others while a run is under way.
     pub(crate) following: Mutex<Option<Background>>,
+    pub(crate) places: SharedPlaces,
+}
+
+/// The places of the current run, where the limit on requests in flight is one for all shards.
+#[derive(Default)]
+pub(crate) struct SharedPlaces {
+    /// The limit of the current point.
+    pub(super) cap: AtomicU32,
+    link: Mutex<Option<Arc<PlaceLink>>>,
+    reports: Mutex<Option<Background>>,
+}
+
+impl SharedPlaces {
+    /// The link of the next run.
+    fn renew(&self, rule: CapRule) -> Option<Arc<PlaceLink>> {
+        let link = (rule == CapRule::Shared && self.cap() > 0).then(PlaceLink::new);
+        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&link);
+        link
+    }
+
+    fn link(&self) -> Option<Arc<PlaceLink>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The limit; zero where there is none.
+    fn cap(&self) -> u32 {
+        self.cap.load(Ordering::Acquire)
+    }
+
+    /// Reports to shard 0 from now on.
+    fn report(&self, report: impl Fn(u32, u32) + Send + 'static) {
+        let reports = self.link().and_then(|link| link.start_reports(self.cap(), report));
+        *self.reports.lock().unwrap_or_else(PoisonError::into_inner) = reports;
+    }
+
+    fn stop(&self) {
+        drop(self.reports.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
 }
 
 impl LeadingShard {
     /// Has the other shards prepare a point.
     pub(super) fn hand_out(&self, point: (&Plan, u32), folder: &Path) -> Result<(), Refusal> {
         let order = PointOrder::new(point, (&self.place, folder))?.text()?;
+        self.places.cap.store(point.0.load.max_concurrency.unwrap_or(0), Ordering::Release);
         let turn = self.turns.fetch_add(1, Ordering::AcqRel);
         self.leader.hand_out(turn, folder, &order);
         Ok(())
@@ -132,6 +177,7 @@ impl LeadingShard {
     /// Stops following. A stop that came last reaches the others here.
     pub(crate) fn leave(&self, why: Stop) {
         drop(self.following.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.places.stop();
         if why != Stop::Complete {
             self.leader.stop(self.turn(), cause(&self.signals));
         }
@@ -175,14 +221,24 @@ impl Coordination for LeadingShard {
 
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String> {
         let is_stopped = || run.interrupt.is_raised();
-        let key = (self.turn(), run.prompts.as_str());
-        let start = self.leader.begin(key, self.wait, &is_stopped);
+        let (turn, link) = (self.turn(), self.places.link());
+        let shared = link.is_some().then(|| {
+            let own = LocalPart::new(run, link, &Arc::default());
+            (self.places.cap(), Arc::new(own) as Arc<dyn LocalRun>)
+        });
+        let start = self.leader.begin((turn, &run.prompts), self.wait, shared, &is_stopped);
         if let Some(start) = start {
             write_clock(&run.folder, &ShardClock::of_leader(start))
                 .map_err(|why| why.to_string())?;
             self.follow(run);
+            let leader = Arc::clone(&self.leader);
+            self.places.report(move |freed, want| leader.report_places(turn, freed, want));
         }
         Ok(start)
+    }
+
+    fn cap_lending(&self) -> Option<Arc<dyn CapLending>> {
+        self.places.renew(self.identity.cap).map(|link| link as Arc<dyn CapLending>)
     }
 
     fn await_block(&self, run: &ShardRun, block: u64) -> Result<Option<Nanos>, String> {
@@ -193,18 +249,20 @@ impl Coordination for LeadingShard {
 /// A shard that has joined a leader.
 pub(crate) struct FollowingShard {
     pub(crate) identity: ShardIdentity,
-    pub(crate) follower: Follower,
+    pub(crate) follower: Arc<Follower>,
     pub(crate) storage: RecordStorage,
     /// The point that was handed out last.
     pub(crate) turn: AtomicU32,
     /// Whether a rule of the plan has ended the run, as shard 0 says.
     pub(crate) is_ruled: Arc<AtomicBool>,
+    pub(crate) places: SharedPlaces,
 }
 
 impl FollowingShard {
     /// Prepares for a point.
     pub(super) fn turn_to(&self, turn: u32) {
         self.turn.store(turn, Ordering::Release);
+        self.places.stop();
         self.is_ruled.store(false, Ordering::Release);
     }
 
@@ -214,6 +272,7 @@ impl FollowingShard {
 
     /// Ends its part of a point, and hands the record over.
     pub(super) fn end(&self) -> Result<(), String> {
+        self.places.stop();
         self.follower.end(self.turn(), self.storage)
     }
 }
@@ -225,14 +284,16 @@ impl Coordination for FollowingShard {
 
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String> {
         let is_stopped = || run.interrupt.is_raised();
-        let local = LocalPart {
-            live: Arc::clone(&run.live),
-            interrupt: Arc::clone(&run.interrupt),
-            is_ruled: Arc::clone(&self.is_ruled),
-        };
-        let key = (self.turn(), run.prompts.as_str());
-        let start = self.follower.await_start(key, (&run.folder, Arc::new(local)), &is_stopped)?;
+        let local = LocalPart::new(run, self.places.link(), &self.is_ruled);
+        let (turn, follower) = (self.turn(), Arc::clone(&self.follower));
+        let key = (turn, run.prompts.as_str());
+        let start = follower.await_start(key, (&run.folder, Arc::new(local)), &is_stopped)?;
+        self.places.report(move |freed, want| follower.report_places(turn, freed, want));
         Ok(start.map(|start| start.own))
+    }
+
+    fn cap_lending(&self) -> Option<Arc<dyn CapLending>> {
+        self.places.renew(self.identity.cap).map(|link| link as Arc<dyn CapLending>)
     }
 
     /// Without shard 0 nobody knows whose turn it is: this part ends.
@@ -254,6 +315,14 @@ struct LocalPart {
     live: Arc<Live>,
     interrupt: Arc<Interrupt>,
     is_ruled: Arc<AtomicBool>,
+    link: Option<Arc<PlaceLink>>,
+}
+
+impl LocalPart {
+    fn new(run: &ShardRun, link: Option<Arc<PlaceLink>>, is_ruled: &Arc<AtomicBool>) -> Self {
+        let (live, interrupt) = (Arc::clone(&run.live), Arc::clone(&run.interrupt));
+        Self { live, interrupt, is_ruled: Arc::clone(is_ruled), link }
+    }
 }
 
 impl LocalRun for LocalPart {
@@ -265,5 +334,18 @@ impl LocalRun for LocalPart {
     fn stop(&self, cause: StopCause) {
         self.is_ruled.store(cause == StopCause::Rule, Ordering::Release);
         self.interrupt.raise();
+    }
+
+    fn lease(&self, change: LeaseChange) {
+        if let Some(link) = &self.link {
+            link.apply(change);
+        }
+    }
+
+    /// Shard 0 lends the places to others: a request more would exceed the limit.
+    fn lose_leader(&self) {
+        if self.link.is_some() {
+            self.interrupt.raise();
+        }
     }
 }

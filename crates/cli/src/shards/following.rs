@@ -1,6 +1,7 @@
 //! A shard that measures what shard 0 hands out, point by point.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use tokometer_measure::Measurement;
 use tokometer_record::RunReader;
@@ -51,7 +52,7 @@ impl Following<'_> {
                 };
             last = Some(turn);
             shard.turn_to(turn);
-            match self.measure(measurement, role, &order) {
+            match self.measure(measurement, (role, shard), &order) {
                 Ok(exit) => exits.push(exit),
                 Err(refusal) => {
                     shard.follower.decline(turn, &refusal.message);
@@ -66,11 +67,12 @@ impl Following<'_> {
     fn measure(
         &self,
         measurement: &mut Measurement,
-        role: &Role,
+        (role, shard): (&Role, &FollowingShard),
         order: &str,
     ) -> Result<Exit, Refusal> {
         let order = PointOrder::read(order)?;
         let point = order.point(self.points, self.varied)?;
+        shard.places.cap.store(point.plan.load.max_concurrency.unwrap_or(0), Ordering::Release);
         let (place, earlier) = self.place;
         let folder = order.folder(place);
         let made = measure_silently(

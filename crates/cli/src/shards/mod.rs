@@ -5,6 +5,7 @@
 
 mod coordination;
 mod following;
+mod lending;
 mod order;
 mod remote;
 mod role;

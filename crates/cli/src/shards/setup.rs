@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokometer_base::units::parse_span;
 use tokometer_base::{Nanos, WallNanos};
+use tokometer_measure::CapRule;
 use tokometer_plan::{Address, Content, Shown};
 use tokometer_report::Style;
 use tokometer_schedule::Share;
@@ -14,7 +15,7 @@ use tokometer_shards::{
     RankSource, RecordStorage, ShardFlags, SharedSecret, Welcome,
 };
 
-use super::coordination::{AloneShard, FollowingShard, LeadingShard, ShardIdentity};
+use super::coordination::{AloneShard, FollowingShard, LeadingShard, ShardIdentity, SharedPlaces};
 use super::following::Following;
 use super::order::{Varied, plan_fingerprint};
 use super::remote::RemoteStart;
@@ -70,6 +71,12 @@ pub(crate) fn membership(
     if found.leader.is_none() && has_blocks {
         return Err(Refusal::usage(
             "cannot make a shard of an A/B measurement without a leader: its blocks wait for each other",
+            "add `--leader HOST:PORT` to all shards",
+        ));
+    }
+    if found.leader.is_none() && args.shards.global_cap {
+        return Err(Refusal::usage(
+            "cannot use `--global-cap` without a leader: shard 0 lends the places",
             "add `--leader HOST:PORT` to all shards",
         ));
     }
@@ -158,7 +165,8 @@ pub(crate) fn join(
     (given, earlier): (&Given, Earlier),
 ) -> Result<(Role, RunFolder), Refusal> {
     let share = found.share;
-    let plan = format!("{varied:?} {}", plan_fingerprint(&lowered.plan)?);
+    let cap = if args.shards.global_cap { CapRule::Shared } else { CapRule::Split };
+    let plan = format!("{varied:?} {cap:?} {}", plan_fingerprint(&lowered.plan)?);
     let started = given.clock.wall();
     let (output, name) = (&lowered.plan.output, &lowered.plan.name);
     let Some(address) = &found.leader else {
@@ -166,11 +174,11 @@ pub(crate) fn join(
             Some(folder) => RunFolder::shared(folder)?,
             None => RunFolder::open(output, name, (started, earlier))?,
         };
-        let identity = ShardIdentity { share, run: plan, content_root: WallNanos::default() };
+        let identity = ShardIdentity { share, run: plan, content_root: WallNanos::default(), cap };
         return Ok((Role::Alone(Arc::new(AloneShard { identity })), place));
     };
     let (text, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
-    let setting = JoinSetting { share, address, secret: proved(&text)?, plan, wait };
+    let setting = JoinSetting { share, address, secret: proved(&text)?, plan, wait, cap };
     if share.is_first() {
         let place = RunFolder::open(output, name, (started, earlier))?;
         let led = lead(setting, (args, &text), (&place, output.shown), given);
@@ -194,11 +202,12 @@ pub(crate) fn join(
         (output.shown, output.vllm_result, output.sglang_result) = (Shown::Nothing, None, None);
     }
     let following = FollowingShard {
-        identity: ShardIdentity { share, run, content_root },
-        follower,
+        identity: ShardIdentity { share, run, content_root, cap },
+        follower: Arc::new(follower),
         storage,
         turn: AtomicU32::new(0),
         is_ruled: Arc::default(),
+        places: SharedPlaces::default(),
     };
     Ok((Role::Follower(Arc::new(following)), place))
 }
@@ -211,11 +220,12 @@ struct JoinSetting<'a> {
     /// Fingerprint of the plan.
     plan: String,
     wait: Nanos,
+    cap: CapRule,
 }
 
 impl JoinSetting<'_> {
     fn follow(self, given: &Given) -> Result<Follower, Refusal> {
-        let Self { share, address, secret, plan, wait } = self;
+        let Self { share, address, secret, plan, wait, .. } = self;
         let (rank, count, version) = (share.rank(), share.count(), version::long());
         let config = FollowerConfig { secret, version, plan, rank, count };
         let is_stopped = || given.signals.is_interrupted();
@@ -231,10 +241,10 @@ fn lead(
     (place, shown): (&RunFolder, Shown),
     given: &Given,
 ) -> Result<LeadingShard, Refusal> {
-    let JoinSetting { share, address, secret, plan, wait } = setting;
+    let JoinSetting { share, address, secret, plan, wait, cap } = setting;
     let folder = std::path::absolute(place.path()).unwrap_or_else(|_| place.path().to_owned());
     let (run, content_root, count) = (shards::run_id(), given.clock.wall(), share.count());
-    let identity = ShardIdentity { share, run: run.clone(), content_root };
+    let identity = ShardIdentity { share, run: run.clone(), content_root, cap };
     let version = version::long();
     let config = LeaderConfig { secret, version, plan, count, run, content_root, folder };
     let leader = listen(address, config, given)?;
@@ -261,6 +271,7 @@ fn lead(
         signals: given.signals.clone(),
         clock: Arc::clone(&given.clock),
         following: Mutex::new(None),
+        places: SharedPlaces::default(),
     })
 }
 

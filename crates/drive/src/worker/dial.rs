@@ -171,7 +171,7 @@ impl<P: Platform> Worker<P> {
             let Some(dial) = self.dials.remove(&key) else { continue };
             self.connections.release(key);
             if let Some(flight) = dial.flight {
-                let _place = self.shared.gate.release(self.reader.now);
+                let _place = self.shared.release(self.reader.now);
                 self.abandon(flight);
             }
         }

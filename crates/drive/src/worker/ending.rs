@@ -110,7 +110,7 @@ impl<P: Platform> Worker<P> {
     /// Gives the flight's place in the gate to the next one. A retry of the flight takes a place of its
     /// own when it is due.
     fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
-        let mut next = self.shared.gate.release(self.reader.now)?;
+        let mut next = self.shared.release(self.reader.now)?;
         next.place_freed = flight.timeline.times.end;
         Some(next)
     }
@@ -171,7 +171,7 @@ impl<P: Platform> Worker<P> {
         self.shared.note_unsent(&flight);
         self.shared.turns.post(&flight.timeline, self.reader.now);
         drop(flight);
-        let next = self.shared.gate.release(self.reader.now);
+        let next = self.shared.release(self.reader.now);
         self.ready.extend(next);
         self.shared.ended(1);
     }

@@ -50,13 +50,13 @@ impl<P: Platform> Worker<P> {
             if self.spares.provided() > 0 {
                 self.spares.release(flight.target());
             }
-            if let Some(flight) = self.shared.gate.admit(flight, now) {
+            if let Some(flight) = self.shared.admit(flight, now) {
                 self.launch(flight);
             }
         }
         while let Some(place) = self.deferred.iter().position(|(at, _)| *at <= now) {
             let (_at, flight) = self.deferred.swap_remove(place);
-            if let Some(flight) = self.shared.gate.admit(flight, now) {
+            if let Some(flight) = self.shared.admit(flight, now) {
                 self.launch(flight);
             }
         }

@@ -94,7 +94,7 @@ impl<P: Platform> Worker<P> {
             if let Some(end) = connection.end_marker {
                 self.end_open_body(&mut connection, end);
             } else if let Some(flight) = connection.flight.take() {
-                let _place = self.shared.gate.release(self.reader.now);
+                let _place = self.shared.release(self.reader.now);
                 self.abandon(flight);
             }
             self.settle(connection, KeepOrClose::Close);
