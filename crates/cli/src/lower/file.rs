@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use tokometer_base::Partial;
 use tokometer_base::redact::Secrets;
 use tokometer_plan::{PartialOutput, PartialPlan, Plan};
@@ -22,8 +23,9 @@ struct Kind {
 }
 
 #[derive(Deserialize)]
-struct OfRun {
-    plan: PartialPlan,
+struct OfRun<'a> {
+    #[serde(borrow)]
+    plan: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -82,13 +84,13 @@ fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
     let kind: Kind = serde_json::from_str(text).map_err(|why| why.to_string())?;
     if kind.schema.is_some() && kind.plan.is_some() {
         let run: OfRun = serde_json::from_str(text).map_err(|why| why.to_string())?;
-        let mut plan = run.plan;
+        let mut plan = PartialPlan::from_json(run.plan.get()).map_err(|why| why.to_string())?;
         // Where that run's results went and how they were shown: a new run must not replace them, and
         // is shown as its own flags say.
         plan.output = PartialOutput::default();
         return Ok(plan);
     }
-    serde_json::from_str(text).map_err(|why| why.to_string())
+    PartialPlan::from_json(text).map_err(|why| why.to_string())
 }
 
 /// What TOML's reader says and where, without a copy of the line: it may hold a secret.
