@@ -287,7 +287,8 @@ macro_rules! part {
         }
 
         impl $Part {
-            const KEYS: &'static [&'static str] = &[$(stringify!($field)),*];
+            /// The names of all fields.
+            pub const KEYS: &'static [&'static str] = &[$(stringify!($field)),*];
 
             fn take_over(&mut self, over: Self) {
                 $( $crate::part!(@merge self.$field, over.$field $(, as $twin)?); )*
@@ -299,6 +300,21 @@ macro_rules! part {
                 visitor: &mut V,
             ) {
                 $( $crate::part!(@visit all, path, $field, visitor $(, as $twin)?); )*
+            }
+
+            /// Reads the value of the field `key` from `map`. False for a key that is not a field's.
+            pub fn read_field<'de, A: ::serde::de::MapAccess<'de>>(
+                &mut self,
+                key: &str,
+                map: &mut A,
+            ) -> ::std::result::Result<bool, A::Error> {
+                match key {
+                    $( stringify!($field) => {
+                        self.$field = $crate::part!(@read map $(, as $twin)?);
+                    } )*
+                    _ => return Ok(false),
+                }
+                Ok(true)
             }
 
             /// The names of the fields that are set.
@@ -341,14 +357,9 @@ macro_rules! part {
                     ) -> ::std::result::Result<$Part, A::Error> {
                         let mut part = $Part::default();
                         while let Some(key) = map.next_key::<String>()? {
-                            match key.as_str() {
-                                $( stringify!($field) => {
-                                    part.$field = $crate::part!(@read map $(, as $twin)?);
-                                } )*
-                                _ => {
-                                    let why = $crate::partial::unknown_key(&key, $Part::KEYS);
-                                    return Err(::serde::de::Error::custom(why));
-                                }
+                            if !part.read_field(&key, &mut map)? {
+                                let why = $crate::partial::unknown_key(&key, $Part::KEYS);
+                                return Err(::serde::de::Error::custom(why));
                             }
                         }
                         Ok(part)

@@ -103,7 +103,7 @@ impl PrecisionGoal {
             return Some((mean, mean - margin, mean + margin));
         };
         let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut sorted);
         let value = statistics::percentile(&sorted, percentile)?;
         let _supported = statistics::percentile_ranks(percentile, values.len() as u64)?;
         let share = percentile / 100.0;
@@ -158,7 +158,7 @@ pub fn overloads(timelines: &[Timeline], seconds: f64, rate: f64) -> bool {
     let sorted = |time: fn(&Timeline) -> Option<Nanos>| {
         let mut times: Vec<f64> =
             timelines.iter().filter_map(time).map(Nanos::as_secs_f64).collect();
-        times.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut times);
         times
     };
     let (sent, ended) = (sorted(|one| one.times.first_byte_sent), sorted(|one| one.times.end));
@@ -263,7 +263,7 @@ mod tests {
         assert!(until.is_known(&noise(4_000)));
         // The same values, but all large ones together: blocks scatter.
         let mut bunched = noise(4_000);
-        bunched.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut bunched);
         let (_, low, high) = until.interval(&bunched).unwrap();
         let (_, steady_low, steady_high) = until.interval(&noise(4_000)).unwrap();
         assert!(high - low > 2.0 * (steady_high - steady_low));

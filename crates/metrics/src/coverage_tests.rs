@@ -42,7 +42,7 @@ fn distribution(run: &[(Nanos, f64)]) -> Distribution {
 /// The values of a run in ascending order.
 fn sorted<'a>(runs: impl IntoIterator<Item = &'a (Nanos, f64)>) -> Vec<f64> {
     let mut values: Vec<f64> = runs.into_iter().map(|(_, value)| *value).collect();
-    values.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut values);
     values
 }
 

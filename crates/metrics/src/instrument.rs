@@ -69,10 +69,10 @@ fn spread(mut errors: Vec<f64>) -> ErrorSpread {
         return ErrorSpread::default();
     }
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-    errors.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut errors);
     let p50 = errors[errors.len() / 2];
     let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
-    sizes.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut sizes);
     let p99 = sizes[(sizes.len() * 99 / 100).min(sizes.len() - 1)];
     ErrorSpread { mean: Some(mean), p50: Some(p50), p99: Some(p99), max: sizes.last().copied() }
 }

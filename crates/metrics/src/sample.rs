@@ -255,7 +255,7 @@ impl Ordered {
 /// The percentiles in ascending order, including the median.
 pub fn with_median(percentiles: &[f64]) -> Vec<f64> {
     let mut all: Vec<f64> = percentiles.iter().copied().chain([50.0]).collect();
-    all.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut all);
     all.dedup();
     all
 }
@@ -274,7 +274,7 @@ mod tests {
                 std::iter::repeat_n(*value, usize::try_from(*weight).unwrap())
             })
             .collect();
-        list.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut list);
         let place = percent / 100.0 * (list.len() - 1) as f64;
         let (low, high) = (place.floor(), place.ceil());
         let at = |place: f64| list[place.to_string().parse::<usize>().unwrap()];

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn values_that_are_slow_together_say_that_the_run_is_too_short() {
         let mut values: Vec<f64> = noise(2_000).collect();
-        values.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut values);
         let found = found(values);
         assert!(found.effective.unwrap() < 20.0, "{found:?}");
         assert_eq!(found.mean_interval, ConfidenceInterval::Unknown(NoInterval::TooShort));

@@ -113,7 +113,7 @@ pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan,
         LoadClass::Open => rows.iter().map(|row| row.start).min().ok_or(Unsteady::TooShort)?,
     };
     let mut lengths = stays(rows);
-    lengths.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut lengths);
     let skip = statistics::percentile(&lengths, 99.0).ok_or(Unsteady::TooShort)?;
     let least = Nanos::from_secs_f64(
         LEAST_LENGTH * statistics::mean(&lengths).ok_or(Unsteady::TooShort)? / 1e9,
@@ -202,7 +202,7 @@ pub(crate) fn overload(rows: &[RequestRow], load: &RecordedLoad) -> Option<Growi
         .filter(|row| row.due <= first + quarter)
         .map(|row| (row.end - row.due).0 as f64)
         .collect();
-    early.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut early);
     let skip = Nanos::from_secs_f64(statistics::percentile(&early, 90.0)? / 1e9).max(quarter);
     if skip.0 > (last - first).0 / 2 {
         return None;

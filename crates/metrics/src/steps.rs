@@ -399,7 +399,7 @@ pub struct Stalls {
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut values);
     values
 }
 

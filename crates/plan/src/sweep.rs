@@ -3,9 +3,10 @@
 use std::fmt;
 
 use serde::de::value::Error as Refused;
-use serde::de::{DeserializeOwned, IntoDeserializer, Visitor};
+use serde::de::{self, DeserializeOwned, IntoDeserializer, MapAccess, Visitor};
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+use tokometer_base::partial;
 
 use crate::PartialPlan;
 use crate::field::PlanField;
@@ -46,16 +47,52 @@ pub enum AxisValues {
 }
 
 /// A part of a plan: values that replace the plan's own, under a heading.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlanSection {
     /// Printed before its blocks, as it is.
     pub heading: String,
     /// Fields that take several values in this part.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<Axis>,
     /// Fields of the plan that have other values in this part.
     #[serde(flatten)]
     pub changes: PartialPlan,
+}
+
+/// By hand: a derived reader keeps the fields of the plan in a tree first, which loses their lines and
+/// takes another copy of all code that reads a plan.
+impl<'de> Deserialize<'de> for PlanSection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(SectionVisitor)
+    }
+}
+
+struct SectionVisitor;
+
+impl<'de> Visitor<'de> for SectionVisitor {
+    type Value = PlanSection;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of `heading`, `sweep` and fields of a plan")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PlanSection, A::Error> {
+        let (mut heading, mut sweep) = (None, Vec::new());
+        let mut changes = PartialPlan::default();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "heading" => heading = Some(map.next_value()?),
+                "sweep" => sweep = map.next_value()?,
+                _ if changes.read_field(&key, &mut map)? => {}
+                _ => {
+                    let why = partial::unknown_key(&key, PartialPlan::KEYS);
+                    return Err(de::Error::custom(why));
+                }
+            }
+        }
+        let heading = heading.ok_or_else(|| de::Error::missing_field("heading"))?;
+        Ok(PlanSection { heading, sweep, changes })
+    }
 }
 
 /// One value of a swept field, before the field's own type is known.

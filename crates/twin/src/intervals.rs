@@ -57,7 +57,7 @@ pub fn intervals(
     let runs = runs.into_iter().collect::<Result<Vec<_>, Error>>()?;
     let interval = |figure: Figure| {
         let mut values: Vec<f64> = runs.iter().filter_map(|cells| cells.get(figure)).collect();
-        values.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut values);
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let tail = values.len() / 20;
         let (low, high) = (values[tail], values[values.len() - 1 - tail]);

@@ -107,7 +107,7 @@ pub(super) fn value(figure: Figure, requests: &[&ComparedRequest]) -> Option<f64
             statistics::mean(&values)
         }
         Statistic::Percentile(percent) => {
-            values.sort_by(f64::total_cmp);
+            tokometer_base::sort_numbers(&mut values);
             statistics::percentile(&values, percent.percent()).filter(|value| value.is_finite())
         }
     }

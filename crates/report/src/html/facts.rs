@@ -82,7 +82,7 @@ fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
             runs.iter().filter(|(info, _)| LoadAxis::of(&info.load) == axis).collect();
         let mut values: Vec<f64> =
             mine.iter().filter_map(|(info, _)| axis.value(&info.load)).collect();
-        values.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut values);
         values.dedup();
         if values.len() < 2 {
             texts.extend(distinct(

@@ -131,7 +131,7 @@ pub(super) fn steps(found: Option<&Steps>, collected: StepCollector, begin: Nano
     let group = timed.len().div_ceil(POINTS_MAX).max(1);
     let point = |steps: &[&SeenStep]| {
         let mut spans: Vec<f64> = steps.iter().map(|step| step.span.as_millis_f64()).collect();
-        spans.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut spans);
         let at = steps.first().map_or(begin, |step| step.at);
         let batch: u32 = steps.iter().map(|step| step.batch()).sum();
         json!([

@@ -44,7 +44,7 @@ impl Accuracy {
     /// The accuracy of these signed relative errors; `None` without any.
     pub fn of(errors: &[f64]) -> Option<Self> {
         let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
-        sizes.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut sizes);
         let (low, high) = (sizes.get((sizes.len().max(1) - 1) / 2)?, sizes.get(sizes.len() / 2)?);
         let median = f64::midpoint(*low, *high);
         let share = |is_in: &dyn Fn(&f64) -> bool| {

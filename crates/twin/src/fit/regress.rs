@@ -35,7 +35,7 @@ pub(crate) fn regress(inputs: &[Vec<f64>], targets: &[f64]) -> Option<Regression
             .map(|(row, target)| (target - dot(row, &solution.0)).abs())
             .collect();
         let mut sorted = residuals.clone();
-        sorted.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut sorted);
         let typical = sorted[sorted.len() / 2].max(1e-9) * TOLERATED;
         for (weight, residual) in weights.iter_mut().zip(&residuals) {
             // Beyond the tolerated size the pull of a sample falls with the square of its distance.

@@ -193,7 +193,7 @@ impl Decode {
         let mut decode = best.filter(is_better).unwrap_or(plain);
         let mut ratios: Vec<f64> =
             steps.iter().map(|step| libm::log(decode.ratio(step)).abs()).collect();
-        ratios.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut ratios);
         // The median of the absolute value of a normal variable is 0.6745 of its deviation.
         decode.jitter = ratios.get(ratios.len() / 2).copied().unwrap_or(0.0) / 0.6745;
         Some(decode)
@@ -246,7 +246,7 @@ fn held_out(steps: &[&SeenStep], whole: &Decode) -> f64 {
         let fit = Decode::fit(seen).unwrap_or(*whole);
         errors.extend(unseen.iter().map(|step| (1.0 / fit.ratio(step) - 1.0).abs()));
     }
-    errors.sort_by(f64::total_cmp);
+    tokometer_base::sort_numbers(&mut errors);
     errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
@@ -328,7 +328,7 @@ impl StepsOfRun {
     /// What a request that reached an idle engine waited for beyond its prefill.
     fn set_arrival(&mut self, runs: &[&[Timeline]]) {
         let mut delays: Vec<f64> = runs.iter().flat_map(|run| self.idle_delays(run)).collect();
-        delays.sort_by(f64::total_cmp);
+        tokometer_base::sort_numbers(&mut delays);
         let Some(median) = delays.get(delays.len() / 2).copied() else { return };
         self.profile.front_end.arrival_ms = median.max(0.0);
         self.profile.front_end.serial_ms = 0.0;
