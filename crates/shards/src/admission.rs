@@ -158,8 +158,8 @@ fn follow(shared: &LeaderShared, rank: u32, mut from: MessageReader<TimedStream>
         let now = shared.clock.now();
         shared.state().attendance.heard(rank, now);
         let taken = match received {
-            Inbound::Message(ToLeader::File { point, name, bytes }) => {
-                IncomingFile::create(shared, (rank, point), &name, bytes)
+            Inbound::Message(ToLeader::File { point, name, offset, bytes }) => {
+                IncomingFile::create(shared, (rank, point), &name, (offset, bytes))
                     .map(|created| file = Some(created))
             }
             Inbound::Bytes(content) => match &mut file {

@@ -3,18 +3,17 @@
 //! A follower that loses the leader before the start has no run. After the start it sends its part to the
 //! end, and its folder can be merged later.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos};
-use tokometer_record::folder::{names, write_clock};
+use tokometer_record::folder::write_clock;
 use tokometer_record::{CommonStart, ShardClock};
 
 use crate::clock::{ClockSamples, RoundTrip};
+use crate::handover::{RecordOutlet, SentRecord};
 use crate::joining::{connect, enter};
 use crate::leases::LeaseChange;
 use crate::message::{ShardCounts, StopCause, ToFollower, ToLeader, Welcome};
@@ -36,8 +35,6 @@ const TICKS_PER_WRITE: u32 = 10;
 pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 /// How often the state is looked at while something is waited for.
 const LOOK: Duration = Duration::from_millis(20);
-/// Content of one message with a piece of a file.
-const PIECE_BYTES: usize = 256 << 10;
 
 /// What a follower is told about its run.
 #[derive(Debug, Clone)]
@@ -128,6 +125,19 @@ struct FollowerShared {
     sender: Mutex<MessageWriter<TcpStream>>,
     state: Mutex<State>,
     changed: Condvar,
+    /// What the leader has of the current record. Locked while a file is sent: its pieces follow each
+    /// other.
+    sent: Mutex<Option<SentRecord>>,
+}
+
+impl RecordOutlet for FollowerShared {
+    fn send(&self, message: &ToLeader) -> std::io::Result<()> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(message)
+    }
+
+    fn send_bytes(&self, content: &[u8]) -> std::io::Result<()> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).send_bytes(content)
+    }
 }
 
 #[derive(Default)]
@@ -154,6 +164,7 @@ struct CurrentRun {
     folder: PathBuf,
     local: Arc<dyn LocalRun>,
     start: Option<CommonStart>,
+    storage: RecordStorage,
 }
 
 impl FollowerShared {
@@ -161,15 +172,31 @@ impl FollowerShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, message: &ToLeader) {
-        let sent = self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(message);
-        if let Err(why) = sent {
+    fn sent(&self) -> MutexGuard<'_, Option<SentRecord>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, message: &ToLeader) {
+        if let Err(why) = self.send(message) {
             self.lose(why.to_string());
         }
     }
 
-    fn send_bytes(&self, content: &[u8]) -> std::io::Result<()> {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner).send_bytes(content)
+    /// Sends what the record of a run has gained, where the leader does not see it.
+    fn stream(&self, run: &CurrentRun) {
+        if run.storage == RecordStorage::Shared {
+            return;
+        }
+        let mut sent = self.sent();
+        if self.state().run.as_ref().map(|run| run.point) != Some(run.point) {
+            return;
+        }
+        let record = match &mut *sent {
+            Some(record) if record.point() == run.point => record,
+            other => other.insert(SentRecord::new(run.point)),
+        };
+        // What cannot be read now is sent after the run; a lost connection shows elsewhere.
+        let _ = record.stream(&run.folder, self);
     }
 
     fn lose(&self, why: String) {
@@ -184,7 +211,7 @@ impl FollowerShared {
     }
 
     fn ping(&self) {
-        self.send(&ToLeader::Ping { sent: self.clock.now() });
+        self.say(&ToLeader::Ping { sent: self.clock.now() });
     }
 
     /// Measures the clock several times in a row.
@@ -253,10 +280,11 @@ impl FollowerShared {
         self.ping();
         let run = self.state().run.clone();
         if let Some(run) = run {
-            self.send(&ToLeader::Progress { point: run.point, counts: run.local.counts() });
+            self.say(&ToLeader::Progress { point: run.point, counts: run.local.counts() });
             if ticks.is_multiple_of(TICKS_PER_WRITE) {
                 self.write_clock();
             }
+            self.stream(&run);
         }
         let silence = self.clock.now() - self.state().heard;
         if silence > SILENCE_MAX {
@@ -291,6 +319,7 @@ impl Follower {
             sender: Mutex::new(sender),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            sent: Mutex::new(None),
         });
         let following = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("leader".to_owned());
@@ -324,7 +353,7 @@ impl Follower {
 
     /// Takes no part in a point.
     pub fn decline(&self, point: u32, why: &str) {
-        self.shared.send(&ToLeader::Unable { point, why: why.to_owned() });
+        self.shared.say(&ToLeader::Unable { point, why: why.to_owned() });
     }
 
     /// Waits until `find` finds something. `None` when `is_stopped` before, an error without a leader.
@@ -363,11 +392,11 @@ impl Follower {
     pub fn await_start(
         &self,
         (point, prompts): (u32, &str),
-        (folder, local): (&Path, Arc<dyn LocalRun>),
+        (folder, storage, local): (&Path, RecordStorage, Arc<dyn LocalRun>),
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<CommonStart>, String> {
         self.shared.burst();
-        self.shared.send(&ToLeader::Ready { point, prompts: prompts.to_owned() });
+        self.shared.say(&ToLeader::Ready { point, prompts: prompts.to_owned() });
         let found = self.wait_for(is_stopped, |state| {
             let is_passed = state.next.as_ref().is_some_and(|next| next.point > point);
             let start = state.start.filter(|(of, _)| *of == point).map(|(_, at)| Ok(at));
@@ -380,7 +409,7 @@ impl Follower {
         };
         let start = CommonStart { leader, own: self.own_time(leader)? };
         let folder = folder.to_owned();
-        let run = CurrentRun { point, folder, local, start: Some(start) };
+        let run = CurrentRun { point, folder, local, start: Some(start), storage };
         self.shared.state().run = Some(run);
         self.shared.write_clock();
         Ok(Some(start))
@@ -393,7 +422,7 @@ impl Follower {
         (point, block): (u32, u64),
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Nanos>, String> {
-        self.shared.send(&ToLeader::BlockReady { point, block });
+        self.shared.say(&ToLeader::BlockReady { point, block });
         let found = self.wait_for(is_stopped, |state| {
             let (of, begun, at) = state.block?;
             ((of, begun) == (point, block)).then_some(at)
@@ -403,7 +432,7 @@ impl Follower {
 
     /// Gives places of the shared limit back, and says how many requests wait for one.
     pub fn report_places(&self, point: u32, freed: u32, want: u32) {
-        self.shared.send(&ToLeader::Places { point, freed, want });
+        self.shared.say(&ToLeader::Places { point, freed, want });
     }
 
     /// Why there is no leader any more. `None` while there is one.
@@ -413,17 +442,19 @@ impl Follower {
 
     /// Ends a point: measures the clock once more, hands the record over where the leader does not have
     /// it, and says so. An error leaves the record in its folder.
-    pub fn end(&self, point: u32, storage: RecordStorage) -> Result<(), String> {
+    pub fn end(&self, point: u32) -> Result<(), String> {
         self.shared.burst();
         self.shared.write_clock();
         let run = self.shared.state().run.take();
         if let Some(why) = self.lost() {
             return Err(why);
         }
-        if let (RecordStorage::Own, Some(run)) = (storage, run) {
-            self.hand_over(&run).map_err(|why| why.to_string())?;
+        if let Some(run) = run.filter(|run| run.storage == RecordStorage::Own) {
+            let sent = self.shared.sent().take().filter(|sent| sent.point() == point);
+            let sent = sent.unwrap_or_else(|| SentRecord::new(point));
+            sent.complete(&run.folder, &*self.shared).map_err(|why| why.to_string())?;
         }
-        self.shared.send(&ToLeader::Ended { point });
+        self.shared.say(&ToLeader::Ended { point });
         loop {
             let state = self.shared.state();
             if state.taken == Some(point) {
@@ -434,30 +465,6 @@ impl Follower {
             }
             drop(self.shared.changed.wait_timeout(state, LOOK));
         }
-    }
-
-    fn hand_over(&self, run: &CurrentRun) -> std::io::Result<()> {
-        // The end comes last: a record without one is not complete.
-        let files =
-            [names::PLAN, names::STARTS, names::SERVER, names::REQUESTS, names::CLOCK, names::END];
-        for name in files {
-            let Ok(mut file) = File::open(run.folder.join(name)) else { continue };
-            let bytes = file.metadata()?.len();
-            let name = name.to_owned();
-            self.shared.send(&ToLeader::File { point: run.point, name, bytes });
-            let mut piece = vec![0; PIECE_BYTES];
-            let mut left = bytes;
-            while left > 0 {
-                let wanted = usize::try_from(left).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-                let read = file.read(&mut piece[..wanted])?;
-                if read == 0 {
-                    break;
-                }
-                self.shared.send_bytes(&piece[..read])?;
-                left -= read as u64;
-            }
-        }
-        Ok(())
     }
 }
 

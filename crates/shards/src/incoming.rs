@@ -24,7 +24,7 @@ impl IncomingFile {
         shared: &LeaderShared,
         (rank, point): (u32, u32),
         name: &str,
-        bytes: u64,
+        (offset, bytes): (u64, u64),
     ) -> Result<Self, WireError> {
         let folder =
             shared.state().folders.iter().find(|(of, _)| *of == point).map(|(_, at)| at.clone());
@@ -33,7 +33,15 @@ impl IncomingFile {
         };
         let folder = shard_folder(&folder, rank);
         create_private(&folder)?;
-        Ok(Self { file: File::create(folder.join(name))?, left: bytes })
+        let path = folder.join(name);
+        if offset == 0 {
+            return Ok(Self { file: File::create(path)?, left: bytes });
+        }
+        let file = File::options().append(true).open(path)?;
+        if file.metadata()?.len() != offset {
+            return Err(WireError::Garbage(format!("more of `{name}` after {offset} bytes")));
+        }
+        Ok(Self { file, left: bytes })
     }
 
     pub(crate) fn write(&mut self, content: &[u8]) -> Result<(), WireError> {

@@ -10,6 +10,7 @@ pub mod attendance;
 pub mod clock;
 pub mod discover;
 pub mod follower;
+mod handover;
 mod health;
 mod incoming;
 mod joining;

@@ -54,8 +54,8 @@ pub(crate) enum ToLeader {
     Ready { point: u32, prompts: String },
     /// How far it is.
     Progress { point: u32, counts: ShardCounts },
-    /// A file of the record follows in pieces.
-    File { point: u32, name: String, bytes: u64 },
+    /// A file of the record follows in pieces, or more of one that has `offset` bytes already.
+    File { point: u32, name: String, offset: u64, bytes: u64 },
     /// Its part has ended and its record is complete.
     Ended { point: u32 },
     /// It takes no part in a point.

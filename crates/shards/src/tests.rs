@@ -162,7 +162,9 @@ fn a_follower_does_not_trust_anybody_who_listens() {
 fn start(follower: &Arc<Follower>, folder: &Path, prompts: &str, run: &Arc<Run>) -> Waiting {
     let (follower, folder, run) = (Arc::clone(follower), folder.to_owned(), Arc::clone(run));
     let prompts = prompts.to_owned();
-    std::thread::spawn(move || follower.await_start((0, &prompts), (&folder, run), &|| false))
+    std::thread::spawn(move || {
+        follower.await_start((0, &prompts), (&folder, RecordStorage::Own, run), &|| false)
+    })
 }
 
 type Waiting = std::thread::JoinHandle<Result<Option<tokometer_record::CommonStart>, String>>;
@@ -202,7 +204,7 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     std::fs::write(of_follower.join(names::PLAN), "{}").unwrap();
     std::fs::write(of_follower.join(names::REQUESTS), vec![7; 700_000]).unwrap();
     std::fs::write(of_follower.join("secret.txt"), "x").unwrap();
-    follower.end(0, RecordStorage::Own).unwrap();
+    follower.end(0).unwrap();
     assert_eq!(leader.finish(0, &|| false), []);
     let taken = shard_folder(&of_leader, 1);
     assert_eq!(std::fs::read(taken.join(names::REQUESTS)).unwrap(), vec![7; 700_000]);
@@ -223,6 +225,7 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     let waiting = start(&good, place.path(), "p", &run);
     let differing = start(&other, place.path(), "q", &run);
     drop(dying);
+    leader.hand_out(0, place.path(), "order");
     // Shard 4 never comes: the wait ends.
     let wait = Nanos::from_millis(700);
     assert!(leader.begin((0, "p"), wait, None, &|| false).is_some());
@@ -232,7 +235,7 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     let late = Arc::new(join(&leader, &config(4, 5)).unwrap());
     let why = start(&late, place.path(), "p", &run).join().unwrap().unwrap_err();
     assert!(why.contains("not ready in time"), "{why}");
-    good.end(0, RecordStorage::Shared).unwrap();
+    good.end(0).unwrap();
     let lost: Vec<u32> = leader.finish(0, &|| false).into_iter().map(|(rank, _)| rank).collect();
     assert_eq!(lost, [2, 3, 4]);
 }
@@ -246,7 +249,7 @@ fn a_follower_without_a_leader_knows_why() {
     drop(leader);
     let why = waiting.join().unwrap().unwrap_err();
     assert!(why.contains("no leader any more"), "{why}");
-    assert!(follower.end(0, RecordStorage::Own).is_err());
+    assert!(follower.end(0).is_err());
 }
 
 #[test]
@@ -256,7 +259,7 @@ fn an_interrupt_ends_every_wait() {
     assert_eq!(leader.begin((0, "p"), WAIT, None, &|| true), None);
     let follower = join(&leader, &config(1, 2)).unwrap();
     let run: Arc<dyn LocalRun> = Arc::new(Run::default());
-    let start = follower.await_start((0, "p"), (place.path(), run), &|| true);
+    let start = follower.await_start((0, "p"), (place.path(), RecordStorage::Own, run), &|| true);
     assert_eq!(start, Ok(None));
     let stopped = Follower::join("127.0.0.1:9", &config(1, 2), (&real(), WAIT), &|| true);
     assert!(matches!(stopped.err(), Some(JoinError::Stopped)));
@@ -287,7 +290,7 @@ fn points_are_handed_out_one_by_one_until_there_are_no_more() {
     let started = std::thread::spawn({
         let (waiting, folder) = (Arc::clone(&waiting), place.path().to_owned());
         let run: Arc<dyn LocalRun> = Arc::new(Run::default());
-        move || waiting.await_start((1, "p"), (&folder, run), &|| false)
+        move || waiting.await_start((1, "p"), (&folder, RecordStorage::Own, run), &|| false)
     });
     leader.hand_out(2, place.path(), "load 16");
     let why = started.join().unwrap().unwrap_err();

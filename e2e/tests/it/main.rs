@@ -30,6 +30,7 @@ mod readiness;
 mod reports;
 mod scrapes;
 mod secrets;
+mod shard_faults;
 mod shard_limits;
 mod shard_points;
 mod shards;

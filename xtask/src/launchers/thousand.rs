@@ -99,8 +99,9 @@ fn barrier(folder: &Path, clock: &Arc<dyn Clock>) -> Result<usize> {
             let follower = Follower::join(&address, &config, wait, &|| false);
             let follower = follower.map_err(|why| why.to_string())?;
             let run: Arc<dyn LocalRun> = Arc::new(Idle);
-            let _start = follower.await_start((0, "p"), (&own, run), &|| false)?;
-            follower.end(0, RecordStorage::Shared)
+            let _start =
+                follower.await_start((0, "p"), (&own, RecordStorage::Shared, run), &|| false)?;
+            follower.end(0)
         })
     };
     let followers: Vec<_> = (1..SHARDS).map(follow).collect();

@@ -273,7 +273,7 @@ impl FollowingShard {
     /// Ends its part of a point, and hands the record over.
     pub(super) fn end(&self) -> Result<(), String> {
         self.places.stop();
-        self.follower.end(self.turn(), self.storage)
+        self.follower.end(self.turn())
     }
 }
 
@@ -287,7 +287,8 @@ impl Coordination for FollowingShard {
         let local = LocalPart::new(run, self.places.link(), &self.is_ruled);
         let (turn, follower) = (self.turn(), Arc::clone(&self.follower));
         let key = (turn, run.prompts.as_str());
-        let start = follower.await_start(key, (&run.folder, Arc::new(local)), &is_stopped)?;
+        let own = (run.folder.as_path(), self.storage, Arc::new(local) as Arc<dyn LocalRun>);
+        let start = follower.await_start(key, own, &is_stopped)?;
         self.places.report(move |freed, want| follower.report_places(turn, freed, want));
         Ok(start.map(|start| start.own))
     }

@@ -1,0 +1,223 @@
+//! Shards that die, stop, come late or lose their leader, and machines that share no files.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokometer_record::{RunReader, Timeline};
+
+use crate::program::{Server, Started, ended, run, wait_until};
+use crate::shards::{free_address, load, rows, shard, start};
+
+/// Every process sees a folder of its own under this path.
+const OWN_FOLDER: &str = "--run-dir /proc/self/cwd/run";
+
+fn recorded(run: &Path, rank: u32) -> u64 {
+    let file = run.join(format!("shards/{rank:03}/requests.arrows"));
+    std::fs::metadata(file).map_or(0, |file| file.len())
+}
+
+fn successes(run: &Path) -> usize {
+    rows(run).iter().filter(|row| row.is_success()).count()
+}
+
+#[test]
+fn a_leader_without_shared_files_gets_every_record() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, &format!("--num-prompts 60 --request-rate 60 {OWN_FOLDER} --quiet"));
+    let shards = start(folder.path(), &line, 2);
+    let leaders = folder.path().join("machine0/run");
+    wait_until("rows arrive while the run goes on", || recorded(&leaders, 1) > 0);
+    assert!(!leaders.join("shards/001/end.json").exists());
+    for end in shards.into_iter().map(Started::wait) {
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+    }
+    assert_eq!(successes(&leaders), 60);
+    let own = folder.path().join("machine1/run");
+    assert!(!own.join("shards/000").exists(), "they share no folder");
+    for file in ["plan.json", "requests.arrows", "starts.arrows", "end.json"] {
+        let [sent, kept] = [&leaders, &own].map(|run| run.join("shards/001").join(file));
+        assert!(std::fs::read(sent).unwrap() == std::fs::read(kept).unwrap(), "{file}");
+    }
+    let merged = RunReader::open(&leaders).unwrap().info().merged().unwrap().clone();
+    assert!(merged.is_whole());
+    assert!(!own.join("plan.json").exists(), "only shard 0 merges");
+}
+
+/// Without shared files the leader has what a killed shard had sent, and the shard's own folder the rest.
+#[test]
+fn a_killed_shard_leaves_its_rows_with_the_leader() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, &format!("--num-prompts 160 --request-rate 50 {OWN_FOLDER} --json"));
+    let mut shards = start(folder.path(), &line, 2);
+    let leaders = folder.path().join("machine0/run");
+    wait_until("rows of shard 1 have arrived", || recorded(&leaders, 1) > 2_000);
+    let killed = shards.remove(1);
+    killed.signal(Signal::SIGKILL);
+    let _ = killed.wait();
+    let end = shards.remove(0).wait();
+    assert_eq!(end.code, Some(5), "{}", end.stderr);
+    assert!(end.stderr.contains("the record of shard 1 of 2 breaks off"), "{}", end.stderr);
+    let of_killed = |row: &&Timeline| row.identity.shard == 1 && row.is_success();
+    let arrived = rows(&leaders).iter().filter(of_killed).count();
+    assert!(arrived > 0);
+    let counts = end.json()["summary"]["counts"].clone();
+    let of = |name: &str| counts[name].as_u64().unwrap();
+    assert_eq!((of("planned"), of("sent") + of("never_sent")), (160, 160), "{counts}");
+    // What it recorded after its last message is in its own folder.
+    let line = "merge machine0/run/shards/000 machine1/run/shards/001 -o both";
+    assert_eq!(run(folder.path(), line).code, Some(5));
+    let all = rows(&folder.path().join("both"));
+    assert!(all.iter().filter(of_killed).count() >= arrived);
+}
+
+#[test]
+fn a_shard_without_a_leader_sends_its_part_and_is_merged_later() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, &format!("--num-prompts 100 --request-rate 50 {OWN_FOLDER} --quiet"));
+    let mut shards = start(folder.path(), &line, 2);
+    let own = folder.path().join("machine1/run");
+    wait_until("shard 1 has recorded something", || recorded(&own, 1) > 2_000);
+    let leader = shards.remove(0);
+    leader.signal(Signal::SIGKILL);
+    let _ = leader.wait();
+    let end = shards.remove(0).wait();
+    assert_eq!(end.code, Some(5), "{}", end.stderr);
+    assert!(end.stderr.contains("merge it with `tokometer merge`"), "{}", end.stderr);
+    let line = "merge machine0/run/shards/000 machine1/run/shards/001 -o both";
+    let merged = run(folder.path(), line);
+    assert_eq!(merged.code, Some(5), "{}", merged.stderr);
+    assert!(merged.stderr.contains("shard 0 of 2 breaks off"), "{}", merged.stderr);
+    let rows = rows(&folder.path().join("both"));
+    let of_shard = |rank: u32| rows.iter().filter(|row| row.identity.shard == rank).count();
+    assert_eq!(of_shard(1), 50, "all of its part");
+    assert!(of_shard(0) > 0, "and what the leader had recorded");
+    run(folder.path(), "report both").succeeded();
+}
+
+#[test]
+fn a_shard_that_stands_still_for_a_while_stays_in_the_run() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 60 --request-rate 40 --run-dir run --quiet");
+    let shards = start(folder.path(), &line, 2);
+    let run = folder.path().join("machine0/run");
+    wait_until("shard 1 has recorded something", || recorded(&run, 1) > 0);
+    shards[1].signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(700));
+    shards[1].signal(Signal::SIGCONT);
+    for end in shards.into_iter().map(Started::wait) {
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+    }
+    assert_eq!(successes(&run), 60);
+}
+
+#[test]
+fn a_shard_that_comes_after_the_start_is_refused() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let line = |rank: u32| {
+        let more = format!(
+            "--num-prompts 90 --request-rate 60 --run-dir run --quiet --shard {rank}/3 --leader {leader}"
+        );
+        load(&server, &more)
+    };
+    let [first, second] = [0, 1].map(|rank| {
+        let wait = format!("{} --shard-wait 1500ms", line(rank));
+        Started::of(&mut shard(folder.path(), &wait))
+    });
+    let run = folder.path().join("run");
+    wait_until("the run has begun", || recorded(&run, 1) > 0);
+    let late = ended(&mut shard(folder.path(), &line(2)));
+    assert_eq!(late.code, Some(5), "{}", late.stderr);
+    assert!(late.stderr.contains("not ready in time"), "{}", late.stderr);
+    assert!(!run.join("shards/002").exists(), "it left nothing");
+    let (first, second) = (first.wait(), second.wait());
+    assert_eq!((first.code, second.code), (Some(5), Some(0)), "{}", first.stderr);
+    assert!(first.stderr.contains("shard 2 was lost: "), "{}", first.stderr);
+    assert_eq!(successes(&run), 60);
+}
+
+/// Random bytes, lengths of gigabytes and messages that never end, all before the shards come.
+#[test]
+fn garbage_on_the_port_keeps_no_shard_out() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let line = |rank: u32| {
+        let more =
+            format!("--num-prompts 8 --run-dir run --quiet --shard {rank}/2 --leader {leader}");
+        load(&server, &more)
+    };
+    let leading = Started::of(&mut shard(folder.path(), &line(0)));
+    wait_until("the leader listens", || TcpStream::connect(&leader).is_ok());
+    let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = |count: usize| -> Vec<u8> {
+        let mut next = || {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            noise.to_be_bytes()[0]
+        };
+        (0..count).map(|_| next()).collect()
+    };
+    let mut held = Vec::new();
+    for round in 0..20 {
+        let mut stream = TcpStream::connect(&leader).unwrap();
+        let content = match round % 4 {
+            0 => bytes(5_000),
+            1 => [&u32::MAX.to_be_bytes()[..], &bytes(2_000)].concat(),
+            2 => b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+            // A part of a message: the rest never comes.
+            _ => vec![0, 0, 8, 0, 0, b'{'],
+        };
+        let _ = stream.write_all(&content);
+        held.push(stream);
+    }
+    let following = ended(&mut shard(folder.path(), &line(1)));
+    assert_eq!(following.code, Some(0), "{}", following.stderr);
+    assert_eq!(leading.wait().code, Some(0));
+    assert_eq!(successes(&folder.path().join("run")), 8);
+    for mut stream in held {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.len() < 400, "{} bytes for a stranger", answer.len());
+    }
+}
+
+/// Shard 0 makes the folder before it can listen.
+#[test]
+fn a_leader_that_cannot_listen_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let line = format!(
+        "bench --base-url http://127.0.0.1:9 --model m --seed 1 --run-dir run --shard 0/2 --leader {}",
+        taken.local_addr().unwrap()
+    );
+    let end = ended(&mut shard(folder.path(), &line));
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    assert!(end.stderr.contains("cannot listen on"), "{}", end.stderr);
+    assert!(!folder.path().join("run").exists());
+    // One that cannot reach the server ends as well, and the others with it.
+    let line = |rank: u32, leader: &str| {
+        format!(
+            "bench --base-url http://127.0.0.1:9 --model m --tokenizer cl100k_base --seed 1 --num-prompts 4 \
+             --ready-check-timeout-sec 0 --run-dir run --shard {rank}/2 --leader {leader}"
+        )
+    };
+    let leader = free_address();
+    let first = Started::of(&mut shard(folder.path(), &line(0, &leader)));
+    let _other = ended(&mut shard(folder.path(), &line(1, &leader)));
+    let first = first.wait();
+    assert_eq!(first.code, Some(3), "{}", first.stderr);
+    assert!(
+        !folder.path().join("run").exists(),
+        "{:?}",
+        std::fs::read_dir(folder.path().join("run"))
+    );
+}
