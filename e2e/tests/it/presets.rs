@@ -84,6 +84,72 @@ fn a_server_in_the_environment_is_measured_and_a_flag_names_another() {
     assert!(shown.contains("address = \"simulator:default\"  # flag"), "{shown}");
 }
 
+/// What an address alone stands for once overrode the team's config file.
+#[test]
+fn presets_are_stronger_than_what_an_address_alone_stands_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |line: &str, variables: &[(&str, &str)], config: &str| {
+        ended(&mut with(folder.path(), line, variables, config)).succeeded()
+    };
+    let config = "random-input-len = 77\nready-check-timeout-sec = 5\n";
+    let variables = [("TOKOMETER_OUTPUT_LEN", "9"), ("TOKOMETER_HTML", "p.html")];
+    let slo = "--slo requests>1";
+    for command in ["http://h:9 --print-plan", &format!("capacity http://h:9 {slo} --print-plan")] {
+        let found = run(command, &variables, config);
+        for part in [
+            "input_len = 77  # config file",
+            "output_len = 9  # environment",
+            "ready_timeout_s = 5.0  # config file",
+            "backend = \"openai-chat\"  # default",
+            "dataset = \"random\"  # default",
+        ] {
+            assert!(found.stdout.contains(part), "`{part}` is not in {}", found.stdout);
+        }
+        assert!(found.stderr.contains("`--html` is set for one command only"), "{}", found.stderr);
+    }
+    let found = run("http://h:9 --print-plan --random-input-len 5", &variables, config).stdout;
+    assert!(found.contains("input_len = 5  # flag"), "{found}");
+    assert!(found.contains("field = \"load.max_concurrency\""), "{found}");
+    let found = run("http://h:9 --print-plan", &[], "").stdout;
+    assert!(found.contains("input_len = 512  # default"), "{found}");
+    let path = "dataset-path = \"f\"\ndataset-name = \"sonnet\"";
+    let found = run("http://h:9 --print-plan", &[], path).stdout;
+    assert!(found.contains("dataset = \"sonnet\"  # config file"), "{found}");
+    assert!(!found.contains("input_len = 512"), "{found}");
+}
+
+#[test]
+fn a_load_of_the_config_file_is_one_run_unless_a_budget_is_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let run =
+        |line: &str, config: &str| ended(&mut with(folder.path(), line, &[], config)).succeeded();
+    let config = "max-concurrency = 8\nbudget = \"90s\"\n";
+    let one = run("http://h:9 --print-plan", config);
+    for part in ["max_concurrency = 8  # config file", "duration_s = 60.0  # default"] {
+        assert!(one.stdout.contains(part), "`{part}` is not in {}", one.stdout);
+    }
+    assert!(!one.stdout.contains("[[sweep]]"), "{}", one.stdout);
+    let note =
+        "note: one run instead of a staircase: the load is set by `max-concurrency` (config file)";
+    assert!(one.stderr.contains(note), "{}", one.stderr);
+    let counted = run("http://h:9 --print-plan", "num-prompts = 7\n").stdout;
+    assert!(counted.contains("num_prompts = 7  # config file"), "{counted}");
+    assert!(!counted.contains("duration_s"), "{counted}");
+    let steps = run("http://h:9 --print-plan --budget 50s", config);
+    assert!(steps.stdout.contains("[[sweep]]"), "{}", steps.stdout);
+    assert!(steps.stdout.contains("duration_s = 5.0"), "{}", steps.stdout);
+    assert!(
+        steps.stderr.contains("`max-concurrency` (config file) has no effect"),
+        "{}",
+        steps.stderr
+    );
+    // The budget of the config file is that of a staircase, and makes none where no address stands alone.
+    let steps = run("http://h:9 --print-plan", "budget = \"90s\"\n").stdout;
+    assert!(steps.contains("duration_s = 9.0"), "{steps}");
+    let plain = run("bench --sim --print-plan", "budget = \"90s\"\n").stdout;
+    assert!(!plain.contains("[[sweep]]"), "{plain}");
+}
+
 #[test]
 fn names_that_mean_nothing_are_answered_with_the_nearest() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,8 @@
 //!
 //! The other tools' flags keep the other tools' defaults. `tokometer URL` has its own: the chat route,
 //! random prompts of a length that many servers accept, and a ready check, which reports a wrong key or
-//! model before anything is measured.
+//! model before anything is measured. These values are weaker than the config file's, which are weaker than
+//! the environment's and the flags'.
 
 use tokometer_base::Conventions;
 use tokometer_base::redact::hide_in_url;
@@ -89,24 +90,27 @@ fn routed(url: &str) -> Routed {
     Routed { base: rebuilt(base), backend: None, endpoint: None }
 }
 
-/// Whether a flag says when requests are sent, or how many.
-pub(crate) fn has_load(args: &BenchArgs) -> bool {
+/// The flag that says when requests are sent, or how many; `None`: there is none.
+pub(crate) fn load_flag(args: &BenchArgs) -> Option<&'static str> {
     let (arrival, stop) = (&args.arrival, &args.stop);
     let is_traced = args.workload.dataset_name.as_deref().is_some_and(|name| {
         Spec::defaults(name, Conventions::Vllm).is_some_and(|spec| spec.is_traced())
     });
-    arrival.request_rate.is_some()
-        || arrival.max_concurrency.is_some()
-        || arrival.ramp_up_strategy.is_some()
-        || arrival.ramp_up_start_rps.is_some()
-        || arrival.ramp_up_end_rps.is_some()
-        || stop.num_prompts.is_some()
-        || stop.duration.is_some()
-        || stop.until.is_some()
-        || args.workload.turns.multi_turn_concurrency.is_some()
-        || args.plan.is_some()
-        || args.against.is_given()
-        || is_traced
+    let flags = [
+        ("--request-rate", arrival.request_rate.is_some()),
+        ("--max-concurrency", arrival.max_concurrency.is_some()),
+        ("--ramp-up-strategy", arrival.ramp_up_strategy.is_some()),
+        ("--ramp-up-start-rps", arrival.ramp_up_start_rps.is_some()),
+        ("--ramp-up-end-rps", arrival.ramp_up_end_rps.is_some()),
+        ("--num-prompts", stop.num_prompts.is_some()),
+        ("--duration", stop.duration.is_some()),
+        ("--until", stop.until.is_some()),
+        ("--multi-turn-concurrency", args.workload.turns.multi_turn_concurrency.is_some()),
+        ("--plan", args.plan.is_some()),
+        ("--against", args.against.is_given()),
+        ("--dataset-name", is_traced),
+    ];
+    flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
 }
 
 /// What the server may still change of our defaults.
@@ -118,45 +122,71 @@ pub(crate) struct OpenChoices {
     pub(crate) lengths: bool,
 }
 
-/// Sets what nothing says to our own defaults.
-pub(crate) fn put_own_defaults(args: &mut BenchArgs) -> OpenChoices {
-    let mut open = OpenChoices::default();
-    if args.plan.is_some() {
-        return open;
-    }
-    let target = &mut args.target;
-    if target.backend.is_none() && target.compat.is_none() {
-        open.backend = true;
-        target.backend = Some(BACKEND.to_owned());
-    }
-    target.ready_check_timeout_sec.get_or_insert(READY_S);
-    let workload = &mut args.workload;
-    if workload.dataset_name.is_none() && workload.dataset_path.is_none() {
-        workload.dataset_name = Some("random".to_owned());
-        let random = &mut workload.random;
-        let is_input_open = workload.input_len.is_none() && random.random_input_len.is_none();
-        let is_output_open = workload.output_len.is_none() && random.random_output_len.is_none();
-        open.lengths = is_input_open && is_output_open;
-        if is_input_open {
-            random.random_input_len = Some(FlagValues(vec![PROMPT_LEN.0]));
-        }
-        if is_output_open {
-            random.random_output_len = Some(FlagValues(vec![PROMPT_LEN.1]));
-        }
-    }
-    open
+/// Our own values for a server by its address, weaker than any flag and any preset.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OwnDefaults {
+    /// Flags that stand for them: they are merged as the flags of a preset are.
+    pub(super) args: BenchArgs,
+    pub(crate) open: OpenChoices,
 }
 
-/// Shortens our own lengths to a context that is too short for them, with room for a chat template.
-pub(crate) fn shorten(args: &mut BenchArgs, context_tokens: u64) -> Option<(u64, u64)> {
-    let (input, output) = PROMPT_LEN;
-    if context_tokens >= input + output + TEMPLATE {
-        return None;
+impl OwnDefaults {
+    /// The values below these flags and presets. What depends on what they leave unsaid stays unsaid as
+    /// well: a dataset has lengths of its own, and the conventions of a tool a backend.
+    pub(crate) fn below(layers: &[&BenchArgs]) -> Self {
+        let says = |is_said: fn(&BenchArgs) -> bool| layers.iter().any(|args| is_said(args));
+        let mut own = Self::default();
+        if says(|args| args.plan.is_some()) {
+            return own;
+        }
+        let target = &mut own.args.target;
+        if !says(|args| args.target.backend.is_some() || args.target.compat.is_some()) {
+            own.open.backend = true;
+            target.backend = Some(BACKEND.to_owned());
+        }
+        target.ready_check_timeout_sec = Some(READY_S);
+        let has_dataset = |args: &BenchArgs| {
+            args.workload.dataset_name.is_some() || args.workload.dataset_path.is_some()
+        };
+        let has_length = |args: &BenchArgs| {
+            let (workload, random) = (&args.workload, &args.workload.random);
+            let is_input = workload.input_len.is_some() || random.random_input_len.is_some();
+            is_input || workload.output_len.is_some() || random.random_output_len.is_some()
+        };
+        if !says(has_dataset) {
+            own.open.lengths = !says(has_length);
+            own.args.workload.dataset_name = Some("random".to_owned());
+            own.put_lengths(PROMPT_LEN);
+        }
+        own
     }
-    let (input, output) = ((context_tokens / 2).max(1), (context_tokens / 8).max(1));
-    args.workload.random.random_input_len = Some(FlagValues(vec![input]));
-    args.workload.random.random_output_len = Some(FlagValues(vec![output]));
-    Some((input, output))
+
+    /// Ends the run after this time, where nothing else says when it ends.
+    pub(crate) fn end_after(&mut self, time: &str) {
+        self.args.stop.duration = Some(time.to_owned());
+    }
+
+    /// Measures another route, because the server has no chat.
+    pub(crate) fn put_backend(&mut self, backend: Dialect) {
+        self.args.target.backend = Some(backend.name().to_owned());
+    }
+
+    /// Shortens our own lengths to a context that is too short for them, with room for a chat template.
+    pub(crate) fn shorten(&mut self, context_tokens: u64) -> Option<(u64, u64)> {
+        let (input, output) = PROMPT_LEN;
+        if context_tokens >= input + output + TEMPLATE {
+            return None;
+        }
+        let shorter = ((context_tokens / 2).max(1), (context_tokens / 8).max(1));
+        self.put_lengths(shorter);
+        Some(shorter)
+    }
+
+    fn put_lengths(&mut self, (input, output): (u64, u64)) {
+        let random = &mut self.args.workload.random;
+        random.random_input_len = Some(FlagValues(vec![input]));
+        random.random_output_len = Some(FlagValues(vec![output]));
+    }
 }
 
 #[cfg(test)]
@@ -186,26 +216,37 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_kept() {
+    fn a_route_in_the_address_names_the_backend_unless_a_flag_does() {
         let mut args = BenchArgs::default();
         args.target.backend = Some("vllm".to_owned());
         put_address(&mut args, "http://h/v1/chat/completions").unwrap();
-        let open = put_own_defaults(&mut args);
-        assert!(!open.backend && open.lengths);
         assert_eq!(args.target.backend.as_deref(), Some("vllm"));
         assert_eq!(args.target.endpoint.as_deref(), Some("/v1/chat/completions"));
-        assert_eq!(args.workload.random.random_input_len, Some(FlagValues(vec![512])));
         args.target.base_url = Some("http://g".to_owned());
         let refusal = put_address(&mut args, "http://h?key=hunter2").unwrap_err().to_string();
         assert!(refusal.contains("`--base-url`") && !refusal.contains("hunter2"), "{refusal}");
-        let mut bare = BenchArgs::default();
-        let open = put_own_defaults(&mut bare);
-        assert_eq!(open, OpenChoices { backend: true, lengths: true });
-        assert_eq!((shorten(&mut bare, 4_096), shorten(&mut bare, 512)), (None, Some((256, 64))));
-        let mut other = BenchArgs::default();
-        other.workload.dataset_path = Some("f".to_owned());
-        let _open = put_own_defaults(&mut other);
-        assert_eq!(other.workload.dataset_name, None);
+    }
+
+    #[test]
+    fn our_own_values_leave_out_what_flags_or_presets_decide() {
+        let with = |change: fn(&mut BenchArgs)| {
+            let mut args = BenchArgs::default();
+            change(&mut args);
+            OwnDefaults::below(&[&BenchArgs::default(), &args])
+        };
+        let mut bare = with(|_| {});
+        assert_eq!(bare.open, OpenChoices { backend: true, lengths: true });
+        assert_eq!(bare.args.workload.random.random_input_len, Some(FlagValues(vec![512])));
+        assert_eq!((bare.shorten(4_096), bare.shorten(512)), (None, Some((256, 64))));
+        let sglang = with(|args| args.target.compat = Some(Conventions::Sglang));
+        assert_eq!((sglang.args.target.backend, sglang.open.backend), (None, false));
+        let long = with(|args| args.workload.output_len = Some(FlagValues(vec![9])));
+        assert!(long.open.backend && !long.open.lengths);
+        let rows = with(|args| args.workload.dataset_path = Some("f".to_owned()));
+        assert_eq!(rows.args.workload.dataset_name, None);
+        assert_eq!(rows.args.workload.random.random_input_len, None);
+        let filed = with(|args| args.plan = Some("p.toml".into()));
+        assert_eq!(filed.args.target.ready_check_timeout_sec, None);
     }
 
     #[test]
@@ -213,13 +254,16 @@ mod tests {
         let of = |change: fn(&mut BenchArgs)| {
             let mut args = BenchArgs::default();
             change(&mut args);
-            has_load(&args)
+            load_flag(&args)
         };
-        assert!(!of(|_| {}));
-        assert!(!of(|args| args.workload.input_len = Some(FlagValues(vec![9]))));
-        assert!(of(|args| args.stop.duration = Some("5s".to_owned())));
-        assert!(of(|args| args.stop.num_prompts = Some(FlagValues(vec![9]))));
-        assert!(of(|args| args.arrival.max_concurrency = Some(FlagValues(vec![9]))));
-        assert!(of(|args| args.workload.dataset_name = Some("mooncake".to_owned())));
+        assert_eq!(of(|_| {}), None);
+        assert_eq!(of(|args| args.workload.input_len = Some(FlagValues(vec![9]))), None);
+        assert_eq!(of(|args| args.stop.duration = Some("5s".to_owned())), Some("--duration"));
+        let prompts = of(|args| args.stop.num_prompts = Some(FlagValues(vec![9])));
+        assert_eq!(prompts, Some("--num-prompts"));
+        let flights = of(|args| args.arrival.max_concurrency = Some(FlagValues(vec![9])));
+        assert_eq!(flights, Some("--max-concurrency"));
+        let traced = of(|args| args.workload.dataset_name = Some("mooncake".to_owned()));
+        assert_eq!(traced, Some("--dataset-name"));
     }
 }

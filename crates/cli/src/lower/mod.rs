@@ -30,9 +30,7 @@ mod sizes;
 pub(crate) mod tests;
 mod turns;
 
-pub(crate) use bare_url::{
-    OpenChoices, PROMPT_LEN, has_load, put_address, put_own_defaults, shorten,
-};
+pub(crate) use bare_url::{OwnDefaults, PROMPT_LEN, load_flag, put_address};
 pub(crate) use defaults::dialect;
 pub(crate) use display::{Display, ProgressView, SelfCheck};
 pub(crate) use environment::Environment;
@@ -40,5 +38,6 @@ pub(crate) use figures::{objective, sections};
 pub(crate) use file::{key_variable, written};
 pub(crate) use flags::{percentiles, seconds};
 pub(crate) use points::PlannedPoint;
-pub(crate) use resolve::{Lowered, complete_part, lower};
+pub(crate) use preset::{Preset, layered};
+pub(crate) use resolve::{Lowered, complete_part, lower, lower_over};
 pub(crate) use secrets::{of_words, shown_words};

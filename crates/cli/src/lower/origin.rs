@@ -8,9 +8,10 @@ use tokometer_base::partial::FieldVisitor;
 use tokometer_plan::PartialPlan;
 
 /// Where a value comes from, the weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum ValueOrigin {
     /// The program, by the conventions to follow.
+    #[default]
     Default,
     /// The config file.
     Config,

@@ -11,20 +11,21 @@ use std::path::{Path, PathBuf};
 use tokometer_base::neighbours::nearest;
 
 use super::origin::ValueOrigin;
-use crate::args::{self, BenchArgs, Command, ParseOutcome};
+use crate::args::{self, AddressArgs, BenchArgs, Command, ParseOutcome};
 use crate::exit::Refusal;
 
 /// What begins the name of a variable.
 pub(super) const PREFIX: &str = "TOKOMETER_";
 
 /// Flags that ask for one command, and are no values for every measurement.
-const PER_COMMAND: [&str; 14] = [
+const PER_COMMAND: [&str; 15] = [
     "plan",
     "print-plan",
     "resume",
     "overwrite",
     "against",
     "block",
+    "html",
     "switch-command",
     "shard",
     "shards",
@@ -56,11 +57,25 @@ pub(crate) struct ConfigFile {
 }
 
 /// One source of presets, parsed.
-#[derive(Debug)]
-pub(super) struct Preset {
-    pub(super) origin: ValueOrigin,
-    pub(super) args: BenchArgs,
+#[derive(Debug, Default)]
+pub(crate) struct Preset {
+    pub(crate) origin: ValueOrigin,
+    pub(crate) args: BenchArgs,
+    /// For a server by its address.
+    pub(crate) at: AddressArgs,
     pub(super) order: Vec<String>,
+}
+
+impl Presets {
+    /// The presets of each origin, the weakest first.
+    pub(crate) fn layers(&self) -> Result<Vec<Preset>, Refusal> {
+        parsed(self).map(|(layers, _)| layers)
+    }
+}
+
+/// The flags of presets and of the command line, the weakest first.
+pub(crate) fn layered<'a>(presets: &'a [Preset], typed: &'a BenchArgs) -> Vec<&'a BenchArgs> {
+    presets.iter().map(|preset| &preset.args).chain([typed]).collect()
 }
 
 /// All presets, the weakest first, and remarks on names that mean nothing.
@@ -212,7 +227,7 @@ impl BenchFlags {
         let Command::Bench(args) = parsed.command else {
             return Err(refused(Refusal::usage("they are not flags of `bench`", "")));
         };
-        Ok(Preset { origin, args: args.bench, order: parsed.order })
+        Ok(Preset { origin, args: args.bench, at: args.at, order: parsed.order })
     }
 }
 

@@ -1,4 +1,5 @@
-//! Merges the layers of a plan: defaults, config file, environment, plan file, section, flags.
+//! Merges the layers of a plan: defaults, those of a bare URL, config file, environment, plan file, section,
+//! flags.
 
 use tokometer_base::Partial;
 use tokometer_measure::Credentials;
@@ -8,6 +9,7 @@ use tokometer_plan::{
 };
 use tokometer_workload::PartialSpec;
 
+use super::bare_url::OwnDefaults;
 use super::check::check;
 use super::defaults::{self, Addressed, Situation};
 use super::display::Display;
@@ -60,7 +62,19 @@ pub(crate) fn lower(
     order: &[String],
     environment: &Environment,
 ) -> Result<Lowered, Refusal> {
-    let (presets, mut remarks) = preset::parsed(&environment.presets)?;
+    lower_over(None, args, order, environment)
+}
+
+/// The same above our own values for a server by its address.
+pub(crate) fn lower_over(
+    own: Option<&OwnDefaults>,
+    args: &BenchArgs,
+    order: &[String],
+    environment: &Environment,
+) -> Result<Lowered, Refusal> {
+    let (mut presets, mut remarks) = preset::parsed(&environment.presets)?;
+    let own = own.map(|own| Preset { args: own.args.clone(), ..Preset::default() });
+    presets.splice(..0, own);
     let typed = FlagLayer { origin: ValueOrigin::Flag, args, order, flags: flags(args)? };
     remarks.extend(address_remark(args));
     let presets: Vec<FlagLayer<'_>> =
