@@ -2,8 +2,9 @@
 //!
 //! One row per ended attempt. Times are nanoseconds since the run's origin; events are list columns
 //! with nanoseconds since the request's first byte sent (since its admission, where nothing was
-//! sent).
+//! sent), or one list of bytes ([`packed`]).
 
+mod packed;
 mod read;
 
 use std::sync::Arc;
@@ -61,14 +62,35 @@ fn event_base(times: &Times) -> Nanos {
     times.first_byte_sent.unwrap_or(times.admitted)
 }
 
+/// The columns that hold the events of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventColumns {
+    /// One list per property, for every program that reads Arrow.
+    Plain,
+    /// One list of bytes, a fifth as large.
+    Packed,
+}
+
 /// One batch with a row for each of `timelines`, in order.
 pub(crate) fn encode(timelines: &[Timeline], origin: Nanos) -> Result<RecordBatch, ArrowError> {
+    encode_as(EventColumns::Plain, timelines, origin)
+}
+
+/// The same with the events in these columns.
+pub(crate) fn encode_as(
+    events: EventColumns,
+    timelines: &[Timeline],
+    origin: Nanos,
+) -> Result<RecordBatch, ArrowError> {
     let mut table = ColumnBuilder { fields: Vec::new(), columns: Vec::new() };
     add_identity(&mut table, timelines);
     add_times(&mut table, timelines, origin);
     add_counts(&mut table, timelines);
     add_outcome(&mut table, timelines);
-    add_events(&mut table, timelines);
+    match events {
+        EventColumns::Plain => add_events(&mut table, timelines),
+        EventColumns::Packed => add_packed_events(&mut table, timelines),
+    }
     RecordBatch::try_new(Arc::new(Schema::new(table.fields)), table.columns)
 }
 
@@ -206,4 +228,16 @@ fn add_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     table.add("event_tokens", tokens.finish());
     table.add("event_kind", kinds.finish());
     table.add("event_upper_bound", bounds.finish());
+}
+
+fn add_packed_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {
+    let mut lists = ListBuilder::new(UInt8Builder::new());
+    let mut bytes = Vec::new();
+    for timeline in timelines {
+        bytes.clear();
+        packed::pack(&timeline.events, event_base(&timeline.times), &mut bytes);
+        lists.values().append_slice(&bytes);
+        lists.append(true);
+    }
+    table.add("event_packed", lists.finish());
 }

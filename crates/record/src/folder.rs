@@ -5,6 +5,8 @@
 //! `end.json` belongs to a run that was killed; `starts.arrows` shows which requests were in flight
 //! then. An incomplete last batch ends the reading and is not an error.
 
+mod pack;
+
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
@@ -16,7 +18,7 @@ use tokometer_base::Nanos;
 
 use crate::batches::{Batches, Damages, Positioned};
 use crate::columns;
-use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION, Stop};
+use crate::run::{NEWEST_SCHEMA, RunEnd, RunInfo, RunState, Stop};
 use crate::server::Scrape;
 use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
@@ -101,7 +103,7 @@ pub enum Error {
     },
     /// A run of a later version of the program.
     #[error(
-        "cannot read {}: its record has version {found}, this program reads versions up to {SCHEMA_VERSION}",
+        "cannot read {}: its record has version {found}, this program reads versions up to {NEWEST_SCHEMA}",
         path.display()
     )]
     Newer {
@@ -244,7 +246,7 @@ impl RunReader {
             return Err(Error::NotARun { path: folder.to_owned() });
         }
         let info = read_json::<RunInfo>(&plan)?.printable();
-        if info.schema > SCHEMA_VERSION {
+        if info.schema > NEWEST_SCHEMA {
             return Err(Error::Newer { path: folder.to_owned(), found: info.schema });
         }
         Ok(Self { folder: folder.to_owned(), info, damages: Damages::default(), kept: None })

@@ -10,6 +10,13 @@ use crate::sharding::{MergedRun, ShardInfo, Sharding};
 /// Version of the record's format. Raised when a column changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// The version of a record whose events were packed after the run
+/// ([`RunReader::pack_events`](crate::RunReader::pack_events)).
+pub const PACKED_SCHEMA: u32 = 2;
+
+/// The newest version that can be read.
+pub const NEWEST_SCHEMA: u32 = PACKED_SCHEMA;
+
 fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }

@@ -4,14 +4,16 @@
 //! one that is not known is left alone. Rows are made one at a time, so that a batch takes no more
 //! memory than its bytes.
 
+mod events;
+
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::NullBuffer;
 use tokometer_base::Nanos;
 
+use self::events::Events;
 use super::{POINTS, event_base};
-use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::timeline::{
     AttemptId, Connection, Phase, RequestedLengths, ServerTimings, StampSource, TcpStats, Timeline,
@@ -326,44 +328,6 @@ impl Outcomes {
     }
 }
 
-struct Events {
-    times: Lists<Int64Type>,
-    reads: Lists<UInt32Type>,
-    tokens: Lists<UInt16Type>,
-    kinds: Lists<UInt8Type>,
-    bounds: Lists<UInt8Type>,
-}
-
-impl Events {
-    fn of(batch: &RecordBatch) -> Self {
-        Self {
-            times: Lists::of(batch, "event_ns"),
-            reads: Lists::of(batch, "event_read"),
-            tokens: Lists::of(batch, "event_tokens"),
-            kinds: Lists::of(batch, "event_kind"),
-            bounds: Lists::of(batch, "event_upper_bound"),
-        }
-    }
-
-    fn at(&self, row: usize, base: Nanos) -> Vec<Event> {
-        let Some(times) = self.times.at(row) else { return Vec::new() };
-        let length = times.values.len();
-        let reads = self.reads.of_length(row, length);
-        let tokens = self.tokens.of_length(row, length);
-        let kinds = self.kinds.of_length(row, length);
-        let bounds = self.bounds.of_length(row, length);
-        let event = |at: usize| {
-            let time = Nanos(base.0.saturating_add_signed(times.at(at).unwrap_or(0)));
-            let kind = kinds.at(at).map_or(EventKind::Other, EventKind::from_number);
-            let read = reads.at(at).unwrap_or(0);
-            let count = tokens.at(at).map(u32::from);
-            let bound = bounds.at(at).unwrap_or(0);
-            Event::new(time, read, kind).with_tokens(count).with_upper_bound(bound != 0)
-        };
-        (0..length).map(event).collect()
-    }
-}
-
 /// The rows of a batch, one after the other.
 pub(crate) struct BatchRows {
     origin: Nanos,
@@ -408,7 +372,7 @@ impl BatchRows {
     /// No time of the batch is later than this one, relative to the run's origin.
     fn latest_at_most(&self) -> Nanos {
         let points = self.points.iter().chain([&self.admitted]).filter_map(U64s::most).max();
-        let events = self.events.times.most().unwrap_or(0);
+        let events = self.events.latest_at_most(self.length).unwrap_or(0);
         Nanos(points.unwrap_or(0).saturating_add_signed(events.max(0)))
     }
 
@@ -417,10 +381,8 @@ impl BatchRows {
         let mut times = self.times(row);
         let base = event_base(&times);
         let points = POINTS.map(|(_, point)| *point(&mut times));
-        let events = self.events.times.at(row);
-        let places = |list: &List<'_, Int64Type>| 0..list.values.len();
-        let latest = events.and_then(|list| places(&list).filter_map(|at| list.at(at)).max());
-        let latest = latest.map(|latest| Nanos(base.0.saturating_add_signed(latest)));
+        let latest =
+            self.events.latest(row).map(|latest| Nanos(base.0.saturating_add_signed(latest)));
         points.into_iter().flatten().chain(latest).fold(times.admitted, Nanos::max)
     }
 
@@ -460,6 +422,9 @@ impl Iterator for BatchRows {
 /// All rows of a batch, or the reason why it is damaged.
 pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<BatchRows, String> {
     let rows = BatchRows::of(batch, origin);
+    if let Some(row) = (0..rows.length).find(|row| !rows.events.is_readable(*row)) {
+        return Err(format!("the packed events of row {row} are damaged"));
+    }
     // One pass over each column, and the search for the row only where there may be one.
     if rows.latest_at_most() <= LONGEST {
         return Ok(rows);

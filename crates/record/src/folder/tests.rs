@@ -4,7 +4,7 @@ use super::*;
 use crate::RunWriter;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::run::{RecordedLoad, Stop, TargetInfo};
+use crate::run::{RecordedLoad, SCHEMA_VERSION, Stop, TargetInfo};
 use crate::timeline::{AttemptId, Phase, RequestedLengths, TcpStats, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
@@ -180,12 +180,66 @@ fn counts_found_after_the_run_are_added_to_the_rows() {
     assert!(reader.timelines().unwrap().all(|timeline| timeline.retokenized_tokens == Some(5)));
 }
 
+/// A search for capacity kept 8 MB per point, nearly all of it the times of tokens.
+#[test]
+fn packed_events_read_as_before_from_a_smaller_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(folder.path(), &info()).unwrap();
+    for index in 0..40 {
+        let mut row = timeline(index);
+        for token in 2..400_u32 {
+            let at = Nanos(10_000 + u64::from(token) * 20_000_000 + (index * 977_777) % 300_000);
+            row.push(Event::new(at, token, EventKind::Text).with_tokens(Some(1)));
+        }
+        writer.push(row).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.finish(&end()).unwrap();
+    let size = || fs::metadata(folder.path().join(names::REQUESTS)).unwrap().len();
+    let rows = || -> Vec<Timeline> {
+        RunReader::open(folder.path()).unwrap().timelines().unwrap().collect()
+    };
+    let (before, rows_before) = (size(), rows());
+    RunReader::open(folder.path()).unwrap().pack_events().unwrap();
+    assert!(rows() == rows_before, "packing changed a timeline");
+    assert!(size() * 5 < before, "{} of {before} bytes", size());
+    let mut reader = RunReader::open(folder.path()).unwrap();
+    assert_eq!(reader.info().schema, crate::run::PACKED_SCHEMA, "older programs must refuse it");
+    assert_eq!(reader.info().plan, info().plan);
+    assert!(reader.repair().unwrap().is_empty());
+    // Twice is once, and what changes rows later still works.
+    reader.pack_events().unwrap();
+    reader.rewrite(|row| row.retokenized_tokens = Some(5)).unwrap();
+    assert!(rows().iter().all(|row| row.retokenized_tokens == Some(5) && row.events.len() == 400));
+}
+
+#[test]
+fn a_damaged_or_unfinished_record_is_not_packed() {
+    let (folder, writer) = written(3);
+    let path = folder.path().join(names::REQUESTS);
+    drop(writer);
+    let unfinished = fs::read(&path).unwrap();
+    RunReader::open(folder.path()).unwrap().pack_events().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), unfinished);
+
+    let (folder, writer) = written(3);
+    writer.finish(&end()).unwrap();
+    let path = folder.path().join(names::REQUESTS);
+    let whole = fs::read(&path).unwrap();
+    let cut = &whole[..whole.len() - 40];
+    fs::write(&path, cut).unwrap();
+    assert!(RunReader::open(folder.path()).unwrap().pack_events().is_err());
+    assert_eq!(fs::read(&path).unwrap(), cut);
+    assert!(!folder.path().join("requests.arrows.part").exists());
+    assert_eq!(RunReader::open(folder.path()).unwrap().info().schema, SCHEMA_VERSION);
+}
+
 #[test]
 fn a_folder_without_a_run_is_refused_with_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let message = RunReader::open(folder.path()).unwrap_err().to_string();
     assert!(message.contains("it has no plan.json"), "{message}");
-    let newer = RunInfo { schema: SCHEMA_VERSION + 1, ..info() };
+    let newer = RunInfo { schema: NEWEST_SCHEMA + 1, ..info() };
     let _writer = RunWriter::create(folder.path(), &newer).unwrap();
     assert!(matches!(RunReader::open(folder.path()), Err(Error::Newer { .. })));
 }
@@ -194,11 +248,12 @@ fn a_folder_without_a_run_is_refused_with_its_path() {
 #[test]
 fn every_column_is_documented() {
     let page = include_str!("../../../../docs/results.md");
-    let batch = columns::encode(&[timeline(0)], Nanos(0)).unwrap();
-    let schema = batch.schema();
-    let missing: Vec<_> = schema
-        .fields()
+    let forms = [columns::EventColumns::Plain, columns::EventColumns::Packed];
+    let schemas =
+        forms.map(|form| columns::encode_as(form, &[timeline(0)], Nanos(0)).unwrap().schema());
+    let missing: Vec<_> = schemas
         .iter()
+        .flat_map(|schema| schema.fields())
         .filter(|field| !page.contains(&format!("`{}`", field.name())))
         .collect();
     assert!(missing.is_empty(), "docs/results.md does not name {missing:?}");
@@ -220,6 +275,10 @@ proptest! {
             row.push(Event::new(Nanos(5_000 + delay), read, kind).with_tokens(tokens));
         }
         let batch = columns::encode(std::slice::from_ref(&row), Nanos(1_000)).unwrap();
+        let rows = columns::decode(&batch, Nanos(1_000)).map(Iterator::collect);
+        prop_assert_eq!(rows, Ok(vec![row.clone()]));
+        let form = columns::EventColumns::Packed;
+        let batch = columns::encode_as(form, std::slice::from_ref(&row), Nanos(1_000)).unwrap();
         let rows = columns::decode(&batch, Nanos(1_000)).map(Iterator::collect);
         prop_assert_eq!(rows, Ok(vec![row]));
     }
