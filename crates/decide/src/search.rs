@@ -23,7 +23,7 @@ use self::bracket::BracketStep;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
-pub use self::budget::{SecondStage, UNLIMITED_POINTS, first_lengths, second_stage};
+pub use self::budget::{Forecast, SecondStage, UNLIMITED_POINTS, first_lengths, second_stage};
 pub use self::design::{Design, Expected};
 pub use self::length::{PointLength, fit, least, needed, wanted};
 pub use self::options::SearchOptions;

@@ -98,6 +98,17 @@ impl Slo {
 }
 
 impl Objective {
+    /// Share of the values that may lie beyond the limit; `None` where the objective is not about a share.
+    pub fn allowed(&self) -> Option<f64> {
+        let is_goodput = self.figure.quantity == Quantity::Goodput && self.limit < 1.0;
+        match (self.figure.statistic, self.side) {
+            (Statistic::Percentile(percent), GoodSide::Below) => Some(1.0 - percent.share()),
+            (Statistic::Percentile(percent), GoodSide::Above) => Some(percent.share()),
+            (Statistic::Whole, GoodSide::Above) if is_goodput => Some(1.0 - self.limit),
+            _ => None,
+        }
+    }
+
     fn parse(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Err(Error::EmptyObjective);

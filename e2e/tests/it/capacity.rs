@@ -123,3 +123,78 @@ fn an_engine_is_searched_in_virtual_time_and_says_so() {
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("cannot use `--engine` with a server"), "{}", refused.stderr);
 }
+
+/// The sizes of the rows of all points and steps below a folder.
+fn row_bytes(folder: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| match path.metadata() {
+            Ok(found) if found.is_dir() => row_bytes(&path),
+            Ok(found) if path.ends_with("requests.arrows") => found.len(),
+            _ => 0,
+        })
+        .sum()
+}
+
+/// A search of five minutes kept 164 MB, nearly all of it the times of tokens.
+#[test]
+fn the_events_of_points_are_packed_without_loss_unless_they_are_to_be_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "500us"]);
+    let line = |name: &str, flags: &str| {
+        format!(
+            "capacity --base-url {} --over concurrency --start 8 --max 8 --min-duration 400ms \
+             --max-duration 400ms --random-input-len 20 --random-output-len 300 --slo requests>0.001 \
+             --disable-tqdm --run-dir {name} {flags}",
+            server.url
+        )
+    };
+    let run = |line: &str| crate::program::run(folder.path(), line).succeeded();
+    let per_token = |name: &str| {
+        let rows = run(&format!("report {name}/000-8 --csv -")).stdout.lines().count() - 1;
+        row_bytes(&folder.path().join(name)) as f64 / (300 * rows) as f64
+    };
+    run(&line("packed", ""));
+    run(&line("plain", "--keep-events"));
+    let (packed, plain) = (per_token("packed"), per_token("plain"));
+    assert!(plain > 15.0 && packed < plain / 2.5, "{packed} and {plain} bytes per token");
+    // Figures that need every event are there, and every command reads the folder.
+    let shown = run("report packed/000-8").stdout;
+    assert!(shown.contains("Inter-token Latency") && shown.contains("Mean ITL (ms)"), "{shown}");
+    run("report packed --html page.html");
+    run("compare --a packed/000-8 --b plain/000-8");
+    let resumed = run(&line("packed", "--resume"));
+    assert!(!resumed.stderr.contains("point 1: "), "{}", resumed.stderr);
+}
+
+#[test]
+fn a_search_is_not_resumed_with_points_of_another_plan_target_or_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, other) = (Server::quick(), Server::quick());
+    let rows = folder.path().join("rows.txt");
+    std::fs::write(&rows, "one line of a sonnet\nanother line of it\n".repeat(40)).unwrap();
+    let line = |url: &str, flags: &str| {
+        format!(
+            "capacity --base-url {url} --dataset-name sonnet --dataset-path rows.txt --sonnet-input-len 40 \
+             --sonnet-prefix-len 10 --sonnet-output-len 3 --start 20 --max 20 --min-duration 300ms \
+             --max-duration 300ms --slo requests>0.001 --disable-tqdm --run-dir r {flags}"
+        )
+    };
+    crate::program::run(folder.path(), &line(&server.url, "")).succeeded();
+    let refused = |line: &str, part: &str| {
+        let found = crate::program::run(folder.path(), line);
+        assert_eq!(found.code, Some(2), "{}", found.stderr);
+        assert!(found.stderr.contains("cannot resume `r/000-20`"), "{}", found.stderr);
+        assert!(found.stderr.contains(part), "`{part}` is not in {}", found.stderr);
+    };
+    crate::program::run(folder.path(), &line(&server.url, "--resume")).succeeded();
+    refused(
+        &line(&server.url, "--resume --sonnet-output-len 4"),
+        "output_len is 3 there and 4 here",
+    );
+    // Another first load, so that no folder of the new search has the name of an old one.
+    refused(&line(&other.url, "--resume --start 10"), "address is");
+    refused(&line(&server.url, "--resume --over concurrency"), "load.");
+    std::fs::write(&rows, "other lines of a sonnet\nand another\n".repeat(40)).unwrap();
+    refused(&line(&server.url, "--resume"), "the dataset's file has changed");
+}

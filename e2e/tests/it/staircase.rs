@@ -278,11 +278,23 @@ fn a_search_has_a_budget_begins_near_the_knee_and_says_what_it_knows() {
     let mut search = command(folder.path(), &line);
     let found = ended(search.args(["--slo", "p50 ttft < 5s"])).succeeded();
     assert!(found.stdout.contains("\ncapacity: "), "{}", found.stdout);
-    for words in ["a staircase of at most", "point 1: ", "  met (p50 ttft ", " left"] {
+    let words = [
+        "a staircase of at most",
+        "first estimate, for a server of ",
+        "point 1: ",
+        "  met (p50 ttft ",
+        " left",
+    ];
+    for words in words {
         assert!(found.stderr.contains(words), "no `{words}` in {}", found.stderr);
     }
     assert!(folder.path().join("page.html").is_file());
     assert!(folder.path().join("c/staircase/staircase.json").is_file());
+    let resumed = format!("{line} --resume --random-output-len 9");
+    let mut resumed = command(folder.path(), &resumed);
+    let resumed = ended(resumed.args(["--slo", "p50 ttft < 5s"]));
+    assert_eq!(resumed.code, Some(2), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("output_len is 8 there and 9 here"), "{}", resumed.stderr);
     let mut refused = command(folder.path(), "capacity http://127.0.0.1:9");
     let refused = ended(refused.args(["--slo", "p99 ttft < 2"]));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);

@@ -114,6 +114,9 @@ pub(crate) struct AddressArgs {
     /// Write an HTML page of the results to this file [default for a URL: page.html in the run folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Keep the events of each step or point in plain columns; otherwise they are packed, which loses nothing
+    #[arg(long, hide_short_help = true)]
+    pub(crate) keep_events: bool,
 }
 
 /// The flags of a measurement, which several commands share. If a flag is given twice, the last one

@@ -4,6 +4,7 @@
 //! shows the same.
 
 mod document;
+mod events;
 mod exporter;
 mod folder;
 mod identified;
@@ -19,6 +20,7 @@ mod sweep;
 mod sweep_view;
 
 pub(crate) use document::SweepDocument;
+pub(crate) use events::KeptEvents;
 pub(crate) use folder::{CAPACITY, Earlier, RunFolder};
 pub(crate) use identified::identified;
 pub(crate) use next_command::workload as workload_words;

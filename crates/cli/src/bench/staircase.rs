@@ -17,6 +17,7 @@ use tokometer_plan::{Plan, Rate, Shown};
 use tokometer_record::write_whole;
 use tokometer_report::Style;
 
+use super::events::KeptEvents;
 use super::folder::{Earlier, RunFolder};
 use super::present::SummarisedRun;
 use super::sweep::{Blame, Look, SweepCourse, SweepSize, one, point_folder};
@@ -37,6 +38,8 @@ pub(crate) struct StaircaseRun<'a> {
     pub(crate) server: IdentifiedServer,
     /// Time for the budget.
     pub(crate) clock: Arc<dyn Clock>,
+    /// What becomes of the events of each step.
+    pub(crate) events: KeptEvents,
 }
 
 /// The steps of a staircase with their runs.
@@ -71,6 +74,7 @@ impl StaircaseRun<'_> {
             let place = (folder.as_path(), Earlier::Refused);
             match one(measurement, (&point, number), place, (role, look)) {
                 Ok((shown, exit)) => {
+                    self.events.settle(&folder);
                     steps.push(StairStep::new(concurrency, &shown.summary));
                     let left = self.staircase.budget.saturating_sub(self.clock.now() - begin);
                     self.say(&step_line(steps.last(), &shown, left));
@@ -112,6 +116,7 @@ impl StaircaseRun<'_> {
         plan.load.max_concurrency = Some(concurrency);
         plan.load.request_rate = Rate(f64::INFINITY);
         plan.load.num_prompts = None;
+        (plan.load.ramp, plan.load.until) = (None, None);
         plan.load.duration_s = Some(length.as_secs_f64());
         let coordinates = vec![("max_concurrency".to_owned(), concurrency.to_string())];
         PlannedPoint { heading: None, coordinates, plan }

@@ -21,10 +21,12 @@ use tokometer_measure::{IdentifiedServer, Measurement};
 use tokometer_plan as plan;
 
 use crate::args::{AddressArgs, BenchArgs};
-use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, RunView, identified, measurement_of};
+use crate::bench::{
+    Bar, CAPACITY, Earlier, KeptEvents, RunFolder, RunView, identified, measurement_of,
+};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Lowered, OpenChoices, lower, put_address, put_own_defaults, written};
+use crate::lower::{Lowered, OwnDefaults, layered, lower_over, put_address, written};
 use crate::pages;
 use crate::shards::{self, Following, Role, Varied};
 use crate::terminal::{print, print_message, style};
@@ -107,25 +109,27 @@ pub(crate) fn capacity(
         return predicted::capacity(args, order, given);
     }
     let mut bench = args.bench.clone();
-    let mut open = OpenChoices::default();
+    let presets = given.environment.presets.layers()?;
+    let mut own = None;
     if let Some(url) = &args.at.url {
         put_address(&mut bench, url)?;
-        open = put_own_defaults(&mut bench);
+        own = Some(OwnDefaults::below(&layered(&presets, &bench)));
     }
-    let mut lowered = lower(&bench, order, &given.environment)?;
+    let mut lowered = lower_over(own.as_ref(), &bench, order, &given.environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
     }
     // Objectives that cannot be read are refused before anything is sent.
     let _checked = CapacitySearch::new(args, &lowered)?;
-    let budget = time::budget(args)?;
+    let budget = time::budget(args, &presets)?;
+    let events = KeptEvents::asked(&args.at, &presets);
     if bench.print_plan {
         print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
     lowered.require_secrets()?;
-    let server = match &args.at.url {
-        Some(_) => Some(identified((&bench, open), &mut lowered, (order, given))?),
+    let server = match &own {
+        Some(own) => Some(identified((&bench, own), &mut lowered, (order, given))?),
         None => None,
     };
     if let Some(server) = &server {
@@ -148,7 +152,7 @@ pub(crate) fn capacity(
         return Ok(following.follow(&mut measurement, (&role, shard)));
     }
     let at = (place.path(), earlier);
-    let found = SearchSetting { args, lowered: &lowered, given, server, begin };
+    let found = SearchSetting { args, lowered: &lowered, given, server, begin, events };
     let searched = found.search(&mut measurement, budget, (at, &role));
     if searched.is_ok() {
         role.dismiss();
@@ -179,6 +183,8 @@ struct SearchSetting<'a> {
     /// `None` where its backend was named.
     server: Option<IdentifiedServer>,
     begin: Nanos,
+    /// What becomes of the events of judged points.
+    events: KeptEvents,
 }
 
 impl SearchSetting<'_> {
@@ -189,17 +195,23 @@ impl SearchSetting<'_> {
         budget: Option<Nanos>,
         (at, role): ((&Path, Earlier), &Role),
     ) -> Result<(CapacitySearch, Ending), Refusal> {
-        let Self { args, lowered, given, server, begin } = self;
+        let Self { args, lowered, given, server, begin, events } = self;
         let plan = lowered.points.first().map_or(&lowered.plan, |point| &point.plan);
+        if at.1 == Earlier::Resumed {
+            CapacitySearch::new(args, lowered)?.check_stored(plan, at.0)?;
+        }
         let mut search = match budget {
             None => CapacitySearch::new(args, lowered)?,
             Some(budget) => {
-                let staircase = start::StartSearch { args, plan, server, budget, role };
+                let staircase = start::StartSearch { args, plan, server, budget, role, events };
                 let first = staircase.load(measurement, at, given)?;
                 let time = SearchTime::new(&given.clock, begin + budget, args);
-                CapacitySearch::within(args, lowered, (first, time))?
+                let search = CapacitySearch::within(args, lowered, (first.load, time))?;
+                search.say_forecast(budget, first.rate);
+                search
             }
         };
+        search.events = events;
         let ending = search.run(measurement, plan, (at, role))?;
         Ok((search, ending))
     }

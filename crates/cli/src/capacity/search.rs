@@ -15,7 +15,7 @@ use tokometer_record::{RunInfo, RunState, Stop, Timeline};
 
 use super::time::SearchTime;
 use super::{CapacityArgs, views};
-use crate::bench::{Earlier, RunView, check_resumed, summarise_kept};
+use crate::bench::{Earlier, KeptEvents, RunView, check_resumed, summarise_kept};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::runs;
@@ -44,6 +44,8 @@ pub(crate) struct CapacitySearch {
     time: Option<SearchTime>,
     /// The time for which the points so far sent their load.
     sent: Nanos,
+    /// What becomes of the events of a point that was judged.
+    pub(crate) events: KeptEvents,
     /// The points so far.
     pub(crate) readings: Vec<MeasuredPoint>,
     /// For each point, why it has no success, if it has none.
@@ -98,8 +100,8 @@ impl CapacitySearch {
         let view = RunView::new(&lowered.plan.metrics)?.with_objectives(&slo);
         let limits = options.limits();
         let (readings, dead) = (Vec::new(), Vec::new());
-        let (time, sent) = (None, Nanos::ZERO);
-        Ok(Self { slo, over, limits, length, view, time, sent, readings, dead })
+        let (time, sent, events) = (None, Nanos::ZERO, KeptEvents::Plain);
+        Ok(Self { slo, over, limits, length, view, time, sent, events, readings, dead })
     }
 
     fn points(&self) -> Vec<Point> {
@@ -146,7 +148,6 @@ impl CapacitySearch {
             }
             let is_there = earlier == Earlier::Resumed && is_finished(&folder);
             let reading = if is_there {
-                check_resumed(&folder, &self.stored_plan(plan, (load, stage), &folder)?)?;
                 self.reading((load, stage), &folder)?
             } else if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
@@ -257,7 +258,9 @@ impl CapacitySearch {
             }
             Ok(_measured) => {
                 measurement.wait_until_idle();
-                self.reading((load, stage), folder)
+                let reading = self.reading((load, stage), folder)?;
+                self.events.settle(folder);
+                Ok(reading)
             }
             // The first point shows whether the server can be reached at all.
             Err(error) if self.readings.is_empty() => Err(error),
@@ -307,33 +310,54 @@ impl CapacitySearch {
         Some(views::second_stage(&design, self.over, (total, more), expected))
     }
 
-    /// The plan of one point: its load, long enough for the percentiles of the objectives, and
-    /// its own arrivals: repeated arrivals would repeat the same random deviation instead of averaging it.
+    /// Before the first point of a search that ends in time: prints the margin to expect on a server that
+    /// completes at most `rate` requests per second, and what the asked one would take.
+    pub(super) fn say_forecast(&self, budget: Nanos, rate: Option<f64>) {
+        let (Some(time), Some(rate)) = (&self.time, rate) else { return };
+        let found = self.limits.forecast(&self.slo, time.forecast_span(budget), rate);
+        if let Some(found) = found {
+            print_message(&views::forecast(&found, self.limits.resolution, rate));
+        }
+    }
+
+    /// The plan of one point, long enough for the percentiles of the objectives.
     pub(crate) fn plan_of(&self, plan: &Plan, load: f64, stage: Stage) -> Plan {
         let duration = with_preload(self.counted(load, stage));
+        self.numbered(plan, (load, self.readings.len()), Some(duration.as_secs_f64()))
+    }
+
+    /// The plan of the point of this number: its load, and its own arrivals, because repeated arrivals
+    /// would repeat the same random deviation instead of averaging it.
+    fn numbered(&self, plan: &Plan, (load, number): (f64, usize), duration_s: Option<f64>) -> Plan {
         let mut plan = plan.clone();
         plan.load = plan.load.at(self.over, load);
-        plan.load.duration_s = Some(duration.as_secs_f64());
+        plan.load.duration_s = duration_s;
         plan.load.num_prompts = None;
         plan.load.overload = Overload::Stop;
-        plan.seed = Seed(plan.seed).stream("point").draw(self.readings.len() as u64);
+        plan.seed = Seed(plan.seed).stream("point").draw(number as u64);
         plan.phases.cache = Cache::Flush;
         plan
     }
 
-    /// The plan that a stored point of this load must have. Its length depends on how long the
-    /// earlier search allowed a point to be, which may change.
-    fn stored_plan(
-        &self,
-        plan: &Plan,
-        (load, stage): (f64, Stage),
-        folder: &Path,
-    ) -> Result<Plan, Refusal> {
-        let mut meant = self.plan_of(plan, load, stage);
-        if let Ok(stored) = Plan::of(runs::open(folder)?.info()) {
-            meant.load.duration_s = stored.load.duration_s;
+    /// Refuses a folder with points of another plan, target or dataset: an answer of both would be about
+    /// neither. How long a point was may differ, because more time is a reason to resume.
+    pub(super) fn check_stored(&self, plan: &Plan, place: &Path) -> Result<(), Refusal> {
+        for folder in runs::points(place) {
+            let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(number) = name.split('-').next().and_then(|number| number.parse().ok()) else {
+                continue;
+            };
+            let mut meant = plan.clone();
+            if let Ok(stored) = Plan::of(runs::open(&folder)?.info()) {
+                let load = match self.over {
+                    LoadKind::RequestRate => stored.load.request_rate.0,
+                    LoadKind::Concurrency => stored.load.max_concurrency.map_or(0.0, f64::from),
+                };
+                meant = self.numbered(plan, (load, number), stored.load.duration_s);
+            }
+            check_resumed(&folder, &meant)?;
         }
-        Ok(meant)
+        Ok(())
     }
 
     /// What a finished run says about the objectives.

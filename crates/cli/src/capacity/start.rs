@@ -10,9 +10,10 @@ use tokometer_measure::{IdentifiedServer, Measurement};
 use tokometer_plan::Plan;
 
 use super::CapacityArgs;
-use crate::bench::{Earlier, RunFolder, StaircaseRun, read_findings};
+use crate::bench::{Earlier, KeptEvents, RunFolder, StaircaseRun, check_resumed, read_findings};
 use crate::commands::Given;
 use crate::exit::Refusal;
+use crate::runs;
 use crate::shards::Role;
 use crate::terminal::print_message;
 
@@ -36,6 +37,16 @@ pub(super) struct StartSearch<'a> {
     pub(super) budget: Nanos,
     /// The part of every step that this process makes.
     pub(super) role: &'a Role,
+    /// What becomes of the events of its steps.
+    pub(super) events: KeptEvents,
+}
+
+/// Where a search begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SearchStart {
+    pub(super) load: f64,
+    /// Most requests per second that the server completed; `None` where nothing was measured.
+    pub(super) rate: Option<f64>,
 }
 
 impl StartSearch<'_> {
@@ -45,20 +56,36 @@ impl StartSearch<'_> {
         measurement: &mut Measurement,
         (place, earlier): (&Path, Earlier),
         given: &Given,
-    ) -> Result<f64, Refusal> {
-        if let Some(start) = self.args.start {
-            return Ok(start);
-        }
+    ) -> Result<SearchStart, Refusal> {
         let (over, most) = (LoadKind::from(self.args.over), self.args.max);
+        if let Some(load) = self.args.start {
+            let rate = (over == LoadKind::RequestRate).then_some(load);
+            return Ok(SearchStart { load, rate });
+        }
         let folder = place.join(FOLDER);
         let stored = read_findings(&folder).filter(|_| earlier == Earlier::Resumed);
+        if stored.is_some() {
+            self.check_steps(&folder)?;
+        }
         let findings = match stored {
             Some(findings) => findings,
             None => self.climbed(measurement, (&folder, earlier), given)?,
         };
-        let first = first_load(&findings.steps, over).clamp(most.min(0.1), most);
+        let load = first_load(&findings.steps, over).clamp(most.min(0.1), most);
         print_message(&findings.sentence());
-        Ok(first)
+        Ok(SearchStart { load, rate: most_per_s(&findings.steps) })
+    }
+
+    /// Refuses the steps of another plan.
+    fn check_steps(&self, folder: &Path) -> Result<(), Refusal> {
+        for step in runs::points(folder) {
+            let mut meant = self.plan.clone();
+            if let Ok(stored) = Plan::of(runs::open(&step)?.info()) {
+                meant.load = stored.load;
+            }
+            check_resumed(&step, &meant)?;
+        }
+        Ok(())
     }
 
     fn climbed(
@@ -83,6 +110,7 @@ impl StartSearch<'_> {
             staircase: Staircase { budget, most: MOST_IN_FLIGHT },
             server,
             clock: Arc::clone(&given.clock),
+            events: self.events,
         };
         let climbed = run.climb(measurement, &place, self.role);
         place.leave_if_empty();
@@ -92,13 +120,15 @@ impl StartSearch<'_> {
     }
 }
 
+/// Most requests per second of these steps.
+fn most_per_s(steps: &[StairStep]) -> Option<f64> {
+    steps.iter().filter_map(|step| step.requests_per_s).max_by(f64::total_cmp)
+}
+
 /// The first load after these steps.
 fn first_load(steps: &[StairStep], over: LoadKind) -> f64 {
     match over {
-        LoadKind::RequestRate => {
-            let rates = steps.iter().filter_map(|step| step.requests_per_s);
-            FIRST * rates.max_by(f64::total_cmp).unwrap_or(1.0)
-        }
+        LoadKind::RequestRate => FIRST * most_per_s(steps).unwrap_or(1.0),
         LoadKind::Concurrency => {
             let knee = tokometer_decide::staircase::knee(steps).or(steps.len().checked_sub(1));
             let flights = knee.map_or(1, |at| steps[at].concurrency);

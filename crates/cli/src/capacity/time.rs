@@ -7,7 +7,7 @@ use tokometer_decide::search::{SecondStage, second_stage};
 
 use super::CapacityArgs;
 use crate::exit::Refusal;
-use crate::lower::seconds;
+use crate::lower::{Preset, seconds};
 
 /// Time for a search whose command line is an address and objectives.
 const BUDGET_S: f64 = 300.0;
@@ -15,12 +15,14 @@ const BUDGET_S: f64 = 300.0;
 const SLACK: f64 = 0.03;
 
 /// The budget of a search; `None`: its points and their length bound it.
-pub(super) fn budget(args: &CapacityArgs) -> Result<Option<Nanos>, Refusal> {
-    let typed = seconds("--budget", args.at.budget.as_deref())?;
+pub(super) fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refusal> {
+    let is_bounded = args.points.is_some() || args.max_duration.is_some();
+    let preset = || presets.iter().rev().find_map(|preset| preset.at.budget.as_deref());
+    let preset = || preset().filter(|_| !is_bounded);
+    let typed = seconds("--budget", args.at.budget.as_deref().or_else(preset))?;
     if typed.is_some_and(|seconds| seconds <= 0.0) {
         return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `5m`"));
     }
-    let is_bounded = args.points.is_some() || args.max_duration.is_some();
     let usual = (args.at.url.is_some() && !is_bounded).then_some(BUDGET_S);
     Ok(typed.or(usual).map(Nanos::from_secs_f64))
 }
@@ -46,6 +48,11 @@ impl SearchTime {
             are_points_open: args.points.is_none(),
             is_length_open: args.max_duration.is_none(),
         }
+    }
+
+    /// The time since the begin of the search proper, and until the end.
+    pub(super) fn forecast_span(&self, budget: Nanos) -> (Nanos, Nanos) {
+        (budget.saturating_sub(self.left()), self.left())
     }
 
     /// The time until the end.

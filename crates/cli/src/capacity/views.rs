@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use tokometer_base::Nanos;
 use tokometer_base::digits::digits;
 use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint};
-use tokometer_decide::search::{Design, Expected, PointOutcome, SearchResult, with_preload};
+use tokometer_decide::search::{
+    Design, Expected, Forecast, PointOutcome, SearchResult, with_preload,
+};
 use tokometer_report::Grid;
 
 use super::predicted::PredictedCapacities;
@@ -75,6 +77,31 @@ fn holds(findings: &Findings, wanted: f64) -> &'static str {
     }
 }
 
+/// Before the first point: the margin that the time allows, and what the asked one would take.
+pub(crate) fn forecast(found: &Forecast, resolution: f64, rate: f64) -> String {
+    let Forecast { expected: Expected { margin, effort }, needed } = found;
+    let text = format!(
+        "first estimate, for a server of {} req/s: expect a margin of about ±{:.0} %",
+        digits(rate),
+        (100.0 * margin).max(1.0)
+    );
+    if *effort <= 1.0 {
+        return text;
+    }
+    let asked = 100.0 * resolution;
+    format!("{text}\n  ±{asked:.0} % takes about `--budget {}`", budget_words(needed.as_secs_f64()))
+}
+
+/// A time as `--budget` takes it, rounded up to whole minutes, or hours where it is long.
+fn budget_words(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil();
+    if minutes < 120.0 {
+        format!("{minutes:.0}m")
+    } else {
+        format!("{:.0}h", (minutes / 60.0).ceil())
+    }
+}
+
 /// The second stage before it starts: what it measures, how long it takes, how precise it can be.
 pub(crate) fn second_stage(
     design: &Design,
@@ -132,8 +159,9 @@ pub(crate) fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nano
     let unit = over.unit();
     let bracket = match (met, missed) {
         (Some(met), Some(missed)) => {
-            let (low, high) = (met.min(missed), met.max(missed));
-            format!("; limit near {} to {} {unit}", digits(low), digits(high))
+            let (low, high) = (digits(met.min(missed)), digits(met.max(missed)));
+            let range = if low == high { low } else { format!("{low} to {high}") };
+            format!("; limit near {range} {unit}")
         }
         (Some(met), None) => format!("; limit above {} {unit}", digits(met)),
         (None, Some(missed)) => format!("; limit below {} {unit}", digits(missed)),
@@ -359,6 +387,23 @@ mod tests {
         let text = predictions(&single);
         assert!(text.starts_with("PREDICTED") && !text.contains("VALID"), "{text}");
         assert!(text.contains("predicted capacity: 12.4 req/s"), "{text}");
+    }
+
+    #[test]
+    fn the_first_estimate_says_what_the_asked_margin_takes() {
+        let shown = |margin: f64, effort: f64, needed: u64| {
+            let needed = Nanos::from_secs(needed);
+            forecast(&Forecast { expected: Expected { margin, effort }, needed }, 0.05, 18.2)
+        };
+        insta::assert_snapshot!(shown(0.123, 6.0, 1_501), @"
+        first estimate, for a server of 18.20 req/s: expect a margin of about ±12 %
+          ±5 % takes about `--budget 26m`
+        ");
+        insta::assert_snapshot!(shown(0.31, 40.0, 12_000), @"
+        first estimate, for a server of 18.20 req/s: expect a margin of about ±31 %
+          ±5 % takes about `--budget 4h`
+        ");
+        insta::assert_snapshot!(shown(0.03, 0.5, 300), @"first estimate, for a server of 18.20 req/s: expect a margin of about ±3 %");
     }
 
     #[test]

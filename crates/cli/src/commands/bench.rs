@@ -14,14 +14,14 @@ use super::Given;
 use super::export::html;
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
-    self, Bar, Climbed, Earlier, RunFolder, RunView, StaircaseRun, identified, measurement,
-    measurement_of,
+    self, Bar, Climbed, Earlier, KeptEvents, RunFolder, RunView, StaircaseRun, identified,
+    measurement, measurement_of,
 };
 use crate::exit::{Exit, Refusal};
 use crate::instrument;
 use crate::lower::{
-    Lowered, OpenChoices, ProgressView, SelfCheck, has_load, key_variable, lower, put_address,
-    put_own_defaults, seconds, written,
+    Environment, Lowered, OwnDefaults, Preset, ProgressView, SelfCheck, key_variable, layered,
+    load_flag, lower_over, put_address, seconds, written,
 };
 use crate::shards;
 use crate::terminal::{print, print_message, style};
@@ -39,47 +39,74 @@ struct AskedBench {
     args: BenchArgs,
     /// `None` is one run, or a sweep.
     staircase: Option<Staircase>,
-    /// What the server may still change.
-    open: OpenChoices,
+    /// Our own values; `None` where the command names no server by its address alone.
+    own: Option<OwnDefaults>,
+    /// What becomes of the events of the steps.
+    events: KeptEvents,
 }
 
 impl AskedBench {
-    fn new(command: &BenchCommand) -> Result<Self, Refusal> {
+    fn new(command: &BenchCommand, environment: &Environment) -> Result<Self, Refusal> {
         let AddressArgs { url, budget, .. } = &command.at;
         let mut args = command.bench.clone();
         if let Some(url) = url {
             put_address(&mut args, url)?;
         }
+        let presets = environment.presets.layers()?;
+        let events = KeptEvents::asked(&command.at, &presets);
         if url.is_none() && budget.is_none() {
-            return Ok(Self { args, staircase: None, open: OpenChoices::default() });
+            return Ok(Self { args, staircase: None, own: None, events });
         }
-        let budget_s = seconds("--budget", budget.as_deref())?;
+        // Without an address a preset must not turn one run into a staircase.
+        let preset = || presets.iter().rev().find_map(|preset| preset.at.budget.as_deref());
+        let budget_s = seconds("--budget", budget.as_deref().or_else(preset))?;
         if budget_s.is_some_and(|seconds| seconds <= 0.0) {
             return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `2m`"));
         }
-        let open = put_own_defaults(&mut args);
-        let staircase = if has_load(&args) {
-            put_end(&mut args, budget.as_deref());
+        let mut own = OwnDefaults::below(&layered(&presets, &args));
+        let staircase = if is_one_run(command, &presets) {
+            put_end(&mut args, &mut own, budget.as_deref(), &presets);
             None
         } else {
             let budget = Nanos::from_secs_f64(budget_s.unwrap_or(BUDGET_S));
             Some(Staircase { budget, most: MOST_IN_FLIGHT })
         };
-        Ok(Self { args, staircase, open })
+        Ok(Self { args, staircase, own: Some(own), events })
     }
 }
 
-/// The end of one run of a URL: a time, where the flags give no other.
-fn put_end(args: &mut BenchArgs, budget: Option<&str>) {
-    let stop = &mut args.stop;
-    let is_ended = stop.num_prompts.is_some() || stop.duration.is_some() || args.plan.is_some();
+/// Whether a load is set, so that there is no staircase. Who types `--budget` and no load asks for one.
+fn is_one_run(command: &BenchCommand, presets: &[Preset]) -> bool {
+    if load_flag(&command.bench).is_some() {
+        return true;
+    }
+    let preset = presets.iter().rev().find_map(|one| Some((load_flag(&one.args)?, one.origin)));
+    let Some((flag, origin)) = preset else { return false };
+    let (name, is_staircase) = (flag.trim_start_matches('-'), command.at.budget.is_some());
+    print_message(&if is_staircase {
+        format!("note: the staircase sets the load; `{name}` ({}) has no effect", origin.name())
+    } else {
+        format!(
+            "note: one run instead of a staircase: the load is set by `{name}` ({})\n  \
+             add `--budget 2m` for a staircase",
+            origin.name()
+        )
+    });
+    !is_staircase
+}
+
+/// The end of one run of a URL: a time, where nothing gives another.
+fn put_end(args: &mut BenchArgs, own: &mut OwnDefaults, budget: Option<&str>, presets: &[Preset]) {
+    let is_ended = |args: &BenchArgs| {
+        args.stop.num_prompts.is_some() || args.stop.duration.is_some() || args.plan.is_some()
+    };
     match budget {
-        Some(budget) if is_ended => print_message(&format!(
+        Some(budget) if is_ended(args) => print_message(&format!(
             "note: `--budget {budget}` has no effect: other flags say when the run ends"
         )),
-        _ if is_ended => {}
-        Some(budget) => stop.duration = Some(budget.to_owned()),
-        None => stop.duration = Some(format!("{RUN_S}s")),
+        Some(budget) => args.stop.duration = Some(budget.to_owned()),
+        None if is_ended(args) || presets.iter().any(|preset| is_ended(&preset.args)) => {}
+        None => own.end_after(&format!("{RUN_S}s")),
     }
 }
 
@@ -89,9 +116,9 @@ pub(crate) fn bench(
     order: &[String],
     given: &Given,
 ) -> anyhow::Result<Exit> {
-    let asked = AskedBench::new(command)?;
-    let args = &asked.args;
-    let mut lowered = lower(args, order, &given.environment)?;
+    let asked = AskedBench::new(command, &given.environment)?;
+    let (args, own) = (&asked.args, asked.own.as_ref());
+    let mut lowered = lower_over(own, args, order, &given.environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
     }
@@ -114,11 +141,18 @@ pub(crate) fn bench(
             )
             .into());
         }
-        let server = identified((args, asked.open), &mut lowered, (order, given))?;
-        return climb((command, found), (lowered, bar), (staircase, server), given);
+        let own = own.cloned().unwrap_or_default();
+        let server = identified((args, &own), &mut lowered, (order, given))?;
+        let climbed = (staircase, server, asked.events);
+        return climb((command, found), (lowered, bar), climbed, given);
     }
-    if command.at.url.is_some() {
-        let server = identified((args, asked.open), &mut lowered, (order, given))?;
+    if command.at.keep_events {
+        print_message(
+            "note: `--keep-events` has no effect: a single run keeps its events as they are",
+        );
+    }
+    if let Some(own) = own.filter(|_| command.at.url.is_some()) {
+        let server = identified((args, own), &mut lowered, (order, given))?;
         print_message(&format!("server: {}", server.identity));
     }
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
@@ -174,7 +208,7 @@ fn with_steps(plan: &Plan, staircase: Staircase) -> Plan {
 fn climb(
     (command, found): (&BenchCommand, Option<Membership>),
     (mut lowered, bar): (Lowered, Bar),
-    (staircase, server): (Staircase, IdentifiedServer),
+    (staircase, server, events): (Staircase, IdentifiedServer, KeptEvents),
     given: &Given,
 ) -> anyhow::Result<Exit> {
     if lowered.points.len() != 1 {
@@ -219,7 +253,7 @@ fn climb(
         print_message(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
     }
     let clock = std::sync::Arc::clone(&given.clock);
-    let run = StaircaseRun { plan: &point.plan, staircase, server, clock };
+    let run = StaircaseRun { plan: &point.plan, staircase, server, clock, events };
     let climbed = run.climb(&mut measurement, &place, &role);
     if climbed.is_ok() {
         role.dismiss();

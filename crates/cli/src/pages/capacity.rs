@@ -131,13 +131,14 @@ fn origin(findings: &Findings, runs: &[(&RunInfo, &Summary)]) -> Vec<PageFact> {
     let (low, high) = (loads.clone().fold(f64::INFINITY, f64::min), loads.fold(0.0, f64::max));
     let mut facts = facts(runs, findings.gpus);
     for fact in facts.iter_mut().filter(|fact| fact.name == "load") {
-        fact.value = format!(
-            "{} points from {} to {} {}",
-            findings.points.len(),
-            digits(low),
-            digits(high),
-            findings.over.unit()
-        );
+        let (count, unit) = (findings.points.len(), findings.over.unit());
+        let (low, high) = (digits(low), digits(high));
+        fact.value = match count {
+            0 => "no points".to_owned(),
+            1 => format!("1 point at {low} {unit}"),
+            _ if low == high => format!("{count} points at {low} {unit}"),
+            _ => format!("{count} points from {low} to {high} {unit}"),
+        };
     }
     facts
 }

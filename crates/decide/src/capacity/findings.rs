@@ -229,6 +229,9 @@ impl Findings {
             (Some(met), Some(missed)) if met < missed => {
                 format!("between {} and {} {unit}", digits(met), digits(missed))
             }
+            (Some(met), Some(missed)) if digits(met) == digits(missed) => {
+                format!("near {} {unit}: it was met once and missed once", digits(met))
+            }
             (Some(met), Some(missed)) => {
                 format!("near {} to {} {unit}", digits(missed), digits(met))
             }
@@ -385,6 +388,12 @@ mod tests {
         check(
             answered(SearchResult::LimitedByMost { load: 64.0 }),
             "at least 64.00 req/s: every load up to it meets the objectives, so the limit is `--max`, not the server",
+        );
+        let mut once = findings(Ending::Interrupted);
+        once.points = vec![reading(16.0, PointOutcome::Met), reading(16.0, PointOutcome::Missed)];
+        assert_eq!(
+            once.sentence(),
+            "near 16.00 req/s: it was met once and missed once (interrupted before the search finished)"
         );
         let cliff = SearchResult::Found {
             load: 14.0,

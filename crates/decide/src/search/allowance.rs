@@ -11,7 +11,6 @@ use tokometer_record::{Outcome, Phase, Timeline};
 use crate::slo::{self, GoodSide, Objective, Slo};
 use tokometer_metrics::attempts::LastAttempts;
 use tokometer_metrics::define::Formula;
-use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::summary::Summary;
 
 /// Number of values, and how many of them are beyond the limit.
@@ -91,21 +90,12 @@ impl<'a> Allowance<'a> {
     fn used(&self, at: usize, objective: &Objective, result: &slo::ObjectiveResult) -> Option<Use> {
         let is_known = result.value.is_some() || result.is_met == Some(false);
         let plain = |used: f64| Use { used, variance: 0.0, allowed: None };
-        match (objective.figure.statistic, objective.side) {
-            (Statistic::Percentile(percent), GoodSide::Below) if is_known => {
-                self.share(at, 1.0 - percent.share())
-            }
-            (Statistic::Percentile(percent), GoodSide::Above) if is_known => {
-                self.share(at, percent.share())
-            }
-            (Statistic::Whole, GoodSide::Above)
-                if objective.figure.quantity == Quantity::Goodput && objective.limit < 1.0 =>
-            {
-                let allowed = 1.0 - objective.limit;
-                result
-                    .value
-                    .map(|good| Use { allowed: Some(allowed), ..plain((1.0 - good) / allowed) })
-            }
+        let is_percentile = objective.figure.statistic.percentile().is_some();
+        match objective.allowed() {
+            Some(allowed) if is_percentile && is_known => self.share(at, allowed),
+            Some(allowed) if !is_percentile => result
+                .value
+                .map(|good| Use { allowed: Some(allowed), ..plain((1.0 - good) / allowed) }),
             _ => result
                 .use_of_limit
                 .or((result.is_met == Some(false)).then_some(f64::INFINITY))

@@ -6,9 +6,13 @@
 
 use tokometer_base::Nanos;
 
+use super::bracket::Bracket;
+use super::design::Expected;
 use super::edge::FEWEST;
+use super::length::wanted;
 use super::preload::with_preload;
 use super::{PointLength, SearchLimits};
+use crate::slo::Slo;
 
 /// The first stage has about eight points: the longest of them takes this part of the time.
 const FIRST_PART: u64 = 16;
@@ -60,7 +64,41 @@ pub fn second_stage(
     is_long(&points).then(|| SecondStage { points, counted: counted(points) })
 }
 
+/// Share of the time that the first stage leaves, about: two points to reach the limit, four to narrow it.
+const LEFT_AFTER_FIRST: f64 = 0.6;
+/// The capacity, as a share of the highest throughput in a closed loop, about: objectives leave some of it.
+const USUAL_CAPACITY: f64 = 0.8;
+
+/// A first estimate of what a search can deliver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Forecast {
+    /// The margin, and the effort for the asked resolution.
+    pub expected: Expected,
+    /// The time that the asked resolution would take in all, staircase included.
+    pub needed: Nanos,
+}
+
 impl SearchLimits {
+    /// What a search can deliver in the time `left` after `spent`, on a server that completes at most
+    /// `rate` requests per second in a closed loop. `None` where the objectives give no estimate.
+    pub fn forecast(
+        &self,
+        slo: &Slo,
+        (spent, left): (Nanos, Nanos),
+        rate: f64,
+    ) -> Option<Forecast> {
+        let rate = USUAL_CAPACITY * rate;
+        let time = Nanos::from_secs_f64(LEFT_AFTER_FIRST * left.as_secs_f64());
+        let stage = second_stage((time, Nanos::ZERO), wanted(slo, Some(rate)), Nanos::ZERO)?;
+        // Only the distances of the loads from each other matter here, not where `--max` is.
+        let free = Self { least: 0.0, most: f64::INFINITY, is_whole: false, ..*self };
+        let design = free.design(Bracket { low: 0.9 * rate, high: 1.1 * rate }, stage.points);
+        let requests = rate * stage.counted.as_secs_f64();
+        let expected = design.expected_before(slo, requests, self)?;
+        let needed = spent.as_secs_f64() + left.as_secs_f64() * expected.effort.max(1.0);
+        Some(Forecast { expected, needed: Nanos::from_secs_f64(needed) })
+    }
+
     /// The same search with `points` in all.
     #[must_use]
     pub fn with_points(self, points: usize) -> Self {
@@ -70,6 +108,7 @@ impl SearchLimits {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::LIMITS;
     use super::*;
 
     fn stage(left: u64, overhead: u64, wanted: u64) -> (usize, f64) {
@@ -104,6 +143,25 @@ mod tests {
         assert_eq!(of(100), None);
         assert_eq!(of(104).map(|stage| stage.points), Some(4));
         assert_eq!(of(160).map(|stage| stage.points), Some(6));
+    }
+
+    #[test]
+    fn a_forecast_follows_the_time_and_the_server() {
+        let slo = Slo::parse("p99 ttft < 2s").unwrap();
+        let forecast = |left: u64, rate: f64| {
+            let time = (Nanos::from_secs(50), Nanos::from_secs(left));
+            LIMITS.forecast(&slo, time, rate).unwrap()
+        };
+        let (short, long) = (forecast(250, 20.0), forecast(2_500, 20.0));
+        assert!(short.expected.margin > 2.0 * long.expected.margin, "{short:?} {long:?}");
+        assert!(forecast(250, 200.0).expected.margin < short.expected.margin);
+        assert!(short.expected.effort > 1.0 && short.needed > Nanos::from_secs(300), "{short:?}");
+        let enough = forecast(250, 20_000.0);
+        assert!(enough.expected.effort < 1.0, "{enough:?}");
+        assert_eq!(enough.needed, Nanos::from_secs(300));
+        let mean = Slo::parse("mean ttft < 2s").unwrap();
+        let time = (Nanos::ZERO, Nanos::from_secs(250));
+        assert_eq!(LIMITS.forecast(&mean, time, 20.0), None);
     }
 
     #[test]

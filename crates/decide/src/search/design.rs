@@ -9,6 +9,7 @@
 use super::bracket::{Bracket, rounded};
 use super::edge::{self, EdgeSample, USUAL_SLOPE, USUAL_SPREAD};
 use super::{Point, SearchLimits};
+use crate::slo::{Objective, Slo};
 use tokometer_metrics::statistics;
 
 /// Distance of the outermost loads from the middle, as a difference of logarithms: half of the
@@ -90,7 +91,25 @@ impl Design {
             .map_or((USUAL_SLOPE, USUAL_DISPERSION), |edge| {
                 (edge.slope, edge.dispersion.max(USUAL_DISPERSION / 4.0))
             });
-        let weight = requests * allowed / dispersion;
+        self.margin((slope, requests * allowed / dispersion), limits)
+    }
+
+    /// The margin to expect before anything near the limit was measured: from the objective that allows
+    /// the fewest values beyond its limit, and from how servers usually behave. `None` where none of them
+    /// allows a share.
+    pub fn expected_before(
+        &self,
+        slo: &Slo,
+        requests: f64,
+        limits: &SearchLimits,
+    ) -> Option<Expected> {
+        let allowed = slo.objectives.iter().filter_map(Objective::allowed);
+        let allowed = allowed.filter(|allowed| *allowed > 0.0).min_by(f64::total_cmp)?;
+        self.margin((USUAL_SLOPE, requests * allowed / USUAL_DISPERSION), limits)
+    }
+
+    /// The margin where the use rises with this slope and a point at the centre has this weight.
+    fn margin(&self, (slope, weight): (f64, f64), limits: &SearchLimits) -> Option<Expected> {
         let centre = libm::log(self.centre);
         // The slope is known by a factor before any measurement.
         let (mut cc, mut cb, mut bb) = (0.0, 0.0, 1.0 / (USUAL_SPREAD * USUAL_SPREAD));
@@ -159,6 +178,11 @@ mod tests {
         assert!((short.margin / long.margin - 2.0).abs() < 0.2, "{short:?} {long:?}");
         assert!((short.effort / long.effort - 4.0).abs() < 0.8, "{short:?} {long:?}");
         assert!(long.margin > 0.005 && short.margin < 0.5, "{short:?} {long:?}");
+        let slo = |text: &str| Slo::parse(text).unwrap();
+        let before = |text: &str| design.expected_before(&slo(text), 1_000.0, &LIMITS);
+        let (median, tail) = (before("p50 ttft < 2s").unwrap(), before("p99 ttft < 2s").unwrap());
+        assert!(tail.margin > 3.0 * median.margin, "{tail:?} {median:?}");
+        assert_eq!(before("mean ttft < 2s"), None, "a mean leaves no share beyond a limit");
         let rows = LIMITS.design(BRACKET, 2);
         assert_eq!(rows.expected(&points(), 1_000.0, &LIMITS), None, "no scatter to estimate");
     }
