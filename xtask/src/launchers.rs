@@ -3,6 +3,8 @@
 //! Real Open MPI and real Slurm from Debian's packages on this machine, the Kubernetes manifest against
 //! the API's schemas, and a thousand shards in one process. Outside of the gate: the packages are large.
 
+mod namespaces;
+mod slurm;
 mod thousand;
 
 use std::fs;
@@ -19,19 +21,25 @@ use crate::process;
 
 const SHARDS: u32 = 3;
 const REQUESTS: u64 = 60;
+const SECRET: &str = "a secret for this machine alone";
+
+/// In the order in which they run.
+const PARTS: [&str; 6] = ["manifest", "thousand", "namespaces", "torchrun", "mpi", "slurm"];
 
 /// Runs the named parts, or all of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let all = ["manifest", "thousand", "mpi", "slurm"].map(str::to_owned);
+    let all = PARTS.map(str::to_owned);
     let named = if arguments.is_empty() { &all[..] } else { arguments };
     for part in named {
         announce(&format!("launchers {part}"));
         match part.as_str() {
             "manifest" => manifest()?,
             "thousand" => thousand::run()?,
+            "namespaces" => namespaces::run()?,
             "mpi" => mpi()?,
-            "slurm" => slurm()?,
-            other => bail!("no launcher is called `{other}`: manifest, thousand, mpi, slurm"),
+            "torchrun" => torchrun()?,
+            "slurm" => slurm::run()?,
+            other => bail!("no launcher is called `{other}`: {}", PARTS.join(", ")),
         }
     }
     Ok(())
@@ -104,7 +112,7 @@ fn mpi() -> Result<()> {
         .args(["--allow-run-as-root", "--oversubscribe", "-n", &count])
         .arg(program::path())
         .args(bench(&url, &folder))
-        .env("TOKOMETER_SHARD_SECRET", "a secret for this machine alone")
+        .env("TOKOMETER_SHARD_SECRET", SECRET)
         .status();
     process::end(server);
     let status = status.context("cannot start `mpirun`")?;
@@ -114,91 +122,33 @@ fn mpi() -> Result<()> {
     check(&folder)
 }
 
-/// Daemons that end with this value.
-struct Daemons(Vec<Child>);
-
-impl Drop for Daemons {
-    fn drop(&mut self) {
-        for child in self.0.drain(..).rev() {
-            process::end(child);
-        }
-    }
-}
-
-/// A cluster of one machine, with its own keys, ports and folders.
-fn slurm() -> Result<()> {
-    if shell("which slurmctld slurmd srun munged mungekey > /dev/null").is_err() {
-        bail!("there is no Slurm: apt-get install slurmctld slurmd slurm-client munge");
-    }
-    let folder = place("slurm")?;
-    let host = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
-    let (socket, key) = (folder.join("munge.socket"), folder.join("munge.key"));
-    let config = folder.join("slurm.conf");
-    fs::write(&config, slurm_config(&host, &folder, &socket))?;
-    shell(&format!(
-        "mungekey --create --keyfile={} && chmod 700 {}",
-        key.display(),
-        folder.display()
-    ))?;
-    let log = |name: &str| folder.join(name).display().to_string();
-    let start = |line: String| -> Result<Child> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let output = fs::File::options().create(true).append(true).open(log("daemons.log"))?;
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).env("SLURM_CONF", &config).stdin(Stdio::null());
-        command.stdout(output.try_clone()?).stderr(output);
-        command.spawn().with_context(|| format!("cannot start `{}`", words[0]))
-    };
-    let munge = format!(
-        "munged --foreground --force --key-file={} --socket={} --pid-file={} --log-file={} --seed-file={}",
-        key.display(),
-        socket.display(),
-        log("munge.pid"),
-        log("munge.log"),
-        log("munge.seed")
-    );
-    let mut daemons = Daemons(vec![start(munge)?]);
-    wait_for("munged", || socket.exists())?;
-    daemons.0.push(start("slurmctld -D".to_owned())?);
-    daemons.0.push(start("slurmd -D".to_owned())?);
-    let client = |line: &str| {
-        let mut command = Command::new("sh");
-        command.args(["-c", line]).env("SLURM_CONF", &config).stdin(Stdio::null());
-        command
-    };
-    let is_idle = || client("sinfo -h -o %T | grep -q idle").status().is_ok_and(|s| s.success());
-    wait_for("an idle node", is_idle)?;
-    let run = folder.join("run");
+/// The variables that `torchrun` sets, by hand: `torch` is too large for a test.
+fn torchrun() -> Result<()> {
+    let folder = place("torchrun")?.join("run");
     let (server, url) = process::simulator(program::path(), &["--ttft", "5ms", "--itl", "1ms"])?;
-    let line = format!(
-        "srun -n {SHARDS} --overcommit {} {}",
-        program::path().display(),
-        bench(&url, &run).join(" ")
-    );
-    let status =
-        client(&line).env("TOKOMETER_SHARD_SECRET", "a secret for this machine alone").status();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    // The leader takes the port after that of the launcher.
+    let port = listener.local_addr()?.port().saturating_sub(1);
+    drop(listener);
+    let start = |rank: u32| {
+        Command::new(program::path())
+            .args(bench(&url, &folder))
+            .args(["--shards", &SHARDS.to_string()])
+            .env("TOKOMETER_SHARD_SECRET", SECRET)
+            .env("RANK", rank.to_string())
+            .env("WORLD_SIZE", SHARDS.to_string())
+            .env("MASTER_ADDR", "127.0.0.1")
+            .env("MASTER_PORT", port.to_string())
+            .spawn()
+    };
+    let shards: std::io::Result<Vec<Child>> = (0..SHARDS).map(start).collect();
+    let ends = shards?.into_iter().map(|mut shard| shard.wait());
+    let ends: std::io::Result<Vec<_>> = ends.collect();
     process::end(server);
-    let status = status.context("cannot start `srun`")?;
-    if !status.success() {
-        bail!("`srun` did not pass ({status}); {} has the logs", folder.display());
+    if let Some(bad) = ends?.iter().find(|status| !status.success()) {
+        bail!("a shard did not pass ({bad})");
     }
-    check(&run)
-}
-
-fn slurm_config(host: &str, folder: &Path, socket: &Path) -> String {
-    let folder = folder.display();
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!(
-        "ClusterName=tokometer\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
-         AuthType=auth/munge\nAuthInfo=socket={}\nCredType=cred/munge\nMpiDefault=none\n\
-         SlurmctldPort=26817\nSlurmdPort=26818\nStateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool\n\
-         SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd.pid\n\
-         SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd.log\n\
-         ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/linear\nReturnToService=2\n\
-         NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN\n\
-         PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=YES\n",
-        socket.display()
-    )
+    check(&folder)
 }
 
 fn wait_for(what: &str, is_there: impl Fn() -> bool) -> Result<()> {
