@@ -20,6 +20,7 @@ use crate::family::{Family, FamilyCollector, Route};
 use crate::figures::ProbeFigures;
 use crate::goodput::{Goodput, Objectives};
 use crate::interval::{self, NoInterval};
+use crate::interval_gate::IntervalGate;
 use crate::measure;
 use crate::notes::{self, CheckInput};
 use crate::observe::Observed;
@@ -163,7 +164,8 @@ impl Collector {
                 Formula::Run(_) => {}
             }
         }
-        self.completed.add(timeline, timeline.times.end.unwrap_or(start));
+        let end = timeline.times.end.unwrap_or(start);
+        self.completed.add(timeline, if self.is_open() { start } else { end });
     }
 
     /// Adds one scrape of the server's metrics.
@@ -196,7 +198,12 @@ impl Collector {
         let observed = std::mem::take(&mut self.observed);
         let figures = figures(&self.totals);
         let completed = std::mem::take(&mut self.completed);
-        let intervals = completed.intervals(&figures, span, self.no_interval(span));
+        let last_start = self.rows.iter().map(|row| row.start).max();
+        let counted = span.map(|span| match last_start.filter(|_| self.is_open()) {
+            Some(last) => TimeSpan { end: last.clamp(span.begin, span.end), ..span },
+            None => span,
+        });
+        let intervals = completed.intervals(&figures, counted, self.no_interval(span));
         let mut summary = Summary {
             ended: ended(state),
             counts,
@@ -343,6 +350,11 @@ impl Collector {
         (!interval::is_long_enough(length, stay)).then_some(NoInterval::TooShort)
     }
 
+    /// Whether requests are sent at intended times, at one rate.
+    fn is_open(&self) -> bool {
+        LoadClass::of(&self.info.load) == LoadClass::Open
+    }
+
     /// Whether the answers are vectors, scores or classes.
     fn is_pooling(&self) -> bool {
         self.routes.first() == Some(&Route::Pooling)
@@ -358,10 +370,9 @@ impl Collector {
             .totals
             .event_share(self.totals.shared_events)
             .is_some_and(|share| share > SHARED_READS_MAX);
-        let no_interval = self.no_interval(span);
         // The latency that ends with the wait in the server's queue.
         let first = if self.is_pooling() { "e2e_ms" } else { "ttft_ms" };
-        let mut no_waiting_interval = no_interval;
+        let mut gate = IntervalGate::new(first, self.no_interval(span));
         let mut distributions = BTreeMap::new();
         for (metric, mut series) in METRICS.iter().zip(std::mem::take(&mut self.series)) {
             let is_latency = matches!(metric.formula, Formula::Latency(_));
@@ -380,21 +391,9 @@ impl Collector {
                 percentiles,
                 unit: metric.unit.divisor(),
                 longest_wait,
-                no_interval: match metric.key {
-                    // Gaps follow the engine's steps, of which one answer has many.
-                    _ if is_stream => None,
-                    "tpot_ms" => no_interval,
-                    key if key == first => no_interval,
-                    _ if is_latency => no_waiting_interval,
-                    _ => no_interval,
-                },
+                no_interval: gate.refusal(metric),
             });
-            // Other latencies contain the wait for the first token, and vary no less with the queue.
-            let is_short =
-                |effective: f64| effective < found.count as f64 && !interval::is_enough(effective);
-            if metric.key == first && found.effective.is_some_and(is_short) {
-                no_waiting_interval = no_interval.or(Some(NoInterval::TooShort));
-            }
+            gate.look(metric, &mut found);
             found.is_withheld = is_stream && is_shared;
             if found.count > 0 {
                 distributions.insert(metric.key.to_owned(), found);

@@ -318,3 +318,29 @@ fn an_empty_text_event_is_no_first_token_of_ours() {
     near(median(&summary, "ttft_ms"), 50.0);
     near(Some(summary.families[&Family::Vllm].ttft.mean), 10.0);
 }
+
+/// Answers take a twelfth of the run, so that few end in its first and last blocks. That the server
+/// fills and drains is no variation of the rate, of which the arrivals are.
+#[test]
+fn filling_and_draining_do_not_widen_the_interval_of_a_rate() {
+    let mut generator = tokometer_base::Seed(7).stream("arrivals").at(0);
+    let mut now = 0.0;
+    let timelines: Vec<Timeline> = (0..600)
+        .map(|index| {
+            now += -100.0 * tokometer_base::seed::unit_float(&mut generator).max(1e-12).ln();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a minute")]
+            let start = now as u64;
+            testing::answer(index, start, &[(start + 2_000, Text), (start + 5_000, Text)])
+        })
+        .collect();
+    let end = timelines.iter().filter_map(|one| one.times.end).max().unwrap();
+    let mut collector =
+        Collector::new(&testing::info(testing::load(Some(10.0), 600)), SummaryOptions::default());
+    for timeline in &timelines {
+        collector.push(timeline);
+    }
+    let summary = collector.finish(&testing::ended(at(0), end));
+    let rate = summary.figure("requests_per_s").unwrap();
+    let margin = summary.intervals["requests_per_s"].margin();
+    assert!(margin.is_some_and(|margin| margin / rate < 0.12), "{margin:?} of {rate}");
+}

@@ -9,7 +9,11 @@ use crate::blocks::{BlockContent, TimeBlocks};
 use crate::interval::{self, BlockPart, ConfidenceInterval, NoInterval};
 use crate::rows::TimeSpan;
 
-/// What successful requests completed, counted at their ends.
+/// What successful requests completed.
+///
+/// In an open loop it is counted at the sends: the arrivals vary, and the first and the last answers,
+/// while the server fills and drains, do not look like variation. In a closed loop it is counted at the
+/// ends, because all slots are filled at once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CompletedWork {
     blocks: TimeBlocks<Amounts>,
@@ -44,17 +48,18 @@ const RATES: [(&str, Amount); 5] = [
 ];
 
 impl CompletedWork {
-    /// Adds a successful request that ended at `end`.
-    pub(crate) fn add(&mut self, timeline: &Timeline, end: Nanos) {
+    /// Adds a successful request that counts at `at`.
+    pub(crate) fn add(&mut self, timeline: &Timeline, at: Nanos) {
         let tokens = |count: Option<u32>| f64::from(count.unwrap_or(0));
-        let now = self.blocks.at(end);
+        let now = self.blocks.at(at);
         now.requests += 1.0;
         now.prompt_tokens += tokens(timeline.prompt_tokens());
         now.output_tokens += tokens(timeline.output_tokens().map(|(tokens, _)| tokens));
         now.items += tokens(timeline.requested.items);
     }
 
-    /// Intervals of those throughputs of the run that have a value.
+    /// Intervals of those throughputs of the run that have a value. `span` is the time in which work
+    /// is counted.
     pub(crate) fn intervals(
         mut self,
         figures: &BTreeMap<String, Option<f64>>,
@@ -64,18 +69,18 @@ impl CompletedWork {
         let Some(span) = span else { return BTreeMap::new() };
         // The time before the first completion counts.
         let _ = self.blocks.at(span.begin);
-        let interval = |amount: Amount| {
+        let interval = |amount: Amount, rate: f64| {
             let part = |(begin, end, block): (Nanos, Nanos, &Amounts)| BlockPart {
                 amount: amount(block),
                 weight: (end.min(span.end) - begin.max(span.begin)).as_secs_f64(),
             };
             let parts: Vec<BlockPart> = self.blocks.timed().map(part).collect();
-            no_interval.map_or_else(|| interval::rate(&parts), ConfidenceInterval::Unknown)
+            no_interval.map_or_else(|| interval::rate(&parts, rate), ConfidenceInterval::Unknown)
         };
-        RATES
-            .iter()
-            .filter(|(key, _)| figures.get(*key).copied().flatten().is_some())
-            .map(|(key, amount)| ((*key).to_owned(), interval(*amount)))
-            .collect()
+        let known = |(key, amount): &(&str, Amount)| {
+            let rate = figures.get(*key).copied().flatten()?;
+            Some(((*key).to_owned(), interval(*amount, rate)))
+        };
+        RATES.iter().filter_map(known).collect()
     }
 }

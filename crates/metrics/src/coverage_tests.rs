@@ -65,7 +65,8 @@ fn intervals_of_a_loaded_queue_contain_the_truth() {
     assert!(stated > 90 && held_by_ours * 100 >= stated * 90, "p50: {held_by_ours} of {stated}");
     let (held_by_ours, stated) =
         held(&found.iter().map(|one| one.mean_interval.ends()).collect::<Vec<_>>(), mean(&all));
-    assert!(stated > 25 && held_by_ours * 100 >= stated * 85, "mean: {held_by_ours} of {stated}");
+    // A rule that refused runs with skewed values let 53 of 100 runs answer, and 87 % of them held.
+    assert!(stated > 90 && held_by_ours * 100 >= stated * 90, "mean: {held_by_ours} of {stated}");
 
     // Order statistics of independent values, as before: these bounds would fail them.
     let (low, high) = statistics::percentile_ranks(50.0, REQUESTS).unwrap();

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::units::nearest_count;
 
 use crate::statistics;
+use crate::summary::Distribution;
 
 /// The thresholds of the rule. They were chosen with simulated queues; `cargo lab coverage` measures
 /// what they give.
@@ -33,9 +34,15 @@ mod rule {
     pub(super) const LEAST_FREEDOM: f64 = 3.0;
     /// Effective values that any figure of dependent values needs.
     pub(super) const LEAST_EFFECTIVE: f64 = 20.0;
-    /// A mean needs this many effective values times the square of their skewness (Cochran): where few
-    /// large values decide it, a run that happened to have none of them cannot know it.
-    pub(super) const SKEWED_NEEDS: f64 = 25.0;
+    /// Effective waits in the queue that latencies need where the waits decide them: one long queue
+    /// more or less would change them.
+    pub(super) const LEAST_WAITS: f64 = 100.0;
+    /// Effective waits that speeds need: fewer are one or two excursions of the queue.
+    pub(super) const LEAST_WAITS_FOR_SPEED: f64 = 10.0;
+    /// Waits decide the time to the first token where its mean exceeds its median this many times.
+    pub(super) const WAITS_DECIDE: f64 = 1.25;
+    /// Waits decide a whole latency where their excess over the median is more than this share of it.
+    pub(super) const WAITS_SHARE: f64 = 0.01;
     /// A percentile of dependent values needs this many times the sample that it needs of
     /// independent ones.
     pub(super) const DEPENDENT_FACTOR: f64 = 2.0;
@@ -204,12 +211,36 @@ impl BlockScatter {
         (excess > most || is_following).then(|| excess.max(1.0) * self.inflation())
     }
 
-    /// Half the width of the interval of the ratio, whose variance is at least `least` and exceeds
-    /// that of independent blocks `inflation` times.
-    fn margin(&self, inflation: f64, least: f64) -> f64 {
+    /// The error of the ratio, whose variance is at least `least` and exceeds that of independent
+    /// blocks `inflation` times.
+    fn error(&self, inflation: f64, least: f64) -> StandardError {
         let freedom = ((self.blocks - 1.0) / inflation).max(rule::LEAST_FREEDOM);
-        let error = (self.variance * inflation).max(least).sqrt();
-        statistics::student_quantile(0.975, freedom) * error
+        StandardError {
+            size: (self.variance * inflation).max(least).sqrt(),
+            quantile: statistics::student_quantile(0.975, freedom),
+        }
+    }
+}
+
+/// A standard error, and how many of them the interval extends to each side.
+#[derive(Debug, Clone, Copy)]
+struct StandardError {
+    size: f64,
+    quantile: f64,
+}
+
+impl StandardError {
+    /// Half the width of the interval.
+    fn margin(self) -> f64 {
+        self.quantile * self.size
+    }
+
+    /// By how much the interval of a mean reaches further to the side of the rare large values, of
+    /// which a short run has seen too few (the first skewness term of Hall's correction). Negative on
+    /// the lower side.
+    fn reach(self, skewness: f64, effective: f64) -> f64 {
+        let Self { size, quantile } = self;
+        skewness / (6.0 * effective.max(1.0).sqrt()) * (2.0 * quantile.powi(2) + 1.0) * size
     }
 }
 
@@ -287,12 +318,17 @@ impl Dependence {
         let Some(scatter) = BlockScatter::of(&pairs(means)) else {
             return ConfidenceInterval::default();
         };
-        let needed = rule::SKEWED_NEEDS * self.spread.skewness.powi(2);
-        if self.effective_of(self.count) < needed || self.is_short_of(needed) {
+        // Skewed values are no reason to refuse: runs that happened to see few large values look the
+        // least skewed, and would be the ones that answer.
+        if self.is_short_of(0.0) {
             return ConfidenceInterval::Unknown(NoInterval::TooShort);
         }
-        let margin = scatter.margin(self.inflation(&scatter), self.spread.variance / self.count);
-        ConfidenceInterval::Known { low: scatter.ratio - margin, high: scatter.ratio + margin }
+        let error = scatter.error(self.inflation(&scatter), self.spread.variance / self.count);
+        let reach = error.reach(self.spread.skewness, self.effective_of(self.count));
+        ConfidenceInterval::Known {
+            low: scatter.ratio - error.margin() + reach.min(0.0),
+            high: scatter.ratio + error.margin() + reach.max(0.0),
+        }
     }
 
     /// The interval of a percentile, as shares of the sorted values. `shares` are the numbers of
@@ -315,7 +351,7 @@ impl Dependence {
         // Values beyond a high percentile are few: what they do not show of the dependence, the
         // whole series does.
         let floor = share * (1.0 - share) / count * self.excess.unwrap_or(1.0).sqrt();
-        let margin = scatter.margin(self.inflation(&scatter), floor);
+        let margin = scatter.error(self.inflation(&scatter), floor).margin();
         let (low, high) = (share - margin, share + margin);
         match (low < 0.0 || high > 1.0, self.excess) {
             (true, Some(_)) => too_short,
@@ -341,14 +377,53 @@ pub(crate) fn supports(percent: f64, shares: &[BlockPart]) -> bool {
     count >= needed as f64 && beyond >= rule::LEAST_BEYOND
 }
 
-/// The interval of a rate from amounts and seconds by block.
-pub(crate) fn rate(blocks: &[BlockPart]) -> ConfidenceInterval {
-    let Some(scatter) = BlockScatter::of(blocks) else {
+/// The interval of a rate from amounts and seconds by block. The blocks may leave out parts of the run,
+/// such as its drain, so their scatter is taken as a share and put around `rate`.
+pub(crate) fn rate(blocks: &[BlockPart], rate: f64) -> ConfidenceInterval {
+    let Some(scatter) = BlockScatter::of(blocks).filter(|scatter| scatter.ratio > 0.0) else {
         return ConfidenceInterval::Unknown(NoInterval::TooShort);
     };
-    let margin = scatter.margin(scatter.inflation(), 0.0);
-    ConfidenceInterval::Known {
-        low: (scatter.ratio - margin).max(0.0),
-        high: scatter.ratio + margin,
+    let margin = scatter.error(scatter.inflation(), 0.0).margin() / scatter.ratio * rate;
+    ConfidenceInterval::Known { low: (rate - margin).max(0.0), high: rate + margin }
+}
+
+/// Times to the first token, as what they say about the intervals of other figures: how often the
+/// server's queue came and went.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Waits {
+    /// Independent waits that they are worth; `None` where they look independent.
+    effective: Option<f64>,
+    mean: f64,
+    median: f64,
+}
+
+impl Waits {
+    /// `None` without values.
+    pub(crate) fn of(first: &Distribution) -> Option<Self> {
+        let effective = first.effective?;
+        Some(Self {
+            effective: (effective < first.count as f64).then_some(effective),
+            mean: first.mean?,
+            median: first.percentile(50.0)?.value?,
+        })
+    }
+
+    fn are_fewer_than(&self, needed: f64) -> bool {
+        self.effective.is_some_and(|effective| effective < needed)
+    }
+
+    /// Whether the queue came and went too rarely for their own mean.
+    pub(crate) fn are_too_few(&self) -> bool {
+        self.mean > rule::WAITS_DECIDE * self.median && self.are_fewer_than(rule::LEAST_WAITS)
+    }
+
+    /// The same for a latency with this mean, which contains them.
+    pub(crate) fn are_too_few_for(&self, mean: f64) -> bool {
+        self.mean - self.median > rule::WAITS_SHARE * mean && self.are_fewer_than(rule::LEAST_WAITS)
+    }
+
+    /// The same for time per token and gaps, which follow the number of requests in flight.
+    pub(crate) fn are_too_few_for_speed(&self) -> bool {
+        self.are_fewer_than(rule::LEAST_WAITS_FOR_SPEED)
     }
 }

@@ -19,6 +19,7 @@ pub mod figures;
 pub mod goodput;
 pub mod instrument;
 pub mod interval;
+mod interval_gate;
 mod joined;
 pub mod linear;
 mod measure;

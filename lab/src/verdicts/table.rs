@@ -3,8 +3,13 @@
 //! A figure is wrong when it is off by more than 5 % and its own interval does not hold the undisturbed
 //! value; it is right when it is off by less than 1 %. Notes about too few samples or no steady part do not
 //! count as speaking: they hold for undisturbed runs as well.
+//!
+//! Two rules divide the figures, and the shares are printed with and without them. A figure has a
+//! *reference* where the calibrations of its load and path agree with virtual time within 5 %; otherwise
+//! the simulator on the clock differs by itself, whoever measures. And a cause is *at the client* or
+//! not: what a path or another client adds is part of what a client measures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Result;
@@ -46,6 +51,17 @@ impl Score {
     }
 }
 
+/// Kinds of disturbances of the client and its machine.
+const AT_CLIENT: [&str; 7] = [
+    "none",
+    "stopped client",
+    "stuttering client",
+    "busy core",
+    "control group",
+    "late wake-ups",
+    "clock step",
+];
+
 struct Done {
     kind: String,
     level: String,
@@ -72,7 +88,9 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     for ((kind, level, load), runs) in &groups {
         let mut score = Score::default();
         let figures = || runs.iter().flat_map(|run| &run.outcome.figures);
-        figures().for_each(|(_, figure)| score.add(figure.off, figure.is_beyond_interval, spoke(figure)));
+        figures().for_each(|(_, figure)| {
+            score.add(figure.off, figure.is_beyond_interval, spoke(figure))
+        });
         let worst = figures().max_by(|a, b| a.1.off.abs().total_cmp(&b.1.off.abs()));
         let worst =
             worst.map_or(String::new(), |(key, one)| format!("{key} {:+.1} %", one.off * 100.0));
@@ -92,11 +110,39 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     let mut by_figure: BTreeMap<String, Score> = BTreeMap::new();
     for (key, figure) in disturbed().flat_map(|one| &one.outcome.figures) {
         for name in [key.as_str(), "all figures"] {
-            by_figure.entry(name.to_owned()).or_default().add(figure.off, figure.is_beyond_interval, spoke(figure));
+            by_figure.entry(name.to_owned()).or_default().add(
+                figure.off,
+                figure.is_beyond_interval,
+                spoke(figure),
+            );
         }
     }
     rows("figure", &by_figure);
     rows("note", &by_note(&disturbed().collect::<Vec<_>>()));
+    let without_reference = without_reference(&done);
+    let has_reference =
+        |one: &Done, key: &str| !without_reference.contains(&(path(one), key.to_owned()));
+    let is_client = |one: &Done| AT_CLIENT.contains(&one.kind.as_str());
+    println!("\n| figures | spoke when off > 5 % | silent when off < 1 % |\n|---|--:|--:|");
+    let mut parts = [Score::default(); 4];
+    for one in disturbed() {
+        for (key, figure) in &one.outcome.figures {
+            let (is_known, is_client) = (has_reference(one, key), is_client(one));
+            let is_meant = [true, is_known, is_known && is_client, is_known && !is_client];
+            for (score, _) in parts.iter_mut().zip(is_meant).filter(|(_, is_meant)| *is_meant) {
+                score.add(figure.off, figure.is_beyond_interval, spoke(figure));
+            }
+        }
+    }
+    let names = [
+        "all",
+        "with a reference",
+        "with a reference, cause at the client",
+        "with a reference, cause on the path or another client",
+    ];
+    for (name, score) in names.iter().zip(parts) {
+        println!("| {name} | {} |", score.cells());
+    }
     let mut runs = Score::default();
     for one in disturbed() {
         let figures = || one.outcome.figures.values();
@@ -110,6 +156,22 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     println!("| all runs | {} |", runs.cells());
     misses(&done);
     Ok(())
+}
+
+/// Load and path of a run. A server on the same host is reached like one in a namespace.
+fn path(one: &Done) -> (String, String) {
+    let place = if one.place == "same-host" { "remote" } else { &one.place };
+    (one.load.clone(), place.to_owned())
+}
+
+/// Figures by load and path that a calibration shows to differ from virtual time without a disturbance.
+fn without_reference(done: &[Done]) -> BTreeSet<((String, String), String)> {
+    let mut found = BTreeSet::new();
+    for one in done.iter().filter(|one| one.kind == "calibration") {
+        let figures = one.outcome.figures.iter().filter(|(_, figure)| figure.off.abs() > WRONG);
+        found.extend(figures.map(|(key, _)| (path(one), key.clone())));
+    }
+    found
 }
 
 /// Notes about what a figure can show, whatever disturbed the run.

@@ -203,11 +203,7 @@ fn exit(comparison: &Comparison, power: Power) -> Exit {
         ));
     }
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unproven) {
-        print_message(&format!(
-            "rule \"{}\": {}",
-            judged.rule,
-            views::outcome(judged, comparison.basis)
-        ));
+        print_message(&format!("rule \"{}\": {}", judged.rule, views::outcome(judged, comparison)));
     }
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,

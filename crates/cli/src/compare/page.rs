@@ -5,7 +5,7 @@ use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, RuleOutc
 use tokometer_report::html::{DifferenceBar, Differences, Page, PageAnswer, PageNote};
 
 use super::views::{
-    HEADS, cells, chance, ground, headline, outcome, run_word, side, subjects, verdict, word,
+    HEADS, cells, chance, ground, headline, outcome, power, run_word, side, subjects, verdict, word,
 };
 
 /// The notes above the table of the page: everything in the text except the table.
@@ -21,15 +21,12 @@ fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
     }));
     notes.extend(comparison.rules.iter().map(|judged| {
         let severity = if judged.outcome == RuleOutcome::Broken { "invalid" } else { "remark" };
-        note(
-            severity,
-            "rule",
-            format!("\"{}\": {}", judged.rule, outcome(judged, comparison.basis)),
-        )
+        note(severity, "rule", format!("\"{}\": {}", judged.rule, outcome(judged, comparison)))
     }));
     notes.extend(subjects(comparison).map(|subject| note("remark", "compared", subject)));
     notes.extend(sides.map(|(name, of)| note("remark", name, side(of, what))));
     notes.push(note("remark", "chance", chance(comparison)));
+    notes.extend(power(comparison).map(|text| note("remark", "power", text)));
     notes
 }
 

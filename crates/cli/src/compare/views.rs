@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tokometer_base::digits::digits;
 use tokometer_decide::compare::{
-    Basis, ComparedFigure, Comparison, Conclusion, Equivalence, RuleOutcome, RuleResult, Side,
-    Weight, counted,
+    Basis, ComparedFigure, Comparison, Conclusion, Equivalence, LOOKED_FOR, RuleOutcome,
+    RuleResult, Side, Weight, counted,
 };
 use tokometer_report::Grid;
 
@@ -162,21 +162,13 @@ fn share(equivalence: Equivalence) -> String {
 }
 
 /// The result of a rule in words.
-pub(crate) fn outcome(judged: &RuleResult, basis: Basis) -> String {
+pub(crate) fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
     match (judged.outcome, judged.more_units) {
         (RuleOutcome::Broken, _) => "FAIL".to_owned(),
         (RuleOutcome::Kept, _) => "pass".to_owned(),
         (RuleOutcome::Unproven, Some(more)) => {
-            let what = match basis {
-                Basis::Runs => "per side",
-                Basis::Blocks => "of the same length per side",
-                Basis::Pairs => "of blocks",
-            };
-            let unit = if basis == Basis::Pairs { "pair" } else { "run" };
-            // Blocks of a run are no runs: longer runs have more of them.
-            let more = if basis == Basis::Blocks { more.div_ceil(BLOCKS_OF_A_RUN) } else { more };
-            let plural = if more == 1 { "" } else { "s" };
-            format!("cannot tell; about {more} more {unit}{plural} {what} would detect such a loss")
+            let more = effort(more, comparison, " more");
+            format!("cannot tell; about {more} would detect such a loss")
         }
         (RuleOutcome::Unproven, None) => {
             "cannot tell; these runs scatter too much to detect such a loss".to_owned()
@@ -187,8 +179,48 @@ pub(crate) fn outcome(judged: &RuleResult, basis: Basis) -> String {
     }
 }
 
+/// So many values of a comparison as what somebody would have to measure: `12 more runs per side`.
+fn effort(units: usize, comparison: &Comparison, more: &str) -> String {
+    let (unit, what) = match comparison.basis {
+        Basis::Runs if comparison.restarts.is_some() => ("start", " of the server per side"),
+        Basis::Runs => ("run", " per side"),
+        Basis::Blocks => ("run", " of the same length per side"),
+        Basis::Pairs => ("pair", " of blocks"),
+    };
+    // Blocks of a run are no runs: longer runs have more of them.
+    let is_block = comparison.basis == Basis::Blocks;
+    let count = if is_block { units.div_ceil(BLOCKS_OF_A_RUN) } else { units };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count}{more} {unit}{plural}{what}")
+}
+
 /// Blocks that a single run is divided into.
 const BLOCKS_OF_A_RUN: usize = 16;
+
+/// Most figures that the line about power names.
+const NAMED: usize = 6;
+
+/// How much it would take to detect a small change where these data would not. `None` where they
+/// would for every figure.
+pub(super) fn power(comparison: &Comparison) -> Option<String> {
+    let is_short = |row: &&ComparedFigure| row.is_sensitive() == Some(false);
+    let short: Vec<&ComparedFigure> = comparison.rows.iter().filter(is_short).collect();
+    let need = |row: &&ComparedFigure| {
+        let effort = row.units_needed().map(|units| effort(units, comparison, ""));
+        let effort = effort.unwrap_or_else(|| "more than anybody would measure".to_owned());
+        format!("{} ({effort})", row.figure.label())
+    };
+    let named: Vec<String> = short.iter().take(NAMED).map(need).collect();
+    let rest = short.len().saturating_sub(NAMED);
+    let rest = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+    (!short.is_empty()).then(|| {
+        format!(
+            "Too few data to detect a change of {} four times in five, and what it would take in all: {}{rest}.",
+            share(Equivalence(LOOKED_FOR)),
+            named.join(", ")
+        )
+    })
+}
 
 pub(super) fn run_word(comparison: &Comparison) -> &'static str {
     if comparison.basis == Basis::Pairs { "target" } else { "run" }
@@ -210,8 +242,11 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     page.push_str(&grid(comparison, cells).text());
     let _ = writeln!(page, "\n{}", headline(comparison));
     let _ = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
+    if let Some(power) = power(comparison) {
+        let _ = writeln!(page, "{power}");
+    }
     for judged in &comparison.rules {
-        let _ = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged, comparison.basis));
+        let _ = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged, comparison));
     }
     page
 }
@@ -257,7 +292,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
             RuleOutcome::Kept => "✅",
             RuleOutcome::Unproven | RuleOutcome::Unknown => "⚠️",
         };
-        let _ = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged, comparison.basis));
+        let _ = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged, comparison));
     }
     if !comparison.rules.is_empty() {
         page.push('\n');
@@ -274,6 +309,9 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
         ground(comparison),
         chance(comparison)
     );
+    if let Some(power) = power(comparison) {
+        let _ = writeln!(page, "\n{power}");
+    }
     page
 }
 
@@ -319,6 +357,7 @@ pub(super) mod tests {
         b is worse in mean TTFT (+10.0 %)
         Confidence intervals from the variation between 3 and 3 runs. Whether the server was restarted between them is not recorded.
         2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within 1 % are negligible (`--equivalence`).
+        Too few data to detect a change of 3 % four times in five, and what it would take in all: mean TTFT (9 runs per side).
         rule "ttft worse by 5%": FAIL
         rule "e2e worse": cannot be checked: no confidence interval for this figure
         "##);
@@ -345,7 +384,31 @@ pub(super) mod tests {
         - b: 3 runs, 300 requests answered, 2 failed, http://b
 
         Confidence intervals from the variation between 3 and 3 runs. Whether the server was restarted between them is not recorded. 2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within 1 % are negligible (`--equivalence`).
+
+        Too few data to detect a change of 3 % four times in five, and what it would take in all: mean TTFT (9 runs per side).
         "##);
+    }
+
+    /// The words name what has to be measured again: runs, starts of the server, or pairs.
+    #[test]
+    fn what_it_would_take_is_counted_in_what_somebody_measures() {
+        let mut known = comparison();
+        assert!(power(&known).unwrap().ends_with("mean TTFT (9 runs per side)."));
+        known.restarts = Some((3, 3));
+        assert!(power(&known).unwrap().ends_with("(9 starts of the server per side)."));
+        let more = |comparison: &Comparison| {
+            let mut judged = comparison.rules[0].clone();
+            (judged.outcome, judged.more_units) = (RuleOutcome::Unproven, Some(20));
+            outcome(&judged, comparison)
+        };
+        assert!(more(&known).contains("about 20 more starts of the server per side"));
+        (known.restarts, known.basis) = (None, Basis::Blocks);
+        assert!(more(&known).contains("about 2 more runs of the same length per side"));
+        known.basis = Basis::Pairs;
+        assert!(more(&known).contains("about 20 more pairs of blocks"));
+        let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
+        let same = Comparison::of_runs(&runs(), &runs(), Criteria::of(&compared([])), Vec::new());
+        assert_eq!(power(&same), None, "0.1 % of scatter shows 3 %");
     }
 
     #[test]

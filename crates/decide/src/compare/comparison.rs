@@ -10,7 +10,7 @@ use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
 
 use super::ab_blocks::Pairs;
-use super::difference::{self, Basis, Difference, DifferenceRule, Equivalence};
+use super::difference::{self, Basis, Difference, DifferenceRule, Equivalence, LOOKED_FOR};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
 use super::restarts::{self, Restarts, one_process};
 use super::rule::{FailRule, RuleResult};
@@ -65,6 +65,18 @@ impl ComparedFigure {
         self.difference.map_or((self.b - self.a) / self.a.abs(), |difference| difference.change)
     }
 
+    /// Whether these data would detect a change of [`LOOKED_FOR`] four times in five. `None` without an
+    /// interval.
+    pub fn is_sensitive(&self) -> Option<bool> {
+        self.difference.map(|difference| difference.detectable <= LOOKED_FOR)
+    }
+
+    /// Values per side, or pairs, that would detect a change of [`LOOKED_FOR`] four times in five.
+    /// `None` without an interval, and beyond what anybody would measure.
+    pub fn units_needed(&self) -> Option<usize> {
+        self.difference?.units_needed(LOOKED_FOR)
+    }
+
     /// Whether both are of one quantity; all throughputs count as one, because they move together.
     pub fn is_of_kind(&self, other: &Self) -> bool {
         let is_whole = |one: &Self| one.figure.statistic == Statistic::Whole;
@@ -79,7 +91,7 @@ impl ComparedFigure {
 
 impl Serialize for ComparedFigure {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_struct("Row", 10)?;
+        let mut row = serializer.serialize_struct("Row", 12)?;
         row.serialize_field("figure", &self.figure)?;
         row.serialize_field("unit", self.figure.unit().name())?;
         row.serialize_field("better", &self.figure.better())?;
@@ -96,6 +108,8 @@ impl Serialize for ComparedFigure {
             "conclusion",
             &self.difference.map(|difference| difference.conclusion),
         )?;
+        row.serialize_field("units", &self.difference.map(|difference| difference.units))?;
+        row.serialize_field("units_for_3_percent", &self.units_needed())?;
         row.end()
     }
 }

@@ -13,6 +13,9 @@ use tokometer_metrics::{Better, interval, statistics};
 const POWER: f64 = 0.8;
 /// "No difference" is concluded only when a difference of this share of A would be detectable.
 const USEFUL: f64 = 0.1;
+/// The change that a comparison without a rule is asked about, as a share of A: it says how many runs
+/// would detect it.
+pub const LOOKED_FOR: f64 = 0.03;
 /// A difference below this share of A prints as 0.0 % and counts as none, however small the scatter.
 const TINY: f64 = 5e-4;
 /// No comparison is advised of more runs than this: nobody would make them.

@@ -19,7 +19,7 @@ mod run;
 pub use ab_blocks::{AbBlocks, BlockChange, BlockOrder, Half, Pairs, RecordedRun, Spans};
 pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side, counted};
 pub use difference::{
-    Basis, Conclusion, Difference, DifferenceRule, Equivalence, paired, unpaired,
+    Basis, Conclusion, Difference, DifferenceRule, Equivalence, LOOKED_FOR, paired, unpaired,
 };
 pub use figures::{LATENCIES, compared, percentiles};
 pub use likeness::{DifferingLine, Likeness, Warning, Weight};

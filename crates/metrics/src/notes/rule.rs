@@ -122,6 +122,9 @@ pub(crate) fn least(code: &str) -> Severity {
 /// The largest effect, in words.
 fn bound(effect: Option<(&str, f64)>) -> String {
     match effect {
+        Some((key, share)) if share >= limits::NO_BOUND_FROM => {
+            format!("; its effect on {} has no bound", figure_label(key))
+        }
         Some((key, share)) if share >= 0.0005 => {
             format!("; it moved {} by up to {:.1} %", figure_label(key), share * 100.0)
         }

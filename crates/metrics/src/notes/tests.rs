@@ -382,6 +382,15 @@ fn an_effect_alone_is_reason_enough_for_a_note() {
     }
 }
 
+/// A bound of 4,861 % was printed for answers whose tokens all shared one read.
+#[test]
+fn an_effect_as_large_as_the_figure_has_no_bound() {
+    let mut scene = sound();
+    scene.effects.add("tpot_ms_mean", "slow-reads", 1.0);
+    let found = &scene.notes()[0].found;
+    assert!(found.ends_with("; its effect on mean TPOT has no bound"), "{found}");
+}
+
 /// A random workload with a planned common prefix was called warm for hitting it.
 #[test]
 fn a_warm_cache_is_judged_where_prompts_promise_to_share_nothing() {

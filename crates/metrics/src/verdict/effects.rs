@@ -10,7 +10,7 @@ use tokometer_record::{Health, RunInfo};
 
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
-use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, TAIL_PERCENT};
+use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, TAIL_PERCENT};
 use super::touched::{self, Delay, Touched};
 use crate::figure::Statistic;
 use crate::observe::Observed;
@@ -37,7 +37,7 @@ struct Effect {
     is_result: bool,
     /// Code of the note that reports the cause.
     code: &'static str,
-    /// Share of the figure.
+    /// Share of the figure, at most [`NO_BOUND_FROM`].
     share: f64,
 }
 
@@ -175,6 +175,9 @@ fn is_from_intended(key: &str) -> bool {
 impl Study<'_> {
     fn add(&mut self, shown: &ShownFigure, code: &'static str, share: f64) {
         if share > 0.0 {
+            // Answers whose tokens all share one read have next to no time between tokens, and any
+            // pace is many times that.
+            let share = share.min(NO_BOUND_FROM);
             let (figure, is_result) = (shown.key(), shown.is_result);
             self.found.push(Effect { figure, is_result, code, share });
         }

@@ -11,6 +11,8 @@ use crate::sends::LATE;
 pub const INVALID_ABOVE: f64 = 0.05;
 /// A figure that may be off by more than this share is SUSPECT.
 pub const SUSPECT_ABOVE: f64 = 0.01;
+/// From this share on an effect has no bound: the record does not show what the figure would have been.
+pub const NO_BOUND_FROM: f64 = 1.0;
 /// Change of a latency per change of the load, as shares. The study `verdicts` of `lab/` found 0.0 to 0.4.
 pub const LATENCY_PER_LOAD: f64 = 0.5;
 /// Delays up to this length are bounded by their sum; requests that overlap a longer one are left out
@@ -48,6 +50,10 @@ pub fn markdown() -> String {
     let rows = [
         (percent(INVALID_ABOVE), "effect on a figure above which it is INVALID"),
         (percent(SUSPECT_ABOVE), "effect on a figure above which it is SUSPECT"),
+        (
+            percent(NO_BOUND_FROM),
+            "effect from which on no bound is stated: the record does not show what the figure would have been",
+        ),
         (
             percent(LATENCY_PER_LOAD),
             "change of a latency, as a share of the change of the load that causes it",

@@ -83,7 +83,11 @@ fn sentence(mut group: Group<'_>, results: usize) -> String {
     }
     let member = |(key, one): &(&String, &FigureVerdict)| {
         let label = figure_label(key);
-        if moved(one) { format!("{label} by up to {}", percent(effect(one))) } else { label }
+        match effect(one) {
+            share if share >= limits::NO_BOUND_FROM => format!("{label} without a bound"),
+            share if moved(one) => format!("{label} by up to {}", percent(share)),
+            _ => label,
+        }
     };
     let mut members: Vec<String> = group.iter().take(MOST_NAMED).map(member).collect();
     if group.len() > MOST_NAMED {
@@ -111,6 +115,7 @@ mod tests {
             ("ttft_ms_mean".to_owned(), figure(Verdict::Invalid, Some(0.071), "late-sends")),
             ("ttft_ms_p99".to_owned(), figure(Verdict::Invalid, Some(0.412), "late-sends")),
             ("tpot_ms_mean".to_owned(), figure(Verdict::Suspect, Some(0.02), "late-sends")),
+            ("tpot_ms_p99".to_owned(), figure(Verdict::Suspect, Some(1.0), "late-sends")),
             ("e2e_ms_p99".to_owned(), figure(Verdict::Suspect, Some(0.001), "few-samples")),
             ("requests_per_s".to_owned(), figure(Verdict::Valid, Some(0.003), "late-sends")),
         ]);
@@ -123,7 +128,7 @@ mod tests {
             [
                 "INVALID p99 TTFT by up to 41 %, mean TTFT by up to 7.1 % (late-sends)",
                 "SUSPECT p99 E2E (few-samples)",
-                "SUSPECT mean TPOT by up to 2.0 % (late-sends)",
+                "SUSPECT p99 TPOT without a bound, mean TPOT by up to 2.0 % (late-sends)",
             ]
         );
     }

@@ -1,0 +1,149 @@
+//! Which distributions of a run may have intervals.
+//!
+//! Distributions become known one after another, the times to the first token first. They show how
+//! often the server's queue came and went, and with it whether the run is long enough for what
+//! follows: a run that saw no long queue looks calm in every other figure.
+
+use crate::define::{Definition, Formula};
+use crate::interval::{self, ConfidenceInterval, NoInterval, Waits};
+use crate::summary::Distribution;
+
+/// The decision for the distributions of one run, in the order of the metrics.
+pub(crate) struct IntervalGate {
+    /// Key of the latency that ends with the wait in the queue.
+    first: &'static str,
+    /// Why no figure of the run may have an interval.
+    of_run: Option<NoInterval>,
+    /// Of latencies that contain the wait.
+    of_waiting: Option<NoInterval>,
+    /// Of time per token and gaps.
+    of_speed: Option<NoInterval>,
+    waits: Option<Waits>,
+}
+
+fn is_latency(metric: &Definition) -> bool {
+    matches!(metric.formula, Formula::Latency(_))
+}
+
+impl IntervalGate {
+    pub(crate) fn new(first: &'static str, of_run: Option<NoInterval>) -> Self {
+        Self { first, of_run, of_waiting: of_run, of_speed: None, waits: None }
+    }
+
+    /// Why this distribution may have no interval, before it is computed.
+    pub(crate) fn refusal(&self, metric: &Definition) -> Option<NoInterval> {
+        match metric.key {
+            // Gaps follow the engine's steps, of which one answer has many.
+            _ if matches!(metric.formula, Formula::Stream(_)) => self.of_speed,
+            "tpot_ms" => self.of_run.or(self.of_speed),
+            key if key == self.first => self.of_run,
+            _ if is_latency(metric) => self.of_waiting,
+            _ => self.of_run,
+        }
+    }
+
+    /// Withdraws the intervals of a distribution that too few waits decide, and takes note of the
+    /// waits for what follows.
+    pub(crate) fn look(&mut self, metric: &Definition, found: &mut Distribution) {
+        if metric.key == self.first {
+            let is_short =
+                |effective: f64| effective < found.count as f64 && !interval::is_enough(effective);
+            // Other latencies contain the wait for the first token, and vary no less with the queue.
+            if found.effective.is_some_and(is_short) {
+                self.of_waiting = self.of_run.or(Some(NoInterval::TooShort));
+            }
+            self.waits = Waits::of(found).filter(|_| self.of_run.is_none());
+            let is_slow = self.waits.is_some_and(|waits| waits.are_too_few_for_speed());
+            self.of_speed = is_slow.then_some(NoInterval::TooShort);
+            if self.waits.is_some_and(|waits| waits.are_too_few()) {
+                withdraw_mean(found);
+            }
+        } else if is_latency(metric) && metric.key != "tpot_ms" {
+            let is_decided =
+                |waits: Waits| found.mean.is_some_and(|mean| waits.are_too_few_for(mean));
+            if self.waits.is_some_and(is_decided) {
+                withdraw_mean(found);
+                for one in &mut found.percentiles {
+                    one.interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
+                }
+            }
+        }
+    }
+}
+
+fn withdraw_mean(found: &mut Distribution) {
+    found.mean_interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
+    found.mean_margin = None;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::define;
+    use crate::summary::PercentileValue;
+
+    /// A distribution of 1,000 values with an interval at every figure.
+    fn distribution(mean: f64, median: f64, effective: f64) -> Distribution {
+        let known = ConfidenceInterval::Known { low: mean - 1.0, high: mean + 1.0 };
+        Distribution {
+            count: 1_000,
+            mean: Some(mean),
+            effective: Some(effective),
+            mean_interval: known,
+            mean_margin: Some(1.0),
+            percentiles: vec![PercentileValue {
+                percent: 50.0,
+                value: Some(median),
+                above: None,
+                interval: known,
+                is_supported: true,
+            }],
+            ..Distribution::default()
+        }
+    }
+
+    /// Which of TTFT's mean, its median, TPOT, gaps and E2E keep their intervals, for these first tokens
+    /// and answers of 3,000 ms.
+    fn kept(mean: f64, median: f64, effective: f64) -> [bool; 5] {
+        let metric = |key: &str| define::metric(key).unwrap();
+        let mut gate = IntervalGate::new("ttft_ms", None);
+        let mut first = distribution(mean, median, effective);
+        gate.look(metric("ttft_ms"), &mut first);
+        let mut whole = distribution(3_000.0, 3_000.0, 1_000.0);
+        let of_whole = gate.refusal(metric("e2e_ms"));
+        gate.look(metric("e2e_ms"), &mut whole);
+        [
+            first.mean_interval.ends().is_some(),
+            first.percentiles[0].interval.ends().is_some(),
+            gate.refusal(metric("tpot_ms")).is_none(),
+            gate.refusal(metric("gap_ms")).is_none(),
+            of_whole.is_none() && whole.mean_interval.ends().is_some(),
+        ]
+    }
+
+    #[test]
+    fn a_queue_that_came_and_went_a_few_times_leaves_no_interval_of_what_it_decides() {
+        // Independent waits, and waits that hardly differ: everything stands.
+        assert_eq!(kept(100.0, 50.0, 1_000.0), [true; 5]);
+        assert_eq!(kept(105.0, 100.0, 50.0), [true; 5]);
+        // Waits of a quarter more than the median, worth 50: the mean of TTFT does not stand. They are
+        // 3 % of the answers, whose interval does not stand either.
+        assert_eq!(kept(190.0, 100.0, 50.0), [false, true, true, true, false]);
+        // The same share of TTFT, but nothing of an answer.
+        assert_eq!(kept(26.0, 20.0, 50.0), [false, true, true, true, true]);
+        // One or two excursions decide the speed of decoding too.
+        assert_eq!(kept(190.0, 100.0, 9.0), [false, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_run_without_intervals_has_none_anywhere() {
+        let gate = IntervalGate::new("ttft_ms", Some(NoInterval::Burst));
+        for key in ["ttft_ms", "tpot_ms", "e2e_ms", "prompt_tokens"] {
+            assert_eq!(
+                gate.refusal(define::metric(key).unwrap()),
+                Some(NoInterval::Burst),
+                "{key}"
+            );
+        }
+    }
+}
