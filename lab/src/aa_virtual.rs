@@ -4,10 +4,10 @@
 //! take a factor longer that is drawn again for every start. Every comparison restarts its servers,
 //! and measures each process twice. Sides change places in every other comparison.
 //!
-//! False alarms: equal servers, compared with the fewest starts per side. Power: one of them takes 3 %
-//! longer for each step. The same starts are grouped into fewer comparisons with more starts per side,
-//! which shows how many starts find the 3 %. Prints the tables of `docs/compare.md` and
-//! `lab/data/compare.md`.
+//! A pool of starts is measured once, for equal servers and for one that takes 3 % longer for each step.
+//! Comparisons draw their starts from the pools, no start twice in one comparison. The pools are divided
+//! into groups; the share of false alarms is that of all draws, and its interval comes from the
+//! groups, which share no start. Prints the tables of `docs/compare.md` and `lab/data/compare.md`.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,12 @@ use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};
 
 use crate::virtual_runs::in_parallel;
 
-/// Comparisons of each kind at each load with the fewest starts, unless another number is given.
-const COUNT: u64 = 800;
+/// Starts of a pool, unless another number is given.
+const POOL: usize = 240;
+/// Groups of a pool.
+const GROUPS: usize = 8;
+/// Comparisons drawn of each kind and load.
+const DRAWS: usize = 2_000;
 /// Requests per second that the default engine sustains (`docs/capacity.md`).
 const CAPACITY: f64 = 41.28;
 /// Shares of the capacity.
@@ -89,8 +93,8 @@ fn run(scale: f64, rate: f64, seed: Seed) -> Run {
 type Start = Vec<Run>;
 
 /// Starts of a server whose steps take `scale` times as long. Starts of another `kind` share no seed.
-fn starts(scale: f64, rate: f64, kind: u64, count: u64) -> Vec<Start> {
-    in_parallel(count, |number| {
+fn starts(scale: f64, rate: f64, kind: u64, count: usize) -> Vec<Start> {
+    in_parallel(count as u64, |number| {
         let process = Seed(Seed(kind).stream("process").draw(number));
         let scale = scale * (1.0 + START_SPREAD * deviate(process));
         let run = |of: u64| {
@@ -102,17 +106,31 @@ fn starts(scale: f64, rate: f64, kind: u64, count: u64) -> Vec<Start> {
     })
 }
 
-/// The rows of the comparison of each side of the first list with its partner, for which each takes
-/// `size` starts of its own.
-fn comparisons(a: &[Start], b: &[Start], size: usize) -> Vec<Vec<ComparedFigure>> {
-    let figures = compared([]);
-    let pairs = a.chunks_exact(size).zip(b.chunks_exact(size));
-    pairs
-        .map(|(a, b)| {
-            let (a, b) = (a.concat(), b.concat());
-            Comparison::of_runs(&a, &b, Criteria::of(&figures), Vec::new()).rows
-        })
-        .collect()
+/// The rows of one comparison.
+type Rows = Vec<ComparedFigure>;
+
+/// The places of a pool of `count` starts in an order that `seed` draws.
+fn drawn(count: usize, seed: Seed) -> Vec<usize> {
+    let mut generator = seed.stream("drawn").at(0);
+    let mut keyed: Vec<(f64, usize)> =
+        (0..count).map(|place| (unit_float(&mut generator), place)).collect();
+    keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    keyed.into_iter().map(|(_, place)| place).collect()
+}
+
+fn side(pool: &[Start], places: &[usize]) -> Vec<Run> {
+    places.iter().flat_map(|place| pool[*place].iter().cloned()).collect()
+}
+
+/// One drawn comparison of `size` starts of `a` with as many of `b`; with other ones of `a` without `b`.
+fn compare(a: &[Start], b: Option<&[Start]>, size: usize, seed: Seed) -> Rows {
+    let first = drawn(a.len(), seed);
+    let second = match b {
+        Some(b) => side(b, &drawn(b.len(), Seed(seed.stream("b").draw(0)))[..size]),
+        None => side(a, &first[size..2 * size]),
+    };
+    let first = side(a, &first[..size]);
+    Comparison::of_runs(&first, &second, Criteria::of(&compared([])), Vec::new()).rows
 }
 
 /// Conclusions about one figure.
@@ -142,7 +160,7 @@ impl Tally {
     }
 }
 
-fn tallies(rows: &[Vec<ComparedFigure>]) -> BTreeMap<Figure, Tally> {
+fn tallies(rows: &[Rows]) -> BTreeMap<Figure, Tally> {
     let mut tallies: BTreeMap<Figure, Tally> = BTreeMap::new();
     for row in rows.iter().flatten() {
         let Some(difference) = row.difference else { continue };
@@ -155,83 +173,82 @@ fn tallies(rows: &[Vec<ComparedFigure>]) -> BTreeMap<Figure, Tally> {
     tallies
 }
 
-/// The share of alarms, and half of its 95 % interval. Figures of one comparison move together, so the
-/// scatter between comparisons decides.
-fn alarm_share(rows: &[Vec<ComparedFigure>]) -> (f64, f64) {
-    let is_alarm = |row: &&ComparedFigure| {
-        let conclusion = row.difference.map(|difference| difference.conclusion);
-        matches!(conclusion, Some(Conclusion::Worse | Conclusion::Better))
-    };
-    let share = |rows: &Vec<ComparedFigure>| {
-        rows.iter().filter(is_alarm).count() as f64 / rows.len().max(1) as f64
-    };
-    let shares: Vec<f64> = rows.iter().map(share).collect();
-    let count = shares.len() as f64;
-    let mean = shares.iter().sum::<f64>() / count;
-    let variance = shares.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    (mean, 1.96 * (variance / count).sqrt())
+/// The share of alarms among all figures.
+fn alarm_share(rows: &[Rows]) -> f64 {
+    let tallies = tallies(rows);
+    let sum = |of: fn(&Tally) -> usize| tallies.values().map(of).sum::<usize>() as f64;
+    sum(Tally::alarms) / sum(|tally| tally.judged)
 }
 
 /// Compares at one load and prints its rows.
 #[expect(clippy::print_stdout, reason = "the table is the result of the task")]
-fn at_load(load: f64, count: u64) {
+fn at_load(load: f64, pool: usize) {
     let rate = load * CAPACITY;
-    let needed = count * STARTS[0] as u64;
-    let first = starts(1.0, rate, 1, needed);
-    let second = starts(1.0, rate, 2, needed);
-    let slower = starts(SLOWER, rate, 3, needed);
-    // Sides change places: what is drawn first is A in one comparison and B in the next.
-    let mut equal = comparisons(&first, &second, STARTS[0]);
-    let swapped = comparisons(&second, &first, STARTS[0]);
-    for (place, rows) in swapped.into_iter().enumerate().filter(|(place, _)| place % 2 == 1) {
-        equal[place] = rows;
-    }
-    let found = STARTS.map(|size| tallies(&comparisons(&first, &slower, size)));
-    for (figure, alarms) in tallies(&equal) {
-        let of = |tallies: &BTreeMap<Figure, Tally>| tallies.get(&figure).cloned();
-        let of_each: Vec<Tally> = found.iter().map(|one| of(one).unwrap_or_default()).collect();
+    let (equal, slower) = (starts(1.0, rate, 1, pool), starts(SLOWER, rate, 3, pool));
+    let draws = |group: usize| (0..DRAWS / GROUPS).map(move |draw| Seed((group * DRAWS + draw) as u64));
+    let groups: Vec<Vec<Rows>> = equal
+        .chunks_exact(pool / GROUPS)
+        .enumerate()
+        .map(|(group, starts)| {
+            draws(group).map(|seed| compare(starts, None, STARTS[0], seed)).collect()
+        })
+        .collect();
+    let shares: Vec<f64> = groups.iter().map(|rows| alarm_share(rows)).collect();
+    let mean = shares.iter().sum::<f64>() / GROUPS as f64;
+    let variance =
+        shares.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (GROUPS as f64 - 1.0);
+    // Student's t with 7 degrees of freedom.
+    let margin = 2.365 * (variance / GROUPS as f64).sqrt();
+    let equals = groups.concat();
+    let found = STARTS.map(|size| {
+        let all = (0..DRAWS).filter(|_| size <= pool);
+        let rows = all.map(|draw| compare(&equal, Some(&slower), size, Seed(draw as u64)));
+        tallies(&rows.collect::<Vec<Rows>>())
+    });
+    for (figure, alarms) in tallies(&equals) {
+        let of_each: Vec<Tally> =
+            found.iter().map(|one| one.get(&figure).cloned().unwrap_or_default()).collect();
+        let share = |one: &Tally| one.worse as f64 / one.judged.max(1) as f64;
         let cells: Vec<String> =
-            of_each.iter().map(|one| format!("{} of {}", one.worse, one.judged)).collect();
-        let is_enough = |one: &Tally| one.worse as f64 >= FOUND * one.judged as f64;
-        let enough = of_each.iter().position(|one| one.judged > 0 && is_enough(one));
+            of_each.iter().map(|one| format!("{:.0} %", 100.0 * share(one))).collect();
+        let enough = of_each.iter().position(|one| share(one) >= FOUND);
         let enough = enough.map_or(format!("> {}", STARTS[3]), |at| STARTS[at].to_string());
         println!(
-            "| {:.0} % | {} | {} of {} | {} | {enough} | {} |",
+            "| {:.0} % | {} | {:.1} % | {} | {enough} | {} |",
             100.0 * load,
             figure.label(),
-            alarms.alarms(),
-            alarms.judged,
+            100.0 * alarms.alarms() as f64 / alarms.judged as f64,
             cells.join(" | "),
             of_each[0].median_need(),
         );
     }
-    let (share, margin) = alarm_share(&equal);
     println!(
-        "| {:.0} % | all | {:.1} % ± {:.1} points of {} figures in {} comparisons | | | | | | |",
+        "| {:.0} % | all | **{:.1} % ± {:.1} points** of {} figures in {} comparisons | | | | | | |",
         100.0 * load,
-        100.0 * share,
+        100.0 * mean,
         100.0 * margin,
-        equal.iter().map(Vec::len).sum::<usize>(),
-        equal.len(),
+        equals.iter().map(Vec::len).sum::<usize>(),
+        equals.len(),
     );
 }
 
 /// Compares at every load, or at the given one, and prints the table.
 #[expect(clippy::print_stdout, reason = "the table is the result of the task")]
 pub(crate) fn run_study(arguments: &[String]) {
-    let count = arguments.first().and_then(|word| word.parse().ok()).unwrap_or(COUNT);
+    let pool = arguments.first().and_then(|word| word.parse().ok()).unwrap_or(POOL);
+    let pool = pool.max(2 * STARTS[0] * GROUPS);
     let only: Option<f64> = arguments.get(1).and_then(|word| word.parse().ok());
     println!(
-        "{count} comparisons of each kind and load; {} starts of {RUNS} runs of {REQUESTS} requests a side, and fewer comparisons with more starts\n",
-        STARTS[0]
+        "{DRAWS} comparisons of each kind and load, drawn from {pool} starts of each server; {RUNS} runs of {REQUESTS} requests per start\n"
     );
     println!(
-        "| load | figure | false alarms | {} | starts that find it in 90 % | starts that `compare` asks for (median) |",
+        "| load | figure | false alarms, {} starts a side | {} | starts that find it in 90 % | starts that `compare` asks for (median) |",
+        STARTS[0],
         STARTS.map(|starts| format!("3 % found with {starts} starts")).join(" | ")
     );
     println!("|--:|---|--:|--:|--:|--:|--:|--:|--:|");
-    LOADS
-        .into_iter()
-        .filter(|load| only.is_none_or(|only| (only - load).abs() < 1e-9))
-        .for_each(|load| at_load(load, count));
+    let is_meant = |load: &f64| only.is_none_or(|only| (only - load).abs() < 1e-9);
+    for load in LOADS.into_iter().filter(is_meant) {
+        at_load(load, pool);
+    }
 }

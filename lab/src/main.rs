@@ -29,7 +29,7 @@ const USAGE: &str = "usage: cargo lab STUDY
   evidence    a calibrated model predicts runs of a real server that no fit has seen: run, table, plan
   seeds       the engine model fitted to the seed reports: DIR [SEARCHES] [vllm|tgi|all|others] [OUT] [THREADS] [SEED]
   aa          false alarms and power of `compare` on the simulator: [COUNT [PROGRAM]]
-  aa-virtual  the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [COUNT [LOAD]]
+  aa-virtual  the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
   verdicts    whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs  how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity    the search for capacity against known truths: [SEARCHES] [truth] [verbose] [case=N]

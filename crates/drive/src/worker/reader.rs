@@ -14,10 +14,8 @@ use tokometer_record::{Event, EventKind, StampSource, Timeline};
 use super::connection::{ConnectionStage, OpenConnection};
 use crate::live::WorkerCounters;
 
-/// A kernel stamp further than this before the user's clock does not belong to this read.
-const LONGEST_DELAY: Nanos = Nanos::from_secs(600);
-/// A stamp may lie after the user's clock by the error of the measured clock offset.
-const LONGEST_ADVANCE: Nanos = Nanos::from_micros(100);
+/// Stamps may be off by the error of the measured clock offset.
+const TOLERANCE: Nanos = Nanos::from_micros(100);
 
 pub(crate) struct LinkReader<C> {
     clock: C,
@@ -78,7 +76,8 @@ impl<C: Clock> LinkReader<C> {
         };
         self.now = self.clock.now();
         let kernel = arrival.stamp.map(|stamp| self.stamps.monotonic(stamp));
-        let stamped = judge(kernel, self.now, connection.link.kernel_source());
+        let source = connection.link.kernel_source();
+        let stamped = judge(kernel, connection.last_activity, self.now, source);
         if arrival.bytes.is_empty() && arrival.is_last {
             return ReadEnd::Closed;
         }
@@ -114,10 +113,12 @@ fn refusal(error: io::Error) -> ReadEnd {
     }
 }
 
-/// The kernel's stamp if it is plausible, else the user's clock.
-fn judge(kernel: Option<Nanos>, now: Nanos, source: StampSource) -> Stamped {
+/// The kernel's stamp if it is plausible, else the user's clock: bytes arrive after the last activity of
+/// their connection and before the end of their read. After a step of the wall clock other stamps come
+/// until the offset is measured again.
+fn judge(kernel: Option<Nanos>, since: Nanos, now: Nanos, source: StampSource) -> Stamped {
     match kernel {
-        Some(at) if at <= now + LONGEST_ADVANCE && now - at <= LONGEST_DELAY => {
+        Some(at) if at <= now + TOLERANCE && at + TOLERANCE >= since => {
             Stamped { at: at.min(now), source }
         }
         _ => Stamped { at: now, source: StampSource::User },
@@ -241,15 +242,18 @@ mod tests {
     #[test]
     fn an_implausible_stamp_is_not_used() {
         let now = Nanos::from_secs(1_000);
+        let since = Nanos::from_secs(998);
         let check = |kernel: Option<Nanos>, at: Nanos, source| {
-            let stamped = judge(kernel, now, StampSource::Kernel);
+            let stamped = judge(kernel, since, now, StampSource::Kernel);
             assert_eq!((stamped.at, stamped.source), (at, source), "{kernel:?}");
         };
         let earlier = Nanos::from_secs(999);
         check(Some(earlier), earlier, StampSource::Kernel);
         check(Some(now + Nanos(50)), now, StampSource::Kernel);
         check(Some(now + Nanos::from_secs(3_600)), now, StampSource::User);
-        check(Some(Nanos::from_secs(1)), now, StampSource::User);
+        check(Some(since), since, StampSource::Kernel);
+        // Set back by two seconds, or ahead by as much before the read: before the request was sent.
+        check(Some(Nanos::from_secs(997)), now, StampSource::User);
         check(None, now, StampSource::User);
     }
 }

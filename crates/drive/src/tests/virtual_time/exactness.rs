@@ -41,3 +41,42 @@ fn a_pace_is_kept_to_the_cost_of_the_calls() {
         assert!(late < Nanos::from_millis(2), "{late}: {timeline:?}");
     }
 }
+
+/// Kernel stamps are wall-clock times. Those that a step of that clock makes impossible are replaced by
+/// the user's clock, so that no time of the run moves with it. Nothing reports the step here: the offset
+/// is only measured again from time to time.
+#[test]
+fn a_step_of_the_wall_clock_moves_no_time() {
+    let times = |wall_step: Option<(Nanos, i64)>| -> Vec<(u64, Vec<Nanos>)> {
+        let mut scenario = Scenario::plain(3, 60, 100);
+        scenario.tokens = 20;
+        scenario.habits.gap = Some(Nanos::from_millis(10));
+        let curve = RateCurve::Flat { rate: 50.0 };
+        scenario.config.arrivals =
+            Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
+        scenario.config.connections = Connections::Preopen;
+        scenario.wall_step = wall_step;
+        let ran = scenario.run();
+        let of = |timeline: &tokometer_record::Timeline| {
+            assert!(timeline.is_success(), "{timeline:?}");
+            let events = timeline.events.iter().map(|event| event.at).collect();
+            (timeline.identity.index, events)
+        };
+        let mut found: Vec<(u64, Vec<Nanos>)> = ran.measured().map(of).collect();
+        found.sort();
+        found
+    };
+    let undisturbed = times(None);
+    for seconds in [-30.0, -0.3, 0.3, 30.0] {
+        let by = Nanos::from_secs_f64(f64::abs(seconds)).0.cast_signed();
+        let by = if seconds < 0.0 { -by } else { by };
+        let stepped = times(Some((Nanos::from_millis(700), by)));
+        assert_eq!(stepped.len(), undisturbed.len());
+        for ((index, events), (_, expected)) in stepped.iter().zip(&undisturbed) {
+            for (at, expected) in events.iter().zip(expected) {
+                let off = at.signed_since(*expected).abs();
+                assert!(off < 2_000_000, "{seconds} s, request {index}: {at} is not {expected}");
+            }
+        }
+    }
+}

@@ -25,6 +25,44 @@ const CALL_COST: Nanos = Nanos::from_micros(1);
 /// No run of these tests is this long: a thread waits for something that never happens.
 const LONGEST_RUN: Nanos = Nanos::from_secs(600);
 
+/// The clock of a virtual machine, whose wall clock may be set during a run.
+#[derive(Debug)]
+pub(crate) struct VirtualClock {
+    monotonic: ManualClock,
+    /// When the wall clock is set, and by how many nanoseconds.
+    step: Option<(Nanos, i64)>,
+}
+
+impl VirtualClock {
+    /// The wall clock at a monotonic time.
+    fn wall_at(&self, time: Nanos) -> WallNanos {
+        let by = self.step.map_or(0, |(at, by)| if time >= at { by } else { 0 });
+        WallNanos((WALL_ORIGIN.0 + time.0).saturating_add_signed(by))
+    }
+
+    fn advance(&self, span: Nanos) {
+        self.monotonic.advance(span);
+    }
+
+    fn advance_to(&self, time: Nanos) {
+        self.monotonic.advance_to(time);
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Nanos {
+        self.monotonic.now()
+    }
+
+    fn wall(&self) -> WallNanos {
+        self.wall_at(self.now())
+    }
+
+    fn sleep(&self, span: Nanos) {
+        self.monotonic.sleep(span);
+    }
+}
+
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
@@ -71,7 +109,7 @@ struct State {
 
 #[derive(Debug)]
 struct World {
-    clock: Arc<ManualClock>,
+    clock: Arc<VirtualClock>,
     state: Mutex<State>,
 }
 
@@ -168,10 +206,12 @@ fn await_turn(state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> 
 }
 
 impl Virtual {
-    /// A platform whose first thread is the calling one.
-    pub(crate) fn new(seed: Seed, server: Server) -> Self {
+    /// A platform whose first thread is the calling one. `step` sets its wall clock at a time by so many
+    /// nanoseconds.
+    pub(crate) fn new(seed: Seed, server: Server, step: Option<(Nanos, i64)>) -> Self {
         CURRENT.set(0);
-        let clock = Arc::new(ManualClock::new(WALL_ORIGIN));
+        let monotonic = ManualClock::new(WALL_ORIGIN);
+        let clock = Arc::new(VirtualClock { monotonic, step });
         // The record uses zero for an absent time in a few places; no real clock starts there.
         clock.advance_to(Nanos::from_millis(1));
         let state = State {
@@ -201,10 +241,10 @@ impl Kernel for Virtual {
 }
 
 impl Platform for Virtual {
-    type Clock = Arc<ManualClock>;
+    type Clock = Arc<VirtualClock>;
     type Links = VirtualLinks;
 
-    fn clock(&self) -> Arc<ManualClock> {
+    fn clock(&self) -> Arc<VirtualClock> {
         Arc::clone(&self.world.clock)
     }
 
@@ -360,7 +400,7 @@ impl ByteSource for VirtualWire {
         let is_panic = |error: &io::Error| error.kind() == io::ErrorKind::Other;
         assert!(!received.as_ref().is_err_and(is_panic), "{PANIC}");
         let (bytes, is_full, at) = received?;
-        let stamp = at.map(|at| WallNanos(WALL_ORIGIN.0 + at.0));
+        let stamp = at.map(|at| self.world.clock.wall_at(at));
         Ok(Received { bytes, is_full, stamp })
     }
 

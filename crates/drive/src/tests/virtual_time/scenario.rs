@@ -35,6 +35,8 @@ pub(super) struct Scenario {
     pub(super) second_interrupt: Option<Nanos>,
     /// A start that other processes share.
     pub(super) start: Option<Nanos>,
+    /// When the wall clock is set, and by how many nanoseconds.
+    pub(super) wall_step: Option<(Nanos, i64)>,
 }
 
 pub(super) struct Ran {
@@ -83,6 +85,7 @@ impl Scenario {
             interrupt_at: None,
             second_interrupt: None,
             start: None,
+            wall_step: None,
         }
     }
 
@@ -180,7 +183,7 @@ impl Scenario {
                 server.interrupt_at(at + wait, &interrupt);
             }
         }
-        let platform = Virtual::new(self.seed, server);
+        let platform = Virtual::new(self.seed, server, self.wall_step);
         let (notices, received) = mpsc::channel();
         let outlets = Outlets { notices, live: Arc::default(), interrupt, between: None, start };
         let end = run_on(&platform, self.config.clone(), source, outlets);
