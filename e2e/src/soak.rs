@@ -114,7 +114,7 @@ fn draw(seed: Seed, round: u64) -> Drawn {
     if below(4) == 0 {
         faults["done"] = json!("twice");
     }
-    let connections = ["on-demand", "per-request", "preopen"][below(3)];
+    let connections = ["auto", "on-demand", "per-request", "preopen"][below(4)];
     let (concurrency, retries) = ([1, 4, 16][below(3)], [0, 0, 1][below(3)]);
     Drawn { backend, flavour, concurrency, connections, retries, faults, has_usage }
 }

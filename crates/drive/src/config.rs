@@ -15,14 +15,21 @@ use crate::turns::Places;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
+    /// Those of the first wave are opened before it, the others by the first request that finds none
+    /// idle. All are kept.
+    #[default]
+    Auto,
     /// Opened before the requests that need them, where their number is known, and kept.
     Preopen,
     /// Opened by the first request that finds none idle, and kept, as in vLLM's client.
-    #[default]
     OnDemand,
-    /// One per request, closed after it, as in SGLang's client.
+    /// One per request, closed after it, as in SGLang's client. Where all requests leave at the start,
+    /// they are opened before it.
     PerRequest,
 }
+
+/// Most requests of a first wave.
+const MOST_IN_WAVE: u64 = 16_384;
 
 /// How often readable sockets are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -153,6 +160,28 @@ impl RunConfig {
             retries: 0,
             retry_max_wait: RETRY_MAX_WAIT,
             workers: None,
+        }
+    }
+
+    /// Requests that leave together when the measured phase begins, as far as they fit into memory: all
+    /// of a burst, or as many as a closed loop has places. Zero where requests have times of their own,
+    /// and for two targets, which are measured in blocks.
+    pub(crate) fn wave_size(&self) -> u64 {
+        if self.arrivals != Arrivals::AtOnce || self.targets.len() != 1 {
+            return 0;
+        }
+        let cap = self.limits.max_concurrency.map_or(MOST_IN_WAVE, u64::from);
+        self.limits.extent.count.unwrap_or(MOST_IN_WAVE).min(cap).min(MOST_IN_WAVE)
+    }
+
+    /// Whether the connections of the first wave are opened before it. With a connection per request and
+    /// a limit, later requests connect within their time to first token as other tools count it; then
+    /// the first ones do so as well.
+    pub(crate) fn opens_wave(&self) -> bool {
+        match self.connections {
+            Connections::Auto | Connections::Preopen => true,
+            Connections::OnDemand => false,
+            Connections::PerRequest => self.limits.max_concurrency.is_none(),
         }
     }
 

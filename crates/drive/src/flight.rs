@@ -23,6 +23,8 @@ pub(crate) struct Flight {
     pub(crate) tries_left: u32,
     /// The wait that the server requested before a retry.
     pub(crate) retry_after: Option<Nanos>,
+    /// Whether it waits for the start of the first wave.
+    pub(crate) is_held: bool,
     /// When the request ended whose place in the gate this one took.
     pub(crate) place_freed: Option<Nanos>,
 }
@@ -45,6 +47,7 @@ impl Flight {
             is_announced: false,
             tries_left,
             retry_after: None,
+            is_held: false,
             place_freed: None,
         })
     }
@@ -126,6 +129,7 @@ impl Flight {
             is_announced: false,
             tries_left: self.tries_left.saturating_sub(1),
             retry_after: None,
+            is_held: false,
             place_freed: None,
         })
     }

@@ -73,6 +73,11 @@ impl Gate {
         Some(flight)
     }
 
+    /// Takes a place for a flight of the first wave, which has no more of them than there are places.
+    pub(crate) fn reserve(&self) {
+        self.state().in_flight += 1;
+    }
+
     /// Releases a place. The next flight in the queue, if any, takes it.
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokometer_base::Nanos;
+
 use crate::flight::Flight;
 use crate::platform::Wake;
 
@@ -12,6 +14,10 @@ pub(crate) enum WorkerCommand {
     Send(Box<Flight>),
     /// Send this flight at its intended time, if the gate admits it then.
     Pace(Box<Flight>),
+    /// Keep this flight, with a connection, until the first wave begins.
+    Hold(Box<Flight>),
+    /// The first wave is due at this time.
+    Begin(Nanos),
     /// Open so many connections to this target.
     Preopen { target: u16, count: u32 },
     /// The measured phase begins: start measuring this thread's health.

@@ -246,6 +246,7 @@ impl<P: Platform> Owner<P> {
             self.platform.pause(LOOK);
             self.check_stop(self.clock.now());
         }
+        self.gather_wave(preparer);
         let start = start.filter(|_| self.stop.is_none());
         let begin = match start.map_or(Ok(None), |start| start()) {
             Ok(begin) => begin,
@@ -278,8 +279,34 @@ impl<P: Platform> Owner<P> {
         }
     }
 
+    /// Lets the requests that leave together reach their workers, and their connections be opened. Waits
+    /// as long as connections are being made.
+    fn gather_wave(&mut self, preparer: &dyn Wake) {
+        if self.shared.config.wave_size() == 0 || self.stop.is_some() {
+            return;
+        }
+        self.progress.want_wave();
+        preparer.wake();
+        let patience = self.shared.config.timeouts.connect;
+        let (mut deadline, mut left) = (self.clock.now() + patience, u64::MAX);
+        while !self.progress.is_wave_fed() || self.shared.arming() > 0 {
+            self.platform.pause(LOOK);
+            let now = self.clock.now();
+            self.check_stop(now);
+            let still = self.shared.arming();
+            if still != left {
+                (deadline, left) = (now + patience, still);
+            }
+            if self.stop.is_some() || now >= deadline {
+                return;
+            }
+        }
+    }
+
     fn lead(&self) -> Nanos {
-        if self.shared.config.arrivals == Arrivals::AtOnce { Nanos::ZERO } else { START_LEAD }
+        let config = &self.shared.config;
+        let is_led = config.arrivals != Arrivals::AtOnce || config.wave_size() > 0;
+        if is_led { START_LEAD } else { Nanos::ZERO }
     }
 
     fn measure(&mut self, given: Option<Nanos>, preparer: &dyn Wake) -> PhaseResults {
@@ -294,6 +321,9 @@ impl<P: Platform> Owner<P> {
             self.shared.gate.close_at(begin + duration);
         }
         let control = self.start_control(begin);
+        for inbox in &self.shared.inboxes {
+            inbox.post(WorkerCommand::Begin(begin));
+        }
         self.progress.open(begin);
         preparer.wake();
         let progress = Arc::clone(&self.progress);

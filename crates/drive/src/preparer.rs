@@ -27,6 +27,8 @@ use crate::turns::{FollowUp, Places};
 const HEAD_START: usize = 1_024;
 /// Limit on their bytes.
 const HEAD_START_BYTES: u64 = 64 << 20;
+/// The same for the requests that leave at the start.
+const WAVE_BYTES: u64 = 256 << 20;
 
 /// Time from entering a block to its start, for its first items to reach the workers.
 const BLOCK_LEAD: Nanos = Nanos::from_millis(2);
@@ -39,6 +41,9 @@ const PAUSE: Nanos = Nanos::from_millis(2);
 pub(crate) struct PreparerProgress {
     are_warmups_fed: AtomicBool,
     is_head_start_made: AtomicBool,
+    /// Whether the workers may get the first wave, and whether they have it.
+    is_wave_wanted: AtomicBool,
+    is_wave_fed: AtomicBool,
     start: AtomicU64,
     is_finished: AtomicBool,
     fed: AtomicU64,
@@ -66,6 +71,16 @@ impl PreparerProgress {
     /// Whether enough is prepared to begin the measured phase.
     pub(crate) fn is_head_start_made(&self) -> bool {
         self.is_head_start_made.load(Ordering::Acquire)
+    }
+
+    /// Lets the workers get the requests of the first wave.
+    pub(crate) fn want_wave(&self) {
+        self.is_wave_wanted.store(true, Ordering::Release);
+    }
+
+    /// Whether they have them.
+    pub(crate) fn is_wave_fed(&self) -> bool {
+        self.is_wave_fed.load(Ordering::Acquire)
     }
 
     /// Opens the measured phase.
@@ -140,13 +155,14 @@ impl<P: Platform> Preparer<P> {
         *progress.source.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.source);
         progress.are_warmups_fed.store(true, Ordering::Release);
         progress.is_head_start_made.store(true, Ordering::Release);
+        progress.is_wave_fed.store(true, Ordering::Release);
         progress.is_finished.store(true, Ordering::Release);
     }
 
     fn prepare_all(&mut self) -> Result<(), Error> {
         let mut held = VecDeque::new();
         self.prepare_ahead(&mut held)?;
-        self.await_start();
+        self.await_start(&mut held);
         while !self.shared.is_stopping() {
             let feed = self.feed_held(&mut held)?;
             self.follow_up()?;
@@ -166,7 +182,8 @@ impl<P: Platform> Preparer<P> {
             if self.progress.start().is_some() && self.feed_held(held)? == Feed::Ends {
                 break;
             }
-            if is_head_start(held) {
+            if self.is_head_start(held) {
+                self.feed_wave(held);
                 self.progress.is_head_start_made.store(true, Ordering::Release);
                 self.platform.pause(PAUSE);
                 continue;
@@ -220,17 +237,57 @@ impl<P: Platform> Preparer<P> {
         Err(Error::Target { index: item.identity.index, target, targets })
     }
 
-    fn await_start(&self) {
+    fn await_start(&mut self, held: &mut VecDeque<QueuedRequest>) {
         self.progress.are_warmups_fed.store(true, Ordering::Release);
         self.progress.is_head_start_made.store(true, Ordering::Release);
         while self.progress.start().is_none() && !self.shared.is_stopping() {
+            self.feed_wave(held);
             self.platform.pause(PAUSE);
         }
+    }
+
+    /// Gives the requests that leave together to the workers, once they may get them.
+    fn feed_wave(&mut self, held: &mut VecDeque<QueuedRequest>) {
+        let is_wanted = self.progress.is_wave_wanted.load(Ordering::Acquire);
+        if !is_wanted || self.progress.is_wave_fed() {
+            return;
+        }
+        let config = &self.shared.config;
+        let (extent, most, retries) = (config.limits.extent, config.wave_size(), config.retries);
+        while let Some(item) = held.pop_front_if(|item| {
+            let fed = self.progress.fed();
+            fed < most
+                && item.due.is_none()
+                && extent.admits(fed, Nanos::ZERO)
+                && !self.is_full_of(item)
+                && !self.source.begins_block(item)
+                && !self.shared.is_stopping()
+        }) {
+            self.conversations += u64::from(item.identity.session.is_some());
+            self.shared.feed_ahead(Flight::new(item, None, retries));
+            self.progress.fed.fetch_add(1, Ordering::AcqRel);
+        }
+        self.progress.is_wave_fed.store(true, Ordering::Release);
+    }
+
+    /// Whether enough items are held to begin: all that leave at the start, and some of the others.
+    fn is_head_start(&self, held: &VecDeque<QueuedRequest>) -> bool {
+        let is_wave = !self.progress.is_wave_fed()
+            && held.front().is_some_and(|item| item.due.is_none());
+        let wave = if is_wave { self.shared.config.wave_size() } else { 0 };
+        let items = usize::try_from(wave).unwrap_or(HEAD_START).max(HEAD_START);
+        let most = if is_wave { WAVE_BYTES } else { HEAD_START_BYTES };
+        let bytes = || held.iter().map(|item| item.request.bytes.len() as u64).sum::<u64>();
+        held.len() >= items || bytes() >= most
     }
 
     /// Feeds held items up to the next block, once the measured phase is open.
     fn feed_held(&mut self, held: &mut VecDeque<QueuedRequest>) -> Result<Feed, Error> {
         let Some(start) = self.progress.start() else { return Ok(Feed::GoesOn) };
+        // Requests behind the first wave are not sent before it.
+        if self.shared.config.wave_size() > 0 && self.clock.now() < start {
+            return Ok(Feed::Waits);
+        }
         let extent = self.shared.config.limits.extent;
         while let Some(item) = held.front() {
             if self.is_full_of(item) {
@@ -287,10 +344,4 @@ impl<P: Platform> Preparer<P> {
         self.shared.feed(flight, self.clock.now());
         Ok(())
     }
-}
-
-/// Whether enough items are held.
-fn is_head_start(held: &VecDeque<QueuedRequest>) -> bool {
-    let bytes = || held.iter().map(|item| item.request.bytes.len() as u64).sum::<u64>();
-    held.len() >= HEAD_START || bytes() >= HEAD_START_BYTES
 }

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     ahead_bytes: AtomicU64,
     /// Connections that are being preopened.
     pub(crate) opening: AtomicU64,
+    /// Flights of the first wave that have no connection yet.
+    arming: AtomicU64,
     /// Measured requests that were due and will never be sent.
     unsent: AtomicU64,
     /// Those of them that are later turns of a conversation.
@@ -84,6 +86,7 @@ impl Shared {
             ahead_items: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),
             opening: AtomicU64::new(0),
+            arming: AtomicU64::new(0),
             unsent: AtomicU64::new(0),
             unsent_turns: AtomicU64::new(0),
             connection_ids: AtomicU64::new(0),
@@ -316,6 +319,24 @@ impl Shared {
             // The queue was emptied just before this flight joined it, so it has to be emptied again.
             self.dismiss(self.gate.dismiss(now), now);
         }
+    }
+
+    /// Gives a flight of the first wave to its worker.
+    pub(crate) fn feed_ahead(&self, flight: Box<Flight>) {
+        self.fed(&flight);
+        self.gate.reserve();
+        self.arming.fetch_add(1, Ordering::AcqRel);
+        self.inbox_of(flight.timeline.identity.index).post(WorkerCommand::Hold(flight));
+    }
+
+    /// A flight of the first wave has its connection, or has to open one when it is sent.
+    pub(crate) fn armed(&self) {
+        self.arming.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Flights of the first wave that are not ready yet.
+    pub(crate) fn arming(&self) -> u64 {
+        self.arming.load(Ordering::Acquire)
     }
 
     /// Records an optional field that a target refuses.

@@ -6,8 +6,8 @@ use clap::Args;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Client")]
 pub(crate) struct ClientArgs {
-    /// When connections are opened [default: on-demand; SGLang's conventions: per-request]
-    #[arg(long, value_name = "WHEN", value_parser = ["preopen", "on-demand", "per-request"])]
+    /// When connections are opened [default: auto, before a burst and otherwise on demand; SGLang's conventions: per-request]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "preopen", "on-demand", "per-request"])]
     pub(crate) connections: Option<String>,
     /// How sockets are read [default: adaptive]
     #[arg(long, value_name = "HOW", value_parser = ["eager", "adaptive"])]

@@ -184,7 +184,7 @@ fn client(situation: &Situation) -> PartialClient {
     let is_sglang = situation.is_sglang();
     let timeouts = Timeouts::default();
     PartialClient {
-        connections: Some(if is_sglang { Connections::PerRequest } else { Connections::OnDemand }),
+        connections: Some(if is_sglang { Connections::PerRequest } else { Connections::Auto }),
         harvest: Some(Harvest::Adaptive),
         stamps: Some(Stamps::Kernel),
         timeout_s: Some(timeouts.total.map(Nanos::as_secs_f64)),

@@ -59,7 +59,7 @@ fn any_target_flag_means_a_server_and_none_means_the_simulator() {
 fn a_family_brings_its_tool_s_defaults() {
     let vllm = plan("--model m");
     assert_eq!((vllm.family, vllm.seed), (Conventions::Vllm, 0));
-    assert_eq!(vllm.client.connections, Connections::OnDemand);
+    assert_eq!(vllm.client.connections, Connections::Auto);
     assert_eq!(vllm.request.ignore_eos, IgnoreEos::Implied);
     assert_eq!((vllm.load.num_prompts, vllm.phases.warmups), (Some(1_000), 0));
     assert!(matches!(&vllm.workload, Spec::Random(options) if options.output_len == 128));

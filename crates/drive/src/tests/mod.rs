@@ -13,3 +13,4 @@ mod server;
 mod traces;
 mod turns;
 mod virtual_time;
+mod wave;

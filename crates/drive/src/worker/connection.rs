@@ -13,6 +13,8 @@ pub(crate) enum ConnectionStage {
     Securing,
     /// Open, without a request.
     Idle,
+    /// Open, with a request of the first wave that has not begun.
+    Armed,
     /// A request is being written.
     Writing,
     /// Waiting for a response, or reading one.
@@ -60,6 +62,15 @@ pub(crate) struct OpenConnection<W> {
 }
 
 impl<W: Wire> OpenConnection<W> {
+    /// Prepares for another request.
+    pub(crate) fn clear(&mut self) {
+        self.exchange.reset();
+        self.pulse = Pulse::default();
+        self.was_lazy = false;
+        self.last_content = None;
+        self.end_marker = None;
+    }
+
     /// Whether it was open before its current request: the server may have closed it in the meantime.
     pub(crate) fn was_kept(&self) -> bool {
         self.uses > 0 || self.is_preopened
@@ -114,6 +125,10 @@ impl<W> Slab<W> {
         self.slot(key)?.connection.take()
     }
 
+    pub(crate) fn get_mut(&mut self, key: u64) -> Option<&mut OpenConnection<W>> {
+        self.slot(key)?.connection.as_deref_mut()
+    }
+
     pub(crate) fn put(&mut self, connection: Box<OpenConnection<W>>) {
         let key = connection.key;
         if let Some(slot) = self.slot(key) {
@@ -127,6 +142,10 @@ impl<W> Slab<W> {
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(index);
         }
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenConnection<W>> {
+        self.slots.iter_mut().filter_map(|slot| slot.connection.as_deref_mut())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenConnection<W>> {

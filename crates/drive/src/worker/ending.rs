@@ -38,7 +38,7 @@ impl<P: Platform> Worker<P> {
         note_network(connection, &mut flight);
         let when_idle = match self.shared.config.connections {
             Connections::PerRequest => KeepOrClose::Close,
-            Connections::Preopen | Connections::OnDemand => offered,
+            Connections::Auto | Connections::Preopen | Connections::OnDemand => offered,
         };
         let is_kept = when_idle == KeepOrClose::Keep;
         let flight = match self.send_without_refused(connection, flight, when_idle) {
@@ -84,7 +84,7 @@ impl<P: Platform> Worker<P> {
         Ok(KeepOrClose::Close)
     }
 
-    fn rest(&mut self, connection: &mut WorkerConnection<P>) {
+    pub(super) fn rest(&mut self, connection: &mut WorkerConnection<P>) {
         self.shift(connection, Lane::Eager);
         connection.stage = ConnectionStage::Idle;
         self.idle[usize::from(connection.target)].push(connection.key);

@@ -11,6 +11,7 @@ mod reader;
 mod sending;
 mod spares;
 mod sweep;
+mod wave;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use connection::{ConnectionStage, OpenConnection, Slab};
 use dial::Dial;
 use reader::{LinkReader, ReadEnd};
 use spares::Spares;
+use wave::Wave;
 
 use crate::config::Harvest;
 use crate::flight::Flight;
@@ -82,6 +84,8 @@ pub(crate) struct Worker<P: Platform> {
     paced: VecDeque<Box<Flight>>,
     /// Counts of connections opened ahead for these.
     spares: Spares,
+    /// Flights that leave together when the measured phase begins.
+    wave: Wave,
     /// Retries, with their times. Usually empty.
     deferred: Vec<(Nanos, Box<Flight>)>,
     lazy: usize,
@@ -131,6 +135,7 @@ impl<P: Platform> Worker<P> {
             ready: VecDeque::new(),
             paced: VecDeque::new(),
             spares: Spares::new(targets),
+            wave: Wave::default(),
             deferred: Vec::new(),
             lazy: 0,
             traffic: ReadCounts::default(),
@@ -161,8 +166,10 @@ impl<P: Platform> Worker<P> {
         for command in commands.drain(..) {
             self.receive(command);
         }
+        self.open_for_wave();
         if self.has_plans() {
             self.reader.now = self.clock.now();
+            self.send_wave();
             self.send_due();
         }
         let max_wait = self.max_wait();
@@ -187,7 +194,8 @@ impl<P: Platform> Worker<P> {
 
     /// Whether a flight waits to be sent, now or at its time.
     fn has_plans(&self) -> bool {
-        !(self.ready.is_empty() && self.paced.is_empty() && self.deferred.is_empty())
+        self.wave.due().is_some()
+            || !(self.ready.is_empty() && self.paced.is_empty() && self.deferred.is_empty())
     }
 
     /// Reads all lazy streams that have bytes.
@@ -206,11 +214,16 @@ impl<P: Platform> Worker<P> {
         match command {
             WorkerCommand::Send(flight) => self.ready.push_back(flight),
             WorkerCommand::Pace(flight) => self.line_up(flight),
+            WorkerCommand::Hold(flight) => self.hold(flight),
+            WorkerCommand::Begin(at) => self.wave.begin_at(at),
             WorkerCommand::Preopen { target, count } => {
                 (0..count).for_each(|_| self.open_spare(target));
             }
             WorkerCommand::Measure => {
-                self.account = Account::default();
+                // Those that were opened for the requests to come.
+                let opened = self.connections.iter().filter(|connection| connection.uses == 0);
+                let opened = (opened.count() + self.dials.len()) as u64;
+                self.account = Account { opened, ..Account::default() };
                 self.reader.kernel_to_user = DelayHistogram::default();
                 self.sample = ThreadSample::take(&self.platform);
             }
@@ -222,7 +235,8 @@ impl<P: Platform> Worker<P> {
         if !self.ready.is_empty() {
             return MaxWait::None;
         }
-        match pacer::wait(self.reader.now, self.next_due(), self.spin) {
+        let due = self.next_due().into_iter().chain(self.wave.due()).min();
+        match pacer::wait(self.reader.now, due, self.spin) {
             Wait::Poll => return MaxWait::None,
             Wait::Sleep { timer: Some(at) } => self.links.arm(at),
             Wait::Sleep { timer: None } => {}
@@ -263,6 +277,7 @@ impl<P: Platform> Worker<P> {
         let Some(mut connection) = self.connections.take(key) else { return self.on_dial(key) };
         let disposition = match connection.stage {
             ConnectionStage::Securing => self.secure(&mut connection),
+            ConnectionStage::Armed => self.check_armed(&mut connection, readiness),
             ConnectionStage::Idle | ConnectionStage::Reading => {
                 self.drain(&mut connection, readiness)
             }

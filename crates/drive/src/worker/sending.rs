@@ -9,7 +9,6 @@ use super::connection::ConnectionStage;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
-use crate::harvest::Pulse;
 use crate::item::Notice;
 use crate::platform::Platform;
 
@@ -18,6 +17,40 @@ const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
 
 /// Most events to reserve memory for; longer responses grow the list.
 const MOST_EVENTS_AHEAD: u32 = 1_024;
+
+/// Reserves memory for the events of the response.
+pub(super) fn reserve_events(flight: &mut Flight) {
+    let timeline = &mut flight.timeline;
+    let asked = timeline.requested.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
+    timeline.events.reserve(asked as usize + 4);
+}
+
+/// What is reported of a request when its sending has begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Announcement {
+    index: u64,
+    attempt: u32,
+    turn: u32,
+    is_measured: bool,
+    at: Nanos,
+}
+
+impl Announcement {
+    /// `None` for a flight that was reported before.
+    pub(super) fn of(flight: &mut Flight, at: Nanos) -> Option<Self> {
+        if std::mem::replace(&mut flight.is_announced, true) {
+            return None;
+        }
+        let identity = &flight.timeline.identity;
+        Some(Self {
+            index: identity.index,
+            attempt: identity.attempt,
+            turn: identity.turn,
+            is_measured: identity.phase == Phase::Measure,
+            at,
+        })
+    }
+}
 
 impl<P: Platform> Worker<P> {
     /// Inserts a flight in the order of intended times.
@@ -153,13 +186,16 @@ impl<P: Platform> Worker<P> {
 
     /// The connection can carry requests.
     pub(super) fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
-        let Some(flight) = connection.flight.take() else {
-            self.spare_is_open(connection.target);
-            connection.stage = ConnectionStage::Idle;
-            self.idle[usize::from(connection.target)].push(connection.key);
-            return KeepOrClose::Keep;
-        };
-        self.send(connection, flight)
+        match connection.flight.take() {
+            Some(flight) if flight.is_held => self.arm(connection, flight),
+            Some(flight) => return self.send(connection, flight),
+            None => {
+                self.spare_is_open(connection.target);
+                connection.stage = ConnectionStage::Idle;
+                self.idle[usize::from(connection.target)].push(connection.key);
+            }
+        }
+        KeepOrClose::Keep
     }
 
     fn never_opened(&mut self, connection: &mut WorkerConnection<P>, why: &str) -> KeepOrClose {
@@ -168,8 +204,12 @@ impl<P: Platform> Worker<P> {
         let kind = if is_proxy_s { FailureKind::Connect } else { FailureKind::Tls };
         // The next connections try the target's other addresses first.
         self.shared.rotations[usize::from(target)].failed(connection.address, now);
-        self.shared.connection_failed(target, now);
+        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held);
+        if !is_held {
+            self.shared.connection_failed(target, now);
+        }
         match connection.flight.take() {
+            Some(flight) if is_held => self.set_aside(flight),
             Some(flight) => self.fail(flight, kind, why),
             None => self.spare_is_open(target),
         }
@@ -182,44 +222,47 @@ impl<P: Platform> Worker<P> {
         connection: &mut WorkerConnection<P>,
         mut flight: Box<Flight>,
     ) -> KeepOrClose {
-        connection.exchange.reset();
-        connection.pulse = Pulse::default();
-        connection.was_lazy = false;
-        connection.last_content = None;
-        connection.end_marker = None;
-        self.describe(connection, &mut flight);
+        connection.clear();
+        reserve_events(&mut flight);
+        self.describe(connection, &mut flight, self.reader.now);
         let timeline = &mut flight.timeline;
         let now = self.clock.now();
         self.reader.now = now;
         timeline.times.first_byte_sent = Some(now);
         connection.last_activity = now;
         connection.stage = ConnectionStage::Writing;
-        let (index, attempt) = (timeline.identity.index, timeline.identity.attempt);
-        let turn = timeline.identity.turn;
-        let is_measured = timeline.identity.phase == Phase::Measure;
-        let is_fresh = !std::mem::replace(&mut flight.is_announced, true);
+        let announcement = Announcement::of(&mut flight, now);
         let freed = flight.place_freed.take();
         connection.flight = Some(flight);
         let disposition = self.write_on(connection);
         if let Some(freed) = freed {
             self.account.refill_delay.add(now - freed);
         }
-        if is_fresh {
-            self.shared.live.slot(self.id).sent();
-        }
-        if is_fresh && is_measured {
-            self.account.started += u64::from(attempt == 0);
-            self.account.started_turns += u64::from(attempt == 0 && turn > 0);
-            self.notify(Notice::Started { index, attempt, at: now });
-        }
+        self.announce(announcement);
         disposition
     }
 
+    /// Counts and reports a request whose sending has begun. `None` for one that was reported before.
+    pub(super) fn announce(&mut self, announcement: Option<Announcement>) {
+        let Some(Announcement { index, attempt, turn, is_measured, at }) = announcement else {
+            return;
+        };
+        self.shared.live.slot(self.id).sent();
+        if is_measured {
+            self.account.started += u64::from(attempt == 0);
+            self.account.started_turns += u64::from(attempt == 0 && turn > 0);
+            self.notify(Notice::Started { index, attempt, at });
+        }
+    }
+
     /// Records the connection in the timeline.
-    fn describe(&mut self, connection: &WorkerConnection<P>, flight: &mut Flight) {
+    pub(super) fn describe(
+        &mut self,
+        connection: &WorkerConnection<P>,
+        flight: &mut Flight,
+        sent: Nanos,
+    ) {
         let timeline = &mut flight.timeline;
-        let asked = timeline.requested.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
-        timeline.events.reserve(asked as usize + 4);
         if timeline.times.connect_begin.is_some() {
             timeline.times.connect_end = connection.setup.connected;
             timeline.times.tls_end = connection.setup.secured;
@@ -229,7 +272,7 @@ impl<P: Platform> Worker<P> {
         let carrier = &mut timeline.connection;
         carrier.id = connection.id;
         carrier.uses_before = connection.uses;
-        carrier.age = connection.setup.connected.map(|connected| self.reader.now - connected);
+        carrier.age = connection.setup.connected.map(|connected| sent - connected);
         carrier.worker = self.id;
         carrier.address = u16::try_from(connection.address).ok();
     }

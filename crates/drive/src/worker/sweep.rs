@@ -50,10 +50,12 @@ impl<P: Platform> Worker<P> {
 
     /// Fails what the connection carries.
     fn exceed(&mut self, connection: &mut WorkerConnection<P>, limit: Limit) {
-        if limit == Limit::Connect {
+        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held);
+        if limit == Limit::Connect && !is_held {
             self.shared.connection_failed(connection.target, self.reader.now);
         }
         match connection.flight.take() {
+            Some(flight) if is_held => self.set_aside(flight),
             Some(flight) => {
                 let message = limit.message(&self.shared.config.timeouts, &flight.timeline);
                 self.fail(flight, limit.kind(), &message);
@@ -73,6 +75,7 @@ impl<P: Platform> Worker<P> {
 
     /// Drops flights that have not been sent.
     fn dismiss_paced(&mut self) {
+        self.dismiss_wave();
         self.shared.dismiss(std::mem::take(&mut self.paced), self.reader.now);
         self.spares.forget_flights();
         let deferred = std::mem::take(&mut self.deferred);
@@ -151,7 +154,7 @@ fn expiry<W>(connection: &OpenConnection<W>, now: Nanos, timeouts: &Timeouts) ->
     match connection.stage {
         ConnectionStage::Securing => (now - connection.setup.begin > timeouts.connect)
             .then_some(Expiry::Failed(Limit::Connect)),
-        ConnectionStage::Idle => None,
+        ConnectionStage::Idle | ConnectionStage::Armed => None,
         ConnectionStage::Writing | ConnectionStage::Reading => {
             reading_expiry(connection, now, timeouts)
         }

@@ -4,6 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 
 use super::faults::check;
+use super::platform::CALL_COST;
 use super::scenario::Scenario;
 use crate::Connections;
 
@@ -20,6 +21,45 @@ fn streams_that_are_read_lazily_keep_exact_times() {
     assert_eq!(health.stalls.as_deref(), Some(&[][..]), "nothing stalls in virtual time");
     let delay = &health.workers[0].kernel_to_user;
     assert!(delay.max >= Nanos::from_micros(200), "the reads came later than the events");
+}
+
+/// Nothing but a stamp and a write is left for the start of a burst: everything else was done before, or
+/// follows.
+#[test]
+fn a_burst_leaves_on_open_connections_with_one_write_per_request() {
+    for connections in [Connections::Auto, Connections::Preopen, Connections::PerRequest] {
+        let mut scenario = Scenario::plain(3, 200, 200);
+        scenario.config.connections = connections;
+        let is_capped = connections != Connections::PerRequest;
+        scenario.config.limits.max_concurrency =
+            scenario.config.limits.max_concurrency.filter(|_| is_capped);
+        let ran = scenario.run();
+        let begin = ran.end.as_ref().unwrap().measure_begin;
+        let mut sends = Vec::new();
+        for timeline in ran.measured() {
+            let times = &timeline.times;
+            assert!(timeline.is_success() && times.connect_begin.is_none(), "{timeline:?}");
+            assert_eq!(times.admitted, begin);
+            sends.push(times.first_byte_sent.unwrap());
+        }
+        sends.sort_unstable();
+        assert!(sends[0] >= begin && sends.len() == 200);
+        let span = *sends.last().unwrap() - sends[0];
+        assert_eq!(span, Nanos(199 * CALL_COST.0), "{connections:?}");
+    }
+}
+
+/// A target that accepts no connection does not keep the run from being ended, and nothing has failed
+/// before the start.
+#[test]
+fn a_burst_whose_connections_never_open_can_be_interrupted() {
+    let mut scenario = Scenario::plain(4, 20, 20);
+    scenario.listen_at(&[super::server::SILENT]);
+    scenario.interrupt_at = Some(Nanos::from_millis(100));
+    let ran = scenario.run();
+    let end = ran.end.as_ref().unwrap();
+    assert_eq!((end.stop, end.never_sent), (tokometer_record::Stop::Interrupted, 20));
+    assert_eq!(ran.measured().count(), 0);
 }
 
 /// With preopened connections and a free CPU only the system calls lie between the intended time and

@@ -20,7 +20,7 @@ const WALL_ORIGIN: WallNanos = WallNanos(1_700_000_000_000_000_000);
 
 /// Cost of a system call. Without it a worker that polls close to a send would poll for ever at one
 /// moment.
-const CALL_COST: Nanos = Nanos::from_micros(1);
+pub(super) const CALL_COST: Nanos = Nanos::from_micros(1);
 
 /// No run of these tests is this long: a thread waits for something that never happens.
 const LONGEST_RUN: Nanos = Nanos::from_secs(600);

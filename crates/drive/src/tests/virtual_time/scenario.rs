@@ -124,9 +124,10 @@ impl Scenario {
         config.workers = u16::try_from(between(1, 3)).ok();
         config.retries = u32::try_from(between(0, 2)).unwrap();
         config.limits.warmups = between(0, 3);
-        config.connections = match between(0, 2) {
+        config.connections = match between(0, 3) {
             0 => Connections::Preopen,
             1 => Connections::OnDemand,
+            2 => Connections::Auto,
             _ => Connections::PerRequest,
         };
         config.stamps = if between(0, 9) == 0 { Stamps::User } else { Stamps::Kernel };
