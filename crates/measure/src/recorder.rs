@@ -52,8 +52,7 @@ pub(crate) trait Disk: Send + 'static {
 
 impl Disk for RunWriter {
     fn write(&mut self, rows: &PendingRows) -> Result<(), Error> {
-        self.add(rows);
-        self.flush()
+        self.write_rows(rows)
     }
 
     fn folder(&self) -> &Path {

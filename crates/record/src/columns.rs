@@ -9,11 +9,11 @@ mod read;
 
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    Int64Builder, ListBuilder, StringBuilder, UInt8Builder, UInt16Builder, UInt32Builder,
-    UInt64Builder,
+use arrow_array::builder::{StringBuilder, UInt32Builder, UInt64Builder};
+use arrow_array::{
+    Array, ArrayRef, Int64Array, ListArray, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
 };
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, Field, Schema};
 use tokometer_base::Nanos;
 
@@ -202,32 +202,35 @@ fn add_outcome(table: &mut ColumnBuilder, timelines: &[Timeline]) {
 }
 
 fn add_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {
-    let mut times = ListBuilder::new(Int64Builder::new());
-    let mut reads = ListBuilder::new(UInt32Builder::new());
-    let mut tokens = ListBuilder::new(UInt16Builder::new());
-    let mut kinds = ListBuilder::new(UInt8Builder::new());
-    let mut bounds = ListBuilder::new(UInt8Builder::new());
+    let lengths = || timelines.iter().map(|timeline| timeline.events.len());
+    let count = lengths().sum();
+    // Columns of the exact size: most of a record is here.
+    let (mut times, mut reads) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let (mut tokens, mut known) = (Vec::with_capacity(count), NullBufferBuilder::new(count));
+    let (mut kinds, mut bounds) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for timeline in timelines {
         let base = event_base(&timeline.times);
         for event in &timeline.events {
-            times.values().append_value(event.at.signed_since(base));
-            reads.values().append_value(event.read);
-            let count = event.tokens().map(|tokens| u16::try_from(tokens).unwrap_or(u16::MAX));
-            tokens.values().append_option(count);
-            kinds.values().append_value(event.kind as u8);
-            bounds.values().append_value(u8::from(event.is_upper_bound()));
+            times.push(event.at.signed_since(base));
+            reads.push(event.read);
+            let tokens_inside = event.tokens();
+            known.append(tokens_inside.is_some());
+            tokens.push(tokens_inside.map_or(0, |one| u16::try_from(one).unwrap_or(u16::MAX)));
+            kinds.push(event.kind as u8);
+            bounds.push(u8::from(event.is_upper_bound()));
         }
-        times.append(true);
-        reads.append(true);
-        tokens.append(true);
-        kinds.append(true);
-        bounds.append(true);
     }
-    table.add("event_ns", times.finish());
-    table.add("event_read", reads.finish());
-    table.add("event_tokens", tokens.finish());
-    table.add("event_kind", kinds.finish());
-    table.add("event_upper_bound", bounds.finish());
+    let offsets = OffsetBuffer::from_lengths(lengths());
+    let list = |values: ArrayRef| {
+        let field = Field::new_list_field(values.data_type().clone(), true);
+        ListArray::new(Arc::new(field), offsets.clone(), values, None)
+    };
+    table.add("event_ns", list(Arc::new(Int64Array::from(times))));
+    table.add("event_read", list(Arc::new(UInt32Array::from(reads))));
+    let tokens = UInt16Array::new(tokens.into(), known.finish());
+    table.add("event_tokens", list(Arc::new(tokens)));
+    table.add("event_kind", list(Arc::new(UInt8Array::from(kinds))));
+    table.add("event_upper_bound", list(Arc::new(UInt8Array::from(bounds))));
 }
 
 fn add_packed_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {

@@ -114,6 +114,29 @@ impl PendingRows {
     }
 }
 
+/// Numbers of rows, scrapes included.
+#[derive(Debug, Clone, Copy, Default)]
+struct RowCounts {
+    started: usize,
+    ended: usize,
+    scrapes: usize,
+}
+
+/// Events of a batch, about. Writing or reading a batch takes a few times the memory of its rows.
+const BATCH_EVENTS: usize = 1 << 16;
+
+/// The first rows, as many as belong in one batch. `None` when there are none left.
+fn next_batch(rows: &[Timeline]) -> Option<&[Timeline]> {
+    let mut events = 0;
+    let mut is_further = |row: &Timeline| {
+        events += row.events.len();
+        events <= BATCH_EVENTS
+    };
+    let length = rows.iter().position(|row| !is_further(row)).unwrap_or(rows.len());
+    // One answer may have more events than that.
+    rows.get(..length.max(1))
+}
+
 /// Memory that a timeline takes, about.
 pub fn timeline_bytes(timeline: &Timeline) -> usize {
     size_of::<Timeline>()
@@ -200,26 +223,46 @@ impl RunWriter {
     /// Writes all waiting rows. Call it at least once a second. Rows that cannot be written stay.
     pub fn flush(&mut self) -> Result<(), Error> {
         let mut waiting = std::mem::take(&mut self.waiting);
-        let written = self.write(&mut waiting);
+        let mut done = RowCounts::default();
+        let written = self.write(&waiting, &mut done);
+        waiting.started.drain(..done.started);
+        waiting.ended.drain(..done.ended);
+        waiting.scrapes.drain(..done.scrapes);
         self.waiting = waiting;
         self.waiting_bytes = self.waiting.bytes();
         written
     }
 
-    /// Writes rows and takes out those that were written.
-    fn write(&mut self, rows: &mut PendingRows) -> Result<(), Error> {
+    /// Writes rows that the caller keeps until this returns. Those that cannot be written are kept here.
+    pub fn write_rows(&mut self, rows: &PendingRows) -> Result<(), Error> {
+        if !self.waiting.is_empty() {
+            self.add(rows);
+            return self.flush();
+        }
+        self.has_text |= rows.ended.iter().any(|timeline| timeline.text.is_some());
+        let mut done = RowCounts::default();
+        let written = self.write(rows, &mut done);
+        if written.is_err() {
+            self.add_after(rows, done);
+            self.waiting_bytes = self.waiting.bytes();
+        }
+        written
+    }
+
+    /// Writes rows in order, and counts those that are in their files.
+    fn write(&mut self, rows: &PendingRows, done: &mut RowCounts) -> Result<(), Error> {
         if !rows.started.is_empty() {
             let batch = starts_batch(&rows.started, self.info.origin)?;
             self.starts.append(&batch)?;
-            rows.started.clear();
+            done.started = rows.started.len();
         }
-        if !rows.ended.is_empty() {
-            self.requests.append(&columns::encode(&rows.ended, self.info.origin)?)?;
-            rows.ended.clear();
+        while let Some(batch) = next_batch(&rows.ended[done.ended..]) {
+            self.requests.append(&columns::encode(batch, self.info.origin)?)?;
+            done.ended += batch.len();
         }
         if !rows.scrapes.is_empty() {
             self.write_scrapes(&rows.scrapes)?;
-            rows.scrapes.clear();
+            done.scrapes = rows.scrapes.len();
         }
         Ok(())
     }
@@ -252,9 +295,13 @@ impl RunWriter {
 
     /// Adds rows, written with the next flush.
     pub fn add(&mut self, rows: &PendingRows) {
-        self.waiting.started.extend(&rows.started);
-        self.waiting.scrapes.extend(rows.scrapes.iter().cloned());
-        rows.ended.iter().for_each(|timeline| self.hold(timeline.clone()));
+        self.add_after(rows, RowCounts::default());
+    }
+
+    fn add_after(&mut self, rows: &PendingRows, done: RowCounts) {
+        self.waiting.started.extend(&rows.started[done.started..]);
+        self.waiting.scrapes.extend(rows.scrapes[done.scrapes..].iter().cloned());
+        rows.ended[done.ended..].iter().for_each(|timeline| self.hold(timeline.clone()));
     }
 
     /// Writes the end marks and `end.json`.
