@@ -178,7 +178,7 @@ impl Collector {
         // Steps and families come first: each drops a list of all requests or tokens, and the memory of
         // the rest lies below that.
         let steps = std::mem::take(&mut self.steps).finish();
-        let last = LastOfEach::among(&self.rows, |row| (row.key(), row.attempt));
+        let last = LastOfEach::among(&self.rows, |row| (row.key(), row.attempt()));
         last.keep_in(&mut self.rows);
         let span = span(&self.rows, state);
         let server = self.server(span);

@@ -178,8 +178,22 @@ pub(crate) fn gaps(timeline: &Timeline) -> impl Iterator<Item = Gap> + '_ {
     })
 }
 
+/// The same, with equal gaps that follow each other as one with their number: those of one read are zero
+/// and end at one time.
+pub(crate) fn gap_runs(timeline: &Timeline) -> impl Iterator<Item = (Gap, u32)> + '_ {
+    let mut gaps = gaps(timeline).peekable();
+    std::iter::from_fn(move || {
+        let first = gaps.next()?;
+        let mut count = 1;
+        while gaps.next_if_eq(&first).is_some() {
+            count += 1;
+        }
+        Some((first, count))
+    })
+}
+
 pub(crate) fn each_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
-    gaps(timeline).for_each(|gap| add(gap.length.0 as f64, 1));
+    gap_runs(timeline).for_each(|(gap, count)| add(gap.length.0 as f64, count));
 }
 
 pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
@@ -188,7 +202,7 @@ pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32))
     }
 }
 
-/// Calls `visit` with the time and the tokens of each content event. Where an event does not report
+/// Calls `visit` with the time and the tokens of each content event, those of one time together. Where an event does not report
 /// its tokens, those of the response are spread evenly over its events.
 pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nanos, f64)) {
     let inside = tokens_inside(timeline);
@@ -196,9 +210,21 @@ pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nano
     let all = streamed_tokens(timeline).map_or(0.0, f64::from);
     let share = all / (contents().count().max(1)) as f64;
     let is_told = contents().all(|event| inside(event).is_some());
+    // Those of one read are visited together.
+    let mut waiting: Option<(Nanos, f64)> = None;
     for event in contents() {
         let tokens = inside(event).filter(|_| is_told).map_or(share, f64::from);
-        visit(event.at, tokens);
+        match &mut waiting {
+            Some((at, sum)) if *at == event.at => *sum += tokens,
+            _ => {
+                if let Some((at, sum)) = waiting.replace((event.at, tokens)) {
+                    visit(at, sum);
+                }
+            }
+        }
+    }
+    if let Some((at, sum)) = waiting {
+        visit(at, sum);
     }
 }
 

@@ -68,8 +68,8 @@ pub(crate) struct RequestRow {
     joined_first: i32,
     /// The same of the last content: how long it waited on the path.
     joined_last: i32,
-    pub(crate) point: u32,
-    pub(crate) attempt: u32,
+    point: u16,
+    attempt: u16,
     pub(crate) target: u16,
     address: u16,
     /// The message is kept once per group, not once per request.
@@ -79,7 +79,7 @@ pub(crate) struct RequestRow {
 }
 
 // A run of a million requests keeps a million of them.
-const _: () = assert!(size_of::<RequestRow>() == 88);
+const _: () = assert!(size_of::<RequestRow>() == 80);
 
 impl RequestRow {
     pub(crate) fn of(timeline: &Timeline, is_capped: Capped) -> Self {
@@ -102,8 +102,8 @@ impl RequestRow {
             late: 0,
             joined_first: 0,
             joined_last: 0,
-            point: timeline.identity.point,
-            attempt: timeline.identity.attempt,
+            point: u16::try_from(timeline.identity.point).unwrap_or(u16::MAX),
+            attempt: u16::try_from(timeline.identity.attempt).unwrap_or(u16::MAX),
             target: timeline.identity.target,
             address: NONE,
             failure: None,
@@ -178,7 +178,12 @@ impl RequestRow {
 
     /// Attempts of one request share it.
     pub(crate) fn key(&self) -> (u32, u64) {
-        (self.point, self.index)
+        (self.point.into(), self.index)
+    }
+
+    /// Zero for the first attempt.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt.into()
     }
 
     /// Index of the target's address; `None` when no connection was made.

@@ -38,13 +38,13 @@ impl TimedValues {
 
     /// Adds the gaps of a response, each at the time at which it ended.
     pub(crate) fn add_gaps(&mut self, timeline: &Timeline, key: &str) {
-        for gap in measure::gaps(timeline) {
+        for (gap, count) in measure::gap_runs(timeline) {
             let value = match key {
                 "token_gap_ms" => gap.per_token(),
                 _ => Some((gap.length.0 as f64, 1)),
             };
             if let Some((value, weight)) = value {
-                self.add(gap.at, value, weight);
+                self.add(gap.at, value, weight.saturating_mul(count));
             }
         }
     }

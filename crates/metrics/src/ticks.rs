@@ -25,18 +25,24 @@ impl Ticks {
     }
 
     pub(crate) fn push(&mut self, at: Nanos) {
+        self.push_many(at, 1);
+    }
+
+    /// Adds several chunks of one time.
+    pub(crate) fn push_many(&mut self, at: Nanos, count: u32) {
         let offset = (at - self.origin).0;
-        if self.cells.is_empty() && self.exact.len() < EXACT_LIMIT {
-            self.exact.push(offset);
+        let room = EXACT_LIMIT.saturating_sub(self.exact.len());
+        if self.cells.is_empty() && count as usize <= room {
+            self.exact.extend(std::iter::repeat_n(offset, count as usize));
             return;
         }
         for earlier in std::mem::take(&mut self.exact) {
-            self.count(earlier);
+            self.count(earlier, 1);
         }
-        self.count(offset);
+        self.count(offset, count);
     }
 
-    fn count(&mut self, offset: u64) {
+    fn count(&mut self, offset: u64, count: u32) {
         while offset / self.cell_width >= MOST_CELLS as u64 {
             self.cell_width *= 2;
             let sum = |pair: &[u32]| pair.iter().fold(0_u32, |sum, one| sum.saturating_add(*one));
@@ -46,7 +52,7 @@ impl Ticks {
         if self.cells.len() <= cell {
             self.cells.resize(cell + 1, 0);
         }
-        self.cells[cell] = self.cells[cell].saturating_add(1);
+        self.cells[cell] = self.cells[cell].saturating_add(count);
     }
 
     /// Calls `visit` with (time, number of chunks), in any order.

@@ -7,7 +7,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{Outcome, RecordedLoad, Timeline};
 
 use super::buckets::{self, RequestSpan};
-use super::lens::ToolView;
+use super::lens::{REPEATS_MAX, ToolView};
 use super::{Family, Route, rust_steady};
 use crate::attempts::LastOfEach;
 use crate::figures::{Attainment, Detail, FamilyFigures, ListStats};
@@ -16,10 +16,6 @@ use crate::sample::Sample;
 use crate::ticks::Ticks;
 
 const NANOS_PER_MILLI: f64 = 1e6;
-
-/// Tokens of one event that are counted and listed one by one. No server sends as many: more of them
-/// are damage, and sixteen bytes of a record must not become a list of 65,534 entries.
-const TOKENS_PER_EVENT_MAX: u32 = 8_192;
 
 /// What stays of one attempt.
 #[derive(Debug, Clone)]
@@ -198,14 +194,13 @@ impl FamilyCollector {
         }
         for gap in &seen.gaps {
             self.gaps.add(gap.nanos, gap.repeats);
-            for _ in 0..gap.repeats.min(TOKENS_PER_EVENT_MAX) {
+            if gap.nanos == 0.0 {
+                self.chunks.push_many(whole(at), gap.repeats.min(REPEATS_MAX));
+                continue;
+            }
+            for _ in 0..gap.repeats.min(REPEATS_MAX) {
                 at += gap.nanos;
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a time on the monotonic clock, whole again after its division"
-                )]
-                self.chunks.push(Nanos(at.round() as u64));
+                self.chunks.push(whole(at));
             }
         }
     }
@@ -271,6 +266,15 @@ impl FamilyCollector {
     }
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time on the monotonic clock, whole again after its division"
+)]
+fn whole(at: f64) -> Nanos {
+    Nanos(at.round() as u64)
+}
+
 /// The share of all requests, failed ones included, that met each objective.
 fn attainment(done: &[&ToolRow], all: usize, objectives: Objectives) -> Option<Attainment> {
     if objectives.is_empty() || all == 0 {
@@ -309,7 +313,7 @@ fn detail(timeline: &Timeline, seen: &ToolView) -> DetailRow {
         Outcome::Abandoned => "abandoned by the client".to_owned(),
     };
     let repeated = |gap: &super::RepeatedGap| {
-        let repeats = gap.repeats.min(TOKENS_PER_EVENT_MAX);
+        let repeats = gap.repeats.min(REPEATS_MAX);
         std::iter::repeat_n(gap.nanos / 1e9, usize::try_from(repeats).unwrap_or(0))
     };
     DetailRow {

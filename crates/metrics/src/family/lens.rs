@@ -3,6 +3,10 @@
 use tokometer_base::Nanos;
 use tokometer_record::{Event, EventKind, FailureKind, Outcome, Timeline};
 
+/// Entries of a gap that are counted and listed one by one. No server sends as many tokens in one event:
+/// more of them are damage, and sixteen bytes of a record must not become a list of 65,534 entries.
+pub(super) const REPEATS_MAX: u32 = 8_192;
+
 /// A gap that occurs `repeats` times in the tool's list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RepeatedGap {
@@ -51,13 +55,18 @@ pub(super) fn first_and_gaps(
     let mut counted = timeline.events.iter().filter(|event| is_counted(event.kind));
     let Some(first) = counted.next() else { return (Nanos::ZERO, Vec::new()) };
     let mut previous = first.at;
-    let gaps = counted
-        .map(|event| {
-            let gap = event.at - previous;
-            previous = event.at;
-            RepeatedGap { nanos: gap.0 as f64, repeats: 1 }
-        })
-        .collect();
+    let mut gaps: Vec<RepeatedGap> = Vec::new();
+    for event in counted {
+        let nanos = (event.at - previous).0 as f64;
+        previous = event.at;
+        match gaps.last_mut() {
+            // Events of one read.
+            Some(last) if nanos == 0.0 && last.nanos == 0.0 && last.repeats < REPEATS_MAX => {
+                last.repeats += 1;
+            }
+            _ => gaps.push(RepeatedGap { nanos, repeats: 1 }),
+        }
+    }
     (first.at - start, gaps)
 }
 

@@ -10,12 +10,12 @@ use super::{Route, vllm};
 
 pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     let seen = vllm::times(timeline, route);
-    let chunks = seen.gaps.len() + usize::from(timeline.events.iter().any(|e| e.kind.has_choice()));
+    let later = seen.gaps.iter().fold(0, |sum: u32, gap| sum.saturating_add(gap.repeats));
+    let chunks = later + u32::from(timeline.events.iter().any(|e| e.kind.has_choice()));
     // A chat response without any token is a success here, and a failure in the Python client.
     let is_success = seen.is_success
         || (matches!(route, Route::Chat | Route::Responses) && lens::ended_regularly(timeline));
     let input_tokens = lens::requested_prompt(timeline);
-    let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
     ToolView {
         output_tokens: lens::usage_tokens(timeline).unwrap_or(chunks),
         input_tokens,

@@ -27,13 +27,51 @@ pub(super) struct Token {
     pub(super) context: u32,
 }
 
-/// The same in 12 bytes, because there are many.
+/// The same in 12 bytes, because there are many. Tokens of one read stand together.
 #[derive(Debug, Clone, Copy)]
 struct PackedToken {
     /// Nanoseconds since its stretch began.
     offset: u32,
     gap: u32,
-    context: u32,
+    /// Context of the first token, and in the upper byte the number of tokens after it that differ only
+    /// in their context, which grows by one.
+    context_and_more: u32,
+}
+
+/// Largest context that is kept; no model has a longer one.
+const CONTEXT_MAX: u32 = (1 << 24) - 1;
+
+impl PackedToken {
+    fn new(offset: u32, gap: u32, context: u32) -> Self {
+        Self { offset, gap, context_and_more: context.min(CONTEXT_MAX) }
+    }
+
+    fn context(self) -> u32 {
+        self.context_and_more & CONTEXT_MAX
+    }
+
+    fn more(self) -> u32 {
+        self.context_and_more >> 24
+    }
+
+    /// Adds a token that differs only in its context. False where it differs otherwise.
+    fn extend(&mut self, offset: u32, gap: u32, context: u32) -> bool {
+        let is_next = self.context() + self.more() + 1 == context && self.more() < 255;
+        let is_alike = (self.offset, self.gap) == (offset, gap) && is_next;
+        self.context_and_more += if is_alike { 1 << 24 } else { 0 };
+        is_alike
+    }
+
+    fn gaps(self) -> impl Iterator<Item = u32> {
+        iter::repeat_n(self.gap, self.more() as usize + 1)
+    }
+
+    /// The tokens of a stretch that begins at `begin`.
+    fn tokens(self, begin: Nanos) -> impl Iterator<Item = Token> {
+        let (at, gap) = (begin + Nanos(self.offset.into()), self.gap);
+        let contexts = self.context()..=self.context() + self.more();
+        contexts.map(move |context| Token { at, gap, context })
+    }
 }
 
 /// The number of the stretch that a time lies in.
@@ -77,13 +115,17 @@ impl Stretches {
         if self.keeps(stretch) {
             let offset = u32::try_from(at.0 % STRETCH.0).unwrap_or(u32::MAX);
             let lists = self.tokens.entry(stretch).or_default();
+            self.count += 1;
+            let last = lists.last_mut().and_then(|list| list.last_mut());
+            if last.is_some_and(|last| last.extend(offset, gap, context)) {
+                return;
+            }
             if lists.last().is_none_or(|list| list.len() == LIST_LENGTH) {
                 lists.push(Vec::with_capacity(LIST_LENGTH));
             }
             if let Some(list) = lists.last_mut() {
-                list.push(PackedToken { offset, gap, context });
+                list.push(PackedToken::new(offset, gap, context));
             }
-            self.count += 1;
         }
     }
 
@@ -108,14 +150,14 @@ impl Stretches {
         let mut tokens = std::mem::take(&mut self.tokens);
         tokens.retain(|stretch, _| self.keeps(*stretch));
         self.tokens = tokens;
-        self.count = self.tokens.values().flatten().map(Vec::len).sum();
+        self.count = self.gaps().count();
         // All tokens may lie in one stretch, which is then kept.
         self.tokens_max = self.tokens_max.max(self.count * 2);
     }
 
     /// The gaps of all tokens, in any order.
     pub(super) fn gaps(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tokens.values().flatten().flatten().map(|token| token.gap)
+        self.tokens.values().flatten().flatten().flat_map(|token| token.gaps())
     }
 
     /// The tokens in order, by groups of stretches that follow each other. Between two groups at least
@@ -128,15 +170,34 @@ impl Stretches {
             while let Some((stretch, packed)) = stretches.next_if(|(at, _)| *at == next) {
                 let begin = Nanos(stretch * STRETCH.0);
                 let from = tokens.len();
-                tokens.extend(packed.iter().flatten().map(|token| Token {
-                    at: begin + Nanos(token.offset.into()),
-                    gap: token.gap,
-                    context: token.context,
-                }));
+                tokens.extend(packed.iter().flatten().flat_map(|token| token.tokens(begin)));
                 tokens[from..].sort_by_key(|token| token.at);
                 next += 1;
             }
             Some(tokens)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens of one read are stored together, and come back one by one.
+    #[test]
+    fn tokens_that_stand_together_are_not_lost() {
+        let at = |millis: u64| Nanos::from_millis(millis);
+        let token = |at: Nanos, gap: u32, context: u32| Token { at, gap, context };
+        let mut given = vec![token(at(1), 0, 10), token(at(9), 8_000_000, 11)];
+        given.extend((12..700).map(|context| token(at(9), 1, context)));
+        // Another stream at the same time, and a context that does not follow.
+        given.extend([token(at(9), 1, 5), token(at(9), 1, 7), token(at(5_000), 1, 8)]);
+        let mut stretches = Stretches::default();
+        given.iter().for_each(|token| stretches.add(*token));
+        assert!(stretches.tokens.values().flatten().map(Vec::len).sum::<usize>() < 10);
+        assert_eq!(stretches.gaps().count(), given.len());
+        let found: Vec<_> = stretches.into_groups().flatten().collect();
+        let key = |token: &Token| (token.at, token.gap, token.context);
+        assert_eq!(found.iter().map(key).collect::<Vec<_>>(), given.iter().map(key).collect::<Vec<_>>());
     }
 }
