@@ -46,6 +46,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "book" => book::run(&arguments[1..]),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
+        "weigh" => bench_client::weigh::run(&arguments[1..]),
         "dist" => dist::run(&arguments[1..]),
         "fuzz" => fuzz::run(&arguments[1..]),
         "large-run" => large_run::run(&arguments[1..]),

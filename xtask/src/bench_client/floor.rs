@@ -1,9 +1,10 @@
 //! The floor: the least a reader of token streams can do.
 //!
 //! Opens connections, writes one request on each, and then only `epoll_wait`, `recvmsg` with the
-//! kernel's stamp, and counting events by their marker. No HTTP library, no JSON, no record. Eager
-//! reads as soon as a socket is readable; lazy sleeps a millisecond between harvests. What a whole
-//! client costs is given as a ratio to this.
+//! kernel's stamp, and counting events by their marker. A stream that has ended gets the next request
+//! while there are any. No HTTP library, no JSON, no record. Eager reads as soon as a socket is
+//! readable; lazy sleeps a millisecond between harvests. What a whole client costs is given as a ratio
+//! to this.
 
 use std::io::{IoSliceMut, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,6 +23,8 @@ pub(crate) struct Floor {
     pub(crate) address: SocketAddr,
     /// Streams opened at once.
     pub(crate) streams: usize,
+    /// Requests in all, at least one per stream.
+    pub(crate) requests: usize,
     /// Answer length asked for on each.
     pub(crate) tokens: usize,
     /// When sockets are read.
@@ -56,6 +59,8 @@ pub(crate) struct Effort {
     pub(crate) cpu_secs: f64,
     /// Wall seconds of the same span.
     pub(crate) wall_secs: f64,
+    /// Wall seconds in which the first request of every stream was written.
+    pub(crate) send_secs: f64,
     /// Peak memory of this process.
     pub(crate) peak_bytes: u64,
 }
@@ -67,6 +72,21 @@ const BUFFER_BYTES: usize = 64 << 10;
 struct FloorStream {
     socket: TcpStream,
     is_done: bool,
+    /// The last bytes read: the end mark may be split between two reads.
+    tail: Vec<u8>,
+}
+
+impl FloorStream {
+    fn ends_with(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() >= END.len() {
+            self.tail.clear();
+            self.tail.extend_from_slice(&bytes[bytes.len() - END.len()..]);
+        } else {
+            self.tail.extend_from_slice(bytes);
+            self.tail.drain(..self.tail.len().saturating_sub(END.len()));
+        }
+        self.tail == END
+    }
 }
 
 fn request(tokens: usize) -> Vec<u8> {
@@ -75,7 +95,7 @@ fn request(tokens: usize) -> Vec<u8> {
     );
     let length = body.len();
     format!(
-        "POST /v1/completions HTTP/1.1\r\nhost: floor\r\nconnection: close\r\n\
+        "POST /v1/completions HTTP/1.1\r\nhost: floor\r\n\
          content-type: application/json\r\n\
          content-length: {length}\r\n\r\n{body}"
     )
@@ -112,7 +132,7 @@ pub(crate) fn run(floor: &Floor) -> Result<Effort> {
         setsockopt(&socket, sockopt::Timestamping, &flags)?;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
         epoll.add(socket.as_fd(), event)?;
-        streams.push(FloorStream { socket, is_done: false });
+        streams.push(FloorStream { socket, is_done: false, tail: Vec::new() });
     }
     let bytes = request(floor.tokens);
     #[expect(clippy::disallowed_methods, reason = "a stopwatch around a laboratory program")]
@@ -121,16 +141,24 @@ pub(crate) fn run(floor: &Floor) -> Result<Effort> {
     for stream in &mut streams {
         stream.socket.write_all(&bytes)?;
     }
-    let events = harvest(&epoll, &mut streams, floor.pace)?;
+    let send_secs = begin.elapsed().as_secs_f64();
+    let further = floor.requests.saturating_sub(floor.streams);
+    let events = harvest(&epoll, &mut streams, (&bytes, further), floor.pace)?;
     Ok(Effort {
         events,
+        send_secs,
         cpu_secs: cpu_secs()? - cpu_begin,
         wall_secs: begin.elapsed().as_secs_f64(),
         peak_bytes: peak_bytes()?,
     })
 }
 
-fn harvest(epoll: &Epoll, streams: &mut [FloorStream], pace: Pace) -> Result<u64> {
+fn harvest(
+    epoll: &Epoll,
+    streams: &mut [FloorStream],
+    (request, mut further): (&[u8], usize),
+    pace: Pace,
+) -> Result<u64> {
     let mut ready = vec![EpollEvent::empty(); 1_024];
     let mut buffer = vec![0_u8; BUFFER_BYTES];
     let mut control = nix::cmsg_space!([nix::sys::time::TimeSpec; 3]);
@@ -153,8 +181,11 @@ fn harvest(epoll: &Epoll, streams: &mut [FloorStream], pace: Pace) -> Result<u64
             stamps += message.cmsgs()?.count() as u64;
             let length = message.bytes;
             events += count_markers(&buffer[..length]);
-            // The end mark may be split between two reads; then the close that follows ends it.
-            if !stream.is_done && (length == 0 || buffer[..length].ends_with(END)) {
+            let is_end = stream.ends_with(&buffer[..length]);
+            if is_end && further > 0 && length > 0 {
+                further -= 1;
+                stream.socket.write_all(request)?;
+            } else if !stream.is_done && (length == 0 || is_end) {
                 stream.is_done = true;
                 open -= 1;
                 epoll.delete(stream.socket.as_fd())?;

@@ -11,13 +11,18 @@ use serde_json::Value;
 
 use super::floor::Pace;
 use super::table::TableRow;
-use super::{FLOOD_PASSES, PACED_PASSES};
+use super::weigh::Weight;
+use super::{BURST_TOKENS, FLOOD_EVENTS, FLOOD_PASSES, PACED_PASSES, WHOLE_TOKENS};
 use crate::ci::root;
 
 /// A case.
 pub(crate) enum Scene {
     /// The server sends as fast as the sockets take it.
     Flood { streams: usize, tokens: usize, events_per_write: usize },
+    /// The same with full requests, weighed from start to exit.
+    Whole { streams: usize, events_per_write: usize },
+    /// All requests at once, with short answers that begin after all were sent.
+    Burst { requests: usize },
     /// All streams start at once, first token after 50 ms, then one each 20 ms.
     Paced { streams: usize, tokens: usize },
 }
@@ -28,6 +33,10 @@ impl Scene {
             Self::Flood { streams, events_per_write, .. } => {
                 format!("flood, {events_per_write} per write, {streams} streams")
             }
+            Self::Whole { streams, events_per_write } => {
+                format!("whole, {events_per_write} per write, {streams} streams")
+            }
+            Self::Burst { requests } => format!("burst of {requests}"),
             Self::Paced { streams, .. } => format!("paced 20 ms, {streams} streams"),
         }
     }
@@ -35,28 +44,41 @@ impl Scene {
     /// How often each reader is measured.
     pub(crate) fn passes(&self) -> usize {
         match self {
-            Self::Flood { .. } => FLOOD_PASSES,
+            Self::Flood { .. } | Self::Whole { .. } | Self::Burst { .. } => FLOOD_PASSES,
             Self::Paced { .. } => PACED_PASSES,
         }
     }
 
-    fn streams(&self) -> usize {
+    pub(crate) fn streams(&self) -> usize {
         match self {
-            Self::Flood { streams, .. } | Self::Paced { streams, .. } => *streams,
+            Self::Flood { streams, .. }
+            | Self::Whole { streams, .. }
+            | Self::Paced { streams, .. }
+            | Self::Burst { requests: streams } => *streams,
+        }
+    }
+
+    fn requests(&self) -> usize {
+        match self {
+            Self::Whole { .. } => FLOOD_EVENTS / WHOLE_TOKENS,
+            _ => self.streams(),
         }
     }
 
     fn tokens(&self) -> usize {
         match self {
             Self::Flood { tokens, .. } | Self::Paced { tokens, .. } => *tokens,
+            Self::Whole { .. } => WHOLE_TOKENS,
+            Self::Burst { .. } => BURST_TOKENS,
         }
     }
 
     fn server_flags(&self) -> Vec<String> {
         let words = match self {
-            Self::Flood { events_per_write, .. } => {
+            Self::Flood { events_per_write, .. } | Self::Whole { events_per_write, .. } => {
                 format!("--flood {events_per_write}")
             }
+            Self::Burst { .. } => "--ttft 1s --itl 20ms".to_owned(),
             Self::Paced { .. } => "--ttft 50ms --itl 20ms".to_owned(),
         };
         words.split(' ').map(str::to_owned).collect()
@@ -119,10 +141,11 @@ impl Drop for Server {
 
 /// Runs the floor reader as a child on core 1.
 pub(crate) fn floor_in_child(scene: &Scene, server: &Server, pace: Pace) -> Result<Value> {
-    let output = pinned(1, "xtask")
+    let output = weighed(1, "xtask")
         .arg("floor")
         .arg(server.address.to_string())
         .arg(scene.streams().to_string())
+        .arg(scene.requests().to_string())
         .arg(scene.tokens().to_string())
         .arg(pace.name())
         .output()
@@ -130,16 +153,31 @@ pub(crate) fn floor_in_child(scene: &Scene, server: &Server, pace: Pace) -> Resu
     if !output.status.success() {
         bail!("the floor reader failed: {}", String::from_utf8_lossy(&output.stderr));
     }
-    serde_json::from_slice(&output.stdout).context("cannot read what the floor reader printed")
+    let mut effort: Value = serde_json::from_slice(&output.stdout)
+        .context("cannot read what the floor reader printed")?;
+    if let Scene::Whole { .. } = scene {
+        let Weight { cpu_secs, peak_bytes } = Weight::read(&output.stderr)?;
+        effort["cpu_secs"] = cpu_secs.into();
+        effort["peak_bytes"] = peak_bytes.into();
+    }
+    Ok(effort)
 }
+
+/// The same as [`pinned`], in a process that says what the command took in all.
+fn weighed(core: usize, program: &str) -> Command {
+    let mut command = pinned(core, "xtask");
+    command.arg("weigh").arg(built(program));
+    command
+}
+
 
 /// Runs our client on core 1 and compares its record with the truth log.
 pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<TableRow> {
     let folder = server.folder.join("run");
-    let output = pinned(1, "tokometer")
+    let output = weighed(1, "tokometer")
         .args(["bench", "--backend", "openai", "--quiet", "--request-id-prefix", "truth-"])
         .args(["--base-url", &format!("http://{}", server.address)])
-        .args(["--num-prompts", &scene.streams().to_string()])
+        .args(["--num-prompts", &scene.requests().to_string()])
         .args(["--max-concurrency", &scene.streams().to_string()])
         .args(["--dataset-name", "random", "--random-input-len", "16"])
         .args(["--random-output-len", &scene.tokens().to_string()])
@@ -159,5 +197,9 @@ pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<Tab
         nix::sys::signal::Signal::SIGTERM,
     );
     server.child.wait()?;
-    TableRow::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &truth)
+    let row = TableRow::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &truth)?;
+    Ok(match scene {
+        Scene::Whole { .. } => row.weighing(Weight::read(&output.stderr)?),
+        _ => row,
+    })
 }

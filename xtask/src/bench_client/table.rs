@@ -9,6 +9,7 @@ use tokometer_record::{RunReader, Timeline};
 use tokometer_sim::truth;
 
 use super::scene::Scene;
+use super::weigh::Weight;
 
 /// One line of the table.
 pub(crate) struct TableRow {
@@ -19,6 +20,10 @@ pub(crate) struct TableRow {
     wall_secs: f64,
     peak_bytes: f64,
     error: Option<InstrumentError>,
+    /// Seconds from the first to the last of the requests that are sent at the start.
+    send_secs: f64,
+    /// Requests among them.
+    sends: f64,
     /// CPU seconds per million events in the cheapest and the dearest pass.
     spread: (f64, f64),
 }
@@ -59,6 +64,8 @@ impl TableRow {
             cpu_secs: number(&effort["cpu_secs"]),
             wall_secs: number(&effort["wall_secs"]),
             peak_bytes: number(&effort["peak_bytes"]),
+            send_secs: number(&effort["send_secs"]),
+            sends: scene.streams() as f64,
             error: None,
             spread: (f64::NAN, f64::NAN),
         }
@@ -74,9 +81,14 @@ impl TableRow {
         let timelines: Vec<Timeline> = RunReader::open(folder)?.timelines()?.collect();
         let emitted: Vec<Emission> = truth::read(log)?.iter().filter_map(emission).collect();
         let error = match scene {
-            Scene::Flood { .. } => None,
+            Scene::Flood { .. } | Scene::Whole { .. } | Scene::Burst { .. } => None,
             Scene::Paced { .. } => Some(instrument::error(&timelines, &emitted)),
         };
+        let mut sends: Vec<u64> =
+            timelines.iter().filter_map(|one| Some(one.times.first_byte_sent?.0)).collect();
+        sends.sort_unstable();
+        sends.truncate(scene.streams());
+        let send_nanos = sends.last().zip(sends.first()).map_or(0, |(last, first)| last - first);
         let wall = number(&end["measure_end"]) - number(&end["measure_begin"]);
         Ok(Self {
             scene: scene.name(),
@@ -85,9 +97,20 @@ impl TableRow {
             cpu_secs: number(&end["health"]["cpu_time"]) / 1e9,
             wall_secs: wall / 1e9,
             peak_bytes: number(&end["health"]["peak_memory_bytes"]),
+            send_secs: send_nanos as f64 / 1e9,
+            sends: sends.len() as f64,
             error,
             spread: (f64::NAN, f64::NAN),
         })
+    }
+
+    /// The same row with what the whole program took.
+    pub(crate) fn weighing(self, Weight { cpu_secs, peak_bytes }: Weight) -> Self {
+        Self { cpu_secs, peak_bytes: peak_bytes as f64, ..self }
+    }
+
+    fn send_micros(&self) -> f64 {
+        self.send_secs / self.sends * 1e6
     }
 
     fn cpu_per_million(&self) -> f64 {
@@ -99,9 +122,9 @@ impl TableRow {
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub(crate) fn print(lines: &[TableRow]) {
     println!(
-        "| scene | reader | CPU s per M events (range) | ratio to floor | events/s | peak MiB | TTFT error mean / p99 µs | gap error p99 µs | marked |"
+        "| scene | reader | CPU s per M events (range) | ratio to floor | events/s | peak MiB | sent within ms (µs each) | TTFT error mean / p99 µs | gap error p99 µs | marked |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     for line in lines {
         let floors = lines
             .iter()
@@ -120,7 +143,7 @@ pub(crate) fn print(lines: &[TableRow]) {
             },
         );
         println!(
-            "| {} | {} | {:.3} ({:.3} to {:.3}) | {:.2} | {:.0} | {:.1} | {error} |",
+            "| {} | {} | {:.3} ({:.3} to {:.3}) | {:.2} | {:.0} | {:.1} | {:.1} ({:.1}) | {error} |",
             line.scene,
             line.reader,
             line.cpu_per_million(),
@@ -129,6 +152,8 @@ pub(crate) fn print(lines: &[TableRow]) {
             line.cpu_per_million() / floor,
             line.events / line.wall_secs,
             line.peak_bytes / f64::from(1 << 20),
+            line.send_secs * 1e3,
+            line.send_micros(),
         );
     }
 }
