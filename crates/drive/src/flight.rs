@@ -16,17 +16,24 @@ pub(crate) struct Flight {
     /// Whether a byte of the response has arrived: from then on a dead connection is a failure of the
     /// server.
     pub(crate) has_response: bool,
-    /// Whether its start was reported. It is reported once, even when it is sent again on another
-    /// connection.
-    pub(crate) is_announced: bool,
+    pub(crate) progress: SendProgress,
     /// Retries left after this attempt.
     pub(crate) tries_left: u32,
     /// The wait that the server requested before a retry.
     pub(crate) retry_after: Option<Nanos>,
-    /// Whether it waits for the start of the first wave.
-    pub(crate) is_held: bool,
     /// When the request ended whose place in the gate this one took.
     pub(crate) place_freed: Option<Nanos>,
+}
+
+/// How far the sending of a flight has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendProgress {
+    /// It waits for the start of the first wave.
+    Held,
+    /// It is to be sent.
+    Waiting,
+    /// Its start was reported. That is done once, even when it is sent again on another connection.
+    Reported,
 }
 
 /// First wait between attempts; it doubles, unless the server sends `Retry-After`.
@@ -44,12 +51,16 @@ impl Flight {
             timeline,
             written: 0,
             has_response: false,
-            is_announced: false,
+            progress: SendProgress::Waiting,
             tries_left,
             retry_after: None,
-            is_held: false,
             place_freed: None,
         })
+    }
+
+    /// Whether it waits for the start of the first wave.
+    pub(crate) fn is_held(&self) -> bool {
+        self.progress == SendProgress::Held
     }
 
     pub(crate) fn target(&self) -> u16 {
@@ -126,10 +137,9 @@ impl Flight {
             timeline,
             written: 0,
             has_response: false,
-            is_announced: false,
+            progress: SendProgress::Waiting,
             tries_left: self.tries_left.saturating_sub(1),
             retry_after: None,
-            is_held: false,
             place_freed: None,
         })
     }

@@ -272,8 +272,8 @@ impl<P: Platform> Preparer<P> {
 
     /// Whether enough items are held to begin: all that leave at the start, and some of the others.
     fn is_head_start(&self, held: &VecDeque<QueuedRequest>) -> bool {
-        let is_wave = !self.progress.is_wave_fed()
-            && held.front().is_some_and(|item| item.due.is_none());
+        let is_wave =
+            !self.progress.is_wave_fed() && held.front().is_some_and(|item| item.due.is_none());
         let wave = if is_wave { self.shared.config.wave_size() } else { 0 };
         let items = usize::try_from(wave).unwrap_or(HEAD_START).max(HEAD_START);
         let most = if is_wave { WAVE_BYTES } else { HEAD_START_BYTES };

@@ -170,7 +170,6 @@ fn weighed(core: usize, program: &str) -> Command {
     command
 }
 
-
 /// Runs our client on core 1 and compares its record with the truth log.
 pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<TableRow> {
     let folder = server.folder.join("run");

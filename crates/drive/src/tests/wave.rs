@@ -8,9 +8,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Phase, RunEnd, Timeline};
 
 use super::server::{answer, config, item, read_request};
-use crate::{
-    AwaitStart, Interrupt, Live, Notice, Outlets, PrepareError, QueuedRequest, RunConfig,
-};
+use crate::{AwaitStart, Interrupt, Live, Notice, Outlets, PrepareError, QueuedRequest, RunConfig};
 
 const REQUESTS: u64 = 12;
 

@@ -96,7 +96,7 @@ impl<P: Platform> Worker<P> {
             stage: ConnectionStage::Securing,
             setup: ConnectionSetup { begin: dial.begin, connected: Some(now), secured: None },
             uses: 0,
-            is_preopened: dial.flight.as_ref().is_none_or(|flight| flight.is_held),
+            is_preopened: dial.flight.as_ref().is_none_or(|flight| flight.is_held()),
             flight: dial.flight,
             exchange: Exchange::new(&config.dialect, &config.settings, config.keep_text),
             segments: Segments::default(),
@@ -119,7 +119,7 @@ impl<P: Platform> Worker<P> {
     /// No connection was made.
     fn undialled(&mut self, key: u64, dial: Dial<WireOf<P>>, kind: FailureKind, why: &str) {
         self.connections.release(key);
-        let is_held = dial.flight.as_ref().is_some_and(|flight| flight.is_held);
+        let is_held = dial.flight.as_ref().is_some_and(|flight| flight.is_held());
         // A limit of this machine says nothing about the target, and a request that is not due has not
         // failed.
         if kind != FailureKind::Client && !is_held {

@@ -11,7 +11,7 @@ use super::connection::{ConnectionStage, OpenConnection};
 use super::reader::ReadEnd;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
-use crate::flight::Flight;
+use crate::flight::{Flight, SendProgress};
 use crate::harvest::Lane;
 use crate::item::Notice;
 use crate::platform::Platform;
@@ -144,7 +144,7 @@ impl<P: Platform> Worker<P> {
         }
         let live = self.shared.live.slot(self.id);
         // A request that was never sent was not counted as sent either.
-        if !flight.is_announced {
+        if flight.progress != SendProgress::Reported {
             live.sent();
             let is_first = flight.timeline.identity.attempt == 0;
             self.account.started += u64::from(is_measured && is_first);

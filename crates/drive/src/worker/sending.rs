@@ -8,7 +8,7 @@ use tokometer_record::{FailureKind, Phase};
 use super::connection::ConnectionStage;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
-use crate::flight::Flight;
+use crate::flight::{Flight, SendProgress};
 use crate::item::Notice;
 use crate::platform::Platform;
 
@@ -38,7 +38,8 @@ pub(super) struct Announcement {
 impl Announcement {
     /// `None` for a flight that was reported before.
     pub(super) fn of(flight: &mut Flight, at: Nanos) -> Option<Self> {
-        if std::mem::replace(&mut flight.is_announced, true) {
+        let before = std::mem::replace(&mut flight.progress, SendProgress::Reported);
+        if before == SendProgress::Reported {
             return None;
         }
         let identity = &flight.timeline.identity;
@@ -187,7 +188,7 @@ impl<P: Platform> Worker<P> {
     /// The connection can carry requests.
     pub(super) fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         match connection.flight.take() {
-            Some(flight) if flight.is_held => self.arm(connection, flight),
+            Some(flight) if flight.is_held() => self.arm(connection, flight),
             Some(flight) => return self.send(connection, flight),
             None => {
                 self.spare_is_open(connection.target);
@@ -204,7 +205,7 @@ impl<P: Platform> Worker<P> {
         let kind = if is_proxy_s { FailureKind::Connect } else { FailureKind::Tls };
         // The next connections try the target's other addresses first.
         self.shared.rotations[usize::from(target)].failed(connection.address, now);
-        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held);
+        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held());
         if !is_held {
             self.shared.connection_failed(target, now);
         }

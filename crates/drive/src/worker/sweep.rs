@@ -50,7 +50,7 @@ impl<P: Platform> Worker<P> {
 
     /// Fails what the connection carries.
     fn exceed(&mut self, connection: &mut WorkerConnection<P>, limit: Limit) {
-        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held);
+        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held());
         if limit == Limit::Connect && !is_held {
             self.shared.connection_failed(connection.target, self.reader.now);
         }

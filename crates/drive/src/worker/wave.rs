@@ -13,7 +13,7 @@ use tokometer_client::conn::{Sent, Wire};
 use super::connection::{ConnectionStage, OpenConnection};
 use super::sending::{Announcement, reserve_events};
 use super::{KeepOrClose, Readiness, Worker, WorkerConnection};
-use crate::flight::Flight;
+use crate::flight::{Flight, SendProgress};
 use crate::platform::Platform;
 
 /// Requests that are sent before the sockets are read again. Two tokens of a stream that wait for a read
@@ -50,7 +50,7 @@ impl Wave {
 impl<P: Platform> Worker<P> {
     /// Takes a flight before its time and gives it a connection.
     pub(super) fn hold(&mut self, mut flight: Box<Flight>) {
-        flight.is_held = true;
+        flight.progress = SendProgress::Held;
         self.shared.trim(&mut flight);
         reserve_events(&mut flight);
         while let Some(key) = self.idle[usize::from(flight.target())].pop() {
@@ -166,7 +166,7 @@ impl<P: Platform> Worker<P> {
     fn launch_bare(&mut self, admitted: Nanos) {
         let flights = std::mem::take(&mut self.wave.bare).into_iter();
         for mut flight in flights.chain(std::mem::take(&mut self.wave.unopened)) {
-            flight.is_held = false;
+            flight.progress = SendProgress::Waiting;
             flight.timeline.times.admitted = admitted;
             self.launch(flight);
         }
@@ -177,11 +177,10 @@ impl<P: Platform> Worker<P> {
     fn release_dials(&mut self, due: Nanos) {
         let dialled = self.dials.values_mut().filter_map(|dial| dial.flight.as_deref_mut());
         let securing = self.connections.iter_mut();
-        let securing =
-            securing.filter(|connection| connection.stage == ConnectionStage::Securing);
+        let securing = securing.filter(|connection| connection.stage == ConnectionStage::Securing);
         let securing = securing.filter_map(|connection| connection.flight.as_deref_mut());
-        for flight in dialled.chain(securing).filter(|flight| flight.is_held) {
-            flight.is_held = false;
+        for flight in dialled.chain(securing).filter(|flight| flight.is_held()) {
+            flight.progress = SendProgress::Waiting;
             flight.timeline.times.admitted = due;
             flight.timeline.times.connect_begin = Some(due);
             self.shared.taken(flight);
@@ -202,7 +201,7 @@ impl<P: Platform> Worker<P> {
         let dialled = self.dials.values_mut().map(|dial| &mut dial.flight);
         let securing = self.connections.iter_mut().map(|connection| &mut connection.flight);
         for flight in dialled.chain(securing) {
-            flights.extend(flight.take_if(|flight| flight.is_held));
+            flights.extend(flight.take_if(|flight| flight.is_held()));
         }
         let places = flights.len();
         self.shared.dismiss(flights, self.reader.now);
@@ -220,7 +219,7 @@ fn write_armed<W: Wire>(
     admitted: Nanos,
 ) -> io::Result<()> {
     let Some(flight) = connection.flight.as_deref_mut() else { return Ok(()) };
-    flight.is_held = false;
+    flight.progress = SendProgress::Waiting;
     let times = &mut flight.timeline.times;
     times.admitted = admitted;
     connection.stage = ConnectionStage::Writing;

@@ -193,11 +193,16 @@ mod tests {
         // Another stream at the same time, and a context that does not follow.
         given.extend([token(at(9), 1, 5), token(at(9), 1, 7), token(at(5_000), 1, 8)]);
         let mut stretches = Stretches::default();
-        given.iter().for_each(|token| stretches.add(*token));
+        for token in &given {
+            stretches.add(*token);
+        }
         assert!(stretches.tokens.values().flatten().map(Vec::len).sum::<usize>() < 10);
         assert_eq!(stretches.gaps().count(), given.len());
         let found: Vec<_> = stretches.into_groups().flatten().collect();
         let key = |token: &Token| (token.at, token.gap, token.context);
-        assert_eq!(found.iter().map(key).collect::<Vec<_>>(), given.iter().map(key).collect::<Vec<_>>());
+        assert_eq!(
+            found.iter().map(key).collect::<Vec<_>>(),
+            given.iter().map(key).collect::<Vec<_>>()
+        );
     }
 }

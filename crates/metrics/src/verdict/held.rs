@@ -35,7 +35,8 @@ fn refills(rows: &[RequestRow], slots: u32) -> Vec<Nanos> {
     for (rank, place) in order.into_iter().enumerate() {
         let free = rank.checked_sub(slots).map_or(begin, |ended| ends[ended]);
         // A retried request was in its slot before the attempt that is left of it.
-        late[place] = if rows[place].attempt() > 0 { Nanos::ZERO } else { rows[place].start - free };
+        late[place] =
+            if rows[place].attempt() > 0 { Nanos::ZERO } else { rows[place].start - free };
     }
     late
 }
