@@ -3,6 +3,7 @@
 //! A classic block and our summary stand one above the other; two figures of one name that differ
 //! must be explained.
 
+use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::{Family, FamilyFigures, ListStats, Summary};
 
 use crate::layout::{Layout, shows};
@@ -44,6 +45,32 @@ pub fn differences(summary: &Summary, block: &Report) -> Vec<FigureDifference> {
 pub fn prints_withheld_gaps(summary: &Summary, block: &Report) -> bool {
     let is_withheld = summary.distribution("gap_ms").is_some_and(|gaps| gaps.is_withheld);
     is_withheld && shows(block, ITL.0)
+}
+
+/// Time of a burst's requests that passed in the client, on average.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClientTime {
+    /// The block's mean TTFT.
+    pub ttft_ms: f64,
+    /// Part of it that was spent on connecting.
+    pub connecting_ms: f64,
+    /// From the start of the burst to the beginning of TTFT.
+    pub queue_ms: f64,
+}
+
+/// What of a burst's TTFT in `block`, and of the time before it, is the client's own. `None` for other
+/// loads, whose lateness the intended times show.
+pub fn client_time(summary: &Summary, block: &Report) -> Option<ClientTime> {
+    let family = block.layout.and_then(Layout::family)?;
+    let figures = summary.families.get(&family).filter(|figures| figures.ttft.count > 0)?;
+    let is_meant = summary.load_class == LoadClass::Burst && shows(block, TTFT.0);
+    let queue = summary.distribution("send_lateness_ms").and_then(|values| values.mean)?;
+    let connecting = summary.ttft_parts.iter().filter(|part| part.name == "connect");
+    is_meant.then(|| ClientTime {
+        ttft_ms: figures.ttft.mean,
+        connecting_ms: connecting.map(|part| part.mean_ms).sum(),
+        queue_ms: queue,
+    })
 }
 
 /// All differences between our figures and those of `family`. Statistics of an empty list, which the

@@ -16,6 +16,7 @@ mod markdown;
 use tokometer_base::Conventions;
 use tokometer_base::backend::ServerKind;
 use tokometer_base::units::nearest_count;
+use tokometer_classic::differences::{ClientTime, client_time};
 use tokometer_classic::{Report, differences, prints_withheld_gaps};
 use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::goodput::Goodput;
@@ -347,6 +348,9 @@ impl SummaryPage<'_> {
             let text = "its percentiles of ITL are printed as that tool prints them; ours are withheld (shared-reads)";
             line("block above", &self.style.paint(Tone::Faint, text))
         });
+        let client = client_time(self.summary, block).map(|one| {
+            line("block above", &self.style.paint(Tone::Faint, &self.client_time(one)))
+        });
         differences(self.summary, block)
             .iter()
             .map(|one| {
@@ -359,8 +363,22 @@ impl SummaryPage<'_> {
                 );
                 line("block above", &self.style.paint(Tone::Faint, &text))
             })
+            .chain(client)
             .chain(withheld)
             .collect()
+    }
+
+    fn client_time(&self, ClientTime { ttft_ms, connecting_ms, queue_ms }: ClientTime) -> String {
+        let said = |ms: f64| {
+            let share = if ttft_ms > 0.0 { ms / ttft_ms * 100.0 } else { 0.0 };
+            format!("{} ms ({share:.1} %)", self.style.millis(ms))
+        };
+        let within = if connecting_ms > 0.0 {
+            format!("{} of its mean TTFT is connecting", said(connecting_ms))
+        } else {
+            "its TTFT begins when a request is sent".to_owned()
+        };
+        format!("{within}; before that, requests waited {} in this client's queue", said(queue_ms))
     }
 
     fn notes(&self) -> Vec<String> {

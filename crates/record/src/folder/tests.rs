@@ -120,6 +120,28 @@ fn a_finished_run_reads_back_as_it_was() {
     assert!(reader.repair().unwrap().is_empty());
 }
 
+/// Rows are divided among batches by their events, and an answer with more events than a batch is one.
+#[test]
+fn rows_of_several_batches_read_back_in_order() {
+    let (folder, mut writer) = written(0);
+    let row = |(index, events): (u64, u64)| {
+        let mut row = timeline(index);
+        let event = |at| Event::new(Nanos(10_000 + at), 2, EventKind::Text);
+        row.events.extend((0..events).map(event));
+        row
+    };
+    let ended: Vec<_> = (0..).zip([10, 40_000, 30_000, 20_000, 90_000, 0, 7]).map(row).collect();
+    let rows = PendingRows { ended, ..PendingRows::default() };
+    writer.write_rows(&rows).unwrap();
+    writer.finish(&end()).unwrap();
+    let path = folder.path().join(names::REQUESTS);
+    let lengths: Vec<usize> =
+        Batches::open(&path, &Damages::default()).unwrap().map(|batch| batch.num_rows()).collect();
+    assert_eq!(lengths, [2, 2, 1, 2]);
+    let reader = RunReader::open(folder.path()).unwrap();
+    assert!(reader.timelines().unwrap().eq(rows.ended));
+}
+
 #[test]
 fn a_killed_run_returns_its_rows_and_counts_requests_in_flight() {
     let (folder, mut writer) = written(2);

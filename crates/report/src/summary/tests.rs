@@ -2,6 +2,8 @@
 
 use tokometer_base::Nanos;
 use tokometer_classic::{Layout, Selection, from_summary};
+use tokometer_metrics::Distribution;
+use tokometer_metrics::anatomy::{Part, PartSource, PartStage};
 
 use super::*;
 use crate::style::Colours;
@@ -32,6 +34,31 @@ fn what_the_block_above_does_not_show_is_not_explained() {
     };
     assert_eq!(explained(Layout::V2), ["mean TTFT 120.5 ms"]);
     assert_eq!(explained(Layout::V4)[1..], ["peak output 3", "peak concurrency 71 requests"]);
+}
+
+/// The queue of a burst is in no figure of the block, and connecting is in its TTFT.
+#[test]
+fn the_client_s_own_time_in_a_burst_is_said_below_the_block() {
+    let mut run = summary();
+    let waits = Distribution { mean: Some(3.6), ..run.distributions["ttft_ms"].clone() };
+    run.distributions.insert("send_lateness_ms".to_owned(), waits);
+    let says = |run: &Summary, words: &str| {
+        let text = print_summary(run, &info(), Some(&block(Layout::V4)), Style::default());
+        text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words)
+    };
+    let queue = "before that, requests waited 3.60 ms (3.0 %) in this client's queue";
+    assert!(!says(&run, queue), "the intended times of an open loop show it");
+    run.load_class = LoadClass::Burst;
+    run.ttft_parts.retain(|part| part.name != "connect");
+    assert!(says(&run, &format!("its TTFT begins when a request is sent; {queue}")));
+    let connect = Part {
+        name: "connect".to_owned(),
+        mean_ms: 2.4,
+        stage: PartStage::Before,
+        known: PartSource::Measured,
+    };
+    run.ttft_parts.push(connect);
+    assert!(says(&run, &format!("2.40 ms (2.0 %) of its mean TTFT is connecting; {queue}")));
 }
 
 #[test]
