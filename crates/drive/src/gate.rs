@@ -73,9 +73,12 @@ impl Gate {
         Some(flight)
     }
 
-    /// Takes a place for a flight of the first wave, which has no more of them than there are places.
-    pub(crate) fn reserve(&self) {
-        self.state().in_flight += 1;
+    /// Takes a place for a flight of the first wave before it is sent. False when there is none.
+    pub(crate) fn reserve(&self) -> bool {
+        let mut state = self.state();
+        let is_free = state.limit.is_none_or(|limit| state.in_flight < limit);
+        state.in_flight += u32::from(is_free);
+        is_free
     }
 
     /// Releases a place. The next flight in the queue, if any, takes it.
@@ -203,6 +206,16 @@ mod tests {
             "an ended request left its place"
         );
         assert_eq!((gate.take_waits(), gate.take_waits()), (3, 0));
+    }
+
+    #[test]
+    fn a_place_that_is_reserved_is_taken() {
+        let gate = Gate::new(Some(2));
+        assert!(gate.reserve());
+        assert_eq!(index(gate.admit(flight(1), Nanos(1))), Some(1));
+        assert!(!gate.reserve());
+        assert_eq!(index(gate.admit(flight(2), Nanos(1))), None);
+        assert_eq!(index(gate.release(Nanos(2))), Some(2), "the reserved place becomes free");
     }
 
     #[test]

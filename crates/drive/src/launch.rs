@@ -1,5 +1,7 @@
 //! Sets up a run: threads, phases, and the summary at its end.
 
+mod opening;
+
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -9,7 +11,7 @@ use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
 use crate::cap::CapPlaces;
-use crate::config::{Connections, RunConfig};
+use crate::config::RunConfig;
 use crate::control::{self, ControlRecord};
 use crate::descriptors;
 use crate::error::Error;
@@ -154,19 +156,6 @@ fn make_room(
     Ok(())
 }
 
-/// Connections to open to each target before a phase, where their number is known. A block of
-/// requests may go to one target alone, so each target needs as many as the limit allows.
-fn wanted_per_target(config: &RunConfig) -> Option<u64> {
-    let cap = config.limits.max_concurrency.map(u64::from);
-    let targets = (config.targets.len() as u64).max(1);
-    let planned = config.limits.extent.count.map(|count| count.div_ceil(targets));
-    match (cap, planned) {
-        (Some(cap), Some(planned)) => Some(cap.min(planned)),
-        (Some(cap), None) => Some(cap),
-        (None, planned) => planned.filter(|_| config.arrivals == Arrivals::AtOnce),
-    }
-}
-
 /// The worker threads.
 struct Workers {
     threads: Vec<Thread<Account>>,
@@ -279,30 +268,6 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// Lets the requests that leave together reach their workers, and their connections be opened. Waits
-    /// as long as connections are being made.
-    fn gather_wave(&mut self, preparer: &dyn Wake) {
-        if self.shared.config.wave_size() == 0 || self.stop.is_some() {
-            return;
-        }
-        self.progress.want_wave();
-        preparer.wake();
-        let patience = self.shared.config.timeouts.connect;
-        let (mut deadline, mut left) = (self.clock.now() + patience, u64::MAX);
-        while !self.progress.is_wave_fed() || self.shared.arming() > 0 {
-            self.platform.pause(LOOK);
-            let now = self.clock.now();
-            self.check_stop(now);
-            let still = self.shared.arming();
-            if still != left {
-                (deadline, left) = (now + patience, still);
-            }
-            if self.stop.is_some() || now >= deadline {
-                return;
-            }
-        }
-    }
-
     fn lead(&self) -> Nanos {
         let config = &self.shared.config;
         let is_led = config.arrivals != Arrivals::AtOnce || config.wave_size() > 0;
@@ -347,35 +312,6 @@ impl<P: Platform> Owner<P> {
         let platform = self.platform.clone();
         let work = move || control::run(&platform, &shared, offsets, begin);
         thread::spawn(&self.platform, "control", &self.shared, work).ok()
-    }
-
-    /// Opens the connections whose number is known, and waits for them.
-    fn preopen(&self) {
-        let config = &self.shared.config;
-        if config.connections != Connections::Preopen {
-            return;
-        }
-        let targets = u16::try_from(config.targets.len()).unwrap_or(1).max(1);
-        let Some(wanted) = wanted_per_target(config) else { return };
-        let workers = self.shared.inboxes.len() as u64;
-        let mut total = 0;
-        for (worker, inbox) in (0_u64..).zip(&self.shared.inboxes) {
-            let share = (wanted + workers - 1 - worker) / workers;
-            let count = u32::try_from(share).unwrap_or(u32::MAX);
-            for target in 0..targets {
-                total += u64::from(count);
-                inbox.post(WorkerCommand::Preopen { target, count });
-            }
-        }
-        let opening = &self.shared.opening;
-        opening.fetch_add(total, std::sync::atomic::Ordering::AcqRel);
-        let deadline = self.clock.now() + config.timeouts.connect;
-        while opening.load(std::sync::atomic::Ordering::Acquire) > 0
-            && self.clock.now() < deadline
-            && !self.interrupt.is_raised()
-        {
-            self.platform.pause(LOOK);
-        }
     }
 
     /// Waits until all flights have ended and no more will come. Reacts to what may end the run

@@ -262,6 +262,7 @@ impl<P: Platform> Preparer<P> {
                 && !self.is_full_of(item)
                 && !self.source.begins_block(item)
                 && !self.shared.is_stopping()
+                && self.shared.gate.reserve()
         }) {
             self.conversations += u64::from(item.identity.session.is_some());
             self.shared.feed_ahead(Flight::new(item, None, retries));

@@ -321,10 +321,9 @@ impl Shared {
         }
     }
 
-    /// Gives a flight of the first wave to its worker.
+    /// Gives a flight of the first wave, which has a place, to its worker.
     pub(crate) fn feed_ahead(&self, flight: Box<Flight>) {
         self.fed(&flight);
-        self.gate.reserve();
         self.arming.fetch_add(1, Ordering::AcqRel);
         self.inbox_of(flight.timeline.identity.index).post(WorkerCommand::Hold(flight));
     }

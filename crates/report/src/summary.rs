@@ -348,9 +348,8 @@ impl SummaryPage<'_> {
             let text = "its percentiles of ITL are printed as that tool prints them; ours are withheld (shared-reads)";
             line("block above", &self.style.paint(Tone::Faint, text))
         });
-        let client = client_time(self.summary, block).map(|one| {
-            line("block above", &self.style.paint(Tone::Faint, &self.client_time(one)))
-        });
+        let client = client_time(self.summary, block)
+            .map(|one| line("block above", &self.style.paint(Tone::Faint, &self.client_time(one))));
         differences(self.summary, block)
             .iter()
             .map(|one| {

@@ -206,7 +206,7 @@ impl<P: Platform> Worker<P> {
         let places = flights.len();
         self.shared.dismiss(flights, self.reader.now);
         for _ in 0..places {
-            let next = self.shared.gate.release(self.reader.now);
+            let next = self.shared.release(self.reader.now);
             self.ready.extend(next);
         }
     }
