@@ -9,7 +9,9 @@ mod read;
 
 use std::sync::Arc;
 
-use arrow_array::builder::{StringBuilder, UInt32Builder, UInt64Builder};
+use arrow_array::builder::{
+    ListBuilder, StringBuilder, UInt8Builder, UInt32Builder, UInt64Builder,
+};
 use arrow_array::{
     Array, ArrayRef, Int64Array, ListArray, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
 };
