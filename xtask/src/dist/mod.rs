@@ -1,12 +1,13 @@
 //! `cargo xtask dist`: everything that a user can install, built and tried once.
 //!
 //! Out, below `target/distribution`: the binary, the wheel, an archive with manual pages and completions,
-//! `SHA256SUMS`, and an image where podman or docker is installed. maturin builds the wheel, and the
+//! `SHA256SUMS`, and an image where podman, docker or buildah is installed. maturin builds the wheel, and the
 //! binary is the one inside it, so that both are the same bytes. zig links it against an old glibc, so
 //! that it runs on systems older than this one. Both tools come from the Python registry. The gate does
 //! not run this: it compiles the whole program with link-time optimisation.
 
 mod binary;
+mod image;
 mod pack;
 mod target;
 mod tools;
@@ -72,13 +73,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if target.runs_on(&host) {
         wheel::try_out(&wheel, &program, target)?;
         made.push(pack::archive(&program, target, &folder)?);
+        image::build(&program, &folder)?;
     } else {
         announce(
-            "skipped: trying the program, manual pages and completions; it is built for another machine",
+            "skipped: trying the program, manual pages, completions and the image; it is built for another machine",
         );
     }
     pack::sums(&made, &folder)?;
-    pack::image(&folder)?;
     show(&made, &facts)
 }
 

@@ -1,13 +1,13 @@
-//! The archive, the sums and the image.
+//! The archive and the sums.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::output;
 use super::target::Target;
-use super::{output, passes};
-use crate::ci::{announce, root};
+use crate::ci::root;
 
 /// Completion scripts: the shell, and the name under which it looks for the script.
 const COMPLETIONS: [(&str, &str); 3] =
@@ -41,22 +41,4 @@ pub(super) fn sums(files: &[PathBuf], folder: &Path) -> Result<()> {
     let names = files.iter().filter_map(|path| path.file_name());
     let sums = output(Command::new("sha256sum").current_dir(folder).args(names))?;
     std::fs::write(folder.join("SHA256SUMS"), sums).context("cannot write SHA256SUMS")
-}
-
-/// Builds the image where a program for it is installed.
-pub(super) fn image(folder: &Path) -> Result<()> {
-    let is_there = |name: &&str| {
-        let mut command = Command::new(name);
-        command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let Some(builder) = ["podman", "docker"].into_iter().find(is_there) else {
-        announce("skipped: the image (podman or docker)");
-        return Ok(());
-    };
-    let file = root().join("packaging/Containerfile");
-    announce(&format!("{builder} build"));
-    let mut command = Command::new(builder);
-    passes(command.args(["build", "--tag", "tokometer", "--file"]).arg(file).arg(folder))?;
-    passes(Command::new(builder).args(["run", "--rm", "tokometer", "--version"]))
 }
