@@ -62,6 +62,9 @@ pub fn write(folder: &Path, size: RunSize) -> Result<(), Error> {
             ))),
             body_bytes: 2_048,
             items: None,
+            audio: None,
+            prompt_hash: None,
+            prompt_script: None,
         };
         let has_failed = unit_float(&mut draws) < FAILED_SHARE;
         let is_connecting = unit_float(&mut draws) < CONNECTING_SHARE;

@@ -26,6 +26,8 @@ pub enum Protocol {
     DeepspeedMii,
     /// llama.cpp's `/completion`.
     LlamaCpp,
+    /// OpenAI's `/v1/audio/transcriptions` and `/v1/audio/translations`, whose bodies are forms.
+    Transcription,
     /// A route that answers with vectors, scores or classes instead of text.
     Pooling(PoolingRoute),
 }
@@ -129,6 +131,7 @@ const fn row(name: &'static str, protocol: Protocol, server: ServerKind) -> Back
         Protocol::TgiGenerate => "/generate_stream",
         Protocol::TensorRtLlm => "/v2/models/ensemble/generate_stream",
         Protocol::LlamaCpp => "/completion",
+        Protocol::Transcription => "/v1/audio/transcriptions",
         Protocol::Pooling(route) => route.path(),
     };
     Backend { name, protocol, server, conventions: None, path, sglang_port: 30000 }
@@ -156,7 +159,7 @@ impl Backend {
 use Conventions::{Sglang, Vllm};
 
 /// Every backend name. A name that both known clients use (`vllm`, `lmdeploy`) means vLLM's.
-static BACKENDS: [Backend; 35] = [
+static BACKENDS: [Backend; 36] = [
     row("openai", Protocol::Completions, ServerKind::Any).of(Vllm),
     row("vllm", Protocol::Completions, ServerKind::Vllm).of(Vllm).port(8000),
     row("openai-chat", Protocol::Chat, ServerKind::Any).of(Vllm),
@@ -178,6 +181,7 @@ static BACKENDS: [Backend; 35] = [
         .of(Sglang)
         .at("/v1/models/model:predict")
         .port(8080),
+    row("openai-audio", Protocol::Transcription, ServerKind::Any).of(Vllm),
     row("llamacpp", Protocol::LlamaCpp, ServerKind::LlamaCpp).port(8080),
     row("llamacpp-oai", Protocol::Completions, ServerKind::LlamaCpp).port(8080),
     row("llamacpp-oai-chat", Protocol::Chat, ServerKind::LlamaCpp).port(8080),
@@ -314,6 +318,11 @@ impl Backend {
         self.pooling().is_some_and(PoolingRoute::is_ranking)
     }
 
+    /// Whether a request is a sound, sent as a file of a form.
+    pub fn is_audio(&self) -> bool {
+        self.protocol == Protocol::Transcription
+    }
+
     /// Whether it uses OpenAI's completions, plain or chat.
     pub fn is_openai(&self) -> bool {
         matches!(self.protocol, Protocol::Completions | Protocol::Chat)
@@ -331,10 +340,11 @@ impl Backend {
 
     /// Whether the tokens of an answer are known from its usage, so that its text is not needed to
     /// count them. Servers of OpenAI's routes report usage when asked, those of the Responses and
-    /// Messages APIs always. Routes that generate nothing have no text to count.
+    /// Messages APIs always, transcriptions only in streams. Routes that generate nothing have no text
+    /// to count.
     pub fn is_counted_by_usage(&self) -> bool {
         let is_reported = matches!(self.protocol, Protocol::Responses | Protocol::Messages);
-        self.is_openai() || is_reported || self.is_pooling()
+        self.is_openai() || is_reported || self.is_audio() || self.is_pooling()
     }
 
     /// Whether a request names its model.
@@ -440,6 +450,7 @@ lmdeploy-chat sglang /v1/chat/completions /v1/chat/completions 8000/30000 /v1/mo
 scalellm vllm /v1/completions /v1/completions 8000/8000 /v1/models|/v1/models reset|flush vllm - yes yes yes yes yes -
 deepspeed-mii vllm /v1/completions /v1/completions 8000/8000 /v1/models|/v1/models reset|flush vllm - - - yes yes - -
 truss sglang /v1/models/model:predict /v1/models/model:predict 8000/8080 /v1/models|/v1/models reset|flush vllm - yes yes yes yes yes -
+openai-audio vllm /v1/audio/transcriptions /v1/audio/transcriptions 8000/30000 /v1/models|/v1/models reset|flush vllm - - yes yes yes - -
 llamacpp - /completion /completion 8000/8080 /v1/models|/v1/models reset|flush llamacpp - - - - - yes -
 llamacpp-oai - /v1/completions /v1/completions 8000/8080 /v1/models|/v1/models reset|flush llamacpp - yes yes yes - yes -
 llamacpp-oai-chat - /v1/chat/completions /v1/chat/completions 8000/8080 /v1/models|/v1/models reset|flush llamacpp yes yes yes yes - - -

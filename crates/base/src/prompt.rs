@@ -1,6 +1,10 @@
 //! A prompt and its parameters, independent of any wire format.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+
+use crate::{Fingerprint, Nanos, Script};
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,18 @@ impl Message {
     }
 }
 
+/// A sound to transcribe.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Sound {
+    /// Such as `audio/wav`.
+    pub media_type: String,
+    /// The file. Shared, because prompts are copied.
+    #[serde(skip)]
+    pub bytes: Arc<[u8]>,
+    /// How long it plays. `None` where the file does not say.
+    pub length: Option<Nanos>,
+}
+
 /// The form in which a prompt is held. A dialect says which forms it can send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,13 +57,47 @@ pub enum PromptContent {
         /// Each gets a score.
         documents: Vec<String>,
     },
+    /// A sound, for transcription routes.
+    Sound(Sound),
 }
 
 impl PromptContent {
+    /// The script that an answer is expected in: that of the text, or of the last message.
+    pub fn script(&self) -> Option<Script> {
+        match self {
+            Self::Text(text) => Script::dominant(text),
+            Self::Messages(messages) => Script::dominant(&messages.last()?.content),
+            _ => None,
+        }
+    }
+
+    /// Equal for equal content, in any run.
+    pub fn fingerprint(&self) -> u64 {
+        let start = Fingerprint::default();
+        let add = |sum: Fingerprint, text: &String| sum.with(text.as_bytes());
+        let sum = match self {
+            Self::Text(text) => start.with(b"text").with(text.as_bytes()),
+            Self::TokenIds(ids) => {
+                let ids: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+                start.with(b"ids").with(&ids)
+            }
+            Self::Messages(messages) => messages.iter().fold(start, |sum, message| {
+                let content = message.verbatim.as_ref().unwrap_or(&message.content);
+                sum.with(message.role.as_bytes()).with(content.as_bytes())
+            }),
+            Self::Inputs(texts) => texts.iter().fold(start.with(b"texts"), add),
+            Self::Ranking { query, documents } => {
+                documents.iter().fold(start.with(query.as_bytes()), add)
+            }
+            Self::Sound(sound) => start.with(b"sound").with(&sound.bytes),
+        };
+        sum.value()
+    }
+
     /// Inputs that a route without generation answers one by one.
     pub fn items(&self) -> u32 {
         let items = match self {
-            Self::Text(_) | Self::TokenIds(_) | Self::Messages(_) => 1,
+            Self::Text(_) | Self::TokenIds(_) | Self::Messages(_) | Self::Sound(_) => 1,
             Self::Inputs(texts) => texts.len(),
             Self::Ranking { documents, .. } => documents.len(),
         };

@@ -219,6 +219,9 @@ fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown:
         report.set_number(Field::InputSequenceThroughput, rate);
         report.set_number(Field::TotalThroughput, figures.total_throughput);
     }
+    if figures.rtfx > 0.0 {
+        report.set_number(Field::Rtfx, figures.rtfx);
+    }
     // Without a cap nothing waits in the client, and without a rate there is no schedule to wait for.
     let has_queue = info.load.max_concurrency.is_some();
     let is_known = |metric: &&Metric| match metric {

@@ -79,6 +79,9 @@ fn timeline(index: u64, phase: Phase, request: &Request, shared: &Shared) -> Tim
         output_tokens: Some(request.asked_tokens),
         body_bytes: 0,
         items: None,
+        audio: None,
+        prompt_hash: None,
+        prompt_script: None,
     };
     let mut timeline = Timeline::new(AttemptId::new(index, phase), asked, start);
     let arrival = Nanos(request.arrival_ns);
@@ -281,7 +284,7 @@ fn ours(figures: &FamilyFigures, key: &str) -> Option<f64> {
         "max_concurrent_requests" => figures.peak_concurrent_requests as f64,
         "concurrency" => figures.concurrency,
         "slo_attainment" => figures.attainment.as_ref()?.all,
-        "rtfx" => 0.0,
+        "rtfx" => figures.rtfx,
         statistic => {
             let (stat, metric) = statistic.strip_suffix("_ms")?.split_once('_')?;
             let stats: &ListStats = match metric {

@@ -85,6 +85,9 @@ fn timeline(index: u64, origin: Nanos) -> Timeline {
         output_tokens: Some(4),
         body_bytes: 77,
         items: None,
+        audio: None,
+        prompt_hash: None,
+        prompt_script: None,
     };
     let mut timeline = Timeline::new(AttemptId::new(index, Phase::Measure), asked, at(1));
     timeline.times.intended = Some(at(1));

@@ -13,6 +13,7 @@ pub mod error;
 pub mod exchange;
 pub mod framing;
 pub mod http;
+mod multipart;
 mod omission;
 pub mod prepare;
 pub mod proxy;

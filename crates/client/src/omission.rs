@@ -8,6 +8,7 @@
 use serde_json::{Map, Value};
 use tokometer_record::{Failure, FailureKind};
 
+use crate::multipart;
 use crate::prepare::PreparedRequest;
 
 const LENGTH: &[u8] = b"\r\nContent-Length: ";
@@ -100,7 +101,7 @@ pub fn replacement(field: &str) -> Option<&'static str> {
 
 impl PreparedRequest {
     /// The same request without `field`, or with the field's other name. `None` when the field is not
-    /// optional, or when the body is not a JSON object. The other name is not optional: a request
+    /// optional, or when the body is neither a JSON object nor a form. The other name is not optional: a request
     /// without an output length is never sent.
     pub fn without(&self, field: &str) -> Option<Self> {
         let optional_fields: Vec<_> =
@@ -108,12 +109,10 @@ impl PreparedRequest {
         if optional_fields.len() == self.optional_fields.len() {
             return None;
         }
-        let mut body: Map<String, Value> = serde_json::from_slice(self.body()).ok()?;
-        let value = body.remove(field)?;
-        if let Some(other) = replacement(field) {
-            body.entry(other).or_insert(value);
-        }
-        let body = serde_json::to_vec(&body).ok()?;
+        let body = match multipart::without(self.body(), field) {
+            Some(form) => form,
+            None => json_without(self.body(), field)?,
+        };
         let mut bytes = with_length(&self.bytes[..self.body_start], body.len())?;
         let body_start = bytes.len();
         bytes.extend_from_slice(&body);
@@ -128,6 +127,15 @@ impl PreparedRequest {
             lora: self.lora.clone(),
         })
     }
+}
+
+fn json_without(body: &[u8], field: &str) -> Option<Vec<u8>> {
+    let mut body: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    let value = body.remove(field)?;
+    if let Some(other) = replacement(field) {
+        body.entry(other).or_insert(value);
+    }
+    serde_json::to_vec(&body).ok()
 }
 
 /// Replaces the content length in a request's header.

@@ -1,7 +1,8 @@
 //! Builds the bytes of a request before it is due.
 //!
 //! In: the run's [`Settings`] and an [`RequestInput`] (one prompt, its index, its adapter). Out: a
-//! [`PreparedRequest`] whose `bytes` are the header and body of an HTTP/1.1 request. It lists the
+//! [`PreparedRequest`] whose `bytes` are the header and body of an HTTP/1.1 request: JSON, or a form where
+//! the prompt is a sound. It lists the
 //! fields that the client adds on its own, so that the request can be sent without one that a server
 //! refuses.
 
@@ -11,18 +12,22 @@ use std::fmt::Display;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
-use tokometer_base::{Message, Prompt};
+use tokometer_base::{Conventions, Message, Prompt, PromptContent};
 use tokometer_record::RequestedLengths;
 
-use crate::dialect::{Dialect, MESSAGES_VERSION, rules_of, write_body};
+use crate::dialect::{Dialect, MESSAGES_VERSION, rules_of, sound_file, write_body};
 use crate::error::Error;
 use crate::framing::EventFraming;
+use crate::multipart::{self, FormBody};
 use crate::proxy::Forward;
 use crate::settings::{Delivery, Settings};
 use crate::structured;
 use crate::url::Url;
 
 pub(crate) const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
+
+/// Servers take a temperature below this as 0.
+const GREEDY_BELOW: f64 = 1e-5;
 
 /// The part of a request that differs from the others of its run.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +65,7 @@ pub struct PreparedRequest {
 }
 
 impl PreparedRequest {
-    /// The JSON after the header.
+    /// What follows the header.
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.body_start..]
     }
@@ -74,12 +79,24 @@ impl Dialect {
         ask: &RequestInput<'_>,
     ) -> Result<PreparedRequest, Error> {
         let extra = merged_extra(settings, ask.prompt)?;
+        let is_greedy = self.is_greedy(settings, &extra);
         let mut body = JsonBody::new(&extra);
         let context = self.context(settings, ask);
         write_body(self.protocol(), &mut body, &context)?;
         structured::write(*self, &mut body, &context)?;
         let (body, optional_fields) = body.finish();
-        let mut bytes = head(*self, settings, ask, body.len())?;
+        let sound = match &ask.prompt.content {
+            PromptContent::Sound(sound) => Some(sound),
+            _ => None,
+        };
+        let (content_type, body) = match sound {
+            None => ("application/json".to_owned(), body),
+            Some(sound) => {
+                let FormBody { content_type, bytes } = multipart::encode(&body, sound_file(sound))?;
+                (content_type, bytes)
+            }
+        };
+        let mut bytes = head(*self, settings, ask, (&content_type, body.len()))?;
         let body_start = bytes.len();
         bytes.extend_from_slice(&body);
         let requested = RequestedLengths {
@@ -88,6 +105,9 @@ impl Dialect {
             output_tokens: ask.prompt.output_tokens.filter(|_| !self.is_pooling()),
             body_bytes: body.len() as u64,
             items: self.is_pooling().then(|| ask.prompt.content.items()),
+            audio: sound.and_then(|sound| sound.length),
+            prompt_script: ask.prompt.content.script(),
+            prompt_hash: is_greedy.then(|| ask.prompt.content.fingerprint()),
         };
         let lora = ask.lora.map(str::to_owned);
         Ok(PreparedRequest {
@@ -132,6 +152,16 @@ impl Dialect {
         }
     }
 
+    /// Whether the same request always has the same answer: it asks for temperature 0, by itself or as
+    /// SGLang's client does, and generates a text.
+    fn is_greedy(self, settings: &Settings, extra: &ExtraFields) -> bool {
+        let stated = extra.get("temperature").and_then(|value| value.get().parse().ok());
+        let is_sglang = |own| settings.conventions.unwrap_or(own) == Conventions::Sglang;
+        let implied = self.conventions().is_some_and(is_sglang).then_some(0.0);
+        let temperature: Option<f64> = stated.or(settings.sampling.temperature).or(implied);
+        temperature.is_some_and(|temperature| temperature < GREEDY_BELOW) && !self.is_pooling()
+    }
+
     /// Whether responses are streamed under these settings.
     pub(crate) fn is_streamed(self, settings: &Settings) -> bool {
         settings.delivery == Delivery::Streamed
@@ -159,10 +189,11 @@ fn head(
     dialect: Dialect,
     settings: &Settings,
     ask: &RequestInput<'_>,
-    body_len: usize,
+    (content_type, body_len): (&str, usize),
 ) -> Result<Vec<u8>, Error> {
     let forward = settings.forward.as_ref();
     let mut head = RequestHead::post(&settings.base_url, &dialect.request_path(settings), forward);
+    head.replace("Content-Type", content_type);
     let accept =
         if dialect.is_streamed(settings) { "text/event-stream" } else { "application/json" };
     head.header("Accept", accept);
@@ -215,6 +246,13 @@ impl RequestHead {
             head.header("Proxy-Authorization", value);
         }
         head
+    }
+
+    /// Changes the value of a field that is there.
+    fn replace(&mut self, name: &str, value: &str) {
+        if let Some((_, known)) = self.headers.iter_mut().find(|(known, _)| known == name) {
+            value.clone_into(known);
+        }
     }
 
     pub(crate) fn header(&mut self, name: &str, value: impl Display) {

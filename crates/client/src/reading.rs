@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use tokometer_base::Fingerprint;
 use tokometer_base::redact::Secrets;
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline, Usage};
 
@@ -18,6 +19,7 @@ use crate::settings::UsageReports;
 use crate::sse;
 
 mod pooled;
+mod tool_calls;
 
 /// Marks of an event that reports nothing besides its text.
 const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
@@ -35,6 +37,7 @@ pub(crate) struct ResponseReading {
     /// Length of the longest cumulative text so far.
     text_len: usize,
     text: String,
+    tool_calls: tool_calls::ToolCalls,
     failure: Option<Failure>,
 }
 
@@ -62,6 +65,7 @@ impl ResponseReading {
             counted: 0,
             text_len: 0,
             text: String::new(),
+            tool_calls: tool_calls::ToolCalls::default(),
             failure: None,
         }
     }
@@ -73,6 +77,7 @@ impl ResponseReading {
         self.counted = 0;
         self.text_len = 0;
         self.text.clear();
+        self.tool_calls.clear();
         self.failure = None;
     }
 
@@ -121,6 +126,10 @@ impl ResponseReading {
         }
         if fields.marks.has(Marks::ABORTED) {
             self.fail_aborted(data);
+        }
+        // Events with types name a call before its first piece.
+        if fields.marks.has(Marks::TOOL_CALL) || self.rules.schema != EventSchema::Shared {
+            self.tool_calls.take(self.rules.schema, data);
         }
         let further = std::mem::take(&mut fields.further);
         let (kind, tokens) = self.on_choice(&fields);
@@ -183,7 +192,9 @@ impl ResponseReading {
         if self.rules.schema.is_pooled() {
             return self.on_pooled(data, arrival, timeline);
         }
-        let Ok(mut fields) = scan_whole(self.rules.schema, data) else {
+        let Ok(mut fields) =
+            scan_whole(self.rules.schema, data).or_else(|why| self.plain(data).ok_or(why))
+        else {
             let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
             self.fail(FailureKind::Protocol, what, data);
             return push(timeline, arrival, EventKind::Error, None);
@@ -195,6 +206,7 @@ impl ResponseReading {
         if fields.marks.has(Marks::ABORTED) {
             self.fail_aborted(data);
         }
+        self.tool_calls.take(self.rules.schema, data);
         fields.text = fields.text.or(fields.whole_text.take());
         let kind = match &fields.text {
             Some(text) if !text.is_empty() => EventKind::Text,
@@ -216,6 +228,15 @@ impl ResponseReading {
             (known.prefill, known.decode) = (timings.prefill, timings.decode);
         }
         push(timeline, arrival, kind, tokens);
+    }
+
+    /// A transcription in plain text, which the request may have asked for.
+    fn plain<'a>(&self, data: &'a [u8]) -> Option<Fields<'a>> {
+        let is_plain = self.rules.schema == EventSchema::Transcription && html_page(data).is_none();
+        let text = std::str::from_utf8(data).ok().filter(|_| is_plain)?;
+        let mut fields = Fields::default();
+        fields.text = Some(Text::Owned(text.trim().to_owned()));
+        Some(fields)
     }
 
     fn fail(&mut self, kind: FailureKind, what: &str, data: &[u8]) {
@@ -397,6 +418,14 @@ impl ResponseReading {
             KeepText::Uncounted => timeline.is_success() && told == 0,
             KeepText::Yes => true,
         };
+        let tool_calls = self.tool_calls.to_json();
+        let is_compared = timeline.requested.prompt_hash.is_some() && timeline.is_success();
+        if is_compared && self.keep_text != KeepText::No && !self.rules.schema.is_pooled() {
+            let calls = tool_calls.as_deref().unwrap_or_default();
+            let hash = Fingerprint::default().with(self.text.as_bytes()).with(calls.as_bytes());
+            timeline.answer_hash = Some(hash.value());
+        }
+        timeline.tool_calls = tool_calls.filter(|_| self.keep_text == KeepText::Yes);
         if is_kept {
             timeline.text = Some(std::mem::take(&mut self.text));
         }

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tokometer_base::backend::Flush as FlushRoute;
 use tokometer_base::{Conventions, Nanos};
 use tokometer_client::{self as client, Control};
-use tokometer_drive::{Between, Notice};
+use tokometer_drive::{Between, Live, Notice};
 use tokometer_record::server::Scrape;
 
+use crate::canary::{Canaries, CanaryRequests};
 use crate::error::Error;
 use crate::measurement::Tools;
 use crate::probe::{ProbeRequest, Probes};
@@ -22,6 +23,7 @@ use tokometer_plan::{Cache, Phases, Plan, Profiler};
 pub(crate) struct SideThreads {
     _scrapers: Vec<Scraper>,
     _probes: Option<Probes>,
+    _canaries: Option<Canaries>,
 }
 
 /// Set when the measured phase begins, taken when it has ended.
@@ -31,6 +33,7 @@ pub(crate) type BesidePlace = Arc<Mutex<Option<SideThreads>>>;
 pub(crate) struct Beside {
     pub(crate) scrapes: Sender<Scrape>,
     pub(crate) notices: Sender<Notice>,
+    pub(crate) live: Arc<Live>,
     pub(crate) place: BesidePlace,
 }
 
@@ -58,7 +61,12 @@ pub(crate) fn between(
     } else {
         None
     };
-    let Beside { scrapes, notices, place } = beside;
+    let canaries = plan.canary.as_ref().map(|canary| {
+        let target = (reached.dialect, &*reached.settings);
+        CanaryRequests::new(canary, &reached.control, target)
+    });
+    let canaries = canaries.transpose()?;
+    let Beside { scrapes, notices, live, place } = beside;
     let (observer, clock) = (Arc::clone(&tools.observer), Arc::clone(&tools.clock));
     let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
     Ok(Box::new(move || {
@@ -82,9 +90,10 @@ pub(crate) fn between(
             Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone(), &clock)
         };
         let readers = sources.into_iter().map(start).collect();
+        let canaries = canaries.map(|canaries| canaries.start(live, notices.clone(), &clock));
         let probes =
             question.map(|question| Probes::start(question, phases.probe_rate, notices, &clock));
-        let started = SideThreads { _scrapers: readers, _probes: probes };
+        let started = SideThreads { _scrapers: readers, _probes: probes, _canaries: canaries };
         *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
     }))
 }

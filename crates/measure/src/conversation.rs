@@ -43,7 +43,7 @@ impl Conversations {
             PromptContent::TokenIds(_) => {
                 return Err("a conversation needs text prompts, not token ids".into());
             }
-            PromptContent::Inputs(_) | PromptContent::Ranking { .. } => {
+            PromptContent::Inputs(_) | PromptContent::Ranking { .. } | PromptContent::Sound(_) => {
                 return Err("a conversation needs one text per turn".into());
             }
         }

@@ -7,6 +7,7 @@
 
 mod alternating;
 mod between;
+mod canary;
 mod conversation;
 mod devices;
 mod error;

@@ -360,7 +360,12 @@ impl Measurement {
         // The recorder ends with the last sender of notices: it must still be there for the last scrape.
         let (after_run, until_last_scrape) = (scrapes.clone(), notices.clone());
         let beside = BesidePlace::default();
-        let outlets = Beside { scrapes, notices: notices.clone(), place: Arc::clone(&beside) };
+        let outlets = Beside {
+            scrapes,
+            notices: notices.clone(),
+            live: Arc::clone(&live),
+            place: Arc::clone(&beside),
+        };
         let between = between(plan, &ready.reached, outlets, &self.tools)?;
         let underway = RunInProgress {
             plan,

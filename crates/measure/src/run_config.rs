@@ -39,7 +39,7 @@ pub(crate) fn keep_text(plan: &Plan) -> KeepText {
     let is_detailed = plan.output.vllm_result.as_ref().is_some_and(|file| file.is_detailed)
         || plan.output.sglang_result.as_ref().is_some_and(|file| file.is_detailed);
     // Whether an answer fits is judged by its text.
-    let is_judged = plan.request.structured.is_some();
+    let is_judged = plan.request.structured.is_some() || plan.request.tools.is_some();
     if plan.family == Conventions::Sglang || !is_counted_by_usage || is_detailed || is_judged {
         KeepText::Yes
     } else {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokometer_base::backend::Protocol;
 use tokometer_base::printable;
 use tokometer_base::redact::hide_in_url;
 use tokometer_base::{Clock, Nanos};
@@ -146,7 +147,7 @@ pub(crate) fn reach(
     let listed = models(&control(&settings), &settings, dialect)?;
     let settled = settle_model(&mut settings, target, &listed.models, dialect)?;
     let control = control(&settings);
-    if dialect.is_pooling() && simulator.is_none() {
+    if simulator.is_none() {
         check_route(&control, &settings, dialect)?;
     }
     let described = record::TargetInfo {
@@ -318,20 +319,34 @@ fn models(control: &Control, settings: &Settings, dialect: Dialect) -> Result<Mo
     }
 }
 
-/// Refuses a server without the measured route. One that generates text has none of the routes for
-/// vectors, scores and classes, and the other way round. Other refusals are left to the run.
+/// Refuses a server without the measured route, for routes that many servers lack: one that generates
+/// text has none of those for vectors, scores, classes and sounds. Other refusals are left to the run.
 fn check_route(control: &Control, settings: &Settings, dialect: Dialect) -> Result<(), Error> {
-    let Ok(probe) = dialect.probe(settings) else { return Ok(()) };
-    let Ok(answer) = control.post(&probe.path, Some(&probe.body)) else { return Ok(()) };
+    let hint = match dialect.protocol() {
+        Protocol::Pooling(_) => {
+            "check that it serves a model for this backend (vLLM: `--runner pooling`)"
+        }
+        Protocol::Transcription => "check that it serves a speech model",
+        Protocol::Responses | Protocol::Messages => {
+            "use `--backend openai-chat` for a server without this route"
+        }
+        _ => return Ok(()),
+    };
+    let (path, body) = if let Ok(probe) = dialect.probe(settings) {
+        (probe.path, probe.body)
+    } else {
+        // A route of forms refuses this body, but not the route.
+        let path = settings.path.as_deref().unwrap_or(dialect.path());
+        (format!("/{}", path.trim_start_matches('/')), serde_json::json!({}))
+    };
+    let Ok(answer) = control.post(&path, Some(&body)) else { return Ok(()) };
     if !matches!(answer.status, 404 | 405 | 501) {
         return Ok(());
     }
-    let (route, status) = (hide_in_url(&probe.path), answer.status);
+    let (route, status) = (hide_in_url(&path), answer.status);
     let message = format!("the server does not accept `POST {route}` (status {status})");
-    let hint = format!(
-        "check that it serves a model for the backend `{}` (vLLM: `--runner pooling`), or name its route with `--endpoint`",
-        dialect.name()
-    );
+    let message = format!("{message}, which the backend `{}` needs", dialect.name());
+    let hint = format!("{hint}, or name its route with `--endpoint`");
     Err(Error::new(ErrorKind::Target, message).hint(hint))
 }
 

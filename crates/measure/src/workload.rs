@@ -160,6 +160,7 @@ fn form(plan: &Plan) -> Result<workload::WireForm, Error> {
             "omit `--prompt-token-ids`",
         )),
         Form::Text if dialect.is_chat() => Ok(workload::WireForm::Chat),
+        Form::Text if dialect.is_audio() => Ok(workload::WireForm::Sound),
         Form::Text => Ok(workload::WireForm::Text),
     }
 }
@@ -188,6 +189,15 @@ fn check_form(plan: &Plan, workload: &Workload) -> Result<(), Error> {
                 "the backend `{name}` cannot send the query with documents of the dataset `{dataset}`"
             ),
             "use `--backend vllm-rerank`, `jina-rerank`, `cohere-rerank`, `tei-rerank` or `vllm-score`",
+        ));
+    }
+    let is_sound = matches!(first.prompt.content, PromptContent::Sound(_));
+    if dialect.is_audio() && !is_sound {
+        return Err(Error::usage(
+            format!(
+                "the backend `{name}` transcribes sounds, which the dataset `{dataset}` does not have"
+            ),
+            "use `--dataset-name random-audio`, or `custom_audio` with an `audio` file in each row",
         ));
     }
     if is_batch && !dialect.is_pooling() {

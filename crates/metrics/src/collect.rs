@@ -25,7 +25,7 @@ use crate::measure;
 use crate::notes::{self, CheckInput};
 use crate::observe::Observed;
 use crate::outcomes;
-use crate::quality::QualityCheck;
+use crate::quality::{CanaryCheck, QualityCheck};
 use crate::rows::{self, FailureClass, Fate, RequestRow, TimeSpan};
 use crate::sample::Sample;
 use crate::sends::Capped;
@@ -81,6 +81,7 @@ pub struct Collector {
     steps: steps::StepCollector,
     anatomy: Anatomy,
     quality: QualityCheck,
+    canaries: CanaryCheck,
     warmups: u64,
     probes: (Sample, u64),
 }
@@ -104,6 +105,7 @@ impl Collector {
             steps: steps::StepCollector::default(),
             anatomy: Anatomy::default(),
             quality: QualityCheck::of(info),
+            canaries: CanaryCheck::of(info),
             warmups: 0,
             probes: (Sample::default(), 0),
             info: info.clone(),
@@ -116,6 +118,7 @@ impl Collector {
         match timeline.identity.phase {
             Phase::Measure => self.push_measured(timeline),
             Phase::Warmup => self.warmups += 1,
+            Phase::Canary => self.canaries.add(timeline),
             Phase::Probe => {
                 match measure::end_of_stream(timeline).filter(|_| timeline.is_success()) {
                     Some(latency) => self.probes.0.push(latency),
@@ -219,6 +222,7 @@ impl Collector {
             steps,
             ttft_parts: self.anatomy.parts(server.as_ref()),
             quality: self.quality.finish(),
+            canaries: self.canaries.finish(),
             server,
             windows,
             blocks: windows::blocks(span, &self.rows, &self.token_seconds),

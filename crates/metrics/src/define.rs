@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::measure;
@@ -31,6 +32,8 @@ pub enum Unit {
     ItemsPerSecond,
     /// From 0 to 1.
     Share,
+    /// Seconds of sound per second.
+    RealTime,
 }
 
 impl Unit {
@@ -46,6 +49,7 @@ impl Unit {
             Self::Items => "items",
             Self::ItemsPerSecond => "items/s",
             Self::Share => "share",
+            Self::RealTime => "x",
         }
     }
 
@@ -312,6 +316,20 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Items,
         definition: "Inputs or documents of successful requests. Absent for requests that generate text.",
         formula: Formula::Run(|totals| totals.items.map(|items| items as f64)),
+    },
+    Definition {
+        key: "rtfx",
+        label: "Inverse real-time factor",
+        unit: Unit::RealTime,
+        definition: "Playing time of the sounds of successful requests / duration of the measured phase. Absent where a request has no sound or one of unknown length.",
+        formula: Formula::Run(|totals| totals.per_second(totals.audio?.as_secs_f64())),
+    },
+    Definition {
+        key: "total_audio_s",
+        label: "Sound",
+        unit: Unit::Seconds,
+        definition: "Playing time of the sounds of successful requests. Absent where a request has no sound or one of unknown length.",
+        formula: Formula::Run(|totals| totals.audio.map(Nanos::as_secs_f64)),
     },
     Definition {
         key: "hidden_tokens",

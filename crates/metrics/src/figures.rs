@@ -55,6 +55,9 @@ pub struct FamilyFigures {
     /// and the times of tokens below are zero where this is known, and no layout prints them.
     #[serde(default)]
     pub input_sequences: Option<u64>,
+    /// Seconds of sound per second of the benchmark. Zero without sounds, as vLLM writes it.
+    #[serde(default)]
+    pub rtfx: f64,
     /// By the tool's counting rule.
     pub total_output: u64,
     /// Counted from the text after the run; `None` when it was not.

@@ -1,16 +1,23 @@
-//! What came back, as far as it can be judged without a model: whether structured answers fit, and
-//! whether answers are degenerate. Speed of nonsense is not speed.
+//! What came back, as far as it can be judged without a model: whether structured answers and tool calls
+//! fit, whether canaries were answered as expected, and whether answers are degenerate. Speed of nonsense is not speed.
 //!
 //! Only answers whose text was recorded are judged. An answer that was cut at its length limit is not JSON
 //! any more and counts as not valid.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokometer_base::Script;
 use tokometer_record::{RunInfo, Timeline};
 
+mod canaries;
 mod schema;
+mod tools;
 
+pub(crate) use canaries::CanaryCheck;
+pub use canaries::{Canaries, Canary, CanaryFault, Expectation};
 pub use schema::{Schema, SchemaFault};
+pub use tools::ToolCallCounts;
+use tools::ToolCheck;
 
 /// Words of an answer that are all the same from here on make it degenerate.
 const REPEATED_WORDS: usize = 8;
@@ -24,10 +31,17 @@ pub struct Quality {
     pub empty: u64,
     /// Of these, one word over and over.
     pub repeated: u64,
+    /// Of these, in another writing system than the prompt's. Latin answers and answers to random prompts
+    /// are not counted.
+    #[serde(default)]
+    pub wrong_script: u64,
     /// Of these, JSON documents. `None` where none were asked for.
     pub json: Option<u64>,
     /// Of these, documents that fit the schema. `None` without a schema.
     pub valid: Option<u64>,
+    /// `None` where no tools were offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<ToolCallCounts>,
 }
 
 /// Judges the answers of a run.
@@ -35,6 +49,9 @@ pub struct Quality {
 pub(crate) struct QualityCheck {
     wants_json: bool,
     schema: Option<Schema>,
+    tools: Option<ToolCheck>,
+    /// Whether prompts are random words, whose script says nothing about the answer's.
+    is_random: bool,
     found: Quality,
 }
 
@@ -52,15 +69,24 @@ impl QualityCheck {
             valid: schema.as_ref().map(|_| 0),
             ..Quality::default()
         };
-        Self { wants_json, schema, found }
+        let dataset = info.plan.pointer("/workload/dataset").and_then(Value::as_str);
+        let is_random = dataset.is_none_or(|name| name.starts_with("random") || name == "image");
+        Self { wants_json, schema, tools: ToolCheck::of(info), is_random, found }
     }
 
     /// Adds a successful answer.
     pub(crate) fn add(&mut self, timeline: &Timeline) {
+        if let Some(tools) = &mut self.tools {
+            tools.add(timeline.tool_calls.as_deref());
+        }
         let Some(text) = timeline.text.as_deref() else { return };
+        let has_calls = timeline.tool_calls.is_some();
         self.found.judged += 1;
-        self.found.empty += u64::from(text.trim().is_empty());
+        // An answer that is a tool call has no text.
+        self.found.empty += u64::from(text.trim().is_empty() && !has_calls);
         self.found.repeated += u64::from(is_repeated(text));
+        let script = timeline.requested.prompt_script.filter(|_| !self.is_random);
+        self.found.wrong_script += u64::from(is_wrong_script(script, text));
         if !self.wants_json {
             return;
         }
@@ -75,8 +101,16 @@ impl QualityCheck {
 
     /// `None` when no text was recorded.
     pub(crate) fn finish(&self) -> Option<Quality> {
-        (self.found.judged > 0).then_some(self.found)
+        let tool_calls = self.tools.as_ref().map(ToolCheck::finish);
+        let is_judged = self.found.judged > 0 || tool_calls.is_some_and(|found| found.judged > 0);
+        is_judged.then_some(Quality { tool_calls, ..self.found })
     }
+}
+
+/// Whether an answer is in another script than its prompt. English and code answer prompts of any script.
+fn is_wrong_script(prompt: Option<Script>, text: &str) -> bool {
+    let Some((asked, found)) = prompt.zip(Script::dominant(text)) else { return false };
+    asked != found && found != Script::Latin
 }
 
 fn is_repeated(text: &str) -> bool {
@@ -92,6 +126,17 @@ fn is_repeated(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_clear_change_of_the_script_counts() {
+        let han = "法国的首都是巴黎，位于塞纳河畔，是法国最大的城市和文化中心。";
+        let latin = "The capital of France is the city of Paris.";
+        assert!(is_wrong_script(Some(Script::Latin), han));
+        assert!(!is_wrong_script(Some(Script::Han), latin), "English may answer anything");
+        assert!(!is_wrong_script(Some(Script::Han), han));
+        assert!(!is_wrong_script(None, han));
+        assert!(!is_wrong_script(Some(Script::Latin), "巴黎"), "too short to tell");
+    }
 
     #[test]
     fn one_word_over_and_over_is_degenerate_and_a_short_answer_is_not() {

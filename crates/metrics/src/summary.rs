@@ -15,7 +15,7 @@ use crate::figures::FamilyFigures;
 use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
 use crate::notes::{Note, Verdict};
-use crate::quality::Quality;
+use crate::quality::{Canaries, Quality};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Steady};
 use crate::steps::Steps;
@@ -63,6 +63,9 @@ pub struct Summary {
     /// What the answers contain; `None` when no text was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
+    /// Answers to canaries; `None` when none was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<Canaries>,
     /// Other tools' figures, for the requested families.
     pub families: BTreeMap<Family, FamilyFigures>,
     /// The most severe first.

@@ -21,6 +21,8 @@ pub struct Totals {
     pub hidden_tokens: u64,
     /// Inputs or documents of successful requests; `None` for requests that generate text.
     pub items: Option<u64>,
+    /// Playing time of the sounds of successful requests; `None` when some have none or an unknown one.
+    pub audio: Option<Nanos>,
     /// Sum of gaps whose tokens are known, in nanoseconds.
     pub gap_nanos: f64,
     /// Tokens of the events that ended these gaps.
@@ -68,11 +70,14 @@ impl Totals {
         };
         if self.succeeded == 0 {
             (self.prompt_tokens, self.output_tokens) = (Some(0), Some(0));
+            self.audio = Some(Nanos::ZERO);
         }
         self.succeeded += 1;
         self.prompt_tokens = plus(self.prompt_tokens, timeline.prompt_tokens());
         self.output_tokens =
             plus(self.output_tokens, timeline.output_tokens().map(|(tokens, _)| tokens));
+        let audio = self.audio.zip(timeline.requested.audio);
+        self.audio = audio.map(|(sum, length)| sum + length);
         if let Some(items) = timeline.requested.items {
             self.items = Some(self.items.unwrap_or(0) + u64::from(items));
         }

@@ -6,6 +6,7 @@
 //! unset: defaults, file, section and flags are partial plans that are merged field by field. No key or token is ever part of it: fields that look like one are left out on
 //! writing. Nothing here opens a file or a connection.
 
+mod canary;
 mod client;
 mod error;
 mod field;
@@ -27,6 +28,7 @@ mod target;
 mod values;
 mod variation;
 
+pub use canary::{CanaryPlan, CanaryRow, PartialCanaryPlan};
 pub use client::{Client, PartialClient};
 pub use error::Error;
 pub use field::{FieldError, PlanField};

@@ -9,6 +9,7 @@ use tokometer_record as record;
 use tokometer_workload as workload;
 
 use crate::Error;
+use crate::canary::{CanaryPlan, PartialCanaryPlan};
 use crate::client::{Client, PartialClient};
 use crate::interleave::{Interleave, PartialInterleave, TurnOrder};
 use crate::load::{Load, PartialLoad};
@@ -56,6 +57,9 @@ tokometer_base::partial! {
         /// How two targets take turns; absent for a plan with one target.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub interleave: Option<Interleave> as Option<PartialInterleave>,
+        /// Prompts with known answers beside the load; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub canary: Option<CanaryPlan> as Option<PartialCanaryPlan>,
         /// Parts with a heading and values of their own. Empty for a plan without parts.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub sections: Vec<PlanSection> = Vec::new(),

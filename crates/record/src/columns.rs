@@ -17,7 +17,7 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, Field, Schema};
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, Script};
 
 pub(crate) use self::read::{LONGEST, decode, measured_attempts, starts};
 use crate::failure::Outcome;
@@ -159,6 +159,10 @@ fn add_counts(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     table.add_u32("asked_output_tokens", requested().map(|requested| requested.output_tokens));
     table.add_u64("body_bytes", requested().map(|requested| Some(requested.body_bytes)));
     table.add_u32("items", requested().map(|requested| requested.items));
+    let audio = requested().map(|requested| requested.audio.map(|length| length.0));
+    table.add_u64("audio_ns", audio);
+    table.add_u64("prompt_hash", requested().map(|requested| requested.prompt_hash));
+    table.add_text("prompt_script", requested().map(|it| it.prompt_script.map(Script::name)));
     table.add_u32("usage_prompt_tokens", usage(|usage| usage.prompt_tokens));
     table.add_u32("usage_completion_tokens", usage(|usage| usage.completion_tokens));
     table.add_u32("usage_cached_tokens", usage(|usage| usage.cached_tokens));
@@ -201,6 +205,8 @@ fn add_outcome(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     table.add_u32("merged_reads", timelines.iter().map(|timeline| Some(timeline.merged_reads)));
     table.add_u32("clock_faults", timelines.iter().map(|timeline| Some(timeline.clock_faults)));
     table.add_text("text", timelines.iter().map(|timeline| timeline.text.as_deref()));
+    table.add_text("tool_calls", timelines.iter().map(|timeline| timeline.tool_calls.as_deref()));
+    table.add_u64("answer_hash", timelines.iter().map(|timeline| timeline.answer_hash));
 }
 
 fn add_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {

@@ -6,7 +6,7 @@
 //! [`Timeline::clock_faults`]. Nothing here panics on a bad clock.
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, Script};
 
 use crate::event::{Event, EventKind};
 use crate::failure::Outcome;
@@ -24,6 +24,8 @@ pub enum Phase {
     Measure,
     /// Side requests during the load.
     Probe,
+    /// Prompts with known answers during the load.
+    Canary,
 }
 
 impl Phase {
@@ -33,12 +35,13 @@ impl Phase {
             Self::Warmup => "warmup",
             Self::Measure => "measure",
             Self::Probe => "probe",
+            Self::Canary => "canary",
         }
     }
 
     /// [`Phase::Measure`] for names of a later version.
     pub fn from_name(name: &str) -> Self {
-        [Self::Warmup, Self::Probe]
+        [Self::Warmup, Self::Probe, Self::Canary]
             .into_iter()
             .find(|phase| phase.name() == name)
             .unwrap_or(Self::Measure)
@@ -88,7 +91,7 @@ impl AttemptId {
     }
 }
 
-/// Lengths that the request was made with.
+/// Lengths that the request was made with, and what identifies its prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestedLengths {
     /// Prompt tokens as the workload counted them. `None` without a tokenizer.
@@ -100,6 +103,14 @@ pub struct RequestedLengths {
     /// Inputs or documents in the request, each of which gets a result. `None` for requests that
     /// generate text.
     pub items: Option<u32>,
+    /// How long the sound of the request plays. `None` for a request without one, or of unknown
+    /// length.
+    pub audio: Option<Nanos>,
+    /// Equal for equal prompts, in any run. `None` where answers are sampled: only greedy answers are
+    /// compared.
+    pub prompt_hash: Option<u64>,
+    /// The script of the prompt's text. `None` for a short or mixed text, and for other prompts.
+    pub prompt_script: Option<Script>,
 }
 
 /// The connection that carried the attempt.
@@ -260,6 +271,11 @@ pub struct Timeline {
     pub clock_faults: u32,
     /// The response's text, where the plan keeps it.
     pub text: Option<String>,
+    /// The tool calls of the response as JSON text, where the plan offers tools: a list of objects with
+    /// `name` and `arguments`, the pieces of a stream joined.
+    pub tool_calls: Option<String>,
+    /// Equal for equal text, reasoning and tool calls. `None` where answers are sampled or have no text.
+    pub answer_hash: Option<u64>,
 }
 
 impl Timeline {
@@ -282,6 +298,8 @@ impl Timeline {
             outcome: Outcome::Abandoned,
             clock_faults: 0,
             text: None,
+            tool_calls: None,
+            answer_hash: None,
         }
     }
 

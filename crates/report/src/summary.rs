@@ -83,6 +83,7 @@ pub fn print_summary(
     lines.extend(page.intervals());
     lines.extend(page.goodput());
     lines.extend(page.quality());
+    lines.extend(page.canaries());
     lines.extend(page.steady());
     lines.extend(page.ttft_split());
     lines.extend(page.steps());
@@ -206,6 +207,7 @@ impl SummaryPage<'_> {
         let parts: Vec<String> = [
             figure("requests_per_s", "req/s"),
             figure("items_per_s", "items/s"),
+            figure("rtfx", "x real time"),
             figure("output_tokens_per_s", "output tok/s"),
             figure("total_tokens_per_s", "total tok/s"),
             self.prompt_rate(),
@@ -231,6 +233,8 @@ impl SummaryPage<'_> {
         parts.extend(input.map(|tokens| format!("{} in", whole(tokens))));
         let items = self.summary.figure("total_items");
         parts.extend(items.map(|items| format!("{} items", whole(items))));
+        let audio = self.summary.figure("total_audio_s");
+        parts.extend(audio.map(|seconds| format!("{} s of sound", rate(seconds))));
         parts.extend(output.map(|tokens| format!("{} out", whole(tokens))));
         if !sources.is_empty() {
             parts.push(format!("counted by {}", sources.join(", ")));
@@ -265,17 +269,38 @@ impl SummaryPage<'_> {
 
     /// Whether answers are what was asked for, where that can be told.
     fn quality(&self) -> Option<String> {
-        let Quality { judged, empty, repeated, json, valid } = self.summary.quality?;
-        let of = |number: u64, what: &str| {
-            let percent = number as f64 / judged as f64 * 100.0;
-            format!("{} of {} {what} ({percent:.1} %)", count(number), count(judged))
+        let Quality { judged, empty, repeated, wrong_script, json, valid, tool_calls } =
+            self.summary.quality?;
+        let share = |number: u64, all: u64, what: &str| {
+            let percent = number as f64 / all as f64 * 100.0;
+            format!("{} of {} {what} ({percent:.1} %)", count(number), count(all))
         };
+        let of = |number: u64, what: &str| share(number, judged, what);
         let mut parts = Vec::new();
+        if let Some(calls) = tool_calls.filter(|calls| calls.judged > 0) {
+            parts.push(share(calls.valid, calls.judged, "tool calls are valid"));
+            let faults = [
+                (calls.missing, "without a call"),
+                (calls.not_json, "not JSON"),
+                (calls.unknown_tool, "of an unknown tool"),
+                (calls.misfit, "unlike the schema"),
+            ];
+            let faults = faults.into_iter().filter(|(number, _)| *number > 0);
+            parts.extend(faults.map(|(number, what)| format!("{} {what}", count(number))));
+        }
         parts.extend(valid.map(|valid| of(valid, "fit the schema")));
         parts.extend(json.map(|json| of(json, "are JSON")));
         parts.extend((empty > 0).then(|| of(empty, "are empty")));
         parts.extend((repeated > 0).then(|| of(repeated, "repeat one word")));
+        parts.extend((wrong_script > 0).then(|| of(wrong_script, "are in another script")));
         (!parts.is_empty()).then(|| line("answers", &parts.join(" · ")))
+    }
+
+    /// How many prompts with known answers were answered as expected.
+    fn canaries(&self) -> Option<String> {
+        let canaries = self.summary.canaries.as_ref()?;
+        let (sent, good) = (count(canaries.sent), count(canaries.as_expected));
+        Some(line("canaries", &format!("{good} of {sent} as expected")))
     }
 
     fn goodput(&self) -> Option<String> {

@@ -23,6 +23,9 @@ impl Sink for Timelines {
             output_tokens: Some(due.ask.output_limit.max(due.ask.output_tokens)),
             body_bytes: 0,
             items: None,
+            audio: None,
+            prompt_hash: None,
+            prompt_script: None,
         };
         let mut timeline =
             Timeline::new(AttemptId::new(request.index, Phase::Measure), asked, request.sent);

@@ -19,6 +19,8 @@ pub enum WireForm {
     Chat,
     /// As token ids, to which the server adds nothing.
     TokenIds,
+    /// As the sound of a form.
+    Sound,
 }
 
 /// Whether the tokenizer's chat template is applied here, for datasets and tools that do so.
@@ -127,7 +129,7 @@ impl DatasetContext {
     pub fn specials(&self) -> crate::Result<u32> {
         match self.form {
             WireForm::Text => Ok(self.tokenizer.added_specials()?),
-            WireForm::Chat | WireForm::TokenIds => Ok(0),
+            WireForm::Chat | WireForm::TokenIds | WireForm::Sound => Ok(0),
         }
     }
 
@@ -135,7 +137,7 @@ impl DatasetContext {
     pub(crate) fn tokens_of(&self, prompt: &PromptContent) -> crate::Result<u32> {
         let specials = match self.form {
             WireForm::Text => Specials::Add,
-            WireForm::Chat | WireForm::TokenIds => Specials::Skip,
+            WireForm::Chat | WireForm::TokenIds | WireForm::Sound => Specials::Skip,
         };
         let count = |text: &String| Ok(self.tokenizer.encode(text, specials)?.len());
         let tokens = match prompt {
@@ -148,6 +150,8 @@ impl DatasetContext {
                 count(query)? * documents.len() + of_documents
             }
             PromptContent::TokenIds(ids) => ids.len(),
+            // Only the server knows what it makes of a sound.
+            PromptContent::Sound(_) => 0,
             PromptContent::Messages(messages) => {
                 let counts = messages.iter().map(|message| self.tokenizer.count(&message.content));
                 counts.sum::<std::result::Result<usize, _>>()?

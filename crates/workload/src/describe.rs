@@ -5,9 +5,9 @@ use std::io::Write;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokometer_base::{Message, PromptContent};
+use tokometer_base::{Message, PromptContent, Sound};
 
-use crate::{DatasetNote, Result, Workload};
+use crate::{DatasetNote, Error, Result, Workload};
 
 /// Prompts whose lengths are counted for the histogram.
 const COUNTED_PROMPTS: u64 = 10_000;
@@ -140,10 +140,16 @@ fn beginning(content: &PromptContent) -> String {
         PromptContent::Ranking { query, documents } => {
             format!("query: {query} | {}", documents.join(" | "))
         }
+        PromptContent::Sound(sound) => describe_sound(sound),
     };
     let line: String =
         text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().nth(SHOWN_CHARS).is_some() { line + "…" } else { line }
+}
+
+fn describe_sound(sound: &Sound) -> String {
+    let length = sound.length.map_or("of unknown length".to_owned(), |length| length.to_string());
+    format!("sound: {}, {} bytes, {length}", sound.media_type, sound.bytes.len())
 }
 
 /// A line of an export, which `custom` reads back.
@@ -236,6 +242,10 @@ impl Workload {
                     }
                     PromptContent::Inputs(texts) => Some(Exported::Texts(texts)),
                     PromptContent::Ranking { .. } => None,
+                    PromptContent::Sound(_) => {
+                        let reason = "sounds cannot be exported; name their files in the rows of `custom_audio`";
+                        return Err(Error::Options { dataset: "audio", reason: reason.to_owned() });
+                    }
                 },
                 query,
                 documents,

@@ -5,7 +5,7 @@
 //! again when its turn comes.
 
 use rayon::prelude::*;
-use tokometer_base::{Conventions, Prompt};
+use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use crate::rows::FileRows;
 use crate::{
@@ -20,12 +20,21 @@ pub(crate) trait RowReader: Send + Sync {
     /// Reads the text of one row.
     fn read(&self, row: &str) -> RowReading;
 
+    /// What the dataset was opened with.
+    fn context(&self) -> &DatasetContext;
+
     /// Counts the tokens of a draft. `None` when the dataset's filters refuse it.
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>>;
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
+        let content = &draft.prompt.content;
+        // Only the server knows what it makes of a sound.
+        let is_counted = !matches!(content, PromptContent::Sound(_));
+        let prompt = is_counted.then(|| self.context().tokens_of(content)).transpose()?;
+        Ok(Some(TokenCounts { prompt, output: None }))
+    }
 
     /// What to do with a row that cannot be read.
     fn tolerance(&self) -> Tolerance {
-        Tolerance::Skip
+        Tolerance::Refuse
     }
 }
 

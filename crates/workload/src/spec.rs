@@ -16,7 +16,8 @@ use crate::datasets::random_rerank::Scoring;
 use crate::datasets::shared_prefix::{GroupSizes, PromptOrder, RoutingKey};
 use crate::datasets::{
     book, burstgpt, custom, hf, image, media_files, mooncake, openai, prefix_repetition, random,
-    random_ids, random_mm, random_rerank, shared_prefix, sharegpt, sonnet, spec_bench, timed_trace,
+    random_audio, random_ids, random_mm, random_rerank, shared_prefix, sharegpt, sonnet,
+    spec_bench, timed_trace,
 };
 use crate::{DatasetContext, Ratio, Result, Source};
 
@@ -53,6 +54,8 @@ tokometer_base::part! {
         pub num_rounds: u32,
         pub scoring: Scoring,
         pub category: OrNone<String>,
+        pub audio_seconds: f64,
+        pub audio_seconds_stddev: f64,
         pub mm_items: u32,
         pub mm_items_ratio: f64,
         pub mm_images_max: u32,
@@ -252,6 +255,8 @@ datasets! {
         input_len, output_len, range_ratio, image_count, is_image_count_random, image_resolution,
         image_format, image_content,
     }
+    /// Generated sounds.
+    RandomAudio = "random-audio" in random_audio { audio_seconds, audio_seconds_stddev, output_len }
     /// Prompts with pictures of the user's files.
     CustomImage = "custom_image" in media_files { path, output_len }
     /// Prompts with sounds of the user's files.
@@ -314,6 +319,7 @@ impl Spec {
             Self::Random(_)
                 | Self::RandomIds(_)
                 | Self::RandomMm(_)
+                | Self::RandomAudio(_)
                 | Self::Image(_)
                 | Self::TimedTrace(_)
         )
@@ -389,7 +395,7 @@ mod tests {
             Spec::NAMES.iter().filter(is_kind).copied().collect()
         };
         assert_eq!(named(Spec::is_traced), ["timed_trace", "mooncake"]);
-        let random = ["random", "random-ids", "random-mm", "image", "timed_trace"];
+        let random = ["random", "random-ids", "random-mm", "image", "random-audio", "timed_trace"];
         assert_eq!(named(Spec::is_random), random);
     }
 

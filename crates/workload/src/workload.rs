@@ -117,6 +117,8 @@ impl Workload {
                     *text = self.composer.text(length, &mut generator)?.text;
                 }
             }
+            // Transcription models have no prefixes to find.
+            PromptContent::Sound(_) => {}
             PromptContent::Messages(messages) => {
                 let length = tokens.unwrap_or(UNCOUNTED_TOKENS);
                 if let Some(last) = messages.pop() {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
 
+mod audio;
 mod bad_input;
 mod bench;
 mod capacity;
@@ -26,6 +27,7 @@ mod pooling;
 mod predict;
 mod presets;
 mod properties;
+mod quality;
 mod readiness;
 mod reports;
 mod scrapes;

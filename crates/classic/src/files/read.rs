@@ -168,13 +168,14 @@ const SHARED: [(&str, Field); 11] = [
     ("max_concurrency", Field::MaxConcurrency),
 ];
 
-const VLLM: [(&str, Field); 11] = [
+const VLLM: [(&str, Field); 12] = [
     ("total_token_throughput", Field::TotalThroughput),
     ("request_goodput", Field::Goodput),
     // vLLM of 2024 wrote the colon into the key.
     ("request_goodput:", Field::Goodput),
     ("request_rate", Field::RateConfigured),
     ("input_sequence_throughput", Field::InputSequenceThroughput),
+    ("rtfx", Field::Rtfx),
     ("probe_completed", Field::ProbesCompleted),
     ("probe_failed", Field::ProbesFailed),
     ("probe_median_e2el_ms", Field::ProbeMedian),

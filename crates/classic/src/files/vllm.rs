@@ -122,7 +122,7 @@ fn set_figures(object: &mut Object, figures: &FamilyFigures) {
     object.set("total_token_throughput", figures.total_throughput);
     object.set("max_output_tokens_per_s", figures.peak_output_throughput);
     object.set("max_concurrent_requests", figures.peak_concurrent_requests);
-    object.set("rtfx", 0.0);
+    object.set("rtfx", figures.rtfx);
 }
 
 /// What stands in the file of a run that generated nothing. vLLM's has no number of failed requests.

@@ -66,6 +66,12 @@ pub(crate) struct SamplingArgs {
     /// Whether the model must call a tool: auto, none, required, or a tool's name
     #[arg(long, value_name = "CHOICE")]
     pub(crate) tool_choice: Option<String>,
+    /// Prompts with known answers to send beside the load: JSON lines with `prompt` or `messages`, and `expected` or `regex`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) canary: Option<PathBuf>,
+    /// Canaries per request of the load [default: 0.02]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) canary_share: Option<f64>,
     /// JSON object merged into every request body
     #[arg(long, value_name = "JSON")]
     pub(crate) extra_body: Option<String>,

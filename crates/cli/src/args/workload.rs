@@ -58,6 +58,8 @@ pub(crate) struct WorkloadArgs {
     #[command(flatten)]
     pub(crate) pictures: PictureArgs,
     #[command(flatten)]
+    pub(crate) sounds: SoundArgs,
+    #[command(flatten)]
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) shared: SharedPrefixArgs,
@@ -119,6 +121,18 @@ pub(crate) struct PictureArgs {
     /// What pictures show [default: random]
     #[arg(long, value_name = "WHAT", value_parser = ["random", "blank"])]
     pub(crate) image_content: Option<String>,
+}
+
+/// Options of `random-audio`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload: sounds")]
+pub(crate) struct SoundArgs {
+    /// Mean length of a generated sound [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) audio_length_mean: Option<f64>,
+    /// Standard deviation of the length [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) audio_length_stddev: Option<f64>,
 }
 
 /// Options of datasets that are read from files.

@@ -6,16 +6,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tokometer_base::Conventions;
 use tokometer_base::units::nearest_count;
 use tokometer_classic::{self as classic, Field, Layout, Metric, Report, Selection, Title};
 use tokometer_decide::Error;
 use tokometer_decide::compare::{
-    ENOUGH_RUNS, Facts, LATENCIES, Run, block_values, last_attempts, percentiles, throughput_blocks,
+    ENOUGH_RUNS, Facts, GreedyAnswers, LATENCIES, Run, block_values, last_attempts, percentiles,
+    throughput_blocks,
 };
 use tokometer_metrics::{Family, Figure, SummaryOptions};
 use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
-use tokometer_record::RunReader;
 use tokometer_record::server::PROCESS_START;
+use tokometer_record::{RunInfo, RunReader};
 
 use crate::commands::{expanded, read_reports};
 use crate::exit::Refusal;
@@ -167,6 +169,9 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
     let mut run =
         Run::of_summary(name, reader.info(), &summary, figures).map_err(|why| no_success(&why))?;
     run.facts.process = process(reader)?;
+    if is_greedy(reader.info()) {
+        run.answers = greedy_answers(reader)?;
+    }
     let Some(layout) = layout else {
         if depth == Depth::Blocks {
             let requests = last_attempts(runs::timelines(reader)?);
@@ -183,6 +188,22 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
     run.values = report_values(&report, figures);
     definitions(layout).clone_into(&mut run.facts.definitions);
     Ok(run)
+}
+
+/// Whether a record may have greedy answers, so that it is worth reading for them.
+fn is_greedy(info: &RunInfo) -> bool {
+    let request = |pointer: &str| info.plan.pointer(pointer).and_then(serde_json::Value::as_f64);
+    let stated = request("/request/extra_body/temperature");
+    let temperature = stated.or_else(|| request("/request/sampling/temperature"));
+    temperature.map_or(info.family == Conventions::Sglang, |temperature| temperature < 1e-5)
+}
+
+fn greedy_answers(reader: &RunReader) -> Result<GreedyAnswers, Refusal> {
+    let mut answers = GreedyAnswers::default();
+    for timeline in runs::timelines(reader)? {
+        answers.add(&timeline);
+    }
+    Ok(answers)
 }
 
 /// What identifies the server process of a run: the start times that its metrics report, one per
@@ -243,7 +264,7 @@ fn of_report(name: String, report: &Report, figures: &[Figure]) -> Result<Run, R
         is_simulated: report.title == Title::Predicted,
         ..Facts::default()
     };
-    Ok(Run { name, values: report_values(report, figures), blocks: BTreeMap::new(), facts })
+    Ok(Run { name, values: report_values(report, figures), facts, ..Run::default() })
 }
 
 /// What a report states of its plan.

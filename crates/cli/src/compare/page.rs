@@ -5,7 +5,8 @@ use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, RuleOutc
 use tokometer_report::html::{DifferenceBar, Differences, Page, PageAnswer, PageNote};
 
 use super::views::{
-    HEADS, cells, chance, ground, headline, outcome, power, run_word, side, subjects, verdict, word,
+    HEADS, answers, cells, chance, ground, headline, outcome, power, run_word, side, subjects,
+    verdict, word,
 };
 
 /// The notes above the table of the page: everything in the text except the table.
@@ -25,6 +26,7 @@ fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
     }));
     notes.extend(subjects(comparison).map(|subject| note("remark", "compared", subject)));
     notes.extend(sides.map(|(name, of)| note("remark", name, side(of, what))));
+    notes.extend(answers(comparison).into_iter().map(|line| note("remark", "answers", line)));
     notes.push(note("remark", "chance", chance(comparison)));
     notes.extend(power(comparison).map(|text| note("remark", "power", text)));
     notes

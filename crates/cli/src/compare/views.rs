@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tokometer_base::digits::digits;
 use tokometer_decide::compare::{
-    Basis, ComparedFigure, Comparison, Conclusion, Equivalence, LOOKED_FOR, RuleOutcome,
-    RuleResult, Side, Weight, counted,
+    Basis, ComparedFigure, Comparison, Conclusion, Equivalence, GoodAnswers, LOOKED_FOR,
+    RuleOutcome, RuleResult, Side, Weight, counted,
 };
 use tokometer_report::Grid;
 
@@ -226,6 +226,32 @@ pub(super) fn run_word(comparison: &Comparison) -> &'static str {
     if comparison.basis == Basis::Pairs { "target" } else { "run" }
 }
 
+/// What is known about the answers of both sides, one line each.
+pub(super) fn answers(comparison: &Comparison) -> Vec<String> {
+    let Some(found) = &comparison.answers else { return Vec::new() };
+    let percent = |share: Option<f64>| format!("{:.1} %", 100.0 * share.unwrap_or(0.0));
+    let mut lines = Vec::new();
+    if let Some(greedy) = found.greedy {
+        let within = found.within_a.map_or(String::new(), |own| {
+            format!("; between runs of a: {} of {}", own.differ, own.compared)
+        });
+        lines.push(format!(
+            "greedy answers: {} of {} differ ({}){within}",
+            greedy.differ,
+            greedy.compared,
+            percent(greedy.share())
+        ));
+    }
+    lines.extend(found.quality.iter().map(|row| {
+        let side = |good: GoodAnswers| {
+            format!("{} of {} ({})", good.good, good.judged, percent(good.share()))
+        };
+        let moved = if row.has_moved { ", differs" } else { "" };
+        format!("{}: a {}, b {}{moved}", row.what, side(row.a), side(row.b))
+    }));
+    lines
+}
+
 /// The comparison for a terminal.
 pub(crate) fn text(comparison: &Comparison) -> String {
     let what = run_word(comparison);
@@ -241,6 +267,9 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     page.push('\n');
     page.push_str(&grid(comparison, cells).text());
     let _ = writeln!(page, "\n{}", headline(comparison));
+    for line in answers(comparison) {
+        let _ = writeln!(page, "{line}");
+    }
     let _ = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
     if let Some(power) = power(comparison) {
         let _ = writeln!(page, "{power}");
@@ -286,6 +315,9 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let mut page = String::from("### tokometer compare\n\n");
     let _ = writeln!(page, "**{}**\n", headline(comparison));
+    for line in answers(comparison) {
+        let _ = writeln!(page, "- {line}");
+    }
     for judged in &comparison.rules {
         let mark = match judged.outcome {
             RuleOutcome::Broken => "❌",

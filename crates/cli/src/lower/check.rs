@@ -3,7 +3,7 @@
 use tokometer_classic::LayoutChoice;
 use tokometer_plan::{Load, Plan};
 
-use super::{figures, numbers, pooling, route, sizes};
+use super::{constraints, figures, numbers, pooling, route, sizes};
 use crate::exit::Refusal;
 
 /// Refuses a plan that makes no sense.
@@ -12,6 +12,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     sizes::check(plan)?;
     check_load(&plan.load)?;
     pooling::check(plan)?;
+    constraints::check_canaries(plan)?;
     route::check(plan)?;
     let layout = &plan.metrics.layout;
     let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;

@@ -1,8 +1,10 @@
-//! Files of constraints and tools: `--structured`, `--tools`.
+//! Files of constraints, tools and canaries: `--structured`, `--tools`, `--canary`.
 
 use std::path::Path;
 
 use tokometer_client::{Structured, ToolSet};
+use tokometer_metrics::quality::Canary;
+use tokometer_plan::{CanaryRow, PartialCanaryPlan, Plan};
 
 use crate::args::SamplingArgs;
 use crate::exit::Refusal;
@@ -52,4 +54,57 @@ pub(super) fn tools(args: &SamplingArgs) -> Result<Option<ToolSet>, Refusal> {
         tools.choice = Some(choice.clone());
     }
     Ok(Some(tools))
+}
+
+/// The canaries of `--canary`, with `--canary-share`.
+pub(super) fn canaries(args: &SamplingArgs) -> Result<Option<PartialCanaryPlan>, Refusal> {
+    let share = args.canary_share;
+    if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
+        let message = format!("cannot use `--canary-share {share}`: a share is between 0 and 1");
+        return Err(Refusal::usage(message, "write 0.02 for one canary per 50 requests"));
+    }
+    let Some(path) = &args.canary else {
+        return match share {
+            Some(_) => {
+                Err(Refusal::usage("`--canary-share` needs canaries", "use `--canary FILE`"))
+            }
+            None => Ok(None),
+        };
+    };
+    let text = read("--canary", path)?;
+    let mut rows = Vec::new();
+    for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        rows.push(canary(line).map_err(|why| {
+            let message = format!("cannot use line {} of `{}`: {why}", place + 1, path.display());
+            Refusal::usage(message, CANARY_FORM)
+        })?);
+    }
+    if rows.is_empty() {
+        let message = format!("cannot use the file `{}`: it has no canaries", path.display());
+        return Err(Refusal::usage(message, CANARY_FORM));
+    }
+    Ok(Some(PartialCanaryPlan { rows: Some(rows), share }))
+}
+
+const CANARY_FORM: &str =
+    r#"write one {"prompt": "…", "expected": "…"} or {"messages": […], "regex": "…"} per line"#;
+
+fn canary(line: &str) -> Result<CanaryRow, String> {
+    let row: CanaryRow = serde_json::from_str(line).map_err(|why| why.to_string())?;
+    if row.prompt.is_some() == row.messages.is_some() {
+        return Err("it needs either a `prompt` or `messages`".to_owned());
+    }
+    let canary = Canary { expected: row.expected.clone(), pattern: row.pattern.clone() };
+    canary.expectation()?;
+    Ok(row)
+}
+
+/// Refuses canaries where nothing answers with text.
+pub(super) fn check_canaries(plan: &Plan) -> Result<(), Refusal> {
+    let Some(dialect) = plan.targets.first().map(|target| target.backend) else { return Ok(()) };
+    if plan.canary.is_none() || !(dialect.is_pooling() || dialect.is_audio()) {
+        return Ok(());
+    }
+    let message = format!("cannot use `--canary` with the backend `{}`", dialect.name());
+    Err(Refusal::usage(message, "canaries are prompts; omit `--canary`"))
 }

@@ -15,10 +15,11 @@ use crate::args::WorkloadArgs;
 use crate::exit::Refusal;
 
 const RANDOM: &[&str] = &["random", "random-ids"];
-const RANDOM_TEXT: &[&str] = &["random", "random-ids", "random-mm", "image"];
+const RANDOM_TEXT: &[&str] = &["random", "random-ids", "random-mm", "image", "random-audio"];
 const RANDOM_INPUT: &[&str] = &["random", "random-ids", "random-mm", "image", "random-rerank"];
 const PICTURES: &[&str] = &["random-mm"];
 const IMAGE: &[&str] = &["image"];
+const SOUNDS: &[&str] = &["random-audio"];
 const SHARED: &[&str] = &["generated-shared-prefix"];
 const REPEATED: &[&str] = &["prefix_repetition"];
 const TRACE: &[&str] = &["timed_trace"];
@@ -157,6 +158,13 @@ fn put_pictures(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(),
     Ok(())
 }
 
+fn put_sounds(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) {
+    let mean = args.sounds.audio_length_mean;
+    typed.one(("audio-length-mean", SOUNDS), mean, |spec| &mut spec.audio_seconds);
+    let spread = args.sounds.audio_length_stddev;
+    typed.one(("audio-length-stddev", SOUNDS), spread, |spec| &mut spec.audio_seconds_stddev);
+}
+
 fn put_files(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     let files = &args.files;
     let some = |tokens: Option<u32>| tokens.map(|tokens| OrNone(Some(tokens)));
@@ -265,6 +273,7 @@ pub(crate) fn put_options(
     put_any(&mut typed, args)?;
     put_random(&mut typed, args)?;
     put_pictures(&mut typed, args)?;
+    put_sounds(&mut typed, args);
     put_files(&mut typed, args)?;
     put_shared(&mut typed, args)?;
     put_traces(&mut typed, args);

@@ -68,6 +68,7 @@ pub(crate) fn flags(args: &BenchArgs) -> Result<Flags, Refusal> {
         load: load(args)?,
         phases: phases(&args.target, &args.arrival),
         request: request(&args.sampling, &args.target)?,
+        canary: super::constraints::canaries(&args.sampling)?,
         client: client(&args.client)?,
         metrics: metrics(&args.metric)?,
         output: output(&args.output),

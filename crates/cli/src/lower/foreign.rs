@@ -1,8 +1,7 @@
 //! Names of other tools' backends and datasets that we do not have, with what to use instead.
 
 /// Backends of vLLM's and SGLang's tools.
-const BACKENDS: [(&str, &str); 5] = [
-    ("openai-audio", "use `--dataset-name custom_audio` with `--backend openai-chat`"),
+const BACKENDS: [(&str, &str); 4] = [
     ("gserver", "use `--backend sglang` with the HTTP address of the server"),
     (
         "openai-embeddings-clip",
@@ -26,7 +25,7 @@ const DATASETS: [(&str, &str); 12] = [
     ("blazedit", "use `--dataset-name custom` with the edits as prompts"),
     ("instruct-coder", "use `--dataset-name hf`"),
     ("vision-arena", "use `--dataset-name custom_image`"),
-    ("asr", "use `--dataset-name custom_audio` with a chat backend"),
+    ("asr", "use `--dataset-name custom_audio` with `--backend openai-audio`"),
     ("burst-gpt", "use `--dataset-name burstgpt`"),
     ("gsp", "use `--dataset-name generated-shared-prefix`"),
 ];

@@ -50,6 +50,7 @@ fn timing(plan: &Plan) -> Vec<BoundedNumber> {
         ("phases.ready_timeout_s", Some(phases.ready_timeout_s)),
         ("phases.flush_timeout_s", Some(phases.flush_timeout_s)),
         ("phases.probe_rate", Some(phases.probe_rate)),
+        ("canary.share", plan.canary.as_ref().map(|canary| canary.share)),
         ("client.timeout_s", client.timeout_s),
         ("client.connect_timeout_s", Some(client.connect_timeout_s)),
         ("client.stall_timeout_s", client.stall_timeout_s),

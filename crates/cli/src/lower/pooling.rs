@@ -11,6 +11,14 @@ pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
     if batch == 0 {
         return Err(Refusal::usage("`--batch-size` must be greater than zero", "omit it for one"));
     }
+    if dialect.is_audio() && plan.phases.probe_rate > 0.0 {
+        return Err(Refusal::usage(
+            format!(
+                "cannot use `--probe-request-rate` with the backend `{name}`: a probe is a short text"
+            ),
+            "omit `--probe-request-rate`",
+        ));
+    }
     if !dialect.is_pooling() {
         if batch > 1 {
             return Err(Refusal::usage(

@@ -7,7 +7,7 @@ use tokometer_plan::Plan;
 use crate::exit::Refusal;
 
 /// Ends of well-known routes, with the backend to use for each.
-const ROUTES: [(&str, &str); 10] = [
+const ROUTES: [(&str, &str); 12] = [
     ("/chat/completions", "openai-chat"),
     ("/v1/completions", "openai"),
     ("/v1/responses", "openai-responses"),
@@ -18,6 +18,8 @@ const ROUTES: [(&str, &str); 10] = [
     ("/score", "vllm-score"),
     ("/rerank", "vllm-rerank"),
     ("/v2/embed", "cohere-embed"),
+    ("/audio/transcriptions", "openai-audio"),
+    ("/audio/translations", "openai-audio"),
 ];
 
 /// Whether a backend writes bodies for a route.
@@ -28,6 +30,7 @@ fn speaks(dialect: Dialect, route: &str) -> bool {
         Protocol::Completions | Protocol::DeepspeedMii => route == "/v1/completions",
         Protocol::Responses => route == "/v1/responses",
         Protocol::Messages => route == "/v1/messages",
+        Protocol::Transcription => route.starts_with("/audio/"),
         Protocol::Pooling(Embeddings | EmbeddingsChat | Infinity) => route == "/v1/embeddings",
         Protocol::Pooling(Rerank | TeiRerank) => route == "/rerank",
         Protocol::Pooling(PoolingRoute::Pooling) => route == "/pooling",

@@ -292,6 +292,7 @@ impl Listed {
                 .collect::<Vec<_>>()
                 .join("\n"),
             PromptContent::Inputs(texts) => texts.join("\n"),
+            PromptContent::Sound(_) => return Err("sounds have no tokens here".to_owned()),
             PromptContent::Ranking { query, documents } => {
                 documents.iter().map(|one| format!("{query}\n{one}")).collect::<Vec<_>>().join("\n")
             }

@@ -63,6 +63,10 @@ mod tests {
         for name in Dialect::names() {
             let dialect = Dialect::named(name).unwrap();
             let mut prompt = text_prompt();
+            // Its body is a form; see its own tests.
+            if dialect.is_audio() {
+                continue;
+            }
             if let Some(route) = dialect.pooling() {
                 prompt.content = crate::dialect::smallest_pooling_prompt(route);
             }

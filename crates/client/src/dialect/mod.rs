@@ -18,6 +18,7 @@ mod responses;
 mod sglang;
 mod tensorrt;
 mod tgi;
+mod transcription;
 
 pub use backend::Dialect;
 pub(crate) use messages::VERSION as MESSAGES_VERSION;
@@ -25,3 +26,4 @@ pub(crate) use pooling::smallest as smallest_pooling_prompt;
 pub use probe::Probe;
 pub(crate) use protocol::{BodyContext, rules_of, write_body};
 pub use protocol::{Counting, EndRule, Rules, TextForm};
+pub(crate) use transcription::file as sound_file;

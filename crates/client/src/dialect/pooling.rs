@@ -76,9 +76,7 @@ fn write_inputs(
     match &context.prompt.content {
         PromptContent::TokenIds(ids) => body.field(name, ids),
         PromptContent::Text(_) | PromptContent::Inputs(_) => write_texts(body, context, name)?,
-        PromptContent::Messages(_) | PromptContent::Ranking { .. } => {
-            return Err(context.wrong_form("plain texts or token ids"));
-        }
+        _ => return Err(context.wrong_form("plain texts or token ids")),
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use super::{
     chat, completions, llamacpp, messages, mii, pooling, responses, sglang, tensorrt, tgi,
+    transcription,
 };
 use crate::Error;
 use crate::framing::EventFraming;
@@ -86,6 +87,7 @@ impl BodyContext<'_> {
             PromptContent::Messages(_) => "a conversation",
             PromptContent::Inputs(_) => "several texts at once",
             PromptContent::Ranking { .. } => "a query with documents",
+            PromptContent::Sound(_) => "a sound",
         };
         Error::PromptForm { form, backend: self.backend, takes }
     }
@@ -102,6 +104,7 @@ pub(crate) fn rules_of(protocol: Protocol) -> &'static Rules {
         Protocol::TensorRtLlm => &tensorrt::RULES,
         Protocol::DeepspeedMii => &mii::RULES,
         Protocol::LlamaCpp => &llamacpp::RULES,
+        Protocol::Transcription => &transcription::RULES,
         Protocol::Pooling(route) => pooling::rules_of(route),
     }
 }
@@ -121,6 +124,7 @@ pub(crate) fn write_body(
         Protocol::TensorRtLlm => tensorrt::write_body(body, context),
         Protocol::DeepspeedMii => mii::write_body(body, context),
         Protocol::LlamaCpp => llamacpp::write_body(body, context),
+        Protocol::Transcription => transcription::write_body(body, context),
         Protocol::Pooling(route) => pooling::write_body(route, body, context),
     }
 }

@@ -121,6 +121,8 @@ pub(super) enum KnownObject {
     MessageObject,
     /// The increment inside such an event.
     BlockDelta,
+    /// A chunk or event of a transcription.
+    TranscriptEvent,
     /// The usage of the Messages API, which counts cached tokens apart.
     MessagesUsage,
     Choice,

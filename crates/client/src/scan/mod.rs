@@ -31,6 +31,8 @@ pub enum EventSchema {
     Responses,
     /// Events of the Messages API.
     Messages,
+    /// Chunks and events of transcriptions.
+    Transcription,
     /// An answer with one result per input.
     Vectors,
     /// An answer with one result per document, or fewer where the request limits them.
@@ -48,6 +50,7 @@ impl EventSchema {
             Self::Shared | Self::Vectors | Self::Ranking => fields::KnownObject::Root,
             Self::Responses => fields::KnownObject::ResponsesEvent,
             Self::Messages => fields::KnownObject::MessagesEvent,
+            Self::Transcription => fields::KnownObject::TranscriptEvent,
         }
     }
 }
@@ -63,7 +66,10 @@ pub fn scan(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
 /// The fields of an answer in one piece; an error when `data` is not JSON.
 pub fn scan_whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
     match schema {
-        EventSchema::Shared | EventSchema::Vectors | EventSchema::Ranking => scan(schema, data),
+        EventSchema::Shared
+        | EventSchema::Transcription
+        | EventSchema::Vectors
+        | EventSchema::Ranking => scan(schema, data),
         EventSchema::Responses | EventSchema::Messages => typed::whole(schema, data),
     }
 }

@@ -1,4 +1,4 @@
-//! Events that name their type: the Responses API and the Messages API.
+//! Events that name their type: the Responses API, the Messages API, OpenAI's transcriptions.
 //!
 //! One key means different things in different events there: `delta` is text in one event and a piece
 //! of a tool call in another, and `.done` events repeat what the pieces had. So the fields are taken
@@ -11,23 +11,31 @@ use super::fields::{ABORTS, EventField, Fields, KeyUse, KnownObject, Marks};
 use super::text::Text;
 use super::{EventSchema, NotJson};
 
-/// The use of `key` at `place`, for the objects of these two protocols.
+/// The use of `key` at `place`, for the objects of these protocols.
 pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
     use KeyUse::{Enter, Take};
     match (place, key) {
-        (KnownObject::ResponsesEvent | KnownObject::MessagesEvent, b"type") => {
-            Take(EventField::EventType)
-        }
+        (KnownObject::TranscriptEvent, b"choices") => Enter(KnownObject::Choice),
+        (KnownObject::TranscriptEvent, b"object") => Take(EventField::Object),
+        (KnownObject::TranscriptEvent, b"text") => Take(EventField::WholeText),
         (
-            KnownObject::ResponsesEvent | KnownObject::ResponseObject | KnownObject::MessagesEvent,
+            KnownObject::ResponsesEvent | KnownObject::MessagesEvent | KnownObject::TranscriptEvent,
+            b"type",
+        ) => Take(EventField::EventType),
+        (
+            KnownObject::ResponsesEvent
+            | KnownObject::ResponseObject
+            | KnownObject::MessagesEvent
+            | KnownObject::TranscriptEvent,
             b"error",
         ) => Take(EventField::Error),
-        (KnownObject::ResponsesEvent, b"delta") | (KnownObject::BlockDelta, b"text") => {
-            Take(EventField::Text)
-        }
+        (KnownObject::ResponsesEvent | KnownObject::TranscriptEvent, b"delta")
+        | (KnownObject::BlockDelta, b"text") => Take(EventField::Text),
         (KnownObject::ResponsesEvent, b"response") => Enter(KnownObject::ResponseObject),
         (KnownObject::ResponseObject, b"status") => Take(EventField::Status),
-        (KnownObject::ResponseObject, b"usage") => Enter(KnownObject::Usage),
+        (KnownObject::ResponseObject | KnownObject::TranscriptEvent, b"usage") => {
+            Enter(KnownObject::Usage)
+        }
         (KnownObject::MessagesEvent, b"message") => Enter(KnownObject::MessageObject),
         (KnownObject::MessagesEvent, b"delta") => Enter(KnownObject::BlockDelta),
         (KnownObject::MessagesEvent | KnownObject::MessageObject, b"usage") => {
@@ -49,6 +57,7 @@ impl Fields<'_> {
     pub(super) fn settle(&mut self, schema: EventSchema) {
         match schema {
             EventSchema::Shared | EventSchema::Vectors | EventSchema::Ranking => {}
+            EventSchema::Transcription => self.settle_transcript(),
             EventSchema::Responses => self.settle_responses(),
             EventSchema::Messages => self.settle_messages(),
         }
@@ -86,6 +95,17 @@ impl Fields<'_> {
             }
             // Servers may put a usage of zeros into the events that open a response.
             _ => self.usage = None,
+        }
+    }
+
+    /// The event that ends OpenAI's stream repeats the whole text. Chunks with `choices` have no type.
+    fn settle_transcript(&mut self) {
+        let Some(kind) = &self.event_type else { return };
+        if kind.is("error") {
+            self.marks.set(Marks::ERROR);
+        } else if kind.is("transcript.text.done") {
+            self.marks.set(Marks::FINISHED.and(Marks::LAST));
+            self.whole_text = None;
         }
     }
 

@@ -10,6 +10,7 @@ use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
 
 use super::ab_blocks::Pairs;
+use super::answers::AnswerComparison;
 use super::difference::{self, Basis, Difference, DifferenceRule, Equivalence, LOOKED_FOR};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
 use super::restarts::{self, Restarts, one_process};
@@ -164,6 +165,9 @@ pub struct Comparison {
     pub b: Side,
     /// One per figure that both sides have.
     pub rows: Vec<ComparedFigure>,
+    /// Whether both sides answer alike; `None` where the runs do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<AnswerComparison>,
     /// How similar the runs' conditions are.
     #[serde(flatten)]
     pub likeness: Likeness,
@@ -195,7 +199,9 @@ impl Comparison {
         }
         let units = RunUnits { basis, restarts: restarts.as_ref() };
         let row = |figure: &Figure| row(*figure, (a, b), units, criteria);
-        let rows = criteria.figures.iter().filter_map(row).collect();
+        let rows: Vec<ComparedFigure> = criteria.figures.iter().filter_map(row).collect();
+        let answers = AnswerComparison::of(a, b);
+        likeness.warnings.extend(answer_warning(answers.as_ref(), &rows));
         Self {
             basis,
             pairs: None,
@@ -204,6 +210,7 @@ impl Comparison {
             a: Side::of(a),
             b: Side::of(b),
             rows,
+            answers,
             likeness,
             rules: Vec::new(),
         }
@@ -219,7 +226,7 @@ impl Comparison {
             let of_runs = (*a.values.get(&figure)?, *b.values.get(&figure)?);
             Some(ComparedFigure::new(figure, of_runs, difference))
         };
-        let rows = criteria.figures.iter().filter_map(row).collect();
+        let rows: Vec<ComparedFigure> = criteria.figures.iter().filter_map(row).collect();
         let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
         // Both targets of a run have one plan.
         let mut likeness = likeness(a, b, Vec::new());
@@ -228,6 +235,8 @@ impl Comparison {
             let text = text.to_owned();
             likeness.warnings.push(Warning { weight: Weight::Caution, text });
         }
+        let answers = AnswerComparison::of(a, b);
+        likeness.warnings.extend(answer_warning(answers.as_ref(), &rows));
         Self {
             basis: Basis::Pairs,
             pairs: Some(pairs.count),
@@ -236,6 +245,7 @@ impl Comparison {
             a: Side::of(a),
             b: Side::of(b),
             rows,
+            answers,
             likeness,
             rules: Vec::new(),
         }
@@ -254,6 +264,11 @@ impl Comparison {
         let is_refusal = |warning: &&Warning| warning.weight == Weight::Meaningless;
         warnings.filter(is_refusal).map(|warning| warning.text.as_str()).collect()
     }
+}
+
+fn answer_warning(answers: Option<&AnswerComparison>, rows: &[ComparedFigure]) -> Option<Warning> {
+    let text = answers?.warning(rows)?;
+    Some(Warning { weight: Weight::Caution, text })
 }
 
 /// Such as `1 run` or `3 runs`.

@@ -5,6 +5,7 @@
 //! of both sides; and the results of rules such as `ttft p99 worse by 5%`.
 
 mod ab_blocks;
+mod answers;
 mod comparison;
 mod difference;
 mod figures;
@@ -17,6 +18,7 @@ mod rule;
 mod run;
 
 pub use ab_blocks::{AbBlocks, BlockChange, BlockOrder, Half, Pairs, RecordedRun, Spans};
+pub use answers::{AnswerComparison, DifferingAnswers, GoodAnswers, GreedyAnswers, QualityRow};
 pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side, counted};
 pub use difference::{
     Basis, Conclusion, Difference, DifferenceRule, Equivalence, LOOKED_FOR, paired, unpaired,

@@ -6,6 +6,7 @@ use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::{Summary, Verdict};
 use tokometer_record::RunInfo;
 
+use super::answers::{GoodAnswers, GreedyAnswers, good_answers};
 use crate::Error;
 
 /// A run, a result file or a printed report.
@@ -17,6 +18,8 @@ pub struct Run {
     pub values: BTreeMap<Figure, f64>,
     /// The same in blocks of time; empty where only the figures are known.
     pub blocks: BTreeMap<Figure, Vec<f64>>,
+    /// Greedy answers; empty where answers are sampled, and of printed reports.
+    pub answers: GreedyAnswers,
     /// For the check of similar conditions.
     pub facts: Facts,
 }
@@ -47,6 +50,8 @@ pub struct Facts {
     pub succeeded: u64,
     /// Failed requests.
     pub failed: u64,
+    /// Good answers by kind; none judged where they are unknown.
+    pub good_answers: [GoodAnswers; 4],
     /// From its own notes.
     pub verdict: Option<Verdict>,
     /// Whether less was measured than planned.
@@ -81,7 +86,8 @@ impl Run {
         };
         let values = figures.iter().filter_map(|figure| Some((*figure, value(figure)?))).collect();
         let facts = Facts::of_summary(info, summary);
-        Ok(Self { name: name.to_owned(), values, blocks: BTreeMap::new(), facts })
+        let (blocks, answers) = (BTreeMap::new(), GreedyAnswers::default());
+        Ok(Self { name: name.to_owned(), values, blocks, answers, facts })
     }
 }
 
@@ -104,6 +110,7 @@ impl Facts {
             version: Some(info.version.clone()),
             succeeded: summary.counts.succeeded,
             failed: summary.counts.failed,
+            good_answers: good_answers(summary),
             verdict: Some(summary.verdict),
             is_partial: summary.ended.is_partial(),
             is_simulated: target.is_some_and(|target| target.is_simulated),

@@ -148,6 +148,8 @@ pub struct FamilyCollector {
     chunks: Ticks,
     /// Inputs or documents of successful requests. Only the last attempt of a request can succeed.
     items: Option<u64>,
+    /// Seconds of sound of successful requests.
+    audio: f64,
     details: Option<Vec<DetailRow>>,
 }
 
@@ -162,6 +164,7 @@ impl FamilyCollector {
             token_gaps: Sample::default(),
             chunks: Ticks::new(origin),
             items: None,
+            audio: 0.0,
             details,
         }
     }
@@ -174,6 +177,8 @@ impl FamilyCollector {
     /// Adds one attempt of one measured request.
     pub fn push(&mut self, timeline: &Timeline, route: Route) {
         let seen = self.family.see(timeline, route);
+        let audio = timeline.requested.audio.filter(|_| seen.is_success);
+        self.audio += audio.map_or(0.0, Nanos::as_secs_f64);
         if route == Route::Pooling {
             let items = timeline.requested.items.filter(|_| seen.is_success).unwrap_or(0);
             self.items = Some(self.items.unwrap_or(0) + u64::from(items));
@@ -242,6 +247,7 @@ impl FamilyCollector {
             total_input: input,
             total_output: output,
             input_sequences: self.items,
+            rtfx: per_second(self.audio),
             retokenized: retokenized.filter(|_| !done.is_empty()),
             request_throughput: per_second(done.len() as f64),
             goodput: (!frame.objectives.is_empty()).then(|| per_second(good)),

@@ -442,3 +442,15 @@ pub(super) fn preparation(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let remarks = &evidence.info.remarks;
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
+
+pub(super) fn canary_failed(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let canaries = evidence.summary.canaries.as_ref()?;
+    let failed = canaries.sent - canaries.as_expected;
+    let first = canaries.faults.first()?;
+    (failed > 0).then(|| {
+        format!(
+            "{failed} of {} canaries were not answered as expected; canary {}: `{}`",
+            canaries.sent, first.canary, first.answer
+        )
+    })
+}

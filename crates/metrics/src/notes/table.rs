@@ -484,6 +484,16 @@ pub(crate) static RULES: &[NoteRule] = &[
         check: shard_checks::shard_clocks,
     },
     NoteRule {
+        code: "canary-failed",
+        severity: Remark,
+        figure: "all",
+        limit: 0.0,
+        threshold: "a canary was not answered as expected",
+        why: "the server answers fast but not correctly: weights, chat template, quantization or a kernel may be at fault",
+        action: "compare the answer with that of a server that is known to be correct; `canaries.faults` in the JSON has the answers",
+        check: checks::canary_failed,
+    },
+    NoteRule {
         code: "preparation",
         severity: Remark,
         figure: "all",

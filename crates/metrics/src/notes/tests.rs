@@ -10,6 +10,7 @@ use super::note::{CheckInput, Note, Severity, Verdict};
 use super::rule::{NoteJudgement, find, least, notes_markdown, rules};
 use crate::interval::ConfidenceInterval;
 use crate::observe::{Observed, Pair};
+use crate::quality::{Canaries, CanaryFault};
 use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
 use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
@@ -166,6 +167,11 @@ fn spoil(scene: &mut Scene, code: &str) {
         }
         "throttled-client" => scene.health.throttled = Some(Nanos::from_secs(2)),
         "lost-stamps" => scene.observed.user_stamped = 50,
+        "canary-failed" => {
+            let fault = CanaryFault { canary: 1, answer: "x".to_owned() };
+            let faults = vec![fault];
+            scene.summary.canaries = Some(Canaries { sent: 2, as_expected: 1, faults });
+        }
         "slow-disk" => scene.health.disk_wait = Some(Nanos::from_secs(3)),
         "clock-step" => scene.health.clock_steps = 1,
         "clock-faults" => scene.observed.clock_faults = 2,

@@ -10,7 +10,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::NullBuffer;
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, Script};
 
 use self::events::Events;
 use super::{POINTS, event_base};
@@ -233,6 +233,9 @@ struct CountColumns {
     asked_output: U32s,
     body_bytes: U64s,
     items: U32s,
+    audio: U64s,
+    prompt_hash: U64s,
+    prompt_script: TextColumn,
     prompt: U32s,
     completion: U32s,
     cached: U32s,
@@ -250,6 +253,9 @@ impl CountColumns {
             asked_output: U32s::of(batch, "asked_output_tokens"),
             body_bytes: U64s::of(batch, "body_bytes"),
             items: U32s::of(batch, "items"),
+            audio: U64s::of(batch, "audio_ns"),
+            prompt_hash: U64s::of(batch, "prompt_hash"),
+            prompt_script: TextColumn::of(batch, "prompt_script"),
             prompt: U32s::of(batch, "usage_prompt_tokens"),
             completion: U32s::of(batch, "usage_completion_tokens"),
             cached: U32s::of(batch, "usage_cached_tokens"),
@@ -267,6 +273,9 @@ impl CountColumns {
             output_tokens: self.asked_output.at(row),
             body_bytes: self.body_bytes.at(row).unwrap_or(0),
             items: self.items.at(row),
+            audio: self.audio.at(row).map(Nanos),
+            prompt_hash: self.prompt_hash.at(row),
+            prompt_script: self.prompt_script.at(row).and_then(Script::named),
         }
     }
 
@@ -299,6 +308,8 @@ struct Outcomes {
     merged_reads: U32s,
     clock_faults: U32s,
     text: TextColumn,
+    tool_calls: TextColumn,
+    answer_hash: U64s,
 }
 
 impl Outcomes {
@@ -312,6 +323,8 @@ impl Outcomes {
             merged_reads: U32s::of(batch, "merged_reads"),
             clock_faults: U32s::of(batch, "clock_faults"),
             text: TextColumn::of(batch, "text"),
+            tool_calls: TextColumn::of(batch, "tool_calls"),
+            answer_hash: U64s::of(batch, "answer_hash"),
         }
     }
 
@@ -405,6 +418,8 @@ impl BatchRows {
             outcome: self.outcomes.at(row),
             clock_faults: self.outcomes.clock_faults.at(row).unwrap_or(0),
             text: self.outcomes.text.owned(row),
+            tool_calls: self.outcomes.tool_calls.owned(row),
+            answer_hash: self.outcomes.answer_hash.at(row),
         }
     }
 }

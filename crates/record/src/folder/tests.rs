@@ -67,6 +67,9 @@ fn timeline(index: u64) -> Timeline {
         output_tokens: None,
         body_bytes: 77,
         items: None,
+        audio: None,
+        prompt_hash: None,
+        prompt_script: None,
     };
     let mut timeline = Timeline::new(identity, asked, Nanos(5_000));
     timeline.times.lost_send = Some(Nanos(5_500));

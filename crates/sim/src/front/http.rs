@@ -21,6 +21,8 @@ pub(crate) struct HttpRequest {
     pub(crate) path: String,
     pub(crate) request_id: Option<String>,
     pub(crate) authorization: Option<String>,
+    /// Empty when the client names none.
+    pub(crate) content_type: String,
     pub(crate) persistence: Persistence,
     pub(crate) body: Vec<u8>,
 }
@@ -148,6 +150,8 @@ impl ParsedHead {
         if name.eq_ignore_ascii_case("content-length") {
             let length = value.parse().map_err(|_| "the content length is not a number")?;
             self.body = Body::Length(length);
+        } else if name.eq_ignore_ascii_case("content-type") {
+            value.clone_into(&mut self.request.content_type);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             if value.eq_ignore_ascii_case("chunked") {
                 self.body = Body::Chunked;

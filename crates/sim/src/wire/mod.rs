@@ -7,6 +7,7 @@
 
 mod ask;
 mod complaint;
+mod form;
 mod llamacpp;
 mod messages;
 mod metrics;
@@ -19,6 +20,7 @@ mod sglang;
 mod sheet;
 mod tgi;
 mod tokens;
+mod transcription;
 mod transformers;
 mod triton;
 mod vllm;

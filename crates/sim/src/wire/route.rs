@@ -8,8 +8,8 @@ use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
 use super::sheet::Sheet;
 use super::{
-    llamacpp, messages, metrics, mii, pooling, responses, sglang, tgi, tokens, transformers,
-    triton, vllm,
+    llamacpp, messages, metrics, mii, pooling, responses, sglang, tgi, tokens, transcription,
+    transformers, triton, vllm,
 };
 use crate::config::{Flavour, SimConfig};
 use crate::front::HttpRequest;
@@ -149,6 +149,12 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &HttpRequest) -> Reply {
     }
     if let Some(reply) = control(&request.path) {
         return reply;
+    }
+    if let Some(task) = transcription::task(&request.path) {
+        return match transcription::respond(desk, task, request) {
+            Ok((ask, script)) => Reply::Later(Box::new(ask), script),
+            Err(complaint) => Reply::Now(complaint.response(flavour)),
+        };
     }
     let body: Value = match serde_json::from_slice(&request.body) {
         Ok(body) => body,
@@ -309,7 +315,7 @@ fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complain
 }
 
 /// Refuses a model that the server does not have, where the imitated server does so.
-fn check_model(desk: &Desk<'_>, body: &Value) -> Result<(), Complaint> {
+pub(super) fn check_model(desk: &Desk<'_>, body: &Value) -> Result<(), Complaint> {
     let checks_model = matches!(desk.config.flavour, Flavour::Vllm | Flavour::Transformers);
     let model = body.get("model").and_then(Value::as_str);
     match model.filter(|model| checks_model && !desk.models().contains(model)) {

@@ -109,7 +109,7 @@ impl Source for BurstGpt {
             WireForm::TokenIds => {
                 (PromptContent::TokenIds(self.composer.ids(tokens, &mut generator)?), tokens)
             }
-            WireForm::Text | WireForm::Chat => {
+            WireForm::Text | WireForm::Chat | WireForm::Sound => {
                 let composed = self.composer.text(tokens, &mut generator)?;
                 (PromptContent::Text(composed.text), composed.tokens)
             }

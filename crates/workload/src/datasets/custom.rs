@@ -167,13 +167,8 @@ impl RowReader for Lines {
         RowReading::Draft(Draft { prompt, answer: None, class: line.class })
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
-        let prompt = self.context.tokens_of(&draft.prompt.content)?;
-        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
-    }
-
-    fn tolerance(&self) -> Tolerance {
-        Tolerance::Refuse
+    fn context(&self) -> &DatasetContext {
+        &self.context
     }
 }
 
@@ -182,6 +177,13 @@ impl RowReader for Custom {
         match self {
             Self::Vllm(lines) => lines.read(row),
             Self::Sglang(sharegpt) => sharegpt.read(row),
+        }
+    }
+
+    fn context(&self) -> &DatasetContext {
+        match self {
+            Self::Vllm(lines) => lines.context(),
+            Self::Sglang(sharegpt) => sharegpt.context(),
         }
     }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::{Prompt, PromptContent};
 
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts};
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result};
 
@@ -130,6 +130,10 @@ impl RowReader for Hf {
         RowReading::Draft(Draft { prompt, answer, class: None })
     }
 
+    fn context(&self) -> &DatasetContext {
+        &self.context
+    }
+
     fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         let prompt = self.context.tokens_of(&draft.prompt.content)?;
         let of_answer = match (&draft.answer, self.options.output_len) {
@@ -139,6 +143,10 @@ impl RowReader for Hf {
         let of_answer = u32::try_from(of_answer).ok().filter(|tokens| *tokens > 0);
         let output = self.options.output_len.or(of_answer).unwrap_or(OUTPUT_LEN);
         Ok(Some(TokenCounts { prompt: Some(prompt), output: Some(output) }))
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Skip
     }
 }
 

@@ -107,13 +107,8 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ImageP
             "the resolution `{typed}` is none of 4k, 1080p, 720p, 360p, HxW, random:HxW-HxW"
         ))
     })?;
-    let text = random::Options {
-        input_len: options.input_len,
-        output_len: options.output_len,
-        range_ratio: options.range_ratio,
-        prefix_len: 0,
-        content_path: None,
-    };
+    let lengths = [options.input_len, options.output_len];
+    let text = random::Options::of_lengths(lengths, options.range_ratio);
     let (format, filling) = (options.image_format, options.image_content);
     Ok(ImagePrompts {
         texts: random::open(&text, context)?,

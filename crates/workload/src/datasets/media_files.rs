@@ -1,18 +1,19 @@
-//! Prompts with pictures or sounds of the user's files: vLLM's `custom_image` and `custom_audio`.
+//! Prompts with pictures, sounds or videos of the user's files: vLLM's `custom_image` and `custom_audio`.
 //!
-//! A row has a `prompt` with `image_files` or an `audio`, or a `content` whose parts are sent as they are.
+//! A row has a `prompt` with `image_files`, an `audio` or a `video`, or a `content` whose parts are sent as they
+//! are. A transcription route gets the `audio` alone.
 //! Files are read and checked before the run, and put into the request. Addresses are passed on.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokometer_base::{Prompt, PromptContent};
+use tokometer_base::{Nanos, Prompt, PromptContent};
 
 use crate::conversation_rows::messages;
-use crate::media::{audio_file, picture_file, text_part, url_part, user_message};
+use crate::media::{audio_file, picture_file, text_part, url_part, user_message, video_file};
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading};
 use crate::{DatasetContext, Error, Result, WireForm};
 
 /// The options of `custom_image` and `custom_audio`.
@@ -42,6 +43,9 @@ struct MediaRow<'a> {
     #[serde(default)]
     image_files: Vec<String>,
     audio: Option<String>,
+    /// How long the sound plays, for formats whose head does not say.
+    seconds: Option<f64>,
+    video: Option<String>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     output_tokens: Option<u32>,
@@ -51,9 +55,9 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("custom_image"));
     }
-    if context.form != WireForm::Chat {
+    if !matches!(context.form, WireForm::Chat | WireForm::Sound) {
         let reason =
-            "pictures and sounds need a chat route; use `--backend openai-chat`".to_owned();
+            "pictures and sounds need a route that takes them; use `--backend openai-chat`, or `openai-audio` for sounds".to_owned();
         return Err(Error::Options { dataset: "custom_image", reason });
     }
     let reader = MediaRows { options: options.clone(), context: context.clone() };
@@ -80,6 +84,16 @@ impl MediaRows {
 
     fn prompt(&self, row: &str) -> std::result::Result<Prompt, String> {
         let row: MediaRow<'_> = serde_json::from_str(row).map_err(|why| why.to_string())?;
+        let output = self.options.output_len.or(row.output_tokens);
+        let output = output.ok_or("it has no `output_tokens`, and no answer length was given")?;
+        let prompt = |content| Prompt { content, output_tokens: Some(output), ..Prompt::text("") };
+        if self.context.form == WireForm::Sound {
+            let name = row.audio.ok_or("it has no `audio`")?;
+            let seconds = row.seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+            let sound = audio_file(&self.file(&name))?;
+            let sound = sound.into_sound(seconds.map(Nanos::from_secs_f64));
+            return Ok(prompt(PromptContent::Sound(sound)));
+        }
         let content = if let Some(content) = row.content {
             let message = format!(r#"[{{"role":"user","content":{content}}}]"#);
             messages(&RawValue::from_string(message).map_err(|why| why.to_string())?)?
@@ -92,12 +106,12 @@ impl MediaRows {
             if let Some(name) = &row.audio {
                 parts.push(audio_file(&self.file(name))?.part());
             }
+            if let Some(name) = &row.video {
+                parts.push(video_file(&self.file(name))?.part());
+            }
             vec![user_message(&text, &parts)]
         };
-        let output = self.options.output_len.or(row.output_tokens);
-        let output = output.ok_or("it has no `output_tokens`, and no answer length was given")?;
-        let content = PromptContent::Messages(content);
-        Ok(Prompt { content, output_tokens: Some(output), ..Prompt::text("") })
+        Ok(prompt(PromptContent::Messages(content)))
     }
 }
 
@@ -109,13 +123,8 @@ impl RowReader for MediaRows {
         }
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
-        let prompt = self.context.tokens_of(&draft.prompt.content)?;
-        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
-    }
-
-    fn tolerance(&self) -> Tolerance {
-        Tolerance::Refuse
+    fn context(&self) -> &DatasetContext {
+        &self.context
     }
 }
 

@@ -10,6 +10,7 @@ pub mod mooncake;
 pub mod openai;
 pub mod prefix_repetition;
 pub mod random;
+pub mod random_audio;
 pub mod random_ids;
 pub mod random_mm;
 pub mod random_rerank;

@@ -99,7 +99,9 @@ impl Source for Mooncake {
         let messages = self.messages(record, index % rounds);
         let content = match self.context.form {
             WireForm::Chat => PromptContent::Messages(messages),
-            WireForm::Text | WireForm::TokenIds => PromptContent::Text(joined(&messages)),
+            WireForm::Text | WireForm::TokenIds | WireForm::Sound => {
+                PromptContent::Text(joined(&messages))
+            }
         };
         let prompt = Prompt {
             prompt_tokens: Some(self.context.tokens_of(&content)?),

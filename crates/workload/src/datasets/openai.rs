@@ -12,7 +12,7 @@ use tokometer_base::{Message, Prompt, PromptContent};
 
 use crate::conversation_rows::{is_more_than_text, messages};
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading};
 use crate::{DatasetContext, Error, Result, RowOrder, WireForm};
 
 /// The answer length of a line that names none.
@@ -73,7 +73,7 @@ impl RowReader for OpenAiBodies {
             .collect();
         let content = match self.context.form {
             WireForm::Chat => PromptContent::Messages(messages),
-            WireForm::Text | WireForm::TokenIds => {
+            WireForm::Text | WireForm::TokenIds | WireForm::Sound => {
                 match messages.iter().position(is_more_than_text) {
                     None => PromptContent::Text(joined(&messages)),
                     Some(place) => {
@@ -92,13 +92,8 @@ impl RowReader for OpenAiBodies {
         RowReading::Draft(Draft { prompt, answer: None, class: None })
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
-        let prompt = self.context.tokens_of(&draft.prompt.content)?;
-        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
-    }
-
-    fn tolerance(&self) -> Tolerance {
-        Tolerance::Refuse
+    fn context(&self) -> &DatasetContext {
+        &self.context
     }
 }
 

@@ -71,7 +71,7 @@ impl Source for PrefixRepetition {
                 ids.extend(self.composer.ids(suffix_tokens, &mut own)?);
                 (PromptContent::TokenIds(ids), prefix_len + suffix_tokens)
             }
-            WireForm::Text | WireForm::Chat => {
+            WireForm::Text | WireForm::Chat | WireForm::Sound => {
                 let prefix = self.composer.text(prefix_len, &mut shared)?;
                 let suffix = self.composer.continuation(suffix_tokens, &mut own)?;
                 let text = PromptContent::Text(prefix.text + &suffix.text);

@@ -44,7 +44,12 @@ impl Options {
             Conventions::Sglang => 1_024,
         };
         let range_ratio = Ratio::both(0.0);
-        Self { input_len: 1_024, output_len, range_ratio, prefix_len: 0, content_path: None }
+        Self::of_lengths([1_024, output_len], range_ratio)
+    }
+
+    /// Prompts and answers of these lengths, without a common prefix.
+    pub(crate) const fn of_lengths([input_len, output_len]: [u32; 2], range_ratio: Ratio) -> Self {
+        Self { input_len, output_len, range_ratio, prefix_len: 0, content_path: None }
     }
 }
 
@@ -128,7 +133,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
     let tokens = options.prefix_len;
     let start = match context.form {
         WireForm::TokenIds => PromptContent::TokenIds(composer.ids(tokens, &mut generator)?),
-        WireForm::Text | WireForm::Chat => {
+        WireForm::Text | WireForm::Chat | WireForm::Sound => {
             PromptContent::Text(composer.text(tokens, &mut generator)?.text)
         }
     };

@@ -70,7 +70,7 @@ impl Source for RandomIds {
             ordinary.iter().copied().cycle().skip(start).take(shape.text as usize).collect();
         let (content, counted) = match self.context.form {
             WireForm::TokenIds => (PromptContent::TokenIds(ids), shape.text),
-            WireForm::Text | WireForm::Chat => {
+            WireForm::Text | WireForm::Chat | WireForm::Sound => {
                 let composed = self.composer.fitted(ids, shape.text)?;
                 (PromptContent::Text(composed.text), composed.tokens)
             }

@@ -167,12 +167,10 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
     if buckets.is_empty() && options.mm_items > 0 {
         return Err(refused("no bucket has a share above 0".to_owned()));
     }
+    let lengths = [options.input_len, options.output_len];
     let text = random::Options {
-        input_len: options.input_len,
-        output_len: options.output_len,
-        range_ratio: options.range_ratio,
         prefix_len: options.prefix_len,
-        content_path: None,
+        ..random::Options::of_lengths(lengths, options.range_ratio)
     };
     let around = f64::from(options.mm_items);
     #[expect(

@@ -119,7 +119,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Shared
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let joint_tokens = match context.form {
         WireForm::TokenIds => 0,
-        WireForm::Text | WireForm::Chat => joint_tokens(&composer)?,
+        WireForm::Text | WireForm::Chat | WireForm::Sound => joint_tokens(&composer)?,
     };
     Ok(SharedPrefix {
         groups: groups(options, context),

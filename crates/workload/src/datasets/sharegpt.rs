@@ -10,7 +10,7 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::{Specials, Tokenizer};
 
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts};
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result, WireForm, order};
 
@@ -131,6 +131,10 @@ impl RowReader for ShareGpt {
         RowReading::Draft(Draft { prompt, answer: Some(answer), class: None })
     }
 
+    fn context(&self) -> &DatasetContext {
+        &self.context
+    }
+
     fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         let (PromptContent::Text(text), Some(answer)) = (&draft.prompt.content, &draft.answer)
         else {
@@ -139,7 +143,7 @@ impl RowReader for ShareGpt {
         let LengthLimits { prompt_min, output_min, prompt_max, total_max } = self.limits;
         let specials = match self.context.form {
             WireForm::Text => Specials::Add,
-            WireForm::Chat | WireForm::TokenIds => Specials::Skip,
+            WireForm::Chat | WireForm::TokenIds | WireForm::Sound => Specials::Skip,
         };
         let Some(prompt) = count_within(&*self.context.tokenizer, text, specials, prompt_max)?
         else {
@@ -153,6 +157,10 @@ impl RowReader for ShareGpt {
         };
         let is_kept = prompt >= prompt_min && output.is_some();
         Ok(is_kept.then_some(TokenCounts { prompt: Some(prompt), output }))
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Skip
     }
 }
 

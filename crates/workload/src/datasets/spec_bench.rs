@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Prompt, PromptContent};
+use tokometer_base::Prompt;
 
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading};
 use crate::{DatasetContext, Error, Result};
 
 /// The options of `spec_bench`.
@@ -64,14 +64,8 @@ impl RowReader for Questions {
         RowReading::Draft(Draft { prompt, answer: None, class: question.category })
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
-        let PromptContent::Text(_) = &draft.prompt.content else { return Ok(None) };
-        let prompt = self.context.tokens_of(&draft.prompt.content)?;
-        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
-    }
-
-    fn tolerance(&self) -> Tolerance {
-        Tolerance::Refuse
+    fn context(&self) -> &DatasetContext {
+        &self.context
     }
 }
 
@@ -81,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::{RowOrder, Spec, open};
-    use tokometer_base::Seed;
+    use tokometer_base::{PromptContent, Seed};
     use tokometer_tokenize::{BuiltIn, Encoding};
 
     #[test]

@@ -161,7 +161,7 @@ impl TimedTrace {
         }
         let content = match self.context.form {
             WireForm::TokenIds => PromptContent::TokenIds(ids),
-            WireForm::Text | WireForm::Chat => PromptContent::Text(text),
+            WireForm::Text | WireForm::Chat | WireForm::Sound => PromptContent::Text(text),
         };
         Ok((content, tokens + self.specials))
     }

@@ -1,4 +1,4 @@
-//! Pictures and sounds of the user's files, recognised by their first bytes.
+//! Pictures, sounds and videos of the user's files, recognised by their first bytes.
 
 use std::path::Path;
 
@@ -43,6 +43,19 @@ pub(crate) fn audio_file(path: &Path) -> Result<Attachment, String> {
         () => {
             return Err(format!("`{}` is not a sound (WAV, FLAC, Ogg or MP3)", path.display()));
         }
+    };
+    Ok(Attachment { kind, bytes })
+}
+
+/// The video in a file, or why it is none.
+pub(crate) fn video_file(path: &Path) -> Result<Attachment, String> {
+    let bytes = read(path)?;
+    let is_avi = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"AVI ");
+    let kind = match () {
+        () if bytes.get(4..8) == Some(b"ftyp") => "video/mp4",
+        () if bytes.starts_with(b"\x1a\x45\xdf\xa3") => "video/webm",
+        () if is_avi => "video/avi",
+        () => return Err(format!("`{}` is not a video (MP4, WebM or AVI)", path.display())),
     };
     Ok(Attachment { kind, bytes })
 }

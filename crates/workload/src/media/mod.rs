@@ -1,4 +1,4 @@
-//! Pictures for prompts: generated noise and files of the user.
+//! Pictures, sounds and videos for prompts: generated noise and files of the user.
 //!
 //! Out: the bytes of a picture, and the JSON parts of a message that carry it. A picture of noise is made
 //! once per size; each request gets its rows in another order, which is another picture at the cost of
@@ -8,17 +8,20 @@ mod files;
 mod jpeg;
 mod pictures;
 mod png;
+mod sound;
 
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tokometer_base::{Nanos, Sound};
 
-pub(crate) use files::{audio_file, picture_file};
+pub(crate) use files::{audio_file, picture_file, video_file};
 pub use pictures::{Filling, Format};
 pub(crate) use pictures::{PictureSize, Pictures, SIDE_MAX};
+pub(crate) use sound::noise;
 
-/// A picture or sound, ready to be put into a message.
+/// A picture, sound or video, ready to be put into a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attachment {
     /// Such as `image/jpeg`.
@@ -42,8 +45,18 @@ impl Attachment {
                     r#"{{"type":"input_audio","input_audio":{{"data":"{data}","format":"{format}"}}}}"#
                 )
             }
+            Some(("video", _)) => {
+                let url = self.data_url();
+                format!(r#"{{"type":"video_url","video_url":{{"url":"{url}"}}}}"#)
+            }
             _ => url_part(&self.data_url()),
         }
+    }
+
+    /// The sound of a transcription. Its length is the stated one, else what the file says.
+    pub(crate) fn into_sound(self, stated: Option<Nanos>) -> Sound {
+        let length = stated.or_else(|| sound::length(&self));
+        Sound { media_type: self.kind.to_owned(), bytes: self.bytes.into(), length }
     }
 }
 

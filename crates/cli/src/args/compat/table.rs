@@ -21,7 +21,7 @@ const fn row(flag: &'static str, tools: &'static str, fate: FlagSupport) -> Comp
     CompatFlag { flag, tools, fate }
 }
 
-const AUDIO: &str = "use `--dataset-name custom_audio` with a chat backend";
+const AUDIO: &str = "use `--dataset-name custom_audio` with `--backend openai-audio`";
 const TURNS: &str = "conversations of this kind are not supported yet";
 const PLOTS: &str =
     "no plots are drawn; the run folder contains every timestamp for your own plots";

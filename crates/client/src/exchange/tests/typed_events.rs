@@ -101,3 +101,28 @@ fn a_message_without_final_usage_has_no_count() {
     assert_eq!(timeline.usage.unwrap().completion_tokens, None);
     assert_eq!(outcome_of(&timeline), "ok");
 }
+
+/// vLLM and SGLang send chunks with choices, OpenAI events with types.
+#[test]
+fn transcriptions_are_read_in_both_forms_and_in_one_piece() {
+    let check = |events: &[&str], kinds: &str, outcome: &str| {
+        check("openai-audio", events, kinds, outcome);
+    };
+    let chunk = |content: &str, finish: &str| {
+        format!(
+            r#"{{"id":"trsc-1","object":"transcription.chunk","created":1,"model":"m","choices":[{{"delta":{{"content":"{content}"}},"finish_reason":{finish},"stop_reason":null}}]}}"#
+        )
+    };
+    let usage = r#"{"object":"transcription.chunk","choices":[],"usage":{"prompt_tokens":152,"completion_tokens":2,"total_tokens":154}}"#;
+    let (first, last) = (chunk(" So", "null"), chunk(" it", r#""stop""#));
+    check(&[&first, &last, usage, "[DONE]"], "ttu.", "ok");
+    check(&[&first], "t", "cut the stream ended without its end marker");
+    let failed = r#"{"error":{"message":"no decoder","code":400}}"#;
+    check(&[&first, failed], "t!", "in-stream no decoder");
+    let delta = r#"{"type":"transcript.text.delta","delta":"So"}"#;
+    let done = r#"{"type":"transcript.text.done","text":"So it","usage":{"type":"tokens","input_tokens":9,"output_tokens":2,"total_tokens":11}}"#;
+    check(&[delta, delta, done], "ttu", "ok");
+    let read = read_whole("openai-audio", &streamed(&[delta, delta, done]));
+    assert_eq!(read.usage.unwrap().completion_tokens, Some(2));
+    assert_eq!(read.text.as_deref(), Some("SoSo"));
+}

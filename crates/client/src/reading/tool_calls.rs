@@ -1,0 +1,170 @@
+//! Joins the pieces of tool calls.
+//!
+//! A call begins with its name; its arguments come in pieces. What identifies a call differs: `index` in chat,
+//! `output_index` in the Responses API, the block's `index` in the Messages API.
+
+use memchr::memmem;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::scan::EventSchema;
+
+#[derive(Debug, Default)]
+pub(super) struct ToolCalls(Vec<ToolCall>);
+
+#[derive(Debug, Default, Serialize)]
+struct ToolCall {
+    #[serde(skip)]
+    place: u64,
+    name: String,
+    arguments: String,
+}
+
+impl ToolCalls {
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The calls as JSON text. `None` when there was none.
+    pub(super) fn to_json(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| serde_json::to_string(&self.0).unwrap_or_default())
+    }
+
+    /// Takes what an event, or an answer in one piece, says about calls.
+    pub(super) fn take(&mut self, schema: EventSchema, data: &[u8]) {
+        let words: &[&str] = match schema {
+            EventSchema::Shared => &["tool_calls"],
+            EventSchema::Responses => &["function_call"],
+            EventSchema::Messages => &["tool_use", "input_json_delta"],
+            _ => return,
+        };
+        if !words.iter().any(|word| memmem::find(data, word.as_bytes()).is_some()) {
+            return;
+        }
+        let Ok(event) = serde_json::from_slice::<Value>(data) else { return };
+        match schema {
+            EventSchema::Responses => self.take_response(&event),
+            EventSchema::Messages => self.take_message(&event),
+            _ => self.take_choice(&event),
+        }
+    }
+
+    fn take_choice(&mut self, event: &Value) {
+        let choice = &event["choices"][0];
+        let list = [&choice["delta"], &choice["message"]].map(|part| part["tool_calls"].as_array());
+        for (place, call) in (0..).zip(list.into_iter().flatten().flatten()) {
+            let place = call["index"].as_u64().unwrap_or(place);
+            let function = &call["function"];
+            self.add(place, &function["name"], &function["arguments"]);
+        }
+    }
+
+    fn take_response(&mut self, event: &Value) {
+        let place = event["output_index"].as_u64().unwrap_or(0);
+        match event["type"].as_str().unwrap_or_default() {
+            "response.output_item.added" if event["item"]["type"] == "function_call" => {
+                self.add(place, &event["item"]["name"], &Value::Null);
+            }
+            "response.function_call_arguments.delta" => {
+                self.add(place, &Value::Null, &event["delta"]);
+            }
+            _ => {
+                let items = (0..).zip(event["output"].as_array().into_iter().flatten());
+                for (place, item) in items.filter(|(_, item)| item["type"] == "function_call") {
+                    self.add(place, &item["name"], &item["arguments"]);
+                }
+            }
+        }
+    }
+
+    fn take_message(&mut self, event: &Value) {
+        let place = event["index"].as_u64().unwrap_or(0);
+        let block = &event["content_block"];
+        if block["type"] == "tool_use" {
+            // The arguments come behind it; a server that sends them at once sends no piece.
+            let is_empty = block["input"].as_object().is_none_or(serde_json::Map::is_empty);
+            let input = if is_empty { &Value::Null } else { &block["input"] };
+            self.add(place, &block["name"], input);
+        }
+        self.add_known(place, &event["delta"]["partial_json"]);
+        let blocks = (0..).zip(event["content"].as_array().into_iter().flatten());
+        for (place, block) in blocks.filter(|(_, block)| block["type"] == "tool_use") {
+            self.add(place, &block["name"], &block["input"]);
+        }
+    }
+
+    fn add_known(&mut self, place: u64, arguments: &Value) {
+        if arguments.is_string() {
+            self.add(place, &Value::Null, arguments);
+        }
+    }
+
+    /// Adds to the call at `place`. Arguments are a text, or the document itself.
+    fn add(&mut self, place: u64, name: &Value, arguments: &Value) {
+        let at = self.0.iter().position(|call| call.place == place).unwrap_or_else(|| {
+            self.0.push(ToolCall { place, ..ToolCall::default() });
+            self.0.len() - 1
+        });
+        let call = &mut self.0[at];
+        call.name.push_str(name.as_str().unwrap_or_default());
+        match arguments {
+            Value::Null => {}
+            Value::String(piece) => call.arguments.push_str(piece),
+            document => call.arguments.push_str(&document.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(schema: EventSchema, events: &[&str]) -> String {
+        let mut calls = ToolCalls::default();
+        for event in events {
+            calls.take(schema, event.as_bytes());
+        }
+        calls.to_json().unwrap_or_default()
+    }
+
+    const ONE: &str = r#"[{"name":"f","arguments":"{\"a\":1}"}]"#;
+
+    #[test]
+    fn pieces_of_every_protocol_are_joined() {
+        let chat = [
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"f","arguments":""}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}}]}"#,
+        ];
+        assert_eq!(joined(EventSchema::Shared, &chat), ONE);
+        let responses = [
+            r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","name":"f","arguments":""}}"#,
+            r#"{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a\""}"#,
+            r#"{"type":"response.function_call_arguments.delta","output_index":1,"delta":":1}"}"#,
+            r#"{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"a\":1}"}"#,
+            r#"{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","name":"f","arguments":"{\"a\":1}"}}"#,
+            r#"{"type":"response.completed","response":{"output":[{"type":"function_call","name":"f","arguments":"{\"a\":1}"}]}}"#,
+        ];
+        assert_eq!(joined(EventSchema::Responses, &responses), ONE);
+        let messages = [
+            r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","name":"f","input":{}}}"#,
+            r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}"#,
+            r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":":1}"}}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"}}"#,
+        ];
+        assert_eq!(joined(EventSchema::Messages, &messages), ONE);
+    }
+
+    #[test]
+    fn answers_in_one_piece_have_their_calls_too() {
+        let chat = r#"{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}}]}"#;
+        assert_eq!(joined(EventSchema::Shared, &[chat]), ONE);
+        let responses =
+            r#"{"output":[{"type":"function_call","name":"f","arguments":"{\"a\":1}"}]}"#;
+        assert_eq!(joined(EventSchema::Responses, &[responses]), ONE);
+        let messages = r#"{"content":[{"type":"tool_use","name":"f","input":{"a":1}}]}"#;
+        assert_eq!(joined(EventSchema::Messages, &[messages]), ONE);
+        let text = r#"{"choices":[{"delta":{"content":"tool_calls","tool_calls":[]}}]}"#;
+        assert_eq!(joined(EventSchema::Shared, &[text]), "");
+    }
+}

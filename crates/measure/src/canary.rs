@@ -1,0 +1,150 @@
+//! Canaries: greedy prompts with known answers, one at a time beside the load, outside the gate.
+//!
+//! Each is a row of phase `canary` in the record with its text and is not part of the load's figures. Their
+//! number follows the load: a share of the requests that have ended.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use serde_json::Value;
+use tokometer_base::{Background, Clock, Message, Nanos, Prompt, PromptContent};
+use tokometer_client::{Control, Dialect, Probe, Settings};
+use tokometer_drive::{Live, Notice};
+use tokometer_plan::{CanaryPlan, CanaryRow};
+use tokometer_record::{
+    AttemptId, Event, EventKind, Failure, FailureKind, Outcome, Phase, RequestedLengths, Timeline,
+};
+
+use crate::error::Error;
+
+/// Limit of an answer where the row has none.
+const OUTPUT_TOKENS: u32 = 64;
+
+/// How often the number of ended requests is looked at.
+const LOOK: Nanos = Nanos::from_millis(20);
+
+/// Running canaries. They stop when this is dropped.
+pub(crate) struct Canaries {
+    _thread: Background,
+}
+
+/// The requests and the client that sends them.
+pub(crate) struct CanaryRequests {
+    control: Control,
+    dialect: Dialect,
+    requests: Vec<Probe>,
+    share: f64,
+}
+
+impl CanaryRequests {
+    /// Prepares every row; an error for a row that the backend cannot send.
+    pub(crate) fn new(
+        plan: &CanaryPlan,
+        control: &Control,
+        (dialect, settings): (Dialect, &Settings),
+    ) -> Result<Self, Error> {
+        let request = |(place, row): (usize, &CanaryRow)| {
+            dialect
+                .greedy(settings, &prompt(row))
+                .map_err(|why| Error::usage(format!("cannot send canary {}: {why}", place + 1), ""))
+        };
+        let requests = plan.rows.iter().enumerate().map(request).collect::<Result<_, _>>()?;
+        Ok(Self { control: control.clone(), dialect, requests, share: plan.share })
+    }
+
+    /// Sends the first canary at once and the others in step with the load.
+    pub(crate) fn start(
+        self,
+        live: Arc<Live>,
+        notices: Sender<Notice>,
+        clock: &Arc<dyn Clock>,
+    ) -> Canaries {
+        let clock = Arc::clone(clock);
+        let thread = Background::start("canaries", move |stop| {
+            let mut sent = 0;
+            let mut pause = Nanos::ZERO;
+            while !stop.is_raised_within(pause.to_duration()) {
+                pause = LOOK;
+                if !is_due(sent, live.counts().ended(), self.share) {
+                    continue;
+                }
+                pause = Nanos::ZERO;
+                let ended = Notice::Ended(Box::new(self.ask(sent, &*clock)));
+                sent += 1;
+                if notices.send(ended).is_err() {
+                    return;
+                }
+            }
+        });
+        Canaries { _thread: thread }
+    }
+
+    fn ask(&self, index: u64, clock: &dyn Clock) -> Timeline {
+        let row = usize::try_from(index % self.requests.len().max(1) as u64).unwrap_or(0);
+        let begin = clock.now();
+        let identity = AttemptId::new(index, Phase::Canary);
+        let mut timeline = Timeline::new(identity, RequestedLengths::default(), begin);
+        timeline.times.first_byte_sent = Some(begin);
+        let Some(request) = self.requests.get(row) else { return timeline };
+        let answer = self.control.post(&request.path, Some(&request.body));
+        let end = clock.now();
+        timeline.times.end = Some(end);
+        timeline.outcome = match answer {
+            Ok(answer) if (200..300).contains(&answer.status) => {
+                timeline.status = Some(answer.status);
+                timeline.push(Event::new(end, 0, EventKind::Text));
+                timeline.text = Some(self.dialect.text_of(&answer.body));
+                Outcome::Success
+            }
+            Ok(answer) => {
+                timeline.status = Some(answer.status);
+                let message = "the server rejected a canary";
+                let mut failure = Failure::new(FailureKind::Status, message);
+                failure.status = Some(answer.status);
+                Outcome::Failed(failure)
+            }
+            Err(why) => Outcome::Failed(Failure::new(FailureKind::Connect, why.to_string())),
+        };
+        timeline
+    }
+}
+
+/// Whether another canary is due after `ended` requests of the load.
+fn is_due(sent: u64, ended: u64, share: f64) -> bool {
+    sent == 0 || (sent as f64) < ended as f64 * share
+}
+
+fn prompt(row: &CanaryRow) -> Prompt {
+    let text = row.prompt.clone().unwrap_or_default();
+    let message = |message: &Value| {
+        let word = |key: &str| message[key].as_str().unwrap_or_default().to_owned();
+        let verbatim = Some(message.to_string());
+        Message { verbatim, ..Message::new(word("role"), word("content")) }
+    };
+    let content = match &row.messages {
+        Some(messages) => PromptContent::Messages(messages.iter().map(message).collect()),
+        None => PromptContent::Text(text),
+    };
+    let output_tokens = Some(row.output_tokens.unwrap_or(OUTPUT_TOKENS));
+    Prompt { content, output_tokens, ..Prompt::text("") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canaries_follow_the_load_by_their_share() {
+        let due = |ended: u64, share: f64| {
+            let mut sent = 0;
+            while is_due(sent, ended, share) {
+                sent += 1;
+            }
+            sent
+        };
+        assert_eq!(due(0, 0.02), 1, "the first is sent at once");
+        assert_eq!(due(50, 0.02), 1);
+        assert_eq!(due(1_000, 0.02), 20);
+        assert_eq!(due(1_000, 0.0), 1);
+    }
+}

@@ -1,0 +1,115 @@
+//! Transcription: sounds as files of forms, streamed and whole.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{Server, run};
+
+const SOUNDS: &str = "--dataset-name random-audio --audio-length-mean 0.5 --random-output-len 12";
+
+fn measured(folder: &Path, server: &Server, more: &str) -> Value {
+    let line = format!(
+        "bench --backend openai-audio --base-url {} --model simulated --num-prompts 6 \
+         --tokenizer cl100k --json {more}",
+        server.url
+    );
+    run(folder, &line).succeeded().json()
+}
+
+#[test]
+fn sounds_are_transcribed_in_streams_and_in_one_piece() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
+    let streamed = measured(folder.path(), &server, &format!("{SOUNDS} --run-dir a"));
+    let summary = &streamed["summary"];
+    assert_eq!(summary["counts"]["succeeded"], 6, "{summary}");
+    assert_eq!(summary["figures"]["total_audio_s"], 3.0);
+    // 50 tokens per second of sound, by the server's usage.
+    assert_eq!(summary["figures"]["total_prompt_tokens"], 150.0);
+    assert_eq!(summary["count_sources"]["usage"], 6, "{summary}");
+    let rtfx = 3.0 / summary["duration_s"].as_f64().unwrap();
+    assert!((summary["figures"]["rtfx"].as_f64().unwrap() / rtfx - 1.0).abs() < 1e-6, "{summary}");
+    assert!(summary["distributions"]["ttft_ms"]["mean"].as_f64() > Some(4.0));
+
+    let block = run(folder.path(), "report a --layout v5").succeeded().stdout;
+    let line = block.lines().find(|line| line.starts_with("RTFx")).unwrap_or_default();
+    assert!(line.starts_with("RTFx (Inverse Real-Time Factor):         "), "{block}");
+    let shown = run(folder.path(), "report a").succeeded().stdout;
+    assert!(shown.contains(" x real time") && shown.contains("3.00 s of sound"), "{shown}");
+
+    let whole = measured(folder.path(), &server, &format!("{SOUNDS} --no-stream --no-run-dir"));
+    let summary = &whole["summary"];
+    assert_eq!(summary["counts"]["succeeded"], 6, "{summary}");
+    assert_eq!(summary["count_sources"]["retokenized"], 6, "{summary}");
+    assert_eq!(summary["figures"]["total_audio_s"], 3.0);
+    let plain = format!(
+        "{SOUNDS} --no-stream --no-run-dir --endpoint /v1/audio/translations \
+         --extra-body {{\"response_format\":\"text\"}}"
+    );
+    let plain = measured(folder.path(), &server, &plain);
+    assert_eq!(plain["summary"]["counts"]["succeeded"], 6, "{plain}");
+}
+
+/// A sound of `bytes` samples at 8,000 bytes per second.
+fn wav(bytes: usize) -> Vec<u8> {
+    let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+    file.extend_from_slice(&4_000_u32.to_le_bytes());
+    file.extend_from_slice(&8_000_u32.to_le_bytes());
+    file.extend_from_slice(b"\x02\0\x10\0data");
+    file.extend_from_slice(&u32::try_from(bytes).unwrap().to_le_bytes());
+    file.resize(file.len() + bytes, 7);
+    file
+}
+
+#[test]
+fn files_are_checked_before_the_run_and_their_lengths_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("a.wav"), wav(2_000)).unwrap();
+    std::fs::write(at("b.mp3"), b"ID3 and more").unwrap();
+    std::fs::write(at("c.txt"), b"hello").unwrap();
+    let rows = |names: &[&str]| {
+        let row = |name: &&str| format!(r#"{{"prompt":"","audio":"{name}","seconds":0.25}}"#);
+        std::fs::write(at("rows.jsonl"), names.iter().map(row).collect::<Vec<_>>().join("\n"))
+            .unwrap();
+    };
+    let flags = "--dataset-name custom_audio --dataset-path rows.jsonl --no-run-dir";
+    rows(&["a.wav", "b.mp3"]);
+    let page = measured(folder.path(), &server, flags);
+    assert_eq!(page["summary"]["counts"]["succeeded"], 6, "{page}");
+    assert_eq!(page["summary"]["figures"]["total_audio_s"], 1.5);
+
+    rows(&["a.wav", "c.txt", "none.wav"]);
+    let line = format!("bench --backend openai-audio --base-url {} {flags}", server.url);
+    let refused = run(folder.path(), &format!("{line} --disable-shuffle"));
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("line 2"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("c.txt` is not a sound"), "{}", refused.stderr);
+    let rest = measured(folder.path(), &server, &format!("{flags} --skip-bad-rows"));
+    assert_eq!(rest["summary"]["counts"]["succeeded"], 6, "{rest}");
+}
+
+#[test]
+fn what_a_sound_cannot_be_used_for_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |line: &str, parts: &[&str], code: i32| {
+        let ended = run(folder.path(), &format!("bench {line} --tokenizer cl100k --no-run-dir"));
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+        for part in parts {
+            assert!(ended.stderr.contains(part), "{part} is not in: {}", ended.stderr);
+        }
+    };
+    row("--sim default --backend openai-audio", &["transcribes sounds", "random-audio"], 2);
+    row("--sim default --dataset-name random-audio", &["use `--backend openai-audio`"], 2);
+    row(
+        "--sim default --backend openai-chat --endpoint /v1/audio/transcriptions",
+        &["does not speak `/audio/transcriptions`", "use `--backend openai-audio`"],
+        2,
+    );
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
+    let line =
+        format!("--backend openai-audio {SOUNDS} --endpoint /nowhere --base-url {}", server.url);
+    row(&line, &["does not accept `POST /nowhere`", "speech model", "--endpoint"], 3);
+}
