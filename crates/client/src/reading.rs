@@ -18,6 +18,7 @@ use crate::server_message::{abort_reason, error_message, html_page, message};
 use crate::settings::UsageReports;
 use crate::sse;
 
+mod no_event;
 mod pooled;
 mod tool_calls;
 
@@ -255,28 +256,6 @@ impl ResponseReading {
         }
     }
 
-    /// Processes the first bytes of a body without events. A server or a proxy may send an error
-    /// document under any content type.
-    pub(crate) fn on_no_event(&mut self, body: &[u8], status: Option<u16>) {
-        let body = body.trim_ascii();
-        if body.is_empty() && self.failure.is_none() {
-            self.failure = Some(Failure::new(FailureKind::Protocol, nothing_in(status)));
-        }
-        let is_error = scan(EventSchema::Shared, body)
-            .is_ok_and(|fields| fields.marks.has(Marks::ERROR))
-            || error_message(body).is_some();
-        let is_stream = [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
-            .iter()
-            .any(|start| body.starts_with(start));
-        if is_error {
-            self.fail(FailureKind::InStream, "", body);
-        } else if html_page(body).is_some() {
-            self.fail(FailureKind::Protocol, "", body);
-        } else if !body.is_empty() && !is_stream {
-            self.fail(FailureKind::Protocol, "the answer has no event: ", body);
-        }
-    }
-
     /// Whether the event adds text.
     fn is_new_text(&mut self, fields: &Fields<'_>) -> bool {
         let Some(text) = &fields.text else { return false };
@@ -480,18 +459,6 @@ fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
         EventKind::Usage
     } else {
         EventKind::Other
-    }
-}
-
-/// Why an answer of success has no event in it.
-fn nothing_in(status: Option<u16>) -> String {
-    match status {
-        Some(status @ (204 | 205)) => {
-            format!(
-                "the server responded with status {status}, which has no body, instead of an answer"
-            )
-        }
-        _ => "the response body is empty".to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use tokometer_client::{self as client, Control};
 use tokometer_drive::{Between, Live, Notice};
 use tokometer_record::server::Scrape;
 
-use crate::canary::{Canaries, CanaryRequests};
+use crate::canary::{CanaryRequests, CanaryThread};
 use crate::error::Error;
 use crate::measurement::Tools;
 use crate::probe::{ProbeRequest, Probes};
@@ -23,7 +23,7 @@ use tokometer_plan::{Cache, Phases, Plan, Profiler};
 pub(crate) struct SideThreads {
     _scrapers: Vec<Scraper>,
     _probes: Option<Probes>,
-    _canaries: Option<Canaries>,
+    _canaries: Option<CanaryThread>,
 }
 
 /// Set when the measured phase begins, taken when it has ended.

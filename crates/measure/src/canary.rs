@@ -24,7 +24,7 @@ const OUTPUT_TOKENS: u32 = 64;
 const LOOK: Nanos = Nanos::from_millis(20);
 
 /// Running canaries. They stop when this is dropped.
-pub(crate) struct Canaries {
+pub(crate) struct CanaryThread {
     _thread: Background,
 }
 
@@ -58,7 +58,7 @@ impl CanaryRequests {
         live: Arc<Live>,
         notices: Sender<Notice>,
         clock: &Arc<dyn Clock>,
-    ) -> Canaries {
+    ) -> CanaryThread {
         let clock = Arc::clone(clock);
         let thread = Background::start("canaries", move |stop| {
             let mut sent = 0;
@@ -76,7 +76,7 @@ impl CanaryRequests {
                 }
             }
         });
-        Canaries { _thread: thread }
+        CanaryThread { _thread: thread }
     }
 
     fn ask(&self, index: u64, clock: &dyn Clock) -> Timeline {

@@ -53,7 +53,8 @@ pub(crate) fn retokenize(
 ) -> Result<CountingEnd, folder::Error> {
     let is_wanted = |timeline: &Timeline| {
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
-        texts == CountedTexts::All || told == 0
+        // Canaries are compared, not counted.
+        !is_canary(timeline) && (texts == CountedTexts::All || told == 0)
     };
     let mut counts: HashMap<RequestKey, u32> = HashMap::new();
     let mut batch: Vec<(RequestKey, String)> = Vec::new();
@@ -78,11 +79,15 @@ pub(crate) fn retokenize(
     }
     reader.rewrite(|timeline| {
         timeline.retokenized_tokens = counts.get(&key(timeline)).copied();
-        if texts == CountedTexts::Uncounted(AfterCount::Dropped) {
+        if texts == CountedTexts::Uncounted(AfterCount::Dropped) && !is_canary(timeline) {
             timeline.text = None;
         }
     })?;
     Ok(counting)
+}
+
+fn is_canary(timeline: &Timeline) -> bool {
+    timeline.identity.phase == Phase::Canary
 }
 
 /// A text that the tokenizer cannot encode has no count.

@@ -4,6 +4,7 @@
 //! with nanoseconds since the request's first byte sent (since its admission, where nothing was
 //! sent), or one list of bytes ([`packed`]).
 
+mod counts;
 mod packed;
 mod read;
 

@@ -38,13 +38,14 @@ fn sounds_are_transcribed_in_streams_and_in_one_piece() {
     let shown = run(folder.path(), "report a").succeeded().stdout;
     assert!(shown.contains(" x real time") && shown.contains("3.00 s of sound"), "{shown}");
 
-    let whole = measured(folder.path(), &server, &format!("{SOUNDS} --no-stream --no-run-dir"));
+    let whole =
+        measured(folder.path(), &server, &format!("{SOUNDS} --disable-stream --no-run-dir"));
     let summary = &whole["summary"];
     assert_eq!(summary["counts"]["succeeded"], 6, "{summary}");
     assert_eq!(summary["count_sources"]["retokenized"], 6, "{summary}");
     assert_eq!(summary["figures"]["total_audio_s"], 3.0);
     let plain = format!(
-        "{SOUNDS} --no-stream --no-run-dir --endpoint /v1/audio/translations \
+        "{SOUNDS} --disable-stream --no-run-dir --endpoint /v1/audio/translations \
          --extra-body {{\"response_format\":\"text\"}}"
     );
     let plain = measured(folder.path(), &server, &plain);

@@ -10,29 +10,27 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_buffer::NullBuffer;
-use tokometer_base::{Nanos, Script};
+use tokometer_base::Nanos;
 
 use self::events::Events;
+use super::counts::CountColumns;
 use super::{POINTS, event_base};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::timeline::{
-    AttemptId, Connection, Phase, RequestedLengths, ServerTimings, StampSource, TcpStats, Timeline,
-    Times, Usage,
-};
+use crate::timeline::{AttemptId, Connection, Phase, StampSource, TcpStats, Timeline, Times};
 
 /// No run is longer than a month. A later time is damage, and figures per second would exhaust the
 /// memory.
 pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
 
 /// A column of numbers.
-struct Numbers<T: ArrowPrimitiveType>(Option<PrimitiveArray<T>>);
+pub(super) struct Numbers<T: ArrowPrimitiveType>(Option<PrimitiveArray<T>>);
 
 impl<T: ArrowPrimitiveType> Numbers<T> {
-    fn of(batch: &RecordBatch, name: &str) -> Self {
+    pub(super) fn of(batch: &RecordBatch, name: &str) -> Self {
         Self(batch.column_by_name(name).and_then(|column| column.as_primitive_opt().cloned()))
     }
 
-    fn at(&self, row: usize) -> Option<T::Native> {
+    pub(super) fn at(&self, row: usize) -> Option<T::Native> {
         let column = self.0.as_ref()?;
         column.is_valid(row).then(|| column.value(row))
     }
@@ -46,11 +44,11 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 }
 
-type U64s = Numbers<UInt64Type>;
-type U32s = Numbers<UInt32Type>;
+pub(super) type U64s = Numbers<UInt64Type>;
+pub(super) type U32s = Numbers<UInt32Type>;
 
 impl Numbers<UInt64Type> {
-    fn span(&self, row: usize) -> Option<Nanos> {
+    pub(super) fn span(&self, row: usize) -> Option<Nanos> {
         self.at(row).map(Nanos)
     }
 }
@@ -62,14 +60,14 @@ impl Numbers<UInt32Type> {
 }
 
 /// A column of texts.
-struct TextColumn(Option<StringArray>);
+pub(super) struct TextColumn(Option<StringArray>);
 
 impl TextColumn {
-    fn of(batch: &RecordBatch, name: &str) -> Self {
+    pub(super) fn of(batch: &RecordBatch, name: &str) -> Self {
         Self(batch.column_by_name(name).and_then(|column| column.as_string_opt().cloned()))
     }
 
-    fn at(&self, row: usize) -> Option<&str> {
+    pub(super) fn at(&self, row: usize) -> Option<&str> {
         let column = self.0.as_ref()?;
         column.is_valid(row).then(|| column.value(row))
     }
@@ -225,77 +223,6 @@ impl ConnectionColumns {
             retransmits: self.retransmits.at(row).unwrap_or(0),
             segments_in: self.segments_in.at(row).unwrap_or(0),
         })
-    }
-}
-
-struct CountColumns {
-    asked_prompt: U32s,
-    asked_output: U32s,
-    body_bytes: U64s,
-    items: U32s,
-    audio: U64s,
-    prompt_hash: U64s,
-    prompt_script: TextColumn,
-    prompt: U32s,
-    completion: U32s,
-    cached: U32s,
-    reasoning: U32s,
-    retokenized: U32s,
-    queue: U64s,
-    prefill: U64s,
-    decode: U64s,
-}
-
-impl CountColumns {
-    fn of(batch: &RecordBatch) -> Self {
-        Self {
-            asked_prompt: U32s::of(batch, "asked_prompt_tokens"),
-            asked_output: U32s::of(batch, "asked_output_tokens"),
-            body_bytes: U64s::of(batch, "body_bytes"),
-            items: U32s::of(batch, "items"),
-            audio: U64s::of(batch, "audio_ns"),
-            prompt_hash: U64s::of(batch, "prompt_hash"),
-            prompt_script: TextColumn::of(batch, "prompt_script"),
-            prompt: U32s::of(batch, "usage_prompt_tokens"),
-            completion: U32s::of(batch, "usage_completion_tokens"),
-            cached: U32s::of(batch, "usage_cached_tokens"),
-            reasoning: U32s::of(batch, "usage_reasoning_tokens"),
-            retokenized: U32s::of(batch, "retokenized_tokens"),
-            queue: U64s::of(batch, "server_queue_ns"),
-            prefill: U64s::of(batch, "server_prefill_ns"),
-            decode: U64s::of(batch, "server_decode_ns"),
-        }
-    }
-
-    fn requested(&self, row: usize) -> RequestedLengths {
-        RequestedLengths {
-            prompt_tokens: self.asked_prompt.at(row),
-            output_tokens: self.asked_output.at(row),
-            body_bytes: self.body_bytes.at(row).unwrap_or(0),
-            items: self.items.at(row),
-            audio: self.audio.at(row).map(Nanos),
-            prompt_hash: self.prompt_hash.at(row),
-            prompt_script: self.prompt_script.at(row).and_then(Script::named),
-        }
-    }
-
-    fn usage(&self, row: usize) -> Option<Usage> {
-        let usage = Usage {
-            prompt_tokens: self.prompt.at(row),
-            completion_tokens: self.completion.at(row),
-            cached_tokens: self.cached.at(row),
-            reasoning_tokens: self.reasoning.at(row),
-        };
-        (usage != Usage::default()).then_some(usage)
-    }
-
-    fn timings(&self, row: usize) -> Option<ServerTimings> {
-        let timings = ServerTimings {
-            queue: self.queue.span(row),
-            prefill: self.prefill.span(row),
-            decode: self.decode.span(row),
-        };
-        (timings != ServerTimings::default()).then_some(timings)
     }
 }
 

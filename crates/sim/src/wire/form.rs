@@ -2,12 +2,12 @@
 
 /// A form: its text fields, and its file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Form<'a> {
+pub(super) struct FormFields<'a> {
     pub(super) fields: Vec<(String, String)>,
     pub(super) file: Option<&'a [u8]>,
 }
 
-impl Form<'_> {
+impl FormFields<'_> {
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -19,7 +19,7 @@ impl Form<'_> {
 }
 
 /// Reads a body; `None` when the type names no form or the body is cut.
-pub(super) fn read<'a>(content_type: &str, body: &'a [u8]) -> Option<Form<'a>> {
+pub(super) fn read<'a>(content_type: &str, body: &'a [u8]) -> Option<FormFields<'a>> {
     let (kind, parameters) = content_type.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn read<'a>(content_type: &str, body: &'a [u8]) -> Option<Form<'a>> {
     let boundary = parameters.split(';').find(|text| is_boundary(text))?;
     let boundary = boundary.split_once('=')?.1.trim().trim_matches('"');
     let mark = format!("\r\n--{boundary}");
-    let mut form = Form::default();
+    let mut form = FormFields::default();
     let mut rest = body.strip_prefix(&mark.as_bytes()[2..])?;
     loop {
         if rest.starts_with(b"--") {
