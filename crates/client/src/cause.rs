@@ -141,6 +141,12 @@ fn describe_certificate(why: &CertificateError) -> String {
             )
         }
         CertificateError::Revoked => "the server's certificate was revoked".to_owned(),
+        CertificateError::Other(why) => {
+            format!(
+                "the server's certificate is not accepted, as self-signed ones often are ({})",
+                why.0
+            )
+        }
         other => format!("the server's certificate cannot be used ({other})"),
     }
 }
@@ -202,5 +208,7 @@ mod tests {
         check(CertificateError::Expired, "has expired");
         check(CertificateError::NotValidForName, "for another host name");
         check(CertificateError::BadSignature, "cannot be used");
+        let other = rustls::OtherError(std::sync::Arc::new(io::Error::other("CaUsedAsEndEntity")));
+        check(CertificateError::Other(other), "as self-signed ones often are (CaUsedAsEndEntity)");
     }
 }

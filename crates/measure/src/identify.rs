@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokometer_base::Clock;
 use tokometer_base::printable;
+use tokometer_base::{Clock, Nanos};
 use tokometer_client::control::HttpResponse;
 use tokometer_client::{Control, Dialect, Settings};
 use tokometer_plan::{Address, Plan};
@@ -94,6 +94,9 @@ const GATEWAYS: [(&str, &str, &str); 9] = [
     ("server", "nginx", "nginx"),
 ];
 
+/// A chat request of one token that takes longer says nothing about the route.
+const PROBE_TIMEOUT: Nanos = Nanos::from_secs(10);
+
 /// Longest version that is shown.
 const VERSION_CHARS: usize = 40;
 
@@ -135,6 +138,14 @@ pub struct IdentifiedServer {
     pub context_tokens: Option<u64>,
 }
 
+impl IdentifiedServer {
+    /// Whether anything answered as an inference server does, or as a known gateway.
+    pub fn is_recognised(&self) -> bool {
+        let ServerIdentity { product, gateway, .. } = &self.identity;
+        product.is_some() || gateway.is_some() || self.model.is_some()
+    }
+}
+
 /// Asks the plan's target what it is. An embedded simulator is not started for that.
 pub fn identify(
     plan: &Plan,
@@ -166,7 +177,7 @@ pub fn identify(
     let backend = if target.endpoint.is_some() {
         target.backend
     } else {
-        answering(target.backend, &settings, &control)
+        answering(target.backend, &settings, &control.with_timeout(PROBE_TIMEOUT))
     };
     let model = Some(secrets.clean(&settings.model)).filter(|name| !name.is_empty());
     let context_tokens = context_tokens(&models, &settings.model);

@@ -257,11 +257,12 @@ impl Measurement {
             self.check_interrupted()?;
         }
         let secrets = &self.tools.secrets;
-        let reached = reach(plan, secrets, &self.tools.clock)?;
+        let say = |text: &str| self.tools.observer.remark(text);
+        let reached = reach(plan, secrets, &self.tools.clock, &say)?;
         let against = plan
             .second()
             .map(|second| {
-                reach(&second, secrets, &self.tools.clock)
+                reach(&second, secrets, &self.tools.clock, &say)
                     .map_err(|why| Error { message: format!("target b: {}", why.message), ..why })
             })
             .transpose()?;

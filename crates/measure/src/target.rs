@@ -113,11 +113,12 @@ impl Reached {
 }
 
 /// Connects to the plan's target: starts the embedded server if it is the target, waits until the
-/// server responds, and determines the model's name.
+/// server responds, and determines the model's name. `say` tells the user why it waits.
 pub(crate) fn reach(
     plan: &Plan,
     secrets: &Credentials,
     clock: &Arc<dyn Clock>,
+    say: &dyn Fn(&str),
 ) -> Result<Reached, Error> {
     let target = target_of(plan)?;
     let dialect = target.backend;
@@ -143,9 +144,10 @@ pub(crate) fn reach(
         Control::new(settings, Arc::clone(&access), CONTROL_TIMEOUT, Arc::clone(clock))
     };
     let path = dialect.up_path_by(plan.family);
-    let redirected = wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
+    let timeout_s = plan.phases.ready_timeout_s;
+    let redirected = wait_until_up(&control(&settings), path, timeout_s, clock, say)?;
     let listed = models(&control(&settings), &settings, dialect)?;
-    let settled = settle_model(&mut settings, target, &listed.models, dialect)?;
+    let settled = settle_model(&mut settings, target, &listed, dialect)?;
     let control = control(&settings);
     if simulator.is_none() {
         check_route(&control, &settings, dialect)?;
@@ -240,9 +242,10 @@ fn wait_until_up(
     path: &str,
     timeout_s: f64,
     clock: &dyn Clock,
+    say: &dyn Fn(&str),
 ) -> Result<Option<String>, Error> {
     let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
-    loop {
+    for attempt in 0_u64.. {
         let left = (deadline - clock.now()).clamp(READY_PAUSE, CONTROL_TIMEOUT);
         let limit = if timeout_s > 0.0 { left } else { CONTROL_TIMEOUT };
         let answer = control.with_timeout(limit).get(path);
@@ -257,9 +260,18 @@ fn wait_until_up(
                     Error::new(ErrorKind::Target, format!("{why}{waited}")).hint(why.advice())
                 );
             }
+            answer if attempt == 0 => {
+                let why = answer.map_or_else(
+                    |why| why.to_string(),
+                    |answer| format!("it responded with status {}", answer.status),
+                );
+                say(&format!("the server is not ready yet ({why}); waiting up to {timeout_s} s"));
+                clock.sleep(READY_PAUSE);
+            }
             _ => clock.sleep(READY_PAUSE),
         }
     }
+    Ok(None)
 }
 
 /// Whether waiting cannot help: the server answers, and not as one that can be used.
@@ -278,17 +290,23 @@ struct ModelList {
     models: Vec<ModelEntry>,
     /// Why there are none, as a message for the user.
     remark: Option<String>,
+    /// Why there are none, where that alone is no reason for a message.
+    absence: Option<String>,
 }
 
 /// The server's models. A server without that route lists none. If the route fails, the server is
 /// used as it is once the user has named the model. If the server refuses access, it cannot be used.
 fn models(control: &Control, settings: &Settings, dialect: Dialect) -> Result<ModelList, Error> {
     let named = settings.model.as_str();
-    let nothing = |remark| Ok(ModelList { models: Vec::new(), remark });
+    let nothing = |remark| Ok(ModelList { models: Vec::new(), remark, absence: None });
     let why = match control.models() {
-        Ok(models) => return Ok(ModelList { models, remark: None }),
-        Err(client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Cut { .. }) => {
-            return nothing(None);
+        Ok(models) => return Ok(ModelList { models, remark: None, absence: None }),
+        Err(
+            why @ (client::Error::Status { status: 404 | 405 | 501, .. }
+            | client::Error::Cut { .. }),
+        ) => {
+            let absence = Some(why.to_string());
+            return Ok(ModelList { models: Vec::new(), remark: None, absence });
         }
         Err(why) => why,
     };
@@ -359,6 +377,19 @@ pub(crate) fn key_advice(settings: &Settings) -> &'static str {
     }
 }
 
+/// Nothing says which model to measure.
+fn unlisted(absence: Option<&str>) -> Error {
+    match absence {
+        None => Error::new(ErrorKind::Target, "the server lists no models")
+            .hint("load a model on the server, or name one with `--model`"),
+        Some(why) => Error::new(
+            ErrorKind::Target,
+            format!("cannot find out which model to measure: {why}"),
+        )
+        .hint("name the model with `--model`; check `--base-url` if the path is not the server's"),
+    }
+}
+
 /// Models of a server that a message lists, and the length of a name in it.
 const MODELS_LISTED: usize = 20;
 const MODEL_CHARS: usize = 100;
@@ -377,15 +408,14 @@ struct SettledModel {
 fn settle_model(
     settings: &mut Settings,
     target: &plan::Target,
-    models: &[ModelEntry],
+    ModelList { models, absence, .. }: &ModelList,
     dialect: Dialect,
 ) -> Result<SettledModel, Error> {
     let settled = |model| Ok(SettledModel { model, remark: None });
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
             return if dialect.sends_model() {
-                Err(Error::new(ErrorKind::Target, "the server lists no models")
-                    .hint("set the model with `--model`"))
+                Err(unlisted(absence.as_deref()))
             } else {
                 settled(None)
             };
@@ -440,7 +470,7 @@ mod tests {
         let control =
             Control::new(&settings, Arc::default(), Nanos::from_secs(1), Arc::new(MonotonicClock));
         let clock = ManualClock::default();
-        let refused = wait_until_up(&control, "/health", 3_600.0, &clock).unwrap_err();
+        let refused = wait_until_up(&control, "/health", 3_600.0, &clock, &|_| {}).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Target);
         assert!(refused.message.ends_with("(after 3600 s)"), "{refused}");
         assert_eq!(clock.now(), Nanos::from_secs(3_600));

@@ -199,6 +199,37 @@ fn servers_that_cannot_be_reached_are_told_apart() {
     check(&bench(&format!("http://{}", blunt(b"")), ""), &parts, 3);
 }
 
+/// A proxy's error page made a user wait for half a minute without a reason.
+#[test]
+fn a_server_that_lists_no_model_is_told_from_one_that_has_no_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |list: fn(&mut ScriptedRequest<'_>), parts: &[&str]| {
+        let server = Scripted::raw(move |mut asked| {
+            list(&mut asked);
+            AfterResponse::Close
+        });
+        let line = format!("{} --ready-check-timeout-sec 0.1 --no-run-dir", server.url);
+        let ended = run(folder.path(), &line);
+        check(&ended, parts, 3);
+        assert!(!ended.stderr.contains("OpenAI-compatible"), "{}", ended.stderr);
+    };
+    row(
+        |asked| asked.answer("404 Not Found", "application/json", r#"{"detail":"Not Found"}"#),
+        &["cannot find out which model to measure", "status 404: Not Found", "`--model`"],
+    );
+    row(
+        |asked| asked.answer("200 OK", "application/json", r#"{"data":[]}"#),
+        &["the server lists no models", "load a model on the server"],
+    );
+    row(
+        |asked| asked.answer("502 Bad", "text/html", "<html><title>502 Bad</title></html>"),
+        &[
+            "the server is not ready yet (it responded with status 502)",
+            "HTML page (title: 502 Bad)",
+        ],
+    );
+}
+
 #[test]
 fn a_redirect_at_the_ready_check_is_followed_and_named() {
     let server = Scripted::raw(|mut asked| {
@@ -303,6 +334,14 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --rate 4", &["unknown flag `--rate`", "similar: `--request-rate`"]);
     row("bench --url http://h", &["similar: `--base-url`"]);
     row("bench --concurrency 4", &["similar: `--max-concurrency`"]);
+    let file =
+        ["cannot read the file of `--structured nope.json`", "check the path", "JSON schema"];
+    row("bench --structured nope.json", &file);
+    let file = ["cannot read the file of `--tools nope.json`", "check the path", "\"function\""];
+    row("bench --tools nope.json", &file);
+    row("ftp://h:9", &["unknown scheme `ftp://`", "http://HOST:PORT"]);
+    row("compare a b", &["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
+    row("report r --json", &["summary.json"]);
 }
 
 #[test]

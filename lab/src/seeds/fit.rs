@@ -90,20 +90,20 @@ struct Table {
 
 const TABLES: [Table; 2] = [
     Table {
-        heading: "vLLM, a 405B model (seed 002)",
+        heading: "vLLM, a 405B-class model (published tables)",
         file: "002_902df92d1b3a4732.txt",
         profile: "vllm-405b",
-        source: "the vLLM tables of a 405B model (seed 002)",
+        source: "published tables of vLLM with a 405B-class model (bursts of 1 to 2,048 prompts; hardware not stated)",
         remark: " The memory limit is a guess: no row comes near it. The completion quantum of 100 ms is seen in the \
                  printed gaps; its cause is not known. The delay of 3.6 ms before the engine was fitted as one of arrival and is \
                  kept as a wait for company, which bursts cannot tell apart: the table shows requests that came within \
                  milliseconds admitted together.",
     },
     Table {
-        heading: "TGI, Llama-3.1-405B (seed 003)",
+        heading: "TGI, Llama-3.1-405B (published table)",
         file: "003_8b5b9f497242493f.txt",
         profile: "tgi-405b",
-        source: "the TGI table of a 405B model (seed 003)",
+        source: "a published table of TGI with Llama-3.1-405B (bursts of 1 to 4,096 prompts of 80 tokens; hardware not stated)",
         remark: "",
     },
 ];

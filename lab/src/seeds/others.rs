@@ -33,7 +33,7 @@ const SEEDED: [Seeded; 3] = [
         reports: &[0],
         load: |row| (row.max_concurrency, row.output_limit) = (Some(128), Some(1024)),
         spread: 4.0,
-        source: "the one report of seed 000, taken for a closed loop of 128",
+        source: "a published report in vLLM's layout, taken for a closed loop of 128 (3,000 requests; server, model and hardware not stated)",
     },
     Seeded {
         profile: "vllm-prefill-decode",
@@ -41,7 +41,7 @@ const SEEDED: [Seeded; 3] = [
         reports: &[0, 1],
         load: |row| row.output_limit = Some(128),
         spread: 0.8,
-        source: "the two reports of seed 001",
+        source: "two published vLLM reports (512 prompts of 8,191 tokens with one output token, and 512 of one token with 128; model and hardware not stated)",
     },
     Seeded {
         profile: "sglang-rust",
@@ -52,7 +52,7 @@ const SEEDED: [Seeded; 3] = [
             row.output_limit = None;
         },
         spread: 1.5,
-        source: "the Rust front end's report of seed 004, a closed loop of 20",
+        source: "a published report of SGLang behind its Rust front end, a closed loop of 20 (model and hardware not stated)",
     },
 ];
 

@@ -29,12 +29,56 @@ pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal
                 let rest = word.strip_prefix('-').unwrap_or_default();
                 rest.starts_with(|first: char| first.is_ascii_digit() || first == '.')
             };
-            let at = words.iter().position(|word| is_negative(word))?;
-            let flag = words.get(at.checked_sub(1)?)?;
-            refused(words, flag, &words[at], "it must not be negative")
+            if let Some(at) = words.iter().position(|word| is_negative(word)) {
+                let flag = words.get(at.checked_sub(1)?)?;
+                return refused(words, flag, &words[at], "it must not be negative");
+            }
+            habit(words.first()?, &text(error, ContextKind::InvalidArg)?)
         }
+        ErrorKind::InvalidSubcommand => no_command(&text(error, ContextKind::InvalidSubcommand)?),
         _ => None,
     }
+}
+
+/// Words that people type from habit, with what to type instead.
+fn habit(command: &str, typed: &str) -> Option<Refusal> {
+    match (command, typed) {
+        ("compare", run) if !run.starts_with('-') => Some(Refusal::usage(
+            format!("cannot tell on which side `{}` is", redact(run)),
+            "name the runs of both sides: `tokometer compare --a RUN --b RUN`",
+        )),
+        ("report", "--json") => Some(Refusal::usage(
+            "unknown flag `--json`",
+            "summary.json in the run folder has all figures; `--format json` prints a table of reports",
+        )),
+        _ => None,
+    }
+}
+
+/// A first word that is no command: an address of another kind, or one without its port.
+fn no_command(word: &str) -> Option<Refusal> {
+    if let Some((scheme, _)) = word.split_once("://") {
+        return Some(Refusal::usage(
+            format!("cannot measure `{}`: unknown scheme `{scheme}://`", redact(word)),
+            "use http://HOST:PORT, https://HOST:PORT or unix:/PATH",
+        ));
+    }
+    let is_host = word == "localhost" || word.contains('.') || word.contains(':');
+    is_host.then(|| {
+        Refusal::usage(
+            format!(
+                "cannot use `{}`: it is no command, and no address with its port",
+                redact(word)
+            ),
+            format!("write an address as `tokometer http://{}`", with_port(word)),
+        )
+    })
+}
+
+/// A host with a port, as an example.
+fn with_port(word: &str) -> String {
+    let host = redact(word.split(['/', ':']).next().unwrap_or_default());
+    format!("{host}:8000")
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
@@ -129,6 +173,20 @@ mod tests {
         check("bench --seed 99999999999999999999", large, "`--seed <");
         let port = "cannot use `70000` for `--port`: 70000 is not in 0..=65535";
         check("sim --port 70000", port, "`--port <PORT>`: ");
+    }
+
+    #[test]
+    fn words_typed_from_habit_are_answered_with_what_to_type() {
+        let check = |line: &str, parts: [&str; 2]| {
+            let said = said(line).unwrap();
+            assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        };
+        check("compare a b", ["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
+        check("report r --json", ["unknown flag `--json`", "summary.json"]);
+        check("ftp://h:9", ["unknown scheme `ftp://`", "http://HOST:PORT"]);
+        check("localhost", ["no address with its port", "`tokometer http://localhost:8000`"]);
+        check("gpu1.example/v1", ["no command", "`tokometer http://gpu1.example:8000`"]);
+        assert_eq!(said("bnch"), None, "clap names the nearest command");
     }
 
     #[test]

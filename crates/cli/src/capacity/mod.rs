@@ -132,7 +132,7 @@ pub(crate) fn capacity(
         Some(own) => Some(identified((&bench, own), &mut lowered, (order, given))?),
         None => None,
     };
-    if let Some(server) = &server {
+    if let Some(server) = server.as_ref().filter(|server| server.is_recognised()) {
         print_message(&format!("server: {}", server.identity));
     }
     let begin = given.clock.now();

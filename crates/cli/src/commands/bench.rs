@@ -153,7 +153,9 @@ pub(crate) fn bench(
     }
     if let Some(own) = own.filter(|_| command.at.url.is_some()) {
         let server = identified((args, own), &mut lowered, (order, given))?;
-        print_message(&format!("server: {}", server.identity));
+        if server.is_recognised() {
+            print_message(&format!("server: {}", server.identity));
+        }
     }
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
     let mut look = style(&given.environment);
@@ -248,7 +250,7 @@ fn climb(
     }
     let point = &lowered.points[0];
     let output = &point.plan.output;
-    if output.shown != Shown::Nothing {
+    if output.shown != Shown::Nothing && server.is_recognised() {
         let model = server.model.as_ref().map(|model| format!(", model {model}"));
         print_message(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
     }

@@ -7,11 +7,22 @@ use tokometer_metrics::quality::Canary;
 use tokometer_plan::{CanaryRow, PartialCanaryPlan, Plan};
 
 use crate::args::SamplingArgs;
-use crate::exit::Refusal;
+use crate::exit::{Refusal, reason};
+
+/// What the files hold.
+const STRUCTURED_FORM: &str =
+    r#"write a JSON schema, or one of {"regex": "…"}, {"choice": ["…"]}, {"grammar": "…"}"#;
+const TOOLS_FORM: &str =
+    r#"write a list of {"type": "function", "function": {"name": …, "parameters": …}}"#;
 
 fn read(flag: &str, path: &Path) -> Result<String, Refusal> {
     std::fs::read_to_string(path).map_err(|why| {
-        Refusal::usage(format!("cannot read the file of `{flag} {}`: {why}", path.display()), "")
+        let (shown, why) = (path.display(), reason(&why));
+        let example = if flag == "--tools" { TOOLS_FORM } else { STRUCTURED_FORM };
+        Refusal::usage(
+            format!("cannot read the file of `{flag} {shown}`: {why}"),
+            format!("check the path; {example}"),
+        )
     })
 }
 
@@ -20,9 +31,7 @@ pub(super) fn structured(args: &SamplingArgs) -> Result<Option<Structured>, Refu
     let Some(path) = &args.structured else { return Ok(None) };
     let text = read("--structured", path)?;
     let refused = |why: String| {
-        let hint =
-            r#"write a JSON schema, or one of {"regex": "…"}, {"choice": ["…"]}, {"grammar": "…"}"#;
-        Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), hint)
+        Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), STRUCTURED_FORM)
     };
     Structured::parse(&text).map(Some).map_err(refused)
 }
@@ -37,9 +46,7 @@ pub(super) fn tools(args: &SamplingArgs) -> Result<Option<ToolSet>, Refusal> {
         };
     };
     let refused = |why: String| {
-        let hint =
-            r#"write a list of {"type": "function", "function": {"name": …, "parameters": …}}"#;
-        Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), hint)
+        Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), TOOLS_FORM)
     };
     let mut tools = ToolSet::parse(&read("--tools", path)?).map_err(refused)?;
     if let Some(choice) = choice {

@@ -289,7 +289,7 @@ pub(super) const CASES: &[Case] = &[
     Case::raw("there is no list of models, and no model is named", |asked| {
         answer(asked, "404 Not Found", JSON, r#"{"detail":"Not Found"}"#)
     })
-    .says(&["the server lists no models", "--model"]),
+    .says(&["cannot find out which model to measure", "status 404", "--model"]),
     Case::raw("there is no list of models, and the model is named", |asked| {
         if asked.line.starts_with("POST") {
             return good(asked);
