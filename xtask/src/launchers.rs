@@ -5,6 +5,7 @@
 
 mod namespaces;
 mod slurm;
+mod store;
 mod thousand;
 
 use std::fs;
@@ -24,7 +25,7 @@ const REQUESTS: u64 = 60;
 const SECRET: &str = "a secret for this machine alone";
 
 /// In the order in which they run.
-const PARTS: [&str; 6] = ["manifest", "thousand", "namespaces", "torchrun", "mpi", "slurm"];
+const PARTS: [&str; 7] = ["manifest", "thousand", "namespaces", "s3", "torchrun", "mpi", "slurm"];
 
 /// Runs the named parts, or all of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             "thousand" => thousand::run()?,
             "namespaces" => namespaces::run()?,
             "mpi" => mpi()?,
+            "s3" => store::run()?,
             "torchrun" => torchrun()?,
             "slurm" => slurm::run()?,
             other => bail!("no launcher is called `{other}`: {}", PARTS.join(", ")),

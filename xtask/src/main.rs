@@ -30,7 +30,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   dist           everything that users install: binary, wheel, archive [--target TRIPLE] [--host-libc]
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
   large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
-  launchers      one run from several processes, under Open MPI and Slurm: [manifest|thousand|namespaces|torchrun|mpi|slurm]
+  launchers      one run from several processes, under Open MPI and Slurm: [manifest|thousand|namespaces|s3|torchrun|mpi|slurm]
   referee        a packet capture judges the client's times (root, tcpdump)
   soak           rounds of runs against a chaotic simulator: --minutes N --seed S [--round N]
   real           the program against a real server that is installed and started for it: --server NAME

@@ -23,6 +23,7 @@ mod pages;
 mod predict;
 mod runs;
 mod shards;
+mod store;
 mod terminal;
 mod version;
 

@@ -190,6 +190,24 @@ fn garbage_on_the_port_keeps_no_shard_out() {
     }
 }
 
+/// `s3://` became a folder of this name. The feature is tested by `cargo xtask launchers s3`.
+#[test]
+fn storage_that_this_build_does_not_speak_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [
+        "bench --run-dir s3://runs/a",
+        "capacity --slo ttft<1s --run-dir s3://runs/a",
+        "merge s3://runs/a -o b",
+    ];
+    for line in lines {
+        let end = run(folder.path(), line);
+        assert_eq!(end.code, Some(2), "{line}: {}", end.stderr);
+        assert!(end.stderr.contains("this build has no support for S3"), "{line}: {}", end.stderr);
+    }
+    assert!(run(folder.path(), "bench --run-dir s3://").stderr.contains("`s3://BUCKET/PREFIX`"));
+    assert!(!folder.path().join("s3:").exists());
+}
+
 /// Shard 0 makes the folder before it can listen.
 #[test]
 fn a_leader_that_cannot_listen_leaves_no_folder() {

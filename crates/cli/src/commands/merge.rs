@@ -9,15 +9,17 @@ use crate::args::MergeArgs;
 use crate::bench::{Earlier, RunFolder};
 use crate::exit::{Exit, Refusal};
 use crate::shards::shard_records;
+use crate::store;
 use crate::terminal::print_message;
 
 /// Merges shards into one run folder. Shards that are missing or broken off are named; the others are
 /// merged all the same.
 pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
-    let folders = shard_folders(&args.folders)?;
+    let (given, _fetched) = store::fetched(&args.folders)?;
+    let folders = shard_folders(&given)?;
     let out = match (&args.output, args.folders.as_slice()) {
         (Some(out), _) => out.clone(),
-        (None, [run]) if !is_run(run) => run.clone(),
+        (None, [run]) if given == args.folders && !is_run(run) => run.clone(),
         (None, _) => {
             return Err(Refusal::usage(
                 "cannot merge: no output folder",

@@ -26,6 +26,7 @@ use crate::args::{Command, DocPage, ParsedArguments};
 use crate::bench::Signals;
 use crate::exit::Exit;
 use crate::lower::Environment;
+use crate::store;
 use crate::terminal::{hide, print, print_message};
 
 /// What the program gets from the system.
@@ -68,11 +69,23 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
     let environment = &given.environment;
     let _activity = activity(&command);
     match command {
-        Command::Bench(args) => bench::bench(&args, &order, &given),
+        Command::Bench(mut args) => {
+            let mut output = args.bench.output.clone();
+            store::recorded(&mut output, |output| {
+                args.bench.output = output.clone();
+                bench::bench(&args, &order, &given)
+            })
+        }
         Command::Dataset(args) => dataset::dataset(&args, &order, environment),
         Command::Report(args) => report::report(&args, environment),
         Command::Compare(args) => crate::compare::compare(&args),
-        Command::Capacity(args) => crate::capacity::capacity(&args, &order, &given),
+        Command::Capacity(mut args) => {
+            let mut output = args.bench.output.clone();
+            store::recorded(&mut output, |output| {
+                args.bench.output = output.clone();
+                crate::capacity::capacity(&args, &order, &given)
+            })
+        }
         Command::Predict(args) => crate::predict::predict(&args, &order, environment),
         Command::Calibrate(args) => crate::calibrate::calibrate(&args),
         Command::Merge(args) => merge::merge(&args),
