@@ -26,7 +26,7 @@ const POOL: usize = 240;
 /// Groups of a pool.
 const GROUPS: usize = 8;
 /// Comparisons drawn of each kind and load.
-const DRAWS: usize = 2_000;
+const DRAWS: usize = 800;
 /// Requests per second that the default engine sustains (`docs/capacity.md`).
 const CAPACITY: f64 = 41.28;
 /// Shares of the capacity.

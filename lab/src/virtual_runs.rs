@@ -79,7 +79,6 @@ pub(crate) fn info(rate: f64, duration: Option<Nanos>) -> RunInfo {
             is_traced: false,
             ramp: None,
         },
-        sharding: None,
         dataset: String::new(),
         tokenizer: None,
         sharding: None,

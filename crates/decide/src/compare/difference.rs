@@ -190,12 +190,18 @@ impl Difference {
         let error = self.detectable / quantiles(self.units);
         let detectable =
             |units: usize| quantiles(units) * error * (self.units as f64 / units as f64).sqrt();
-        // Quantiles only fall with more values, so the first guess from the root law is not too low.
-        let ratio = (self.detectable / share).powi(2) * self.units as f64;
-        let is_possible = ratio.is_finite() && ratio <= MOST_UNITS as f64;
-        let mut units = (2..=MOST_UNITS).filter(|_| is_possible);
         // Not a last digit more than these have.
-        units.find(|units| detectable(*units) <= share * (1.0 + 1e-9))
+        let is_enough = |units: usize| detectable(units) <= share * (1.0 + 1e-9);
+        if share <= 0.0 || !is_enough(MOST_UNITS) {
+            return None;
+        }
+        // More values only detect smaller changes.
+        let (mut too_few, mut enough) = (1, MOST_UNITS);
+        while enough - too_few > 1 {
+            let middle = usize::midpoint(too_few, enough);
+            if is_enough(middle) { enough = middle } else { too_few = middle }
+        }
+        Some(enough)
     }
 }
 
