@@ -6,6 +6,7 @@
 //! fields that the client adds on its own, so that the request can be sent without one that a server
 //! refuses.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -325,6 +326,16 @@ impl<'a> JsonBody<'a> {
 
     /// Adds a conversation. A message that holds more than a text is written as it is.
     pub(crate) fn messages<'m>(&mut self, name: &str, messages: impl Iterator<Item = &'m Message>) {
+        self.messages_as(name, messages, |_| None);
+    }
+
+    /// The same with such messages in the words of another API, where `translated` knows them.
+    pub(crate) fn messages_as<'m>(
+        &mut self,
+        name: &str,
+        messages: impl Iterator<Item = &'m Message>,
+        translated: fn(&str) -> Option<String>,
+    ) {
         if self.extra.contains_key(name) {
             return;
         }
@@ -335,7 +346,10 @@ impl<'a> JsonBody<'a> {
                 self.bytes.push(b',');
             }
             match &message.verbatim {
-                Some(json) => self.bytes.extend_from_slice(json.as_bytes()),
+                Some(json) => {
+                    let json = translated(json).map_or(Cow::Borrowed(json), Cow::Owned);
+                    self.bytes.extend_from_slice(json.as_bytes());
+                }
                 None => self.value(message),
             }
         }

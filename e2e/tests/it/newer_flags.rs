@@ -3,6 +3,33 @@
 use tokometer_record::{RunReader, Timeline};
 
 use crate::program::{Server, run};
+use crate::scripted::{AfterResponse, Scripted};
+
+/// The server's refusal says what it found in the request.
+#[test]
+fn pictures_reach_the_responses_and_messages_routes_in_their_own_form() {
+    let folder = tempfile::tempdir().unwrap();
+    for (backend, form) in [
+        ("openai-responses", r#"{"type":"input_image","image_url":"data:image/jpeg;base64,"#),
+        ("anthropic", r#"{"type":"image","source":{"type":"base64","media_type":"image/jpeg""#),
+    ] {
+        let server = Scripted::new(move |mut asked| {
+            let body = String::from_utf8(asked.body.clone()).unwrap();
+            let found = if body.contains(form) { "picture seen" } else { "no picture" };
+            let error = format!(r#"{{"error":{{"message":"{found}"}}}}"#);
+            asked.answer("400 Bad Request", "application/json", error);
+            AfterResponse::Close
+        });
+        let line = format!(
+            "bench --backend {backend} --base-url {} --model m --dataset-name random-mm --num-prompts 2 \
+             --random-input-len 5 --tokenizer cl100k --no-run-dir --random-mm-bucket-config {{(64,64,1):1.0}}",
+            server.url
+        );
+        let ended = run(folder.path(), &line);
+        let said = format!("{} {}", ended.stdout, ended.stderr);
+        assert!(said.contains("picture seen") && !said.contains("no picture"), "{said}");
+    }
+}
 
 #[test]
 fn structured_answers_are_judged_beside_their_latency() {

@@ -7,6 +7,7 @@
 use serde_json::json;
 use tokometer_base::{Message, PromptContent};
 
+use super::content;
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
@@ -41,7 +42,8 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
             if !system.is_empty() {
                 body.field("system", system.join("\n\n"));
             }
-            body.messages("messages", messages.iter().filter(|message| !is_system(message)));
+            let others = messages.iter().filter(|message| !is_system(message));
+            body.messages_as("messages", others, content::for_messages);
         }
         _ => return Err(context.wrong_form("plain text or a conversation")),
     }

@@ -8,6 +8,7 @@
 mod backend;
 mod chat;
 mod completions;
+mod content;
 mod llamacpp;
 mod messages;
 mod mii;

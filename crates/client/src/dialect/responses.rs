@@ -7,6 +7,7 @@
 use serde_json::json;
 use tokometer_base::PromptContent;
 
+use super::content;
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
@@ -26,7 +27,9 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
     body.field("model", context.model());
     match &context.prompt.content {
         PromptContent::Text(text) => body.field("input", text),
-        PromptContent::Messages(messages) => body.messages("input", messages.iter()),
+        PromptContent::Messages(messages) => {
+            body.messages_as("input", messages.iter(), content::for_responses);
+        }
         _ => return Err(context.wrong_form("plain text or a conversation")),
     }
     if let Some(tokens) = context.prompt.output_tokens {
