@@ -6,11 +6,14 @@ use serde_json::Value;
 
 use crate::program::{Server, run};
 
+/// The one name of transcription.
+pub(crate) const BACKEND: &str = "openai-audio";
+
 const SOUNDS: &str = "--dataset-name random-audio --audio-length-mean 0.5 --random-output-len 12";
 
 fn measured(folder: &Path, server: &Server, more: &str) -> Value {
     let line = format!(
-        "bench --backend openai-audio --base-url {} --model simulated --num-prompts 6 \
+        "bench --backend {BACKEND} --base-url {} --model simulated --num-prompts 6 \
          --tokenizer cl100k --json {more}",
         server.url
     );

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use tokometer_record::{RunReader, Timeline};
 
-use crate::pooling;
 use crate::program::{Server, run};
+use crate::{audio, pooling};
 
 /// Backend, the server of its protocol, and further flags.
 type Row = (&'static str, &'static str, &'static str);
@@ -79,7 +79,8 @@ fn every_backend_has_a_row_here() {
     let known: BTreeSet<&str> = names.trim().split(", ").collect();
     let tables = [&OPENAI[..], &SGLANG, &OLDER, &LLAMACPP];
     let generating = tables.into_iter().flatten().map(|row| row.0);
-    let rows: BTreeSet<&str> = generating.chain(pooling::TEXTS).chain(pooling::RANKINGS).collect();
+    let others = pooling::TEXTS.into_iter().chain(pooling::RANKINGS).chain([audio::BACKEND]);
+    let rows: BTreeSet<&str> = generating.chain(others).collect();
     assert_eq!(known, rows);
 }
 

@@ -128,16 +128,19 @@ fn manual_pages_that_cannot_be_written_are_a_failure() {
 fn bash_completes_commands_and_flags() {
     let folder = tempfile::tempdir().unwrap();
     let script = run(folder.path(), "completions bash").succeeded().stdout;
+    // Too long for an argument.
+    std::fs::write(folder.path().join("completions.bash"), script).unwrap();
     let completed = |words: &str| {
         let count = words.split(' ').count();
         let (before, last) = words.rsplit_once(' ').unwrap();
         let previous = before.rsplit(' ').next().unwrap();
         let line = format!(
-            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={}; COMP_LINE='{words}'\n\
+            "source ./completions.bash\nCOMP_WORDS=({words}); COMP_CWORD={}; COMP_LINE='{words}'\n\
              _tokometer tokometer '{last}' '{previous}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             count - 1
         );
-        let output = Command::new("bash").args(["-c", &line]).output().unwrap();
+        let output =
+            Command::new("bash").args(["-c", &line]).current_dir(folder.path()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
