@@ -61,7 +61,7 @@ impl LeasePool {
     /// A shard gives places back and says how many requests wait. Returns what changes, by rank.
     pub fn report(&mut self, rank: u32, freed: u32, want: u32) -> BTreeMap<u32, LeaseChange> {
         if let Some(holder) = self.holders.get_mut(&rank) {
-            // More than it holds would make places out of nothing.
+            // A shard cannot give back more than it holds: the cap would grow.
             let freed = freed.min(holder.held);
             holder.held -= freed;
             let recalled = freed.min(holder.recalled);

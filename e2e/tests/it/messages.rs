@@ -337,6 +337,8 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     let file =
         ["cannot read the file of `--structured nope.json`", "check the path", "JSON schema"];
     row("bench --structured nope.json", &file);
+    let file = ["cannot read the file of `--canary nope.jsonl`", "check the path", "per line"];
+    row("bench --canary nope.jsonl", &file);
     let file = ["cannot read the file of `--tools nope.json`", "check the path", "\"function\""];
     row("bench --tools nope.json", &file);
     row("ftp://h:9", &["unknown scheme `ftp://`", "http://HOST:PORT"]);

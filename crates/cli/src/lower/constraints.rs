@@ -15,13 +15,16 @@ const STRUCTURED_FORM: &str =
 const TOOLS_FORM: &str =
     r#"write a list of {"type": "function", "function": {"name": …, "parameters": …}}"#;
 
-fn read(flag: &str, path: &Path) -> Result<String, Refusal> {
+const CANARY_FORM: &str =
+    r#"write one {"prompt": "…", "expected": "…"} or {"messages": […], "regex": "…"} per line"#;
+
+/// The text of the file that `flag` names. `form` says what it has to hold.
+fn read((flag, form): (&str, &str), path: &Path) -> Result<String, Refusal> {
     std::fs::read_to_string(path).map_err(|why| {
         let (shown, why) = (path.display(), reason(&why));
-        let example = if flag == "--tools" { TOOLS_FORM } else { STRUCTURED_FORM };
         Refusal::usage(
             format!("cannot read the file of `{flag} {shown}`: {why}"),
-            format!("check the path; {example}"),
+            format!("check the path; {form}"),
         )
     })
 }
@@ -29,7 +32,7 @@ fn read(flag: &str, path: &Path) -> Result<String, Refusal> {
 /// The constraint of `--structured`.
 pub(super) fn structured(args: &SamplingArgs) -> Result<Option<Structured>, Refusal> {
     let Some(path) = &args.structured else { return Ok(None) };
-    let text = read("--structured", path)?;
+    let text = read(("--structured", STRUCTURED_FORM), path)?;
     let refused = |why: String| {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), STRUCTURED_FORM)
     };
@@ -48,7 +51,7 @@ pub(super) fn tools(args: &SamplingArgs) -> Result<Option<ToolSet>, Refusal> {
     let refused = |why: String| {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), TOOLS_FORM)
     };
-    let mut tools = ToolSet::parse(&read("--tools", path)?).map_err(refused)?;
+    let mut tools = ToolSet::parse(&read(("--tools", TOOLS_FORM), path)?).map_err(refused)?;
     if let Some(choice) = choice {
         let names: Vec<String> = tools.names().collect();
         let is_word = matches!(choice.as_str(), "auto" | "none" | "required");
@@ -78,7 +81,7 @@ pub(super) fn canaries(args: &SamplingArgs) -> Result<Option<PartialCanaryPlan>,
             None => Ok(None),
         };
     };
-    let text = read("--canary", path)?;
+    let text = read(("--canary", CANARY_FORM), path)?;
     let mut rows = Vec::new();
     for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         rows.push(canary(line).map_err(|why| {
@@ -92,9 +95,6 @@ pub(super) fn canaries(args: &SamplingArgs) -> Result<Option<PartialCanaryPlan>,
     }
     Ok(Some(PartialCanaryPlan { rows: Some(rows), share }))
 }
-
-const CANARY_FORM: &str =
-    r#"write one {"prompt": "…", "expected": "…"} or {"messages": […], "regex": "…"} per line"#;
 
 fn canary(line: &str) -> Result<CanaryRow, String> {
     let row: CanaryRow = serde_json::from_str(line).map_err(|why| why.to_string())?;
