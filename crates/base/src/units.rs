@@ -1,4 +1,4 @@
-//! Quantities as typed: `2s`, `100ms`, `99%`, `1.5GiB`, `inf`.
+//! Quantities as typed: `2s`, `100ms`, `4m30s`, `99%`, `1.5GiB`, `inf`.
 //!
 //! Syntax only: whether a rate of zero makes sense is decided by the caller.
 
@@ -46,10 +46,30 @@ fn unknown(text: &str, unit: &str, expected: &'static str) -> Error {
     Error::UnknownUnit { text: text.trim().to_owned(), unit: unit.to_owned(), expected }
 }
 
-/// A span of time. A bare number is in units of `bare_unit`.
+/// A span of time, also in parts such as `4m30s`. A bare number is in units of `bare_unit`.
 pub fn parse_span(text: &str, bare_unit: Nanos) -> Result<Nanos, Error> {
-    let (number, unit) = split(text)?;
-    let nanos_per_unit = match unit {
+    let mut nanos = 0.0;
+    let mut rest = text;
+    loop {
+        let (number, after) = split(rest)?;
+        let end = after.find(|letter: char| letter.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(end);
+        let is_bare_part = unit.is_empty() && rest.len() < text.len();
+        let per_unit = nanos_per_unit(unit.trim(), bare_unit).filter(|_| !is_bare_part);
+        let unknown_unit =
+            || unknown(text, split(text).map_or(after, |(_, unit)| unit), SPAN_UNITS);
+        nanos += number * per_unit.ok_or_else(unknown_unit)?;
+        if next.is_empty() {
+            return Ok(Nanos::from_secs_f64(nanos / 1e9));
+        }
+        rest = next;
+    }
+}
+
+const SPAN_UNITS: &str = "ns, us, ms, s, m, h";
+
+fn nanos_per_unit(unit: &str, bare_unit: Nanos) -> Option<f64> {
+    Some(match unit {
         "" => bare_unit.0 as f64,
         "ns" => 1.0,
         "us" | "µs" | "μs" => 1e3,
@@ -57,9 +77,8 @@ pub fn parse_span(text: &str, bare_unit: Nanos) -> Result<Nanos, Error> {
         "s" | "sec" | "secs" => 1e9,
         "m" | "min" => 60e9,
         "h" => 3_600e9,
-        other => return Err(unknown(text, other, "ns, us, ms, s, m, h")),
-    };
-    Ok(Nanos::from_secs_f64(number * nanos_per_unit / 1e9))
+        _ => return None,
+    })
 }
 
 /// A share between 0 and 1, from `99%` or `0.99`.
@@ -108,6 +127,13 @@ mod tests {
         check("2m", 120_000_000_000);
         check("250us", 250_000);
         check("1e3ms", 1_000_000_000);
+        check("4m30s", 270_000_000_000);
+        check("1h 2m 3.5s", 3_723_500_000_000);
+        for text in ["1m30", "4m30x", "30s4", "1h-2m"] {
+            let unit = &text[text.find(char::is_alphabetic).unwrap()..];
+            let fault = parse_span(text, Nanos(1)).unwrap_err();
+            assert!(fault.to_string().contains(&format!("the unit `{unit}`")), "{text}: {fault}");
+        }
         assert!(matches!(parse_span("5 apples", Nanos(1)), Err(Error::UnknownUnit { .. })));
         assert!(matches!(parse_span("soon", Nanos(1)), Err(Error::NotANumber(_))));
         assert!(matches!(parse_span("-1s", Nanos(1)), Err(Error::Negative(_))));

@@ -18,6 +18,7 @@ use crate::reading::{BodyEnd, EventArrival, ResponseReading};
 use crate::redirect::{Redirect, is_redirect};
 use crate::server_message::{fit, message};
 use crate::settings::Settings;
+use crate::sse;
 use crate::url::Url;
 
 /// Bytes of the body that are kept for messages: of a refusal, or before the first event.
@@ -207,14 +208,31 @@ impl Exchange {
         if self.is_refusal() {
             return self.keep_beginning(data);
         }
+        let before = self.beginning.len();
         if timeline.events.is_empty() {
             self.keep_beginning(data);
         }
+        let is_mislabelled = self.is_mislabelled_stream();
+        if is_mislabelled {
+            self.framer.reset(EventFraming::Sse);
+            self.reading.set_framing(EventFraming::Sse, self.rules);
+        }
         let reading = &mut self.reading;
-        let mut sink = |event: crate::sse::SseEvent<'_>| {
+        let mut sink = |event: sse::SseEvent<'_>| {
             reading.on_event(event, arrival, timeline);
         };
+        if is_mislabelled {
+            self.framer.feed(&self.beginning[..before], &mut sink);
+        }
         self.framer.feed(data, &mut sink);
+    }
+
+    /// Whether a body that the header calls JSON begins as a stream of events, which was requested.
+    /// Some servers label all answers alike; other clients never look at the label.
+    fn is_mislabelled_stream(&self) -> bool {
+        self.framing == EventFraming::Sse
+            && self.framer.framing() == EventFraming::WholeJson
+            && sse::begins_stream(self.beginning.trim_ascii_start())
     }
 
     fn on_head(&mut self, head: Head, stamp: ReadStamp, timeline: &mut Timeline) {
@@ -257,7 +275,7 @@ impl Exchange {
         if end == BodyEnd::Announced {
             let is_whole = self.framer.framing() == EventFraming::WholeJson;
             let reading = &mut self.reading;
-            let mut sink = |event: crate::sse::SseEvent<'_>| {
+            let mut sink = |event: sse::SseEvent<'_>| {
                 if is_whole {
                     reading.on_whole(event.data, arrival, timeline);
                 } else {

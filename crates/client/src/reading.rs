@@ -14,7 +14,7 @@ use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
 use crate::scan::{EventSchema, EventTemplate, Fields, Marks, Text, scan, scan_whole};
-use crate::server_message::{abort_reason, error_message, html_page, message};
+use crate::server_message::{abort_reason, error_message, html_page, is_error_document, message};
 use crate::settings::UsageReports;
 use crate::sse;
 
@@ -129,13 +129,18 @@ impl ResponseReading {
             self.fail_aborted(data);
         }
         // Events with types name a call before its first piece.
-        if fields.marks.has(Marks::TOOL_CALL) || self.rules.schema != EventSchema::Shared {
+        let is_shared = self.rules.schema == EventSchema::Shared;
+        if fields.marks.has(Marks::TOOL_CALL) || !is_shared {
             self.tool_calls.take(self.rules.schema, data);
         }
         let further = std::mem::take(&mut fields.further);
         let (kind, tokens) = self.on_choice(&fields);
         let is_end = kind == EventKind::Other && fields.marks.has(Marks::LAST);
         let kind = if is_end { EventKind::End } else { kind };
+        if kind == EventKind::Other && is_shared && is_error_document(data) {
+            self.fail(FailureKind::InStream, "", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        }
         if further.is_empty() {
             self.learn(data, &fields, (kind, tokens));
         }

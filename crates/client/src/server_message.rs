@@ -105,6 +105,18 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
     fit(&said, secrets)
 }
 
+/// Whether an event without an answer is an error in the form of a web framework or a gateway: only
+/// `detail`, or a message with a status of failure. An answer that goes on behind it is incomplete.
+pub(crate) fn is_error_document(data: &[u8]) -> bool {
+    let document: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
+    let has_text = |key: &str| document.get(key).is_some_and(serde_json::Value::is_string);
+    let has_status = ["code", "status", "status_code", "statusCode"].iter().any(|key| {
+        let status = document.get(key).and_then(serde_json::Value::as_u64);
+        status.is_some_and(|status| (400..600).contains(&status))
+    });
+    has_text("detail") || (has_text("message") && has_status)
+}
+
 /// The message inside an error document, with the name of the field it is about: servers are asked
 /// again without a field they refuse, and some name it only there.
 pub(crate) fn error_message(body: &[u8]) -> Option<String> {

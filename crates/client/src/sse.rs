@@ -3,7 +3,8 @@
 //! In: slices exactly as the body gave them. Out: one call per complete event, which borrows from the
 //! slice when the event lies in it completely and has one line of data. Line ends may be LF, CR or
 //! CRLF; comments are skipped; a field may lack the space after its colon. An event is complete at
-//! its blank line, or at the end of the stream. No JSON, no time, no `[DONE]`.
+//! its blank line, or at the end of the stream. A field `error`, which no standard has, is the data of
+//! an event of that name. No JSON, no time, no `[DONE]`.
 
 use memchr::memchr2;
 
@@ -145,16 +146,29 @@ impl Parser {
                 self.dispatch(sink);
             }
         } else if let Some(value) = field_value(line, b"data") {
-            if self.data.is_none() && held.is_none() {
-                *held = Some(value);
-            } else {
-                self.keep(held.take());
-                self.append(value);
-            }
+            self.take_data(value, held);
         } else if let Some(value) = field_value(line, b"event") {
-            self.name.clear();
-            self.name.extend_from_slice(value);
+            self.set_name(value);
+        } else if let Some(value) = field_value(line, b"error") {
+            // Earlier llama.cpp servers report a failure so, and end the stream.
+            self.set_name(b"error");
+            self.take_data(value, held);
         }
+    }
+
+    #[inline]
+    fn take_data<'a>(&mut self, value: &'a [u8], held: &mut Option<&'a [u8]>) {
+        if self.data.is_none() && held.is_none() {
+            *held = Some(value);
+        } else {
+            self.keep(held.take());
+            self.append(value);
+        }
+    }
+
+    fn set_name(&mut self, name: &[u8]) {
+        self.name.clear();
+        self.name.extend_from_slice(name);
     }
 
     fn append(&mut self, value: &[u8]) {
@@ -191,6 +205,11 @@ fn field_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
         Some((b':', value)) => Some(value.strip_prefix(b" ").unwrap_or(value)),
         Some(_) => None,
     }
+}
+
+/// Whether a body begins as a stream of events. No JSON document does.
+pub(crate) fn begins_stream(body: &[u8]) -> bool {
+    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"].iter().any(|start| body.starts_with(start))
 }
 
 #[cfg(test)]
@@ -235,6 +254,7 @@ mod tests {
         check("data: unfinished", &[("", "unfinished")]);
         check("data:\n\n", &[("", "")]);
         check("datax: a\n\n", &[]);
+        check("data: a\n\nerror: {}\n\ndata: b\n\n", &[("", "a"), ("error", "{}"), ("", "b")]);
         check("", &[]);
     }
 

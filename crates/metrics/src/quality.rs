@@ -19,8 +19,11 @@ pub use schema::{Schema, SchemaFault};
 pub use tools::ToolCallCounts;
 use tools::ToolCheck;
 
-/// Words of an answer that are all the same from here on make it degenerate.
-const REPEATED_WORDS: usize = 8;
+/// An answer that is the same word, or the same few characters, so many times is degenerate.
+const REPEATS: usize = 8;
+
+/// Characters that count as one token at most.
+const TOKEN_CHARS: usize = 16;
 
 /// Counts of successful answers by what they contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -29,7 +32,7 @@ pub struct Quality {
     pub judged: u64,
     /// Of these, without any text but blanks.
     pub empty: u64,
-    /// Of these, one word over and over.
+    /// Of these, one word or one token over and over.
     pub repeated: u64,
     /// Of these, in another writing system than the prompt's. Latin answers and answers to random prompts
     /// are not counted.
@@ -114,13 +117,25 @@ fn is_wrong_script(prompt: Option<Script>, text: &str) -> bool {
 }
 
 fn is_repeated(text: &str) -> bool {
+    is_one_word(text) || is_one_token(text)
+}
+
+fn is_one_word(text: &str) -> bool {
     let mut words = text.split_whitespace();
     let Some(first) = words.next() else { return false };
     let mut count = 1;
     words.all(|word| {
         count += 1;
         word == first
-    }) && count >= REPEATED_WORDS
+    }) && count >= REPEATS
+}
+
+/// A token need not be a word: a server whose logits are not numbers often answers `!!!!!!!!`. The last
+/// repetition may be cut.
+fn is_one_token(text: &str) -> bool {
+    let letters: Vec<char> = text.trim().chars().collect();
+    (1..=TOKEN_CHARS.min(letters.len() / REPEATS))
+        .any(|length| letters.iter().zip(&letters[length..]).all(|(one, next)| one == next))
 }
 
 #[cfg(test)]
@@ -144,5 +159,18 @@ mod tests {
         assert!(!is_repeated("no no no"));
         assert!(!is_repeated(&format!("{} end", "the ".repeat(9))));
         assert!(!is_repeated(""));
+    }
+
+    /// Blanks separated what counted as a token, so the most frequent kind of nonsense had none.
+    #[test]
+    fn a_token_that_is_no_word_is_degenerate_too() {
+        for text in
+            ["!!!!!!!!!!", "哈哈哈哈哈哈哈哈", "abcabcabcabcabcabcabcabcab", "\n0 0 0 0 0 0 0 0 0"]
+        {
+            assert!(is_repeated(text), "{text}");
+        }
+        for text in ["!!!", "hahaha", "Mississippi", "1001010010", "aaaaaaaaab"] {
+            assert!(!is_repeated(text), "{text}");
+        }
     }
 }

@@ -24,9 +24,9 @@ fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error>
 /// A server that requests were sent to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetInfo {
-    /// Scheme, host and port, without keys.
+    /// Scheme, host, port and the path before the server's routes, without keys.
     pub base_url: String,
-    /// Path of the measured route.
+    /// Path of the measured route from the root of the host, so with the path before it.
     pub endpoint: String,
     /// Backend name as the user gave it, such as `vllm`.
     pub backend: String,
@@ -53,6 +53,17 @@ impl TargetInfo {
     /// The backend's facts; `None` for a name of another version.
     pub fn backend(&self) -> Option<&'static Backend> {
         Backend::named(&self.backend)
+    }
+
+    /// The whole address of the measured route.
+    pub fn route_url(&self) -> String {
+        if let Some(rest) = self.base_url.strip_prefix("unix:") {
+            let socket = rest.split_once(":/").map_or(rest, |(socket, _)| socket);
+            return format!("unix:{socket}:{}", self.endpoint);
+        }
+        let host = self.base_url.find("://").map_or(0, |at| at + 3);
+        let path = self.base_url[host..].find('/').map_or(self.base_url.len(), |at| host + at);
+        format!("{}{}", &self.base_url[..path], self.endpoint)
     }
 
     /// The engine of a prediction; `None` for a measured run.
@@ -256,5 +267,28 @@ mod tests {
             let text = serde_json::to_string(&load).unwrap();
             assert_eq!(serde_json::from_str::<RecordedLoad>(&text).unwrap(), load, "{text}");
         }
+    }
+
+    /// An address with a path showed that path twice.
+    #[test]
+    fn the_address_of_the_route_has_the_path_before_it_once() {
+        let check = |base_url: &str, endpoint: &str, expected: &str| {
+            let target = TargetInfo {
+                base_url: base_url.to_owned(),
+                endpoint: endpoint.to_owned(),
+                backend: "openai".to_owned(),
+                model: "m".to_owned(),
+                is_simulated: false,
+                server: None,
+                addresses: Vec::new(),
+                proxy: None,
+            };
+            assert_eq!(target.route_url(), expected);
+        };
+        check("http://h:8000", "/v1/completions", "http://h:8000/v1/completions");
+        check("https://h/a/b", "/a/b/v1/completions?x=1", "https://h/a/b/v1/completions?x=1");
+        check("http://h/v1", "/v1/completions", "http://h/v1/completions");
+        check("unix:/run/s.sock", "/v1/completions", "unix:/run/s.sock:/v1/completions");
+        check("unix:/run/s.sock:/a", "/a/v1/x", "unix:/run/s.sock:/a/v1/x");
     }
 }

@@ -144,10 +144,7 @@ impl SummaryPage<'_> {
             } else {
                 let server =
                     target.server.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
-                format!(
-                    "{}{} ({}, {}{server})",
-                    target.base_url, target.endpoint, target.backend, target.model
-                )
+                format!("{} ({}, {}{server})", target.route_url(), target.backend, target.model)
             };
             lines.push(format!("target: {what}"));
         }

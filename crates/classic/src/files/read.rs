@@ -17,8 +17,12 @@ pub fn read(text: &str) -> Result<Vec<Report>, Error> {
     let text = text.trim_start_matches('\u{feff}');
     match text.trim_start().chars().next() {
         Some('{') => read_results(text).or_else(|why| {
-            let inside = parse(&strings(&values(text)));
-            if inside.is_empty() { Err(why) } else { Ok(inside) }
+            let values = values(text);
+            let inside = nested(&values).or_else(|| {
+                let printed = parse(&strings(&values));
+                Some(printed).filter(|printed| !printed.is_empty())
+            });
+            inside.ok_or(why)
         }),
         Some('[') => Ok(read_list(text).unwrap_or_else(|| parse(text))),
         _ => {
@@ -31,9 +35,26 @@ pub fn read(text: &str) -> Result<Vec<Report>, Error> {
 /// A JSON list of result objects; `None` when it is none.
 fn read_list(text: &str) -> Option<Vec<Report>> {
     let list: Vec<Value> = serde_json::from_str(&with_valid_numbers(text)).ok()?;
-    let reports: Vec<Report> =
-        list.iter().filter_map(|value| report(value.as_object()?).ok()).collect();
-    let reports = if reports.is_empty() { parse(&strings(&list)) } else { reports };
+    let reports = nested(&list).unwrap_or_else(|| parse(&strings(&list)));
+    Some(reports).filter(|reports| !reports.is_empty())
+}
+
+/// Result objects at any depth of some JSON: `{"results": [...]}`, or one per name. `None` without any.
+fn nested(values: &[Value]) -> Option<Vec<Report>> {
+    fn add(value: &Value, reports: &mut Vec<Report>) {
+        match value {
+            Value::Array(list) => list.iter().for_each(|value| add(value, reports)),
+            Value::Object(object) => match report(object) {
+                Ok(report) => reports.push(report),
+                Err(_) => object.values().for_each(|value| add(value, reports)),
+            },
+            _ => {}
+        }
+    }
+    let mut reports = Vec::new();
+    for value in values {
+        add(value, &mut reports);
+    }
     Some(reports).filter(|reports| !reports.is_empty())
 }
 

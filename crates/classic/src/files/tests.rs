@@ -168,3 +168,17 @@ fn an_object_that_cannot_be_read_costs_only_itself() {
     assert!(problems[0].contains("object 2: key must be a string at line 2"), "{problems:?}");
     assert!(problems[1].contains("neither vLLM's nor SGLang's"), "{problems:?}");
 }
+
+#[test]
+fn results_inside_another_document_are_found() {
+    let one = r#"{"request_throughput": 2.0, "duration": 1.0, "completed": 2}"#;
+    for text in [
+        format!(r#"{{"results": [{one}, {one}], "commit": "abc"}}"#),
+        format!(r#"{{"small": {one}, "large": {{"runs": [{one}]}}}}"#),
+        format!(r#"[{{"result": {one}}}, 5, null, {{"result": {one}}}]"#),
+    ] {
+        let found = read(&text).unwrap();
+        assert_eq!(found.len(), 2, "{text}");
+        assert!(found.iter().all(|report| report.problems.is_empty()));
+    }
+}

@@ -78,15 +78,25 @@ fn title_of(words: &str) -> Title {
 }
 
 /// A line of `=` and nothing else, as wide as any layout's footer.
-fn is_footer(text: &str) -> bool {
+pub(super) fn is_footer(text: &str) -> bool {
     let text = text.trim_end();
     text.len() >= 40 && text.bytes().all(|byte| byte == b'=')
 }
 
 /// The same inside a block, where narrower and drawn ones end it too.
 fn is_own_footer(text: &str) -> bool {
+    let text = without_markup(text);
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || loose::is_corner(letter));
     text.chars().count() >= 10 && text.chars().all(is_fill)
+}
+
+/// A line without the closing tags of a web page, or the fence, behind it.
+fn without_markup(text: &str) -> &str {
+    let mut text = text.trim_end();
+    while let Some(at) = text.strip_suffix('>').and_then(|inside| inside.rfind('<')) {
+        text = text[..at].trim_end();
+    }
+    text.trim_end_matches('`')
 }
 
 fn is_tail_header(text: &str) -> bool {

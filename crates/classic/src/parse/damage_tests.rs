@@ -52,6 +52,10 @@ fn every_frame_around_a_block_gives_the_same_figures() {
     check("indent", &|_, line| format!("      {line}"));
     check("uneven indent", &|at, line| " ".repeat(at % 5) + line);
     check("carriage return", &|_, line| format!("{line}\r"));
+    check("web page", &|_, line| {
+        let is_last = line.len() >= 40 && line.bytes().all(|byte| byte == b'=');
+        format!("{line}{}", if is_last { "</code></pre>" } else { "" })
+    });
     check("fence", &|at, line| if at == 0 { format!("```text\n{line}") } else { line.to_owned() });
     check("one blank", &|_, line| match line.split_once(": ") {
         Some((label, value)) => format!("{label}: {}", value.trim()),
@@ -303,5 +307,47 @@ proptest! {
         let file = [("x", reports.as_slice(), &examination)];
         let _comment = crate::doctor::doctor_comment(&file);
         let _page = crate::doctor::doctor_html(&file);
+    }
+}
+
+/// What an editor keeps of a piece of a line.
+type PieceOf = fn(&str) -> &str;
+
+/// The block's lines, broken after so many characters.
+fn wrapped(block: &str, width: usize, piece_of: PieceOf) -> String {
+    let mut text = String::new();
+    for line in block.lines() {
+        let letters: Vec<char> = line.chars().collect();
+        for piece in letters.chunks(width) {
+            let piece: String = piece.iter().collect();
+            text.push_str(piece_of(&piece));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// In a terminal of 42 columns, 200 requests became 2 and the block passed as consistent.
+#[test]
+fn a_block_of_a_narrow_terminal_gives_the_same_figures() {
+    for block in samples() {
+        let whole = figures(&parse(&block)[0]);
+        let is_padded = block.lines().any(|line| line.ends_with(' '));
+        for width in [17, 25, 31, 36, 41, 42, 44, 45, 47, 49] {
+            let ways: [(bool, PieceOf); 2] = [(false, |piece| piece), (true, str::trim_end)];
+            for (is_stripped, piece_of) in ways {
+                let text = wrapped(&block, width, piece_of);
+                let found = parse(&format!("$ run\n{text}then\n"));
+                assert_eq!(found.len(), 1, "{width}\n{text}");
+                let seen = figures(&found[0]);
+                for (key, value) in &seen {
+                    assert_eq!(Some(value), whole.get(key), "{key:?} at {width}\n{text}");
+                }
+                // Where blanks at the end of a line are gone, a label in two pieces may be lost.
+                let is_whole = (is_padded && !is_stripped) || width > 41;
+                let is_all = seen.len() == whole.len() || !is_whole;
+                assert!(is_all, "{width}, {is_stripped}\n{text}");
+            }
+        }
     }
 }

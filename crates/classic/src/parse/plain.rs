@@ -25,12 +25,19 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
         match letter {
             ESCAPE => skip_code(&mut letters),
             '\u{9b}' => skip_control_sequence(&mut letters),
-            '\u{a0}' => clean.push(' '),
+            '\u{a0}' => clean.push(no_break(&clean, letters.peek())),
             _ if is_foreign(letter) => {}
             _ => clean.push(letter),
         }
     }
     Cow::Owned(clean)
+}
+
+/// A blank that does not break a line separates thousands where it stands between digits.
+fn no_break(before: &str, next: Option<&char>) -> char {
+    let is_inside = before.ends_with(|letter: char| letter.is_ascii_digit())
+        && next.is_some_and(char::is_ascii_digit);
+    if is_inside { '\u{202f}' } else { ' ' }
 }
 
 type Letters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
@@ -77,6 +84,7 @@ mod tests {
         check("\u{feff}a\u{a0}b\u{200b}\r\nc", "a b\r\nc");
         check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]0;title\u{7}!", "link!");
         check("cut \u{1b}[12\nnext \u{1b}", "cut \nnext ");
+        check("input:\u{a0}102\u{a0}400\u{a0}", "input: 102\u{202f}400 ");
         assert!(matches!(plain("as it is"), Cow::Borrowed(_)));
     }
 }

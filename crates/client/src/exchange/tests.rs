@@ -3,6 +3,7 @@
 mod choices;
 mod failures;
 mod odd_answers;
+mod other_forms;
 mod typed_events;
 
 use std::fs;

@@ -5,6 +5,7 @@ use tokometer_record::{Failure, FailureKind};
 use super::ResponseReading;
 use crate::scan::{EventSchema, Marks, scan};
 use crate::server_message::{error_message, html_page};
+use crate::sse::begins_stream;
 
 impl ResponseReading {
     /// Processes the first bytes of a body without events. A server or a proxy may send an error
@@ -17,9 +18,7 @@ impl ResponseReading {
         let is_error = scan(EventSchema::Shared, body)
             .is_ok_and(|fields| fields.marks.has(Marks::ERROR))
             || error_message(body).is_some();
-        let is_stream = [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
-            .iter()
-            .any(|start| body.starts_with(start));
+        let is_stream = begins_stream(body);
         if is_error {
             self.fail(FailureKind::InStream, "", body);
         } else if html_page(body).is_some() {

@@ -33,7 +33,7 @@ impl ToolCalls {
     /// Takes what an event, or an answer in one piece, says about calls.
     pub(super) fn take(&mut self, schema: EventSchema, data: &[u8]) {
         let words: &[&str] = match schema {
-            EventSchema::Shared => &["tool_calls"],
+            EventSchema::Shared => &["tool_calls", "function_call"],
             EventSchema::Responses => &["function_call"],
             EventSchema::Messages => &["tool_use", "input_json_delta"],
             _ => return,
@@ -56,6 +56,13 @@ impl ToolCalls {
             let place = call["index"].as_u64().unwrap_or(place);
             let function = &call["function"];
             self.add(place, &function["name"], &function["arguments"]);
+        }
+        // The form before `tool_calls` has one call.
+        for part in [&choice["delta"], &choice["message"]] {
+            let function = &part["function_call"];
+            if function.is_object() {
+                self.add(0, &function["name"], &function["arguments"]);
+            }
         }
     }
 

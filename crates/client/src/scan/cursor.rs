@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use super::fields::{Fields, JsonValue, KeyUse, KnownObject, slot};
+use super::fields::{EventField, Fields, JsonValue, KeyUse, KnownObject, slot};
 use super::text::Text;
 
 /// A construct that is left to the full parser.
@@ -90,6 +90,8 @@ impl<'a> Cursor<'a> {
                 KeyUse::EnterOrTake(inner, _) if self.peek()? == b'{' => {
                     self.enter(inner, fields)?;
                 }
+                // A text in parts is rare and has a form of its own.
+                KeyUse::Take(EventField::Text) if self.peek()? == b'[' => return Err(Unusual),
                 KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => {
                     let value = self.value()?;
                     fields.take(field, value);

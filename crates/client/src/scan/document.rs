@@ -3,8 +3,9 @@
 use serde_json::Value as Json;
 
 use super::NotJson;
-use super::fields::{Fields, JsonValue, KeyUse, KnownObject, slot};
+use super::fields::{EventField, Fields, JsonValue, KeyUse, KnownObject, slot};
 use super::text::Text;
+use super::typed::take_part;
 
 pub(super) fn fields(root: KnownObject, data: &[u8]) -> Result<Fields<'static>, NotJson> {
     let document: Json = serde_json::from_slice(data).map_err(|_| NotJson)?;
@@ -32,9 +33,17 @@ fn enter(place: KnownObject, json: &Json, fields: &mut Fields<'static>) {
             KeyUse::Skip => {}
             KeyUse::Enter(inner) => enter(inner, json, fields),
             KeyUse::EnterOrTake(inner, _) if json.is_object() => enter(inner, json, fields),
+            KeyUse::Take(EventField::Text) if has_parts(json) => {
+                json.as_array().into_iter().flatten().for_each(|part| take_part(fields, part));
+            }
             KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => fields.take(field, value(json)),
         }
     }
+}
+
+/// Whether a text is a list of typed parts, as Mistral's servers stream it when the model reasons.
+fn has_parts(json: &Json) -> bool {
+    json.as_array().and_then(|parts| parts.first()).is_some_and(Json::is_object)
 }
 
 fn value(json: &Json) -> JsonValue<'static> {

@@ -145,11 +145,15 @@ pub(super) enum KnownObject {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum EventField {
     Text,
+    /// Text in which the model declines to answer, instead of `content`.
+    Refusal,
     Reasoning,
     ReasoningAlias,
     WholeText,
     Role,
     ToolCalls,
+    /// The form of a tool call before `tool_calls`: an object.
+    FunctionCall,
     Finish,
     Error,
     Object,
@@ -210,6 +214,8 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
             EnterOrTake(KnownObject::Finish, EventField::Finish)
         }
         (KnownObject::Finish, b"type") => Take(EventField::Finish),
+        (KnownObject::Delta, b"refusal") => Take(EventField::Refusal),
+        (KnownObject::Delta, b"function_call") => Take(EventField::FunctionCall),
         (KnownObject::Delta, b"role") => Take(EventField::Role),
         (KnownObject::Delta, b"reasoning_content") => Take(EventField::Reasoning),
         (KnownObject::Delta, b"reasoning") => Take(EventField::ReasoningAlias),
@@ -241,15 +247,15 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
     }
 }
 
-fn whole_number(value: &JsonValue<'_>) -> Option<u32> {
-    let JsonValue::Number(number) = value else { return None };
-    let is_count = (0.0..=f64::from(u32::MAX)).contains(number) && number.fract() == 0.0;
+/// A number that counts something; `None` for fractions, and beyond what any server counts.
+pub(super) fn whole_count(number: f64) -> Option<u32> {
+    let is_count = (0.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "whole and in range, checked just before"
     )]
-    is_count.then_some(*number as u32)
+    is_count.then_some(number as u32)
 }
 
 fn span(value: &JsonValue<'_>) -> Option<Nanos> {
@@ -285,7 +291,11 @@ impl<'a> Fields<'a> {
             return;
         }
         match field {
-            EventField::Text => self.text = text(value).or(self.text.take()),
+            EventField::Text => self.take_text(text(value)),
+            // Servers send one of the two; the other is null or empty.
+            EventField::Refusal if self.text.as_ref().is_none_or(Text::is_empty) => {
+                self.text = text(value).or(self.text.take());
+            }
             EventField::Reasoning => self.reasoning = text(value),
             EventField::ReasoningAlias => self.reasoning_alias = text(value),
             EventField::WholeText => {
@@ -311,8 +321,16 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn take_text(&mut self, text: Option<Text<'a>>) {
+        let is_known = self.text.as_ref().is_some_and(|known| !known.is_empty());
+        if let Some(text) = text.filter(|text| !(is_known && text.is_empty())) {
+            self.text = Some(text);
+        }
+    }
+
     fn take_count(&mut self, field: EventField, value: &JsonValue<'_>) {
-        let Some(count) = whole_number(value) else { return };
+        let JsonValue::Number(number) = value else { return };
+        let Some(count) = whole_count(*number) else { return };
         let usage = self.usage.get_or_insert_default();
         match field {
             EventField::PromptTokens => usage.prompt_tokens = Some(count),
@@ -332,7 +350,8 @@ impl<'a> Fields<'a> {
     fn take_mark(&mut self, field: EventField, value: &JsonValue<'_>) {
         let mark = match (field, value) {
             (EventField::Role, JsonValue::Text(_)) => Marks::ROLE,
-            (EventField::ToolCalls, JsonValue::Array(1.., _)) => Marks::TOOL_CALL,
+            (EventField::ToolCalls, JsonValue::Array(1.., _))
+            | (EventField::FunctionCall, JsonValue::Object) => Marks::TOOL_CALL,
             (EventField::ToolArguments, JsonValue::Text(part)) if !part.is_empty() => {
                 Marks::TOOL_CALL
             }
@@ -344,6 +363,9 @@ impl<'a> Fields<'a> {
                 Marks::FINISHED.and(Marks::ABORTED)
             }
             (EventField::Finish, _) => Marks::FINISHED,
+            // Some servers have the field in every event and leave it empty.
+            (EventField::Error, JsonValue::Bool(false) | JsonValue::Array(0, _)) => return,
+            (EventField::Error, JsonValue::Text(said)) if said.is_empty() => return,
             (EventField::Error, _) => Marks::ERROR,
             (EventField::Object, JsonValue::Text(kind)) if kind.is("error") => Marks::ERROR,
             (EventField::ChoiceIndex, JsonValue::Number(index)) if *index > 0.0 => Marks::FURTHER,

@@ -11,6 +11,8 @@ use serde_json::Value;
 use tokometer_record::Usage;
 
 use super::NotJson;
+use super::fields::whole_count;
+use super::typed::says_error;
 
 /// What an answer without text says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,8 +39,8 @@ fn usage(prompt_tokens: Option<u32>) -> Option<Usage> {
 fn prompt_tokens(object: &Value) -> Option<u32> {
     ["/prompt_tokens", "/total_tokens", "/billed_units/input_tokens", "/tokens/input_tokens"]
         .into_iter()
-        .find_map(|place| object.pointer(place)?.as_u64())
-        .and_then(|tokens| u32::try_from(tokens).ok())
+        .find_map(|place| object.pointer(place)?.as_f64())
+        .and_then(whole_count)
 }
 
 /// A single value has nothing that is looked for.
@@ -77,7 +79,7 @@ impl<'de> Visitor<'de> for AnswerVisitor {
                     let told: Value = map.next_value()?;
                     answer.usage = usage(prompt_tokens(&told)).or(answer.usage);
                 }
-                "error" => answer.is_error |= !map.next_value::<Value>()?.is_null(),
+                "error" => answer.is_error |= says_error(&map.next_value()?),
                 "object" => {
                     answer.is_error |= map.next_value::<Value>()?.as_str() == Some("error");
                 }
@@ -212,6 +214,12 @@ mod tests {
         check(
             r#"{"embeddings":{"float":[[1],[2]],"int8":[[1],[2]]},"meta":{"billed_units":{"input_tokens":4}}}"#,
             Some(2),
+            Some(4),
+        );
+        // Cohere's own types call the billed tokens a float.
+        check(
+            r#"{"embeddings":[[1]],"error":"","meta":{"billed_units":{"input_tokens":4.0}}}"#,
+            Some(1),
             Some(4),
         );
         check("[[0.5,1],[2,3],[4,5]]", Some(3), None);

@@ -37,7 +37,8 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
             Enter(KnownObject::Usage)
         }
         (KnownObject::MessagesEvent, b"message") => Enter(KnownObject::MessageObject),
-        (KnownObject::MessagesEvent, b"delta") => Enter(KnownObject::BlockDelta),
+        // A block may open with its first text; mostly it opens empty.
+        (KnownObject::MessagesEvent, b"delta" | b"content_block") => Enter(KnownObject::BlockDelta),
         (KnownObject::MessagesEvent | KnownObject::MessageObject, b"usage") => {
             Enter(KnownObject::MessagesUsage)
         }
@@ -70,9 +71,8 @@ impl Fields<'_> {
         // Every piece has a type ending in `.delta`; `.done` repeats all of them.
         match kind.strip_suffix(b".delta") {
             Some(b"response.output_text" | b"response.refusal") => self.text = piece,
-            Some(b"response.reasoning_text" | b"response.reasoning_summary_text") => {
-                self.reasoning = piece;
-            }
+            // `reasoning_text`, `reasoning_summary_text`, and their earlier names.
+            Some(kind) if kind.starts_with(b"response.reasoning") => self.reasoning = piece,
             // Arguments of functions, tools and MCP servers, code of an interpreter.
             Some(_) if piece.is_some_and(|piece| !piece.is_empty()) => {
                 self.marks.set(Marks::TOOL_CALL);
@@ -86,7 +86,7 @@ impl Fields<'_> {
     fn settle_state(&mut self, kind: &[u8]) {
         match kind {
             b"error" | b"response.failed" => self.marks.set(Marks::ERROR),
-            b"response.completed" | b"response.incomplete" => {
+            b"response.completed" | b"response.incomplete" | b"response.cancelled" => {
                 self.marks.set(Marks::FINISHED.and(Marks::LAST));
                 let is_aborted = |status: &Text<'_>| ABORTS.iter().any(|word| status.is(word));
                 if self.status.as_ref().is_some_and(is_aborted) {
@@ -115,6 +115,8 @@ impl Fields<'_> {
             self.marks.set(Marks::ERROR);
         } else if kind.is("message_stop") {
             self.marks.set(Marks::LAST);
+        } else if kind.is("content_block_start") {
+            self.text = self.text.take().filter(|text| !text.is_empty());
         } else if kind.is("message_start") {
             self.marks.set(Marks::CHOICE.and(Marks::ROLE));
             // Its count of the answer is a beginning; the last `message_delta` has the true one.
@@ -129,7 +131,7 @@ impl Fields<'_> {
 pub(super) fn whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'static>, NotJson> {
     let document: Json = serde_json::from_slice(data).map_err(|_| NotJson)?;
     let mut fields = Fields::default();
-    let is_error = document.get("error").is_some_and(|error| !error.is_null())
+    let is_error = document.get("error").is_some_and(says_error)
         || document.get("type").and_then(Json::as_str) == Some("error");
     if is_error {
         fields.marks.set(Marks::ERROR);
@@ -155,8 +157,18 @@ pub(super) fn whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'static>,
     Ok(fields)
 }
 
+/// Whether the value of `error` reports one: some servers have the field always and leave it empty.
+pub(super) fn says_error(value: &Json) -> bool {
+    match value {
+        Json::Null | Json::Bool(false) => false,
+        Json::String(said) => !said.is_empty(),
+        Json::Array(said) => !said.is_empty(),
+        _ => true,
+    }
+}
+
 /// One part of an answer: a block of a message, or an item with parts of its own.
-fn take_part(fields: &mut Fields<'static>, part: &Json) {
+pub(super) fn take_part(fields: &mut Fields<'static>, part: &Json) {
     let text = |key: &str| part.get(key).and_then(Json::as_str);
     match text("type").unwrap_or_default() {
         "message" | "reasoning" => {
@@ -168,7 +180,13 @@ fn take_part(fields: &mut Fields<'static>, part: &Json) {
         "output_text" | "text" => append(&mut fields.text, text("text")),
         "refusal" => append(&mut fields.text, text("refusal")),
         "reasoning_text" | "summary_text" => append(&mut fields.reasoning, text("text")),
-        "thinking" => append(&mut fields.reasoning, text("thinking")),
+        "thinking" => {
+            append(&mut fields.reasoning, text("thinking"));
+            let inner = part.get("thinking").and_then(Json::as_array);
+            for piece in inner.into_iter().flatten() {
+                append(&mut fields.reasoning, piece.get("text").and_then(Json::as_str));
+            }
+        }
         "tool_use" => fields.marks.set(Marks::TOOL_CALL),
         kind if kind.ends_with("_call") => fields.marks.set(Marks::TOOL_CALL),
         _ => {}

@@ -90,7 +90,7 @@ fn fields(info: &RunInfo) -> ConfigurationFields {
         fields.insert(name("model"), target.model.clone());
         fields.insert(name("backend"), target.backend.clone());
         if !target.is_simulated {
-            fields.insert(name("target"), format!("{}{}", target.base_url, target.endpoint));
+            fields.insert(name("target"), target.route_url());
         }
         fields.extend(target.server.clone().map(|server| (name("server"), server)));
     }

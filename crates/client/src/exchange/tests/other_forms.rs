@@ -1,0 +1,166 @@
+//! Answers in forms that no capture has: of other vendors, of earlier versions, of gateways.
+
+use super::*;
+
+fn check(backend: &str, events: &[&str], kinds: &str, outcome: &str) -> Timeline {
+    let timeline = read_whole(backend, &streamed(events));
+    assert_eq!(letters(&timeline.events), kinds, "{events:?}");
+    assert_eq!(outcome_of(&timeline), outcome, "{events:?}");
+    timeline
+}
+
+fn delta(inside: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{{{inside}}},"finish_reason":null}}]}}"#)
+}
+
+const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+
+/// The pieces of a refusal came as events without content, so the answer had no TTFT and no text.
+#[test]
+fn a_refusal_is_the_text_of_a_chat() {
+    let events = [
+        delta(r#""role":"assistant","content":null,"refusal":"""#),
+        delta(r#""refusal":" I""#),
+        delta(r#""refusal":" cannot","content":"""#),
+        delta(r#""content":null,"refusal":".""#),
+    ];
+    let mut events: Vec<&str> = events.iter().map(String::as_str).collect();
+    events.extend([STOP, "[DONE]"]);
+    let timeline = check("openai-chat", &events, "rttte.", "ok");
+    assert_eq!(timeline.text.as_deref(), Some(" I cannot."));
+}
+
+#[test]
+fn a_function_call_of_the_earlier_form_is_a_tool_call() {
+    let events = [
+        delta(r#""role":"assistant","content":null,"function_call":{"name":"f","arguments":""}"#),
+        delta(r#""function_call":{"arguments":"{\"a\""}"#),
+        delta(r#""function_call":{"arguments":":1}"}"#),
+    ];
+    let mut events: Vec<&str> = events.iter().map(String::as_str).collect();
+    events.extend([STOP, "[DONE]"]);
+    let timeline = check("openai-chat", &events, "ccce.", "ok");
+    let calls = r#"[{"name":"f","arguments":"{\"a\":1}"}]"#;
+    assert_eq!(timeline.tool_calls.as_deref(), Some(calls));
+    let none = delta(r#""content":"a","function_call":null"#);
+    check("openai-chat", &[&none, STOP, "[DONE]"], "te.", "ok");
+}
+
+/// Mistral's servers stream a list of parts when the model reasons.
+#[test]
+fn content_in_parts_is_text_and_reasoning() {
+    let thought = delta(
+        r#""content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}],"closed":false}]"#,
+    );
+    let text = delta(r#""content":[{"type":"text","text":" a"},{"type":"text","text":" b"}]"#);
+    let events = [&thought, &text, STOP, "[DONE]"];
+    let timeline = check("openai-chat", &events, "hte.", "ok");
+    assert_eq!(timeline.text.as_deref(), Some("hm a b"));
+    check("openai-chat", &[&delta(r#""content":[]"#), &text, STOP, "[DONE]"], "ete.", "ok");
+}
+
+/// An empty `error` in every event made every answer a failure.
+#[test]
+fn an_error_field_that_is_empty_is_no_error() {
+    for empty in ["null", "\"\"", "false", "[]"] {
+        let event = format!(r#"{{"choices":[{{"index":0,"text":"a"}}],"error":{empty}}}"#);
+        check("openai", &[&event, "[DONE]"], "t.", "ok");
+        let message = format!(
+            r#"{{"content":[{{"type":"text","text":"a"}}],"stop_reason":"end_turn","error":{empty}}}"#
+        );
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{message}",
+            message.len()
+        );
+        assert_eq!(outcome_of(&read_whole("anthropic", answer.as_bytes())), "ok", "{empty}");
+    }
+    for error in ["true", "\"busy\"", "{}", "500"] {
+        let event = format!(r#"{{"choices":[],"error":{error}}}"#);
+        let outcome = outcome_of(&read_whole("openai", &streamed(&[&event, "[DONE]"])));
+        assert!(outcome.starts_with("in-stream"), "{error}: {outcome}");
+    }
+}
+
+/// The stream went on to `[DONE]`, so a third of an answer counted as a short one.
+#[test]
+fn an_error_without_its_key_fails_the_answer_that_it_interrupts() {
+    let token = delta(r#""content":"a""#);
+    for error in [
+        r#"{"detail":"worker gone"}"#,
+        r#"{"message":"worker gone","code":500}"#,
+        r#"{"status":503,"message":"worker gone"}"#,
+    ] {
+        check("openai-chat", &[&token, error, "[DONE]"], "t!.", "in-stream worker gone");
+    }
+    for harmless in [
+        r#"{"type":"ping"}"#,
+        r#"{"message":"queued","status":"waiting"}"#,
+        r#"{"message":"queued","code":202}"#,
+        "null",
+        "{}",
+    ] {
+        check("openai-chat", &[harmless, &token, STOP, "[DONE]"], "ote.", "ok");
+    }
+}
+
+#[test]
+fn an_error_as_a_field_of_the_stream_is_told_in_the_servers_words() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let error = "error: {\"code\":500,\"message\":\"context full\",\"type\":\"server_error\"}\n\n";
+    let token = "data: {\"content\":\"a\",\"stop\":false}\n\n";
+    for body in [format!("{token}{error}"), error.to_owned()] {
+        let stream = format!("{head}{body}");
+        let outcome = outcome_of(&read_whole("llamacpp", stream.as_bytes()));
+        assert_eq!(outcome, "in-stream context full", "{body}");
+    }
+}
+
+#[test]
+fn reasoning_has_several_names_in_responses_and_a_cancelled_one_fails() {
+    let piece = |kind: &str| format!(r#"{{"type":"response.{kind}.delta","delta":"h"}}"#);
+    let completed = r#"{"type":"response.completed","response":{"status":"completed"}}"#;
+    for kind in ["reasoning", "reasoning_summary", "reasoning_text", "reasoning_summary_text"] {
+        let events = [&piece(kind), &piece("output_text"), completed];
+        check("openai-responses", &events, "ht.", "ok");
+    }
+    let cancelled = r#"{"type":"response.cancelled","response":{"status":"cancelled"}}"#;
+    let early = "in-stream the server ended the answer early: finish reason `cancelled`";
+    check("openai-responses", &[&piece("output_text"), cancelled], "t.", early);
+}
+
+#[test]
+fn a_block_that_opens_with_text_has_its_first_token_there() {
+    let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":5}}}"#;
+    let open = |text: &str| {
+        format!(
+            r#"{{"type":"content_block_start","index":0,"content_block":{{"type":"text","text":"{text}"}}}}"#
+        )
+    };
+    let text =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" b"}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    let timeline = check("anthropic", &[start, &open(" a"), text, stop], "rtt.", "ok");
+    assert_eq!(timeline.text.as_deref(), Some(" a b"));
+    check("anthropic", &[start, &open(""), text, stop], "rot.", "ok");
+}
+
+/// Other clients ignore the content type, so a stream under the wrong one works for them.
+#[test]
+fn a_stream_that_is_called_json_is_read_as_the_stream_that_it_is() {
+    let body = ": hi\n\ndata: {\"choices\":[{\"text\":\"a\"}]}\n\n\
+                data: {\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\n\n";
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n";
+    for body in [body, &body[6..]] {
+        let stream = format!("{head}{body}");
+        for step in [1, 3, stream.len()] {
+            let mut exchange = exchange("vllm", &settings());
+            let (timeline, _) = read_pieces(&mut exchange, stream.as_bytes().chunks(step));
+            assert_eq!(outcome_of(&timeline), "ok", "by {step}");
+            assert_eq!(letters(&timeline.events), "tt", "by {step}");
+            assert_eq!(timeline.text.as_deref(), Some("ab"));
+        }
+    }
+    let cut = format!("{head}data: {{\"choices\":[{{\"text\":\"a\"}}]}}\n\n");
+    let outcome = outcome_of(&read_whole("vllm", cut.as_bytes()));
+    assert_eq!(outcome, "cut the stream ended without its end marker");
+}
