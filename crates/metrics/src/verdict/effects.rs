@@ -8,6 +8,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::{Health, RunInfo};
 
+use super::between;
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
 use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, TAIL_PERCENT};
@@ -185,10 +186,10 @@ impl Study<'_> {
 
     /// Adds an effect for each shown figure for which `share` gives one.
     fn add_each(&mut self, code: &'static str, share: impl Fn(&ShownFigure) -> Option<f64>) {
-        for shown in self.shown.clone() {
-            if let Some(share) = share(&shown) {
-                self.add(&shown, code, share);
-            }
+        let shares: Vec<Option<f64>> = self.shown.iter().map(share).collect();
+        let shares = between::raised(&self.shown, &shares);
+        for (shown, share) in self.shown.clone().iter().zip(shares) {
+            self.add(shown, code, share.unwrap_or(0.0));
         }
     }
 
