@@ -185,12 +185,15 @@ fn alarm_share(rows: &[Rows]) -> f64 {
 fn at_load(load: f64, pool: usize) {
     let rate = load * CAPACITY;
     let (equal, slower) = (starts(1.0, rate, 1, pool), starts(SLOWER, rate, 3, pool));
-    let draws = |group: usize| (0..DRAWS / GROUPS).map(move |draw| Seed((group * DRAWS + draw) as u64));
     let groups: Vec<Vec<Rows>> = equal
         .chunks_exact(pool / GROUPS)
+        .take(GROUPS)
         .enumerate()
         .map(|(group, starts)| {
-            draws(group).map(|seed| compare(starts, None, STARTS[0], seed)).collect()
+            let seed = |draw: u64| Seed((group * DRAWS) as u64 + draw);
+            in_parallel((DRAWS / GROUPS) as u64, |draw| {
+                compare(starts, None, STARTS[0], seed(draw))
+            })
         })
         .collect();
     let shares: Vec<f64> = groups.iter().map(|rows| alarm_share(rows)).collect();
@@ -201,9 +204,9 @@ fn at_load(load: f64, pool: usize) {
     let margin = 2.365 * (variance / GROUPS as f64).sqrt();
     let equals = groups.concat();
     let found = STARTS.map(|size| {
-        let all = (0..DRAWS).filter(|_| size <= pool);
-        let rows = all.map(|draw| compare(&equal, Some(&slower), size, Seed(draw as u64)));
-        tallies(&rows.collect::<Vec<Rows>>())
+        let count = if size <= pool { DRAWS as u64 } else { 0 };
+        let rows = in_parallel(count, |draw| compare(&equal, Some(&slower), size, Seed(draw)));
+        tallies(&rows)
     });
     for (figure, alarms) in tallies(&equals) {
         let of_each: Vec<Tally> =

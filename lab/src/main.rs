@@ -32,7 +32,7 @@ const USAGE: &str = "usage: cargo lab STUDY
   aa-virtual  the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
   verdicts    whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs  how often a plain bench comes out VALID: [COUNT [PROGRAM]]
-  capacity    the search for capacity against known truths: [SEARCHES] [truth] [verbose] [case=N]
+  capacity    the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [curve] [truth] [verbose] [case=N]
   coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]]
   capacity-clock  three of these searches on the clock, about 90 minutes: [PROGRAM]
   speed       how fast virtual time runs: [REPLICAS REQUESTS [ROUTER]]
@@ -51,7 +51,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "aa-virtual" => aa_virtual::run_study(rest),
         "verdicts" => verdicts::run(rest)?,
         "plain-runs" => plain_runs::run(rest)?,
-        "capacity" => capacity::run(rest),
+        "capacity" => capacity::run(rest)?,
         "coverage" => coverage::run(rest)?,
         "capacity-clock" => capacity::clock::run(rest)?,
         "speed" => speed::run(rest),

@@ -1,6 +1,9 @@
-//! `cargo lab capacity [SEARCHES] [truth] [verbose] [case=N]`: the search of `tokometer capacity` against known truths.
+//! `cargo lab capacity [SEARCHES] [budget=TIME] [from=SEED] [curve] [truth] [verbose] [case=N]`: the search of
+//! `tokometer capacity` against known truths.
 
+mod budget;
 pub(crate) mod clock;
+mod curve;
 pub(crate) mod search;
 mod table;
 

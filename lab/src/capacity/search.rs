@@ -4,14 +4,14 @@
 
 use tokometer_base::{Nanos, Seed};
 use tokometer_decide::search::{
-    Allowance, Climb, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload, fit,
-    with_preload,
+    Allowance, Climb, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload,
+    fit, with_preload,
 };
 use tokometer_decide::sequential::overloads;
 use tokometer_decide::slo::Slo;
 use tokometer_metrics::figure::Quantity;
 use tokometer_metrics::{Collector, Details, SummaryOptions};
-use tokometer_record::{Health, RunEnd, RunState, Stop};
+use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::{self as twin, KeptDetail, RequestLoad, predict};
@@ -56,6 +56,32 @@ pub(crate) const CASES: [Case; 6] = [
     Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 tpot < 100ms", truth: 6.86 },
 ];
 
+/// A point of a search, with what else a search in time needs to know of it.
+pub(crate) struct TimedPoint {
+    pub(crate) point: Point,
+    /// Mean E2E in seconds.
+    pub(crate) e2e_s: Option<f64>,
+    /// From the first request to the last response, or to the end of the drain after an overload.
+    pub(crate) took: Nanos,
+}
+
+/// Requests in flight may end for so long after a point was stopped for overload, as in `drive`.
+const DRAIN: Nanos = Nanos::from_secs(5);
+
+/// When a run was stopped for overload.
+fn overloaded_at(timelines: &[Timeline], seconds: f64, rate: f64) -> Option<f64> {
+    if !overloads(timelines, seconds, rate) {
+        return None;
+    }
+    // Looks that are a quarter of a second apart decide; the first one that stops the run is wanted.
+    let (mut before, mut after) = (0.0, seconds);
+    while after - before > 0.2 {
+        let middle = f64::midpoint(before, after);
+        if overloads(timelines, middle, rate) { after = middle } else { before = middle }
+    }
+    Some(after)
+}
+
 impl Case {
     pub(crate) fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> RequestLoad {
         #[expect(
@@ -74,16 +100,19 @@ impl Case {
     }
 
     /// One point, as `capacity` would have measured it.
-    pub(crate) fn point(&self, (load, stage): (f64, Stage), duration: Nanos, seed: Seed) -> Point {
+    pub(crate) fn point(
+        &self,
+        (load, stage): (f64, Stage),
+        duration: Nanos,
+        seed: Seed,
+    ) -> TimedPoint {
         let slo = Slo::parse(self.slo).expect("a sound objective");
-        let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
+        let options =
+            twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
         let workload = self.workload(load, duration, seed);
         let mut run = predict(&self.profile(), &workload, seed, options).expect("a sound workload");
-        let stop = if overloads(&run.timelines, duration.as_secs_f64(), load) {
-            Stop::Overloaded
-        } else {
-            Stop::Complete
-        };
+        let stopped = overloaded_at(&run.timelines, duration.as_secs_f64(), load);
+        let stop = if stopped.is_some() { Stop::Overloaded } else { Stop::Complete };
         let options = SummaryOptions {
             percentiles: slo.percentiles(),
             objectives: slo.request_limits(),
@@ -106,13 +135,17 @@ impl Case {
             health: Health::default(),
         };
         let summary = collector.finish(&RunState::Ended(Box::new(end)));
-        Point {
+        let point = Point {
             load,
             stage,
             fit: fit(&slo, &summary, Some(stop)),
             requests: allowance.requests(),
             uses: allowance.uses(&summary),
-        }
+        };
+        let e2e = summary.distribution("e2e_ms").and_then(|found| found.mean);
+        let drained = |at: f64| (Nanos::from_secs_f64(at) + DRAIN).min(run.end);
+        let took = stopped.map_or(run.end, drained);
+        TimedPoint { point, e2e_s: e2e.map(|millis| millis / 1e3), took }
     }
 
     /// The highest rate that meets the objective in the long run: the share of requests beyond the
@@ -130,7 +163,8 @@ impl Case {
             let shares = in_parallel(SEEDS, |seed| {
                 let seed = Seed(1_000 + seed);
                 let workload = self.workload(rate, Nanos::from_secs(3_600), seed);
-                let run = predict(&self.profile(), &workload, seed, twin::PredictOptions::default());
+                let run =
+                    predict(&self.profile(), &workload, seed, twin::PredictOptions::default());
                 let figures = run.expect("a sound workload").figures;
                 let sample = if objective.figure.quantity == Quantity::Ttft {
                     figures.ttft
@@ -170,7 +204,7 @@ impl Case {
                 Next::Measure { load, stage } => {
                     let duration = with_preload(length.next(&slo, stage, Some(load)));
                     let seed = Seed(Seed(seed).stream("point").draw(points.len() as u64));
-                    points.push(self.point((load, stage), duration, seed));
+                    points.push(self.point((load, stage), duration, seed).point);
                 }
             }
         }

@@ -1,12 +1,16 @@
 //! How near `capacity` comes to the truth, in virtual time.
 //!
 //! The truth is found by bisection over runs that are so long that little is left to chance; the
-//! searches are those of `tokometer capacity` with its default flags, each with seeds of its own.
-//! Prints the table of `docs/capacity.md`.
+//! searches are those of `tokometer capacity` with its default flags, or with `--budget`, each with
+//! seeds of its own. Prints the tables of `docs/capacity.md`.
 
+use anyhow::Result;
+use tokometer_base::{Nanos, units};
+use tokometer_decide::search::{Point, SearchResult};
+
+use super::curve;
 use super::search::{CASES, Case, LENGTH, LIMITS};
 use crate::virtual_runs::in_parallel;
-use tokometer_decide::search::SearchResult;
 
 /// What the searches of one case came to.
 #[derive(Default)]
@@ -17,47 +21,88 @@ struct Tally {
     margins: Vec<f64>,
     /// Intervals that held the truth.
     held: usize,
-    /// Searches without an answer.
+    /// Searches that ended with a range instead of an estimate, and those whose range held the truth.
+    ranges: usize,
+    held_ranges: usize,
+    /// Searches without either.
     others: usize,
-    /// Virtual time of all points, in seconds.
+    /// Virtual time of all searches, in seconds.
     seconds: f64,
 }
 
 impl Tally {
     fn add(&mut self, answer: &SearchResult, truth: f64) {
-        let SearchResult::Found { load, low, high, .. } = answer else {
-            self.others += 1;
-            return;
-        };
-        self.errors.push(load / truth - 1.0);
-        let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY));
-        self.margins.push((high - low) / 2.0 / truth);
-        self.held += usize::from(low <= truth && truth <= high);
+        match answer {
+            SearchResult::Found { load, low, high, .. } => {
+                self.errors.push(load / truth - 1.0);
+                let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY));
+                self.margins.push((high - low) / 2.0 / truth);
+                self.held += usize::from(low <= truth && truth <= high);
+            }
+            SearchResult::Unfinished { highest_met, lowest_missed } => {
+                self.ranges += 1;
+                let is_held = highest_met.is_none_or(|load| load <= truth)
+                    && lowest_missed.is_none_or(|load| truth <= load);
+                self.held_ranges += usize::from(is_held);
+            }
+            SearchResult::LimitedByMost { .. } | SearchResult::NoneMeets { .. } => self.others += 1,
+        }
+    }
+
+    /// The mean relative error and its 95 % margin.
+    fn bias(&self) -> (f64, f64) {
+        let count = self.errors.len() as f64;
+        let bias = self.errors.iter().sum::<f64>() / count;
+        let spread = self.errors.iter().map(|error| (error - bias).powi(2)).sum::<f64>();
+        (bias, 1.96 * spread.sqrt() / count)
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Talk {
-    Little,
-    Much,
+/// Which searches are made.
+struct Study {
+    /// Seeds of the searches of each case.
+    seeds: std::ops::Range<u64>,
+    /// Time of each; `None`: default flags, whose points bound a search.
+    budget: Option<Nanos>,
+    /// Whether every search is printed.
+    is_verbose: bool,
 }
 
-#[expect(clippy::print_stderr, reason = "only where `verbose` asks for every point")]
-fn tally(case: &Case, searches: u64, talk: Talk) -> Tally {
-    let mut tally = Tally::default();
-    let found = in_parallel(searches, |seed| case.search(seed, LIMITS, LENGTH));
-    for (seed, (answer, points)) in found.into_iter().enumerate() {
-        tally.seconds += points.iter().map(|point| point.requests as f64 / point.load).sum::<f64>();
-        tally.add(&answer, case.truth);
-        if talk == Talk::Much {
-            eprintln!("{} {} seed {seed}: {answer:?}", case.engine, case.slo);
-            for point in points {
-                let (load, fit) = (point.load, point.fit);
-                eprintln!("    {load:.3} {fit:?} {} {:?}", point.requests, point.uses);
+/// A search's answer, its points where it keeps them, and its time in seconds.
+type Searched = (SearchResult, Vec<Point>, f64);
+
+impl Study {
+    fn search(&self, case: &Case, seed: u64) -> Searched {
+        match self.budget {
+            Some(budget) => {
+                let (answer, took) = case.search_within(seed, budget);
+                (answer, Vec::new(), took.as_secs_f64())
+            }
+            None => {
+                let (answer, points) = case.search(seed, LIMITS, LENGTH);
+                let seconds = points.iter().map(|one| one.requests as f64 / one.load).sum();
+                (answer, points, seconds)
             }
         }
     }
-    tally
+
+    #[expect(clippy::print_stderr, reason = "only where `verbose` asks for every point")]
+    fn tally(&self, case: &Case) -> Tally {
+        let mut tally = Tally::default();
+        let count = self.seeds.end - self.seeds.start;
+        let found = in_parallel(count, |at| self.search(case, self.seeds.start + at));
+        for (seed, (answer, points, seconds)) in self.seeds.clone().zip(found) {
+            tally.seconds += seconds;
+            tally.add(&answer, case.truth);
+            if self.is_verbose {
+                eprintln!("{} {} seed {seed}, {seconds:.0} s: {answer:?}", case.engine, case.slo);
+                for Point { load, fit, requests, uses, stage } in points {
+                    eprintln!("    {load:.3} {stage:?} {fit:?} {requests} {uses:?}");
+                }
+            }
+        }
+        tally
+    }
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -67,14 +112,23 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// Searches every case, or the one that `case=N` names, and prints its row.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is the result")]
-pub(crate) fn run(arguments: &[String]) {
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let searches = arguments.first().and_then(|word| word.parse().ok()).unwrap_or(20);
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
-    let only = arguments.iter().find_map(|word| word.strip_prefix("case=")?.parse::<usize>().ok());
-    println!(
-        "| engine | prompt, answer | objective | true capacity | interval holds it | bias | error: median | margin: median | measured time |"
-    );
-    println!("|---|---|---|--:|--:|--:|--:|--:|--:|");
+    let of = |key: &str| arguments.iter().find_map(|word| word.strip_prefix(key));
+    let only: Option<usize> = of("case=").map(str::parse).transpose()?;
+    let first: u64 = of("from=").map_or(Ok(0), str::parse)?;
+    let second = Nanos::from_secs(1);
+    let budget = of("budget=").map(|text| units::parse_span(text, second)).transpose()?;
+    let seeds = first..first + searches;
+    let study = Study { seeds, budget, is_verbose: has("verbose") };
+    println!("Seeds {first} to {} of each case.\n", first + searches - 1);
+    let is_table = !has("curve");
+    let header = [
+        "| engine | prompt, answer | objective | true capacity | estimates | interval holds it | bias | error: median | margin: median | only a range: held | time |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ];
+    header.iter().filter(|_| is_table).for_each(|line| println!("{line}"));
     for (number, mut case) in CASES.into_iter().enumerate() {
         if only.is_some_and(|only| only != number) {
             continue;
@@ -83,29 +137,37 @@ pub(crate) fn run(arguments: &[String]) {
             case.truth = case.long_truth();
             eprintln!("{} {}: {:.3}", case.engine, case.slo, case.truth);
         }
-        let talk = if has("verbose") { Talk::Much } else { Talk::Little };
-        let mut found = tally(&case, searches, talk);
-        let bias = found.errors.iter().sum::<f64>() / found.errors.len() as f64;
-        let spread = found.errors.iter().map(|error| (error - bias).powi(2)).sum::<f64>();
-        let error_of_bias = spread.sqrt() / found.errors.len() as f64;
-        let mut sizes: Vec<f64> = found.errors.iter().map(|error| error.abs()).collect();
-        println!(
-            "| `{}` | {}, {} | `{}` | {:.2} req/s | {} of {searches} ({:.1} %) | {:+.1} ± {:.1} % | {:.1} % | ±{:.1} % | {:.0} min |",
-            case.engine,
-            case.lengths.0,
-            case.lengths.1,
-            case.slo,
-            case.truth,
-            found.held,
-            100.0 * found.held as f64 / searches as f64,
-            100.0 * bias,
-            196.0 * error_of_bias,
-            100.0 * median(&mut sizes),
-            100.0 * median(&mut found.margins),
-            found.seconds / searches as f64 / 60.0,
-        );
-        if found.others > 0 {
-            println!("{} searches had no answer", found.others);
+        if has("curve") {
+            curve::print(&case, &study.seeds);
+        } else {
+            print_row(&case, study.tally(&case), searches);
         }
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the table is the result")]
+fn print_row(case: &Case, mut found: Tally, searches: u64) {
+    let (bias, margin_of_bias) = found.bias();
+    let mut sizes: Vec<f64> = found.errors.iter().map(|error| error.abs()).collect();
+    let (held, estimates) = (found.held, found.errors.len());
+    println!(
+        "| `{}` | {}, {} | `{}` | {:.2} req/s | {estimates} of {searches} | {held} of {estimates} ({:.1} %) | {:+.1} ± {:.1} % | {:.1} % | ±{:.1} % | {} of {} | {:.1} min |",
+        case.engine,
+        case.lengths.0,
+        case.lengths.1,
+        case.slo,
+        case.truth,
+        100.0 * held as f64 / estimates as f64,
+        100.0 * bias,
+        100.0 * margin_of_bias,
+        100.0 * median(&mut sizes),
+        100.0 * median(&mut found.margins),
+        found.held_ranges,
+        found.ranges,
+        found.seconds / searches as f64 / 60.0,
+    );
+    if found.others > 0 {
+        println!("{} searches had no answer", found.others);
     }
 }
