@@ -118,6 +118,16 @@ pub enum Ready {
     },
 }
 
+/// Which changes of a link are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interest {
+    /// Bytes to read, room to write, and the end.
+    #[default]
+    ReadsAndWrites,
+    /// Bytes to read and the end.
+    Reads,
+}
+
 /// The connections of one worker.
 ///
 /// Reports are edge-triggered: one for every change (connected, bytes arrived, writable again,
@@ -133,6 +143,9 @@ pub trait Links: Send {
 
     /// Moves a link to another lane. It is reported there at once.
     fn shift(&mut self, wire: &Self::Wire, key: u64, to: Lane) -> io::Result<()>;
+
+    /// Changes what is reported of a link. What it is ready for by then is reported at once.
+    fn watch(&mut self, wire: &Self::Wire, key: u64, watched: (Lane, Interest)) -> io::Result<()>;
 
     /// Reports [`Ready::Timer`] at this time instead of the one set before.
     fn arm(&mut self, at: Nanos);

@@ -19,7 +19,7 @@ use tokometer_client::conn::{Peer, Socket, StampKeeper, Stamps, StepWatch};
 
 use crate::error::Error;
 use crate::harvest::Lane;
-use crate::platform::{BATCH, Links, MaxWait, Ready, Wake};
+use crate::platform::{BATCH, Interest, Links, MaxWait, Ready, Wake};
 
 /// Keys of descriptors that are not connections.
 const WAKER: u64 = u64::MAX;
@@ -59,8 +59,15 @@ impl Wake for EventWaker {
     }
 }
 
-fn socket_flags() -> EpollFlags {
-    EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET
+/// A change is reported with all that a socket is ready for. One whose bytes were read between a change
+/// and its report is still reported if it has room to write: without that interest it is not.
+fn socket_event(key: u64, interest: Interest) -> EpollEvent {
+    let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+    let flags = match interest {
+        Interest::ReadsAndWrites => flags | EpollFlags::EPOLLOUT,
+        Interest::Reads => flags,
+    };
+    EpollEvent::new(flags, key)
 }
 
 impl EpollLinks {
@@ -102,14 +109,23 @@ impl Links for EpollLinks {
 
     fn connect(&mut self, to: &Peer, stamps: Stamps, key: u64) -> io::Result<Socket> {
         let socket = Socket::connect(to, stamps)?;
-        self.eager.add(&socket, EpollEvent::new(socket_flags(), key))?;
+        self.eager.add(&socket, socket_event(key, Interest::default()))?;
         Ok(socket)
     }
 
     fn shift(&mut self, wire: &Socket, key: u64, to: Lane) -> io::Result<()> {
         let from = if to == Lane::Lazy { Lane::Eager } else { Lane::Lazy };
         self.lane(from).delete(wire)?;
-        Ok(self.lane(to).add(wire, EpollEvent::new(socket_flags(), key))?)
+        Ok(self.lane(to).add(wire, socket_event(key, Interest::default()))?)
+    }
+
+    fn watch(
+        &mut self,
+        wire: &Socket,
+        key: u64,
+        (lane, interest): (Lane, Interest),
+    ) -> io::Result<()> {
+        Ok(self.lane(lane).modify(wire, &mut socket_event(key, interest))?)
     }
 
     fn arm(&mut self, at: Nanos) {
@@ -161,6 +177,44 @@ impl Links for EpollLinks {
                     is_ending: flags.intersects(ends),
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
+    use tokometer_client::conn::{ByteSource as _, ReadBuffer, Wire as _};
+
+    use super::*;
+
+    /// Every event that arrived while the one before it was handled cost another wait and a read that
+    /// found nothing.
+    #[test]
+    fn a_socket_whose_bytes_were_read_is_reported_only_while_room_to_write_matters() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = Peer::Tcp(listener.local_addr().unwrap());
+        let (mut links, _waker) = EpollLinks::new().unwrap();
+        let mut socket = links.connect(&peer, Stamps::Kernel, 7).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        server.set_nodelay(true).unwrap();
+        assert_eq!(links.wait(MaxWait::Long), 1, "connected");
+        socket.connected().unwrap();
+        let mut buffer = ReadBuffer::default();
+        for (interest, reports) in [(Interest::ReadsAndWrites, 1), (Interest::Reads, 0)] {
+            links.watch(&socket, 7, (Lane::Eager, interest)).unwrap();
+            // What it is ready for is reported once.
+            let _writable = links.wait(MaxWait::None);
+            server.write_all(b"one").unwrap();
+            assert_eq!(links.wait(MaxWait::Long), 1);
+            server.write_all(b"two").unwrap();
+            let mut bytes = 0;
+            while bytes < 6 {
+                bytes += socket.receive(&mut buffer).map_or(0, |received| received.bytes);
+            }
+            assert_eq!(links.wait(MaxWait::None), reports, "{interest:?}");
         }
     }
 }

@@ -6,6 +6,7 @@ use tokometer_client::conn::{Link, Segments, TransportInfo, Wire};
 
 use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
+use crate::platform::Interest;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionStage {
@@ -47,6 +48,8 @@ pub(crate) struct OpenConnection<W> {
     pub(crate) segments: Segments,
     pub(crate) pulse: Pulse,
     pub(crate) lane: Lane,
+    /// Which of its changes are reported.
+    pub(crate) interest: Interest,
     /// Whether the stream was read lazily at some time.
     pub(crate) was_lazy: bool,
     /// Whether it was opened before any request needed it.

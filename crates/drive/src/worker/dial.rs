@@ -11,7 +11,7 @@ use super::{WireOf, Worker};
 use crate::config::Timeouts;
 use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
-use crate::platform::{Links, Platform};
+use crate::platform::{Interest, Links, Platform};
 
 /// A connection to be.
 #[derive(Debug)]
@@ -102,6 +102,7 @@ impl<P: Platform> Worker<P> {
             segments: Segments::default(),
             pulse: Pulse::default(),
             lane: Lane::Eager,
+            interest: Interest::default(),
             was_lazy: false,
             last_activity: now,
             last_content: None,

@@ -33,7 +33,7 @@ use crate::harvest::{self, Lane, ReadCounts};
 use crate::inbox::WorkerCommand;
 use crate::item::Notice;
 use crate::pacer::{self, Wait};
-use crate::platform::{BATCH, Links, MaxWait, Platform, Ready};
+use crate::platform::{BATCH, Interest, Links, MaxWait, Platform, Ready};
 use crate::shared::Shared;
 use crate::vitals::ThreadSample;
 
@@ -102,6 +102,13 @@ pub(crate) struct Worker<P: Platform> {
 struct Readiness {
     is_readable: bool,
     is_ending: bool,
+}
+
+impl Readiness {
+    /// Whether there is only room to write: the bytes of the change were read before its report.
+    fn is_nothing(self) -> bool {
+        !self.is_readable && !self.is_ending
+    }
 }
 
 /// What happens to a connection next.
@@ -278,6 +285,12 @@ impl<P: Platform> Worker<P> {
         let disposition = match connection.stage {
             ConnectionStage::Securing => self.secure(&mut connection),
             ConnectionStage::Armed => self.check_armed(&mut connection, readiness),
+            ConnectionStage::Idle | ConnectionStage::Reading if readiness.is_nothing() => {
+                // No read updates the time here.
+                self.reader.now = self.clock.now();
+                self.watch(&mut connection, Interest::Reads);
+                KeepOrClose::Keep
+            }
             ConnectionStage::Idle | ConnectionStage::Reading => {
                 self.drain(&mut connection, readiness)
             }
@@ -353,6 +366,16 @@ impl<P: Platform> Worker<P> {
         }
     }
 
+    /// Changes what is reported of a connection.
+    fn watch(&mut self, connection: &mut WorkerConnection<P>, interest: Interest) {
+        let watched = (connection.lane, interest);
+        if interest != connection.interest
+            && self.links.watch(connection.link.source(), connection.key, watched).is_ok()
+        {
+            connection.interest = interest;
+        }
+    }
+
     /// Moves a stream to the lane that its gaps allow.
     fn choose_lane(&mut self, connection: &mut WorkerConnection<P>) {
         if self.shared.config.harvest == Harvest::Eager {
@@ -376,6 +399,7 @@ impl<P: Platform> Worker<P> {
             return;
         }
         connection.lane = lane;
+        connection.interest = Interest::default();
         match lane {
             Lane::Eager => self.lazy -= 1,
             Lane::Lazy => {

@@ -10,7 +10,7 @@ use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::{Flight, SendProgress};
 use crate::item::Notice;
-use crate::platform::Platform;
+use crate::platform::{Interest, Platform};
 
 /// How long before their sends connections are opened.
 const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
@@ -289,6 +289,7 @@ impl<P: Platform> Worker<P> {
             }
             Ok(Sent::Part(count)) => {
                 flight.written += count;
+                self.watch(connection, Interest::ReadsAndWrites);
                 KeepOrClose::Keep
             }
             Err(error) => self.on_write_failed(connection, &error),

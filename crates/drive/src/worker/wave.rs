@@ -14,7 +14,7 @@ use super::connection::{ConnectionStage, OpenConnection};
 use super::sending::{Announcement, reserve_events};
 use super::{KeepOrClose, Readiness, Worker, WorkerConnection};
 use crate::flight::{Flight, SendProgress};
-use crate::platform::Platform;
+use crate::platform::{Interest, Platform};
 
 /// Requests that are sent before the sockets are read again. Two tokens of a stream that wait for a read
 /// share its time.
@@ -160,6 +160,9 @@ impl<P: Platform> Worker<P> {
             self.announce(announcement);
         }
         connection.flight = Some(flight);
+        if connection.stage == ConnectionStage::Writing {
+            self.watch(connection, Interest::ReadsAndWrites);
+        }
     }
 
     /// Sends the flights that have no connection, each on a new one.

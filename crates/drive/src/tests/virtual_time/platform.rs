@@ -13,7 +13,7 @@ use super::network::Network;
 use super::server::{PANIC, Server};
 use crate::error::Error;
 use crate::harvest::Lane;
-use crate::platform::{BATCH, Kernel, Links, MaxWait, Platform, Ready, Task, Wake, Work};
+use crate::platform::{BATCH, Interest, Kernel, Links, MaxWait, Platform, Ready, Task, Wake, Work};
 
 /// The wall clock at virtual zero: kernel stamps are wall-clock times.
 const WALL_ORIGIN: WallNanos = WallNanos(1_700_000_000_000_000_000);
@@ -345,6 +345,16 @@ impl Links for VirtualLinks {
         let mut state = self.world.state();
         let _now = self.world.spend(&mut state);
         state.network.shift(wire.number, to);
+        Ok(())
+    }
+
+    /// Only changes are reported here.
+    fn watch(
+        &mut self,
+        _wire: &VirtualWire,
+        _key: u64,
+        _watched: (Lane, Interest),
+    ) -> io::Result<()> {
         Ok(())
     }
 
