@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::launchers::manifest;
 use crate::provision::{self, Install, Part};
 use crate::tidy;
 
@@ -86,6 +87,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if !skipped.is_empty() && !asked.may_skip {
         bail!("nothing may be skipped where CI=true is set:\n  {}", skipped.join("\n  "));
     }
+    if present.contains(&Part::Manifest) {
+        announce("kubernetes-validate --strict deploy/kubernetes.yaml");
+        manifest::check()?;
+    }
     // The end-to-end tests drive the built program. Built here, with the workspace's own choice of
     // features, because a build of the one package would compile half of its parts again.
     cargo("build --workspace --bins")?;
@@ -100,7 +105,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 /// The flag that adds parts to the end-to-end tests.
 fn features(parts: &[Part]) -> String {
-    let names: Vec<&str> = parts.iter().map(|part| part.feature()).collect();
+    let names: Vec<&str> = parts.iter().filter_map(|part| part.feature()).collect();
     if names.is_empty() { String::new() } else { format!("--features {}", names.join(",")) }
 }
 
@@ -143,10 +148,11 @@ mod tests {
     #[test]
     fn a_part_that_is_absent_is_named_and_its_tests_are_not_asked_for() {
         let lines = skipped(&[Part::RealServer]);
-        assert_eq!(lines.len(), 1);
+        assert_eq!(lines.len(), 2);
+        assert!(lines[1].contains("kubernetes-validate"), "{lines:?}");
         assert!(lines[0].starts_with("skipped: browser tests"), "{lines:?}");
         assert!(lines[0].contains("--install"), "{lines:?}");
         assert_eq!(features(&[Part::RealServer]), "--features tokometer-e2e/real");
-        assert_eq!(features(&[]), "");
+        assert_eq!(features(&[Part::Manifest]), "", "it is a step of its own");
     }
 }

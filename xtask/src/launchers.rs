@@ -3,6 +3,7 @@
 //! Real Open MPI and real Slurm from Debian's packages on this machine, the Kubernetes manifest against
 //! the API's schemas, and a thousand shards in one process. Outside of the gate: the packages are large.
 
+pub(crate) mod manifest;
 mod namespaces;
 mod slurm;
 mod store;
@@ -34,7 +35,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     for part in named {
         announce(&format!("launchers {part}"));
         match part.as_str() {
-            "manifest" => manifest()?,
+            "manifest" => {
+                if !manifest::is_installed() {
+                    manifest::install()?;
+                }
+                manifest::check()?;
+            }
             "thousand" => thousand::run()?,
             "namespaces" => namespaces::run()?,
             "mpi" => mpi()?,
@@ -60,22 +66,6 @@ fn place(name: &str) -> Result<PathBuf> {
 fn shell(line: &str) -> Result<()> {
     let status = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).status()?;
     if status.success() { Ok(()) } else { bail!("`{line}` did not pass ({status})") }
-}
-
-/// The manifest against the schemas of the Kubernetes API, which a Python package carries.
-fn manifest() -> Result<()> {
-    let folder = root().join("target/launchers/venv");
-    let python = folder.join("bin/python");
-    if !python.is_file() {
-        shell(&format!("python3 -m venv {}", folder.display()))?;
-        shell(&format!("{} -m pip install --quiet kubernetes-validate", python.display()))?;
-    }
-    let file = root().join("deploy/kubernetes.yaml");
-    shell(&format!(
-        "{} --strict {}",
-        folder.join("bin/kubernetes-validate").display(),
-        file.display()
-    ))
 }
 
 /// The same measurement for every launcher.

@@ -1,14 +1,15 @@
 //! What some of the tests need besides a Rust toolchain, and how it is installed when that is asked for.
 //!
 //! A browser with its driver and Python's `venv` come from Debian's packages; the real inference server
-//! comes from the Python registry. Nothing is installed unasked: a part that is missing is skipped, and
-//! named as skipped.
+//! and the check of the Kubernetes manifest come from the Python registry. Nothing is installed unasked:
+//! a part that is missing is skipped, and named as skipped.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::ci::announce;
+use crate::launchers::manifest;
 use crate::real;
 
 /// A part of the tests that needs more than a Rust toolchain.
@@ -18,6 +19,8 @@ pub(crate) enum Part {
     Browser,
     /// The program against llama.cpp's server.
     RealServer,
+    /// The Kubernetes manifest against the API's schemas.
+    Manifest,
 }
 
 /// A command that succeeds where a program is there, and the Debian package that brings it.
@@ -29,13 +32,14 @@ const VENV: [Needed; 1] = [("python3 -c 'import venv, ensurepip'", "python3-venv
 
 impl Part {
     /// All of them.
-    pub(crate) const ALL: [Self; 2] = [Self::Browser, Self::RealServer];
+    pub(crate) const ALL: [Self; 3] = [Self::Browser, Self::RealServer, Self::Manifest];
 
-    /// The feature of the end-to-end tests that adds it.
-    pub(crate) fn feature(self) -> &'static str {
+    /// The feature of the end-to-end tests that adds it; `None` for a step of its own.
+    pub(crate) fn feature(self) -> Option<&'static str> {
         match self {
-            Self::Browser => "tokometer-e2e/browser",
-            Self::RealServer => "tokometer-e2e/real",
+            Self::Browser => Some("tokometer-e2e/browser"),
+            Self::RealServer => Some("tokometer-e2e/real"),
+            Self::Manifest => None,
         }
     }
 
@@ -44,6 +48,9 @@ impl Part {
         match self {
             Self::Browser => "browser tests (chromium, chromedriver)",
             Self::RealServer => "real-server tests (llama.cpp's server, below target/real)",
+            Self::Manifest => {
+                "the Kubernetes manifest's check (kubernetes-validate, below target/launchers)"
+            }
         }
     }
 
@@ -51,6 +58,7 @@ impl Part {
         match self {
             Self::Browser => missing(&BROWSER).is_empty(),
             Self::RealServer => real::is_installed(),
+            Self::Manifest => manifest::is_installed(),
         }
     }
 
@@ -60,6 +68,10 @@ impl Part {
             Self::RealServer => {
                 install_packages(&VENV)?;
                 real::run(&["--server", "llamacpp", "--install"].map(str::to_owned))
+            }
+            Self::Manifest => {
+                install_packages(&VENV)?;
+                manifest::install()
             }
         }
     }
