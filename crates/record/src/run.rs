@@ -198,7 +198,7 @@ pub enum Stop {
     DiskFull,
     /// The server became unreachable.
     TargetLost,
-    /// Shards of the run have no record, or one that breaks off.
+    /// Shards of the run have no record or one that breaks off, or ended early.
     ShardsLost,
 }
 

@@ -179,9 +179,22 @@ impl MergedRun {
         unfinished.map(|shard| shard.rank).collect()
     }
 
-    /// Whether every shard is there and has finished its record.
+    /// Shards that ended before their part was sent, unless shard 0 ended for the same reason: it then
+    /// ended all of them.
+    pub fn ended_early(&self) -> impl Iterator<Item = &MergedShard> {
+        let leader = self.shards.iter().find(|shard| shard.rank == 0).and_then(|shard| shard.stop);
+        self.shards.iter().filter(move |shard| {
+            let is_early =
+                |stop: &Stop| matches!(stop, Stop::Interrupted | Stop::DiskFull | Stop::TargetLost);
+            shard.rank != 0 && shard.stop.as_ref().is_some_and(is_early) && shard.stop != leader
+        })
+    }
+
+    /// Whether every shard is there and has finished its record, with all of its part.
     pub fn is_whole(&self) -> bool {
-        self.missing().is_empty() && self.unfinished().is_empty()
+        self.missing().is_empty()
+            && self.unfinished().is_empty()
+            && self.ended_early().next().is_none()
     }
 
     /// No time of one shard is further from the leader's clock than this. `None` where an offset is not

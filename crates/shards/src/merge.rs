@@ -394,9 +394,10 @@ fn never_sent(place: &ShardInfo, parts: &[CopiedShard]) -> u64 {
 
 /// The gravest reason of any shard. A lost shard is graver than one that ended as planned or by a rule.
 fn stop(ends: &[(&ClockFit, u32, &RunEnd)], run: &MergedRun) -> Stop {
-    let gravest = [Stop::DiskFull, Stop::Interrupted, Stop::TargetLost];
     let has = |stop: &Stop| ends.iter().any(|(_, _, end)| end.stop == *stop);
-    if let Some(stop) = gravest.into_iter().find(has) {
+    // Shard 0 ends the others. One that ends by itself is a shard that is missing from then on.
+    let leader = ends.iter().find(|(_, rank, _)| *rank == 0).map(|(_, _, end)| end.stop);
+    if let Some(stop @ (Stop::DiskFull | Stop::Interrupted | Stop::TargetLost)) = leader {
         return stop;
     }
     if !run.is_whole() || has(&Stop::ShardsLost) {
@@ -425,7 +426,14 @@ pub fn lacking(run: &MergedRun) -> Vec<String> {
             "the record of shard {rank} of {count} breaks off: {requests} requests were sent, {in_flight} of them were in flight, {unsent}"
         )
     });
-    missing.chain(unfinished).collect()
+    let early = run.ended_early().filter_map(|shard| {
+        let MergedShard { rank, requests, never_sent, .. } = shard;
+        let (unsent, reason) = (never_sent.unwrap_or(0), shard.stop?.reason());
+        Some(format!(
+            "shard {rank} of {count} ended early ({reason}): {requests} requests were sent, {unsent} were never sent"
+        ))
+    });
+    missing.chain(unfinished).chain(early).collect()
 }
 
 #[cfg(test)]

@@ -26,6 +26,10 @@ pub(super) fn missing_shards(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     if !unfinished.is_empty() {
         parts.push(format!("incomplete records of shards {}", named(&unfinished)));
     }
+    let early: Vec<u32> = run.ended_early().map(|shard| shard.rank).collect();
+    if !early.is_empty() {
+        parts.push(format!("early ends of shards {}", named(&early)));
+    }
     let count = run.count;
     Some(format!(
         "{} (of {count}; shard k has the requests whose index leaves remainder k by {count})",

@@ -468,7 +468,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         severity: Suspect,
         figure: "all",
         limit: 0.0,
-        threshold: "a shard of the run has no record, or an incomplete one",
+        threshold: "a shard of the run has no record or an incomplete one, or ended early",
         why: "the server had less load than planned once that shard was gone, and its requests are missing from the figures",
         action: "find its folder and merge again with `tokometer merge`, or repeat the run",
         check: shard_checks::missing_shards,

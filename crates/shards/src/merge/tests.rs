@@ -18,13 +18,15 @@ struct Shard {
     planned: u64,
     requests: u64,
     has_ended: bool,
+    stop: Stop,
     clock: Option<String>,
 }
 
 impl Shard {
     fn new(rank: u32, count: u32) -> Self {
         let ahead = u64::from(rank) * 1_000_000_000_000;
-        Self { rank, count, ahead, planned: 3, requests: 3, has_ended: true, clock: None }
+        let (stop, clock) = (Stop::Complete, None);
+        Self { rank, count, ahead, planned: 3, requests: 3, has_ended: true, stop, clock }
     }
 
     fn info(&self) -> RunInfo {
@@ -78,7 +80,7 @@ impl Shard {
         let begin = self.own(Nanos::from_secs(101));
         if self.has_ended {
             let end = RunEnd {
-                stop: Stop::Complete,
+                stop: self.stop,
                 measure_begin: begin,
                 measure_end: begin + Nanos::from_secs(2),
                 abandoned: 0,
@@ -177,6 +179,30 @@ fn shards_that_died_or_are_missing_are_named_and_their_requests_counted() {
     assert_eq!(abandoned.len(), 1);
     assert_eq!(abandoned[0].identity.index, 6);
     assert_eq!(abandoned[0].times.admitted, Nanos::from_secs(101) + Nanos::from_millis(6));
+}
+
+/// A merged run was called interrupted by the user of shard 0, who had not interrupted it.
+#[test]
+fn a_shard_that_ends_by_itself_is_missing_and_shard_0_ends_all() {
+    let check = |stops: [Stop; 2], expected: Stop, early: &[u32]| {
+        let place = tempfile::tempdir().unwrap();
+        let write = |(rank, stop)| Shard { stop, ..Shard::new(rank, 2) }.write(place.path());
+        let folders: Vec<PathBuf> = (0..).zip(stops).map(write).collect();
+        let Merged { run, end, .. } = merge(&folders, &place.path().join("run")).unwrap();
+        let found: Vec<u32> = run.ended_early().map(|shard| shard.rank).collect();
+        assert_eq!((end.stop, found.as_slice()), (expected, early), "{stops:?}");
+        assert_eq!(run.is_whole(), early.is_empty(), "{stops:?}");
+        assert_eq!(lacking(&run).len(), early.len(), "{stops:?}");
+    };
+    use Stop::{Complete, DiskFull, Interrupted, Overloaded, ShardsLost, TargetLost};
+    check([Complete, Complete], Complete, &[]);
+    check([Complete, Interrupted], ShardsLost, &[1]);
+    check([Complete, DiskFull], ShardsLost, &[1]);
+    check([Overloaded, TargetLost], ShardsLost, &[1]);
+    check([Interrupted, Interrupted], Interrupted, &[]);
+    check([Interrupted, Complete], Interrupted, &[]);
+    check([DiskFull, Interrupted], DiskFull, &[1]);
+    check([Overloaded, Complete], Overloaded, &[]);
 }
 
 /// Without a leader the clocks of one machine are one, and others are compared by the wall clock.
