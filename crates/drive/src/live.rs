@@ -76,6 +76,8 @@ pub struct Live {
     began: AtomicU64,
     /// Zero while there is something to send.
     all_sent: AtomicU64,
+    /// Other processes that must become ready before the run begins.
+    awaited: AtomicU64,
 }
 
 /// Sums over all workers at one moment.
@@ -135,6 +137,7 @@ impl Default for Live {
             phase: AtomicU8::new(0),
             began: AtomicU64::new(0),
             all_sent: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
         }
     }
 }
@@ -171,6 +174,16 @@ impl Live {
         for (counter, value) in values {
             counter.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// Sets how many other processes must become ready before the run begins.
+    pub fn set_awaited(&self, processes: u64) {
+        self.awaited.store(processes, Ordering::Relaxed);
+    }
+
+    /// Other processes that must become ready before the run begins.
+    pub fn awaited(&self) -> u64 {
+        self.awaited.load(Ordering::Relaxed)
     }
 
     /// The current phase. `None` before the first request.

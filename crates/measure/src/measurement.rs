@@ -219,6 +219,7 @@ impl Measurement {
         let hub = self.tools.secrets.hub.clone();
         let means = WorkloadInputs { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
         let opened = OpenedWorkload { share, ..workload::open(plan, means)? };
+        shard::check_conversations(plan, &opened, rule)?;
         self.check_interrupted()?;
         self.prove_ready(plan, ready, &opened)?;
         let info = info(whole, ready, &opened, (salt, &self.tools, place.as_ref()));

@@ -7,7 +7,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokometer_base::{Nanos, WallNanos};
+use tokometer_base::{Conventions, Nanos, WallNanos};
 use tokometer_drive::{CapLending, Interrupt, Live};
 use tokometer_plan::{Cache, Overload, Plan, Profiler, Timing};
 use tokometer_record::{RecordedLoad, ShardInfo, Sharding, Stop};
@@ -131,6 +131,23 @@ pub(crate) fn check(plan: &Plan, (share, rule): (Share, CapRule)) -> Result<(), 
         ));
     }
     Ok(())
+}
+
+/// Refuses conversations whose places cannot move. SGLang's conventions count a conversation, not a
+/// request: a place that waits for the next turn is not free.
+pub(crate) fn check_conversations(
+    plan: &Plan,
+    opened: &OpenedWorkload,
+    rule: CapRule,
+) -> Result<(), Error> {
+    let is_held = plan.family == Conventions::Sglang && plan.load.max_concurrency.is_some();
+    if rule == CapRule::Split || !is_held || !opened.has_turns() {
+        return Ok(());
+    }
+    Err(Error::usage(
+        "cannot use `--global-cap` for conversations with SGLang's conventions: a conversation keeps its place to its end",
+        "omit `--global-cap` to split the limit, or add `--compat vllm` to count requests",
+    ))
 }
 
 /// Prompts that a digest looks at.

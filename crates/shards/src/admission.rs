@@ -1,18 +1,19 @@
 //! The leader's side of one connection: the handshake, then everything that the shard says.
 
-use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokometer_base::{Clock, Nanos};
+use tokometer_base::Nanos;
 
 use crate::attendance::ShardState;
 use crate::incoming::IncomingFile;
 use crate::leader::{LeaderConfig, LeaderShared, MemberLink};
+use crate::link::{self, ShardReader, ShardWriter};
 use crate::message::{Applicant, ToFollower, ToLeader, Welcome};
 use crate::secret::{Speaker, hex, nonce, unhex};
+use crate::tls::ShardTls;
 use crate::wire::{Inbound, MessageReader, MessageWriter, WireError};
 
 /// Time for a stranger to prove that it knows the secret, and for one message to leave.
@@ -21,8 +22,9 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Strangers at a time, beyond the shards that are expected.
 const STRANGERS_MAX: usize = 64;
 
-/// Memory of a thread that reads from one shard.
+/// Memory of a thread that reads from one shard. Checking a certificate needs more.
 const STACK_BYTES: usize = 256 << 10;
+const TLS_STACK_BYTES: usize = 1 << 20;
 
 /// Starts a thread for somebody who has connected.
 pub(crate) fn greet(shared: &Arc<LeaderShared>, stream: TcpStream) {
@@ -39,27 +41,10 @@ pub(crate) fn greet(shared: &Arc<LeaderShared>, stream: TcpStream) {
         let why = follow(&own, rank, receiver);
         own.lose(rank, &why.to_string());
     };
-    let thread = std::thread::Builder::new().name("shard".to_owned()).stack_size(STACK_BYTES);
+    let stack = if shared.config.tls.is_some() { TLS_STACK_BYTES } else { STACK_BYTES };
+    let thread = std::thread::Builder::new().name("shard".to_owned()).stack_size(stack);
     if thread.spawn(serve).is_err() {
         let _ = shared.strangers.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// A connection whose reads end at a deadline, however slowly its bytes come. Without one they wait.
-pub(crate) struct TimedStream {
-    stream: TcpStream,
-    clock: Arc<dyn Clock>,
-    deadline: Option<Nanos>,
-}
-
-impl Read for TimedStream {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let left = self.deadline.map(|deadline| deadline.saturating_sub(self.clock.now()));
-        if left == Some(Nanos::ZERO) {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(left.map(Nanos::to_duration))?;
-        self.stream.read(bytes)
     }
 }
 
@@ -67,16 +52,15 @@ impl Read for TimedStream {
 fn let_in(
     shared: &Arc<LeaderShared>,
     stream: &TcpStream,
-) -> Result<(u32, MessageReader<TimedStream>), WireError> {
+) -> Result<(u32, MessageReader<ShardReader>), WireError> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(HANDSHAKE))?;
-    let clock = Arc::clone(&shared.clock);
-    let deadline = Some(clock.now() + Nanos::from_secs(HANDSHAKE.as_secs()));
+    let deadline = shared.clock.now() + Nanos::from_secs(HANDSHAKE.as_secs());
+    let tls = shared.config.tls.as_ref().map(ShardTls::accept).transpose()?;
+    let (reader, writer) = link::open(stream, (&shared.clock, deadline), tls)?;
     let own = nonce().ok_or(WireError::Seal)?;
-    let mut sender = MessageWriter::new(stream.try_clone()?);
-    let mut receiver =
-        MessageReader::new(TimedStream { stream: stream.try_clone()?, clock, deadline });
+    let (mut sender, mut receiver) = (MessageWriter::new(writer), MessageReader::new(reader));
     sender.send(&ToFollower::Hello { nonce: hex(&own) })?;
     let (message, _) = receiver.receive_reply::<ToLeader>()?;
     let ToLeader::Join { applicant, nonce, proof } = message else { return Err(WireError::Seal) };
@@ -100,7 +84,7 @@ fn let_in(
     sender.seal_by(key.clone(), Speaker::Leader);
     receiver.expect_seal(key, Speaker::Follower);
     welcome(shared, applicant.rank, (sender, stream))?;
-    receiver.source().deadline = None;
+    receiver.source().lift_deadline();
     Ok((applicant.rank, receiver))
 }
 
@@ -108,7 +92,7 @@ fn let_in(
 fn welcome(
     shared: &LeaderShared,
     rank: u32,
-    (sender, stream): (MessageWriter<TcpStream>, &TcpStream),
+    (sender, stream): (MessageWriter<ShardWriter>, &TcpStream),
 ) -> Result<(), WireError> {
     let (sender, stream) = (Mutex::new(sender), stream.try_clone()?);
     let link = Arc::new(MemberLink { rank, sender, stream });
@@ -148,7 +132,7 @@ fn difference(config: &LeaderConfig, applicant: &Applicant) -> Option<String> {
 }
 
 /// Follows a shard until its connection ends, and returns why it did.
-fn follow(shared: &LeaderShared, rank: u32, mut from: MessageReader<TimedStream>) -> WireError {
+fn follow(shared: &LeaderShared, rank: u32, mut from: MessageReader<ShardReader>) -> WireError {
     let mut file: Option<IncomingFile> = None;
     loop {
         let received = match from.receive::<ToLeader>() {

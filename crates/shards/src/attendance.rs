@@ -98,6 +98,14 @@ impl Attendance {
         Ok(())
     }
 
+    /// Waits no longer for a shard that has not joined.
+    pub fn give_up(&mut self, rank: u32, why: &str) {
+        let state = ShardState::Lost { why: why.to_owned() };
+        let (heard, counts) = (Nanos::ZERO, ShardCounts::default());
+        let lost = Member { state, heard, counts, ended: None, block: None };
+        let _member = self.members.entry(rank).or_insert(lost);
+    }
+
     /// Notes that a shard has said something.
     pub fn heard(&mut self, rank: u32, now: Nanos) {
         if let Some(member) = self.members.get_mut(&rank) {
@@ -332,6 +340,17 @@ mod tests {
         attendance.set(1, ready(0));
         assert_eq!(attendance.with_other_prompts(0, "p"), []);
         assert_eq!(attendance.with_other_prompts(0, "q"), [(1, "p".to_owned())]);
+    }
+
+    #[test]
+    fn a_shard_that_cannot_join_is_not_waited_for() {
+        let mut attendance = Attendance::new(3);
+        assert_eq!(attendance.join(1, Nanos::ZERO), Ok(()));
+        attendance.give_up(1, "ended");
+        attendance.give_up(2, "ended");
+        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![1]), "it has joined");
+        assert_eq!(attendance.lost(0), [(2, "ended".to_owned())]);
+        assert!(attendance.join(2, Nanos::ZERO).is_err());
     }
 
     /// A thousand shards over links with delays of their own: barrier, end and losses, without sockets.

@@ -14,10 +14,12 @@ use tokometer_record::{CommonStart, ShardClock};
 
 use crate::clock::{ClockSamples, RoundTrip};
 use crate::handover::{RecordOutlet, SentRecord};
-use crate::joining::{connect, enter};
+use crate::joining::{JoinError, connect, enter};
 use crate::leases::LeaseChange;
+use crate::link::{ShardReader, ShardWriter};
 use crate::message::{ShardCounts, StopCause, ToFollower, ToLeader, Welcome};
 use crate::secret::SharedSecret;
+use crate::tls::ShardTls;
 use crate::wire::{Inbound, MessageReader, MessageWriter};
 
 /// Time between two attempts to connect.
@@ -41,6 +43,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct FollowerConfig {
     /// Proves that it may join.
     pub secret: SharedSecret,
+    /// Encrypts what the shards send each other.
+    pub tls: Option<ShardTls>,
     /// Version of the program.
     pub version: String,
     /// Fingerprint of the plan.
@@ -72,44 +76,6 @@ pub struct NextPoint {
     pub order: String,
 }
 
-/// Why a follower has no leader.
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError {
-    /// Nobody listens there.
-    #[error(
-        "cannot join the leader at {address}: {why}\n  shard 0 must run there; check `--leader` and firewalls"
-    )]
-    Unreached {
-        /// As given.
-        address: String,
-        /// Of the last attempt.
-        why: String,
-    },
-    /// The leader does not take this shard.
-    #[error("the leader at {address} refused shard {rank}: {why}")]
-    Refused {
-        /// As given.
-        address: String,
-        /// Of this shard.
-        rank: u32,
-        /// In the leader's words.
-        why: String,
-    },
-    /// Something else answers there, or with another secret.
-    #[error(
-        "cannot trust the leader at {address}: {why}\n  check that all shards have the same secret"
-    )]
-    Untrusted {
-        /// As given.
-        address: String,
-        /// What was wrong.
-        why: String,
-    },
-    /// Interrupted by the user.
-    #[error("interrupted before joining the leader")]
-    Stopped,
-}
-
 /// A shard that has joined a leader.
 pub struct Follower {
     shared: Arc<FollowerShared>,
@@ -122,7 +88,7 @@ pub struct Follower {
 
 struct FollowerShared {
     clock: Arc<dyn Clock>,
-    sender: Mutex<MessageWriter<TcpStream>>,
+    sender: Mutex<MessageWriter<ShardWriter>>,
     state: Mutex<State>,
     changed: Condvar,
     /// What the leader has of the current record. Locked while a file is sent: its pieces follow each
@@ -232,7 +198,7 @@ impl FollowerShared {
     }
 
     /// Handles what the leader says until the connection ends.
-    fn follow(&self, mut from: MessageReader<TcpStream>) {
+    fn follow(&self, mut from: MessageReader<ShardReader>) {
         loop {
             let received = from.receive::<ToFollower>();
             let returned = self.clock.now();
@@ -312,7 +278,7 @@ impl Follower {
                 Err(_) => clock.sleep(RETRY),
             }
         };
-        let (welcome, sender, receiver) = enter(address, config, &stream)?;
+        let (welcome, sender, receiver) = enter(address, config, (&stream, clock))?;
         let state = State { heard: clock.now(), ..State::default() };
         let shared = Arc::new(FollowerShared {
             clock: Arc::clone(clock),

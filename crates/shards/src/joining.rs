@@ -1,17 +1,77 @@
 //! How a follower reaches the leader and proves that it may join.
 
+use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::follower::{FollowerConfig, JoinError, SILENCE_MAX};
+use tokometer_base::{Clock, Nanos};
+
+use crate::follower::{FollowerConfig, SILENCE_MAX};
+use crate::link::{self, ShardReader, ShardWriter};
 use crate::message::{Applicant, ToFollower, ToLeader, Welcome};
 use crate::secret::{Speaker, hex, nonce, unhex};
+use crate::tls;
 use crate::wire::{MessageReader, MessageWriter, WireError};
 
 /// Time for the leader to answer a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(5);
+const HANDSHAKE: Nanos = Nanos::from_secs(5);
 /// Time for one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// Why a follower has no leader.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Nobody listens there.
+    #[error(
+        "cannot join the leader at {address}: {why}\n  shard 0 must run there; check `--leader` and firewalls"
+    )]
+    Unreached {
+        /// As given.
+        address: String,
+        /// Of the last attempt.
+        why: String,
+    },
+    /// The leader does not take this shard.
+    #[error("the leader at {address} refused shard {rank}: {why}")]
+    Refused {
+        /// As given.
+        address: String,
+        /// Of this shard.
+        rank: u32,
+        /// In the leader's words.
+        why: String,
+    },
+    /// Something else answers there, or with another secret.
+    #[error(
+        "cannot trust the leader at {address}: {why}\n  check that all shards have the same secret"
+    )]
+    Untrusted {
+        /// As given.
+        address: String,
+        /// What was wrong.
+        why: String,
+    },
+    /// No TLS connection, although there is somebody.
+    #[error("cannot make a TLS connection to the leader at {address}: {why}")]
+    Tls {
+        /// As given.
+        address: String,
+        /// What was wrong.
+        why: String,
+    },
+    /// Somebody listens there who sends nothing.
+    #[error(
+        "cannot join the leader at {address}: it sent nothing\n  if shard 0 uses TLS, give this shard the same `--shard-tls-…` flags"
+    )]
+    Silent {
+        /// As given.
+        address: String,
+    },
+    /// Interrupted by the user.
+    #[error("interrupted before joining the leader")]
+    Stopped,
+}
 
 pub(crate) fn connect(address: &str) -> Result<TcpStream, String> {
     let found = address.to_socket_addrs().map_err(|why| why.to_string())?;
@@ -25,30 +85,48 @@ pub(crate) fn connect(address: &str) -> Result<TcpStream, String> {
     Err(last)
 }
 
-pub(crate) type Entered = (Welcome, MessageWriter<TcpStream>, MessageReader<TcpStream>);
+pub(crate) type Entered = (Welcome, MessageWriter<ShardWriter>, MessageReader<ShardReader>);
+
+/// Why nothing could be read or written during the handshake.
+fn refusal(address: &str, why: WireError) -> JoinError {
+    let address = address.to_owned();
+    match why {
+        WireError::Io(why) if matches!(why.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
+            JoinError::Silent { address }
+        }
+        WireError::Io(why) => match tls::explain(&why) {
+            Some(why) => JoinError::Tls { address, why },
+            None => JoinError::Untrusted { address, why: why.to_string() },
+        },
+        other => JoinError::Untrusted { address, why: other.to_string() },
+    }
+}
 
 /// The handshake.
 pub(crate) fn enter(
     address: &str,
     config: &FollowerConfig,
-    stream: &TcpStream,
+    (stream, clock): (&TcpStream, &Arc<dyn Clock>),
 ) -> Result<Entered, JoinError> {
-    let address = || address.to_owned();
-    let untrusted =
-        |why: WireError| JoinError::Untrusted { address: address(), why: why.to_string() };
+    let untrusted = |why: WireError| refusal(address, why);
     let io = |why: std::io::Error| untrusted(WireError::Io(why));
     stream.set_nodelay(true).map_err(io)?;
-    stream.set_read_timeout(Some(HANDSHAKE)).map_err(io)?;
     stream.set_write_timeout(Some(SILENCE_MAX.to_duration())).map_err(io)?;
-    let mut sender = MessageWriter::new(stream.try_clone().map_err(io)?);
-    let mut receiver = MessageReader::new(stream.try_clone().map_err(io)?);
-    let (hello, _) = receiver.receive_reply::<ToFollower>().map_err(untrusted)?;
+    let tls = config.tls.as_ref().map(|tls| tls.connect(address)).transpose().map_err(io)?;
+    let deadline = clock.now() + HANDSHAKE;
+    let (reader, writer) = link::open(stream, (clock, deadline), tls).map_err(io)?;
+    let (mut sender, mut receiver) = (MessageWriter::new(writer), MessageReader::new(reader));
+    let (hello, _) = receiver.receive_reply::<ToFollower>().map_err(|why| match why {
+        // A leader with TLS waits for this side to begin.
+        WireError::Closed => JoinError::Silent { address: address.to_owned() },
+        why => untrusted(why),
+    })?;
     let ToFollower::Hello { nonce: leader } = hello else { return Err(untrusted(WireError::Seal)) };
     let leader = unhex(&leader).and_then(|bytes| bytes.try_into().ok());
     let (Some(leader), Some(own)) = (leader, nonce()) else {
         return Err(untrusted(WireError::Seal));
     };
-    let FollowerConfig { secret, version, plan, rank, count } = config;
+    let FollowerConfig { secret, version, plan, rank, count, .. } = config;
     let (version, plan) = (version.clone(), plan.clone());
     let applicant = Applicant { rank: *rank, count: *count, version, plan };
     let proof = hex(&secret.proof(&leader, &own, &applicant.identity()));
@@ -59,10 +137,10 @@ pub(crate) fn enter(
     let (reply, is_sealed) = receiver.receive_reply::<ToFollower>().map_err(untrusted)?;
     match reply {
         ToFollower::Refused { why } => {
-            Err(JoinError::Refused { address: address(), rank: *rank, why })
+            Err(JoinError::Refused { address: address.to_owned(), rank: *rank, why })
         }
         ToFollower::Welcome(welcome) if is_sealed => {
-            stream.set_read_timeout(None).map_err(io)?;
+            receiver.source().lift_deadline();
             Ok((welcome, sender, receiver))
         }
         _ => Err(untrusted(WireError::Seal)),

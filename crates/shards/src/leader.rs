@@ -19,8 +19,10 @@ use crate::admission::greet;
 use crate::attendance::{Attendance, Barrier, ShardState};
 use crate::follower::LocalRun;
 use crate::leases::{LeaseChange, LeasePool};
+use crate::link::ShardWriter;
 use crate::message::{ShardCounts, StopCause, ToFollower};
 use crate::secret::SharedSecret;
+use crate::tls::ShardTls;
 use crate::wire::MessageWriter;
 
 /// Time from the decision to begin to the start: every shard must have heard of it.
@@ -37,6 +39,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct LeaderConfig {
     /// Proves who may join.
     pub secret: SharedSecret,
+    /// Encrypts what the shards send each other.
+    pub tls: Option<ShardTls>,
     /// Version of the program.
     pub version: String,
     /// Fingerprint of the plan.
@@ -93,7 +97,7 @@ struct Lending {
 /// The connection to a shard.
 pub(crate) struct MemberLink {
     pub(crate) rank: u32,
-    pub(crate) sender: Mutex<MessageWriter<TcpStream>>,
+    pub(crate) sender: Mutex<MessageWriter<ShardWriter>>,
     pub(crate) stream: TcpStream,
 }
 
@@ -318,6 +322,19 @@ impl Leader {
             self.shared.send(rank, &ToFollower::Start { point, at });
         }
         Some(at)
+    }
+
+    /// Shards that must become ready before a point begins.
+    pub fn awaited(&self, point: u32) -> usize {
+        match self.shared.state().attendance.barrier(point) {
+            Barrier::Waiting(late) => late.len(),
+            Barrier::Open => 0,
+        }
+    }
+
+    /// Waits no longer for a shard that has not joined and cannot.
+    pub fn give_up(&self, rank: u32, why: &str) {
+        self.shared.update(|state| state.attendance.give_up(rank, why));
     }
 
     fn refuse_other_prompts(&self, point: u32, own: &str) {

@@ -16,9 +16,11 @@ mod incoming;
 mod joining;
 pub mod leader;
 pub mod leases;
+mod link;
 pub mod merge;
 mod message;
 pub mod secret;
+mod tls;
 mod wire;
 
 #[cfg(test)]
@@ -27,12 +29,14 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use discover::{DiscoverError, Membership, RankSource, ShardFlags, discover};
-pub use follower::{Follower, FollowerConfig, JoinError, LocalRun, NextPoint, RecordStorage};
+pub use follower::{Follower, FollowerConfig, LocalRun, NextPoint, RecordStorage};
+pub use joining::JoinError;
 pub use leader::{LeadError, Leader, LeaderConfig};
 pub use leases::LeaseChange;
 pub use merge::{MergeError, Merged, lacking, merge};
 pub use message::{ShardCounts, StopCause, Welcome};
 pub use secret::{SharedSecret, fingerprint, fresh_secret, run_id};
+pub use tls::{ShardTls, TlsFileError, TlsFiles};
 
 /// The folder with the records of the shards, below that of the run.
 pub const SHARDS: &str = "shards";

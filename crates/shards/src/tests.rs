@@ -1,5 +1,7 @@
 //! Leader and followers over loopback.
 
+mod tls;
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -10,7 +12,8 @@ use tokometer_base::{Clock, MonotonicClock, Nanos, WallNanos};
 use tokometer_record::ShardClock;
 use tokometer_record::folder::names;
 
-use crate::follower::{Follower, FollowerConfig, JoinError, LocalRun, NextPoint, RecordStorage};
+use crate::follower::{Follower, FollowerConfig, LocalRun, NextPoint, RecordStorage};
+use crate::joining::JoinError;
 use crate::leader::{Leader, LeaderConfig};
 use crate::{RUN_MARK, ShardCounts, SharedSecret, StopCause, shard_folder, storage_of};
 
@@ -63,21 +66,25 @@ fn secret(text: &str) -> SharedSecret {
 const SECRET: &str = "0123456789abcdef";
 
 fn leader(folder: &Path, count: u32) -> Leader {
-    let config = LeaderConfig {
+    Leader::listen("127.0.0.1:0", leader_config(folder, count), &real()).unwrap()
+}
+
+fn leader_config(folder: &Path, count: u32) -> LeaderConfig {
+    LeaderConfig {
         secret: secret(SECRET),
+        tls: None,
         version: "1".to_owned(),
         plan: "plan-a".to_owned(),
         count,
         run: "run-1".to_owned(),
         content_root: WallNanos(7),
         folder: folder.to_owned(),
-    };
-    Leader::listen("127.0.0.1:0", config, &real()).unwrap()
+    }
 }
 
 fn config(rank: u32, count: u32) -> FollowerConfig {
     let (version, plan) = ("1".to_owned(), "plan-a".to_owned());
-    FollowerConfig { secret: secret(SECRET), version, plan, rank, count }
+    FollowerConfig { secret: secret(SECRET), tls: None, version, plan, rank, count }
 }
 
 fn join(leader: &Leader, config: &FollowerConfig) -> Result<Follower, JoinError> {
@@ -326,15 +333,7 @@ fn a_block_begins_at_one_time_for_all() {
 #[test]
 fn a_slow_stranger_is_closed_at_a_deadline() {
     let place = tempfile::tempdir().unwrap();
-    let config = LeaderConfig {
-        secret: secret(SECRET),
-        version: "1".to_owned(),
-        plan: "plan-a".to_owned(),
-        count: 2,
-        run: "run-1".to_owned(),
-        content_root: WallNanos(7),
-        folder: place.path().to_owned(),
-    };
+    let config = leader_config(place.path(), 2);
     // A clock that runs a thousand times as fast: five seconds pass in five milliseconds.
     let fast: Arc<dyn Clock> = Arc::new(Shifted { offset: 0, drift_ppm: 1_000_000_000 });
     let leader = Leader::listen("127.0.0.1:0", config, &fast).unwrap();

@@ -9,7 +9,7 @@ use crate::killed::recording;
 use crate::program::{self, Server, command, ended, run};
 
 /// The same command with a limit on the size of every file that it writes, in the shell's blocks.
-fn limited(mut bench: Command, blocks: u32) -> Command {
+pub(crate) fn limited(mut bench: Command, blocks: u32) -> Command {
     let script = format!("ulimit -f {blocks} && exec \"$0\" \"$@\"");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).arg(program::path()).args(bench.get_args());
@@ -17,6 +17,11 @@ fn limited(mut bench: Command, blocks: u32) -> Command {
         shell.current_dir(folder);
     }
     shell.stdin(std::process::Stdio::null()).env("HF_HUB_OFFLINE", "1");
+    for (name, value) in bench.get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
     let _ = bench.stdin(std::process::Stdio::null());
     shell
 }

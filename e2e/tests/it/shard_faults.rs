@@ -8,7 +8,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokometer_record::{RunReader, Timeline};
 
-use crate::program::{Server, Started, ended, run, wait_until};
+use crate::disk::limited;
+use crate::program::{ProgramExit, Server, Started, ended, run, wait_until};
 use crate::shards::{free_address, load, rows, shard, start};
 
 /// Every process sees a folder of its own under this path.
@@ -82,7 +83,10 @@ fn a_shard_without_a_leader_sends_its_part_and_is_merged_later() {
     let line = load(&server, &format!("--num-prompts 100 --request-rate 50 {OWN_FOLDER} --quiet"));
     let mut shards = start(folder.path(), &line, 2);
     let own = folder.path().join("machine1/run");
-    wait_until("shard 1 has recorded something", || recorded(&own, 1) > 2_000);
+    let leaders = folder.path().join("machine0/run");
+    wait_until("both have recorded something", || {
+        recorded(&own, 1) > 2_000 && recorded(&leaders, 0) > 2_000
+    });
     let leader = shards.remove(0);
     leader.signal(Signal::SIGKILL);
     let _ = leader.wait();
@@ -188,6 +192,106 @@ fn garbage_on_the_port_keeps_no_shard_out() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.len() < 400, "{} bytes for a stranger", answer.len());
     }
+}
+
+/// All shards stop sending, drain, and are merged.
+#[test]
+fn an_interrupt_of_shard_0_ends_all_shards() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 3000 --request-rate 100 --run-dir run --json");
+    let shards = start(folder.path(), &line, 3);
+    let run = folder.path().join("machine0/run");
+    wait_until("shard 2 has recorded something", || recorded(&run, 2) > 0);
+    shards[0].signal(Signal::SIGINT);
+    let ends: Vec<ProgramExit> = shards.into_iter().map(Started::wait).collect();
+    for end in &ends {
+        assert_eq!(end.code, Some(130), "{}", end.stderr);
+        assert!(!end.stderr.contains("lost"), "{}", end.stderr);
+    }
+    let counts = ends[0].json()["summary"]["counts"].clone();
+    let of = |name: &str| counts[name].as_u64().unwrap();
+    assert_eq!((of("planned"), of("sent") + of("never_sent")), (3_000, 3_000), "{counts}");
+    assert!(of("never_sent") > 0 && of("succeeded") == of("sent"), "{counts}");
+    for rank in 0..3 {
+        assert!(run.join(format!("shards/{rank:03}/end.json")).is_file(), "shard {rank}");
+    }
+}
+
+/// The others go on; the report says which requests were not sent.
+#[test]
+fn an_interrupt_of_another_shard_ends_its_part_alone() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 120 --request-rate 60 --run-dir run --json");
+    let shards = start(folder.path(), &line, 2);
+    let run = folder.path().join("machine0/run");
+    wait_until("shard 1 has recorded something", || recorded(&run, 1) > 0);
+    shards[1].signal(Signal::SIGINT);
+    let ends: Vec<ProgramExit> = shards.into_iter().map(Started::wait).collect();
+    let codes: Vec<Option<i32>> = ends.iter().map(|end| end.code).collect();
+    assert_eq!(codes, [Some(5), Some(130)], "{}\n{}", ends[0].stderr, ends[1].stderr);
+    assert!(ends[0].stderr.contains("shard 1 of 2"), "{}", ends[0].stderr);
+    let rows = rows(&run);
+    let of_first = rows.iter().filter(|row| row.identity.shard == 0 && row.is_success());
+    assert_eq!(of_first.count(), 60, "all of shard 0's part");
+    let counts = ends[0].json()["summary"]["counts"].clone();
+    let of = |name: &str| counts[name].as_u64().unwrap();
+    assert_eq!((of("planned"), of("sent") + of("never_sent")), (120, 120), "{counts}");
+    assert!(of("never_sent") > 0, "{counts}");
+}
+
+/// What it could not write is counted, and the others go on.
+#[test]
+fn a_shard_whose_disk_is_full_is_named_and_loses_nothing_of_the_others() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let line = |rank: u32| {
+        let more = format!(
+            "--num-prompts 800 --request-rate 400 --run-dir run --json --shard {rank}/2 --leader {leader}"
+        );
+        load(&server, &more)
+    };
+    let leading = Started::of(&mut shard(folder.path(), &line(0)));
+    let mut full = limited(shard(folder.path(), &line(1)), 24);
+    let full = ended(&mut full);
+    let end = leading.wait();
+    assert_eq!(full.code, Some(6), "{}", full.stderr);
+    assert!(full.stderr.contains("File too large"), "{}", full.stderr);
+    assert_eq!(end.code, Some(5), "{}", end.stderr);
+    assert!(end.stderr.contains("shard 1"), "{}", end.stderr);
+    let run = folder.path().join("run");
+    let of_first = rows(&run);
+    let of_first = of_first.iter().filter(|row| row.identity.shard == 0 && row.is_success());
+    assert_eq!(of_first.count(), 400, "all of shard 0's part");
+}
+
+/// Files that have one name and other content.
+#[test]
+fn a_shard_with_another_dataset_is_refused_and_both_are_named() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    for (rank, word) in [(0, "one"), (1, "two")] {
+        let own = folder.path().join(format!("machine{rank}"));
+        std::fs::create_dir_all(&own).unwrap();
+        let rows: Vec<String> =
+            (0..8).map(|at| format!(r#"{{"prompt": "{word} {at}"}}"#)).collect();
+        std::fs::write(own.join("prompts.jsonl"), rows.join("\n")).unwrap();
+    }
+    let line = format!(
+        "bench --base-url {} --model simulated --dataset-name custom --dataset-path prompts.jsonl \
+         --output-len 4 --num-prompts 8 --ready-check-timeout-sec 0 --seed 3 --run-dir run --quiet",
+        server.url
+    );
+    let ends: Vec<ProgramExit> =
+        start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
+    let codes: Vec<Option<i32>> = ends.iter().map(|end| end.code).collect();
+    assert_eq!(codes, [Some(5), Some(5)], "{}\n{}", ends[0].stderr, ends[1].stderr);
+    for end in &ends {
+        assert!(end.stderr.contains("are not those of shard 0"), "{}", end.stderr);
+    }
+    assert_eq!(successes(&folder.path().join("machine0/run")), 4, "shard 0's part");
 }
 
 /// `s3://` became a folder of this name. The feature is tested by `cargo xtask launchers s3`.

@@ -125,3 +125,16 @@ fn a_staircase_is_climbed_by_two_shards() {
     assert_eq!(most_in_flight(&rows), 1);
     assert!(rows.iter().any(|row| row.identity.shard == 1), "shard 1 has sent nothing");
 }
+
+/// With fewer places than shards, one shard waited for ever for a place that nobody could give it.
+#[test]
+fn conversations_that_hold_their_place_are_not_lent() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let more = "--compat sglang --multi-turn --num-prompts 6 --max-concurrency 2 --global-cap \
+                --shard-wait 5s --run-dir run --quiet";
+    let ends: Vec<ProgramExit> =
+        start(folder.path(), &load(&server, more), 3).into_iter().map(Started::wait).collect();
+    assert_eq!(ends[0].code, Some(2), "{}", ends[0].stderr);
+    assert!(ends[0].stderr.contains("omit `--global-cap`"), "{}", ends[0].stderr);
+}

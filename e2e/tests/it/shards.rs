@@ -9,6 +9,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{RunReader, RunState, Stop, Timeline};
 use yaml_rust2::{Yaml, YamlLoader};
 
+use crate::connections::tls;
 use crate::program::{ProgramExit, Server, Started, command, ended, root, run, wait_until};
 
 const SECRET: &str = "a secret of more than sixteen bytes";
@@ -177,6 +178,65 @@ fn strangers_are_refused_with_both_sides_named() {
     assert_eq!(leading.wait().code, Some(0));
 }
 
+/// Both sides show a certificate; the secret is needed as before.
+#[test]
+fn shards_that_connect_with_tls_let_nobody_else_in() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["ours", "theirs"] {
+        let authority = tls::authority();
+        let (certificate, key) = tls::issued(&authority, "127.0.0.1");
+        std::fs::write(at(&format!("{name}.ca")), authority.pem()).unwrap();
+        std::fs::write(at(&format!("{name}.crt")), certificate.pem()).unwrap();
+        std::fs::write(at(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+    let leader = free_address();
+    let line = |rank: u32, name: &str| {
+        let more = format!(
+            "--num-prompts 8 --run-dir run --quiet --shard {rank}/2 --leader {leader} \
+             --shard-tls-cert {name}.crt --shard-tls-key {name}.key --shard-tls-ca {name}.ca"
+        );
+        load(&server, &more)
+    };
+    let leading = Started::of(&mut shard(folder.path(), &line(0, "ours")));
+    let other = ended(&mut shard(folder.path(), &line(1, "theirs")));
+    assert_eq!(other.code, Some(2), "{}", other.stderr);
+    assert!(other.stderr.contains("no authority in `--shard-tls-ca`"), "{}", other.stderr);
+    let mut without = shard(folder.path(), &line(1, "ours"));
+    let without = ended(without.env("TOKOMETER_SHARD_SECRET", "another secret, long enough"));
+    assert!(without.stderr.contains("its secret is not that of the leader"), "{}", without.stderr);
+    let missing = ended(&mut shard(folder.path(), &line(1, "nobodys")));
+    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+    assert!(missing.stderr.contains("cannot use `nobodys.ca`"), "{}", missing.stderr);
+    let good = ended(&mut shard(folder.path(), &line(1, "ours")));
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert_eq!(leading.wait().code, Some(0));
+    assert_eq!(rows(&at("run")).len(), 8);
+    let part = ended(&mut shard(folder.path(), "bench --shard-tls-cert ours.crt"));
+    assert_eq!(part.code, Some(2), "{}", part.stderr);
+    assert!(part.stderr.contains("--shard-tls-key"), "{}", part.stderr);
+}
+
+/// It had no effect and nobody said so.
+#[test]
+fn flags_that_only_several_processes_can_use_are_named_where_there_is_one() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 2 --global-cap --shard-wait 5s --no-run-dir --quiet");
+    let end = run(folder.path(), &line).succeeded();
+    for flag in ["--global-cap", "--shard-wait"] {
+        let said = format!("note: `{flag}` has no effect: one process makes the whole run");
+        assert!(end.stderr.contains(&said), "{}", end.stderr);
+    }
+    let line = load(&server, "--num-prompts 2 --global-cap --no-run-dir --quiet");
+    let ends: Vec<ProgramExit> =
+        start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
+    let said = "note: `--global-cap` has no effect: there is no `--max-concurrency`";
+    assert!(ends[0].stderr.contains(said), "{}", ends[0].stderr);
+    assert!(!ends[1].stderr.contains(said), "{}", ends[1].stderr);
+}
+
 #[test]
 fn a_late_shard_is_left_out_and_named() {
     let server = Server::quick();
@@ -216,6 +276,22 @@ fn workers_on_other_machines_are_started_over_ssh() {
     let merged = folder.path().join("run");
     assert_eq!(rows(&merged).len(), 12);
     assert!(RunReader::open(&merged).unwrap().info().merged().unwrap().is_whole());
+}
+
+/// The leader waited for five minutes.
+#[test]
+fn machines_that_ssh_cannot_reach_are_not_waited_for() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let ssh = folder.path().join("ssh");
+    std::fs::write(&ssh, "#!/bin/sh\nexit 255\n").unwrap();
+    std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let line = load(&server, "--num-prompts 6 --run-dir run --quiet --workers-on one,two");
+    let end = ended(shard(folder.path(), &line).env("PATH", folder.path()));
+    assert_eq!(end.code, Some(5), "{}", end.stderr);
+    let said = "shard 2 was lost: `ssh two` ended (exit status: 255)";
+    assert!(end.stderr.contains(said), "{}", end.stderr);
+    assert_eq!(rows(&folder.path().join("run")).len(), 2, "shard 0's part");
 }
 
 #[test]

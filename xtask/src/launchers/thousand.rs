@@ -73,6 +73,7 @@ fn barrier(folder: &Path, clock: &Arc<dyn Clock>) -> Result<usize> {
         "127.0.0.1:0",
         LeaderConfig {
             secret: secret.clone(),
+            tls: None,
             version: version.clone(),
             plan: plan.clone(),
             count: SHARDS,
@@ -86,6 +87,7 @@ fn barrier(folder: &Path, clock: &Arc<dyn Clock>) -> Result<usize> {
     let follow = |rank: u32| -> JoinHandle<Result<(), String>> {
         let config = FollowerConfig {
             secret: secret.clone(),
+            tls: None,
             version: version.clone(),
             plan: plan.clone(),
             rank,

@@ -20,6 +20,15 @@ pub(crate) struct ShardArgs {
     /// File with the secret that all parts share [default: `TOKOMETER_SHARD_SECRET`]
     #[arg(long, value_name = "FILE")]
     pub(crate) shard_secret_file: Option<PathBuf>,
+    /// Certificate of this part in PEM format: the parts then connect with TLS, besides the secret
+    #[arg(long, value_name = "FILE", requires = "shard_tls_key", requires = "shard_tls_ca")]
+    pub(crate) shard_tls_cert: Option<PathBuf>,
+    /// Private key of `--shard-tls-cert`
+    #[arg(long, value_name = "FILE", requires = "shard_tls_cert")]
+    pub(crate) shard_tls_key: Option<PathBuf>,
+    /// Authorities that have signed the certificates of all parts
+    #[arg(long, value_name = "FILE", requires = "shard_tls_cert")]
+    pub(crate) shard_tls_ca: Option<PathBuf>,
     /// Time for all parts to become ready; the run then begins without those that are not [default: 5m]
     #[arg(long, value_name = "TIME")]
     pub(crate) shard_wait: Option<String>,
@@ -38,5 +47,16 @@ impl ShardArgs {
             || self.shards.is_some()
             || self.leader.is_some()
             || !self.workers_on.is_empty()
+    }
+
+    /// Flags that only several parts can use, of those that are given.
+    pub(crate) fn for_several(&self) -> Vec<&'static str> {
+        let given = [
+            (self.shard_secret_file.is_some(), "--shard-secret-file"),
+            (self.shard_tls_cert.is_some(), "--shard-tls-cert"),
+            (self.shard_wait.is_some(), "--shard-wait"),
+            (self.global_cap, "--global-cap"),
+        ];
+        given.into_iter().filter_map(|(is_given, flag)| is_given.then_some(flag)).collect()
     }
 }

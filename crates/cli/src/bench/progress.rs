@@ -42,7 +42,8 @@ fn say_lines(live: &Live, clock: &dyn Clock, (goal, shown): (Goal, Shown), stop:
             print_message(&line);
         }
         let due = (now - begun).0 / LINE_EVERY.0;
-        if due > said && live.all_sent().is_none() && shown != Shown::Nothing {
+        let has_more = live.all_sent().is_none() || live.awaited() > 0;
+        if due > said && has_more && shown != Shown::Nothing {
             print_message(&running_line(live, goal, now));
         }
         said = said.max(due);
@@ -51,6 +52,9 @@ fn say_lines(live: &Live, clock: &dyn Clock, (goal, shown): (Goal, Shown), stop:
 
 /// `120 of 480 requests after 30 s · 8 in flight · 840 tok/s`.
 fn running_line(live: &Live, goal: Goal, now: Nanos) -> String {
+    if let Some(waiting) = waiting_for_shards(live) {
+        return waiting;
+    }
     let counts = live.counts();
     let elapsed = live.began().map(|began| now - began);
     let of = goal.requests.map(|all| format!(" of {all}")).unwrap_or_default();
@@ -59,9 +63,21 @@ fn running_line(live: &Live, goal: Goal, now: Nanos) -> String {
     format!("{}{of} requests{after} · {}", counts.ended(), message(live.phase(), &counts, elapsed))
 }
 
+/// What a leader says before all shards are ready.
+fn waiting_for_shards(live: &Live) -> Option<String> {
+    match live.awaited() {
+        0 => None,
+        1 => Some("waiting for 1 other shard".to_owned()),
+        many => Some(format!("waiting for {many} other shards")),
+    }
+}
+
 impl Stragglers {
     /// The line to print now, if one is due.
     fn line(&mut self, live: &Live, now: Nanos) -> Option<String> {
+        if live.awaited() > 0 {
+            return None;
+        }
         self.due(live.all_sent()?, now, live.counts().in_flight())
     }
 
@@ -157,6 +173,9 @@ fn bar_for(goal: Goal) -> ProgressBar {
 }
 
 fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos) {
+    if let Some(waiting) = waiting_for_shards(live) {
+        return bar.set_message(waiting);
+    }
     let counts = live.counts();
     let elapsed = live.began().map(|began| now - began);
     match (goal.requests, goal.seconds) {
@@ -213,6 +232,19 @@ mod tests {
         assert_eq!(stragglers.due(later, later + Nanos::from_secs(9), 1), None);
         let line = stragglers.due(later, later + Nanos::from_secs(12), 2).unwrap();
         assert!(line.starts_with("waiting for 2 requests in flight; "), "{line}");
+    }
+
+    /// It said that everything had been sent and retries were awaited.
+    #[test]
+    fn a_leader_says_for_how_many_shards_it_waits() {
+        let (live, goal) = (Live::default(), Goal::default());
+        let said = |awaited| {
+            live.set_awaited(awaited);
+            running_line(&live, goal, Nanos::from_secs(1))
+        };
+        assert_eq!(said(1), "waiting for 1 other shard");
+        assert_eq!(said(3), "waiting for 3 other shards");
+        assert!(said(0).contains("preparing"), "{}", said(0));
     }
 
     #[test]

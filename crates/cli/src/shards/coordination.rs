@@ -190,6 +190,14 @@ fn cause(signals: &Signals) -> StopCause {
 }
 
 impl LeadingShard {
+    /// Waits no longer for shards that this process has started and that have ended.
+    fn give_up_remote(&self) {
+        let ended = self.remote.lock().unwrap_or_else(PoisonError::into_inner).ended();
+        for (rank, why) in ended {
+            self.leader.give_up(rank, &why);
+        }
+    }
+
     /// Waits for the shards that this process has started.
     pub(crate) fn end_remote(&self) {
         self.remote.lock().unwrap_or_else(PoisonError::into_inner).end(&*self.clock);
@@ -220,13 +228,18 @@ impl Coordination for LeadingShard {
     }
 
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String> {
-        let is_stopped = || run.interrupt.is_raised();
         let (turn, link) = (self.turn(), self.places.link());
+        let is_stopped = || {
+            self.give_up_remote();
+            run.live.set_awaited(self.leader.awaited(turn) as u64);
+            run.interrupt.is_raised()
+        };
         let shared = link.is_some().then(|| {
             let own = LocalPart::new(run, link, &Arc::default());
             (self.places.cap(), Arc::new(own) as Arc<dyn LocalRun>)
         });
         let start = self.leader.begin((turn, &run.prompts), self.wait, shared, &is_stopped);
+        run.live.set_awaited(0);
         if let Some(start) = start {
             write_clock(&run.folder, &ShardClock::of_leader(start))
                 .map_err(|why| why.to_string())?;
@@ -288,7 +301,10 @@ impl Coordination for FollowingShard {
         let (turn, follower) = (self.turn(), Arc::clone(&self.follower));
         let key = (turn, run.prompts.as_str());
         let own = (run.folder.as_path(), self.storage, Arc::new(local) as Arc<dyn LocalRun>);
-        let start = follower.await_start(key, own, &is_stopped)?;
+        run.live.set_awaited(1);
+        let start = follower.await_start(key, own, &is_stopped);
+        run.live.set_awaited(0);
+        let start = start?;
         self.places.report(move |freed, want| follower.report_places(turn, freed, want));
         Ok(start.map(|start| start.own))
     }

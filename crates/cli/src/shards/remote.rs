@@ -50,10 +50,13 @@ impl RemoteStart<'_> {
             command.stdin(Stdio::piped()).stdout(Stdio::null());
             let mut child = command.spawn().map_err(failed)?;
             let stdin = child.stdin.take();
-            started.0.push(child);
-            if let Some(mut stdin) = stdin {
-                stdin.write_all(self.secret.as_bytes()).map_err(failed)?;
-            }
+            started.0.push((host.clone(), child));
+            let written = stdin.map(|mut stdin| stdin.write_all(self.secret.as_bytes()));
+            // One that has ended by now is seen when the others are waited for.
+            written.unwrap_or(Ok(())).or_else(|why| match why.kind() {
+                std::io::ErrorKind::BrokenPipe => Ok(()),
+                _ => Err(failed(why)),
+            })?;
         }
         Ok(started)
     }
@@ -79,14 +82,24 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The connections to remote shards. They end with the run; one that does not is ended.
-pub(crate) struct RemoteShards(Vec<Child>);
+/// The connections to remote shards, with their hosts; the first is that of shard 1. They end with the
+/// run; one that does not is ended.
+pub(crate) struct RemoteShards(Vec<(String, Child)>);
 
 impl RemoteShards {
+    /// Shards whose connection has ended: rank and why.
+    pub(crate) fn ended(&mut self) -> Vec<(u32, String)> {
+        let ended = (1..).zip(&mut self.0).filter_map(|(rank, (host, child))| {
+            let status = child.try_wait().ok()??;
+            Some((rank, format!("`ssh {host}` ended ({status})")))
+        });
+        ended.collect()
+    }
+
     /// Waits a while for all of them.
     pub(crate) fn end(&mut self, clock: &dyn Clock) {
         let deadline = clock.now() + END;
-        for mut child in self.0.drain(..) {
+        for (_host, mut child) in self.0.drain(..) {
             while matches!(child.try_wait(), Ok(None)) && clock.now() < deadline {
                 clock.sleep(LOOK);
             }
@@ -98,7 +111,7 @@ impl RemoteShards {
 
 impl Drop for RemoteShards {
     fn drop(&mut self) {
-        for child in &mut self.0 {
+        for (_host, child) in &mut self.0 {
             let _ = child.kill();
             let _ = child.wait();
         }

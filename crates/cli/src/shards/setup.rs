@@ -12,7 +12,7 @@ use tokometer_report::Style;
 use tokometer_schedule::Share;
 use tokometer_shards::{
     self as shards, Follower, FollowerConfig, JoinError, Leader, LeaderConfig, Membership,
-    RankSource, RecordStorage, ShardFlags, SharedSecret, Welcome,
+    RankSource, RecordStorage, ShardFlags, ShardTls, SharedSecret, TlsFiles, Welcome,
 };
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard, ShardIdentity, SharedPlaces};
@@ -59,7 +59,14 @@ pub(crate) fn membership(
         None => shards::discover(&flags, &variables)
             .map_err(|why| Refusal::usage(why.to_string(), ""))?,
     };
-    let Some(found) = found else { return Ok(None) };
+    let Some(found) = found else {
+        for flag in args.shards.for_several() {
+            print_message(&format!(
+                "note: `{flag}` has no effect: one process makes the whole run"
+            ));
+        }
+        return Ok(None);
+    };
     let targets = lowered.points.iter().flat_map(|point| &point.plan.targets);
     if targets.into_iter().any(|target| matches!(target.address, Address::Simulator(_))) {
         return Err(Refusal::usage(
@@ -121,6 +128,16 @@ fn proved(text: &str) -> Result<SharedSecret, Refusal> {
         .map_err(|why| Refusal::usage(format!("cannot use the shared secret: {why}"), ""))
 }
 
+/// TLS between the shards, where it is asked for.
+fn tls(args: &ShardArgs) -> Result<Option<ShardTls>, Refusal> {
+    let files = args.shard_tls_cert.clone().zip(args.shard_tls_key.clone());
+    let Some(((certificate, key), authorities)) = files.zip(args.shard_tls_ca.clone()) else {
+        return Ok(None);
+    };
+    let read = ShardTls::read(&TlsFiles { certificate, key, authorities });
+    read.map(Some).map_err(|why| Refusal::usage(why.to_string(), ""))
+}
+
 fn wait(args: &ShardArgs) -> Result<Nanos, Refusal> {
     let Some(text) = &args.shard_wait else { return Ok(WAIT) };
     parse_span(text, Nanos::from_secs(1))
@@ -135,6 +152,10 @@ pub(crate) fn bench(
     (given, bar, style): (&Given, Bar, Style),
 ) -> Result<Exit, Refusal> {
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
+    let is_capped = lowered.points.iter().any(|point| point.plan.load.max_concurrency.is_some());
+    if args.shards.global_cap && !is_capped && found.share.is_first() {
+        print_message("note: `--global-cap` has no effect: there is no `--max-concurrency`");
+    }
     let (role, place) = join(found, (args, Varied::Nothing), lowered, (given, earlier))?;
     let bar = if found.share.is_first() { bar } else { Bar::Hidden };
     let mut measurement =
@@ -178,7 +199,8 @@ pub(crate) fn join(
         return Ok((Role::Alone(Arc::new(AloneShard { identity })), place));
     };
     let (text, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
-    let setting = JoinSetting { share, address, secret: proved(&text)?, plan, wait, cap };
+    let (secret, tls) = (proved(&text)?, tls(&args.shards)?);
+    let setting = JoinSetting { share, address, secret, tls, plan, wait, cap };
     if share.is_first() {
         let place = RunFolder::open(output, name, (started, earlier))?;
         let led = lead(setting, (args, &text), (&place, output.shown), given);
@@ -217,6 +239,7 @@ struct JoinSetting<'a> {
     share: Share,
     address: &'a str,
     secret: SharedSecret,
+    tls: Option<ShardTls>,
     /// Fingerprint of the plan.
     plan: String,
     wait: Nanos,
@@ -225,9 +248,9 @@ struct JoinSetting<'a> {
 
 impl JoinSetting<'_> {
     fn follow(self, given: &Given) -> Result<Follower, Refusal> {
-        let Self { share, address, secret, plan, wait, .. } = self;
+        let Self { share, address, secret, tls, plan, wait, .. } = self;
         let (rank, count, version) = (share.rank(), share.count(), version::long());
-        let config = FollowerConfig { secret, version, plan, rank, count };
+        let config = FollowerConfig { secret, tls, version, plan, rank, count };
         let is_stopped = || given.signals.is_interrupted();
         Follower::join(address, &config, (&given.clock, wait), &is_stopped)
             .map_err(|why| unjoined(&why))
@@ -241,12 +264,12 @@ fn lead(
     (place, shown): (&RunFolder, Shown),
     given: &Given,
 ) -> Result<LeadingShard, Refusal> {
-    let JoinSetting { share, address, secret, plan, wait, cap } = setting;
+    let JoinSetting { share, address, secret, tls, plan, wait, cap } = setting;
     let folder = std::path::absolute(place.path()).unwrap_or_else(|_| place.path().to_owned());
     let (run, content_root, count) = (shards::run_id(), given.clock.wall(), share.count());
     let identity = ShardIdentity { share, run: run.clone(), content_root, cap };
     let version = version::long();
-    let config = LeaderConfig { secret, version, plan, count, run, content_root, folder };
+    let config = LeaderConfig { secret, tls, version, plan, count, run, content_root, folder };
     let leader = listen(address, config, given)?;
     if shown != Shown::Nothing {
         print_message(&format!(
@@ -308,7 +331,10 @@ fn listen(address: &str, config: LeaderConfig, given: &Given) -> Result<Leader, 
 fn unjoined(why: &JoinError) -> Refusal {
     let exit = match why {
         JoinError::Stopped => Exit::Interrupted,
-        JoinError::Refused { .. } | JoinError::Untrusted { .. } => Exit::Usage,
+        JoinError::Refused { .. }
+        | JoinError::Untrusted { .. }
+        | JoinError::Tls { .. }
+        | JoinError::Silent { .. } => Exit::Usage,
         JoinError::Unreached { .. } => Exit::Points,
     };
     Refusal::new(exit, why.to_string())

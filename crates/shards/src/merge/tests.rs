@@ -184,6 +184,7 @@ fn shards_that_died_or_are_missing_are_named_and_their_requests_counted() {
 /// A merged run was called interrupted by the user of shard 0, who had not interrupted it.
 #[test]
 fn a_shard_that_ends_by_itself_is_missing_and_shard_0_ends_all() {
+    use Stop::{Complete, DiskFull, Interrupted, Overloaded, ShardsLost, TargetLost};
     let check = |stops: [Stop; 2], expected: Stop, early: &[u32]| {
         let place = tempfile::tempdir().unwrap();
         let write = |(rank, stop)| Shard { stop, ..Shard::new(rank, 2) }.write(place.path());
@@ -194,7 +195,6 @@ fn a_shard_that_ends_by_itself_is_missing_and_shard_0_ends_all() {
         assert_eq!(run.is_whole(), early.is_empty(), "{stops:?}");
         assert_eq!(lacking(&run).len(), early.len(), "{stops:?}");
     };
-    use Stop::{Complete, DiskFull, Interrupted, Overloaded, ShardsLost, TargetLost};
     check([Complete, Complete], Complete, &[]);
     check([Complete, Interrupted], ShardsLost, &[1]);
     check([Complete, DiskFull], ShardsLost, &[1]);

@@ -3,7 +3,7 @@
 mod addresses;
 mod proxies;
 mod sockets;
-mod tls;
+pub(crate) mod tls;
 
 use std::path::Path;
 use std::process::Command;

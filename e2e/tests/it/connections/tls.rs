@@ -14,16 +14,16 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use super::{bench, succeeded};
 use crate::program::ended;
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// A certificate for `name` that `authority` has signed, with its key.
-fn issued(authority: &Authority, name: &str) -> (rcgen::Certificate, KeyPair) {
+pub(crate) fn issued(authority: &Authority, name: &str) -> (rcgen::Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     (params.signed_by(&key, authority).unwrap(), key)
