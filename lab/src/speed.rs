@@ -1,5 +1,5 @@
-//! How fast virtual time runs: the run of seed 000 (3,000 requests, a closed loop of 128, 2.0 M tokens)
-//! with all its percentiles, and a fleet.
+//! How fast virtual time runs: the run of `experiments/vllm-closed-loop.toml` (3,000 requests, 128 in
+//! flight, 2.0 M tokens) with all its percentiles, and a fleet.
 //!
 //! `cargo lab speed [REPLICAS REQUESTS [ROUTER]]`
 
@@ -14,7 +14,7 @@ use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, PredictOptions, RequestSource, RequestLoad, predict};
 
-/// Answers like those of seed 000: 57 % stop at the cap of 1,024 tokens, the others earlier.
+/// Answers like those of that report: 57 % stop at the cap of 1,024 tokens, the others earlier.
 struct Percentiles;
 
 impl RequestSource for Percentiles {
@@ -23,6 +23,7 @@ impl RequestSource for Percentiles {
     }
 
     fn ask(&self, index: u64) -> Ask {
+        // The stream's name decides the drawn lengths, so it stays as it was when they were published.
         let mut generator = Seed(0).stream("seed-000").at(index);
         let is_capped = unit_float(&mut generator) < 0.57;
         let short = whole_between(&mut generator, 20, 374);
@@ -69,7 +70,7 @@ fn percentiles(figures: &tokometer_twin::PredictedFigures) -> String {
     text
 }
 
-fn seed_000() {
+fn closed_loop() {
     let profile = Profile::shipped("vllm-percentiles").expect("the profile is shipped");
     let workload = RequestLoad::burst(Percentiles).capped(128);
     let mut best = u64::MAX;
@@ -85,7 +86,7 @@ fn seed_000() {
     let Some((prediction, text)) = shown else { return };
     let steps = &prediction.explanation;
     println!(
-        "seed 000: {:.1} ms for {:.0} s of virtual time, {} tokens, {} steps ({:.0} x real time)\n{text}",
+        "closed loop of 128: {:.1} ms for {:.0} s of virtual time, {} tokens, {} steps ({:.0} x real time)\n{text}",
         best as f64 / 1e6,
         prediction.figures.duration_s,
         prediction.figures.output_tokens,
@@ -119,7 +120,7 @@ fn fleet(replicas: usize, requests: u64, router: &str) {
 
 /// Runs and prints both.
 pub(crate) fn run(arguments: &[String]) {
-    seed_000();
+    closed_loop();
     let number = |at: usize| arguments.get(at).and_then(|text| text.parse::<u64>().ok());
     if let (Some(replicas), Some(requests)) = (number(0), number(1)) {
         let router = arguments.get(2).map_or("round-robin", String::as_str);

@@ -1,4 +1,4 @@
-//! Quantities as typed: `2s`, `100ms`, `4m30s`, `99%`, `1.5GiB`, `inf`.
+//! Quantities as typed: `2s`, `4m30s`, `100ms`, `99%`, `inf`.
 //!
 //! Syntax only: whether a rate of zero makes sense is decided by the caller.
 
@@ -23,6 +23,17 @@ pub enum Error {
     /// A negative quantity.
     #[error("`{0}` is negative")]
     Negative(String),
+    /// A span of several parts, one of them a bare number.
+    #[error("`{text}` has no unit after `{number}`: write it as in `4m30s`")]
+    PartWithoutUnit {
+        /// The text as typed.
+        text: String,
+        /// The part without a unit.
+        number: String,
+    },
+    /// A span whose parts do not go from the largest unit to the smallest, such as `30s4m` or `1m1m`.
+    #[error("`{0}` names its units in the wrong order: write the larger one first, as in `4m30s`")]
+    UnitOrder(String),
 }
 
 fn split(text: &str) -> Result<(f64, &str), Error> {
@@ -46,39 +57,58 @@ fn unknown(text: &str, unit: &str, expected: &'static str) -> Error {
     Error::UnknownUnit { text: text.trim().to_owned(), unit: unit.to_owned(), expected }
 }
 
-/// A span of time, also in parts such as `4m30s`. A bare number is in units of `bare_unit`.
+/// A span of time: a number with its unit (`2s`), several of them from the largest unit to the
+/// smallest (`4m30s`, `1h 30m`), or a bare number in units of `bare_unit`.
 pub fn parse_span(text: &str, bare_unit: Nanos) -> Result<Nanos, Error> {
-    let mut nanos = 0.0;
-    let mut rest = text;
+    let text = text.trim();
+    let (mut number, mut rest) = split(text)?;
+    if rest.is_empty() {
+        return Ok(Nanos::from_secs_f64(number * bare_unit.0 as f64 / 1e9));
+    }
+    let mut sum = Nanos::ZERO;
+    let mut unit_before = f64::INFINITY;
     loop {
-        let (number, after) = split(rest)?;
-        let end = after.find(|letter: char| letter.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, next) = after.split_at(end);
-        let is_bare_part = unit.is_empty() && rest.len() < text.len();
-        let per_unit = nanos_per_unit(unit.trim(), bare_unit).filter(|_| !is_bare_part);
-        let unknown_unit =
-            || unknown(text, split(text).map_or(after, |(_, unit)| unit), SPAN_UNITS);
-        nanos += number * per_unit.ok_or_else(unknown_unit)?;
-        if next.is_empty() {
-            return Ok(Nanos::from_secs_f64(nanos / 1e9));
+        let end = rest.find(is_next_part).unwrap_or(rest.len());
+        let nanos_per_unit = match &rest[..end] {
+            "" => return Err(bare_part(text, number)),
+            unit => nanos_per(unit).ok_or_else(|| unknown(text, unit, "ns, us, ms, s, m, h"))?,
+        };
+        if nanos_per_unit >= unit_before {
+            return Err(Error::UnitOrder(text.to_owned()));
         }
-        rest = next;
+        sum += Nanos::from_secs_f64(number * nanos_per_unit / 1e9);
+        unit_before = nanos_per_unit;
+        rest = rest[end..].trim_start();
+        if rest.is_empty() {
+            return Ok(sum);
+        }
+        // What is wrong with a part is said about the whole text, which is what was typed.
+        (number, rest) = split(rest).map_err(|why| match why {
+            Error::Negative(_) => Error::Negative(text.to_owned()),
+            _ => unknown(text, rest, "ns, us, ms, s, m, h"),
+        })?;
     }
 }
 
-const SPAN_UNITS: &str = "ns, us, ms, s, m, h";
+/// Where a unit has ended.
+fn is_next_part(letter: char) -> bool {
+    letter.is_ascii_digit() || letter.is_whitespace() || matches!(letter, '.' | '+' | '-')
+}
 
-fn nanos_per_unit(unit: &str, bare_unit: Nanos) -> Option<f64> {
+fn nanos_per(unit: &str) -> Option<f64> {
     Some(match unit {
-        "" => bare_unit.0 as f64,
         "ns" => 1.0,
         "us" | "µs" | "μs" => 1e3,
         "ms" => 1e6,
         "s" | "sec" | "secs" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3_600e9,
+        "m" | "min" | "mins" => 60e9,
+        "h" | "hr" | "hrs" => 3_600e9,
         _ => return None,
     })
+}
+
+fn bare_part(text: &str, number: f64) -> Error {
+    Error::PartWithoutUnit { text: text.to_owned(), number: number.to_string() }
 }
 
 /// A share between 0 and 1, from `99%` or `0.99`.
@@ -114,6 +144,8 @@ pub fn nearest_count(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -127,16 +159,66 @@ mod tests {
         check("2m", 120_000_000_000);
         check("250us", 250_000);
         check("1e3ms", 1_000_000_000);
-        check("4m30s", 270_000_000_000);
-        check("1h 2m 3.5s", 3_723_500_000_000);
-        for text in ["1m30", "4m30x", "30s4", "1h-2m"] {
-            let unit = &text[text.find(char::is_alphabetic).unwrap()..];
-            let fault = parse_span(text, Nanos(1)).unwrap_err();
-            assert!(fault.to_string().contains(&format!("the unit `{unit}`")), "{text}: {fault}");
-        }
+        check("3 mins", 180_000_000_000);
         assert!(matches!(parse_span("5 apples", Nanos(1)), Err(Error::UnknownUnit { .. })));
         assert!(matches!(parse_span("soon", Nanos(1)), Err(Error::NotANumber(_))));
         assert!(matches!(parse_span("-1s", Nanos(1)), Err(Error::Negative(_))));
+    }
+
+    /// `4m30s` was refused, and people type it.
+    #[test]
+    fn a_span_may_have_several_parts_from_the_largest_unit_to_the_smallest() {
+        let read = |text: &str| parse_span(text, Nanos::from_secs(1));
+        let check = |text: &str, expected: u64| {
+            assert_eq!(read(text), Ok(Nanos::from_millis(expected)), "{text}");
+        };
+        check("4m30s", 270_000);
+        check("1h30m", 5_400_000);
+        check("1m 30s", 90_000);
+        check(" 1 h 2 min 3.5 s ", 3_723_500);
+        check("1s500ms", 1_500);
+        check("0m0.5s", 500);
+        let refused = |text: &str, part: &str| {
+            let said = read(text).unwrap_err().to_string();
+            assert!(said.contains(&format!("`{text}`")) && said.contains(part), "{said}");
+        };
+        refused("1m30", "no unit after `30`");
+        refused("1m 30", "no unit after `30`");
+        refused("30s4m", "wrong order");
+        refused("1m1m", "wrong order");
+        refused("4m-30s", "negative");
+        refused("1m30apples", "the unit `apples`");
+        refused("1:30", "the unit `:`");
+        refused("1m.", "the unit `.`");
+        refused("1m, 30s", "the unit `m,`");
+    }
+
+    proptest! {
+        /// Writing a span in parts, with or without blanks, changes nothing.
+        #[test]
+        fn the_parts_of_a_span_add_up(
+            (hours, minutes, seconds, millis) in (0..500_u64, 0..60_u64, 0..60_u64, 0..1_000_u64),
+            blank in prop::sample::select(vec!["", " ", "  "]),
+            kept in 1..16_u32,
+        ) {
+            let parts = [
+                (hours, "h", 3_600_000), (minutes, "m", 60_000), (seconds, "s", 1_000), (millis, "ms", 1),
+            ];
+            let kept: Vec<_> =
+                parts.iter().enumerate().filter(|(at, _)| kept & (1 << at) != 0).map(|(_, part)| part).collect();
+            let text: Vec<String> =
+                kept.iter().map(|(count, unit, _)| format!("{count}{blank}{unit}")).collect();
+            let expected = kept.iter().map(|(count, _, millis)| count * millis).sum();
+            prop_assert_eq!(
+                parse_span(&text.join(blank), Nanos::from_secs(1)),
+                Ok(Nanos::from_millis(expected))
+            );
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[0-9.+\\-eEhmsnuµ :]{0,12}|\\PC{0,12}") {
+            let _read = parse_span(&text, Nanos::from_secs(1));
+        }
     }
 
     #[test]

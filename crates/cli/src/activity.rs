@@ -25,7 +25,7 @@ pub(crate) struct Activity {
 
 /// How far some work has come.
 pub(crate) struct WorkState {
-    what: &'static str,
+    what: Mutex<&'static str>,
     done: AtomicUsize,
     total: AtomicUsize,
     unit: Mutex<&'static str>,
@@ -35,7 +35,7 @@ impl Activity {
     /// Says from the first second on that `what` is under way.
     pub(crate) fn start(what: &'static str) -> Self {
         let state = Arc::new(WorkState {
-            what,
+            what: Mutex::new(what),
             done: AtomicUsize::new(0),
             total: AtomicUsize::new(0),
             unit: Mutex::new(""),
@@ -52,6 +52,11 @@ impl Activity {
 }
 
 impl WorkState {
+    /// What is under way from now on.
+    pub(crate) fn rename(&self, what: &'static str) {
+        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
     /// How much of the work is done.
     pub(crate) fn set(&self, done: usize, total: usize, unit: &'static str) {
         *self.unit.lock().unwrap_or_else(PoisonError::into_inner) = unit;
@@ -82,7 +87,8 @@ impl WorkState {
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         let unit = *self.unit.lock().unwrap_or_else(PoisonError::into_inner);
         let part = if total > 0 { format!(", {done} of {total} {unit}") } else { String::new() };
-        format!("{}{part} ({seconds} s)", self.what)
+        let what = *self.what.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{what}{part} ({seconds} s)")
     }
 }
 
@@ -97,5 +103,7 @@ mod tests {
         activity.state().set(12, 63, "searches");
         activity.state().set(11, 63, "searches");
         assert_eq!(activity.state.line(40), "calibrate: fitting, 12 of 63 searches (40 s)");
+        activity.state().rename("calibrate: checking");
+        assert_eq!(activity.state.line(50), "calibrate: checking, 12 of 63 searches (50 s)");
     }
 }

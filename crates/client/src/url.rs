@@ -90,6 +90,10 @@ impl Url {
             return Self::unix(path.into_owned(), prefix, query);
         }
         let (scheme, rest) = match text.split_once("://") {
+            // The URL standard reads a number as an IPv4 address: 30 would be 0.0.0.30.
+            None if text.parse::<u64>().is_ok() => {
+                return Err("a number is no address; write it as http://HOST:PORT");
+            }
             None => (Scheme::Http, text),
             Some((name, rest)) if name.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
             Some((name, rest)) if name.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
@@ -282,7 +286,7 @@ mod tests {
         check("https://h:80", "h", 80, "", "h:80");
         for bad in ["", "http://", "ftp://h", "http://h:99999", "http://h:x", "http://a b", "[::1"]
             .into_iter()
-            .chain(["http://h/a b", "http://h:-1", "unix:", "unix:/a b", "http+unix:///v1"])
+            .chain(["http://h/a b", "http://h:-1", "unix:", "unix:/a b", "http+unix:///v1", "30"])
         {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }

@@ -20,6 +20,9 @@ pub trait Observer: Send + Sync {
     /// The same for a message that applies to every run of a sweep: shown once.
     fn remark_once(&self, text: &str);
 
+    /// What is under way before the first run begins, for a display that shows it.
+    fn preparing(&self, step: &'static str);
+
     /// A run is about to start. The guard is dropped when it has ended.
     fn run_begins(&self, run: &RunInProgress<'_>) -> Result<Guard, Error>;
 

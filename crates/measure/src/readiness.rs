@@ -46,6 +46,7 @@ pub(crate) fn prove(
     let pause = PAUSE.min(Nanos::from_secs_f64(timeout_s / LEAST_TRIES));
     for attempt in 0.. {
         let left = deadline.max(clock.now()) - clock.now();
+        observer.preparing("waiting for the response to a first prompt");
         let Err(failure) = try_once(reached, first, left, &**observer)? else {
             return Ok(());
         };

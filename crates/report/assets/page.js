@@ -14,7 +14,7 @@ const single = (run) => {
 const answer = () => {
   if (!data.answer) return;
   const { tone, headline, lines } = data.answer;
-  place.append(make("section", { class: "answer " + tone + (headline.length > 60 ? " long" : ""), "aria-label": "Answer" }, make("strong", {}, headline), ...lines.map((line) => make("p", {}, line))));
+  place.append(make("section", { class: "answer " + tone + (headline.length > 60 ? " long" : ""), "aria-label": "Answer" }, make("strong", {}, ...prose(headline)), ...lines.map((line) => make("p", {}, ...prose(line)))));
 };
 
 // Parts of runs are made when they are opened: a page of fifty runs must open at once.

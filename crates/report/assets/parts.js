@@ -115,11 +115,16 @@ const dataTable = (columns, rows, caption) => {
   return details;
 };
 
+// Text whose words between backticks are code.
+const prose = (text) => {
+  const parts = String(text).split("`");
+  return parts.length % 2 ? parts.map((part, index) => index % 2 ? make("code", {}, part) : part) : [text];
+};
 const verdictBadge = (verdict) => make("span", { class: "verdict " + String(verdict).toLowerCase() }, verdict);
 const noteList = (notes) => {
   const box = make("div");
   for (const note of notes) box.append(make("div", { class: "note " + note.severity.toLowerCase() },
-    make("code", {}, note.code), " " + note.text, note.advice ? make("div", { class: "dim" }, note.advice) : null));
+    make("code", {}, note.code), " ", ...prose(note.text), note.advice ? make("div", { class: "dim" }, ...prose(note.advice)) : null));
   return box;
 };
 // Where the figures come from, and the command that repeats them.

@@ -32,7 +32,7 @@ const line = (label, index, more = {}) => ({
 
 const tiles = (run) => {
   const box = make("div", { class: "tiles" });
-  for (const tile of run.tiles) box.append(make("div", { class: "tile" }, make("b", {}, tile.value), make("span", {}, tile.label)));
+  for (const tile of run.tiles) box.append(make("div", { class: "tile" }, make("b", {}, tile.value), tile.verdict ? verdictBadge(tile.verdict) : null, make("span", {}, tile.label)));
   return box;
 };
 
@@ -222,11 +222,12 @@ const plan = (run) => {
 };
 
 const showFigures = (run) => {
-  place.append(verdict(run), affected(run), noteList(run.notes), tiles(run));
+  // What was measured comes first; each doubtful figure has its verdict beside it, and the reasons follow.
+  place.append(verdict(run), tiles(run), affected(run), noteList(run.notes));
   if (run.table.rows.length) {
     heading("Figures");
     place.append(table(run.table.columns, run.table.rows, "Figures"),
-      make("p", { class: "dim" }, "Small figures are 95 % confidence intervals. A percentile with ? has too few requests for an interval. Failed requests count as infinitely slow."));
+      make("p", { class: "dim" }, "Small figures are 95 % confidence intervals; \u201ctoo short\u201d: the run was too short for one. A percentile with ? has too few requests. Failed requests count as infinitely slow."));
   }
   if (run.spreads.length) {
     heading("Distributions");

@@ -334,6 +334,20 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --rate 4", &["unknown flag `--rate`", "similar: `--request-rate`"]);
     row("bench --url http://h", &["similar: `--base-url`"]);
     row("bench --concurrency 4", &["similar: `--max-concurrency`"]);
+    row("bench --qps 4", &["unknown flag `--qps`", "similar: `--request-rate`"]);
+    row("bench --vus 4", &["similar: `--max-concurrency`"]);
+    row("bench --total-requests 4", &["similar: `--num-prompts`"]);
+    row("bench --max-tokens 4", &["similar: `--output-len`"]);
+    row("capacity --qps 4", &["similar: `--request-rate`"]);
+    row("bench -m model", &["unknown flag `-m`", "similar: `--model`"]);
+    row("bench --slo x", &["unknown flag `--slo`", "`tokometer capacity --slo`"]);
+    row("sim --profil small --prot 1", &["unknown flag `--profil`", "similar: `--profile`"]);
+    row("bench --connections 5", &["the choices are auto, preopen", "`--max-concurrency 5`"]);
+    row("bench --num-prompts", &["cannot use `--num-prompts` without a value", "Requests to send"]);
+    row("bench 30", &["cannot use `URL 30`", "a number is no address", "http://HOST:PORT"]);
+    row("capacity http://h:1", &["`tokometer capacity` needs `--slo <OBJECTIVES>`", "p99 ttft"]);
+    row("runs/last", &["cannot use `runs/last`: it is no command", "`tokometer report runs/last`"]);
+    row("bench --duration 1m30", &["`1m30` has no unit after `30`", "`4m30s`"]);
     let file =
         ["cannot read the file of `--structured nope.json`", "check the path", "JSON schema"];
     row("bench --structured nope.json", &file);
@@ -344,6 +358,14 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("ftp://h:9", &["unknown scheme `ftp://`", "http://HOST:PORT"]);
     row("compare a b", &["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
     row("report r --json", &["summary.json"]);
+}
+
+#[test]
+fn times_of_several_units_are_added_up_wherever_a_time_is_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "bench --sim --duration 1m30s --timeout 1h30m --stall-timeout 1m --print-plan";
+    let plan = ["duration_s = 90.0", "timeout_s = 5400.0"];
+    check(&run(folder.path(), line), &plan, 0);
 }
 
 #[test]

@@ -6,12 +6,11 @@
 //! known and cannot be honoured, is an error. The rest of the program knows none of this.
 
 mod dotted;
+pub(super) mod habit;
 pub(crate) mod table;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-
-use tokometer_base::neighbours::nearest;
 
 use crate::exit::Refusal;
 use table::{CompatFlag, ROWS};
@@ -113,73 +112,11 @@ fn complete(typed: &str, own: &BTreeSet<String>) -> Result<String, Refusal> {
             return Ok(only.to_owned());
         }
     }
-    Err(unknown(typed, own))
+    Err(habit::unknown(typed, own))
 }
 
 fn of_tool<'a>(tool: char, rows: impl Iterator<Item = &'a CompatFlag>) -> BTreeSet<&'a str> {
     rows.filter(|row| row.tools.contains(tool)).map(|row| row.flag).collect()
-}
-
-/// Flags that people type from habit, and our flag for the same purpose.
-const SYNONYMS: [(&str, &str); 34] = [
-    ("--rate", "--request-rate"),
-    ("--qps", "--request-rate"),
-    ("--rps", "--request-rate"),
-    ("--arrival-rate", "--request-rate"),
-    ("--url", "--base-url"),
-    ("--uri", "--base-url"),
-    ("--server", "--base-url"),
-    ("--address", "--base-url"),
-    ("--api-base", "--base-url"),
-    ("--api-url", "--base-url"),
-    ("--target", "--base-url"),
-    ("--concurrency", "--max-concurrency"),
-    ("--concurrent", "--max-concurrency"),
-    ("--clients", "--max-concurrency"),
-    ("--users", "--max-concurrency"),
-    ("--connections-max", "--max-concurrency"),
-    ("--parallel", "--max-concurrency"),
-    ("--requests", "--num-prompts"),
-    ("--num-requests", "--num-prompts"),
-    ("--request-count", "--num-prompts"),
-    ("--prompts", "--num-prompts"),
-    ("--count", "--num-prompts"),
-    ("--time", "--duration"),
-    ("--isl", "--input-len"),
-    ("--osl", "--output-len"),
-    ("--input-tokens", "--input-len"),
-    ("--output-tokens", "--output-len"),
-    ("--max-tokens", "--output-len"),
-    ("--prompt-len", "--input-len"),
-    ("--key", "--api-key"),
-    ("--token", "--api-key"),
-    ("--out", "--run-dir"),
-    ("--output-dir", "--run-dir"),
-    ("--warmup", "--num-warmups"),
-];
-
-fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
-    let meant = SYNONYMS.iter().find(|(habit, _)| *habit == typed).map(|(_, ours)| *ours);
-    // A flag that is refused or ignored is no help, so it is not suggested.
-    let rows = ROWS.iter().filter_map(|row| match row.fate {
-        FlagSupport::Kept(_) => Some(row.flag),
-        FlagSupport::Renamed(ours) => Some(ours),
-        FlagSupport::Ignored(_) | FlagSupport::Refused(_) => None,
-    });
-    let names = own.iter().map(String::as_str).chain(rows);
-    let near = match meant.filter(|ours| own.contains(*ours)) {
-        Some(ours) => vec![ours],
-        None => nearest(typed, names),
-    };
-    let hint = if near.is_empty() {
-        "`--help` lists all flags".to_owned()
-    } else {
-        format!(
-            "similar: {}",
-            near.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-        )
-    };
-    Refusal::usage(format!("unknown flag `{typed}`"), hint)
 }
 
 /// `docs/migrating.md`: what becomes of each flag, for people who bring a script.
@@ -295,10 +232,6 @@ mod tests {
     #[test]
     fn no_suggestion_is_a_flag_that_does_nothing() {
         let own = own();
-        for (habit, ours) in SYNONYMS {
-            assert!(own.contains(ours), "{ours} is not declared");
-            assert!(!own.contains(habit) && find(habit).is_none(), "{habit} is known");
-        }
         for row in ROWS {
             let typo = format!("{}x", row.flag.trim_end_matches('*'));
             let Err(refusal) = complete(&typo, &own) else { continue };

@@ -10,7 +10,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use tokometer_base::redact::{HIDDEN, redact};
 
 use super::address::with_command;
-use super::command::Command;
+use super::command::{Command, flags_of};
+use super::compat::habit;
 use crate::exit::Refusal;
 
 /// Our words for clap's, about the value of a flag.
@@ -33,26 +34,95 @@ pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal
                 let flag = words.get(at.checked_sub(1)?)?;
                 return refused(words, flag, &words[at], "it must not be negative");
             }
-            habit(words.first()?, &text(error, ContextKind::InvalidArg)?)
+            unexpected(words.first()?, &text(error, ContextKind::InvalidArg)?)
         }
+        ErrorKind::InvalidValue => {
+            let flag = text(error, ContextKind::InvalidArg)?;
+            let flag = flag.split_whitespace().next()?;
+            let value = text(error, ContextKind::InvalidValue)?;
+            if value.is_empty() {
+                return without_value(words.first()?, flag);
+            }
+            not_a_choice(words, flag, &value, &choices(error))
+        }
+        ErrorKind::MissingRequiredArgument => missing(words.first()?, &choices_of_missing(error)),
         ErrorKind::InvalidSubcommand => no_command(&text(error, ContextKind::InvalidSubcommand)?),
         _ => None,
     }
 }
 
-/// Words that people type from habit, with what to type instead.
-fn habit(command: &str, typed: &str) -> Option<Refusal> {
+/// A word that the command has no place for.
+fn unexpected(command: &str, typed: &str) -> Option<Refusal> {
     match (command, typed) {
-        ("compare", run) if !run.starts_with('-') => Some(Refusal::usage(
-            format!("cannot tell on which side `{}` is", redact(run)),
-            "name the runs of both sides: `tokometer compare --a RUN --b RUN`",
-        )),
         ("report", "--json") => Some(Refusal::usage(
             "unknown flag `--json`",
             "summary.json in the run folder has all figures; `--format json` prints a table of reports",
         )),
+        (_, flag) if flag.starts_with('-') => {
+            let flag = flag.split('=').next().unwrap_or(flag);
+            Some(habit::unknown(flag, &flags_of(command)))
+        }
+        ("compare", run) => Some(Refusal::usage(
+            format!("cannot tell on which side `{}` is", redact(run)),
+            "name the runs of both sides: `tokometer compare --a RUN --b RUN`",
+        )),
+        ("bench", word) if word.contains("://") => Some(Refusal::usage(
+            format!("cannot measure `{}` as well: one address is enough", redact(word)),
+            "`--against URL` measures two servers in turn and compares them",
+        )),
         _ => None,
     }
+}
+
+/// A flag at the end of the line, or in front of the next one.
+fn without_value(command: &str, flag: &str) -> Option<Refusal> {
+    let purpose = purpose(command, flag)?;
+    Some(Refusal::usage(format!("cannot use `{flag}` without a value"), purpose.described()))
+}
+
+/// A word that is none of the words that a flag accepts.
+fn not_a_choice(words: &[String], flag: &str, value: &str, choices: &str) -> Option<Refusal> {
+    let value = repeated(flag.trim_start_matches('-'), value);
+    let message = format!("cannot use `{value}` for `{flag}`: the choices are {choices}");
+    // Other load tools count connections with this flag.
+    if flag == "--connections" && value.parse::<u64>().is_ok() {
+        let hint = format!("`--max-concurrency {value}` limits the requests in flight");
+        return Some(Refusal::usage(message, hint));
+    }
+    let purpose = purpose(words.first()?, flag);
+    Some(Refusal::usage(message, purpose.map(|found| found.described()).unwrap_or_default()))
+}
+
+fn choices(error: &clap::Error) -> String {
+    match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(all)) => all.join(", "),
+        _ => String::new(),
+    }
+}
+
+/// Names of what a command lacks, as its usage line shows them.
+fn choices_of_missing(error: &clap::Error) -> Vec<String> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(all)) => all.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// A command without something that it cannot do without.
+fn missing(command: &str, names: &[String]) -> Option<Refusal> {
+    let first = names.first()?;
+    let hint = match (command, first.split_whitespace().next()?) {
+        ("capacity", "--slo") => {
+            "say what is good enough, such as `--slo \"p99 ttft < 2s, p99 tpot < 100ms\"`"
+                .to_owned()
+        }
+        ("report", _) if first.starts_with("<RUN") => {
+            "name a run folder, such as `tokometer report runs/NAME`".to_owned()
+        }
+        _ => format!("`tokometer {command} -h` shows what it takes"),
+    };
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    Some(Refusal::usage(format!("`tokometer {command}` needs {}", names.join(" and ")), hint))
 }
 
 /// A first word that is no command: an address of another kind, or one without its port.
@@ -64,6 +134,12 @@ fn no_command(word: &str) -> Option<Refusal> {
         ));
     }
     let is_host = word == "localhost" || word.contains('.') || word.contains(':');
+    if !is_host && word.contains('/') {
+        return Some(Refusal::usage(
+            format!("cannot use `{}`: it is no command", redact(word)),
+            format!("`tokometer report {}` shows a run folder", redact(word)),
+        ));
+    }
     is_host.then(|| {
         Refusal::usage(
             format!(
@@ -109,9 +185,24 @@ fn repeated(name: &str, value: &str) -> String {
     }
 }
 
-/// `None` where the flag is unknown or takes no value: then the value is not what is wrong.
-fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refusal> {
-    let command = words.first()?;
+/// What a flag is called, and what for.
+struct FlagPurpose {
+    /// Its long name without dashes.
+    name: String,
+    /// `--num-prompts <N>`.
+    usage: String,
+    /// The first line of its help.
+    help: String,
+}
+
+impl FlagPurpose {
+    fn described(&self) -> String {
+        format!("`{}`: {}", self.usage, self.help)
+    }
+}
+
+/// `None` where the flag is unknown or takes no value.
+fn purpose(command: &str, flag: &str) -> Option<FlagPurpose> {
     let mut all = Command::augment_subcommands(clap::Command::new("tokometer"));
     all.build();
     let short = flag.strip_prefix('-').filter(|rest| rest.len() == 1);
@@ -126,12 +217,20 @@ fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refus
         return None;
     }
     let help = found.get_help().map(ToString::to_string).unwrap_or_default();
-    let name = found.get_long().unwrap_or(&name).to_owned();
     let shown = found.to_string();
-    let shown = shown.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    Some(FlagPurpose {
+        name: found.get_long().unwrap_or(&name).to_owned(),
+        usage: shown.split_whitespace().take(2).collect::<Vec<_>>().join(" "),
+        help: help.lines().next().unwrap_or_default().to_owned(),
+    })
+}
+
+/// `None` where the flag is unknown or takes no value: then the value is not what is wrong.
+fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refusal> {
+    let purpose = purpose(words.first()?, flag)?;
     Some(Refusal::usage(
-        format!("cannot use `{}` for `{flag}`: {why}", repeated(&name, value)),
-        format!("`{shown}`: {}", help.lines().next().unwrap_or_default()),
+        format!("cannot use `{}` for `{flag}`: {why}", repeated(&purpose.name, value)),
+        purpose.described(),
     ))
 }
 
@@ -186,14 +285,36 @@ mod tests {
         check("ftp://h:9", ["unknown scheme `ftp://`", "http://HOST:PORT"]);
         check("localhost", ["no address with its port", "`tokometer http://localhost:8000`"]);
         check("gpu1.example/v1", ["no command", "`tokometer http://gpu1.example:8000`"]);
+        check("runs/a", ["no command", "`tokometer report runs/a`"]);
+        check("bench -m x", ["unknown flag `-m`", "`--model`"]);
+        check("bench http://a http://b", ["`http://b` as well", "--against"]);
+        check("report r --htlm x", ["unknown flag `--htlm`", "`--html`"]);
+        check("sim --prot=1", ["unknown flag `--prot`", "`--port`"]);
+        check("capacity http://h", ["`tokometer capacity` needs `--slo <OBJECTIVES>`", "p99 ttft"]);
+        check("report", ["`tokometer report` needs `<RUN|FILE>...`", "run folder"]);
+        check("completions", ["needs `<SHELL>`", "`tokometer completions -h`"]);
         assert_eq!(said("bnch"), None, "clap names the nearest command");
+    }
+
+    #[test]
+    fn a_flag_of_few_words_names_them_and_one_without_a_value_says_what_for() {
+        let check = |line: &str, expected: &str| {
+            let said = said(line).unwrap();
+            assert!(said.starts_with(expected), "{said}");
+        };
+        let choices = "cannot use `x` for `--compat`: the choices are vllm, sglang\n  `--compat <";
+        check("bench --compat x", choices);
+        let connections = "cannot use `5` for `--connections`: the choices are auto, preopen, \
+                           on-demand, per-request\n  `--max-concurrency 5` limits";
+        check("bench --connections 5", connections);
+        check("bench --seed", "cannot use `--seed` without a value\n  `--seed <N>`: ");
+        let shells = "cannot use `foo` for `<SHELL>`: the choices are bash, elvish, fish";
+        check("completions foo", shells);
     }
 
     #[test]
     fn what_is_not_about_a_value_is_left_to_clap() {
         assert_eq!(said("bench --ignore-eos -3"), None);
-        assert_eq!(said("bench --compat x"), None);
-        assert_eq!(said("bench --seed"), None);
         assert_eq!(said("bench -3"), None);
     }
 }

@@ -111,6 +111,13 @@ impl Observer for TerminalObserver {
         print_message_once(text);
     }
 
+    fn preparing(&self, step: &'static str) {
+        let preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(activity) = &*preparing {
+            activity.state().rename(step);
+        }
+    }
+
     fn run_begins(&self, run: &RunInProgress<'_>) -> Result<Guard, Error> {
         drop(self.preparing.lock().unwrap_or_else(PoisonError::into_inner).take());
         let output = &run.plan.output;

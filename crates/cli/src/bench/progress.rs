@@ -12,6 +12,7 @@ use tokometer_record::Phase;
 
 use tokometer_plan::Shown;
 
+use super::silence::Silence;
 use crate::lower::{Display, ProgressView};
 use crate::terminal::print_message;
 
@@ -34,24 +35,26 @@ struct Stragglers {
 /// Follows a run without a bar until it has ended.
 fn say_lines(live: &Live, clock: &dyn Clock, (goal, shown): (Goal, Shown), stop: &StopSignal) {
     let mut stragglers = Stragglers::default();
+    let mut silence = Silence::default();
     let begun = clock.now();
     let mut said = 0;
     while !stop.is_raised_within(REDRAW_EVERY) {
         let now = clock.now();
-        if let Some(line) = stragglers.line(live, now) {
+        let silent = silence.span(&live.counts(), now);
+        if let Some(line) = stragglers.line(live, now, silent) {
             print_message(&line);
         }
         let due = (now - begun).0 / LINE_EVERY.0;
         let has_more = live.all_sent().is_none() || live.awaited() > 0;
         if due > said && has_more && shown != Shown::Nothing {
-            print_message(&running_line(live, goal, now));
+            print_message(&running_line(live, (goal, now), silent));
         }
         said = said.max(due);
     }
 }
 
 /// `120 of 480 requests after 30 s · 8 in flight · 840 tok/s`.
-fn running_line(live: &Live, goal: Goal, now: Nanos) -> String {
+fn running_line(live: &Live, (goal, now): (Goal, Nanos), silent: Option<Nanos>) -> String {
     if let Some(waiting) = waiting_for_shards(live) {
         return waiting;
     }
@@ -60,7 +63,13 @@ fn running_line(live: &Live, goal: Goal, now: Nanos) -> String {
     let of = goal.requests.map(|all| format!(" of {all}")).unwrap_or_default();
     let after =
         elapsed.map(|time| format!(" after {} s", time.whole_seconds())).unwrap_or_default();
-    format!("{}{of} requests{after} · {}", counts.ended(), message(live.phase(), &counts, elapsed))
+    let message = message(live.phase(), &counts, elapsed);
+    format!("{}{of} requests{after} · {message}{}", counts.ended(), silence_text(silent))
+}
+
+/// ` · no content for 12 s`.
+fn silence_text(silent: Option<Nanos>) -> String {
+    silent.map(|span| format!(" · no content for {} s", span.whole_seconds())).unwrap_or_default()
 }
 
 /// What a leader says before all shards are ready.
@@ -74,14 +83,19 @@ fn waiting_for_shards(live: &Live) -> Option<String> {
 
 impl Stragglers {
     /// The line to print now, if one is due.
-    fn line(&mut self, live: &Live, now: Nanos) -> Option<String> {
+    fn line(&mut self, live: &Live, now: Nanos, silent: Option<Nanos>) -> Option<String> {
         if live.awaited() > 0 {
             return None;
         }
-        self.due(live.all_sent()?, now, live.counts().in_flight())
+        self.due((live.all_sent()?, now), live.counts().in_flight(), silent)
     }
 
-    fn due(&mut self, since: Nanos, now: Nanos, in_flight: u64) -> Option<String> {
+    fn due(
+        &mut self,
+        (since, now): (Nanos, Nanos),
+        in_flight: u64,
+        silent: Option<Nanos>,
+    ) -> Option<String> {
         let due = (now - since).0 / LINE_EVERY.0;
         let told = self.told.filter(|(of, _)| *of == since).map_or(0, |(_, lines)| lines);
         if due <= told {
@@ -94,8 +108,15 @@ impl Stragglers {
             many => format!("{many} requests in flight"),
         };
         let seconds = (now - since).whole_seconds();
+        let (heard, limit) = match silent {
+            Some(span) => (
+                format!("; no content for {} s", span.whole_seconds()),
+                "; `--timeout` limits a request",
+            ),
+            None => (String::new(), ""),
+        };
         Some(format!(
-            "waiting for {waiting}; everything was sent {seconds} s ago (Ctrl-C ends the wait and reports)"
+            "waiting for {waiting}; everything was sent {seconds} s ago{heard} (Ctrl-C ends the wait and reports{limit})"
         ))
     }
 }
@@ -153,8 +174,10 @@ impl Progress {
         }
         let thread = Background::start("progress", move |stop| {
             let bar = bar_for(goal);
+            let mut silence = Silence::default();
             while !stop.is_raised_within(REDRAW_EVERY) {
-                redraw(&bar, &live, goal, clock.now());
+                let now = clock.now();
+                redraw(&bar, &live, (goal, now), silence.span(&live.counts(), now));
             }
             bar.finish_and_clear();
         });
@@ -172,7 +195,7 @@ fn bar_for(goal: Goal) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos) {
+fn redraw(bar: &ProgressBar, live: &Live, (goal, now): (Goal, Nanos), silent: Option<Nanos>) {
     if let Some(waiting) = waiting_for_shards(live) {
         return bar.set_message(waiting);
     }
@@ -184,7 +207,8 @@ fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos) {
     }
     let waited = live.all_sent().map(|since| now - since).filter(|waited| *waited >= SHORT_WAIT);
     let waited = waited.map(|waited| format!(" · all sent {} s ago", waited.whole_seconds()));
-    bar.set_message(message(live.phase(), &counts, elapsed) + &waited.unwrap_or_default());
+    let message = message(live.phase(), &counts, elapsed);
+    bar.set_message(message + &waited.unwrap_or_default() + &silence_text(silent));
 }
 
 /// `warming up · 12 in flight · 3 failed · 840 tok/s`.
@@ -216,7 +240,7 @@ mod tests {
         let since = Nanos::from_secs(100);
         let mut said = |seconds: u64, in_flight| {
             let now = since + Nanos::from_secs(seconds);
-            stragglers.due(since, now, in_flight).is_some_and(|line| {
+            stragglers.due((since, now), in_flight, None).is_some_and(|line| {
                 let ago = format!("everything was sent {seconds} s ago");
                 assert!(line.contains(&ago), "{line}");
                 true
@@ -229,9 +253,13 @@ mod tests {
         assert!(!said(49, 3) && said(50, 1));
         // A later phase has a wait of its own.
         let later = Nanos::from_secs(500);
-        assert_eq!(stragglers.due(later, later + Nanos::from_secs(9), 1), None);
-        let line = stragglers.due(later, later + Nanos::from_secs(12), 2).unwrap();
+        assert_eq!(stragglers.due((later, later + Nanos::from_secs(9)), 1, None), None);
+        let line = stragglers.due((later, later + Nanos::from_secs(12)), 2, None).unwrap();
         assert!(line.starts_with("waiting for 2 requests in flight; "), "{line}");
+        let now = later + Nanos::from_secs(20);
+        let line = stragglers.due((later, now), 2, Some(Nanos::from_secs(18))).unwrap();
+        let silent = "everything was sent 20 s ago; no content for 18 s (";
+        assert!(line.contains(silent) && line.contains("`--timeout`"), "{line}");
     }
 
     /// It said that everything had been sent and retries were awaited.
@@ -240,7 +268,7 @@ mod tests {
         let (live, goal) = (Live::default(), Goal::default());
         let said = |awaited| {
             live.set_awaited(awaited);
-            running_line(&live, goal, Nanos::from_secs(1))
+            running_line(&live, (goal, Nanos::from_secs(1)), None)
         };
         assert_eq!(said(1), "waiting for 1 other shard");
         assert_eq!(said(3), "waiting for 3 other shards");

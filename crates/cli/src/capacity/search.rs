@@ -396,17 +396,17 @@ impl CapacitySearch {
 
 /// The bounds of a point's length: as typed, otherwise `bounds`.
 fn length(args: &CapacityArgs, bounds: PointLength) -> Result<PointLength, Refusal> {
-    let span = |flag: &str, text: &Option<String>, open: Nanos| match text {
-        None => Ok(open),
-        Some(text) => units::parse_span(text, Nanos::from_secs(1))
-            .ok()
-            .filter(|span| *span > Nanos::ZERO)
-            .ok_or_else(|| {
-                Refusal::usage(
-                    format!("cannot use `{flag} {text}`: it must be a time greater than zero"),
-                    format!("try `{flag} 60s`"),
-                )
-            }),
+    let span = |flag: &str, text: &Option<String>, open: Nanos| {
+        let Some(text) = text else { return Ok(open) };
+        let refused = |why: String| {
+            let message = format!("cannot use `{flag} {text}`: {why}");
+            Refusal::usage(message, format!("try `{flag} 60s`"))
+        };
+        match units::parse_span(text, Nanos::from_secs(1)) {
+            Err(why) => Err(refused(why.to_string())),
+            Ok(Nanos::ZERO) => Err(refused("it must be a time greater than zero".to_owned())),
+            Ok(span) => Ok(span),
+        }
     };
     let longest = span("--max-duration", &args.max_duration, bounds.longest)?;
     let shortest = span("--min-duration", &args.min_duration, bounds.shortest)?;

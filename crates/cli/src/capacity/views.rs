@@ -116,8 +116,8 @@ pub(crate) fn second_stage(
     let mut text = format!(
         "second stage: {} points from {} to {} {}, about {}",
         design.loads.len(),
-        digits(low),
-        digits(high),
+        over.text(low),
+        over.text(high),
         over.unit(),
         spent(seconds)
     );
@@ -159,12 +159,12 @@ pub(crate) fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nano
     let unit = over.unit();
     let bracket = match (met, missed) {
         (Some(met), Some(missed)) => {
-            let (low, high) = (digits(met.min(missed)), digits(met.max(missed)));
+            let (low, high) = (over.text(met.min(missed)), over.text(met.max(missed)));
             let range = if low == high { low } else { format!("{low} to {high}") };
             format!("; limit near {range} {unit}")
         }
-        (Some(met), None) => format!("; limit above {} {unit}", digits(met)),
-        (None, Some(missed)) => format!("; limit below {} {unit}", digits(missed)),
+        (Some(met), None) => format!("; limit above {} {unit}", over.text(met)),
+        (None, Some(missed)) => format!("; limit below {} {unit}", over.text(missed)),
         (None, None) => String::new(),
     };
     let left = left.map(|left| format!("; {} left", spent(left.as_secs_f64())));
@@ -196,7 +196,7 @@ fn table(findings: &Findings) -> Vec<String> {
     let first = Grid::new().right(findings.over.unit()).left("outcome");
     let mut grid = heads.chain(objectives.iter().copied()).fold(first, Grid::right).left("");
     for (point, share) in findings.course() {
-        grid.push(row(point, objectives.len(), share));
+        grid.push(row(findings.over.text(point.load), point, (objectives.len(), share)));
     }
     grid.lines()
 }
@@ -207,7 +207,7 @@ pub(crate) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
     let per_gpu = per_gpu.map(|tokens| format!(", {} tok/s per GPU", digits(tokens)));
     format!(
         "at {} {}: {} tok/s, {} tok/s per user{}",
-        digits(edge.load),
+        findings.over.text(edge.load),
         findings.over.unit(),
         optional(edge.tokens_per_s),
         optional(edge.tokens_per_s_per_user),
@@ -232,7 +232,7 @@ fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), digits)
 }
 
-fn row(point: &MeasuredPoint, objectives: usize, share: f64) -> Vec<String> {
+fn row(load: String, point: &MeasuredPoint, (objectives, share): (usize, f64)) -> Vec<String> {
     let value = |at: usize| match point.objectives.get(at) {
         None => "–".to_owned(),
         Some(one) => {
@@ -241,7 +241,7 @@ fn row(point: &MeasuredPoint, objectives: usize, share: f64) -> Vec<String> {
         }
     };
     let mut cells = vec![
-        digits(point.load),
+        load,
         outcome(point.fit).to_owned(),
         point.requests.to_string(),
         optional(point.requests_per_s),

@@ -46,7 +46,16 @@ pub(crate) fn write(
     }
     if let Some(out) = &args.llm_d {
         let context = LlmdContext { window, gpus: args.gpus, metadata: &args.metadata };
-        put(out, &llm_d_json(&shown.summary, &shown.info, &context))?;
+        let report = llm_d_json(&shown.summary, &shown.info, &context).ok_or_else(|| {
+            Refusal::usage(
+                format!(
+                    "cannot make a report for llm-d of `{}`: no request succeeded",
+                    folder.display()
+                ),
+                "the report requires the length of the prompts",
+            )
+        })?;
+        put(out, &report)?;
         written.push(out.clone());
     }
     Ok(written)

@@ -30,6 +30,8 @@ pub(crate) struct BoardValues {
     pub(crate) sending: Nanos,
     /// The run's counters.
     pub(crate) counts: LiveCounts,
+    /// How long requests in flight have received nothing, where that is long.
+    pub(crate) silent: Option<Nanos>,
     /// TTFT and TPOT so far.
     pub(crate) latencies: [Option<LivePercentiles>; 2],
     /// The server's gauges, by name; empty where they are not read.
@@ -122,6 +124,11 @@ impl Board {
         let counts = &self.last.counts;
         let of = self.goal.requests.map_or(String::new(), |planned| format!(" of {planned}"));
         let left = self.left().map_or(String::new(), |left| format!(", about {left:.0} s left"));
+        // Nothing arrives, so the pace so far says nothing about the time left.
+        let left = match self.last.silent {
+            Some(span) => format!(", no content for {} s", span.whole_seconds()),
+            None => left,
+        };
         let label = format!(
             "{}{of} requests, {:.0} s elapsed{left}",
             counts.ended(),
@@ -313,6 +320,7 @@ mod tests {
                     tokens: second * second * 50,
                     ttft_mean: Some(Nanos::from_millis(42)),
                 },
+                silent: None,
                 latencies: [
                     Some(LivePercentiles {
                         p50: Nanos::from_millis(42),
@@ -370,6 +378,21 @@ mod tests {
         assert!(screen(&board).contains("requests sent and not ended"));
         board.toggle_help();
         assert!(!screen(&board).contains("requests sent and not ended"));
+    }
+
+    /// A server that accepts requests and sends nothing looked like a slow one.
+    #[test]
+    fn a_silent_server_is_named_instead_of_the_time_left() {
+        let goal = Goal { requests: Some(8), seconds: None };
+        let mut board = Board::new("run".into(), goal, None);
+        let counts = LiveCounts { sent: 8, succeeded: 2, ..LiveCounts::default() };
+        let silent = Some(Nanos::from_secs(12));
+        let elapsed = Nanos::from_secs(20);
+        board.push(BoardValues { elapsed, counts, silent, ..BoardValues::default() });
+        let mut terminal = Terminal::new(TestBackend::new(78, 26)).unwrap();
+        terminal.draw(|frame| board.render(frame)).unwrap();
+        let screen = terminal.backend().to_string();
+        assert!(screen.contains("2 of 8 requests, 20 s elapsed, no content for 12 s"), "{screen}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ use tokometer_drive::{Interrupt, Live};
 
 use tokometer_measure::{Goal, LiveNotes};
 
+use crate::bench::Silence;
 use board::{Board, BoardValues};
 
 /// Between two drawings.
@@ -86,14 +87,17 @@ impl Drop for Dashboard {
 fn show(watched: &DashboardSource, stop: &AtomicBool) {
     let mut board = Board::new(watched.title.clone(), watched.goal, watched.target_rate);
     let Ok(mut terminal) = Terminal::new(CrosstermBackend::new(stderr())) else { return };
+    let mut silence = Silence::default();
     while !stop.load(Ordering::Relaxed) {
-        let began = watched.live.began();
-        let elapsed = began.map_or(Nanos::ZERO, |began| watched.clock.now() - began);
+        let (began, now) = (watched.live.began(), watched.clock.now());
+        let counts = watched.live.counts();
+        let elapsed = began.map_or(Nanos::ZERO, |began| now - began);
         let all_sent = watched.live.all_sent().zip(began).map(|(at, began)| at - began);
         board.push(BoardValues {
             elapsed,
             sending: all_sent.unwrap_or(elapsed),
-            counts: watched.live.counts(),
+            silent: silence.span(&counts, now),
+            counts,
             latencies: watched.notes.latencies(),
             gauges: watched.notes.gauges(),
             notes: watched.notes.notes(),

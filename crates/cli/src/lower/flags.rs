@@ -362,7 +362,7 @@ pub(crate) fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Ref
     let span = units::parse_span(text, Nanos::from_secs(1)).map_err(|why| {
         Refusal::usage(
             format!("cannot use `{flag} {text}`: {why}"),
-            "write a number with a unit, such as `30s`, `500ms` or `2m`",
+            "write numbers with units, such as `30s`, `500ms` or `4m30s`",
         )
     })?;
     Ok(Some(span.as_secs_f64()))

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tokometer_base::digits::digits;
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, MeasuredPoint};
 use tokometer_decide::search::{PointOutcome, SearchResult, needed};
@@ -55,7 +54,7 @@ pub(crate) fn page(findings: &Findings, folder: &Path, view: &RunView) -> Result
             point,
             // A point that failed may have no run.
             run: place(folder, point).and_then(|run| summarise(&run, view).ok()),
-            name: format!("{} {}", digits(point.load), findings.over.unit()),
+            name: format!("{} {}", findings.over.text(point.load), findings.over.unit()),
         })
         .collect();
     let runs: Vec<(&RunInfo, &Summary)> = points
@@ -132,7 +131,7 @@ fn origin(findings: &Findings, runs: &[(&RunInfo, &Summary)]) -> Vec<PageFact> {
     let mut facts = facts(runs, findings.gpus);
     for fact in facts.iter_mut().filter(|fact| fact.name == "load") {
         let (count, unit) = (findings.points.len(), findings.over.unit());
-        let (low, high) = (digits(low), digits(high));
+        let (low, high) = (findings.over.text(low), findings.over.text(high));
         fact.value = match count {
             0 => "no points".to_owned(),
             1 => format!("1 point at {low} {unit}"),
@@ -256,7 +255,8 @@ fn interval(findings: &Findings) -> Option<Band> {
     let Ending::Answered(SearchResult::Found { load, low, high, .. }) = &findings.ending else {
         return None;
     };
-    let label = format!("capacity {} {}, 95 % CI", digits(*load), findings.over.unit());
+    let (load, unit) = (findings.over.text(*load), findings.over.unit());
+    let label = format!("capacity {load} {unit}, 95 % CI");
     (low.is_some() || high.is_some()).then_some(Band { of: Of::X, low: *low, high: *high, label })
 }
 

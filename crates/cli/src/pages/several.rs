@@ -6,7 +6,7 @@ use tokometer_base::Nanos;
 use tokometer_decide::Slo;
 use tokometer_metrics::Summary;
 use tokometer_record::{RunInfo, RunState};
-use tokometer_report::html::{Page, RunPage, SweepPoint, SweepView, command, facts};
+use tokometer_report::html::{Page, RunPage, SweepPoint, SweepView, command, command_lines, facts};
 
 use super::{PageContext, PageSource, point_name};
 use crate::bench::{RunView, SummarisedRun, summarise};
@@ -90,7 +90,7 @@ fn repeated(all: &[PageRun]) -> String {
     command(&infos).unwrap_or_else(|| {
         let mut commands: Vec<String> = all.iter().map(|run| repeat(&run.folder)).collect();
         commands.dedup();
-        commands.join("\n")
+        command_lines(commands)
     })
 }
 

@@ -24,6 +24,14 @@ impl LoadKind {
             Self::Concurrency => "in flight",
         }
     }
+
+    /// A load for people: requests in flight are whole.
+    pub fn text(self, load: f64) -> String {
+        match self {
+            Self::Concurrency if load.fract() == 0.0 => format!("{load:.0}"),
+            Self::Concurrency | Self::RequestRate => digits(load),
+        }
+    }
 }
 
 /// How a search ended.
@@ -164,7 +172,8 @@ impl Findings {
             Ending::Interrupted => return self.known("interrupted before the search finished"),
             Ending::ServerGone => {
                 let last = self.points.last().map_or(0.0, |point| point.load);
-                let why = format!("the server became unreachable at {} {unit}", digits(last));
+                let why =
+                    format!("the server became unreachable at {} {unit}", self.over.text(last));
                 return self.known(&format!("{why} and did not recover"));
             }
             Ending::NoSuccess { why } => {
@@ -181,7 +190,7 @@ impl Findings {
             }
             SearchResult::LimitedByMost { load } => format!(
                 "at least {} {unit}: every load up to it meets the objectives, so the limit is `--max`, not the server",
-                digits(*load)
+                self.over.text(*load)
             ),
             SearchResult::NoneMeets { load } => {
                 let at = self.points.iter().rfind(|point| is_same(point.load, *load));
@@ -190,7 +199,7 @@ impl Findings {
                     .map_or(String::new(), |worst| format!(" ({})", worst.words()));
                 format!(
                     "no load meets the objectives: even {} {unit} violates them{why}",
-                    digits(*load)
+                    self.over.text(*load)
                 )
             }
             SearchResult::Unfinished { .. } => {
@@ -201,7 +210,7 @@ impl Findings {
 
     /// What happens just above the limit, if it is more than a violated objective.
     fn beyond(&self, lowest_missed: f64) -> String {
-        let (unit, load) = (self.over.unit(), digits(lowest_missed));
+        let (unit, load) = (self.over.unit(), self.over.text(lowest_missed));
         let missed = self
             .points
             .iter()
@@ -227,16 +236,16 @@ impl Findings {
         let missed = loads(false).min_by(f64::total_cmp);
         let known = match (met, missed) {
             (Some(met), Some(missed)) if met < missed => {
-                format!("between {} and {} {unit}", digits(met), digits(missed))
+                format!("between {} and {} {unit}", self.over.text(met), self.over.text(missed))
             }
-            (Some(met), Some(missed)) if digits(met) == digits(missed) => {
-                format!("near {} {unit}: it was met once and missed once", digits(met))
+            (Some(met), Some(missed)) if self.over.text(met) == self.over.text(missed) => {
+                format!("near {} {unit}: it was met once and missed once", self.over.text(met))
             }
             (Some(met), Some(missed)) => {
-                format!("near {} to {} {unit}", digits(missed), digits(met))
+                format!("near {} to {} {unit}", self.over.text(missed), self.over.text(met))
             }
-            (Some(met), None) => format!("at least {} {unit}", digits(met)),
-            (None, Some(missed)) => format!("below {} {unit}", digits(missed)),
+            (Some(met), None) => format!("at least {} {unit}", self.over.text(met)),
+            (None, Some(missed)) => format!("below {} {unit}", self.over.text(missed)),
             (None, None) => "unknown".to_owned(),
         };
         format!("{known} ({why})")

@@ -39,6 +39,7 @@ type ConfigurationFields = BTreeMap<String, String>;
 pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
     let fields: Vec<ConfigurationFields> = runs.iter().map(|(info, _)| fields(info)).collect();
     let varying = varying(&fields);
+    let silent = silent(&fields, &varying);
     let has_sources = runs.iter().map(|(_, source)| source).collect::<BTreeSet<_>>().len() > 1;
     // A field that only differs between sources is said by their names.
     let varies_within = |source: Option<&str>, path: &str| {
@@ -50,6 +51,7 @@ pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
         let own: Vec<String> = varying
             .iter()
             .filter(|path| source.is_none() || varies_within(source, path))
+            .filter(|path| !silent.contains(*path))
             .filter_map(|path| Some(format!("{}={}", last(path, &varying), fields.get(*path)?)))
             .collect();
         let own = (!own.is_empty()).then(|| own.join(", "));
@@ -57,6 +59,17 @@ pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
         if parts.is_empty() { plain(info) } else { parts.join(": ") }
     };
     runs.iter().zip(&fields).map(name).collect()
+}
+
+/// Fields that only some runs have and that are zero wherever they are: options of one dataset that were
+/// not used. Their names would be longer and no clearer.
+fn silent<'a>(all: &[ConfigurationFields], varying: &[&'a str]) -> Vec<&'a str> {
+    let is_zero = |text: &String| text.parse::<f64>().is_ok_and(|value| value == 0.0);
+    let is_silent = |path: &&&str| {
+        let values: Vec<Option<&String>> = all.iter().map(|one| one.get(**path)).collect();
+        values.contains(&None) && values.into_iter().flatten().all(is_zero)
+    };
+    varying.iter().filter(is_silent).copied().collect()
 }
 
 /// The name of the only configuration of a page.
@@ -156,6 +169,28 @@ mod tests {
         assert_eq!(named(&runs), ["input_len=128", "input_len=128", "input_len=512"]);
         let runs = [(run(128, 1, "vllm 1"), None), (run(128, 1, "vllm 2"), None)];
         assert_eq!(named(&runs), ["server=vllm 1", "server=vllm 2"]);
+    }
+
+    /// A legend said `prefix_len=0, range_ratio=0.0` of every run of another dataset's neighbour.
+    #[test]
+    fn options_of_one_dataset_that_were_not_used_are_not_named() {
+        let with = |options: serde_json::Value| {
+            let mut info = run(128, 1, "v");
+            info.plan["workload"] = options;
+            info
+        };
+        let random = json!({"dataset": "random", "range_ratio": 0.0, "prefix_len": 0});
+        let other = json!({"dataset": "sonnet"});
+        let runs = [(with(random.clone()), None), (with(other.clone()), None)];
+        assert_eq!(named(&runs), ["dataset=random", "dataset=sonnet"]);
+        let varied = json!({"dataset": "random", "range_ratio": 0.5, "prefix_len": 0});
+        let runs = [(with(random), None), (with(varied), None), (with(other), None)];
+        let expected = [
+            "dataset=random, range_ratio=0.0",
+            "dataset=random, range_ratio=0.5",
+            "dataset=sonnet",
+        ];
+        assert_eq!(named(&runs), expected);
     }
 
     #[test]

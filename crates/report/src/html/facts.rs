@@ -34,7 +34,7 @@ pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> 
     let of = |value: fn(&RunInfo, &Summary) -> Option<String>| {
         distinct(runs.iter().filter_map(|(info, summary)| value(info, summary)))
     };
-    let given = gpus.map(|gpus| format!("{gpus} GPUs (as given)"));
+    let given = gpus.map(|gpus| format!("{} (as given)", gpus_text(gpus.into())));
     let hardware = distinct(given.into_iter().chain(runs.iter().filter_map(|(_, s)| hardware(s))));
     let lines = [
         ("date", dates(runs)),
@@ -63,12 +63,17 @@ pub fn command(runs: &[&RunInfo]) -> Option<String> {
             commands.push(command);
         }
     }
+    (!commands.is_empty()).then(|| command_lines(commands))
+}
+
+/// Commands, one per line; of many, the first ones and the number of the others.
+pub fn command_lines(mut commands: Vec<String>) -> String {
     let more = commands.len().saturating_sub(LISTED);
     commands.truncate(LISTED);
     if more > 0 {
         commands.push(format!("# {more} more, with their runs below"));
     }
-    (!commands.is_empty()).then(|| commands.join("\n"))
+    commands.join("\n")
 }
 
 /// The load of a run in words; of several that differ in one number, the numbers.
@@ -149,7 +154,12 @@ fn server(target: &TargetInfo) -> String {
 
 fn hardware(summary: &Summary) -> Option<String> {
     let gpu = summary.server.as_ref()?.gpu.as_ref()?;
-    Some(format!("{} GPUs in use (reported by {})", gpu.devices, gpu.source))
+    Some(format!("{} in use (reported by {})", gpus_text(gpu.devices.into()), gpu.source))
+}
+
+/// `1 GPU`, `8 GPUs`.
+pub(super) fn gpus_text(count: u64) -> String {
+    if count == 1 { "1 GPU".to_owned() } else { format!("{count} GPUs") }
 }
 
 fn client(info: &RunInfo) -> Option<String> {

@@ -24,7 +24,7 @@ pub use chart::{
 };
 pub use cost::Price;
 pub use estimate::{FigureEstimate, estimate};
-pub use facts::{PageFact, command, date, facts};
+pub use facts::{PageFact, command, command_lines, date, facts};
 pub use run::RunPage;
 pub use sweep::{ObjectiveLine, SweepContext, SweepPoint, SweepView};
 

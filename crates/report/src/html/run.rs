@@ -10,7 +10,7 @@ use tokometer_metrics::figure::{self, Statistic};
 use tokometer_metrics::notes::Severity;
 use tokometer_metrics::steps;
 use tokometer_metrics::summary::{Distribution, Summary};
-use tokometer_metrics::{ConfidenceInterval, NoInterval};
+use tokometer_metrics::{ConfidenceInterval, NoInterval, Verdict};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 
@@ -257,10 +257,17 @@ fn tiles(summary: &Summary) -> Vec<Value> {
             Unit::Requests => metric.label.to_owned(),
             unit => format!("{} ({})", metric.label, unit.name()),
         };
-        let interval = summary.intervals.get(*key).and_then(range_text);
-        let label =
-            interval.map_or(label.clone(), |interval| format!("{label}, 95 % CI {interval}"));
-        Some(json!({"label": label, "value": short(value)}))
+        let label = match summary.intervals.get(*key) {
+            Some(ConfidenceInterval::Unknown(NoInterval::TooShort)) => {
+                format!("{label}; run too short for a 95 % CI")
+            }
+            interval => match interval.and_then(range_text) {
+                Some(range) => format!("{label}, 95 % CI {range}"),
+                None => label,
+            },
+        };
+        let verdict = doubt(summary, &[(*key).to_owned()]);
+        Some(json!({"label": label, "value": short(value), "verdict": verdict}))
     };
     let latency = |key: &&str| {
         let metric = define::metric(key)?;
@@ -269,7 +276,9 @@ fn tiles(summary: &Summary) -> Vec<Value> {
         let values = [low, high].map(|one| percentile(distribution, one.percent()));
         let [Some(low_value), Some(high_value)] = values else { return None };
         let label = format!("{}, p{low} and p{high} ({})", metric.label, metric.unit.name());
-        Some(json!({"label": label, "value": format!("{low_value} · {high_value}")}))
+        let verdict = doubt(summary, &[low, high].map(|one| format!("{key}_p{one}")));
+        let value = format!("{low_value} · {high_value}");
+        Some(json!({"label": label, "value": value, "verdict": verdict}))
     };
     let gpu = summary.server.as_ref().and_then(|server| server.gpu.as_ref());
     let energy = gpu.and_then(|gpu| gpu.energy_j_per_output_token).map(
@@ -282,6 +291,12 @@ fn tiles(summary: &Summary) -> Vec<Value> {
         .chain(latencies.iter().filter_map(latency))
         .chain(energy)
         .collect()
+}
+
+/// The worst verdict of these figures, where one of them is doubtful.
+fn doubt(summary: &Summary, keys: &[String]) -> Option<Verdict> {
+    let of = |key: &String| summary.figure_verdicts.get(key).map(|figure| figure.verdict);
+    keys.iter().filter_map(of).max().filter(|verdict| *verdict != Verdict::Valid)
 }
 
 /// Three significant digits, as a person reads them, in groups of three.
@@ -341,9 +356,7 @@ fn range_text(interval: &ConfidenceInterval) -> Option<String> {
             Some(format!("{} to {}", short(*low), short(*high)))
         }
         ConfidenceInterval::Known { low, .. } => Some(format!("{} to failed", short(*low))),
-        ConfidenceInterval::Unknown(NoInterval::TooShort) => {
-            Some("run too short to tell".to_owned())
-        }
+        ConfidenceInterval::Unknown(NoInterval::TooShort) => Some("too short".to_owned()),
         ConfidenceInterval::Unknown(_) => None,
     }
 }

@@ -14,6 +14,7 @@ use super::chart::{
 use super::configuration;
 use super::cost::Price;
 use super::estimate::{FigureEstimate, estimate};
+use super::facts::gpus_text;
 use super::load_axis::LoadAxis;
 
 /// One run of several.
@@ -384,7 +385,11 @@ impl<'a> SweepView<'a> {
         front(&mut series, (Prefer::Larger, Prefer::Smaller));
         Some(Chart {
             title: "Cost per million tokens against speed for one user".to_owned(),
-            remark: format!("{} for each GPU, {} GPUs. {FRONT}", price.text(), self.share()),
+            remark: format!(
+                "{} for each GPU, {}. {FRONT}",
+                price.text(),
+                gpus_text(self.context.gpus.unwrap_or(1).max(1).into())
+            ),
             x: ChartAxis::linear("tok/s per user (median)"),
             y: ChartAxis::linear(format!("{} per million total tokens", price.currency())),
             series,

@@ -46,7 +46,7 @@ pub(super) const CASES: &[Case] = &[
     flag("a flag of another tool without a counterpart", "--pd-separated")
         .says(&["unsupported flag `--pd-separated`"]),
     flag("a flag without its value", "--run-dir")
-        .says(&["a value is required for '--run-dir <DIR>'"]),
+        .says(&["cannot use `--run-dir` without a value", "`--run-dir <DIR>`"]),
     flag("an unknown backend", "--backend vlm").says(&["unknown backend `vlm`"]),
     flag("an unknown dataset", "--dataset-name rando").says(&["unknown dataset `rando`"]),
     flag("an unknown layout", "--layout v9").says(&["unknown layout `v9`"]),
