@@ -245,7 +245,11 @@ mod tests {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
         let metadata: Vec<(String, String)> = metadata.iter().map(owned).collect();
         let context = LlmdContext { window: Some((100.0, 150.5)), gpus, metadata: &metadata };
-        serde_json::from_str(&llm_d_json(&summary(), &info(), &context).unwrap()).unwrap()
+        let mut summary = summary();
+        assert_eq!(llm_d_json(&summary, &info(), &context), None, "no length of prompts is known");
+        let lengths = summary.distributions["e2e_ms"].clone();
+        let _ = summary.distributions.insert("prompt_tokens".to_owned(), lengths);
+        serde_json::from_str(&llm_d_json(&summary, &info(), &context).unwrap()).unwrap()
     }
 
     fn at(report: &Value, path: &str) -> Value {
