@@ -297,7 +297,10 @@ impl Profile {
 
     /// The profile as TOML.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("a profile holds only tables, strings and numbers")
+        // By way of a table: the writer is then compiled once, not for every part of a profile.
+        toml::Table::try_from(self)
+            .and_then(|table| toml::to_string(&table))
+            .expect("a profile holds only tables, strings and numbers")
     }
 
     /// The same engine with every step `factor` times as long.

@@ -339,7 +339,7 @@ mod tests {
         check(&["cost=8"], &["has no value `cost`"]);
         check(&["scheduler.specul.tokens=3"], &["similar: ", "scheduler.speculation.tokens"]);
         check(&["scheduler.policy.prefill_budget=3"], &["no value `scheduler.policy.prefill"]);
-        check(&["zzz=8"], &["its values are cost.admission_ms, "]);
+        check(&["zzz=8"], &["its values are max_model_len, scheduler.max_seqs, "]);
         check(&["evidence.held_out_median=0"], &["has no value `evidence.held_out_median`"]);
         check(&["scheduler.max_seqs=8.5"], &["must be a whole number, not `8.5`", "value is 256"]);
         check(&["cost.base_ms=fast"], &["`cost.base_ms` must be a number, not `fast`"]);
