@@ -29,7 +29,7 @@ pub(crate) use observer::{measurement, measurement_of};
 pub(crate) use present::{
     RunView, SummarisedRun, layout_of, summarise, summarise_kept, summarise_read,
 };
-pub(crate) use progress::Bar;
+pub(crate) use progress::{Bar, waiting_for_shards};
 pub(crate) use results::{RunFacts, write as write_results};
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};

@@ -73,7 +73,7 @@ fn silence_text(silent: Option<Nanos>) -> String {
 }
 
 /// What a leader says before all shards are ready.
-fn waiting_for_shards(live: &Live) -> Option<String> {
+pub(crate) fn waiting_for_shards(live: &Live) -> Option<String> {
     match live.awaited() {
         0 => None,
         1 => Some("waiting for 1 other shard".to_owned()),

@@ -38,6 +38,8 @@ pub(crate) struct BoardValues {
     pub(crate) gauges: Vec<(String, f64)>,
     /// Notes so far.
     pub(crate) notes: Vec<String>,
+    /// For what the run waits before it begins. `None` once it has begun.
+    pub(crate) waiting: Option<String>,
 }
 
 /// The state behind the screen.
@@ -129,11 +131,13 @@ impl Board {
             Some(span) => format!(", no content for {} s", span.whole_seconds()),
             None => left,
         };
-        let label = format!(
-            "{}{of} requests, {:.0} s elapsed{left}",
-            counts.ended(),
-            self.last.elapsed.as_secs_f64()
-        );
+        let label = self.last.waiting.clone().unwrap_or_else(|| {
+            format!(
+                "{}{of} requests, {:.0} s elapsed{left}",
+                counts.ended(),
+                self.last.elapsed.as_secs_f64()
+            )
+        });
         let gauge = Gauge::default()
             .block(Block::bordered().title(format!(" {} ", short(&self.title))))
             .gauge_style(Style::new().fg(Color::Blue))
@@ -305,6 +309,18 @@ mod tests {
     }
 
     #[test]
+    fn a_screen_says_for_what_a_run_waits() {
+        let mut board = Board::new("nightly".into(), Goal::default(), None);
+        let waiting = Some("waiting for 2 other shards".to_owned());
+        board.push(BoardValues { waiting, ..BoardValues::default() });
+        let mut terminal = Terminal::new(TestBackend::new(78, 26)).unwrap();
+        terminal.draw(|frame| board.render(frame)).unwrap();
+        let screen = terminal.backend().to_string();
+        assert!(screen.contains("waiting for 2 other shards"), "{screen}");
+        assert!(!screen.contains("elapsed"), "{screen}");
+    }
+
+    #[test]
     fn a_screen_shows_progress_rates_gauges_and_notes() {
         let goal = Goal { requests: Some(100), seconds: None };
         let title = "nightly · point 3 of 8 · 5 req/s";
@@ -331,6 +347,7 @@ mod tests {
                 ],
                 gauges: vec![("running".into(), 12.0), ("KV use %".into(), 25.5)],
                 notes: vec!["failures (SUSPECT): 1 of 41, last: status 503".into()],
+                waiting: None,
             });
         }
         let mut terminal = Terminal::new(TestBackend::new(78, 26)).unwrap();

@@ -24,7 +24,7 @@ use tokometer_drive::{Interrupt, Live};
 
 use tokometer_measure::{Goal, LiveNotes};
 
-use crate::bench::Silence;
+use crate::bench::{Silence, waiting_for_shards};
 use board::{Board, BoardValues};
 
 /// Between two drawings.
@@ -101,6 +101,7 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
             latencies: watched.notes.latencies(),
             gauges: watched.notes.gauges(),
             notes: watched.notes.notes(),
+            waiting: waiting_for_shards(&watched.live),
         });
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _ = terminal.draw(|frame| board.render(frame));
