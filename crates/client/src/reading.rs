@@ -110,7 +110,7 @@ impl ResponseReading {
         timeline: &mut Timeline,
     ) {
         let data = event.data.trim_ascii();
-        if data == b"[DONE]" {
+        if data.eq_ignore_ascii_case(b"[DONE]") {
             self.seen.set(Marks::DONE);
             return push(timeline, arrival, EventKind::End, None);
         }

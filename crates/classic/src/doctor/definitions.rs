@@ -7,7 +7,7 @@
 use super::figures::Figures;
 use super::interval::Interval;
 use super::rule::{Finding, Level, Rule};
-use crate::model::{Field, Key, Metric, Report, Scalar, Stat};
+use crate::model::{Field, Key, Metric, Report, Scalar};
 
 /// A report in the definitions that its lines agree on.
 pub(super) struct Understood {
@@ -46,7 +46,7 @@ const FASTEST_TOKEN_S: f64 = 5e-4;
 /// what the other lines say.
 fn in_seconds(figures: &Figures<'_>) -> Option<Finding> {
     let requests = figures.requests()?;
-    let latency = figures.mean(Metric::E2el).or_else(|| estimated_latency(figures))?;
+    let latency = figures.latency()?;
     let in_flight = latency * requests / figures.duration()?;
     let as_seconds = in_flight * 1e3;
     let printed = figures.positive(Field::Concurrency);
@@ -79,12 +79,6 @@ fn is_plausible(figures: &Figures<'_>, in_flight: f64, requests: f64) -> bool {
     let cap = figures.report.max_concurrency().map_or(requests, f64::from);
     let has_rate = figures.report.request_rate().is_some_and(f64::is_finite);
     is_fast && !has_rate && in_flight >= 0.5 && in_flight <= 1.05 * cap.min(requests)
-}
-
-fn estimated_latency(figures: &Figures<'_>) -> Option<Interval> {
-    let later_tokens = (figures.answer_tokens()? - 1.0).max(0.0);
-    let tpot = figures.seconds(Metric::Tpot, Stat::Mean)?;
-    Some(figures.mean(Metric::Ttft)? + tpot * later_tokens)
 }
 
 /// The time that all throughputs agree on, where it is not the printed duration.

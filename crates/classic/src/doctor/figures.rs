@@ -81,6 +81,14 @@ impl<'a> Figures<'a> {
         found
     }
 
+    /// Mean latency of a request in seconds: E2E, else what TTFT and TPOT give.
+    pub(super) fn latency(&self) -> Option<Interval> {
+        self.mean(Metric::E2el).or_else(|| {
+            let later_tokens = (self.answer_tokens()? - 1.0).max(0.0);
+            Some(self.mean(Metric::Ttft)? + self.seconds(Metric::Tpot, Stat::Mean)? * later_tokens)
+        })
+    }
+
     /// Mean requests in flight by Little's law.
     pub(super) fn in_flight(&self) -> Option<Interval> {
         let total = self.mean(Metric::E2el)? * self.requests()?;

@@ -293,3 +293,37 @@ fn the_page_in_lab_is_up_to_date_and_names_all_42_blocks() {
     assert_eq!(page.lines().filter(|line| line.contains(" per prompt |")).count(), 42);
     check_page("lab/data/doctor.md", &page);
 }
+
+/// Runs of a few requests were told that the server cannot keep up, and runs below their cap that the
+/// cap limits them.
+#[test]
+fn a_short_run_or_a_low_rate_is_not_called_overloaded() {
+    let check = |lines: &str| {
+        let rows = lines.replace("; ", "\n");
+        let block = format!("==== Serving Benchmark Result ====\n{rows}\n{}\n", "=".repeat(50));
+        let found = first(&block);
+        assert!(found.iter().all(|(_, level)| *level == Level::Remark), "{lines}: {found:?}");
+    };
+    check(
+        "Successful requests: 1; Request rate configured (RPS): 50.00; Benchmark duration (s): 0.33; \
+         Total generated tokens: 1; Mean TTFT (ms): 301.00; Mean TPOT (ms): 0.00",
+    );
+    check(
+        "Successful requests: 10; Request rate configured (RPS): 5.00; Benchmark duration (s): 13.89; \
+         Total generated tokens: 3439; Mean TTFT (ms): 90.00; Mean TPOT (ms): 22.03",
+    );
+    check(
+        "Successful requests: 200; Maximum request concurrency: 1000; \
+         Request rate configured (RPS): 5.00; Benchmark duration (s): 46.20; \
+         Total generated tokens: 200; Mean TTFT (ms): 90.00; Mean TPOT (ms): 0.00",
+    );
+    check(
+        "Successful requests: 20; Benchmark duration (s): 40.00; Total generated tokens: 320; \
+         Output token throughput (tok/s): 8.00; Peak concurrent requests: 5.00; \
+         Mean TTFT (ms): 800.00; Mean TPOT (ms): 6.00; Mean ITL (ms): 6.00",
+    );
+    check(
+        "Successful requests: 10; Benchmark duration (s): 2.00; Total generated tokens: 10; \
+         Total generated tokens (retokenized): 7",
+    );
+}
