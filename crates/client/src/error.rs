@@ -30,7 +30,9 @@ pub enum Error {
         takes: &'static str,
     },
     /// A header that contains a line break or another byte that ends it.
-    #[error("cannot send the header `{0}`: its name is empty, or it contains a line break")]
+    #[error(
+        "cannot send the header `{0}`: its name is empty, or it has a character that no header may have"
+    )]
     Header(String),
     /// A constraint or tools that the protocol has no field for.
     #[error("cannot send {what} with the backend `{backend}`: its protocol has no field for it")]

@@ -256,9 +256,11 @@ fn wait_until_up(
                 let waited =
                     if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
                 let waited = if is_over { waited } else { String::new() };
-                return Err(
-                    Error::new(ErrorKind::Target, format!("{why}{waited}")).hint(why.advice())
-                );
+                let kind = match why {
+                    client::Error::Header(_) => ErrorKind::Usage,
+                    _ => ErrorKind::Target,
+                };
+                return Err(Error::new(kind, format!("{why}{waited}")).hint(why.advice()));
             }
             answer if attempt == 0 => {
                 let why = answer.map_or_else(
@@ -274,13 +276,15 @@ fn wait_until_up(
     Ok(None)
 }
 
-/// Whether waiting cannot help: the server answers, and not as one that can be used.
+/// Whether waiting cannot help: the server answers, and not as one that can be used, or nothing can be
+/// sent.
 fn is_final(why: &client::Error) -> bool {
     match why {
         client::Error::Reach { source, .. } => client::cause::is_tls_mismatch(source),
-        client::Error::Redirect { .. } | client::Error::Tls(_) | client::Error::Answer { .. } => {
-            true
-        }
+        client::Error::Redirect { .. }
+        | client::Error::Tls(_)
+        | client::Error::Answer { .. }
+        | client::Error::Header(_) => true,
         _ => false,
     }
 }

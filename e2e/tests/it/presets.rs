@@ -212,3 +212,14 @@ fn colours_follow_the_flag_then_the_variable_then_the_file() {
     let bad = ended(&mut with(folder.path(), "report r", &[("TOKOMETER_COLOR", "blue")], ""));
     check(&bad, &["`blue`", "auto, always or never"], 2);
 }
+
+/// A variable that is not text was ignored without a word, and another value was used.
+#[test]
+fn a_variable_that_is_not_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = with(folder.path(), "bench --sim --print-plan", &[], "");
+    program.env("TOKOMETER_MODEL", std::ffi::OsStr::from_bytes(b"m\xff"));
+    check(&ended(&mut program), &["the variable `TOKOMETER_MODEL`", "not text in UTF-8"], 2);
+}

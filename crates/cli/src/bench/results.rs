@@ -24,7 +24,8 @@ use crate::terminal::print;
 pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
     if let Some(file) = &output.vllm_result {
         let folder = file.dir.clone().unwrap_or_else(|| PathBuf::from("."));
-        folder::probe(&folder)?;
+        folder::probe(&folder)
+            .map_err(|refusal| refusal.hint("choose another place with `--result-dir`"))?;
         if let Some(name) = &file.filename {
             can_append(&folder.join(name))?;
         }

@@ -92,8 +92,14 @@ impl Environment {
         let text = |name: &std::ffi::OsStr| name.to_str().map(str::to_owned);
         let is_ours = |(name, _): &(String, String)| name.starts_with(PREFIX);
         let all = std::env::vars_os();
-        let all = all.filter_map(|(name, value)| Some((text(&name)?, text(&value)?)));
+        let is_unread = |(name, value): &(String, std::ffi::OsString)| {
+            name.starts_with(PREFIX) && value.to_str().is_none()
+        };
+        let named: Vec<_> = all.filter_map(|(name, value)| Some((text(&name)?, value))).collect();
+        let not_text = named.iter().find(|pair| is_unread(pair)).map(|(name, _)| name.clone());
+        let all = named.into_iter().filter_map(|(name, value)| Some((name, text(&value)?)));
         let presets = Presets {
+            not_text,
             variables: all.filter(is_ours).filter(|(_, value)| !value.is_empty()).collect(),
             config: preset::config_place(&variable).as_deref().and_then(preset::config),
         };

@@ -44,6 +44,8 @@ const ELSEWHERE: [&str; 2] = ["color", "shard-secret"];
 pub(crate) struct Presets {
     /// Variables that begin with `TOKOMETER_`, by name.
     pub(crate) variables: BTreeMap<String, String>,
+    /// Such a variable whose value is not UTF-8.
+    pub(crate) not_text: Option<String>,
     /// The config file; `None` where there is none.
     pub(crate) config: Option<ConfigFile>,
 }
@@ -80,6 +82,10 @@ pub(crate) fn layered<'a>(presets: &'a [Preset], typed: &'a BenchArgs) -> Vec<&'
 
 /// All presets, the weakest first, and remarks on names that mean nothing.
 pub(super) fn parsed(presets: &Presets) -> Result<(Vec<Preset>, Vec<String>), Refusal> {
+    if let Some(name) = &presets.not_text {
+        let why = format!("cannot use the variable `{name}`: its value is not text in UTF-8");
+        return Err(Refusal::usage(why, "unset it, or write it in UTF-8"));
+    }
     let (mut found, mut remarks) = (Vec::new(), Vec::new());
     if presets.config.is_none() && presets.variables.is_empty() {
         return Ok((found, remarks));
@@ -345,7 +351,8 @@ mod tests {
     fn presets(variables: &[(&str, &str)], config: Option<&str>) -> Presets {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let file = |text: &str| ConfigFile { path: "c.toml".into(), text: Ok(text.to_owned()) };
-        Presets { variables: variables.iter().map(pair).collect(), config: config.map(file) }
+        let variables = variables.iter().map(pair).collect();
+        Presets { variables, not_text: None, config: config.map(file) }
     }
 
     fn refused(presets: &Presets) -> String {

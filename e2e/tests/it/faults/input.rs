@@ -92,6 +92,8 @@ pub(super) const CASES: &[Case] = &[
         .says(&["cannot use the value of `--extra-body`"]),
     flag("a header without a value", "--header novalue")
         .says(&["cannot use `[redacted]` for `--header`"]),
+    flag("a header with a colon in its name", "--sim --num-prompts 1 --header a:b=c")
+        .says(&["cannot send the header"]),
     flag("an objective without a limit", "--goodput ttft")
         .says(&["cannot use the objective `ttft`"]),
     flag("a percentile above 100", "--metric-percentiles 101").says(&["`101` is not a percentile"]),
