@@ -80,6 +80,8 @@ pub struct Exchange {
     head: Option<Head>,
     /// Where a redirect sends us.
     location: Option<String>,
+    /// What vLLM says of an answer of plain bytes: the JSON of its header `metadata`.
+    metadata: Option<Vec<u8>>,
     /// Present for a compressed body.
     decoder: Option<BodyDecoder>,
     framer: Framer,
@@ -105,6 +107,7 @@ impl Exchange {
             http: ResponseReader::default(),
             head: None,
             location: None,
+            metadata: None,
             decoder: None,
             framer: Framer::new(framing),
             reading,
@@ -117,6 +120,7 @@ impl Exchange {
         self.http.reset();
         self.head = None;
         self.location = None;
+        self.metadata = None;
         self.decoder = None;
         self.framer.reset(self.framing);
         self.reading.reset();
@@ -151,10 +155,12 @@ impl Exchange {
     ) -> Result<ResponseProgress, http::HttpError> {
         let mut input = bytes;
         if self.head.is_none() {
-            let location = &mut self.location;
+            let (location, metadata) = (&mut self.location, &mut self.metadata);
             let head = self.http.read_head(&mut input, |name, value| {
                 if name.eq_ignore_ascii_case("location") {
                     *location = Some(String::from_utf8_lossy(value).into_owned());
+                } else if name.eq_ignore_ascii_case("metadata") {
+                    *metadata = Some(value.to_vec());
                 }
             })?;
             let Some(head) = head else { return Ok(ResponseProgress::More) };
@@ -249,7 +255,7 @@ impl Exchange {
             Media::EventStream => EventFraming::Sse,
             Media::JsonLines => EventFraming::Lines,
             Media::Json => EventFraming::WholeJson,
-            Media::Other => self.framing,
+            Media::Octets | Media::Other => self.framing,
         };
         self.framer.reset(framing);
         self.reading.set_framing(framing, self.rules);
@@ -274,9 +280,13 @@ impl Exchange {
         // An incomplete event at the end of a cut stream is not reliable.
         if end == BodyEnd::Announced {
             let is_whole = self.framer.framing() == EventFraming::WholeJson;
-            let reading = &mut self.reading;
+            let is_octets = self.head.is_some_and(|head| head.media == Media::Octets)
+                && self.rules.schema.is_pooled();
+            let (reading, metadata) = (&mut self.reading, self.metadata.as_deref());
             let mut sink = |event: sse::SseEvent<'_>| {
-                if is_whole {
+                if is_octets {
+                    reading.on_octets(metadata, arrival, timeline);
+                } else if is_whole {
                     reading.on_whole(event.data, arrival, timeline);
                 } else {
                     reading.on_event(event, arrival, timeline);

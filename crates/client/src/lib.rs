@@ -15,6 +15,7 @@ pub mod framing;
 pub mod http;
 mod multipart;
 mod omission;
+mod own_tools;
 pub mod prepare;
 pub mod proxy;
 mod reading;

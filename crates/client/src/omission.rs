@@ -125,6 +125,7 @@ impl PreparedRequest {
             optional_fields,
             index: self.index,
             lora: self.lora.clone(),
+            own_tools: self.own_tools.clone(),
         })
     }
 }
@@ -165,6 +166,7 @@ mod tests {
             optional_fields: vec!["ignore_eos", "stream_options"],
             index: 3,
             lora: None,
+            own_tools: None,
         }
     }
 

@@ -20,6 +20,7 @@ use crate::dialect::{Dialect, MESSAGES_VERSION, rules_of, sound_file, write_body
 use crate::error::Error;
 use crate::framing::EventFraming;
 use crate::multipart::{self, FormBody};
+use crate::own_tools;
 use crate::proxy::Forward;
 use crate::settings::{Delivery, Settings};
 use crate::structured;
@@ -63,6 +64,8 @@ pub struct PreparedRequest {
     pub index: u64,
     /// LoRA adapter; `None` for the base model.
     pub lora: Option<String>,
+    /// Tools that only this request offers, for the record.
+    pub own_tools: Option<String>,
 }
 
 impl PreparedRequest {
@@ -118,6 +121,7 @@ impl Dialect {
             optional_fields,
             index: ask.index,
             lora,
+            own_tools: own_tools::of(ask.prompt),
         })
     }
 

@@ -409,7 +409,8 @@ impl ResponseReading {
             let hash = Fingerprint::default().with(self.text.as_bytes()).with(calls.as_bytes());
             timeline.answer_hash = Some(hash.value());
         }
-        timeline.tool_calls = tool_calls.filter(|_| self.keep_text == KeepText::Yes);
+        let are_calls_judged = self.keep_text == KeepText::Yes || timeline.own_tools.is_some();
+        timeline.tool_calls = tool_calls.filter(|_| are_calls_judged);
         if is_kept {
             timeline.text = Some(std::mem::take(&mut self.text));
         }

@@ -45,6 +45,7 @@ impl Flight {
     /// The first attempt of `item`.
     pub(crate) fn new(item: QueuedRequest, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
         let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
+        timeline.own_tools.clone_from(&item.request.own_tools);
         timeline.times.intended = intended;
         Box::new(Self {
             request: item.request,
@@ -95,6 +96,7 @@ impl Flight {
             &mut self.timeline,
             Timeline::new(identity, self.request.requested, Nanos::ZERO),
         );
+        self.timeline.own_tools = before.own_tools;
         self.timeline.times.intended = before.times.intended;
         self.timeline.times.admitted = before.times.end.unwrap_or(before.times.admitted);
         self.place_freed = None;
@@ -131,6 +133,7 @@ impl Flight {
         let mut identity = self.timeline.identity.clone();
         identity.attempt += 1;
         let mut timeline = Timeline::new(identity, self.timeline.requested, Nanos::ZERO);
+        timeline.own_tools.clone_from(&self.timeline.own_tools);
         timeline.times.intended = self.timeline.times.intended;
         Box::new(Self {
             request: std::mem::replace(&mut self.request, nothing()),
@@ -164,6 +167,7 @@ fn nothing() -> PreparedRequest {
         optional_fields: Vec::new(),
         index: 0,
         lora: None,
+        own_tools: None,
     }
 }
 

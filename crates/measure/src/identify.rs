@@ -132,7 +132,7 @@ pub struct IdentifiedServer {
     pub identity: ServerIdentity,
     /// The model that will be measured; `None` where the server lists none and none was named.
     pub model: Option<String>,
-    /// Chat where the server has it, otherwise plain completions.
+    /// Chat where the server has it, otherwise plain completions, embeddings or classes.
     pub backend: Dialect,
     /// Limit on prompt and output tokens together; `None` where the server does not report it.
     pub context_tokens: Option<u64>,
@@ -252,19 +252,24 @@ fn first_model(models: &HttpResponse) -> Option<String> {
     models.json()?["data"][0]["id"].as_str().map(str::to_owned)
 }
 
-/// The backend that the server answers: `wanted`, unless only plain completions are answered. A model
-/// without a chat template has a chat route that refuses every request.
+/// What a server without chat may have: a model without a chat template has a chat route that refuses
+/// every request, and an embedding model or a classifier generates nothing.
+const OTHERS: [&str; 3] = ["openai", "openai-embeddings", "vllm-classify"];
+
+/// The backend that the server answers: `wanted`, unless only another is answered.
 fn answering(wanted: Dialect, settings: &Settings, control: &Control) -> Dialect {
-    let Some(plain) = Dialect::named("openai").filter(|_| wanted.is_chat() && wanted.is_openai())
-    else {
+    if !(wanted.is_chat() && wanted.is_openai()) {
         return wanted;
-    };
+    }
     let status = |dialect: Dialect| {
         let probe = dialect.probe(settings).ok()?;
         control.post(&probe.path, Some(&probe.body)).ok().map(|answer| answer.status)
     };
-    let is_refused = matches!(status(wanted), Some(400 | 404 | 405 | 422 | 500 | 501));
-    if is_refused && status(plain) == Some(200) { plain } else { wanted }
+    if !matches!(status(wanted), Some(400 | 404 | 405 | 422 | 500 | 501)) {
+        return wanted;
+    }
+    let mut others = OTHERS.into_iter().filter_map(Dialect::named);
+    others.find(|other| status(*other) == Some(200)).unwrap_or(wanted)
 }
 
 #[cfg(test)]

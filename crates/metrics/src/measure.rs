@@ -112,9 +112,13 @@ fn first_choice_tokens(timeline: &Timeline) -> Option<u32> {
     contents.map(Event::tokens).sum()
 }
 
-/// Nanoseconds from the first to the last content, and the tokens after the first event.
+/// Nanoseconds from the first to the last content, and the tokens after the first event. `None` for an
+/// answer in one piece: nothing passed between its tokens that could be measured.
 fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
     let (first, last) = (timeline.first_content()?, timeline.last_content()?);
+    if std::ptr::eq(first, last) {
+        return None;
+    }
     let in_first = first.tokens().unwrap_or(1);
     let later = first_choice_tokens(timeline)?.checked_sub(in_first).filter(|later| *later > 0)?;
     Some(((last.at - first.at).0 as f64, f64::from(later)))
@@ -236,6 +240,16 @@ mod tests {
 
     /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and the
     /// time per token was computed as 4 ms.
+    /// A whole answer, or a stream whose server sends everything at once.
+    #[test]
+    fn an_answer_in_one_piece_has_no_time_per_token() {
+        let mut timeline = crate::testing::answer(0, 1_000, &[(1_100, EventKind::Text)]);
+        timeline.retokenized_tokens = Some(20);
+        assert_eq!((tpot(&timeline), tokens_per_s_per_user(&timeline)), (None, None));
+        timeline.usage = Some(crate::testing::usage(7, 20));
+        assert_eq!((tpot(&timeline), ttft(&timeline)), (None, Some(1e8)));
+    }
+
     #[test]
     fn the_tokens_of_further_choices_do_not_shorten_the_time_per_token() {
         let answer = |tokens: Option<u32>| {

@@ -42,7 +42,7 @@ pub struct Quality {
     pub json: Option<u64>,
     /// Of these, documents that fit the schema. `None` without a schema.
     pub valid: Option<u64>,
-    /// `None` where no tools were offered.
+    /// `None` where neither the plan nor a row of the dataset offers tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<ToolCallCounts>,
 }
@@ -52,7 +52,7 @@ pub struct Quality {
 pub(crate) struct QualityCheck {
     wants_json: bool,
     schema: Option<Schema>,
-    tools: Option<ToolCheck>,
+    tools: ToolCheck,
     /// Whether prompts are random words, whose script says nothing about the answer's.
     is_random: bool,
     found: Quality,
@@ -79,9 +79,7 @@ impl QualityCheck {
 
     /// Adds a successful answer.
     pub(crate) fn add(&mut self, timeline: &Timeline) {
-        if let Some(tools) = &mut self.tools {
-            tools.add(timeline.tool_calls.as_deref());
-        }
+        self.tools.add(timeline);
         let Some(text) = timeline.text.as_deref() else { return };
         let has_calls = timeline.tool_calls.is_some();
         self.found.judged += 1;
@@ -104,7 +102,7 @@ impl QualityCheck {
 
     /// `None` when no text was recorded.
     pub(crate) fn finish(&self) -> Option<Quality> {
-        let tool_calls = self.tools.as_ref().map(ToolCheck::finish);
+        let tool_calls = self.tools.finish();
         let is_judged = self.found.judged > 0 || tool_calls.is_some_and(|found| found.judged > 0);
         is_judged.then_some(Quality { tool_calls, ..self.found })
     }

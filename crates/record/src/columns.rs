@@ -207,6 +207,7 @@ fn add_outcome(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     table.add_u32("clock_faults", timelines.iter().map(|timeline| Some(timeline.clock_faults)));
     table.add_text("text", timelines.iter().map(|timeline| timeline.text.as_deref()));
     table.add_text("tool_calls", timelines.iter().map(|timeline| timeline.tool_calls.as_deref()));
+    table.add_text("own_tools", timelines.iter().map(|timeline| timeline.own_tools.as_deref()));
     table.add_u64("answer_hash", timelines.iter().map(|timeline| timeline.answer_hash));
 }
 

@@ -271,9 +271,12 @@ pub struct Timeline {
     pub clock_faults: u32,
     /// The response's text, where the plan keeps it.
     pub text: Option<String>,
-    /// The tool calls of the response as JSON text, where the plan offers tools: a list of objects with
-    /// `name` and `arguments`, the pieces of a stream joined.
+    /// The tool calls of the response as JSON text, where the plan or the request offers tools: a list of
+    /// objects with `name` and `arguments`, the pieces of a stream joined.
     pub tool_calls: Option<String>,
+    /// Tools that this request alone offers, as JSON text: an object with `tools` and `tool_choice` as they
+    /// were sent. `None` where all requests offer the plan's, or none.
+    pub own_tools: Option<String>,
     /// Equal for equal text, reasoning and tool calls. `None` where answers are sampled or have no text.
     pub answer_hash: Option<u64>,
 }
@@ -299,6 +302,7 @@ impl Timeline {
             clock_faults: 0,
             text: None,
             tool_calls: None,
+            own_tools: None,
             answer_hash: None,
         }
     }

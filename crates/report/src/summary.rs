@@ -281,6 +281,7 @@ impl SummaryPage<'_> {
                 (calls.not_json, "not JSON"),
                 (calls.unknown_tool, "of an unknown tool"),
                 (calls.misfit, "unlike the schema"),
+                (calls.unchecked, "with a schema that cannot be checked"),
             ];
             let faults = faults.into_iter().filter(|(number, _)| *number > 0);
             parts.extend(faults.map(|(number, what)| format!("{} {what}", count(number))));

@@ -23,25 +23,66 @@ pub struct SweepRow<'a> {
     pub remark: &'static str,
 }
 
-/// Latencies of a row: head, quantity and statistic.
-const LATENCIES: [(&str, Quantity, Statistic); 5] = [
-    ("TTFT p50", Quantity::Ttft, Statistic::MEDIAN),
-    ("p99", Quantity::Ttft, Statistic::P99),
-    ("TPOT", Quantity::Tpot, Statistic::MEDIAN),
-    ("E2E p50", Quantity::E2e, Statistic::MEDIAN),
-    ("p99", Quantity::E2e, Statistic::P99),
+/// A column of figures.
+struct FigureColumn {
+    head: &'static str,
+    quantity: Quantity,
+    /// `None` for a figure of the whole run.
+    statistic: Option<Statistic>,
+    /// What the legend says of it.
+    meaning: &'static str,
+}
+
+const fn whole_run(head: &'static str, quantity: Quantity, meaning: &'static str) -> FigureColumn {
+    FigureColumn { head, quantity, statistic: None, meaning }
+}
+
+const fn latency(head: &'static str, quantity: Quantity, statistic: Statistic) -> FigureColumn {
+    FigureColumn { head, quantity, statistic: Some(statistic), meaning: "" }
+}
+
+/// The columns of a run that generates text.
+const GENERATED: [FigureColumn; 8] = [
+    whole_run("req/s", Quantity::Requests, ""),
+    whole_run("tok/s", Quantity::Output, "tok/s: output tokens"),
+    FigureColumn {
+        head: "per user",
+        quantity: Quantity::UserSpeed,
+        statistic: Some(Statistic::MEDIAN),
+        meaning: "per user: p50 of one request",
+    },
+    FigureColumn {
+        meaning: "latencies in ms",
+        ..latency("TTFT p50", Quantity::Ttft, Statistic::MEDIAN)
+    },
+    latency("p99", Quantity::Ttft, Statistic::P99),
+    FigureColumn { meaning: "TPOT: p50", ..latency("TPOT", Quantity::Tpot, Statistic::MEDIAN) },
+    latency("E2E p50", Quantity::E2e, Statistic::MEDIAN),
+    latency("p99", Quantity::E2e, Statistic::P99),
 ];
 
-/// What the columns and marks mean.
-const LEGEND: &str = "tok/s: output tokens; per user: p50 of one request; latencies in ms; TPOT: p50\n\
-     ✓ VALID, ~ SUSPECT, ! INVALID; ? too few requests for this percentile";
+/// Those of a run whose answers are vectors, scores or classes.
+const POOLED: [FigureColumn; 6] = [
+    whole_run("req/s", Quantity::Requests, ""),
+    whole_run("items/s", Quantity::Items, "items/s: inputs or documents"),
+    whole_run("tok/s", Quantity::Prompt, "tok/s: prompt tokens"),
+    FigureColumn {
+        meaning: "latencies in ms",
+        ..latency("E2E p50", Quantity::E2e, Statistic::MEDIAN)
+    },
+    latency("p90", Quantity::E2e, Statistic::P90),
+    latency("p99", Quantity::E2e, Statistic::P99),
+];
+
+/// What the marks mean.
+const MARKS: &str = "✓ VALID, ~ SUSPECT, ! INVALID; ? too few requests for this percentile";
 
 /// The table with its legend. `heads` are the words for the varied fields.
 pub fn sweep_table(heads: &[String], rows: &[SweepRow<'_>], style: Style) -> String {
     let has_failures = rows.iter().any(|row| row.summary.counts.failed > 0);
+    let columns = columns(rows);
     let mut grid = heads.iter().fold(Grid::new(), |grid, head| grid.right(head.as_str()));
-    grid = ["req/s", "tok/s", "per user"].into_iter().fold(grid, Grid::right);
-    grid = LATENCIES.iter().fold(grid, |grid, (head, ..)| grid.right(*head));
+    grid = columns.iter().fold(grid, |grid, column| grid.right(column.head));
     if has_failures {
         grid = grid.right("failed");
     }
@@ -49,13 +90,7 @@ pub fn sweep_table(heads: &[String], rows: &[SweepRow<'_>], style: Style) -> Str
     for row in rows {
         let summary = row.summary;
         let mut cells = row.coordinates.clone();
-        cells.push(number(summary.figure(Quantity::Requests.key())));
-        cells.push(number(summary.figure(Quantity::Output.key())));
-        cells.push(percentile(summary, Quantity::UserSpeed, Statistic::MEDIAN));
-        let latency = |(_, quantity, statistic): &(&str, Quantity, Statistic)| {
-            percentile(summary, *quantity, *statistic)
-        };
-        cells.extend(LATENCIES.iter().map(latency));
+        cells.extend(columns.iter().map(|column| column.cell(summary)));
         if has_failures {
             cells.push(summary.counts.failed.to_string());
         }
@@ -63,7 +98,32 @@ pub fn sweep_table(heads: &[String], rows: &[SweepRow<'_>], style: Style) -> Str
         cells.push(format!("{} {}", style.paint(tone, mark), row.remark).trim_end().to_owned());
         grid.push(cells);
     }
-    format!("{}{}\n", grid.text(), style.paint(Tone::Faint, LEGEND))
+    let meanings: Vec<&str> =
+        columns.iter().map(|column| column.meaning).filter(|text| !text.is_empty()).collect();
+    let legend = format!("{}\n{MARKS}", meanings.join("; "));
+    format!("{}{}\n", grid.text(), style.paint(Tone::Faint, &legend))
+}
+
+/// The columns that the runs have figures for: where answers come in one piece, none has a first token.
+/// Runs without any latency keep all columns.
+fn columns(rows: &[SweepRow<'_>]) -> Vec<&'static FigureColumn> {
+    let has = |row: &SweepRow<'_>, quantity: Quantity| row.summary.figure(quantity.key()).is_some();
+    let is_pooled = rows.iter().any(|row| has(row, Quantity::Items));
+    let all: &[FigureColumn] = if is_pooled { &POOLED } else { &GENERATED };
+    let is_known =
+        |column: &FigureColumn| rows.iter().any(|row| column.cell(row.summary) != ABSENT);
+    let e2e = &latency("", Quantity::E2e, Statistic::MEDIAN);
+    let is_answered = is_known(e2e);
+    all.iter().filter(|column| !is_answered || is_known(column)).collect()
+}
+
+impl FigureColumn {
+    fn cell(&self, summary: &Summary) -> String {
+        match self.statistic {
+            None => number(summary.figure(self.quantity.key())),
+            Some(statistic) => percentile(summary, self.quantity, statistic),
+        }
+    }
 }
 
 fn mark(verdict: Option<Verdict>) -> (&'static str, Tone) {
@@ -169,6 +229,26 @@ mod tests {
         let last = failing.lines().nth(3).unwrap();
         let end: Vec<&str> = last.split_whitespace().rev().take(3).collect();
         assert_eq!(end, ["!", "7", ">9,999"], "{last}");
+    }
+
+    #[test]
+    fn runs_without_a_stream_have_no_columns_for_one() {
+        let mut pooled = Summary::default();
+        let figures =
+            [("requests_per_s", 9.0), ("items_per_s", 36.0), ("prompt_tokens_per_s", 900.0)];
+        pooled.figures = figures.map(|(key, value)| (key.to_owned(), Some(value))).into();
+        pooled.distributions = [("e2e_ms".to_owned(), distribution(31.0, Some(45.0)))].into();
+        let mut whole = summary(1.0, Verdict::Valid, 0);
+        let _streamed = ["ttft_ms", "tpot_ms"].map(|key| whole.distributions.remove(key));
+        let head = |summary: &Summary| {
+            let row =
+                SweepRow { coordinates: vec!["1".to_owned()], verdict: None, summary, remark: "" };
+            let text = sweep_table(&["concurrency".to_owned()], &[row], Style::default());
+            assert!(!text.contains("TTFT") && !text.contains("TPOT"), "{text}");
+            text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(head(&pooled), "concurrency req/s items/s tok/s E2E p50 p99");
+        assert_eq!(head(&whole), "concurrency req/s tok/s per user E2E p50 p99");
     }
 
     #[test]

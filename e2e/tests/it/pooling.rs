@@ -59,6 +59,23 @@ fn every_route_without_generation_is_measured() {
     }
 }
 
+/// Vectors may be numbers, text or plain bytes. Only `bytes_only` says nothing about the prompt; its count
+/// is then the workload's.
+#[test]
+fn vectors_are_read_in_every_encoding() {
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
+    for encoding in ["float", "base64", "bytes", "bytes_only"] {
+        let flags = format!(
+            r#"--dataset-name random --batch-size 2 --extra-body {{"encoding_format":"{encoding}"}}"#
+        );
+        let summary = &measured("openai-embeddings", &server, &flags)["summary"];
+        assert_eq!(summary["counts"]["succeeded"], 3, "{encoding}: {summary}");
+        assert_eq!(summary["figures"]["total_items"], 6.0, "{encoding}");
+        assert!(summary["figures"]["total_prompt_tokens"].as_f64() > Some(100.0), "{encoding}");
+        assert_eq!(summary["distributions"]["ttft_ms"], Value::Null, "{encoding}");
+    }
+}
+
 /// SGLang's rerank answers with a bare list.
 #[test]
 fn a_bare_list_of_scores_is_read() {

@@ -64,9 +64,58 @@ fn tool_calls_are_joined_and_judged_by_their_schemas() {
     assert!(shown.contains("2 of an unknown tool") && shown.contains("2 unlike the schema"));
     let summary = summary(folder.path());
     let found = &summary["quality"]["tool_calls"];
-    let expected = json!({ "judged": 8, "valid": 4, "missing": 0, "not_json": 0, "unknown_tool": 2, "misfit": 2 });
+    let expected = json!({ "judged": 8, "valid": 4, "missing": 0, "not_json": 0, "unknown_tool": 2, "misfit": 2, "unchecked": 0 });
     assert_eq!(*found, expected);
     assert_eq!(summary["quality"]["empty"], 0, "a call is no empty answer");
+}
+
+/// Every request of a dataset may offer other tools. Its answer is judged by these, also when the record
+/// is read again.
+#[test]
+fn rows_with_tools_of_their_own_are_judged_by_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema =
+        |kind: &str| json!({ "type": "object", "properties": { "city": { "type": kind } } });
+    let tool = |name: &str, schema: Value| {
+        let function = json!({ "name": name, "parameters": schema });
+        json!([{ "type": "function", "function": function }])
+    };
+    let strange = json!({ "type": "object", "patternProperties": {} });
+    let rows = [
+        json!({ "tools": tool("weather", schema("string")) }),
+        json!({ "tools": tool("weather", schema("integer")) }),
+        json!({ "tools": tool("climate", schema("string")), "tool_choice": "required" }),
+        json!({ "tools": tool("weather", strange) }),
+        json!({}),
+    ];
+    let rows = rows.map(|mut row| {
+        row["messages"] = json!([{ "role": "user", "content": "How is the weather in Oslo?" }]);
+        row.to_string()
+    });
+    std::fs::write(folder.path().join("rows.jsonl"), rows.join("\n")).unwrap();
+    let server = Scripted::new(|mut asked| {
+        let call = json!({ "name": "weather", "arguments": r#"{"city":"Oslo"}"# });
+        let delta = json!({ "tool_calls": [{ "index": 0, "function": call }] });
+        asked.start_stream();
+        asked.event(json!({ "choices": [{ "index": 0, "delta": delta }] }).to_string());
+        asked.event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#);
+        asked.event(r#"{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":4}}"#);
+        asked.event("[DONE]");
+        AfterResponse::Close
+    });
+    let line = format!(
+        "bench --backend openai-chat --base-url {} --model scripted --tokenizer cl100k --dataset-name openai \
+         --dataset-path rows.jsonl --num-prompts 5 --max-concurrency 1 --run-dir a",
+        server.url
+    );
+    let shown = run(folder.path(), &line).succeeded().stdout;
+    let again = run(folder.path(), "report a").succeeded().stdout;
+    for shown in [shown, again] {
+        assert!(shown.contains("1 of 4 tool calls are valid (25.0 %)"), "{shown}");
+        assert!(shown.contains("1 with a schema that cannot be"), "{shown}");
+    }
+    let expected = json!({ "judged": 4, "valid": 1, "missing": 0, "not_json": 0, "unknown_tool": 1, "misfit": 1, "unchecked": 1 });
+    assert_eq!(summary(folder.path())["quality"]["tool_calls"], expected);
 }
 
 #[test]

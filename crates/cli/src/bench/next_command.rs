@@ -15,11 +15,17 @@ const ROOM: f64 = 1.5;
 /// What is sent, in words.
 pub(crate) fn workload(plan: &Plan) -> String {
     match (&plan.workload, lengths(plan)) {
+        (_, Some((input, _))) if is_pooling(plan) => format!("random prompts of {input} tokens"),
         (_, Some((input, output))) => {
             format!("random prompts of {input} tokens, {output} output tokens")
         }
         (other, None) => format!("prompts of the dataset {}", other.name()),
     }
+}
+
+/// Whether nothing is generated.
+fn is_pooling(plan: &Plan) -> bool {
+    plan.targets.first().is_some_and(|target| target.backend.is_pooling())
 }
 
 /// Tokens of random prompts and their answers.
@@ -44,15 +50,29 @@ pub(super) fn capacity(run: &SummarisedRun) -> String {
     if backend != "openai-chat" && !backend.is_empty() {
         words.push(format!("--backend {backend}"));
     }
-    match plan.as_ref().and_then(lengths) {
-        Some((input, output)) if (input, output) != PROMPT_LEN => {
-            words.push(format!("--random-input-len {input} --random-output-len {output}"));
-        }
-        _ => {}
-    }
+    words.extend(plan.as_ref().into_iter().flat_map(prompts));
     words.push(format!("--slo \"{}\"", objectives(run)));
     words.push("--budget 5m".to_owned());
     words.join(" ")
+}
+
+/// The flags for prompts like these, where they are not those of a bare address.
+fn prompts(plan: &Plan) -> Vec<String> {
+    let mut words = Vec::new();
+    match lengths(plan) {
+        Some((input, _)) if is_pooling(plan) && input != PROMPT_LEN.0 => {
+            words.push(format!("--random-input-len {input}"));
+        }
+        Some((input, output)) if !is_pooling(plan) && (input, output) != PROMPT_LEN => {
+            words.push(format!("--random-input-len {input} --random-output-len {output}"));
+        }
+        Some(_) => {}
+        None => words.push(format!("--dataset-name {}", plan.workload.name())),
+    }
+    if plan.prompts.batch_size > 1 {
+        words.push(format!("--batch-size {}", plan.prompts.batch_size));
+    }
+    words
 }
 
 fn objectives(run: &SummarisedRun) -> String {
@@ -65,7 +85,11 @@ fn objectives(run: &SummarisedRun) -> String {
     };
     let both: Vec<String> =
         [limit("ttft", "ttft_ms"), limit("tpot", "tpot_ms")].into_iter().flatten().collect();
-    if both.is_empty() { "p99 e2e < 10s".to_owned() } else { both.join(", ") }
+    if !both.is_empty() {
+        return both.join(", ");
+    }
+    // Answers in one piece have no first token.
+    limit("e2e", "e2e_ms").unwrap_or_else(|| "p99 e2e < 10s".to_owned())
 }
 
 /// The next limit that people agree on.

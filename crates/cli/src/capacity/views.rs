@@ -192,11 +192,15 @@ fn spent(seconds: f64) -> String {
 
 fn table(findings: &Findings) -> Vec<String> {
     let objectives: Vec<&str> = findings.slo.split(',').map(str::trim).collect();
-    let heads = ["requests", "req/s", "tok/s", "per user"].into_iter();
+    // Where nothing is generated there are no tokens to show.
+    let has_tokens = findings.points.iter().any(|point| point.tokens_per_s.is_some());
+    let tokens: &[&str] = if has_tokens { &["tok/s", "per user"] } else { &[] };
+    let heads = ["requests", "req/s"].into_iter().chain(tokens.iter().copied());
     let first = Grid::new().right(findings.over.unit()).left("outcome");
     let mut grid = heads.chain(objectives.iter().copied()).fold(first, Grid::right).left("");
     for (point, share) in findings.course() {
-        grid.push(row(findings.over.text(point.load), point, (objectives.len(), share)));
+        let load = findings.over.text(point.load);
+        grid.push(row(load, point, (objectives.len(), has_tokens, share)));
     }
     grid.lines()
 }
@@ -205,10 +209,12 @@ fn table(findings: &Findings) -> Vec<String> {
 pub(crate) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
     let per_gpu = findings.tokens_per_s_per_gpu(edge);
     let per_gpu = per_gpu.map(|tokens| format!(", {} tok/s per GPU", digits(tokens)));
+    let at = format!("at {} {}", findings.over.text(edge.load), findings.over.unit());
+    if edge.tokens_per_s.is_none() {
+        return format!("{at}: {} req/s answered", optional(edge.requests_per_s));
+    }
     format!(
-        "at {} {}: {} tok/s, {} tok/s per user{}",
-        findings.over.text(edge.load),
-        findings.over.unit(),
+        "{at}: {} tok/s, {} tok/s per user{}",
         optional(edge.tokens_per_s),
         optional(edge.tokens_per_s_per_user),
         per_gpu.unwrap_or_default()
@@ -232,7 +238,11 @@ fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), digits)
 }
 
-fn row(load: String, point: &MeasuredPoint, (objectives, share): (usize, f64)) -> Vec<String> {
+fn row(
+    load: String,
+    point: &MeasuredPoint,
+    (objectives, has_tokens, share): (usize, bool, f64),
+) -> Vec<String> {
     let value = |at: usize| match point.objectives.get(at) {
         None => "–".to_owned(),
         Some(one) => {
@@ -245,9 +255,11 @@ fn row(load: String, point: &MeasuredPoint, (objectives, share): (usize, f64)) -
         outcome(point.fit).to_owned(),
         point.requests.to_string(),
         optional(point.requests_per_s),
-        optional(point.tokens_per_s),
-        optional(point.tokens_per_s_per_user),
     ];
+    if has_tokens {
+        cells.push(optional(point.tokens_per_s));
+        cells.push(optional(point.tokens_per_s_per_user));
+    }
     cells.extend((0..objectives).map(value));
     cells.push(bar(share));
     cells

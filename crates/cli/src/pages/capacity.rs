@@ -167,8 +167,10 @@ fn objectives(findings: &Findings) -> Vec<String> {
 
 fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
     let objectives = objectives(findings);
-    let heads = ["load", "outcome", "requests", "req/s", "tok/s", "tok/s per user"];
-    let columns = heads.map(str::to_owned).into_iter().chain(objectives.iter().cloned());
+    let has_tokens = has_tokens(points);
+    let tokens: &[&str] = if has_tokens { &["tok/s", "tok/s per user"] } else { &[] };
+    let heads = ["load", "outcome", "requests", "req/s"].into_iter().chain(tokens.iter().copied());
+    let columns = heads.map(str::to_owned).chain(objectives.iter().cloned());
     let rounded = |value: Option<f64>| json!(value.map(|value| (value * 100.0).round() / 100.0));
     let row = |(index, one): (usize, &PagePoint<'_>)| {
         let PagePoint { point, name, .. } = one;
@@ -180,9 +182,11 @@ fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
             json!({"text": views::outcome(point.fit)}),
             json!(point.requests),
             rounded(point.requests_per_s),
-            rounded(point.tokens_per_s),
-            rounded(point.tokens_per_s_per_user),
         ];
+        if has_tokens {
+            cells.push(rounded(point.tokens_per_s));
+            cells.push(rounded(point.tokens_per_s_per_user));
+        }
         cells.extend((0..objectives.len()).map(|at| match point.objectives.get(at) {
             Some(one) => json!({
                 "value": one.shown,
@@ -198,6 +202,11 @@ fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
         cells
     };
     Table { columns: columns.collect(), rows: points.iter().enumerate().map(row).collect() }
+}
+
+/// Whether answers have tokens: vectors, scores and classes have none.
+fn has_tokens(points: &[PagePoint<'_>]) -> bool {
+    points.iter().any(|one| one.point.tokens_per_s.is_some())
 }
 
 /// The place of a point's run among the runs of the page: points without a run have none.
@@ -238,11 +247,12 @@ fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
             }
         })
         .collect();
+    let unit = if has_tokens(points) { "output tok/s" } else { "req/s" };
     charts.push(Chart {
         title: "Throughput over load".to_owned(),
         x,
-        y: ChartAxis::linear("output tok/s"),
-        series: of(&|point| Some((point.tokens_per_s?, mark(point.fit, None)))),
+        y: ChartAxis::linear(unit),
+        series: of(&|point| Some((point.throughput()?, mark(point.fit, None)))),
         bands,
         ..Chart::default()
     });

@@ -390,6 +390,29 @@ fn the_servers_own_durations_are_kept() {
     assert_eq!(queue, Some(Nanos::ZERO));
 }
 
+/// vLLM's `encoding_format: bytes` describes the vectors in a header; `bytes_only` does not.
+#[test]
+fn vectors_of_plain_bytes_are_read_by_their_header() {
+    let check = |metadata: &str, asked: u32, tokens: Option<u32>, outcome: &str| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n";
+        let stream = format!("{head}{metadata}Content-Length: 8\r\n\r\n\0\0\u{1}{{\0\0\0\u{2}");
+        let mut exchange = exchange("openai-embeddings", &settings());
+        let mut timeline = Timeline::new(
+            AttemptId::new(0, Phase::Measure),
+            RequestedLengths { items: Some(asked), ..RequestedLengths::default() },
+            Nanos::ZERO,
+        );
+        exchange.on_read(stream.as_bytes(), ReadStamp::exact(Nanos(1)), &mut timeline);
+        assert_eq!(outcome_of(&timeline), outcome, "{metadata}");
+        assert_eq!(timeline.usage.and_then(|usage| usage.prompt_tokens), tokens, "{metadata}");
+        assert_eq!(letters(&timeline.events), "R", "{metadata}");
+    };
+    let metadata = "metadata: {\"data\":[{\"start\":0,\"end\":4},{\"start\":4,\"end\":8}],\"usage\":{\"prompt_tokens\":7}}\r\n";
+    check(metadata, 2, Some(7), "ok");
+    check(metadata, 3, Some(7), "protocol the answer has 2 results for 3 inputs");
+    check("", 2, None, "ok");
+}
+
 /// A chunked response with one chunk per event.
 fn streamed(events: &[&str]) -> Vec<u8> {
     let mut stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\

@@ -14,6 +14,8 @@ pub enum Media {
     Json,
     /// One JSON value per line, such as `application/x-ndjson`.
     JsonLines,
+    /// `application/octet-stream`.
+    Octets,
     /// Another type, or none.
     #[default]
     Other,
@@ -163,6 +165,7 @@ fn media(text: &str) -> Media {
     match kind.as_str() {
         "text/event-stream" => Media::EventStream,
         "application/json" => Media::Json,
+        "application/octet-stream" => Media::Octets,
         "application/x-ndjson" | "application/jsonl" | "application/x-jsonlines" => {
             Media::JsonLines
         }

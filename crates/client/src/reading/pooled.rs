@@ -7,6 +7,22 @@ use crate::scan::{EventSchema, Marks, PooledAnswer, scan_pooled};
 use crate::server_message::{error_message, html_page};
 
 impl ResponseReading {
+    /// Processes vectors as plain bytes. What they are stands in `metadata`, in the same words as in an
+    /// answer of JSON; without it (`bytes_only`) the number of vectors and the prompt's count are
+    /// unknown.
+    pub(crate) fn on_octets(
+        &mut self,
+        metadata: Option<&[u8]>,
+        arrival: EventArrival,
+        timeline: &mut Timeline,
+    ) {
+        if let Some(metadata) = metadata {
+            return self.on_pooled(metadata, arrival, timeline);
+        }
+        self.seen.set(Marks::CONTENT);
+        push(timeline, arrival, EventKind::Result, None);
+    }
+
     /// Processes an answer without text.
     pub(super) fn on_pooled(
         &mut self,

@@ -157,9 +157,9 @@ impl Findings {
     pub fn course(&self) -> Vec<(&MeasuredPoint, f64)> {
         let mut sorted: Vec<&MeasuredPoint> = self.points.iter().collect();
         sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
-        let most = sorted.iter().filter_map(|point| point.tokens_per_s).fold(0.0, f64::max);
+        let most = sorted.iter().filter_map(|point| point.throughput()).fold(0.0, f64::max);
         let share = |point: &MeasuredPoint| {
-            point.tokens_per_s.filter(|_| most > 0.0).map_or(0.0, |tokens| tokens / most)
+            point.throughput().filter(|_| most > 0.0).map_or(0.0, |rate| rate / most)
         };
         sorted.into_iter().map(|point| (point, share(point))).collect()
     }

@@ -56,6 +56,11 @@ pub struct MeasuredPoint {
 }
 
 impl MeasuredPoint {
+    /// Output tokens per second; requests where nothing is generated.
+    pub fn throughput(&self) -> Option<f64> {
+        self.tokens_per_s.or(self.requests_per_s)
+    }
+
     /// A point from a finished run.
     pub fn new(
         (load, stage, fit): (f64, Stage, PointOutcome),

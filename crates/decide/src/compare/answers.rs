@@ -102,7 +102,8 @@ pub(super) fn good_answers(summary: &Summary) -> [GoodAnswers; 4] {
     let degenerate = quality.empty + quality.repeated + quality.wrong_script;
     let of = |good: u64, judged: u64| GoodAnswers { good, judged };
     [
-        of(calls.valid, calls.judged),
+        // Calls whose schema cannot be checked are neither good nor bad.
+        of(calls.valid, calls.judged.saturating_sub(calls.unchecked)),
         quality.valid.map_or(GoodAnswers::default(), |valid| of(valid, quality.judged)),
         canaries.map_or(GoodAnswers::default(), |found| of(found.as_expected, found.sent)),
         of(quality.judged.saturating_sub(degenerate), quality.judged),

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::io;
 
 use tokometer_base::{Clock, Nanos};
-use tokometer_client::conn::{Sent, Wire};
+use tokometer_client::conn::Wire;
 
 use super::connection::{ConnectionStage, OpenConnection};
-use super::sending::{Announcement, reserve_events};
+use super::sending::{Announcement, Written, reserve_events, write_slice};
 use super::{KeepOrClose, Readiness, Worker, WorkerConnection};
 use crate::flight::{Flight, SendProgress};
 use crate::platform::{Interest, Platform};
@@ -141,10 +141,11 @@ impl<P: Platform> Worker<P> {
     fn fire(&mut self, group: &[u64], admitted: Nanos) -> Vec<(u64, io::Error)> {
         let mut failed = Vec::new();
         for key in group {
-            if let Some(connection) = self.connections.get_mut(*key)
-                && let Err(error) = write_armed(connection, &self.clock, admitted)
-            {
-                failed.push((*key, error));
+            let Some(connection) = self.connections.get_mut(*key) else { continue };
+            match write_armed(connection, &self.clock, admitted) {
+                Ok(Some(Written::Slice)) => self.unwritten.push_back(*key),
+                Ok(_) => {}
+                Err(error) => failed.push((*key, error)),
             }
         }
         failed
@@ -215,13 +216,14 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// Writes the request of an armed connection: its time is taken right before the first byte.
+/// Writes the first slice of an armed connection's request: its time is taken right before the first
+/// byte. `None` where there is no request.
 fn write_armed<W: Wire>(
     connection: &mut OpenConnection<W>,
     clock: &impl Clock,
     admitted: Nanos,
-) -> io::Result<()> {
-    let Some(flight) = connection.flight.as_deref_mut() else { return Ok(()) };
+) -> io::Result<Option<Written>> {
+    let Some(flight) = connection.flight.as_deref_mut() else { return Ok(None) };
     flight.progress = SendProgress::Waiting;
     let times = &mut flight.timeline.times;
     times.admitted = admitted;
@@ -229,12 +231,10 @@ fn write_armed<W: Wire>(
     let sent_at = clock.now();
     times.first_byte_sent = Some(sent_at);
     connection.last_activity = sent_at;
-    match connection.link.write(&flight.request.bytes)? {
-        Sent::All => {
-            times.last_byte_sent = Some(clock.now());
-            connection.stage = ConnectionStage::Reading;
-        }
-        Sent::Part(count) => flight.written = count,
+    let written = write_slice(&mut connection.link, flight)?;
+    if written == Written::All {
+        flight.timeline.times.last_byte_sent = Some(clock.now());
+        connection.stage = ConnectionStage::Reading;
     }
-    Ok(())
+    Ok(Some(written))
 }

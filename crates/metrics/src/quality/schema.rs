@@ -18,7 +18,7 @@ pub struct Schema {
 pub struct SchemaFault(String);
 
 /// Keywords that are checked, and those that say nothing about a document.
-const CHECKED: [&str; 21] = [
+const CHECKED: [&str; 25] = [
     "type",
     "properties",
     "required",
@@ -26,12 +26,16 @@ const CHECKED: [&str; 21] = [
     "items",
     "minItems",
     "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
     "enum",
     "const",
     "minimum",
     "maximum",
     "exclusiveMinimum",
     "exclusiveMaximum",
+    "multipleOf",
     "minLength",
     "maxLength",
     "anyOf",
@@ -41,8 +45,20 @@ const CHECKED: [&str; 21] = [
     "$defs",
     "definitions",
 ];
-const SILENT: [&str; 7] =
-    ["title", "description", "default", "examples", "$schema", "$id", "$comment"];
+/// By the standard, `format` is one of these unless a vocabulary says otherwise.
+const SILENT: [&str; 11] = [
+    "title",
+    "description",
+    "default",
+    "examples",
+    "format",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$schema",
+    "$id",
+    "$comment",
+];
 const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
 
 /// Depth of references and documents that is followed.
@@ -173,11 +189,26 @@ fn within(rules: &Map<String, Value>, document: &Value) -> bool {
             is_between(value, "minimum", "maximum")
                 && limit("exclusiveMinimum").is_none_or(|least| value > least)
                 && limit("exclusiveMaximum").is_none_or(|most| value < most)
+                && limit("multipleOf").is_none_or(|step| is_multiple(value, step))
         }),
         Value::String(text) => is_between(text.chars().count() as f64, "minLength", "maxLength"),
-        Value::Array(items) => is_between(items.len() as f64, "minItems", "maxItems"),
+        Value::Array(items) => {
+            let is_set = rules.get("uniqueItems").and_then(Value::as_bool) == Some(true);
+            let repeats = |(place, item): (usize, &Value)| items[..place].contains(item);
+            is_between(items.len() as f64, "minItems", "maxItems")
+                && !(is_set && items.iter().enumerate().any(repeats))
+        }
+        Value::Object(members) => {
+            is_between(members.len() as f64, "minProperties", "maxProperties")
+        }
         _ => true,
     }
+}
+
+/// Whether a number is a whole number of steps, as far as its digits tell: 0.3 is three times 0.1.
+fn is_multiple(value: f64, step: f64) -> bool {
+    let steps = value / step;
+    step > 0.0 && (steps - steps.round()).abs() <= 1e-9 * steps.abs().max(1.0)
 }
 
 #[cfg(test)]
@@ -216,6 +247,24 @@ mod tests {
         check(json!({ "name": "x", "next": 8 }), false);
         check(json!({ "name": "x", "other": 1 }), false);
         check(json!(["name"]), false);
+    }
+
+    #[test]
+    fn sizes_repetitions_and_multiples_are_checked() {
+        let check = |schema: Value, document: Value, is_valid: bool| {
+            let schema = Schema::parse(&schema).unwrap();
+            assert_eq!(schema.accepts(&document), is_valid, "{document}");
+        };
+        let list = || json!({ "uniqueItems": true });
+        check(list(), json!([1, 2, [1]]), true);
+        check(list(), json!([1, 2, 1]), false);
+        let object = || json!({ "minProperties": 1, "maxProperties": 2 });
+        check(object(), json!({ "a": 1 }), true);
+        check(object(), json!({}), false);
+        check(object(), json!({ "a": 1, "b": 2, "c": 3 }), false);
+        check(json!({ "multipleOf": 0.1 }), json!(0.3), true);
+        check(json!({ "multipleOf": 5 }), json!(12), false);
+        check(json!({ "type": "string", "format": "date" }), json!("soon"), true);
     }
 
     #[test]

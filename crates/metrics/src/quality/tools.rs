@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokometer_record::RunInfo;
+use tokometer_record::{RunInfo, Timeline};
 
 use super::Schema;
 
@@ -23,15 +23,35 @@ pub struct ToolCallCounts {
     pub unknown_tool: u64,
     /// Of these, whose arguments do not fit the tool's schema.
     pub misfit: u64,
+    /// Of these, that parse and name a declared tool, whose schema has a keyword that is not checked.
+    #[serde(default)]
+    pub unchecked: u64,
 }
 
 /// Judges the tool calls of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToolCheck {
-    /// `None` for a tool without a schema, or with one that cannot be checked.
-    schemas: BTreeMap<String, Option<Schema>>,
-    is_required: bool,
+    /// What all requests offer that have no tools of their own.
+    planned: Option<Offer>,
+    has_own: bool,
     found: ToolCallCounts,
+}
+
+/// The tools that a request offers.
+#[derive(Debug, Clone, Default)]
+struct Offer {
+    tools: BTreeMap<String, Arguments>,
+    is_required: bool,
+}
+
+/// What is known of a tool's arguments.
+#[derive(Debug, Clone)]
+enum Arguments {
+    /// Nothing: any object will do.
+    Any,
+    Checked(Schema),
+    /// The schema has a keyword that is not checked.
+    Unchecked,
 }
 
 #[derive(Deserialize)]
@@ -44,42 +64,96 @@ struct Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CallFault {
     None,
+    Unchecked,
     Misfit,
     UnknownTool,
     NotJson,
 }
 
-impl ToolCheck {
-    /// `None` where the plan offers no tools.
-    pub(super) fn of(info: &RunInfo) -> Option<Self> {
-        let tools = info.plan.pointer("/request/tools")?;
+impl Arguments {
+    fn of(schema: Option<&Value>) -> Self {
+        let Some(schema) = schema else { return Self::Any };
+        Schema::parse(schema).map_or(Self::Unchecked, Self::Checked)
+    }
+}
+
+impl Offer {
+    /// The tools of the plan: from `--tools`, else from `--extra-body`.
+    fn planned(info: &RunInfo) -> Option<Self> {
+        let request = info.plan.get("request")?;
+        let Some(tools) = request.get("tools").filter(|tools| !tools.is_null()) else {
+            return Self::sent(request.get("extra_body")?);
+        };
         let definitions = tools.get("definitions")?.as_array()?;
-        let schemas = definitions.iter().filter_map(|text| {
-            let tool: Value = serde_json::from_str(text.as_str()?).ok()?;
-            let function = tool.get("function")?;
-            let schema = function.get("parameters").and_then(|schema| Schema::parse(schema).ok());
-            Some((function.get("name")?.as_str()?.to_owned(), schema))
-        });
+        let definitions: Vec<Value> = definitions
+            .iter()
+            .filter_map(|text| serde_json::from_str(text.as_str()?).ok())
+            .collect();
         let choice = tools.get("choice").and_then(Value::as_str);
         Some(Self {
-            schemas: schemas.collect(),
+            tools: definitions.iter().filter_map(tool).collect(),
             is_required: choice.is_some_and(|choice| !matches!(choice, "auto" | "none")),
-            found: ToolCallCounts::default(),
         })
     }
 
-    /// Adds a successful answer with its calls as JSON text.
-    pub(super) fn add(&mut self, calls: Option<&str>) {
+    /// The tools of a body, in the words of any API.
+    fn sent(body: &Value) -> Option<Self> {
+        let tools = body.get("tools")?.as_array()?;
+        let choice = body.get("tool_choice").filter(|choice| !choice.is_null());
+        let word =
+            choice.and_then(|choice| choice.as_str().or_else(|| choice.get("type")?.as_str()));
+        Some(Self {
+            tools: tools.iter().filter_map(tool).collect(),
+            is_required: choice.is_some() && !matches!(word, Some("auto" | "none")),
+        })
+    }
+
+    fn fault(&self, call: &Call) -> CallFault {
+        // A call without arguments may have an empty text for them.
+        let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+        let Ok(arguments) = serde_json::from_str::<Value>(text) else { return CallFault::NotJson };
+        match self.tools.get(&call.name) {
+            None => CallFault::UnknownTool,
+            Some(Arguments::Checked(schema)) if !schema.accepts(&arguments) => CallFault::Misfit,
+            Some(_) if !arguments.is_object() => CallFault::Misfit,
+            Some(Arguments::Unchecked) => CallFault::Unchecked,
+            Some(Arguments::Any | Arguments::Checked(_)) => CallFault::None,
+        }
+    }
+}
+
+/// A tool's name and arguments: chat nests them under `function`, Responses and Messages do not, and
+/// Messages has another word for the schema.
+fn tool(definition: &Value) -> Option<(String, Arguments)> {
+    let function = definition.get("function").unwrap_or(definition);
+    let name = function.get("name")?.as_str()?.to_owned();
+    let schema = function.get("parameters").or_else(|| function.get("input_schema"));
+    Some((name, Arguments::of(schema)))
+}
+
+impl ToolCheck {
+    pub(super) fn of(info: &RunInfo) -> Self {
+        Self { planned: Offer::planned(info), ..Self::default() }
+    }
+
+    /// Adds a successful answer. It is judged by the request's own tools where it has some.
+    pub(super) fn add(&mut self, timeline: &Timeline) {
+        let own = timeline.own_tools.as_deref();
+        let own = own.and_then(|text| Offer::sent(&serde_json::from_str(text).ok()?));
+        self.has_own |= own.is_some();
+        let Some(offer) = own.as_ref().or(self.planned.as_ref()) else { return };
+        let calls = timeline.tool_calls.as_deref();
         let calls: Vec<Call> =
             calls.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        if calls.is_empty() && !self.is_required {
+        if calls.is_empty() && !offer.is_required {
             return;
         }
+        let worst = calls.iter().map(|call| offer.fault(call)).max();
         self.found.judged += 1;
-        let worst = calls.iter().map(|call| self.fault(call)).max();
         let count = match worst {
             None => &mut self.found.missing,
             Some(CallFault::None) => &mut self.found.valid,
+            Some(CallFault::Unchecked) => &mut self.found.unchecked,
             Some(CallFault::Misfit) => &mut self.found.misfit,
             Some(CallFault::UnknownTool) => &mut self.found.unknown_tool,
             Some(CallFault::NotJson) => &mut self.found.not_json,
@@ -87,20 +161,9 @@ impl ToolCheck {
         *count += 1;
     }
 
-    fn fault(&self, call: &Call) -> CallFault {
-        // A call without arguments may have an empty text for them.
-        let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-        let Ok(arguments) = serde_json::from_str::<Value>(text) else { return CallFault::NotJson };
-        match self.schemas.get(&call.name) {
-            None => CallFault::UnknownTool,
-            Some(Some(schema)) if !schema.accepts(&arguments) => CallFault::Misfit,
-            Some(_) if !arguments.is_object() => CallFault::Misfit,
-            Some(_) => CallFault::None,
-        }
-    }
-
-    pub(super) fn finish(&self) -> ToolCallCounts {
-        self.found
+    /// `None` where no tools were offered.
+    pub(super) fn finish(&self) -> Option<ToolCallCounts> {
+        (self.planned.is_some() || self.has_own).then_some(self.found)
     }
 }
 
@@ -110,17 +173,31 @@ mod tests {
 
     use super::*;
 
-    fn check(choice: Option<&str>, calls: &[Option<&str>]) -> ToolCallCounts {
-        let weather = json!({ "type": "function", "function": { "name": "weather", "parameters":
-            { "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] } } });
-        let tools = json!({ "definitions": [weather.to_string()], "choice": choice });
+    const GOOD: &str = r#"[{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}]"#;
+
+    fn weather() -> Value {
+        json!({ "name": "weather", "parameters":
+            { "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] } })
+    }
+
+    fn judged(request: &Value, answers: &[(Option<&str>, Option<&str>)]) -> Option<ToolCallCounts> {
         let mut info = crate::testing::info(crate::testing::load(None, 1));
-        info.plan = json!({ "request": { "tools": tools } });
-        let mut check = ToolCheck::of(&info).unwrap();
-        for one in calls {
-            check.add(*one);
+        info.plan = json!({ "request": request });
+        let mut check = ToolCheck::of(&info);
+        for (calls, own_tools) in answers {
+            let mut timeline = crate::testing::answer(0, 1_000, &[]);
+            timeline.tool_calls = calls.map(str::to_owned);
+            timeline.own_tools = own_tools.map(str::to_owned);
+            check.add(&timeline);
         }
         check.finish()
+    }
+
+    fn check(choice: Option<&str>, calls: &[Option<&str>]) -> ToolCallCounts {
+        let definition = json!({ "type": "function", "function": weather() }).to_string();
+        let answers: Vec<_> = calls.iter().map(|calls| (*calls, None)).collect();
+        let tools = json!({ "definitions": [definition], "choice": choice });
+        judged(&json!({ "tools": tools }), &answers).unwrap()
     }
 
     #[test]
@@ -138,16 +215,15 @@ mod tests {
             list(&[other, cut]),
         ];
         let answers: Vec<Option<&str>> = answers.iter().map(|text| Some(text.as_str())).collect();
-        let found = check(None, &answers);
         let expected = ToolCallCounts {
             judged: 5,
             valid: 2,
-            missing: 0,
             not_json: 1,
             unknown_tool: 1,
             misfit: 1,
+            ..ToolCallCounts::default()
         };
-        assert_eq!(found, expected);
+        assert_eq!(check(None, &answers), expected);
     }
 
     #[test]
@@ -156,5 +232,48 @@ mod tests {
         let required = check(Some("required"), &[None]);
         assert_eq!((required.judged, required.missing), (1, 1));
         assert_eq!(check(Some("weather"), &[None]).missing, 1);
+    }
+
+    #[test]
+    fn a_row_is_judged_by_its_own_tools_in_the_words_of_any_api() {
+        let chat = json!({ "tools": [{ "type": "function", "function": weather() }] });
+        let messages = json!({
+            "tools": [{ "name": "weather", "input_schema": weather()["parameters"] }],
+            "tool_choice": { "type": "any" },
+        });
+        let mut flat = weather();
+        flat["type"] = "function".into();
+        let other =
+            json!({ "tools": [{ "type": "function", "name": "time" }], "tool_choice": "auto" });
+        let [chat, messages, flat, other] =
+            [chat, messages, json!({ "tools": [flat] }), other].map(|tools| tools.to_string());
+        let answers = [
+            (Some(GOOD), Some(chat.as_str())),
+            (Some(GOOD), Some(flat.as_str())),
+            (Some(GOOD), Some(messages.as_str())),
+            (None, Some(messages.as_str())),
+            (Some(GOOD), Some(other.as_str())),
+            (None, Some(other.as_str())),
+        ];
+        let expected = ToolCallCounts {
+            judged: 5,
+            valid: 3,
+            missing: 1,
+            unknown_tool: 1,
+            ..ToolCallCounts::default()
+        };
+        assert_eq!(judged(&json!({}), &answers), Some(expected));
+        assert_eq!(judged(&json!({}), &[(None, None)]), None, "nothing was offered");
+        let extra = json!({ "extra_body": serde_json::from_str::<Value>(&chat).unwrap() });
+        assert_eq!(judged(&extra, &[(Some(GOOD), None)]).unwrap().valid, 1);
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_checked_makes_no_call_valid() {
+        let mut tool = weather();
+        tool["parameters"]["patternProperties"] = json!({});
+        let own = json!({ "tools": [tool] }).to_string();
+        let found = judged(&json!({}), &[(Some(GOOD), Some(own.as_str()))]).unwrap();
+        assert_eq!((found.judged, found.valid, found.unchecked), (1, 0, 1));
     }
 }

@@ -236,6 +236,7 @@ struct Outcomes {
     clock_faults: U32s,
     text: TextColumn,
     tool_calls: TextColumn,
+    own_tools: TextColumn,
     answer_hash: U64s,
 }
 
@@ -251,6 +252,7 @@ impl Outcomes {
             clock_faults: U32s::of(batch, "clock_faults"),
             text: TextColumn::of(batch, "text"),
             tool_calls: TextColumn::of(batch, "tool_calls"),
+            own_tools: TextColumn::of(batch, "own_tools"),
             answer_hash: U64s::of(batch, "answer_hash"),
         }
     }
@@ -346,6 +348,7 @@ impl BatchRows {
             clock_faults: self.outcomes.clock_faults.at(row).unwrap_or(0),
             text: self.outcomes.text.owned(row),
             tool_calls: self.outcomes.tool_calls.owned(row),
+            own_tools: self.outcomes.own_tools.owned(row),
             answer_hash: self.outcomes.answer_hash.at(row),
         }
     }

@@ -82,6 +82,16 @@ const LATENCIES: [Figure; 3] = [
 const AGAINST: [Figure; 2] =
     [Figure::percentile(Quantity::Ttft, 99), Figure::percentile(Quantity::Tpot, 99)];
 
+/// The same where answers are vectors, scores or classes, which come in one piece.
+const POOLED_THROUGHPUTS: [(&str, Figure); 3] = [
+    ("req/s", Figure::whole(Quantity::Requests)),
+    ("items/s", ITEMS),
+    ("prompt tok/s", Figure::whole(Quantity::Prompt)),
+];
+const POOLED_LATENCIES: [Figure; 2] =
+    [Figure::percentile(Quantity::E2e, 50), Figure::percentile(Quantity::E2e, 99)];
+const ITEMS: Figure = Figure::whole(Quantity::Items);
+
 /// The runs of a page with the names of their configurations.
 #[derive(Debug)]
 pub struct SweepView<'a> {
@@ -106,6 +116,16 @@ impl<'a> SweepView<'a> {
             }
         }
         Self { points, context, names, configurations }
+    }
+
+    /// Whether all runs measured a route that generates nothing.
+    fn is_pooled(&self) -> bool {
+        !self.points.is_empty() && self.points.iter().all(|point| point.value(ITEMS).is_some())
+    }
+
+    /// The throughput that the charts show.
+    fn throughput(&self) -> Figure {
+        if self.is_pooled() { ITEMS } else { OUTPUT }
     }
 
     /// Kinds of load among the runs.
@@ -144,16 +164,23 @@ impl<'a> SweepView<'a> {
         });
         columns.push(column("answered", |_, _, point| json!(point.summary.counts.succeeded)));
         columns.push(column("failed", |_, _, point| json!(point.summary.counts.failed)));
-        for (head, figure) in THROUGHPUTS {
-            columns.push(column(head, move |_, _, point| rounded(point.value(figure))));
+        let is_pooled = self.is_pooled();
+        let throughputs: &[_] = if is_pooled { &POOLED_THROUGHPUTS } else { &THROUGHPUTS };
+        for (head, figure) in throughputs {
+            columns.push(column(head, move |_, _, point| rounded(point.value(*figure))));
         }
         if self.context.gpus.is_some() {
-            columns.push(column("tok/s per GPU", |sweep, _, point| {
-                rounded(point.value(OUTPUT).map(|tokens| tokens / sweep.share()))
+            let head = if is_pooled { "items/s per GPU" } else { "tok/s per GPU" };
+            columns.push(column(head, |sweep, _, point| {
+                let found = point.value(sweep.throughput());
+                rounded(found.map(|found| found / sweep.share()))
             }));
         }
-        columns.push(column("tok/s per user", |_, _, point| rounded(point.value(USER_SPEED))));
-        for figure in LATENCIES {
+        if !is_pooled {
+            columns.push(column("tok/s per user", |_, _, point| rounded(point.value(USER_SPEED))));
+        }
+        let latencies: &[Figure] = if is_pooled { &POOLED_LATENCIES } else { &LATENCIES };
+        for figure in latencies.iter().copied() {
             let head = format!("{figure} {}", figure.unit().name());
             columns.push(column(&head, move |_, _, point| rounded(point.value(figure))));
         }
@@ -173,6 +200,7 @@ impl<'a> SweepView<'a> {
         let Some(price) = &self.context.price else { return Vec::new() };
         let kinds =
             [("total", TOTAL), ("input", Figure::whole(Quantity::Prompt)), ("output", OUTPUT)];
+        let kinds = kinds.into_iter().filter(|(kind, _)| *kind == "input" || !self.is_pooled());
         let column_of = |(kind, figure): (&str, Figure)| {
             let head = format!("{} per M {kind} tokens", price.currency());
             let (price, share) = (price.clone(), self.share());
@@ -181,7 +209,7 @@ impl<'a> SweepView<'a> {
                 rounded(rate.and_then(|rate| price.per_million(rate)))
             })
         };
-        kinds.into_iter().map(column_of).collect()
+        kinds.map(column_of).collect()
     }
 
     /// GPUs that throughputs are divided by.
@@ -190,7 +218,12 @@ impl<'a> SweepView<'a> {
     }
 
     fn throughput_label(&self) -> &'static str {
-        if self.context.gpus.is_some() { "output tok/s per GPU" } else { "output tok/s" }
+        match (self.is_pooled(), self.context.gpus.is_some()) {
+            (false, false) => "output tok/s",
+            (false, true) => "output tok/s per GPU",
+            (true, false) => "items/s",
+            (true, true) => "items/s per GPU",
+        }
     }
 
     /// Throughput and latencies over the load, throughput against latency, and throughput against the
@@ -259,7 +292,7 @@ impl<'a> SweepView<'a> {
     fn over_load(&self, axis: LoadAxis) -> Vec<Chart> {
         let x = self.load_axis(axis);
         let throughput = |point: &SweepPoint<'_>| {
-            Some((point.load()?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
+            Some((point.load()?, self.per_gpu(estimate(point.summary, self.throughput())?)))
         };
         let mut charts = vec![Chart {
             title: "Throughput over load".to_owned(),
@@ -268,7 +301,9 @@ impl<'a> SweepView<'a> {
             series: self.series(axis, throughput),
             ..Chart::default()
         }];
-        for quantity in [Quantity::Ttft, Quantity::Tpot] {
+        let quantities: &[Quantity] =
+            if self.is_pooled() { &[Quantity::E2e] } else { &[Quantity::Ttft, Quantity::Tpot] };
+        for quantity in quantities.iter().copied() {
             charts.push(self.latency_over_load(axis, quantity, x.clone()));
         }
         charts
@@ -331,11 +366,13 @@ impl<'a> SweepView<'a> {
             }
         }
         if figures.is_empty() {
-            figures.extend(AGAINST);
+            let usual: &[Figure] = if self.is_pooled() { &POOLED_LATENCIES[1..] } else { &AGAINST };
+            figures.extend(usual);
         }
         let chart = |figure: Figure| {
             let place = |point: &SweepPoint<'_>| {
-                Some((point.value(figure)?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
+                let found = estimate(point.summary, self.throughput())?;
+                Some((point.value(figure)?, self.per_gpu(found)))
             };
             let mut series = self.series(axis, place);
             front(&mut series, (Prefer::Smaller, Prefer::Larger));

@@ -2,6 +2,8 @@
 //!
 //! One pass of the engine over all inputs makes the answer: its time is that of a prefill.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::ask::{
@@ -36,6 +38,32 @@ enum Shape {
     /// Its bare list of scores.
     TeiScores,
     Cohere,
+}
+
+/// How vectors are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Float,
+    Base64,
+    /// Plain bytes, with the header `metadata`.
+    Bytes,
+    /// Plain bytes and nothing else.
+    BytesOnly,
+}
+
+impl Encoding {
+    fn asked(body: &Value) -> Result<Self, Complaint> {
+        match body.get("encoding_format").and_then(Value::as_str) {
+            None | Some("float") => Ok(Self::Float),
+            Some("base64") => Ok(Self::Base64),
+            Some("bytes") => Ok(Self::Bytes),
+            Some("bytes_only") => Ok(Self::BytesOnly),
+            Some(other) => Err(Complaint::field(
+                "encoding_format",
+                format!("encoding_format `{other}` is none of float, base64, bytes, bytes_only"),
+            )),
+        }
+    }
 }
 
 /// Answers the route at `path`; `None` when it is none of these.
@@ -94,10 +122,12 @@ fn accept(desk: &mut Desk<'_>, shape: Shape, body: &Value) -> Result<Accepted, C
         );
         return Err(Complaint::field("input_tokens", message));
     }
+    let encoding = Encoding::asked(body)?;
     let top = whole_number(body, "top_n")?.filter(|top| *top > 0);
     let model = body.get("model").and_then(Value::as_str);
     let writer = Pooled {
         shape,
+        encoding,
         id: desk.request_id.clone(),
         model: model.unwrap_or(&desk.config.model).to_owned(),
         created: desk.created,
@@ -189,6 +219,7 @@ fn number(seed: u64) -> f64 {
 
 struct Pooled {
     shape: Shape,
+    encoding: Encoding,
     id: String,
     model: String,
     created: u64,
@@ -201,6 +232,43 @@ struct Pooled {
 impl Pooled {
     fn vector(seed: u64) -> Vec<f64> {
         (0..DIMENSIONS).map(|place| number(seed.wrapping_add(place))).collect()
+    }
+
+    /// The same numbers as 32-bit floats.
+    #[expect(clippy::cast_possible_truncation, reason = "24 bits were drawn")]
+    fn bytes(seed: u64) -> Vec<u8> {
+        Self::vector(seed).into_iter().flat_map(|number| (number as f32).to_le_bytes()).collect()
+    }
+
+    fn written_vector(&self, seed: u64) -> Value {
+        match self.encoding {
+            Encoding::Base64 => json!(STANDARD.encode(Self::bytes(seed))),
+            _ => json!(Self::vector(seed)),
+        }
+    }
+
+    /// vLLM's answer of plain bytes.
+    fn octets(&self, prompt_tokens: Option<u32>) -> Response {
+        let size = DIMENSIONS * 4;
+        let item = |index: u64| {
+            let start = index * size;
+            json!({
+                "index": index, "embed_dtype": "float32", "endianness": "native",
+                "start": start, "end": start + size, "shape": [DIMENSIONS],
+            })
+        };
+        let mut headers = vec![("content-type", "application/octet-stream".to_owned())];
+        if self.encoding == Encoding::Bytes {
+            let usage = prompt_tokens
+                .map(|tokens| json!({ "prompt_tokens": tokens, "total_tokens": tokens }));
+            let metadata = json!({
+                "id": format!("embd-{}", self.id), "created": self.created, "model": self.model,
+                "data": (0..self.seeds.len() as u64).map(item).collect::<Vec<_>>(), "usage": usage,
+            });
+            headers.push(("metadata", metadata.to_string()));
+        }
+        let body = self.seeds.iter().flat_map(|seed| Self::bytes(*seed)).collect();
+        Response { status: 200, headers, body }
     }
 
     fn score(seed: u64) -> f64 {
@@ -243,7 +311,7 @@ impl Pooled {
                 let kind = if object == "embedding" { "embd" } else { object };
                 self.list(
                     kind,
-                    |seed| json!({ "object": object, vector: Self::vector(seed) }),
+                    |seed| json!({ "object": object, vector: self.written_vector(seed) }),
                     &usage,
                 )
             }
@@ -307,6 +375,10 @@ impl AnswerWriter for Pooled {
 
     fn whole(&mut self, _: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let tokens = ending.usage.map(|usage| usage.prompt_tokens);
+        let is_data = matches!(self.shape, Shape::Data { .. });
+        if is_data && matches!(self.encoding, Encoding::Bytes | Encoding::BytesOnly) {
+            return self.octets(tokens);
+        }
         let mut response = Response::json(200, &self.body(tokens));
         let is_tei = matches!(self.shape, Shape::TeiVectors | Shape::TeiScores);
         if let Some(tokens) = tokens.filter(|_| is_tei) {

@@ -28,6 +28,8 @@ pub(super) struct Scenario {
     pub(super) habits: Habits,
     /// Output tokens requested of each response.
     pub(super) tokens: u32,
+    /// Bytes that every prompt has beside its tag.
+    pub(super) prompt_bytes: usize,
     /// Think time between turns; `None` for a run without conversations.
     pub(super) think: Option<Nanos>,
     pub(super) interrupt_at: Option<Nanos>,
@@ -81,6 +83,7 @@ impl Scenario {
             config,
             habits: Habits::default(),
             tokens: 4,
+            prompt_bytes: 0,
             think: None,
             interrupt_at: None,
             second_interrupt: None,
@@ -115,6 +118,9 @@ impl Scenario {
             scenario.second_interrupt = Some(wait).filter(|_| between(0, 1) == 0);
         }
         scenario.draw_config(&mut draws);
+        if whole_between(&mut draws, 0, 9) == 0 {
+            scenario.prompt_bytes = 300_000;
+        }
         scenario
     }
 
@@ -208,7 +214,8 @@ impl Source {
 
     fn item(&self, identity: AttemptId, more: &str) -> QueuedRequest {
         let target = &self.scenario.config.targets[0];
-        let text = format!("#{}#{more}", tag(&identity));
+        let padding = "x".repeat(self.scenario.prompt_bytes);
+        let text = format!("#{}#{more}{padding}", tag(&identity));
         let prompt = Prompt { output_tokens: Some(self.scenario.tokens), ..Prompt::text(text) };
         let ask = RequestInput::new(&prompt, identity.index);
         let request = target.dialect.prepare(&target.settings, &ask).unwrap();
