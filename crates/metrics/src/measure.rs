@@ -238,8 +238,6 @@ mod tests {
 
     use super::*;
 
-    /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and the
-    /// time per token was computed as 4 ms.
     /// A whole answer, or a stream whose server sends everything at once.
     #[test]
     fn an_answer_in_one_piece_has_no_time_per_token() {
@@ -250,6 +248,8 @@ mod tests {
         assert_eq!((tpot(&timeline), ttft(&timeline)), (None, Some(1e8)));
     }
 
+    /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and the
+    /// time per token was computed as 4 ms.
     #[test]
     fn the_tokens_of_further_choices_do_not_shorten_the_time_per_token() {
         let answer = |tokens: Option<u32>| {

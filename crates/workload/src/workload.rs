@@ -6,7 +6,9 @@ use tokometer_tokenize::{Reach, Specials};
 use crate::batches::PromptBatches;
 use crate::check::{self, LengthCheck};
 use crate::conversations::ConversationSource;
-use crate::{Composer, DatasetContext, DatasetNote, Item, Result, Source, Spec, WireForm, ahead};
+use crate::{
+    Composer, DatasetContext, DatasetNote, Error, Item, Result, Source, Spec, WireForm, ahead,
+};
 
 /// The prompt length of a warm-up whose dataset does not count tokens.
 const UNCOUNTED_TOKENS: u32 = 32;
@@ -26,9 +28,9 @@ pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
     let source = match &context.turns {
         // A ranking groups its documents itself.
         None if context.batch_size > 1 && !matches!(spec, Spec::RandomRerank(_)) => {
-            Box::new(PromptBatches { source: spec.source(context)?, size: context.batch_size })
+            Box::new(PromptBatches { source: source(spec, context)?, size: context.batch_size })
         }
-        None => spec.source(context)?,
+        None => source(spec, context)?,
         Some(turns) => Box::new(ConversationSource::open(spec, context, turns)?),
     };
     let mut workload = Workload { source, context: context.clone(), composer, made: Vec::new() };
@@ -36,6 +38,15 @@ pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
         workload.made = ahead::items(workload.len(), &|index| workload.fresh_item(index))?;
     }
     Ok(workload)
+}
+
+/// Datasets that share their code have names of their own in messages.
+fn source(spec: &Spec, context: &DatasetContext) -> Result<Box<dyn Source>> {
+    spec.source(context).map_err(|error| match error {
+        Error::NoFile(_) => Error::NoFile(spec.name()),
+        Error::Options { reason, .. } => Error::Options { dataset: spec.name(), reason },
+        other => other,
+    })
 }
 
 impl Workload {

@@ -32,6 +32,25 @@ fn pictures_reach_the_responses_and_messages_routes_in_their_own_form() {
 }
 
 #[test]
+fn what_has_no_effect_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |flags: &str| {
+        let line =
+            format!("bench --sim default --tokenizer cl100k --no-run-dir --num-prompts 2 {flags}");
+        run(folder.path(), &line).stderr
+    };
+    let lengths = "--random-input-len 5 --random-output-len 2";
+    let queue = said(&format!("{lengths} --percentile-metrics client_queue_time"));
+    let needed = "the section `client_queue_time` is not shown: it needs `--max-concurrency`";
+    assert!(queue.contains(needed), "{queue}");
+    let queued = said(&format!("{lengths} -c 2 --percentile-metrics e2el_including_client_queue"));
+    assert!(queued.contains("and a finite `--request-rate`"), "{queued}");
+    let audio = said(&format!("{lengths} --dataset-name custom_audio --backend openai-audio"));
+    assert!(audio.contains("cannot open the dataset `custom_audio`: no file"), "{audio}");
+    assert_eq!(audio.matches("`--random-input-len` has no effect").count(), 1, "{audio}");
+}
+
+#[test]
 fn structured_answers_are_judged_beside_their_latency() {
     let folder = tempfile::tempdir().unwrap();
     let schema = r#"{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}"#;
@@ -55,6 +74,11 @@ fn structured_answers_are_judged_beside_their_latency() {
     let refused = run(folder.path(), &line("none.json"));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("none.json`: it is not a JSON schema"), "{}", refused.stderr);
+    let text = r#"{"type":"object","properties":{"a":{"type":"text","pattern":"x"}}}"#;
+    std::fs::write(folder.path().join("none.json"), text).unwrap();
+    let refused = run(folder.path(), &line("none.json"));
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`/properties/a/type` names no type"), "{}", refused.stderr);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use tokometer_client::{Structured, ToolSet};
-use tokometer_metrics::quality::Canary;
+use tokometer_metrics::quality::{Canary, Schema};
 use tokometer_plan::{CanaryRow, PartialCanaryPlan, Plan};
 
 use crate::args::SamplingArgs;
@@ -36,7 +37,18 @@ pub(super) fn structured(args: &SamplingArgs) -> Result<Option<Structured>, Refu
     let refused = |why: String| {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), STRUCTURED_FORM)
     };
-    Structured::parse(&text).map(Some).map_err(refused)
+    let structured = Structured::parse(&text).map_err(refused)?;
+    if let Structured::Json(schema) = &structured {
+        check_schema(schema, "").map_err(refused)?;
+    }
+    Ok(Some(structured))
+}
+
+/// Says what is wrong with a schema at `place` of a JSON text; a server would refuse every request.
+fn check_schema(text: &str, place: &str) -> Result<(), String> {
+    let document: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let Some(schema) = document.pointer(place) else { return Ok(()) };
+    Schema::check(schema).map_err(|why| format!("it is not a JSON schema: {why}"))
 }
 
 /// The tools of `--tools`, with `--tool-choice`.
@@ -52,6 +64,10 @@ pub(super) fn tools(args: &SamplingArgs) -> Result<Option<ToolSet>, Refusal> {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), TOOLS_FORM)
     };
     let mut tools = ToolSet::parse(&read(("--tools", TOOLS_FORM), path)?).map_err(refused)?;
+    for (name, definition) in tools.names().zip(&tools.definitions) {
+        let named = |why| refused(format!("the parameters of `{name}`: {why}"));
+        check_schema(definition, "/function/parameters").map_err(named)?;
+    }
     if let Some(choice) = choice {
         let names: Vec<String> = tools.names().collect();
         let is_word = matches!(choice.as_str(), "auto" | "none" | "required");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokometer_metrics::Quantity;
+use tokometer_plan::Plan;
 
 use super::flags::words;
 use crate::exit::Refusal;
@@ -19,6 +20,24 @@ pub(crate) fn section(name: &str) -> Result<&'static str, Refusal> {
     let quantity = Quantity::parse(name).map_err(|why| refused(why.to_string()))?;
     let none = || refused(format!("{} has no section in the report", quantity.label()));
     quantity.section().ok_or_else(none)
+}
+
+/// Says which sections a load leaves empty: without a cap nothing waits in the client, and without a rate
+/// there is no schedule to wait for.
+pub(super) fn remarks(plan: &Plan) -> Option<String> {
+    let asks = |quantity: Quantity| {
+        let name = quantity.section();
+        name.filter(|name| plan.metrics.sections.iter().any(|asked| asked == name))
+    };
+    let load = &plan.load;
+    let is_capped = load.max_concurrency.is_some();
+    let queue = asks(Quantity::ClientQueue).filter(|_| !is_capped);
+    let queued = asks(Quantity::E2eFromIntended)
+        .filter(|_| !(is_capped && (load.request_rate.0.is_finite() || load.ramp.is_some())));
+    let (name, needed) = queue
+        .map(|name| (name, "`--max-concurrency`"))
+        .or(queued.map(|name| (name, "`--max-concurrency` and a finite `--request-rate`")))?;
+    Some(format!("the section `{name}` is not shown: it needs {needed}"))
 }
 
 /// `ttft,itl,e2el` as sections.

@@ -107,7 +107,9 @@ pub(crate) fn lower_over(
     let secrets = lowering.secrets(&plan, &points, environment)?;
     let layers: Vec<&BenchArgs> = lowering.layers().map(|layer| layer.args).collect();
     let display = Display::of(&layers);
-    lowering.remarks.dedup();
+    // Every point of a sweep repeats them.
+    let mut said = std::collections::BTreeSet::new();
+    lowering.remarks.retain(|remark| said.insert(remark.clone()));
     Ok(Lowered { plan, origins, points, secrets, remarks: lowering.remarks, display })
 }
 
@@ -201,6 +203,7 @@ impl<'a> Lowering<'a> {
             let plan = complete(part, &stack.situation)?;
             check(&plan)?;
             self.remarks.extend(turns::remarks(&plan));
+            self.remarks.extend(figures::remarks(&plan));
             let coordinates = points::coordinates(&combination);
             points.push(PlannedPoint { heading: heading.take(), coordinates, plan });
         }

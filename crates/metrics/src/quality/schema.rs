@@ -67,8 +67,13 @@ const DEPTH_MAX: usize = 64;
 impl Schema {
     /// Reads a schema; a fault for one that is none, or has a keyword that is not checked.
     pub fn parse(schema: &Value) -> Result<Self, SchemaFault> {
-        inspect(schema, "")?;
+        inspect(schema, "", UnknownKeywords::Refused)?;
         Ok(Self { root: schema.clone() })
+    }
+
+    /// Whether this is a schema at all, whatever keywords it has beside those that are checked.
+    pub fn check(schema: &Value) -> Result<(), SchemaFault> {
+        inspect(schema, "", UnknownKeywords::Accepted)
     }
 
     /// Whether a document fits.
@@ -126,8 +131,15 @@ impl Schema {
     }
 }
 
-/// Finds what cannot be checked.
-fn inspect(schema: &Value, place: &str) -> Result<(), SchemaFault> {
+/// What becomes of a keyword that is not checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnknownKeywords {
+    Refused,
+    Accepted,
+}
+
+/// Finds what is no schema, or cannot be checked.
+fn inspect(schema: &Value, place: &str, unknown: UnknownKeywords) -> Result<(), SchemaFault> {
     let rules = match schema {
         Value::Bool(_) => return Ok(()),
         Value::Object(rules) => rules,
@@ -138,13 +150,13 @@ fn inspect(schema: &Value, place: &str) -> Result<(), SchemaFault> {
         match key.as_str() {
             "properties" | "$defs" | "definitions" => {
                 for (name, schema) in value.as_object().into_iter().flatten() {
-                    inspect(schema, &format!("{at}/{name}"))?;
+                    inspect(schema, &format!("{at}/{name}"), unknown)?;
                 }
             }
-            "items" | "additionalProperties" => inspect(value, &at)?,
+            "items" | "additionalProperties" => inspect(value, &at, unknown)?,
             "anyOf" | "oneOf" | "allOf" => {
                 for schema in value.as_array().into_iter().flatten() {
-                    inspect(schema, &at)?;
+                    inspect(schema, &at, unknown)?;
                 }
             }
             "type" => {
@@ -157,6 +169,7 @@ fn inspect(schema: &Value, place: &str) -> Result<(), SchemaFault> {
                 }
             }
             key if CHECKED.contains(&key) || SILENT.contains(&key) => {}
+            _ if unknown == UnknownKeywords::Accepted => {}
             _ => return Err(SchemaFault(format!("the keyword `{at}` is not checked"))),
         }
     }
@@ -275,6 +288,8 @@ mod tests {
             fault(json!({ "properties": { "a": { "type": "text" } } })).contains("names no type")
         );
         assert!(fault(json!(3)).contains("is not a schema"));
+        assert_eq!(Schema::check(&json!({ "pattern": "a+" })), Ok(()));
+        assert!(Schema::check(&json!({ "pattern": "a+", "type": "text" })).is_err());
         let endless = Schema::parse(&json!({ "$ref": "#" })).unwrap();
         assert!(!endless.accepts(&json!(1)));
     }

@@ -89,7 +89,7 @@ fn a_large_request_does_not_hold_up_the_next_one() {
     let paced = Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
     for arrivals in [Arrivals::AtOnce, paced] {
         let mut scenario = Scenario::plain(6, 4, 4);
-        scenario.prompt_bytes = 1 << 20;
+        scenario.prompt_bytes = 140_000;
         scenario.config.connections = Connections::Preopen;
         scenario.config.arrivals = arrivals;
         let ran = check(&scenario);

@@ -118,9 +118,6 @@ impl Scenario {
             scenario.second_interrupt = Some(wait).filter(|_| between(0, 1) == 0);
         }
         scenario.draw_config(&mut draws);
-        if whole_between(&mut draws, 0, 9) == 0 {
-            scenario.prompt_bytes = 300_000;
-        }
         scenario
     }
 
