@@ -85,11 +85,11 @@ fn a_pace_is_kept_to_the_cost_of_the_calls() {
 /// A body of megabytes is written in slices: other requests leave in between.
 #[test]
 fn a_large_request_does_not_hold_up_the_next_one() {
-    let curve = RateCurve::Flat { rate: 1e6 };
+    let curve = RateCurve::Flat { rate: 1e9 };
     let paced = Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
     for arrivals in [Arrivals::AtOnce, paced] {
         let mut scenario = Scenario::plain(6, 4, 4);
-        scenario.prompt_bytes = 140_000;
+        scenario.prompt_bytes = 300_000;
         scenario.config.connections = Connections::Preopen;
         scenario.config.arrivals = arrivals;
         let ran = check(&scenario);
