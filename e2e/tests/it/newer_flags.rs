@@ -31,6 +31,28 @@ fn pictures_reach_the_responses_and_messages_routes_in_their_own_form() {
     }
 }
 
+/// Generated prompts imply `ignore_eos`. vLLM ends a request with status 500 where a model must go on behind
+/// the end of its JSON.
+#[test]
+fn a_constrained_answer_may_end() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("schema.json"), r#"{"type":"boolean"}"#).unwrap();
+    let tools = r#"[{"type":"function","function":{"name":"f"}}]"#;
+    std::fs::write(folder.path().join("tools.json"), tools).unwrap();
+    let cases = [
+        ("", true),
+        ("--structured schema.json", false),
+        ("--tools tools.json", false),
+        ("--structured schema.json --ignore-eos", true),
+    ];
+    for (flags, is_sent) in cases {
+        let line = format!("bench --backend openai-chat --model m --print-plan {flags}");
+        let plan = run(folder.path(), &line).succeeded().stdout;
+        let found = plan.lines().find(|line| line.contains("ignore_eos")).unwrap();
+        assert_eq!(!found.contains("off"), is_sent, "{flags}: {found}");
+    }
+}
+
 #[test]
 fn what_has_no_effect_is_said_once() {
     let folder = tempfile::tempdir().unwrap();

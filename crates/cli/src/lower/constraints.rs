@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use tokometer_base::IgnoreEos;
 use tokometer_client::{Structured, ToolSet};
 use tokometer_metrics::quality::{Canary, Schema};
 use tokometer_plan::{CanaryRow, PartialCanaryPlan, Plan};
@@ -120,6 +121,16 @@ fn canary(line: &str) -> Result<CanaryRow, String> {
     let canary = Canary { expected: row.expected.clone(), pattern: row.pattern.clone() };
     canary.expectation()?;
     Ok(row)
+}
+
+/// A constrained answer has an end: a model that must go on behind its JSON gets status 500 from vLLM.
+/// `--ignore-eos` is sent as it was typed.
+pub(super) fn settle(plan: &mut Plan) {
+    let request = &mut plan.request;
+    let is_constrained = request.structured.is_some() || request.tools.is_some();
+    if is_constrained && request.ignore_eos == IgnoreEos::Implied {
+        request.ignore_eos = IgnoreEos::Off;
+    }
 }
 
 /// Refuses canaries where nothing answers with text.

@@ -17,7 +17,7 @@ use super::flags::{Flags, address, flags};
 use super::origin::{Origins, ValueOrigin};
 use super::points::{self, PlannedPoint};
 use super::preset::{self, Preset};
-use super::{Environment, dataset, figures, file, turns};
+use super::{Environment, constraints, dataset, figures, file, turns};
 use crate::args::{BenchArgs, TargetArgs};
 use crate::exit::Refusal;
 
@@ -400,6 +400,7 @@ fn complete(part: PartialPlan, situation: &Situation) -> Result<Plan, Refusal> {
         Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields")
     })?;
     turns::settle(&mut plan)?;
+    constraints::settle(&mut plan);
     Ok(plan)
 }
 
