@@ -26,7 +26,7 @@ const WRITE_SLICE: usize = 128 * 1024;
 
 /// How far one write came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum SliceWritten {
     /// The request is with the kernel.
     All,
     /// A slice of it is; the socket may have room for more.
@@ -36,19 +36,22 @@ pub(super) enum Written {
 }
 
 /// Writes the next slice of a request.
-pub(super) fn write_slice<W: Wire>(link: &mut Link<W>, flight: &mut Flight) -> io::Result<Written> {
+pub(super) fn write_slice<W: Wire>(
+    link: &mut Link<W>,
+    flight: &mut Flight,
+) -> io::Result<SliceWritten> {
     let rest = &flight.request.bytes[flight.written..];
     let slice = &rest[..rest.len().min(WRITE_SLICE)];
     let (length, is_last) = (slice.len(), slice.len() == rest.len());
     Ok(match link.write(slice)? {
-        Sent::All if is_last => Written::All,
+        Sent::All if is_last => SliceWritten::All,
         Sent::All => {
             flight.written += length;
-            Written::Slice
+            SliceWritten::Slice
         }
         Sent::Part(count) => {
             flight.written += count;
-            Written::Full
+            SliceWritten::Full
         }
     })
 }
@@ -317,12 +320,12 @@ impl<P: Platform> Worker<P> {
     pub(super) fn write_on(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.as_deref_mut() else { return KeepOrClose::Close };
         match write_slice(&mut connection.link, flight) {
-            Ok(Written::All) => {
+            Ok(SliceWritten::All) => {
                 flight.timeline.times.last_byte_sent = Some(self.clock.now());
                 connection.stage = ConnectionStage::Reading;
             }
-            Ok(Written::Slice) => self.unwritten.push_back(connection.key),
-            Ok(Written::Full) => self.watch(connection, Interest::ReadsAndWrites),
+            Ok(SliceWritten::Slice) => self.unwritten.push_back(connection.key),
+            Ok(SliceWritten::Full) => self.watch(connection, Interest::ReadsAndWrites),
             Err(error) => return self.on_write_failed(connection, &error),
         }
         KeepOrClose::Keep

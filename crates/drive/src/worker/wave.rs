@@ -11,7 +11,7 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::Wire;
 
 use super::connection::{ConnectionStage, OpenConnection};
-use super::sending::{Announcement, Written, reserve_events, write_slice};
+use super::sending::{Announcement, SliceWritten, reserve_events, write_slice};
 use super::{KeepOrClose, Readiness, Worker, WorkerConnection};
 use crate::flight::{Flight, SendProgress};
 use crate::platform::{Interest, Platform};
@@ -143,7 +143,7 @@ impl<P: Platform> Worker<P> {
         for key in group {
             let Some(connection) = self.connections.get_mut(*key) else { continue };
             match write_armed(connection, &self.clock, admitted) {
-                Ok(Some(Written::Slice)) => self.unwritten.push_back(*key),
+                Ok(Some(SliceWritten::Slice)) => self.unwritten.push_back(*key),
                 Ok(_) => {}
                 Err(error) => failed.push((*key, error)),
             }
@@ -222,7 +222,7 @@ fn write_armed<W: Wire>(
     connection: &mut OpenConnection<W>,
     clock: &impl Clock,
     admitted: Nanos,
-) -> io::Result<Option<Written>> {
+) -> io::Result<Option<SliceWritten>> {
     let Some(flight) = connection.flight.as_deref_mut() else { return Ok(None) };
     flight.progress = SendProgress::Waiting;
     let times = &mut flight.timeline.times;
@@ -232,7 +232,7 @@ fn write_armed<W: Wire>(
     times.first_byte_sent = Some(sent_at);
     connection.last_activity = sent_at;
     let written = write_slice(&mut connection.link, flight)?;
-    if written == Written::All {
+    if written == SliceWritten::All {
         flight.timeline.times.last_byte_sent = Some(clock.now());
         connection.stage = ConnectionStage::Reading;
     }

@@ -42,7 +42,7 @@ enum Shape {
 
 /// How vectors are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Encoding {
+enum VectorEncoding {
     Float,
     Base64,
     /// Plain bytes, with the header `metadata`.
@@ -51,7 +51,7 @@ enum Encoding {
     BytesOnly,
 }
 
-impl Encoding {
+impl VectorEncoding {
     fn asked(body: &Value) -> Result<Self, Complaint> {
         match body.get("encoding_format").and_then(Value::as_str) {
             None | Some("float") => Ok(Self::Float),
@@ -122,7 +122,7 @@ fn accept(desk: &mut Desk<'_>, shape: Shape, body: &Value) -> Result<Accepted, C
         );
         return Err(Complaint::field("input_tokens", message));
     }
-    let encoding = Encoding::asked(body)?;
+    let encoding = VectorEncoding::asked(body)?;
     let top = whole_number(body, "top_n")?.filter(|top| *top > 0);
     let model = body.get("model").and_then(Value::as_str);
     let writer = Pooled {
@@ -219,7 +219,7 @@ fn number(seed: u64) -> f64 {
 
 struct Pooled {
     shape: Shape,
-    encoding: Encoding,
+    encoding: VectorEncoding,
     id: String,
     model: String,
     created: u64,
@@ -242,7 +242,7 @@ impl Pooled {
 
     fn written_vector(&self, seed: u64) -> Value {
         match self.encoding {
-            Encoding::Base64 => json!(STANDARD.encode(Self::bytes(seed))),
+            VectorEncoding::Base64 => json!(STANDARD.encode(Self::bytes(seed))),
             _ => json!(Self::vector(seed)),
         }
     }
@@ -258,7 +258,7 @@ impl Pooled {
             })
         };
         let mut headers = vec![("content-type", "application/octet-stream".to_owned())];
-        if self.encoding == Encoding::Bytes {
+        if self.encoding == VectorEncoding::Bytes {
             let usage = prompt_tokens
                 .map(|tokens| json!({ "prompt_tokens": tokens, "total_tokens": tokens }));
             let metadata = json!({
@@ -376,7 +376,7 @@ impl AnswerWriter for Pooled {
     fn whole(&mut self, _: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let tokens = ending.usage.map(|usage| usage.prompt_tokens);
         let is_data = matches!(self.shape, Shape::Data { .. });
-        if is_data && matches!(self.encoding, Encoding::Bytes | Encoding::BytesOnly) {
+        if is_data && matches!(self.encoding, VectorEncoding::Bytes | VectorEncoding::BytesOnly) {
             return self.octets(tokens);
         }
         let mut response = Response::json(200, &self.body(tokens));
