@@ -145,7 +145,8 @@ const drawLimits = (chart, { picture, scales, box }) => {
     const at = scales[limit.of].at(limit.at);
     const ends = limit.of === "x" ? { x1: at, x2: at, y1: box.top, y2: box.bottom } : { x1: box.left, x2: box.right, y1: at, y2: at };
     const isRight = at > (box.left + box.right) / 2;
-    const text = limit.of === "x" ? { x: isRight ? at - 4 : at + 4, y: box.top + 10, "text-anchor": isRight ? "end" : "start" } : { x: box.right - 2, y: at - 4 < box.top + 8 ? at + 12 : at - 4, "text-anchor": "end" };
+    // On the left, where loads are low: the points at a limit lie on the right.
+    const text = limit.of === "x" ? { x: isRight ? at - 4 : at + 4, y: box.top + 10, "text-anchor": isRight ? "end" : "start" } : { x: box.left + 4, y: at - 4 < box.top + 8 ? at + 12 : at - 4, "text-anchor": "start" };
     picture.append(draw("line", { ...ends, class: "limit" }), draw("text", { ...text, class: "limit-text" }, limit.label));
   }
 };

@@ -54,11 +54,20 @@ fn bar(row: &ComparedFigure) -> DifferenceBar {
     }
 }
 
+/// A headline about the servers would mislead where the sides did different work.
+fn differing_work(is_meaningless: bool) -> Option<String> {
+    let text = "The two sides did different work (`--force`): these differences say nothing about the servers.";
+    is_meaningless.then(|| text.to_owned())
+}
+
 /// The comparison as a page. Where its figures come from is added by those who know the runs.
 pub(crate) fn page(comparison: &Comparison) -> Page {
     let cell = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
     let count = |wanted: &str| comparison.rows.iter().filter(|row| tone(row) == wanted).count();
+    let is_meaningless =
+        comparison.likeness.warnings.iter().any(|one| one.weight == Weight::Meaningless);
     let tone = match (count("worse"), count("better"), count("open")) {
+        _ if is_meaningless => "open",
         (1.., _, _) => "bad",
         (0, 0, open) if open == comparison.rows.len() => "open",
         _ => "good",
@@ -74,7 +83,7 @@ pub(crate) fn page(comparison: &Comparison) -> Page {
         answer: Some(PageAnswer {
             tone,
             headline: headline(comparison),
-            lines: vec![ground(comparison)],
+            lines: differing_work(is_meaningless).into_iter().chain([ground(comparison)]).collect(),
         }),
         notes: page_notes(comparison),
         differences: Some(Differences {
@@ -133,5 +142,8 @@ mod tests {
         );
         assert_eq!(told("suspect"), ["warning: b: 2 of 102 requests failed"]);
         assert!(page(&forced).render().contains("the plans differ"));
+        let answer = page(&forced).answer.unwrap();
+        assert_eq!(answer.tone, "open");
+        assert!(answer.lines[0].contains("different work"), "{answer:?}");
     }
 }

@@ -39,37 +39,45 @@ type ConfigurationFields = BTreeMap<String, String>;
 pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
     let fields: Vec<ConfigurationFields> = runs.iter().map(|(info, _)| fields(info)).collect();
     let varying = varying(&fields);
-    let silent = silent(&fields, &varying);
     let has_sources = runs.iter().map(|(_, source)| source).collect::<BTreeSet<_>>().len() > 1;
     // A field that only differs between sources is said by their names.
     let varies_within = |source: Option<&str>, path: &str| {
         let of_source = runs.iter().zip(&fields).filter(|((_, other), _)| *other == source);
         of_source.map(|(_, fields)| fields.get(path)).collect::<BTreeSet<_>>().len() > 1
     };
-    let name = |((info, source), fields): (&(&RunInfo, Option<&str>), &ConfigurationFields)| {
+    let name = |run: &(&RunInfo, Option<&str>), fields: &ConfigurationFields, zeros: Zeros| {
+        let (info, source) = run;
         let source = source.filter(|_| has_sources);
         let own: Vec<String> = varying
             .iter()
             .filter(|path| source.is_none() || varies_within(source, path))
-            .filter(|path| !silent.contains(*path))
-            .filter_map(|path| Some(format!("{}={}", last(path, &varying), fields.get(*path)?)))
+            .filter_map(|path| Some((path, fields.get(*path)?)))
+            .filter(|(_, value)| zeros == Zeros::Named || !is_zero(value))
+            .map(|(path, value)| format!("{}={value}", last(path, &varying)))
             .collect();
         let own = (!own.is_empty()).then(|| own.join(", "));
         let parts: Vec<String> = source.map(str::to_owned).into_iter().chain(own).collect();
         if parts.is_empty() { plain(info) } else { parts.join(": ") }
     };
-    runs.iter().zip(&fields).map(name).collect()
+    let all =
+        |zeros| runs.iter().zip(&fields).map(|(run, fields)| name(run, fields, zeros)).collect();
+    let (long, short): (Vec<String>, Vec<String>) = (all(Zeros::Named), all(Zeros::LeftOut));
+    // A name without zeros must tell what the whole one tells.
+    let count = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len();
+    let is_enough =
+        long.iter().zip(&short).all(|(long, short)| long == short || short.contains('='));
+    if count(&long) == count(&short) && is_enough { short } else { long }
 }
 
-/// Fields that only some runs have and that are zero wherever they are: options of one dataset that were
-/// not used. Their names would be longer and no clearer.
-fn silent<'a>(all: &[ConfigurationFields], varying: &[&'a str]) -> Vec<&'a str> {
-    let is_zero = |text: &String| text.parse::<f64>().is_ok_and(|value| value == 0.0);
-    let is_silent = |path: &&&str| {
-        let values: Vec<Option<&String>> = all.iter().map(|one| one.get(**path)).collect();
-        values.contains(&None) && values.into_iter().flatten().all(is_zero)
-    };
-    varying.iter().filter(is_silent).copied().collect()
+/// Whether a name has the fields that are zero, mostly options that were not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Zeros {
+    Named,
+    LeftOut,
+}
+
+fn is_zero(text: &str) -> bool {
+    text.parse().is_ok_and(|value: f64| value == 0.0)
 }
 
 /// The name of the only configuration of a page.
@@ -171,9 +179,9 @@ mod tests {
         assert_eq!(named(&runs), ["server=vllm 1", "server=vllm 2"]);
     }
 
-    /// A legend said `prefix_len=0, range_ratio=0.0` of every run of another dataset's neighbour.
+    /// A legend said `prefix_len=0, range_ratio=0.0` beside the dataset and its lengths.
     #[test]
-    fn options_of_one_dataset_that_were_not_used_are_not_named() {
+    fn options_that_were_not_used_are_not_named_where_the_rest_is_enough() {
         let with = |options: serde_json::Value| {
             let mut info = run(128, 1, "v");
             info.plan["workload"] = options;
@@ -185,12 +193,9 @@ mod tests {
         assert_eq!(named(&runs), ["dataset=random", "dataset=sonnet"]);
         let varied = json!({"dataset": "random", "range_ratio": 0.5, "prefix_len": 0});
         let runs = [(with(random), None), (with(varied), None), (with(other), None)];
-        let expected = [
-            "dataset=random, range_ratio=0.0",
-            "dataset=random, range_ratio=0.5",
-            "dataset=sonnet",
-        ];
+        let expected = ["dataset=random", "dataset=random, range_ratio=0.5", "dataset=sonnet"];
         assert_eq!(named(&runs), expected);
+        assert_eq!(named(&runs[..2]), ["range_ratio=0.0", "range_ratio=0.5"]);
     }
 
     #[test]
