@@ -54,11 +54,9 @@ fn bar(row: &ComparedFigure) -> DifferenceBar {
     }
 }
 
-/// A headline about the servers would mislead where the sides did different work.
-fn differing_work(is_meaningless: bool) -> Option<String> {
-    let text = "The two sides did different work (`--force`): these differences say nothing about the servers.";
-    is_meaningless.then(|| text.to_owned())
-}
+/// Above the reason for the intervals where the sides did different work: the headline is then not about
+/// the servers.
+const DIFFERENT_WORK: &str = "The two sides did different work (`--force`): these differences say nothing about the servers.";
 
 /// The comparison as a page. Where its figures come from is added by those who know the runs.
 pub(crate) fn page(comparison: &Comparison) -> Page {
@@ -83,7 +81,11 @@ pub(crate) fn page(comparison: &Comparison) -> Page {
         answer: Some(PageAnswer {
             tone,
             headline: headline(comparison),
-            lines: differing_work(is_meaningless).into_iter().chain([ground(comparison)]).collect(),
+            lines: is_meaningless
+                .then(|| DIFFERENT_WORK.to_owned())
+                .into_iter()
+                .chain([ground(comparison)])
+                .collect(),
         }),
         notes: page_notes(comparison),
         differences: Some(Differences {
