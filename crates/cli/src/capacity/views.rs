@@ -224,9 +224,17 @@ pub(crate) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
 /// A reason not to rely on the answer, with what to do about it on a line of its own.
 pub(crate) fn caveat(caveat: &Caveat) -> String {
     match caveat {
-        Caveat::TooShort { points, of, fewest, needed } => format!(
-            "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed} needed)\n  use a longer `--max-duration` or `--budget`"
-        ),
+        Caveat::TooShort { points, of, fewest, needed } => {
+            // Requests that queue together have similar latencies, and count as fewer.
+            let needed = if fewest < needed {
+                format!("{needed} needed")
+            } else {
+                format!("not independent; {needed} independent ones needed")
+            };
+            format!(
+                "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed})\n  use a longer `--max-duration` or `--budget`"
+            )
+        }
         Caveat::ClientAtLimit { points, of, notes } => format!(
             "warning: at {points} of {of} points near the capacity the client, not the server, was at its limit ({})\n  use a faster client machine, or several machines",
             notes.join(", ")
@@ -448,5 +456,10 @@ mod tests {
         warning: at 1 of 2 points near the capacity the client, not the server, was at its limit (late-sends)
           use a faster client machine, or several machines
         ");
+        doubtful.points[2].requests = 912;
+        let text = super::text(&doubtful);
+        assert!(
+            text.contains("(down to 912 requests, not independent; 368 independent ones needed)")
+        );
     }
 }

@@ -2,18 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokometer_measure::{Coordination, MeasuredRun, Measurement};
 use tokometer_plan::Plan;
 use tokometer_record::folder::{clear, names};
 use tokometer_record::{self as record, RunEnd, RunReader, RunState, Stop};
-use tokometer_shards::{SHARDS, shard_folder};
+use tokometer_shards::{Merged, SHARDS, shard_folder};
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard};
 use crate::bench::Earlier;
 use crate::commands::merge_to;
 use crate::exit::{Exit, Refusal};
 use crate::terminal::print_message;
+
+/// How long another process may take to remove the files of its record.
+const REMOVAL: Duration = Duration::from_millis(200);
 
 /// The part of a run that this process makes.
 pub(crate) enum Role {
@@ -150,10 +154,29 @@ impl Role {
                 for (rank, why) in shard.finish() {
                     print_message(&format!("error: shard {rank} was lost: {why}"));
                 }
-                let end = merge_to(&shard_records(folder), folder)?.end;
+                let end = merge_present(folder)?.end;
                 Ok(MadePoint { folder: folder.to_owned(), end, reader: None, ..own })
             }
         }
+    }
+}
+
+/// Merges the records that are there. A shard that came too late removes its own, unused one; where that
+/// happens meanwhile, the others are merged.
+fn merge_present(folder: &Path) -> Result<Merged, Refusal> {
+    let mut records = shard_records(folder);
+    loop {
+        let refusal = match merge_to(&records, folder) {
+            Ok(merged) => return Ok(merged),
+            Err(refusal) => refusal,
+        };
+        // The files of a record are removed one after the other.
+        std::thread::sleep(REMOVAL);
+        let present = shard_records(folder);
+        if present.is_empty() || present.len() >= records.len() {
+            return Err(refusal);
+        }
+        records = present;
     }
 }
 

@@ -164,3 +164,22 @@ fn a_stream_that_is_called_json_is_read_as_the_stream_that_it_is() {
     let outcome = outcome_of(&read_whole("vllm", cut.as_bytes()));
     assert_eq!(outcome, "cut the stream ended without its end marker");
 }
+
+/// `compare` counts greedy answers that differ: a call with other arguments is another answer.
+#[test]
+fn the_hash_of_a_greedy_answer_covers_its_tool_calls() {
+    let hash = |arguments: &str| {
+        let call = format!(r#""function":{{"name":"f","arguments":"{arguments}"}}"#);
+        let event =
+            delta(&format!(r#""content":"a","tool_calls":[{{"index":0,"id":"c",{call}}}]"#));
+        let requested = RequestedLengths { prompt_hash: Some(1), ..RequestedLengths::default() };
+        let mut timeline = Timeline::new(AttemptId::new(0, Phase::Measure), requested, Nanos::ZERO);
+        let stream = streamed(&[&event, STOP, "[DONE]"]);
+        let stamp = ReadStamp::exact(Nanos::from_millis(1));
+        let _progress = exchange("openai-chat", &settings()).on_read(&stream, stamp, &mut timeline);
+        timeline.answer_hash
+    };
+    assert!(hash("{}").is_some());
+    assert_eq!(hash("{}"), hash("{}"));
+    assert_ne!(hash("{}"), hash("[1]"));
+}
