@@ -103,6 +103,11 @@ fn with_interval(value: f64, low: Option<f64>, high: Option<f64>, unit: &str) ->
     format!("{} {unit}, {interval}", number(value))
 }
 
+/// Whether a point had enough requests for the percentiles of its objectives.
+fn is_long_enough(point: &MeasuredPoint) -> bool {
+    point.objectives.iter().all(|one| one.is_supported)
+}
+
 /// Points within this share of the answer count as near it.
 const AT_THE_EDGE: f64 = 0.25;
 
@@ -224,16 +229,18 @@ impl Findings {
         }
     }
 
-    /// The range that is known from the points alone.
+    /// The range that is known from the points alone. A point that is too short for its percentile can
+    /// meet an objective at a load that overloads the server, so it is no lower end.
     fn known(&self, why: &str) -> String {
         let unit = self.over.unit();
-        let loads = |is_met: bool| {
-            let of =
-                self.points.iter().filter(move |point| (point.fit == PointOutcome::Met) == is_met);
-            of.map(|point| point.load)
+        let highest = |is_long: bool| {
+            let met = self.points.iter().filter(|point| point.fit == PointOutcome::Met);
+            let of = met.filter(|point| is_long_enough(point) == is_long);
+            of.map(|point| point.load).max_by(f64::total_cmp)
         };
-        let met = loads(true).max_by(f64::total_cmp);
-        let missed = loads(false).min_by(f64::total_cmp);
+        let (met, briefly_met) = (highest(true), highest(false));
+        let missed = self.points.iter().filter(|point| point.fit != PointOutcome::Met);
+        let missed = missed.map(|point| point.load).min_by(f64::total_cmp);
         let known = match (met, missed) {
             (Some(met), Some(missed)) if met < missed => {
                 format!("between {} and {} {unit}", self.over.text(met), self.over.text(missed))
@@ -248,7 +255,10 @@ impl Findings {
             (None, Some(missed)) => format!("below {} {unit}", self.over.text(missed)),
             (None, None) => "unknown".to_owned(),
         };
-        format!("{known} ({why})")
+        let brief = briefly_met.filter(|load| met.is_none_or(|met| met < *load)).map(|load| {
+            format!("; {} {unit} was met, but too briefly to tell", self.over.text(load))
+        });
+        format!("{known}{} ({why})", brief.unwrap_or_default())
     }
 
     /// Reasons not to rely on the answer.
@@ -260,9 +270,7 @@ impl Findings {
             _ => true,
         };
         let close: Vec<&MeasuredPoint> = self.points.iter().filter(near).collect();
-        let is_short =
-            |point: &&&MeasuredPoint| point.objectives.iter().any(|one| !one.is_supported);
-        let short: Vec<_> = close.iter().filter(is_short).collect();
+        let short: Vec<_> = close.iter().filter(|point| !is_long_enough(point)).collect();
         let too_short = short.iter().map(|point| point.requests).min().map(|fewest| {
             let needed = self.requests_needed;
             Caveat::TooShort { points: short.len(), of: close.len(), fewest, needed }
@@ -403,6 +411,17 @@ mod tests {
         assert_eq!(
             once.sentence(),
             "near 16.00 req/s: it was met once and missed once (interrupted before the search finished)"
+        );
+        let mut brief = findings(Ending::Interrupted);
+        brief.points[2].objectives[0].is_supported = false;
+        assert_eq!(
+            brief.sentence(),
+            "between 8.00 and 12.80 req/s; 12.00 req/s was met, but too briefly to tell (interrupted before the search finished)"
+        );
+        brief.points[0].objectives[0].is_supported = false;
+        assert_eq!(
+            brief.sentence(),
+            "below 12.80 req/s; 12.00 req/s was met, but too briefly to tell (interrupted before the search finished)"
         );
         let cliff = SearchResult::Found {
             load: 14.0,
