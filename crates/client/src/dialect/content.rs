@@ -17,9 +17,9 @@ pub(super) fn for_responses(message: &str) -> Option<String> {
             "text" => Some(format!(r#"{{"type":"{kind}","text":{}}}"#, part.get("text")?)),
             "image_url" => {
                 let Picture { url, detail } = picture(part)?;
-                let detail = detail.map(|detail| format!(r#","detail":{detail}"#));
-                let detail = detail.unwrap_or_default();
-                Some(format!(r#"{{"type":"input_image","image_url":{url}{detail}}}"#))
+                // vLLM refuses a picture without it.
+                let detail = detail.unwrap_or(r#""auto""#);
+                Some(format!(r#"{{"type":"input_image","image_url":{url},"detail":{detail}}}"#))
             }
             _ => None,
         }
@@ -100,7 +100,7 @@ mod tests {
     fn pictures_are_written_in_the_words_of_each_api() {
         assert_eq!(
             for_responses(CHAT).unwrap(),
-            r#"{"content":[{"type":"input_text","text":"a \"b\""},{"type":"input_image","image_url":"data:image/png;base64,iVBO","detail":"low"},{"type":"input_image","image_url":"https://example.com/c.jpg"}],"role":"user"}"#
+            r#"{"content":[{"type":"input_text","text":"a \"b\""},{"type":"input_image","image_url":"data:image/png;base64,iVBO","detail":"low"},{"type":"input_image","image_url":"https://example.com/c.jpg","detail":"auto"}],"role":"user"}"#
         );
         assert_eq!(
             for_messages(CHAT).unwrap(),
