@@ -43,7 +43,7 @@ pub struct LlmdContext<'a> {
     pub window: Option<UnixWindow>,
     /// GPUs behind the endpoint, where the user gave their number.
     pub gpus: Option<u32>,
-    /// `accelerator=NAME` is its name, `replicas` and the keys of [`PARALLELISM`] are numbers; others
+    /// `accelerator=NAME` is its name, `replicas` and the keys of `PARALLELISM` are numbers; others
     /// become keywords.
     pub metadata: &'a [(String, String)],
 }
