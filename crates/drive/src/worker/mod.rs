@@ -86,9 +86,6 @@ pub(crate) struct Worker<P: Platform> {
     spares: Spares,
     /// Flights that leave together when the measured phase begins.
     wave: Wave,
-    /// Connections with a large request, part of which is written and whose sockets may have room for
-    /// more.
-    unwritten: VecDeque<u64>,
     /// Retries, with their times. Usually empty.
     deferred: Vec<(Nanos, Box<Flight>)>,
     lazy: usize,
@@ -146,7 +143,6 @@ impl<P: Platform> Worker<P> {
             paced: VecDeque::new(),
             spares: Spares::new(targets),
             wave: Wave::default(),
-            unwritten: VecDeque::new(),
             deferred: Vec::new(),
             lazy: 0,
             traffic: ReadCounts::default(),
@@ -183,7 +179,6 @@ impl<P: Platform> Worker<P> {
             self.send_wave();
             self.send_due();
         }
-        self.write_slices();
         let max_wait = self.max_wait();
         let count = self.links.wait(max_wait);
         // Reading updates the time; the clock is read only where nothing may be read.
@@ -244,7 +239,7 @@ impl<P: Platform> Worker<P> {
 
     /// How long the next wait may take; sets the timer for what is due.
     fn max_wait(&mut self) -> MaxWait {
-        if !(self.ready.is_empty() && self.unwritten.is_empty()) {
+        if !self.ready.is_empty() {
             return MaxWait::None;
         }
         let due = self.next_due().into_iter().chain(self.wave.due()).min();

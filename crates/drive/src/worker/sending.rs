@@ -1,10 +1,8 @@
 //! Sends flights: from the queue to bytes on the wire.
 
-use std::io;
-
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::cause;
-use tokometer_client::conn::{Link, Sent, Wire};
+use tokometer_client::conn::Sent;
 use tokometer_record::{FailureKind, Phase};
 
 use super::connection::ConnectionStage;
@@ -19,42 +17,6 @@ const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
 
 /// Most events to reserve memory for; longer responses grow the list.
 const MOST_EVENTS_AHEAD: u32 = 1_024;
-
-/// Bytes of a request that are written at one time. A body of megabytes takes milliseconds to write; in
-/// between, other requests are sent and responses are read.
-const WRITE_SLICE: usize = 128 * 1024;
-
-/// How far one write came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SliceWritten {
-    /// The request is with the kernel.
-    All,
-    /// A slice of it is; the socket may have room for more.
-    Slice,
-    /// The socket is full.
-    Full,
-}
-
-/// Writes the next slice of a request.
-pub(super) fn write_slice<W: Wire>(
-    link: &mut Link<W>,
-    flight: &mut Flight,
-) -> io::Result<SliceWritten> {
-    let rest = &flight.request.bytes[flight.written..];
-    let slice = &rest[..rest.len().min(WRITE_SLICE)];
-    let (length, is_last) = (slice.len(), slice.len() == rest.len());
-    Ok(match link.write(slice)? {
-        Sent::All if is_last => SliceWritten::All,
-        Sent::All => {
-            flight.written += length;
-            SliceWritten::Slice
-        }
-        Sent::Part(count) => {
-            flight.written += count;
-            SliceWritten::Full
-        }
-    })
-}
 
 /// Reserves memory for the events of the response.
 pub(super) fn reserve_events(flight: &mut Flight) {
@@ -319,33 +281,18 @@ impl<P: Platform> Worker<P> {
     /// Writes the rest of the request.
     pub(super) fn write_on(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.as_deref_mut() else { return KeepOrClose::Close };
-        match write_slice(&mut connection.link, flight) {
-            Ok(SliceWritten::All) => {
+        match connection.link.write(&flight.request.bytes[flight.written..]) {
+            Ok(Sent::All) => {
                 flight.timeline.times.last_byte_sent = Some(self.clock.now());
                 connection.stage = ConnectionStage::Reading;
+                KeepOrClose::Keep
             }
-            Ok(SliceWritten::Slice) => self.unwritten.push_back(connection.key),
-            Ok(SliceWritten::Full) => self.watch(connection, Interest::ReadsAndWrites),
-            Err(error) => return self.on_write_failed(connection, &error),
-        }
-        KeepOrClose::Keep
-    }
-
-    /// Writes another slice of each request that its socket may have room for.
-    pub(super) fn write_slices(&mut self) {
-        for _ in 0..self.unwritten.len() {
-            let Some(key) = self.unwritten.pop_front() else { return };
-            // The socket may have become writable on its own account, or the connection was closed.
-            let Some(mut connection) = self.connections.take(key) else { continue };
-            let disposition = match connection.stage {
-                ConnectionStage::Writing => self.write_on(&mut connection),
-                _ => KeepOrClose::Keep,
-            };
-            self.settle(connection, disposition);
-            self.reader.now = self.clock.now();
-            if self.next_due().is_some_and(|due| due <= self.reader.now) {
-                self.send_due();
+            Ok(Sent::Part(count)) => {
+                flight.written += count;
+                self.watch(connection, Interest::ReadsAndWrites);
+                KeepOrClose::Keep
             }
+            Err(error) => self.on_write_failed(connection, &error),
         }
     }
 }

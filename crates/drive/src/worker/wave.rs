@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::io;
 
 use tokometer_base::{Clock, Nanos};
-use tokometer_client::conn::Wire;
+use tokometer_client::conn::{Sent, Wire};
 
 use super::connection::{ConnectionStage, OpenConnection};
-use super::sending::{Announcement, SliceWritten, reserve_events, write_slice};
+use super::sending::{Announcement, reserve_events};
 use super::{KeepOrClose, Readiness, Worker, WorkerConnection};
 use crate::flight::{Flight, SendProgress};
 use crate::platform::{Interest, Platform};
@@ -141,11 +141,10 @@ impl<P: Platform> Worker<P> {
     fn fire(&mut self, group: &[u64], admitted: Nanos) -> Vec<(u64, io::Error)> {
         let mut failed = Vec::new();
         for key in group {
-            let Some(connection) = self.connections.get_mut(*key) else { continue };
-            match write_armed(connection, &self.clock, admitted) {
-                Ok(Some(SliceWritten::Slice)) => self.unwritten.push_back(*key),
-                Ok(_) => {}
-                Err(error) => failed.push((*key, error)),
+            if let Some(connection) = self.connections.get_mut(*key)
+                && let Err(error) = write_armed(connection, &self.clock, admitted)
+            {
+                failed.push((*key, error));
             }
         }
         failed
@@ -216,14 +215,13 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// Writes the first slice of an armed connection's request: its time is taken right before the first
-/// byte. `None` where there is no request.
+/// Writes the request of an armed connection: its time is taken right before the first byte.
 fn write_armed<W: Wire>(
     connection: &mut OpenConnection<W>,
     clock: &impl Clock,
     admitted: Nanos,
-) -> io::Result<Option<SliceWritten>> {
-    let Some(flight) = connection.flight.as_deref_mut() else { return Ok(None) };
+) -> io::Result<()> {
+    let Some(flight) = connection.flight.as_deref_mut() else { return Ok(()) };
     flight.progress = SendProgress::Waiting;
     let times = &mut flight.timeline.times;
     times.admitted = admitted;
@@ -231,10 +229,12 @@ fn write_armed<W: Wire>(
     let sent_at = clock.now();
     times.first_byte_sent = Some(sent_at);
     connection.last_activity = sent_at;
-    let written = write_slice(&mut connection.link, flight)?;
-    if written == SliceWritten::All {
-        flight.timeline.times.last_byte_sent = Some(clock.now());
-        connection.stage = ConnectionStage::Reading;
+    match connection.link.write(&flight.request.bytes)? {
+        Sent::All => {
+            times.last_byte_sent = Some(clock.now());
+            connection.stage = ConnectionStage::Reading;
+        }
+        Sent::Part(count) => flight.written = count,
     }
-    Ok(Some(written))
+    Ok(())
 }

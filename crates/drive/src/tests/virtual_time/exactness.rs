@@ -82,25 +82,6 @@ fn a_pace_is_kept_to_the_cost_of_the_calls() {
     }
 }
 
-/// A body of megabytes is written in slices: other requests leave in between.
-#[test]
-fn a_large_request_does_not_hold_up_the_next_one() {
-    let curve = RateCurve::Flat { rate: 1e9 };
-    let paced = Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
-    for arrivals in [Arrivals::AtOnce, paced] {
-        let mut scenario = Scenario::plain(6, 4, 4);
-        scenario.prompt_bytes = 300_000;
-        scenario.config.connections = Connections::Preopen;
-        scenario.config.arrivals = arrivals;
-        let ran = check(&scenario);
-        assert_eq!(ran.measured().filter(|timeline| timeline.is_success()).count(), 4);
-        let times = || ran.measured().map(|timeline| timeline.times);
-        let last_to_begin = times().filter_map(|times| times.first_byte_sent).max();
-        let first_to_end = times().filter_map(|times| times.last_byte_sent).min();
-        assert!(last_to_begin < first_to_end, "{last_to_begin:?} {first_to_end:?}");
-    }
-}
-
 /// Kernel stamps are wall-clock times. Those that a step of that clock makes impossible are replaced by
 /// the user's clock, so that no time of the run moves with it. Nothing reports the step here: the offset
 /// is only measured again from time to time.

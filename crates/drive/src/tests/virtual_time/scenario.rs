@@ -28,8 +28,6 @@ pub(super) struct Scenario {
     pub(super) habits: Habits,
     /// Output tokens requested of each response.
     pub(super) tokens: u32,
-    /// Bytes that every prompt has beside its tag.
-    pub(super) prompt_bytes: usize,
     /// Think time between turns; `None` for a run without conversations.
     pub(super) think: Option<Nanos>,
     pub(super) interrupt_at: Option<Nanos>,
@@ -83,7 +81,6 @@ impl Scenario {
             config,
             habits: Habits::default(),
             tokens: 4,
-            prompt_bytes: 0,
             think: None,
             interrupt_at: None,
             second_interrupt: None,
@@ -211,8 +208,7 @@ impl Source {
 
     fn item(&self, identity: AttemptId, more: &str) -> QueuedRequest {
         let target = &self.scenario.config.targets[0];
-        let padding = "x".repeat(self.scenario.prompt_bytes);
-        let text = format!("#{}#{more}{padding}", tag(&identity));
+        let text = format!("#{}#{more}", tag(&identity));
         let prompt = Prompt { output_tokens: Some(self.scenario.tokens), ..Prompt::text(text) };
         let ask = RequestInput::new(&prompt, identity.index);
         let request = target.dialect.prepare(&target.settings, &ask).unwrap();
