@@ -28,7 +28,7 @@ const RETRY: Nanos = Nanos::from_millis(200);
 /// Progress and a measurement of the clock are sent this often.
 const TICK: Duration = Duration::from_millis(500);
 /// Round trips at the beginning and at the end, and the time between two.
-const BURST: u32 = 24;
+pub(crate) const BURST: u32 = 24;
 const BURST_GAP: Nanos = Nanos::from_millis(3);
 /// `clock.json` is written after so many ticks.
 const TICKS_PER_WRITE: u32 = 10;
@@ -121,7 +121,19 @@ struct State {
     /// Why there is no leader any more.
     lost: Option<String>,
     heard: Nanos,
+    /// A run that waits for its start: what the leader says of it may come before this process has seen
+    /// the start.
+    ready: Option<(u32, Arc<dyn LocalRun>)>,
     run: Option<CurrentRun>,
+}
+
+impl State {
+    /// The run of a point, once the leader knows that it is ready.
+    fn local(&self, point: u32) -> Option<Arc<dyn LocalRun>> {
+        let running = self.run.as_ref().filter(|run| run.point == point).map(|run| &run.local);
+        let ready = self.ready.as_ref().filter(|(of, _)| *of == point).map(|(_, local)| local);
+        running.or(ready).cloned()
+    }
 }
 
 #[derive(Clone)]
@@ -223,13 +235,15 @@ impl FollowerShared {
             ToFollower::StartBlock { point, block, at } => state.block = Some((point, block, at)),
             ToFollower::Taken { point } => state.taken = Some(point),
             ToFollower::Lease { point, change } => {
-                let run = state.run.clone().filter(|run| run.point == point);
+                let local = state.local(point);
                 drop(state);
-                return run.map_or((), |run| run.local.lease(change));
+                return local.map_or((), |local| local.lease(change));
             }
             ToFollower::Stop { point, cause } => {
-                if let Some(run) = state.run.as_ref().filter(|run| run.point == point) {
-                    run.local.stop(cause);
+                // A point that has not begun ends when the next one is handed out, or at the end.
+                let has_begun = state.start.is_some_and(|(of, _)| of == point);
+                if let Some(local) = state.local(point).filter(|_| has_begun) {
+                    local.stop(cause);
                 }
             }
             ToFollower::Over { why } | ToFollower::Refused { why } => {
@@ -362,6 +376,7 @@ impl Follower {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<CommonStart>, String> {
         self.shared.burst();
+        self.shared.state().ready = Some((point, Arc::clone(&local)));
         self.shared.say(&ToLeader::Ready { point, prompts: prompts.to_owned() });
         let found = self.wait_for(is_stopped, |state| {
             let is_passed = state.next.as_ref().is_some_and(|next| next.point > point);
@@ -376,7 +391,9 @@ impl Follower {
         let start = CommonStart { leader, own: self.own_time(leader)? };
         let folder = folder.to_owned();
         let run = CurrentRun { point, folder, local, start: Some(start), storage };
-        self.shared.state().run = Some(run);
+        let mut state = self.shared.state();
+        (state.run, state.ready) = (Some(run), None);
+        drop(state);
         self.shared.write_clock();
         Ok(Some(start))
     }

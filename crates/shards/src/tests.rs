@@ -6,16 +6,18 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokometer_base::{Clock, MonotonicClock, Nanos, WallNanos};
 use tokometer_record::ShardClock;
 use tokometer_record::folder::names;
 
-use crate::follower::{Follower, FollowerConfig, LocalRun, NextPoint, RecordStorage};
+use crate::follower::{BURST, Follower, FollowerConfig, LocalRun, NextPoint, RecordStorage};
 use crate::joining::JoinError;
 use crate::leader::{Leader, LeaderConfig};
-use crate::{RUN_MARK, ShardCounts, SharedSecret, StopCause, shard_folder, storage_of};
+use crate::{
+    LeaseChange, RUN_MARK, ShardCounts, SharedSecret, StopCause, shard_folder, storage_of,
+};
 
 const WAIT: Nanos = Nanos::from_secs(60);
 
@@ -47,6 +49,7 @@ impl Clock for Shifted {
 #[derive(Default)]
 struct Run {
     is_stopped: AtomicBool,
+    offered: AtomicU32,
 }
 
 impl LocalRun for Run {
@@ -56,6 +59,18 @@ impl LocalRun for Run {
 
     fn stop(&self, _cause: StopCause) {
         self.is_stopped.store(true, Ordering::SeqCst);
+    }
+
+    fn lease(&self, change: LeaseChange) {
+        let _before = self.offered.fetch_add(change.offered, Ordering::SeqCst);
+    }
+}
+
+fn wait_for(what: &str, is_true: impl Fn() -> bool) {
+    let end = MonotonicClock.now() + WAIT;
+    while !is_true() {
+        assert!(MonotonicClock.now() < end, "{what}: not within {WAIT:?}");
+        MonotonicClock.sleep(Nanos::from_millis(1));
     }
 }
 
@@ -205,9 +220,7 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     // The start lies half a second ahead, in which 40 ppm of drift are 20 µs.
     assert!(error <= stored.fit.bound.0 + 25_000, "{error} ns beyond {:?}", stored.fit);
     leader.stop(0, StopCause::Rule);
-    while !run.is_stopped.load(Ordering::SeqCst) {
-        MonotonicClock.sleep(Nanos::from_millis(1));
-    }
+    wait_for("the stop", || run.is_stopped.load(Ordering::SeqCst));
     std::fs::write(of_follower.join(names::PLAN), "{}").unwrap();
     std::fs::write(of_follower.join(names::REQUESTS), vec![7; 700_000]).unwrap();
     std::fs::write(of_follower.join("secret.txt"), "x").unwrap();
@@ -219,6 +232,61 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     assert!(!taken.join("secret.txt").exists());
     drop(leader);
     assert!(!of_leader.join(RUN_MARK).exists());
+}
+
+/// The machine's clock, which does not return to one thread once it has measured the leader's clock, as
+/// on a machine that is busy.
+#[derive(Default)]
+struct Held {
+    reads: AtomicU32,
+    is_released: AtomicBool,
+}
+
+impl Held {
+    const THREAD: &str = "held";
+}
+
+impl Clock for Held {
+    fn now(&self) -> Nanos {
+        let is_held = std::thread::current().name() == Some(Self::THREAD)
+            && self.reads.fetch_add(1, Ordering::SeqCst) >= BURST;
+        if is_held {
+            wait_for("the release", || self.is_released.load(Ordering::SeqCst));
+        }
+        MonotonicClock.now()
+    }
+
+    fn wall(&self) -> WallNanos {
+        MonotonicClock.wall()
+    }
+
+    fn sleep(&self, span: Nanos) {
+        MonotonicClock.sleep(span);
+    }
+}
+
+/// Places that were offered to such a shard were lost for the whole run.
+#[test]
+fn a_shard_that_begins_late_receives_what_was_said_before() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 2);
+    let held = Arc::new(Held::default());
+    let clock: Arc<dyn Clock> = Arc::clone(&held) as Arc<dyn Clock>;
+    let follower = Arc::new(join_with(&leader, &config(1, 2), &clock).unwrap());
+    let run = Arc::new(Run::default());
+    let waiting = std::thread::Builder::new().name(Held::THREAD.to_owned()).spawn({
+        let (follower, folder) = (Arc::clone(&follower), place.path().to_owned());
+        let run: Arc<dyn LocalRun> = Arc::clone(&run) as Arc<dyn LocalRun>;
+        move || follower.await_start((0, "p"), (&folder, RecordStorage::Own, run), &|| false)
+    });
+    let own: Arc<dyn LocalRun> = Arc::new(Run::default());
+    assert!(leader.begin((0, "p"), WAIT, Some((4, own)), &|| false).is_some());
+    leader.report_places(0, 0, 1);
+    wait_for("the offer", || run.offered.load(Ordering::SeqCst) == 1);
+    leader.stop(0, StopCause::Rule);
+    wait_for("the stop", || run.is_stopped.load(Ordering::SeqCst));
+    held.is_released.store(true, Ordering::SeqCst);
+    assert!(waiting.unwrap().join().unwrap().unwrap().is_some());
 }
 
 #[test]

@@ -57,10 +57,11 @@ fn shards_share_fewer_places_than_there_are_shards() {
 fn places_that_one_shard_does_not_need_serve_another() {
     let server = Server::new(&["--ttft", "40ms", "--itl", "1ms"]);
     let folder = tempfile::tempdir().unwrap();
-    // Index by index: shard 0 has all that come first, two at a time, shard 1 the others.
-    let trace: Vec<String> = (0..16)
+    // Index by index: shard 0 has all that come first, two at a time, shard 1 the others. With its own
+    // places alone shard 0 needs more than a second: a machine that stalls for a while hides nothing.
+    let trace: Vec<String> = (0..100)
         .map(|at| {
-            let ms = if at % 2 == 0 { 0 } else { 1_500 };
+            let ms = if at % 2 == 0 { 0 } else { 2_000 };
             format!(r#"{{"timestamp": {ms}, "input_length": 8, "output_length": 4, "hash_ids": [{at}]}}"#)
         })
         .collect();
@@ -69,7 +70,7 @@ fn places_that_one_shard_does_not_need_serve_another() {
     std::fs::write(&file, trace.join("\n")).unwrap();
     let line = format!(
         "bench --base-url {} --model simulated --dataset-name mooncake --dataset-path {} \
-         --ready-check-timeout-sec 0 --seed 3 --num-prompts 16 --max-concurrency 4 --global-cap \
+         --ready-check-timeout-sec 0 --seed 3 --num-prompts 100 --max-concurrency 4 --global-cap \
          --run-dir run --quiet",
         server.url,
         file.display()
@@ -78,7 +79,7 @@ fn places_that_one_shard_does_not_need_serve_another() {
         start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
     assert_eq!(ends[0].code, Some(0), "{}", ends[0].stderr);
     let rows = merged(folder.path());
-    assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 16);
+    assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 100);
     assert_eq!(most_in_flight(&rows), 4);
     let own: Vec<Timeline> = rows.into_iter().filter(|row| row.identity.shard == 0).collect();
     assert!(most_in_flight(&own) > 2, "shard 0 never used the places of shard 1");
