@@ -44,6 +44,7 @@ pub(crate) fn prove(
     let Tools { clock, observer, .. } = tools;
     let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
     let pause = PAUSE.min(Nanos::from_secs_f64(timeout_s / LEAST_TRIES));
+    let mut answered = None;
     for attempt in 0.. {
         let left = deadline.max(clock.now()) - clock.now();
         observer.preparing("waiting for the response to a first prompt");
@@ -53,6 +54,7 @@ pub(crate) fn prove(
         if observer.is_interrupted() {
             return Err(Error::new(ErrorKind::Interrupted, "interrupted during the ready check"));
         }
+        let failure = telling(failure, &mut answered);
         let why = said(&failure);
         if is_final(&failure) {
             let message = format!("the server refused the first prompt: {why}");
@@ -80,6 +82,15 @@ pub(crate) fn prove(
         }
     }
     Ok(())
+}
+
+/// The failure to report. The deadline cuts the last attempt off: what the server answered before says more.
+fn telling(failure: Failure, answered: &mut Option<Failure>) -> Failure {
+    if failure.status.is_some() {
+        *answered = Some(failure.clone());
+    }
+    let is_cut_off = failure.kind == FailureKind::Timeout;
+    answered.clone().filter(|_| is_cut_off).unwrap_or(failure)
 }
 
 /// Whether the server refused the request itself, which waiting does not change.

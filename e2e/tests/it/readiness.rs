@@ -1,6 +1,7 @@
 //! What happens before the measured phase: is the server up, is it warm, is its cache empty.
 
 use crate::program::{Server, run};
+use crate::scripted::{AfterResponse, Scripted};
 
 /// A small load that ends quickly.
 const SMALL: &str =
@@ -29,7 +30,7 @@ fn vllm_s_check_sends_a_prompt_until_it_is_answered_and_leaves_it_out_of_the_rec
         &truth.display().to_string(),
     ]);
     let line =
-        format!("bench --base-url {} {SMALL} --ready-check-timeout-sec 3 --run-dir r", server.url);
+        format!("bench --base-url {} {SMALL} --ready-check-timeout-sec 8 --run-dir r", server.url);
     let ended = run(folder.path(), &line).succeeded();
     assert!(
         ended.stderr.contains("not ready yet (it responded with status 503"),
@@ -67,11 +68,30 @@ fn a_server_that_never_gets_ready_is_named_with_its_words() {
         }
     };
     let overloaded = r#"{"errors":{"status":503,"which":{"share":1.0}}}"#;
-    let words = ["did not complete the first prompt within 0.3 s", "503"];
-    check(overloaded, "--ready-check-timeout-sec 0.3", &words);
+    let words = ["did not complete the first prompt within 2 s", "503"];
+    check(overloaded, "--ready-check-timeout-sec 2", &words);
     // A refusal of the request itself is not waited for: the test would take an hour.
     let refused = r#"{"errors":{"status":400,"which":{"share":1.0}}}"#;
     check(refused, "--ready-check-timeout-sec 3600", &["it responded with status 400"]);
+}
+
+/// The deadline cut the last attempt off, and nothing was said of the answer before it.
+#[test]
+fn an_answer_is_named_though_a_later_attempt_gets_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Scripted::new(|mut asked| {
+        if asked.number > 0 {
+            return asked.hold();
+        }
+        asked.answer("503 Busy", "text/plain", "loading the model");
+        AfterResponse::Close
+    });
+    let line =
+        format!("bench --base-url {} {SMALL} --no-run-dir --ready-check-timeout-sec 2", server.url);
+    let ended = run(folder.path(), &line);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    let said = "did not complete the first prompt within 2 s: it responded with status 503";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub(super) const CASES: &[Case] = &[
         asked.send("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n");
         asked.hold()
     })
-    .flags("--timeout 1s")
+    .flags("--timeout 3s")
     .says(&["1 × "]),
     Case::second("an answer in HTTP/1.0", |mut asked| {
         asked.send("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
@@ -240,7 +240,7 @@ pub(super) const CASES: &[Case] = &[
         .counts(3, 0)
         .says(&["not ready yet", "503"]),
     Case::sim("503 until the ready check gives up", &["--faults", r#"{"errors":{"status":503,"which":{"share":1.0}}}"#])
-        .flags("--ready-check-timeout-sec 0.3")
+        .flags("--ready-check-timeout-sec 2")
         .exit(3)
         .says(&["did not complete the first prompt", "503"]),
     Case::second("status 204", |mut asked| {

@@ -117,7 +117,7 @@ pub(super) const CASES: &[Case] = &[
         .says(&["cannot write r/requests.arrows", "never sent"]),
     Case::sim("the run folder is deleted during the run", &[])
         .shell("{ (while [ ! -s r/starts.arrows ]; do sleep 0.02; done; rm -rf r) & }")
-        .flags("--num-prompts 30 --request-rate 20")
+        .flags("--num-prompts 60 --request-rate 15")
         .outcome("figures on the terminal")
         .exit(6)
         .says(&["cannot write", "Successful requests"]),

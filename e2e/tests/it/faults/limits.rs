@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[
         .shell("ulimit -n 90")
         .line(
             "bench --base-url {url} --num-prompts 200 --request-rate 2000 --random-input-len 8 \
-             --random-output-len 4 --tokenizer cl100k --no-scrape --run-dir r --timeout 1s",
+             --random-output-len 4 --tokenizer cl100k --no-scrape --run-dir r --timeout 3s",
         )
         .counts(0, 200)
         .says(&["raise `ulimit -n`", "limit of this machine", "verdict: INVALID"]),

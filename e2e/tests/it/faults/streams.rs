@@ -274,31 +274,31 @@ pub(super) const CASES: &[Case] = &[
         )
     })
     .says(&["1 × "]),
-    Case::second("a stream that stands still, with `--stall-timeout 1s`", |mut asked| {
+    Case::second("a stream that stands still, with `--stall-timeout 3s`", |mut asked| {
         asked.start_stream();
         asked.event(TOKEN);
         asked.hold()
     })
-    .flags("--stall-timeout 1s")
+    .flags("--stall-timeout 3s")
     .says(&["1 × "]),
-    Case::second("a head and nothing more, with `--timeout 1s`", |mut asked| {
+    Case::second("a head and nothing more, with `--timeout 3s`", |mut asked| {
         asked.start_stream();
         asked.hold()
     })
-    .flags("--timeout 1s")
+    .flags("--timeout 3s")
     .says(&["1 × "]),
-    Case::second("no answer at all, with `--timeout 1s`", hold)
-        .flags("--timeout 1s")
+    Case::second("no answer at all, with `--timeout 3s`", hold)
+        .flags("--timeout 3s")
         .says(&["1 × "]),
-    Case::second("one byte every 100 ms, with `--timeout 1s`", |mut asked| {
+    Case::second("one byte every 100 ms, with `--timeout 3s`", |mut asked| {
         asked.start_stream();
-        for byte in events(4).bytes().take(30) {
+        for byte in events(4).bytes().take(60) {
             asked.send([byte]);
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         AfterResponse::Close
     })
-    .flags("--timeout 1s")
+    .flags("--timeout 3s")
     .says(&["1 × "]),
     Case::second("an answer that goes on after it ended on the same connection", |mut asked| {
         asked.send(CHUNKED);
@@ -325,12 +325,12 @@ pub(super) const CASES: &[Case] = &[
         asked.event(TOKEN);
         comments(&mut asked)
     })
-    .flags("--stall-timeout 1s")
+    .flags("--stall-timeout 3s")
     .says(&["1 × "]),
     Case::second("only comments, and no token", |mut asked| {
         asked.start_stream();
         comments(&mut asked)
     })
-    .flags("--timeout 1s")
+    .flags("--timeout 3s")
     .says(&["1 × "]),
 ];
