@@ -1,9 +1,11 @@
 //! The program under test and simulated servers for it.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
@@ -252,6 +254,22 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A port of this machine that nothing listens on, for a server that is started later. It lies below the
+/// ports that the kernel gives to connections, so that none of them takes it in between.
+pub fn free_port() -> u16 {
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    // Tests of other processes begin elsewhere.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(37);
+    let ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::SeqCst));
+    let ports = ports
+        .take(COUNT as usize)
+        .filter_map(|number| u16::try_from(FIRST + begin.wrapping_add(number) % COUNT).ok());
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.into_iter().find(is_free).expect("no port is free")
 }
 
 /// Waits until `is_so`.

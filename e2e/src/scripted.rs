@@ -7,7 +7,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -26,6 +27,16 @@ pub struct ScriptedRequest<'a> {
 }
 
 impl ScriptedRequest<'_> {
+    /// Index of the request in its run, where the client has `--request-id-prefix t-`.
+    pub fn index(&self) -> Option<u64> {
+        let fields = self.head.lines().filter_map(|line| line.split_once(':'));
+        let id = |(name, value): (&str, &str)| {
+            let number = value.trim().strip_prefix("t-")?;
+            name.eq_ignore_ascii_case("x-request-id").then(|| number.parse().ok())?
+        };
+        fields.into_iter().find_map(id)
+    }
+
     /// Sends bytes at once. A client that has gone is no fault of the test.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
@@ -54,6 +65,14 @@ impl ScriptedRequest<'_> {
         self.send(format!("data: {}\n\n", data.as_ref()));
     }
 
+    /// Sends the head of a stream and these events at once: no pause can come between them.
+    pub fn stream_at_once(&mut self, events: &[&str]) {
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        let events = events.iter().flat_map(|data| ["data: ", data, "\n\n"]);
+        self.send(std::iter::once(head).chain(events).collect::<String>());
+    }
+
     /// Sends a whole good answer of `tokens` tokens with usage, as `/v1/completions` streams it.
     pub fn good_answer(&mut self, tokens: u32) {
         self.start_stream();
@@ -78,6 +97,36 @@ impl ScriptedRequest<'_> {
     pub fn hold(self) -> AfterResponse {
         let _ = std::io::copy(self.stream, &mut std::io::sink());
         AfterResponse::Close
+    }
+}
+
+/// The longest that a script waits for a test. Then it goes on, and the test fails by what it asserts.
+const LONGEST_WAIT: Duration = Duration::from_secs(100);
+
+/// Waits until `is_so`, or for as long as a script may.
+pub fn wait_in_script(is_so: impl Fn() -> bool) {
+    const PAUSE: Duration = Duration::from_millis(2);
+    for _ in 0..LONGEST_WAIT.as_millis() / PAUSE.as_millis() {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// What scripts wait for, until the test opens it.
+#[derive(Debug, Clone, Default)]
+pub struct Latch(Arc<AtomicBool>);
+
+impl Latch {
+    /// Lets every script go on.
+    pub fn open(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until it is open.
+    pub fn wait(&self) {
+        wait_in_script(|| self.0.load(Ordering::SeqCst));
     }
 }
 

@@ -114,8 +114,12 @@ mod tests {
 
     use super::*;
 
+    /// For an endpoint that answers, however busy the machine is, and for one that does not.
+    const LONG: Nanos = Nanos::from_secs(20);
+    const SHORT: Nanos = Nanos::from_millis(200);
+
     /// An endpoint that runs `answer` for each connection, on a thread that ends with the test.
-    fn endpoint(answer: fn(TcpStream)) -> MetricsSource {
+    fn endpoint(timeout: Nanos, answer: fn(TcpStream)) -> MetricsSource {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -124,7 +128,7 @@ mod tests {
             }
         });
         let settings = Settings::new(Url::parse(&url).unwrap(), String::new());
-        let (timeout, clock) = (Nanos::from_millis(200), Arc::new(MonotonicClock));
+        let clock = Arc::new(MonotonicClock);
         MetricsSource::page(Control::new(&settings, Arc::default(), timeout, clock), 0)
     }
 
@@ -138,14 +142,14 @@ mod tests {
     fn readings(source: MetricsSource) -> Vec<Scrape> {
         let (sender, receiver) = channel();
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        let timeout = (&clock, Duration::from_millis(500));
+        let timeout = (&clock, Duration::from_mins(1));
         drop(Scraper::start_with_timeout(source, Nanos::from_secs(3_600), sender, timeout));
         receiver.try_iter().collect()
     }
 
     #[test]
     fn the_first_and_the_last_reading_hold_buckets() {
-        let source = endpoint(|stream| {
+        let source = endpoint(LONG, |stream| {
             page(stream, "vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 4\nother 1\n");
         });
         let found = readings(source);
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_hangs_fails_its_first_reading_and_is_left_alone() {
-        let found = readings(endpoint(|mut stream| {
+        let found = readings(endpoint(SHORT, |mut stream| {
             let mut all = Vec::new();
             let _ = stream.read_to_end(&mut all);
         }));
@@ -169,7 +173,7 @@ mod tests {
     /// Each read of such an answer is quick, so that only a limit of the whole request ends it.
     #[test]
     fn an_endpoint_that_trickles_is_not_waited_for() {
-        let found = readings(endpoint(|mut stream| {
+        let found = readings(endpoint(SHORT, |mut stream| {
             let _ = write!(stream, "HTTP/1.1 200 OK\r\n\r\nvllm:generation_tokens_total 5");
             while stream.write_all(b"0").is_ok() {
                 std::thread::yield_now();
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_tells_nonsense_gives_no_values() {
-        let found = readings(endpoint(|stream| page(stream, "<html>vllm: NaN</html>")));
+        let found = readings(endpoint(LONG, |stream| page(stream, "<html>vllm: NaN</html>")));
         assert!(found.iter().all(|reading| reading.values.is_empty()));
     }
 }

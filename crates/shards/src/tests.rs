@@ -217,8 +217,9 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     let stored: ShardClock =
         serde_json::from_slice(&std::fs::read(of_follower.join(names::CLOCK)).unwrap()).unwrap();
     let error = common.own.signed_since(truth).unsigned_abs();
-    // The start lies half a second ahead, in which 40 ppm of drift are 20 µs.
-    assert!(error <= stored.fit.bound.0 + 25_000, "{error} ns beyond {:?}", stored.fit);
+    // From the first measurement until the start, or until it was noticed, 40 ppm of drift add up.
+    let drift = (clock.now().max(common.own) - stored.fit.from).0 / 1_000_000 * 40;
+    assert!(error <= stored.fit.bound.0 + drift + 5_000, "{error} ns beyond {:?}", stored.fit);
     leader.stop(0, StopCause::Rule);
     wait_for("the stop", || run.is_stopped.load(Ordering::SeqCst));
     std::fs::write(of_follower.join(names::PLAN), "{}").unwrap();
@@ -301,9 +302,9 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     let differing = start(&other, place.path(), "q", &run);
     drop(dying);
     leader.hand_out(0, place.path(), "order");
-    // Shard 4 never comes: the wait ends.
-    let wait = Nanos::from_millis(700);
-    assert!(leader.begin((0, "p"), wait, None, &|| false).is_some());
+    // Shard 4 never comes: the wait for it alone ends.
+    wait_for("all but one", || leader.awaited(0) == 1);
+    assert!(leader.begin((0, "p"), Nanos::from_millis(50), None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     let why = differing.join().unwrap().unwrap_err();
     assert!(why.contains("(q)") && why.contains("(p)"), "{why}");
@@ -392,7 +393,8 @@ fn a_block_begins_at_one_time_for_all() {
     let at = leader.begin_block((0, 1), &|| false).unwrap();
     let own = waiting.join().unwrap().unwrap().unwrap();
     let error = own.signed_since(at).abs_diff(5_000_000_000);
-    assert!(error < 1_000_000, "{error} ns");
+    // The clocks are five seconds apart; how exact the offset is depends on the round trips.
+    assert!(error < 50_000_000, "{error} ns");
     drop(leader);
     assert!(follower.await_block((0, 2), &|| false).is_err());
 }
@@ -408,12 +410,12 @@ fn a_slow_stranger_is_closed_at_a_deadline() {
     let mut stream = TcpStream::connect(leader.address()).unwrap();
     let mut closed = false;
     // The head of a long message, whose content comes byte by byte.
-    for byte in [0, 0, 15, 0, 0].into_iter().chain(std::iter::repeat_n(b' ', 2_000)) {
+    for byte in [0, 0, 15, 0, 0].into_iter().chain(std::iter::repeat_n(b' ', 3_000)) {
         if stream.write_all(&[byte]).is_err() {
             closed = true;
             break;
         }
         MonotonicClock.sleep(Nanos::from_millis(1));
     }
-    assert!(closed, "it was still open after 2,000 bytes");
+    assert!(closed, "it was still open after 3,000 bytes");
 }

@@ -1,9 +1,13 @@
 //! `tokometer capacity` as its user sees it. How near it comes to the truth is proved in virtual
 //! time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nix::sys::signal::Signal;
 
 use crate::program::{ProgramExit, Server, Started, command, ended, wait_until};
+use crate::scripted::{AfterResponse, Scripted};
 
 const SMALL: &str = "--random-input-len 20 --random-output-len 3 --disable-tqdm --run-dir r";
 
@@ -25,7 +29,7 @@ fn objectives_that_cannot_be_read_are_refused_with_one_hint() {
 fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::quick();
-    let times = "--start 20 --min-duration 300ms --max-duration 600ms";
+    let times = "--start 20 --min-duration 1s --max-duration 1s";
     let line = format!("--base-url {} {times} --max 40", server.url);
     let none = capacity(folder.path(), "p50 ttft < 1us", &line);
     assert_eq!(none.code, Some(1), "{}\n{}", none.stdout, none.stderr);
@@ -53,17 +57,35 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
     assert_eq!(a, b);
 }
 
+/// The second point has no answers until the search is resumed.
 #[test]
 fn an_interrupted_search_says_what_is_known_and_goes_on_from_its_folders() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::quick();
+    let second = folder.path().join("r/001-40");
+    let (held, is_resumed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (note, goes_on) = (Arc::clone(&held), Arc::clone(&is_resumed));
+    let server = Scripted::new(move |mut asked| {
+        if asked.line != "POST /v1/completions" {
+            asked.answer("404 Not Found", "text/plain", "");
+            return AfterResponse::Stay;
+        }
+        if second.exists() && !goes_on.load(Ordering::SeqCst) {
+            note.store(true, Ordering::SeqCst);
+            return asked.hold();
+        }
+        asked.good_answer(3);
+        AfterResponse::Close
+    });
     let line = format!(
-        "capacity --base-url {} --start 20 --min-duration 500ms --max-duration 500ms {SMALL} --slo requests>0.001",
+        "capacity --base-url {} --start 20 --min-duration 1s --max-duration 1s --tokenizer cl100k \
+         {SMALL} --slo requests>0.001",
         server.url
     );
     let search = Started::new(folder.path(), &line);
-    wait_until("the second point is under way", || folder.path().join("r/001-40").exists());
+    wait_until("the second point is under way", || held.load(Ordering::SeqCst));
+    // The second signal ends the wait for answers; two equal ones may arrive as one.
     search.signal(Signal::SIGINT);
+    search.signal(Signal::SIGTERM);
     let stopped = search.wait();
     assert_eq!(stopped.code, Some(130), "{}", stopped.stderr);
     assert!(
@@ -74,6 +96,7 @@ fn an_interrupted_search_says_what_is_known_and_goes_on_from_its_folders() {
     let end = folder.path().join("r/000-20/end.json");
     let written = || std::fs::metadata(&end).unwrap().modified().unwrap();
     let before = written();
+    is_resumed.store(true, Ordering::SeqCst);
     let resumed = crate::program::run(folder.path(), &format!("{line} --resume --points 2"));
     let resumed = resumed.succeeded();
     assert_eq!(written(), before, "a finished point was measured again");
@@ -92,7 +115,7 @@ fn a_search_stops_at_once_when_nothing_succeeds() {
     let folder = tempfile::tempdir().unwrap();
     let faults = r#"{"errors":{"status":503,"which":{"share":1.0}}}"#;
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
-    let times = "--start 20 --min-duration 300ms --max-duration 600ms";
+    let times = "--start 20 --min-duration 1s --max-duration 1s";
     let dead =
         capacity(folder.path(), "p50 ttft < 1s", &format!("--base-url {} {times}", server.url));
     assert_eq!(dead.code, Some(7), "{}", dead.stderr);
@@ -143,8 +166,8 @@ fn the_events_of_points_are_packed_without_loss_unless_they_are_to_be_kept() {
     let server = Server::new(&["--ttft", "5ms", "--itl", "500us"]);
     let line = |name: &str, flags: &str| {
         format!(
-            "capacity --base-url {} --over concurrency --start 8 --max 8 --min-duration 400ms \
-             --max-duration 400ms --random-input-len 20 --random-output-len 300 --slo requests>0.001 \
+            "capacity --base-url {} --over concurrency --start 8 --max 8 --min-duration 1s \
+             --max-duration 1s --random-input-len 20 --random-output-len 300 --slo requests>0.001 \
              --disable-tqdm --run-dir {name} {flags}",
             server.url
         )
@@ -176,8 +199,8 @@ fn a_search_is_not_resumed_with_points_of_another_plan_target_or_dataset() {
     let line = |url: &str, flags: &str| {
         format!(
             "capacity --base-url {url} --dataset-name sonnet --dataset-path rows.txt --sonnet-input-len 40 \
-             --sonnet-prefix-len 10 --sonnet-output-len 3 --start 20 --max 20 --min-duration 300ms \
-             --max-duration 300ms --slo requests>0.001 --disable-tqdm --run-dir r {flags}"
+             --sonnet-prefix-len 10 --sonnet-output-len 3 --start 20 --max 20 --min-duration 1s \
+             --max-duration 1s --slo requests>0.001 --disable-tqdm --run-dir r {flags}"
         )
     };
     crate::program::run(folder.path(), &line(&server.url, "")).succeeded();

@@ -208,7 +208,7 @@ fn a_server_that_lists_no_model_is_told_from_one_that_has_no_list() {
             list(&mut asked);
             AfterResponse::Close
         });
-        let line = format!("{} --ready-check-timeout-sec 0.1 --no-run-dir", server.url);
+        let line = format!("{} --ready-check-timeout-sec 2 --no-run-dir", server.url);
         let ended = run(folder.path(), &line);
         check(&ended, parts, 3);
         assert!(!ended.stderr.contains("OpenAI-compatible"), "{}", ended.stderr);
@@ -458,7 +458,7 @@ fn descriptors_that_run_out_are_this_machines_fault_and_not_the_servers() {
     });
     let line = format!(
         "bench --base-url {} --num-prompts 200 --request-rate 2000 --random-input-len 20 \
-         --random-output-len 3 --no-run-dir --model scripted --tokenizer cl100k --timeout 1s",
+         --random-output-len 3 --no-run-dir --model scripted --tokenizer cl100k --timeout 3s",
         server.url
     );
     let program = command(folder.path(), &line);

@@ -10,15 +10,13 @@ use tokometer_record::{RunReader, Timeline};
 
 use crate::disk::limited;
 use crate::program::{ProgramExit, Server, Started, ended, run, wait_until};
-use crate::shards::{free_address, load, rows, shard, start};
+use crate::scripted::{AfterResponse, Scripted};
+use crate::shards::{
+    free_address, holding_back, load, recorded, rows, scripted_load, shard, start,
+};
 
 /// Every process sees a folder of its own under this path.
 const OWN_FOLDER: &str = "--run-dir /proc/self/cwd/run";
-
-fn recorded(run: &Path, rank: u32) -> u64 {
-    let file = run.join(format!("shards/{rank:03}/requests.arrows"));
-    std::fs::metadata(file).map_or(0, |file| file.len())
-}
 
 fn successes(run: &Path) -> usize {
     rows(run).iter().filter(|row| row.is_success()).count()
@@ -26,13 +24,14 @@ fn successes(run: &Path) -> usize {
 
 #[test]
 fn a_leader_without_shared_files_gets_every_record() {
-    let server = Server::quick();
+    let (server, latch) = holding_back(40);
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, &format!("--num-prompts 60 --request-rate 60 {OWN_FOLDER} --quiet"));
-    let shards = start(folder.path(), &line, 2);
+    let more = format!("--num-prompts 60 --request-rate 120 {OWN_FOLDER} --quiet");
+    let shards = start(folder.path(), &scripted_load(&server, &more), 2);
     let leaders = folder.path().join("machine0/run");
     wait_until("rows arrive while the run goes on", || recorded(&leaders, 1) > 0);
     assert!(!leaders.join("shards/001/end.json").exists());
+    latch.open();
     for end in shards.into_iter().map(Started::wait) {
         assert_eq!(end.code, Some(0), "{}", end.stderr);
     }
@@ -51,15 +50,16 @@ fn a_leader_without_shared_files_gets_every_record() {
 /// Without shared files the leader has what a killed shard had sent, and the shard's own folder the rest.
 #[test]
 fn a_killed_shard_leaves_its_rows_with_the_leader() {
-    let server = Server::quick();
+    let (server, latch) = holding_back(60);
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, &format!("--num-prompts 160 --request-rate 50 {OWN_FOLDER} --json"));
-    let mut shards = start(folder.path(), &line, 2);
+    let more = format!("--num-prompts 160 --max-concurrency 8 {OWN_FOLDER} --json");
+    let mut shards = start(folder.path(), &scripted_load(&server, &more), 2);
     let leaders = folder.path().join("machine0/run");
-    wait_until("rows of shard 1 have arrived", || recorded(&leaders, 1) > 2_000);
+    wait_until("rows of shard 1 have arrived", || recorded(&leaders, 1) > 0);
     let killed = shards.remove(1);
     killed.signal(Signal::SIGKILL);
     let _ = killed.wait();
+    latch.open();
     let end = shards.remove(0).wait();
     assert_eq!(end.code, Some(5), "{}", end.stderr);
     assert!(end.stderr.contains("the record of shard 1 of 2 breaks off"), "{}", end.stderr);
@@ -78,18 +78,19 @@ fn a_killed_shard_leaves_its_rows_with_the_leader() {
 
 #[test]
 fn a_shard_without_a_leader_sends_its_part_and_is_merged_later() {
-    let server = Server::quick();
+    let (server, latch) = holding_back(40);
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, &format!("--num-prompts 100 --request-rate 50 {OWN_FOLDER} --quiet"));
-    let mut shards = start(folder.path(), &line, 2);
+    let more = format!("--num-prompts 100 --request-rate 100 {OWN_FOLDER} --quiet");
+    let mut shards = start(folder.path(), &scripted_load(&server, &more), 2);
     let own = folder.path().join("machine1/run");
     let leaders = folder.path().join("machine0/run");
     wait_until("both have recorded something", || {
-        recorded(&own, 1) > 2_000 && recorded(&leaders, 0) > 2_000
+        recorded(&own, 1) > 0 && recorded(&leaders, 0) > 0
     });
     let leader = shards.remove(0);
     leader.signal(Signal::SIGKILL);
     let _ = leader.wait();
+    latch.open();
     let end = shards.remove(0).wait();
     assert_eq!(end.code, Some(5), "{}", end.stderr);
     assert!(end.stderr.contains("merge it with `tokometer merge`"), "{}", end.stderr);
@@ -106,15 +107,16 @@ fn a_shard_without_a_leader_sends_its_part_and_is_merged_later() {
 
 #[test]
 fn a_shard_that_stands_still_for_a_while_stays_in_the_run() {
-    let server = Server::quick();
+    let (server, latch) = holding_back(30);
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 60 --request-rate 40 --run-dir run --quiet");
-    let shards = start(folder.path(), &line, 2);
+    let more = "--num-prompts 60 --request-rate 60 --run-dir run --quiet";
+    let shards = start(folder.path(), &scripted_load(&server, more), 2);
     let run = folder.path().join("machine0/run");
     wait_until("shard 1 has recorded something", || recorded(&run, 1) > 0);
     shards[1].signal(Signal::SIGSTOP);
     std::thread::sleep(Duration::from_millis(700));
     shards[1].signal(Signal::SIGCONT);
+    latch.open();
     for end in shards.into_iter().map(Started::wait) {
         assert_eq!(end.code, Some(0), "{}", end.stderr);
     }
@@ -123,22 +125,23 @@ fn a_shard_that_stands_still_for_a_while_stays_in_the_run() {
 
 #[test]
 fn a_shard_that_comes_after_the_start_is_refused() {
-    let server = Server::quick();
+    let (server, latch) = holding_back(30);
     let folder = tempfile::tempdir().unwrap();
     let leader = free_address();
     let line = |rank: u32| {
         let more = format!(
-            "--num-prompts 90 --request-rate 60 --run-dir run --quiet --shard {rank}/3 --leader {leader}"
+            "--num-prompts 90 --request-rate 90 --run-dir run --quiet --shard {rank}/3 --leader {leader}"
         );
-        load(&server, &more)
+        scripted_load(&server, &more)
     };
     let [first, second] = [0, 1].map(|rank| {
-        let wait = format!("{} --shard-wait 1500ms", line(rank));
+        let wait = format!("{} --shard-wait 4s", line(rank));
         Started::of(&mut shard(folder.path(), &wait))
     });
     let run = folder.path().join("run");
     wait_until("the run has begun", || recorded(&run, 1) > 0);
     let late = ended(&mut shard(folder.path(), &line(2)));
+    latch.open();
     assert_eq!(late.code, Some(5), "{}", late.stderr);
     assert!(late.stderr.contains("not ready in time"), "{}", late.stderr);
     assert!(!run.join("shards/002").exists(), "it left nothing");
@@ -221,10 +224,18 @@ fn an_interrupt_of_shard_0_ends_all_shards() {
 /// The others go on; the report says which requests were not sent.
 #[test]
 fn an_interrupt_of_another_shard_ends_its_part_alone() {
-    let server = Server::quick();
+    // Shard 1 has half of its answers at once, and needs more than ten seconds for the others.
+    let server = Scripted::new(|mut asked| {
+        let index = asked.index().unwrap();
+        if index >= 60 && index % 2 == 1 {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        asked.good_answer(6);
+        AfterResponse::Close
+    });
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 120 --request-rate 60 --run-dir run --json");
-    let shards = start(folder.path(), &line, 2);
+    let more = "--num-prompts 120 --max-concurrency 4 --run-dir run --json";
+    let shards = start(folder.path(), &scripted_load(&server, more), 2);
     let run = folder.path().join("machine0/run");
     wait_until("shard 1 has recorded something", || recorded(&run, 1) > 0);
     shards[1].signal(Signal::SIGINT);

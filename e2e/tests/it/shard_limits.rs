@@ -1,13 +1,17 @@
 //! One limit on requests in flight for several processes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::program::{ProgramExit, Server, Started, wait_until};
-use crate::shards::{load, rows, start};
+use crate::scripted::{AfterResponse, Scripted, ScriptedRequest, wait_in_script};
+use crate::shards::{load, recorded, rows, scripted_load, start};
 
 /// Most requests in flight at a time, on the clock that all shards of a machine read.
 fn most_in_flight(rows: &[Timeline]) -> i64 {
@@ -29,6 +33,66 @@ fn merged(folder: &Path) -> Vec<Timeline> {
     rows(&folder.join("machine0/run"))
 }
 
+/// What a server has seen of the shards.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<SeenRequests>>);
+
+#[derive(Default)]
+struct SeenRequests {
+    /// By rank.
+    shards: BTreeMap<u64, OfShard>,
+    /// Most requests in flight of all shards together.
+    most_in_flight: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct OfShard {
+    requests: u32,
+    in_flight: u32,
+    most_in_flight: u32,
+}
+
+impl Seen {
+    fn of(&self, rank: u64) -> OfShard {
+        self.0.lock().unwrap().shards.get(&rank).copied().unwrap_or_default()
+    }
+
+    fn most_in_flight(&self) -> u32 {
+        self.0.lock().unwrap().most_in_flight
+    }
+
+    fn begin(&self, rank: u64) {
+        let mut seen = self.0.lock().unwrap();
+        let shard = seen.shards.entry(rank).or_default();
+        shard.requests += 1;
+        shard.in_flight += 1;
+        shard.most_in_flight = shard.most_in_flight.max(shard.in_flight);
+        let in_flight = seen.shards.values().map(|shard| shard.in_flight).sum();
+        seen.most_in_flight = seen.most_in_flight.max(in_flight);
+    }
+
+    fn end(&self, rank: u64) {
+        self.0.lock().unwrap().shards.entry(rank).or_default().in_flight -= 1;
+    }
+
+    /// Counts a request of one of `shards` shards, has `before` wait with it, and answers. It is no longer
+    /// in flight before its answer leaves: what is counted here is never more than the client has.
+    fn answer(
+        &self,
+        mut asked: ScriptedRequest<'_>,
+        shards: u64,
+        before: impl Fn(u64, u64),
+    ) -> AfterResponse {
+        let index = asked.index().unwrap();
+        let rank = index % shards;
+        self.begin(rank);
+        before(rank, index);
+        self.end(rank);
+        asked.good_answer(6);
+        AfterResponse::Close
+    }
+}
+
 #[test]
 fn shards_share_fewer_places_than_there_are_shards() {
     let server = Server::new(&["--ttft", "3ms", "--itl", "1ms"]);
@@ -41,60 +105,83 @@ fn shards_share_fewer_places_than_there_are_shards() {
     }
     let rows = merged(folder.path());
     assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 40);
-    assert_eq!(most_in_flight(&rows), 2);
-    // All of them took turns: the last shard did not wait until the others had ended.
-    let first = |rank: u32| {
-        let own = rows.iter().filter(|row| row.identity.shard == rank);
-        own.filter_map(|row| row.times.first_byte_sent).min().unwrap()
-    };
-    let last = rows.iter().filter(|row| row.identity.shard == 0);
-    let last = last.filter_map(|row| row.times.first_byte_sent).max().unwrap();
-    assert!(first(2) < last, "shard 2 began after shard 0 had ended");
+    assert!(most_in_flight(&rows) <= 2);
 }
 
-/// Shard 1 has its requests late in the run: until then its places serve shard 0.
+/// No shard waits until another one has ended: this run has no end of its own.
+#[test]
+fn shards_that_share_places_take_turns() {
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let server = Scripted::new(move |asked| {
+        noted.answer(asked, 3, |_, _| std::thread::sleep(Duration::from_millis(3)))
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let more = "--duration 10m --max-concurrency 2 --global-cap --run-dir run --quiet";
+    let shards = start(folder.path(), &scripted_load(&server, more), 3);
+    wait_until("all shards have had turns, and both places were used at once", || {
+        seen.most_in_flight() == 2 && (0..3).all(|rank| seen.of(rank).requests >= 3)
+    });
+    shards[0].signal(Signal::SIGINT);
+    for end in shards.into_iter().map(Started::wait) {
+        assert_eq!(end.code, Some(130), "{}", end.stderr);
+    }
+    let rows = merged(folder.path());
+    assert_eq!(most_in_flight(&rows), 2);
+    for rank in 0..3 {
+        assert!(rows.iter().any(|row| row.identity.shard == rank), "shard {rank}");
+    }
+}
+
+/// Shard 1 has one request left, and a place that it does not use. Nothing is answered until shard 0 has
+/// three requests in flight, of which two are its own part of the limit, and all places are used.
 #[test]
 fn places_that_one_shard_does_not_need_serve_another() {
-    let server = Server::new(&["--ttft", "40ms", "--itl", "1ms"]);
-    let folder = tempfile::tempdir().unwrap();
-    // Index by index: shard 0 has all that come first, two at a time, shard 1 the others. With its own
-    // places alone shard 0 needs more than a second: a machine that stalls for a while hides nothing.
-    let trace: Vec<String> = (0..100)
-        .map(|at| {
-            let ms = if at % 2 == 0 { 0 } else { 2_000 };
-            format!(r#"{{"timestamp": {ms}, "input_length": 8, "output_length": 4, "hash_ids": [{at}]}}"#)
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let server = Scripted::new(move |asked| {
+        noted.answer(asked, 2, |rank, index| {
+            if rank == 0 || index == 15 {
+                wait_in_script(|| noted.of(0).most_in_flight > 2 && noted.most_in_flight() == 4);
+            }
         })
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let more = "--num-prompts 16 --max-concurrency 4 --global-cap --run-dir run --quiet";
+    let ends: Vec<ProgramExit> = start(folder.path(), &scripted_load(&server, more), 2)
+        .into_iter()
+        .map(Started::wait)
         .collect();
-    std::fs::create_dir_all(folder.path().join("machine0")).unwrap();
-    let file = folder.path().join("trace.jsonl");
-    std::fs::write(&file, trace.join("\n")).unwrap();
-    let line = format!(
-        "bench --base-url {} --model simulated --dataset-name mooncake --dataset-path {} \
-         --ready-check-timeout-sec 0 --seed 3 --num-prompts 100 --max-concurrency 4 --global-cap \
-         --run-dir run --quiet",
-        server.url,
-        file.display()
-    );
-    let ends: Vec<ProgramExit> =
-        start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
     assert_eq!(ends[0].code, Some(0), "{}", ends[0].stderr);
     let rows = merged(folder.path());
-    assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 100);
+    assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 16);
     assert_eq!(most_in_flight(&rows), 4);
     let own: Vec<Timeline> = rows.into_iter().filter(|row| row.identity.shard == 0).collect();
     assert!(most_in_flight(&own) > 2, "shard 0 never used the places of shard 1");
 }
 
+/// Shard 1 never gets its later answers, so that it keeps its places until it is killed. Shard 0 gets its
+/// own later ones when it has the whole limit.
 #[test]
 fn the_places_of_a_killed_shard_return() {
-    let server = Server::new(&["--ttft", "20ms", "--itl", "1ms"]);
-    let folder = tempfile::tempdir().unwrap();
-    let more = "--num-prompts 120 --max-concurrency 4 --global-cap --run-dir run --quiet";
-    let mut shards = start(folder.path(), &load(&server, more), 2);
-    let record = folder.path().join("machine0/run/shards/001/starts.arrows");
-    wait_until("shard 1 has sent something", || {
-        std::fs::metadata(&record).is_ok_and(|file| file.len() > 0)
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let server = Scripted::new(move |asked| {
+        let index = asked.index().unwrap();
+        if index % 2 == 1 && index >= 10 {
+            return asked.hold();
+        }
+        noted.answer(asked, 2, |_, index| {
+            if index >= 20 {
+                wait_in_script(|| noted.of(0).most_in_flight == 4);
+            }
+        })
     });
+    let folder = tempfile::tempdir().unwrap();
+    let more = "--num-prompts 60 --max-concurrency 4 --global-cap --run-dir run --quiet";
+    let mut shards = start(folder.path(), &scripted_load(&server, more), 2);
+    let run = folder.path().join("machine0/run");
+    wait_until("shard 1 has recorded its answers", || recorded(&run, 1) >= 5);
     let killed = shards.remove(1);
     killed.signal(Signal::SIGKILL);
     let _ = killed.wait();
@@ -102,19 +189,19 @@ fn the_places_of_a_killed_shard_return() {
     assert_eq!(end.code, Some(5), "{}", end.stderr);
     let rows = merged(folder.path());
     let own: Vec<Timeline> = rows.into_iter().filter(|row| row.identity.shard == 0).collect();
-    assert_eq!(own.iter().filter(|row| row.is_success()).count(), 60, "all of shard 0's");
+    assert_eq!(own.iter().filter(|row| row.is_success()).count(), 30, "all of shard 0's");
     assert_eq!(most_in_flight(&own), 4, "the whole limit");
 }
+
+const BARE: &str =
+    "--model simulated --input-len 8 --output-len 4 --seed 1 --global-cap --run-dir run";
 
 /// A staircase begins with one request in flight.
 #[test]
 fn a_staircase_is_climbed_by_two_shards() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let line = format!(
-        "{} --budget 4s --model simulated --input-len 8 --output-len 4 --seed 1 --global-cap --run-dir run",
-        server.url
-    );
+    let line = format!("{} --budget 4s {BARE}", server.url);
     let ends: Vec<ProgramExit> =
         start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
     for end in &ends {
@@ -122,9 +209,27 @@ fn a_staircase_is_climbed_by_two_shards() {
     }
     assert!(ends[1].stdout.is_empty(), "{}", ends[1].stdout);
     let first = folder.path().join("machine0/run/000-max_concurrency=1");
+    assert_eq!(most_in_flight(&rows(&first)), 1);
+}
+
+/// The step ends when both have sent something.
+#[test]
+fn two_shards_share_the_one_place_of_a_first_step() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("{} --budget 1h {BARE}", server.url);
+    let shards = start(folder.path(), &line, 2);
+    let first = folder.path().join("machine0/run/000-max_concurrency=1");
+    wait_until("both have sent something", || recorded(&first, 0) > 0 && recorded(&first, 1) > 0);
+    shards[0].signal(Signal::SIGINT);
+    for end in shards.into_iter().map(Started::wait) {
+        assert_eq!(end.code, Some(130), "{}{}", end.stdout, end.stderr);
+    }
     let rows = rows(&first);
     assert_eq!(most_in_flight(&rows), 1);
-    assert!(rows.iter().any(|row| row.identity.shard == 1), "shard 1 has sent nothing");
+    for rank in 0..2 {
+        assert!(rows.iter().any(|row| row.identity.shard == rank), "shard {rank}");
+    }
 }
 
 /// With fewer places than shards, one shard waited for ever for a place that nobody could give it.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokometer_record::{MergedRun, RunReader, Timeline};
 
 use crate::program::{ProgramExit, Server, Started, run, wait_until};
-use crate::shards::{load, rows, start};
+use crate::shards::{holding_back, load, recorded, rows, scripted_load, start};
 
 fn wait_all(shards: Vec<Started>) -> Vec<ProgramExit> {
     let ends: Vec<ProgramExit> = shards.into_iter().map(Started::wait).collect();
@@ -89,7 +89,7 @@ fn a_search_is_made_by_all_shards_and_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let line = load(
         &server,
-        "--slo requests>0.001 --start 20 --points 2 --min-duration 300ms --max-duration 300ms \
+        "--slo requests>0.001 --start 30 --points 2 --min-duration 1s --max-duration 1s \
          --run-dir run --json",
     );
     let line = line.replacen("bench", "capacity", 1);
@@ -127,22 +127,22 @@ fn a_search_is_made_by_all_shards_and_resumed() {
 /// Points of a search describe the load that all shards send.
 #[test]
 fn a_search_ends_when_a_shard_is_lost() {
-    let server = Server::quick();
+    // The last answers of the first point come when the shard has been killed.
+    let (server, latch) = holding_back(30);
     let folder = tempfile::tempdir().unwrap();
-    let line = load(
+    let line = scripted_load(
         &server,
-        "--slo requests>0.001 --start 40 --points 2 --min-duration 1500ms --max-duration 1500ms \
+        "--slo requests>0.001 --start 40 --points 2 --min-duration 2s --max-duration 2s \
          --run-dir run --quiet",
     );
     let line = line.replacen("bench", "capacity", 1);
     let mut shards = start(folder.path(), &line, 2);
-    let record = folder.path().join("machine0/run/000-40/shards/001/requests.arrows");
-    wait_until("shard 1 has recorded something", || {
-        std::fs::metadata(&record).is_ok_and(|file| file.len() > 2_000)
-    });
+    let first = folder.path().join("machine0/run/000-40");
+    wait_until("shard 1 has recorded something", || recorded(&first, 1) > 0);
     let killed = shards.remove(1);
     killed.signal(Signal::SIGKILL);
     let _ = killed.wait();
+    latch.open();
     let end = shards.remove(0).wait();
     assert_eq!(end.code, Some(5), "{}", end.stderr);
     assert!(end.stderr.contains("cannot continue the search"), "{}", end.stderr);

@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use nix::sys::signal::Signal;
-use tokometer_base::Nanos;
+use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_record::{RunReader, RunState, Stop, Timeline};
+use tokometer_shards::{Follower, FollowerConfig, SharedSecret};
 use yaml_rust2::{Yaml, YamlLoader};
 
 use crate::connections::tls;
-use crate::program::{ProgramExit, Server, Started, command, ended, root, run, wait_until};
+use crate::killed;
+use crate::program::{
+    ProgramExit, Server, Started, command, ended, free_port, root, run, wait_until,
+};
+use crate::scripted::{AfterResponse, Latch, Scripted};
 
 const SECRET: &str = "a secret of more than sixteen bytes";
 
@@ -21,10 +27,8 @@ pub(crate) fn shard(folder: &Path, line: &str) -> Command {
     command
 }
 
-/// A free port: taken and given back.
 pub(crate) fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
+    format!("127.0.0.1:{}", free_port())
 }
 
 pub(crate) fn load(server: &Server, more: &str) -> String {
@@ -33,6 +37,30 @@ pub(crate) fn load(server: &Server, more: &str) -> String {
          --ready-check-timeout-sec 0 --seed 3 {more}",
         server.url
     )
+}
+
+/// The same load for a scripted server, which sees the index of every request.
+pub(crate) fn scripted_load(server: &Scripted, more: &str) -> String {
+    format!(
+        "bench --base-url {} --model scripted --tokenizer cl100k --dataset-name random --input-len 8 \
+         --output-len 6 --ready-check-timeout-sec 0 --seed 3 --request-id-prefix t- {more}",
+        server.url
+    )
+}
+
+/// A server that answers the first `free` requests of a run at once, and the others when the latch is
+/// opened: however late a process is, the run goes on until then.
+pub(crate) fn holding_back(free: u64) -> (Scripted, Latch) {
+    let latch = Latch::default();
+    let awaited = latch.clone();
+    let server = Scripted::new(move |mut asked| {
+        if asked.index().is_some_and(|index| index >= free) {
+            awaited.wait();
+        }
+        asked.good_answer(6);
+        AfterResponse::Close
+    });
+    (server, latch)
 }
 
 /// Starts `count` shards with the same command line, each in a folder of its own.
@@ -51,6 +79,11 @@ pub(crate) fn rows(run: &Path) -> Vec<Timeline> {
     RunReader::open(run).unwrap().timelines().unwrap().collect()
 }
 
+/// How many requests of a shard are in its record by now, seen from the folder of the whole run.
+pub(crate) fn recorded(run: &Path, rank: u32) -> usize {
+    killed::recorded(&run.join(format!("shards/{rank:03}")))
+}
+
 fn begin(run: &Path) -> Nanos {
     match RunReader::open(run).unwrap().state().unwrap() {
         RunState::Ended(end) => end.measure_begin,
@@ -65,9 +98,11 @@ fn planned(run: &Path) -> BTreeMap<u64, Nanos> {
     rows(run).iter().map(time).collect()
 }
 
-fn mean(exit: &ProgramExit) -> f64 {
-    let summary = exit.json();
-    summary["summary"]["distributions"]["ttft_ms"]["mean"].as_f64().unwrap()
+/// Sum and count of TTFT in a report.
+fn ttft(report: &ProgramExit) -> (f64, f64) {
+    let ttft = &report.json()["summary"]["distributions"]["ttft_ms"];
+    let number = |key: &str| ttft[key].as_f64().unwrap();
+    (number("mean") * number("count"), number("count"))
 }
 
 #[test]
@@ -75,7 +110,7 @@ fn four_shards_and_a_leader_make_the_run_of_one_process() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
     let line = load(&server, "--num-prompts 90 --request-rate 120 --run-dir run --json");
-    let whole = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     let ends: Vec<ProgramExit> =
         start(folder.path(), &line, 4).into_iter().map(Started::wait).collect();
     for (rank, end) in ends.iter().enumerate() {
@@ -89,14 +124,20 @@ fn four_shards_and_a_leader_make_the_run_of_one_process() {
     assert!(rows.iter().all(Timeline::is_success));
     assert!(rows.iter().all(|row| u64::from(row.identity.shard) == row.identity.index % 4));
     let info = RunReader::open(&merged).unwrap().info().clone();
-    let run = info.merged().unwrap();
-    assert!(run.is_whole() && run.clock_bound().is_some());
+    let sharding = info.merged().unwrap();
+    assert!(sharding.is_whole() && sharding.clock_bound().is_some());
     assert_eq!(info.load.planned_requests, Some(90));
-    // The same server with fixed times: a generous limit, since only a wrong clock could exceed it.
-    let (one, four) = (mean(&whole), mean(&ends[0]));
-    assert!((one - four).abs() < 20.0, "{one} and {four} ms");
+    // A wrong clock would show in the figures: they are those of the shards together.
+    let parts = (0..4).map(|rank| {
+        let line = format!("report machine0/run/shards/{rank:03} --format json");
+        ttft(&run(folder.path(), &line).succeeded())
+    });
+    let (sum, count) = parts.fold((0.0, 0.0), |all, part| (all.0 + part.0, all.1 + part.1));
+    let (merged_sum, merged_count) = ttft(&ends[0]);
+    assert!((count - 90.0).abs() < 0.5 && (merged_count - 90.0).abs() < 0.5, "{count}");
+    assert!((merged_sum / sum - 1.0).abs() < 1e-3, "{merged_sum} and {sum} ms");
     assert_eq!(ends[0].json()["run"]["sharding"]["merged"]["count"], 4);
-    let again = self::run(folder.path(), "report machine0/run").succeeded();
+    let again = run(folder.path(), "report machine0/run").succeeded();
     assert!(
         again.stdout.contains("Successful requests:                     90"),
         "{}",
@@ -128,33 +169,32 @@ fn shards_without_a_leader_are_merged_by_hand() {
     assert_eq!(info.load.max_concurrency, Some(5));
 }
 
+/// Each shard has 20 answers and two requests in flight when one of them is killed.
 #[test]
 fn a_killed_shard_loses_nothing_that_it_recorded() {
-    let server = Server::new(&["--ttft", "20ms", "--itl", "5ms"]);
+    let (server, latch) = holding_back(60);
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 150 --request-rate 50 --run-dir run --json");
+    let line = scripted_load(&server, "--num-prompts 150 --max-concurrency 6 --run-dir run --json");
     let mut shards = start(folder.path(), &line, 3);
-    let record = folder.path().join("machine0/run/shards/002/requests.arrows");
-    wait_until("shard 2 has recorded something", || {
-        std::fs::metadata(&record).is_ok_and(|file| file.len() > 4_000)
-    });
+    let merged = folder.path().join("machine0/run");
+    wait_until("shard 2 has recorded its answers", || recorded(&merged, 2) >= 20);
     let killed = shards.remove(2);
     killed.signal(Signal::SIGKILL);
     let _ = killed.wait();
+    latch.open();
     let ends: Vec<ProgramExit> = shards.into_iter().map(Started::wait).collect();
     assert_eq!(ends[0].code, Some(5), "{}", ends[0].stderr);
     assert_eq!(ends[1].code, Some(0), "{}", ends[1].stderr);
     assert!(ends[0].stderr.contains("the record of shard 2 of 3 breaks off"), "{}", ends[0].stderr);
-    let merged = folder.path().join("machine0/run");
     let RunState::Ended(end) = RunReader::open(&merged).unwrap().state().unwrap() else {
         panic!("the merged run has no end");
     };
     assert_eq!(end.stop, Stop::ShardsLost);
     let counts = &ends[0].json()["summary"]["counts"];
     let of = |name: &str| counts[name].as_u64().unwrap();
-    assert_eq!(of("planned"), 150);
-    assert_eq!(of("sent") + of("never_sent"), 150, "{counts}");
-    assert!(of("never_sent") > 0 && of("succeeded") > 100, "{counts}");
+    assert_eq!((of("planned"), of("sent") + of("never_sent")), (150, 150), "{counts}");
+    assert_eq!(of("succeeded"), 50 + 50 + 20, "{counts}");
+    assert!(of("never_sent") >= 28, "{counts}");
 }
 
 #[test]
@@ -163,7 +203,7 @@ fn strangers_are_refused_with_both_sides_named() {
     let folder = tempfile::tempdir().unwrap();
     let leader = free_address();
     let line = |more: &str| load(&server, &format!("--leader {leader} {more}"));
-    let first = line("--num-prompts 4 --shard 0/2 --shard-wait 20s --quiet --no-run-dir");
+    let first = line("--num-prompts 4 --shard 0/2 --quiet --no-run-dir");
     let leading = Started::of(&mut shard(folder.path(), &first));
     let mut other = shard(folder.path(), &line("--num-prompts 4 --shard 1/2"));
     let wrong = ended(other.env("TOKOMETER_SHARD_SECRET", "another secret, long enough"));
@@ -176,6 +216,36 @@ fn strangers_are_refused_with_both_sides_named() {
     let good = ended(&mut shard(folder.path(), &line("--num-prompts 4 --shard 1/2 --quiet")));
     assert_eq!(good.code, Some(0), "{}", good.stderr);
     assert_eq!(leading.wait().code, Some(0));
+}
+
+/// Another version of the program speaks through the library, because only one is built here.
+#[test]
+fn a_shard_of_another_version_is_refused_and_keeps_no_other_out() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let line = |rank: u32| {
+        let more = format!("--num-prompts 4 --shard {rank}/2 --leader {leader}");
+        load(&server, &format!("{more} --run-dir run --quiet"))
+    };
+    let leading = Started::of(&mut shard(folder.path(), &line(0)));
+    let config = FollowerConfig {
+        secret: SharedSecret::new(SECRET).unwrap(),
+        tls: None,
+        version: "0.0.1".to_owned(),
+        plan: String::new(),
+        rank: 1,
+        count: 2,
+    };
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    let joined = Follower::join(&leader, &config, (&clock, Nanos::from_secs(100)), &|| false);
+    let why = joined.err().unwrap().to_string();
+    let said = format!("it is 0.0.1, and the leader is {}", env!("CARGO_PKG_VERSION"));
+    assert!(why.contains(&said), "{why}");
+    let good = ended(&mut shard(folder.path(), &line(1)));
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert_eq!(leading.wait().code, Some(0));
+    assert_eq!(rows(&folder.path().join("run")).len(), 4);
 }
 
 /// Both sides show a certificate; the secret is needed as before.

@@ -29,8 +29,8 @@ fn loads(folder: &std::path::Path) -> Vec<u64> {
 fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(&["--ttft", "20ms", "--itl", "2ms"]);
-    let line = format!("{} --budget 2s --run-dir s {SHORT}", server.url);
-    let found = run(folder.path(), &line).succeeded();
+    let line = |budget: &str| format!("{} --budget {budget} --run-dir s {SHORT}", server.url);
+    let found = run(folder.path(), &line("6s")).succeeded();
     let out = &found.stdout;
     assert!(!out.contains("Serving Benchmark Result"), "{out}");
     assert!(out.starts_with("tokometer's simulator "), "{out}");
@@ -62,6 +62,7 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     assert_eq!(table(&shown), table(out), "`report` shows another table");
     assert!(shown.contains("knee"), "{shown}");
 
+    let line = line("1s");
     let refused = run(folder.path(), &line);
     assert_eq!(refused.code, Some(6), "{}", refused.stderr);
     let again = format!("{line} --overwrite --json --html mine.html");
@@ -272,7 +273,7 @@ fn a_search_has_a_budget_begins_near_the_knee_and_says_what_it_knows() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(&["--ttft", "20ms", "--itl", "2ms"]);
     let line = format!(
-        "capacity {} --budget 6s --max 60 --html page.html --run-dir c {SHORT}",
+        "capacity {} --budget 12s --max 60 --html page.html --run-dir c {SHORT}",
         server.url
     );
     let mut search = command(folder.path(), &line);

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::program::{Server, Started, run, wait_until};
+use crate::scripted::{AfterResponse, Scripted};
 
 fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -15,19 +16,21 @@ fn json(path: &Path) -> Value {
 /// The whole process is stopped, so the control thread is late as well: not the client was slow.
 #[test]
 fn a_stopped_client_is_late_and_so_is_its_control_thread() {
-    let (folder, server) = (tempfile::tempdir().unwrap(), Server::quick());
+    let folder = tempfile::tempdir().unwrap();
+    let server = Scripted::new(|mut asked| {
+        asked.good_answer(4);
+        AfterResponse::Close
+    });
+    // Most of three seconds is left when it is stopped.
     let line = format!(
-        "bench --base-url {} --request-rate 100 --num-prompts 80 --random-input-len 8 \
+        "bench --base-url {} --request-rate 100 --num-prompts 300 --random-input-len 8 \
          --random-output-len 4 --tokenizer cl100k --disable-tqdm --run-dir r",
         server.url
     );
     let bench = Started::new(folder.path(), &line);
-    let starts = folder.path().join("r/starts.arrows");
-    wait_until("requests are under way", || {
-        std::fs::metadata(&starts).is_ok_and(|found| found.len() > 0)
-    });
+    wait_until("requests are under way", || server.requests() >= 10);
     bench.signal(Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(600));
     bench.signal(Signal::SIGCONT);
     let ended = bench.wait().succeeded();
     let health = &json(&folder.path().join("r/end.json"))["health"];

@@ -45,10 +45,7 @@ fn ping(asked: &mut ScriptedRequest<'_>) {
 #[test]
 fn an_answer_that_only_pings_fails_after_the_stall_limit_and_names_its_last_token() {
     let server = Scripted::new(|mut asked| {
-        asked.start_stream();
-        for _ in 0..5 {
-            asked.event(TOKEN);
-        }
+        asked.stream_at_once(&[TOKEN; 5]);
         ping(&mut asked);
         AfterResponse::Close
     });
@@ -106,10 +103,7 @@ fn an_end_marker_ends_an_answer_whose_body_stays_open() {
 fn other_end_markers_end_an_answer_whose_body_stays_open() {
     let check = |backend: &str, events: [&'static str; 2], more: &str| {
         let server = Scripted::new(move |mut asked| {
-            asked.start_stream();
-            for data in events {
-                asked.event(data);
-            }
+            asked.stream_at_once(&events);
             asked.hold()
         });
         let page = bench(&server, &format!("--backend {backend} {more}")).succeeded().json();
@@ -152,7 +146,7 @@ fn a_server_that_drips_its_list_of_models_is_given_up() {
         }
         AfterResponse::Close
     });
-    let ended = bench(&server, "--ready-check-timeout-sec 0.5");
+    let ended = bench(&server, "--ready-check-timeout-sec 3");
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("timed out: no complete response within"), "{}", ended.stderr);
 }

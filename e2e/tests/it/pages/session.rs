@@ -1,7 +1,6 @@
 //! A shell for the commands of one page: one folder, the program on its path, servers that end with it.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use super::block::Page;
-use crate::program::{self, ProgramExit, ended, first_line, root};
+use crate::program::{self, ProgramExit, ended, first_line, free_port, root};
 
 /// Folders of the project that examples may name.
 const SHARED: [&str; 2] = ["fixtures", "experiments"];
@@ -155,10 +154,6 @@ fn port_of(command: &str) -> Option<u16> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "--port")?;
     words.get(at + 1)?.parse().ok().filter(|port| *port > 0)
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Commands of a page that the program does not accept.
