@@ -1,8 +1,10 @@
-//! `cargo lab coverage [RUNS [REQUESTS [ENGINE]]]`: how often a stated 95 % interval contains the figure.
+//! `cargo lab coverage [RUNS [REQUESTS [ENGINE]]] [from=SEED]`: how often a stated 95 % interval contains the
+//! figure.
 //!
 //! Many runs of one plan in virtual time, each with a seed of its own. The truth of a figure is that of
 //! all runs together: the mean or the percentile of their pooled values, or their pooled rate.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -39,6 +41,8 @@ struct Run {
 struct Study {
     profile: Profile,
     requests: u64,
+    /// Seeds of the runs of each load.
+    seeds: Range<u64>,
 }
 
 /// The values of all runs of one load, by metric.
@@ -188,10 +192,11 @@ fn line(load: f64, name: &str, truth: f64, [runs, before]: [&[Stated]; 2]) {
     );
 }
 
-fn at_load(study: &Study, load: f64, most: f64, runs: u64) -> Result<()> {
+fn at_load(study: &Study, load: f64, most: f64) -> Result<()> {
     let pool = Mutex::new(Pool::default());
-    let one = |seed: u64| study.measure(load * most, Seed(1_000 + seed), &pool);
-    let runs = in_parallel(runs, one).into_iter().collect::<Result<Vec<Run>>>()?;
+    let Range { start, end } = study.seeds;
+    let one = |number: u64| study.measure(load * most, Seed(start + number), &pool);
+    let runs = in_parallel(end - start, one).into_iter().collect::<Result<Vec<Run>>>()?;
     let pool = pool.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (at, (key, values)) in METRICS.iter().zip(pool.values).enumerate() {
         let mean = values.mean();
@@ -219,17 +224,20 @@ fn at_load(study: &Study, load: f64, most: f64, runs: u64) -> Result<()> {
 
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let named = arguments.iter().find_map(|word| word.strip_prefix("from="));
+    let first: u64 = named.map_or(Ok(1_000), str::parse)?;
+    let words: Vec<&String> = arguments.iter().filter(|word| !word.contains('=')).collect();
     let number = |index: usize, default: u64| -> Result<u64> {
-        arguments.get(index).map_or(Ok(default), |text| {
+        words.get(index).map_or(Ok(default), |text| {
             text.parse().with_context(|| format!("`{text}` is not a number"))
         })
     };
     let (runs, requests) = (number(0, 400)?, number(1, 2_000)?);
-    let profile = Profile::open(arguments.get(2).map_or("default", String::as_str))?;
-    let study = Study { profile, requests };
+    let profile = Profile::open(words.get(2).map_or("default", |word| word.as_str()))?;
+    let study = Study { profile, requests, seeds: first..first + runs };
     let most = study.most()?;
     println!(
-        "Engine `{}`, {requests} requests per run, {runs} runs per load; it serves {most:.2} req/s.\n",
+        "Engine `{}`, {requests} requests per run, {runs} runs per load from seed {first}; it serves {most:.2} req/s.\n",
         study.profile.name
     );
     println!(
@@ -237,7 +245,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     );
     println!("|--:|---|--:|--:|--:|--:|--:|--:|");
     for load in LOADS {
-        at_load(&study, load, most, runs)?;
+        at_load(&study, load, most)?;
     }
     Ok(())
 }

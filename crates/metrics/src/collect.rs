@@ -346,9 +346,14 @@ impl Collector {
         if LoadClass::of(&self.info.load) == LoadClass::Burst {
             return Some(NoInterval::Burst);
         }
+        (!interval::is_long_enough(self.stays(part))).then_some(NoInterval::TooShort)
+    }
+
+    /// Mean times in flight that this part of the run lasted.
+    fn stays(&self, part: Option<TimeSpan>) -> f64 {
         let stay = self.totals.in_flight_nanos / self.rows.len().max(1) as f64;
         let length = part.map_or(0.0, |part| part.length().0 as f64);
-        (!interval::is_long_enough(length, stay)).then_some(NoInterval::TooShort)
+        if stay > 0.0 { length / stay } else { f64::INFINITY }
     }
 
     /// Whether requests are sent at intended times, at one rate.
@@ -373,7 +378,8 @@ impl Collector {
             .is_some_and(|share| share > SHARED_READS_MAX);
         // The latency that ends with the wait in the server's queue.
         let first = if self.is_pooling() { "e2e_ms" } else { "ttft_ms" };
-        let mut gate = IntervalGate::new(first, self.no_interval(span));
+        let open_stays = self.is_open().then(|| self.stays(span));
+        let mut gate = IntervalGate::new(first, self.no_interval(span), open_stays);
         let mut distributions = BTreeMap::new();
         for (metric, mut series) in METRICS.iter().zip(std::mem::take(&mut self.series)) {
             let is_latency = matches!(metric.formula, Formula::Latency(_));

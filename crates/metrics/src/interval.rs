@@ -48,6 +48,13 @@ mod rule {
     pub(super) const DEPENDENT_FACTOR: f64 = 2.0;
     /// Mean times in flight that a run must last.
     pub(super) const LEAST_STAYS: f64 = 10.0;
+    /// The same for waits that vary much, in an open loop: the long queues that decide them are rare, and
+    /// a shorter run that saw none looks calm.
+    pub(super) const LEAST_STAYS_OF_VARYING: f64 = 25.0;
+    /// Waits vary much where their standard deviation exceeds this share of their median.
+    pub(super) const VARYING: f64 = 0.4;
+    /// The 95 % upper bound of the expected number of events of a kind that has not happened once.
+    pub(super) const UNSEEN: f64 = 3.0;
 }
 
 /// The two-sided 95 % confidence interval of a figure, or why there is none.
@@ -266,17 +273,33 @@ pub(crate) fn is_enough(effective: f64) -> bool {
     effective >= rule::LEAST_EFFECTIVE
 }
 
-/// Whether a run that lasted `length` is long enough for intervals of what waits in its queues, where
-/// requests are in flight for `stay` on average.
-pub(crate) fn is_long_enough(length: f64, stay: f64) -> bool {
-    length >= rule::LEAST_STAYS * stay
+/// Whether a run that lasted so many mean times in flight is long enough for intervals of what waits in
+/// its queues.
+pub(crate) fn is_long_enough(stays: f64) -> bool {
+    stays >= rule::LEAST_STAYS
 }
 
-/// Moments of single values.
+/// Moments and extremes of single values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Moments {
     pub(crate) variance: f64,
     pub(crate) skewness: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Moments {
+    /// By how much rare values that a run did not happen to see could move this `mean` of so many
+    /// effective values: three of them as far away as the farthest one seen. A run without a long queue
+    /// has small scatter too, so the scatter alone cannot account for them. Negative on the lower side.
+    fn unseen(&self, mean: f64, effective: f64) -> f64 {
+        let farthest = match self.skewness {
+            skewness if skewness > 0.0 => (self.most - mean).max(0.0),
+            skewness if skewness < 0.0 => (self.least - mean).min(0.0),
+            _ => 0.0,
+        };
+        rule::UNSEEN / effective.max(rule::UNSEEN) * farthest
+    }
 }
 
 /// What the dependence of a series leaves of its values.
@@ -324,7 +347,9 @@ impl Dependence {
             return ConfidenceInterval::Unknown(NoInterval::TooShort);
         }
         let error = scatter.error(self.inflation(&scatter), self.spread.variance / self.count);
-        let reach = error.reach(self.spread.skewness, self.effective_of(self.count));
+        let effective = self.effective_of(self.count);
+        let reach = error.reach(self.spread.skewness, effective)
+            + self.spread.unseen(scatter.ratio, effective);
         ConfidenceInterval::Known {
             low: scatter.ratio - error.margin() + reach.min(0.0),
             high: scatter.ratio + error.margin() + reach.max(0.0),
@@ -395,6 +420,8 @@ pub(crate) struct Waits {
     effective: Option<f64>,
     mean: f64,
     median: f64,
+    /// Standard deviation.
+    spread: f64,
 }
 
 impl Waits {
@@ -405,11 +432,19 @@ impl Waits {
             effective: (effective < first.count as f64).then_some(effective),
             mean: first.mean?,
             median: first.percentile(50.0)?.value?,
+            spread: first.std.unwrap_or(0.0),
         })
     }
 
     fn are_fewer_than(&self, needed: f64) -> bool {
         self.effective.is_some_and(|effective| effective < needed)
+    }
+
+    /// Whether a run in an open loop that lasted so many mean times in flight is too short for any figure
+    /// of them.
+    pub(crate) fn are_too_short(&self, stays: f64) -> bool {
+        let is_varying = self.spread > rule::VARYING * self.median;
+        self.effective.is_some() && is_varying && stays < rule::LEAST_STAYS_OF_VARYING
     }
 
     /// Whether the queue came and went too rarely for their own mean.

@@ -18,6 +18,8 @@ pub(crate) struct IntervalGate {
     of_waiting: Option<NoInterval>,
     /// Of time per token and gaps.
     of_speed: Option<NoInterval>,
+    /// Mean times in flight that the run lasted; `None` in a closed loop, whose queue cannot grow.
+    open_stays: Option<f64>,
     waits: Option<Waits>,
 }
 
@@ -26,8 +28,12 @@ fn is_latency(metric: &Definition) -> bool {
 }
 
 impl IntervalGate {
-    pub(crate) fn new(first: &'static str, of_run: Option<NoInterval>) -> Self {
-        Self { first, of_run, of_waiting: of_run, of_speed: None, waits: None }
+    pub(crate) fn new(
+        first: &'static str,
+        of_run: Option<NoInterval>,
+        open_stays: Option<f64>,
+    ) -> Self {
+        Self { first, of_run, of_waiting: of_run, of_speed: None, open_stays, waits: None }
     }
 
     /// Why this distribution may have no interval, before it is computed.
@@ -58,16 +64,24 @@ impl IntervalGate {
             if self.waits.is_some_and(|waits| waits.are_too_few()) {
                 withdraw_mean(found);
             }
+            let is_too_short = |(waits, stays): (Waits, f64)| waits.are_too_short(stays);
+            if self.waits.zip(self.open_stays).is_some_and(is_too_short) {
+                withdraw(found);
+            }
         } else if is_latency(metric) && metric.key != "tpot_ms" {
             let is_decided =
                 |waits: Waits| found.mean.is_some_and(|mean| waits.are_too_few_for(mean));
             if self.waits.is_some_and(is_decided) {
-                withdraw_mean(found);
-                for one in &mut found.percentiles {
-                    one.interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
-                }
+                withdraw(found);
             }
         }
+    }
+}
+
+fn withdraw(found: &mut Distribution) {
+    withdraw_mean(found);
+    for one in &mut found.percentiles {
+        one.interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
     }
 }
 
@@ -105,9 +119,12 @@ mod tests {
     /// Which of TTFT's mean, its median, TPOT, gaps and E2E keep their intervals, for these first tokens
     /// and answers of 3,000 ms.
     fn kept(mean: f64, median: f64, effective: f64) -> [bool; 5] {
+        kept_after(distribution(mean, median, effective), None)
+    }
+
+    fn kept_after(mut first: Distribution, open_stays: Option<f64>) -> [bool; 5] {
         let metric = |key: &str| define::metric(key).unwrap();
-        let mut gate = IntervalGate::new("ttft_ms", None);
-        let mut first = distribution(mean, median, effective);
+        let mut gate = IntervalGate::new("ttft_ms", None, open_stays);
         gate.look(metric("ttft_ms"), &mut first);
         let mut whole = distribution(3_000.0, 3_000.0, 1_000.0);
         let of_whole = gate.refusal(metric("e2e_ms"));
@@ -136,8 +153,25 @@ mod tests {
     }
 
     #[test]
+    fn waits_that_vary_much_need_a_longer_run_in_an_open_loop() {
+        let check = |std: f64, effective: f64, stays: Option<f64>, is_kept: bool| {
+            let mut first = distribution(105.0, 100.0, effective);
+            first.std = Some(std);
+            let [mean, median, others @ ..] = kept_after(first, stays);
+            assert_eq!([mean, median], [is_kept; 2], "{std} {effective} {stays:?}");
+            assert_eq!(others, [true; 3]);
+        };
+        check(41.0, 200.0, Some(24.0), false);
+        check(41.0, 200.0, Some(26.0), true);
+        check(39.0, 200.0, Some(24.0), true);
+        // Independent waits, and a closed loop.
+        check(41.0, 1_000.0, Some(24.0), true);
+        check(41.0, 200.0, None, true);
+    }
+
+    #[test]
     fn a_run_without_intervals_has_none_anywhere() {
-        let gate = IntervalGate::new("ttft_ms", Some(NoInterval::Burst));
+        let gate = IntervalGate::new("ttft_ms", Some(NoInterval::Burst), None);
         for key in ["ttft_ms", "tpot_ms", "e2e_ms", "prompt_tokens"] {
             assert_eq!(
                 gate.refusal(define::metric(key).unwrap()),

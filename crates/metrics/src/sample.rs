@@ -114,14 +114,15 @@ impl Sample {
         (self.finite > 0).then(|| (self.squares / self.finite as f64).max(0.0).sqrt())
     }
 
-    /// Moments of the finite values; zero where there is no variation.
+    /// Moments and extremes of the finite values; zero where there is no variation.
     pub(crate) fn spread(&self) -> Moments {
         let count = self.finite as f64;
         let Some(deviation) = self.std().filter(|std| *std > 0.0) else {
             return Moments::default();
         };
         let skewness = self.cubes / count / deviation.powi(3);
-        Moments { variance: deviation.powi(2), skewness }
+        let (least, most) = self.range.unwrap_or_default();
+        Moments { variance: deviation.powi(2), skewness, least, most }
     }
 
     /// Infinite values: failed requests.

@@ -62,7 +62,7 @@ pub(super) enum Disturbance {
     PathStall(u64),
     /// Lost packets in percent, and delay of each packet.
     Packets { loss: f64, delay: u64 },
-    /// The wall clock is set forward by this, and back.
+    /// The client's wall clock is set forward by this, and back.
     ClockStep(u64),
     /// A second client with this many requests per second.
     SecondClient(u32),
@@ -194,7 +194,7 @@ pub(super) fn all(is_all: bool) -> Vec<Case> {
     cases
 }
 
-/// Steps of the machine's wall clock, which disturb everything else on it.
+/// Steps of the client's wall clock.
 pub(super) fn clock_steps() -> Vec<Case> {
     let case = |(seed, millis): (u64, u64)| Case {
         disturbance: Disturbance::ClockStep(millis),
@@ -202,5 +202,6 @@ pub(super) fn clock_steps() -> Vec<Case> {
         place: Place::Remote,
         seed,
     };
-    [(901, 1), (902, 10), (903, 100), (904, 500)].map(case).into()
+    let steps = [(901, 1), (902, 10), (903, 100), (904, 500), (905, 3_000), (906, 30_000)];
+    steps.map(case).into()
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -56,13 +56,6 @@ impl Disturber {
                     sleep(Duration::from_millis(every - stopped));
                 }
             })),
-            Disturbance::ClockStep(millis) => Some(std::thread::spawn(move || {
-                sleep(INTO_THE_RUN);
-                let seconds = millis as f64 / 1e3;
-                let _ = step_clock(seconds);
-                sleep(Duration::from_millis(300));
-                let _ = step_clock(-seconds);
-            })),
             _ => None,
         };
         let has_group = matches!(disturbance, Disturbance::Quota(_));
@@ -88,12 +81,17 @@ fn spin(core: &str) -> Result<Kept> {
     Ok(Kept(child))
 }
 
-fn step_clock(seconds: f64) -> Result<()> {
-    // `date` sets whole seconds only by itself, so the new time is written out in full.
-    let code = format!("import time; time.clock_settime(0, time.time() + {seconds})");
-    let status = Command::new("python3").args(["-c", &code]).status()?;
-    ensure!(status.success(), "the clock cannot be set");
-    Ok(())
+/// How long the wall clock of the client stays ahead.
+const STEP_MS: u64 = 300;
+
+/// Variables for a client whose wall clock is set forward by so many milliseconds during the run, and back.
+/// A preloaded library shows the client another clock; that of the machine is not touched.
+pub(super) fn stepped_clock(folder: &Path, millis: u64) -> Result<[(&'static str, String); 2]> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verdicts/stepped_clock.c");
+    let library = folder.join("stepped_clock.so").display().to_string();
+    command(&format!("cc -O1 -shared -fPIC -o {library} {}", source.display()))?;
+    let times = format!("{} {STEP_MS} {millis}", INTO_THE_RUN.as_millis());
+    Ok([("LD_PRELOAD", library), ("TOKOLAB_CLOCK_STEP", times)])
 }
 
 /// Folder of the control group, under either version of control groups.

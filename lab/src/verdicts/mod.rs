@@ -5,7 +5,8 @@
 //! at levels from harmless to gross. Each shown figure is then compared with the undisturbed one: off by
 //! more than 5 %, its verdict must not be VALID; off by less than 1 %, it must be.
 //!
-//! `--step-clock` sets the wall clock of the machine, which disturbs everything else on it.
+//! `--step-clock` adds steps of the client's wall clock, by a library that is preloaded into the client;
+//! the clock of the machine is not touched.
 //! Finished cases are kept in `target/verdicts` and skipped the next time, unless `--fresh` is given.
 //! Needs root for namespaces, control groups and real-time priority; cases that cannot be set up are
 //! reported and left out.

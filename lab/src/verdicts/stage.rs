@@ -186,9 +186,13 @@ impl Stage {
             Disturbance::TimerSlack(micros) => micros * 1_000,
             _ => 0,
         };
+        let mut client = self.command(&before, &line);
+        if let Disturbance::ClockStep(millis) = case.disturbance {
+            client.envs(disturb::stepped_clock(&self.folder, millis)?);
+        }
         // A child inherits it; zero restores the default.
         prctl::set_timerslack(slack)?;
-        let child = self.command(&before, &line).spawn().context("cannot start the client");
+        let child = client.spawn().context("cannot start the client");
         prctl::set_timerslack(0)?;
         Ok(Kept(child?))
     }
