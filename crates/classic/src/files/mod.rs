@@ -10,6 +10,7 @@ pub mod llm_d;
 pub mod object;
 pub mod read;
 pub mod sglang;
+mod statistics;
 pub mod vllm;
 
 #[cfg(test)]

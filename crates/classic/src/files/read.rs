@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use tokometer_metrics::figure::Quantity;
 
+use super::statistics;
 use crate::model::{
     Context, Field, Metric, Percentile, Problem, Report, Scalar, Stat, UnreadValue,
 };
@@ -215,8 +216,12 @@ const SGLANG: [(&str, Field); 6] = [
 ];
 
 fn report(object: &Map<String, Value>) -> Result<Report, String> {
-    let is_sglang = object.contains_key("total_throughput");
-    if !is_sglang && !object.contains_key("request_throughput") {
+    if let Some(report) = statistics::report(object) {
+        return Ok(report);
+    }
+    let has = |key: &str| object.get(key).is_some_and(|told| !told.is_object() && !told.is_array());
+    let is_sglang = has("total_throughput");
+    if !is_sglang && !has("request_throughput") {
         let reason = "no request_throughput: this is neither vLLM's nor SGLang's schema";
         return Err(reason.to_owned());
     }

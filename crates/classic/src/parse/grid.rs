@@ -1,11 +1,14 @@
-//! Reports in tables: one value per row, one report per row, or statistics of metrics in a grid.
+//! Reports in tables: one value per row, one report per row, or statistics of metrics in a grid. Tables
+//! are drawn with bars, or have comma-separated values.
 
 use super::fit::nearest_layout;
 use super::labels::{self, Label};
 use super::lines::TextLine;
 use super::loose::{self, LooseValue};
 use super::number;
-use crate::model::{Blanks, Context, Place, Printed, Problem, Report, UnreadValue, Value};
+use crate::model::{
+    Blanks, Context, Key, Metric, Place, Printed, Problem, Report, UnreadValue, Value,
+};
 
 /// Fewer labelled values than this are taken for an ordinary table.
 const FEWEST: usize = 3;
@@ -15,19 +18,76 @@ const MOST_COLUMNS: usize = 64;
 
 type Row<'a> = (TextLine<'a>, Vec<&'a str>);
 
-/// The reports in the tables of a text.
+/// Names of a column that say nothing about the run in it.
+const PLAIN_HEADS: [&str; 3] = ["value", "values", "result"];
+
+/// The reports in the tables of a text. Commas also stand in sentences, so they are tried last.
 pub(super) fn reports(lines: &[TextLine<'_>]) -> Vec<Report> {
-    let mut found = Vec::new();
-    let mut table: Vec<Row<'_>> = Vec::new();
+    let read = |tables: Vec<Vec<Row<'_>>>| -> Vec<Report> {
+        tables.iter().flat_map(|table| read_table(table)).collect()
+    };
+    let drawn = read(drawn_tables(lines));
+    if !drawn.is_empty() {
+        return drawn;
+    }
+    let mut separated = read(separated_tables(lines));
+    separated.retain(|report| !report.values.is_empty());
+    separated
+}
+
+fn drawn_tables<'a>(lines: &[TextLine<'a>]) -> Vec<Vec<Row<'a>>> {
+    let mut tables = vec![Vec::new()];
     for line in lines {
         match cells(line.text) {
-            Some(cells) => table.push((*line, cells)),
+            Some(cells) => push_row(&mut tables, (*line, cells)),
             None if is_border(line.text) => {}
-            None => found.extend(read_table(&std::mem::take(&mut table))),
+            None => tables.push(Vec::new()),
         }
     }
-    found.extend(read_table(&table));
-    found
+    tables
+}
+
+/// Tables of values between commas or semicolons. A blank line parts sections of one table; another
+/// table begins where the head comes again.
+fn separated_tables<'a>(lines: &[TextLine<'a>]) -> Vec<Vec<Row<'a>>> {
+    let mut tables: Vec<Vec<Row<'a>>> = vec![Vec::new()];
+    for line in lines.iter().filter(|line| !line.text.trim().is_empty()) {
+        let Some(cells) = separated(line.text) else {
+            tables.push(Vec::new());
+            continue;
+        };
+        let head = tables.last().and_then(|table| table.first());
+        if head.is_some_and(|(_, head)| *head == cells) {
+            tables.push(Vec::new());
+        }
+        push_row(&mut tables, (*line, cells));
+    }
+    tables
+}
+
+fn push_row<'a>(tables: &mut [Vec<Row<'a>>], row: Row<'a>) {
+    if let Some(table) = tables.last_mut() {
+        table.push(row);
+    }
+}
+
+/// The cells of a line of separated values; `None` for one without a separator.
+fn separated(text: &str) -> Option<Vec<&str>> {
+    let outside = |separator: char| {
+        let mut is_quoted = false;
+        move |letter: char| {
+            is_quoted ^= letter == '"';
+            letter == separator && !is_quoted
+        }
+    };
+    // Where commas are decimal points, semicolons separate.
+    let separator = if text.contains(outside(';')) { ';' } else { ',' };
+    let cells: Vec<&str> = text
+        .split(outside(separator))
+        .map(|cell| cell.trim().trim_matches('"').trim())
+        .take(MOST_COLUMNS)
+        .collect();
+    (cells.len() >= 2).then_some(cells)
 }
 
 /// The cells of a table's line; `None` for any other line, and for the rule below a head.
@@ -92,10 +152,22 @@ fn read_table(table: &[Row<'_>]) -> Vec<Report> {
     }
 }
 
-/// `p99` above and `TTFT (ms)` at the left, or the other way round.
+/// `p99` above and `TTFT (ms)` at the left, or the other way round. A count or a rate has one value,
+/// which stands below the mean.
 fn crossed_label(above: &str, left: &str) -> Option<Label> {
+    if above.is_empty() || left.is_empty() || above == left {
+        return None;
+    }
+    let is_field = |found: &Label| matches!(found.key, Key::Field(_)) && labels::is_mean(above);
     labels::label(&format!("{above} {left}"), None)
-        .filter(|_| !above.is_empty() && !left.is_empty() && above != left)
+        .or_else(|| labels::label(left, None).filter(is_field))
+}
+
+/// `AIPerf` and GenAI-Perf call a request's mean time per output token its inter-token latency. Their
+/// tables are known by their word for E2E, and have no other time per token.
+fn has_tpot_as_itl(body: &[Row<'_>]) -> bool {
+    let has = |metric| body.iter().any(|(_, cells)| labels::names_metric(cells[0], metric));
+    body.iter().any(|(_, cells)| labels::is_request_latency(cells[0])) && !has(Metric::Tpot)
 }
 
 fn labels_down(table: &[Row<'_>]) -> Vec<Report> {
@@ -114,7 +186,8 @@ fn labels_down(table: &[Row<'_>]) -> Vec<Report> {
                 report.take(*line, cells[0], Label { unit: found.unit.or(unit), ..found }, text);
             }
         }
-        let heading = head.get(at).filter(|cell| has_head && !cell.is_empty());
+        let is_plain = |cell: &str| PLAIN_HEADS.contains(&cell.to_lowercase().as_str());
+        let heading = head.get(at).filter(|cell| has_head && !cell.is_empty() && !is_plain(cell));
         // A column of changes or of units has hardly a value that is one.
         report.is_mostly_read().then(|| report.finish(heading.copied()))
     };
@@ -134,9 +207,13 @@ fn labels_across(head: &[&str], (line, cells): &Row<'_>) -> Report {
 
 fn crossed_report(head: &[&str], body: &[Row<'_>]) -> Report {
     let mut report = ReportDraft::default();
+    let is_tpot = has_tpot_as_itl(body);
     for (line, cells) in body {
         for (above, text) in head.iter().zip(cells).skip(1) {
-            if let Some(found) = crossed_label(above, cells[0]) {
+            if let Some(mut found) = crossed_label(above, cells[0]) {
+                if let (Key::Latency(Metric::Itl, stat), true) = (found.key, is_tpot) {
+                    found.key = Key::Latency(Metric::Tpot, stat);
+                }
                 report.take(*line, &format!("{above} {}", cells[0]), found, text);
             }
         }
@@ -196,5 +273,102 @@ impl ReportDraft {
             problems: vec![Problem::NoHeader { line: self.first_line }],
             ..self.report
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::{Field, Metric, Percentile, Stat};
+    use crate::{Report, parse};
+
+    const P99: Stat = Stat::P99;
+
+    fn latency(report: &Report, metric: Metric, stat: Stat) -> Option<f64> {
+        report.latency(metric, stat)
+    }
+
+    /// `AIPerf`'s table, shortened. Its inter-token latency is one value per request.
+    const AIPERF: &str = "\
+           NVIDIA AIPerf | LLM Metrics
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━┳━━━━━━━━┳━━━━━━━━━┓
+┃                               Metric ┃       avg ┃    min ┃     p99 ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━╇━━━━━━━━╇━━━━━━━━━┩
+│             Time to First Token (ms) │     18.26 │  11.22 │   68.82 │
+│                 Request Latency (ms) │  1,487.30 │ 267.07 │  715.99 │
+│             Inter Token Latency (ms) │     11.23 │   8.80 │   12.48 │
+│     Output Token Throughput Per User │     89.23 │  75.93 │  102.28 │
+│                    (tokens/sec/user) │           │        │         │
+│ Output Token Throughput (tokens/sec) │ 10,944.03 │    N/A │     N/A │
+│    Request Throughput (requests/sec) │    255.54 │    N/A │     N/A │
+│             Request Count (requests) │    711.00 │    N/A │     N/A │
+└──────────────────────────────────────┴───────────┴────────┴─────────┘
+";
+
+    #[test]
+    fn a_table_of_statistics_has_its_counts_and_rates_below_the_mean() {
+        let reports = parse(AIPERF);
+        assert_eq!(reports.len(), 1);
+        let report = &reports[0];
+        assert_eq!(latency(report, Metric::Ttft, Stat::Mean), Some(18.26));
+        assert_eq!(latency(report, Metric::E2el, Stat::Mean), Some(1_487.3));
+        assert_eq!(latency(report, Metric::Tpot, P99), Some(12.48));
+        assert_eq!(latency(report, Metric::Itl, P99), None);
+        assert_eq!(report.number(Field::OutputThroughput), Some(10_944.03));
+        assert_eq!(report.number(Field::RequestThroughput), Some(255.54));
+        assert_eq!(report.number(Field::Successful), Some(711.0));
+        assert!(report.unread.is_empty(), "{:?}", report.unread);
+    }
+
+    #[test]
+    fn an_inter_token_latency_beside_a_tpot_is_one() {
+        let text = "| | mean | p50 | p99 |\n|---|---|---|---|\n| Request Latency (s) | 2.5 | 2.4 | 3 |\n\
+            | ITL (ms) | 9.7 | 9.6 | 11 |\n| TPOT (ms) | 9.5 | 9.4 | 10 |\n";
+        let report = &parse(text)[0];
+        assert_eq!(latency(report, Metric::Itl, Stat::Mean), Some(9.7));
+        assert_eq!(latency(report, Metric::Tpot, Stat::Mean), Some(9.5));
+        assert_eq!(latency(report, Metric::E2el, Stat::Mean), Some(2_500.0));
+    }
+
+    #[test]
+    fn separated_values_are_read_in_every_arrangement() {
+        let pairs = "metric,value\r\nSuccessful requests,3000\r\nBenchmark duration (s),1055.18\r\n\
+            \"Mean TTFT (ms)\",\"1,463.85\"\r\n";
+        let [report] = &parse(pairs)[..] else { panic!("one report") };
+        assert_eq!(report.number(Field::Successful), Some(3_000.0));
+        assert_eq!(latency(report, Metric::Ttft, Stat::Mean), Some(1_463.85));
+        assert_eq!(report.context.heading, None);
+        let rows = "name;completed;duration;mean_ttft_ms\na;10;2,5;463,85\nb;20;2,6;464,85\n";
+        let reports = parse(rows);
+        let means: Vec<_> =
+            reports.iter().map(|report| latency(report, Metric::Ttft, Stat::Mean)).collect();
+        assert_eq!(means, [Some(463.85), Some(464.85)]);
+        assert_eq!(reports[1].context.heading.as_deref(), Some("b"));
+    }
+
+    /// The file of GenAI-Perf: statistics, and after a blank line what has one value.
+    #[test]
+    fn sections_of_one_file_are_one_report_and_a_second_head_begins_another() {
+        let file = "Metric,avg,min,p99,p50\nTime To First Token (ms),\"1,234.50\",100.00,1990.00,1200.00\n\
+            Request Latency (ms),5000.00,4000.00,5990.00,5000.00\nInter Token Latency (ms),30.00,20.00,39.00,30.00\n\n\
+            Metric,Value\nOutput Token Throughput (per sec),500.00\nRequest Throughput (per sec),2.00\n";
+        let reports = parse(&format!("{file}\n{file}"));
+        assert_eq!(reports.len(), 2);
+        let p50 = Stat::Percentile(Percentile::parse("50").unwrap());
+        for report in &reports {
+            assert_eq!(latency(report, Metric::Ttft, p50), Some(1_200.0));
+            assert_eq!(latency(report, Metric::Tpot, Stat::Mean), Some(30.0));
+            assert_eq!(report.number(Field::OutputThroughput), Some(500.0));
+            assert_eq!(report.number(Field::RequestThroughput), Some(2.0));
+        }
+    }
+
+    #[test]
+    fn commas_in_sentences_and_numbers_make_no_table() {
+        assert!(parse("duration, failed, completed\nwell, then, so\n").is_empty());
+        let lines =
+            "Successful requests: 3,000\nMean TTFT (ms): 1,463.85\nP99 TTFT (ms): 2,463.85\n";
+        let report = &parse(lines)[0];
+        assert_eq!(report.number(Field::Successful), Some(3_000.0));
+        assert_eq!(latency(report, Metric::Ttft, P99), Some(2_463.85));
     }
 }

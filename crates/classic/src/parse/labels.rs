@@ -47,9 +47,11 @@ struct LabelTable {
 }
 
 /// Other tools' words for fields, in plain words.
-const ALIASES: [(&str, Field, Format); 12] = [
+const ALIASES: [(&str, Field, Format); 14] = [
     ("completed", Field::Successful, Format::Count),
     ("completed requests", Field::Successful, Format::Count),
+    ("request count", Field::Successful, Format::Count),
+    ("error request count", Field::Failed, Format::Count),
     ("failed", Field::Failed, Format::Count),
     ("duration", Field::Duration, Format::Fixed),
     ("total output tokens", Field::OutputTokens, Format::Count),
@@ -168,7 +170,10 @@ fn split_words(text: &str) -> impl Iterator<Item = String> {
         .filter(|word| !word.is_empty())
 }
 
-const METRICS: [(&str, Metric); 16] = [
+/// The word of `AIPerf` and GenAI-Perf for E2E.
+const REQUEST_LATENCY: &str = "request latency";
+
+const METRICS: [(&str, Metric); 17] = [
     ("ttft", Metric::Ttft),
     ("time to first token", Metric::Ttft),
     ("tpot", Metric::Tpot),
@@ -181,6 +186,7 @@ const METRICS: [(&str, Metric); 16] = [
     ("e2e latency", Metric::E2el),
     ("end to end latency", Metric::E2el),
     ("e2e request latency", Metric::E2el),
+    (REQUEST_LATENCY, Metric::E2el),
     ("end to end", Metric::E2el),
     ("client queue time", Metric::ClientQueue),
     ("e2el incl client queue", Metric::QueuedE2el),
@@ -196,6 +202,21 @@ fn metric(words: &str) -> Option<Metric> {
         let (first, second) = words.rsplit_once(' ')?;
         exact(first).filter(|of| exact(second) == Some(*of))
     })
+}
+
+/// Whether a text names this metric and nothing else.
+pub(super) fn names_metric(text: &str, of: Metric) -> bool {
+    metric(&plain_words(text).0) == Some(of)
+}
+
+/// Whether a text names E2E as `AIPerf` and GenAI-Perf do.
+pub(super) fn is_request_latency(text: &str) -> bool {
+    plain_words(text).0 == REQUEST_LATENCY
+}
+
+/// Whether a text is a word for the mean.
+pub(super) fn is_mean(text: &str) -> bool {
+    stat(&plain_words(text).0) == Some(Stat::Mean)
 }
 
 fn stat(word: &str) -> Option<Stat> {

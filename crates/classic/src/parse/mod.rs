@@ -1,8 +1,8 @@
 //! Reads the reports out of any text.
 //!
 //! In: what a terminal, a log file or a forum post holds. Out: one [`Report`](crate::Report) per
-//! block, in its layout, with the heading or command line above it. `plain`, `wrapped` and `lines` undo
-//! what terminals do to text, `blocks` finds where blocks begin and end, `fit` reads one by the layouts'
+//! block, in its layout, with the heading or command line above it. `markup`, `plain`, `wrapped` and `lines`
+//! undo what web pages and terminals do to text, `blocks` finds where blocks begin and end, `fit` reads one by the layouts'
 //! tables, and `context` understands what stands before it. Lines that differ from the tables are
 //! read by `labels`, `number` and `loose`; `fragments` and `grid` read a text without a header.
 //!
@@ -19,6 +19,7 @@ mod grid;
 mod labels;
 mod lines;
 mod loose;
+mod markup;
 mod number;
 mod plain;
 mod reports;

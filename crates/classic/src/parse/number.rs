@@ -18,7 +18,7 @@ pub(super) enum NumberUnit {
     Things,
 }
 
-const UNITS: [(&str, NumberUnit); 46] = [
+const UNITS: [(&str, NumberUnit); 48] = [
     ("ms", NumberUnit::Time(1e-3)),
     ("msec", NumberUnit::Time(1e-3)),
     ("msecs", NumberUnit::Time(1e-3)),
@@ -56,6 +56,8 @@ const UNITS: [(&str, NumberUnit); 46] = [
     ("requests/sec", NumberUnit::Rate),
     ("requests/second", NumberUnit::Rate),
     ("inputs/s", NumberUnit::Rate),
+    ("per sec", NumberUnit::Rate),
+    ("per second", NumberUnit::Rate),
     ("rps", NumberUnit::Rate),
     ("qps", NumberUnit::Rate),
     ("%", NumberUnit::Percent),

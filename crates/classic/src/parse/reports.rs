@@ -6,6 +6,7 @@ use super::fit::best_fit;
 use super::fragments::fragments;
 use super::grid;
 use super::lines::lines;
+use super::markup::spelled_out;
 use super::plain::plain;
 use super::wrapped::unwrapped;
 use crate::model::{Blanks, Context, Place, Printed, Problem, Report};
@@ -13,7 +14,8 @@ use crate::model::{Blanks, Context, Place, Printed, Problem, Report};
 /// Every report in `text`, in order; none when it holds no block. A text without any header is read
 /// as a table or as the part of a report that somebody copied.
 pub fn parse(text: &str) -> Vec<Report> {
-    let text = plain(text);
+    let text = spelled_out(text);
+    let text = plain(&text);
     let text = unwrapped(&text);
     let lines = lines(&text);
     let mut found = blocks(&lines);
