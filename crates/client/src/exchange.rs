@@ -233,11 +233,12 @@ impl Exchange {
         self.framer.feed(data, &mut sink);
     }
 
-    /// Whether a body that the header calls JSON begins as a stream of events, which was requested.
+    /// Whether a body that the header calls JSON or lines of it begins as a stream of events, which was
+    /// requested.
     /// Some servers label all answers alike; other clients never look at the label.
     fn is_mislabelled_stream(&self) -> bool {
         self.framing == EventFraming::Sse
-            && self.framer.framing() == EventFraming::WholeJson
+            && self.framer.framing() != EventFraming::Sse
             && sse::begins_stream(self.beginning.trim_ascii_start())
     }
 

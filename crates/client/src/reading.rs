@@ -38,6 +38,8 @@ pub(crate) struct ResponseReading {
     /// Length of the longest cumulative text so far.
     text_len: usize,
     text: String,
+    /// The text without reasoning, once there is some.
+    answer: Option<String>,
     tool_calls: tool_calls::ToolCalls,
     failure: Option<Failure>,
 }
@@ -66,6 +68,7 @@ impl ResponseReading {
             counted: 0,
             text_len: 0,
             text: String::new(),
+            answer: None,
             tool_calls: tool_calls::ToolCalls::default(),
             failure: None,
         }
@@ -78,6 +81,7 @@ impl ResponseReading {
         self.counted = 0;
         self.text_len = 0;
         self.text.clear();
+        self.answer = None;
         self.tool_calls.clear();
         self.failure = None;
     }
@@ -96,6 +100,9 @@ impl ResponseReading {
         {
             if self.keep_text != KeepText::No {
                 text.append_to(&mut self.text);
+                if let Some(answer) = self.answer.as_mut().filter(|_| kind == EventKind::Text) {
+                    text.append_to(answer);
+                }
             }
             push(timeline, arrival, kind, None);
         } else {
@@ -163,6 +170,7 @@ impl ResponseReading {
         } else {
             kind_without_text(fields, self.seen)
         };
+        let kind = if self.has_only_ids(fields) { EventKind::Text } else { kind };
         let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
         let kind = if is_further { EventKind::FurtherChoice } else { kind };
         let tokens = self.tokens(fields, kind);
@@ -274,6 +282,16 @@ impl ResponseReading {
         }
     }
 
+    /// Whether the event has new tokens and no place for their text, as a server without a tokenizer
+    /// streams them.
+    fn has_only_ids(&self, fields: &Fields<'_>) -> bool {
+        let told = fields.usage.and_then(|usage| usage.completion_tokens);
+        self.rules.counting == Counting::RunningCount
+            && fields.text.is_none()
+            && fields.token_ids.is_some_and(|ids| ids > 0)
+            && told.is_some_and(|told| told > self.counted)
+    }
+
     /// SGLang can be configured to stream increments; its events then have fewer ids than the
     /// cumulative count.
     fn text_form(&self, fields: &Fields<'_>) -> TextForm {
@@ -335,6 +353,7 @@ impl ResponseReading {
             return;
         }
         if let Some(thought) = reasoning(fields) {
+            self.answer.get_or_insert_with(|| self.text.clone());
             thought.append_to(&mut self.text);
         }
         if let Some(text) = &fields.text {
@@ -342,6 +361,9 @@ impl ResponseReading {
                 self.text.clear();
             }
             text.append_to(&mut self.text);
+            if let Some(answer) = &mut self.answer {
+                text.append_to(answer);
+            }
         }
     }
 
@@ -412,6 +434,8 @@ impl ResponseReading {
         let are_calls_judged = self.keep_text == KeepText::Yes || timeline.own_tools.is_some();
         timeline.tool_calls = tool_calls.filter(|_| are_calls_judged);
         if is_kept {
+            // An answer that ended within its reasoning goes on with that.
+            timeline.answer = self.answer.take().filter(|answer| !answer.is_empty());
             timeline.text = Some(std::mem::take(&mut self.text));
         }
     }

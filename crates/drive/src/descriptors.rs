@@ -7,8 +7,12 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::error::Error;
 
-/// Descriptors that a run needs besides its connections: the record, pollers, timers, libraries.
+/// Descriptors that a run with many workers needs besides its connections: the record, pollers, timers,
+/// libraries.
 const RESERVED: u64 = 64;
+
+/// The same for a run with few workers.
+const RESERVED_LEAST: u64 = 24;
 
 /// Raises the soft limit as far as permitted. Returns the new limit; `None` when it is unknown.
 pub fn raise_limit() -> Option<u64> {
@@ -19,9 +23,10 @@ pub fn raise_limit() -> Option<u64> {
     Some(soft)
 }
 
-/// Connections that fit under a limit of descriptors.
+/// Connections that fit under a limit of descriptors. Of a small limit they get half.
 pub fn most_connections(limit: u64) -> u64 {
-    limit.saturating_sub(RESERVED).max(1)
+    let reserved = (limit / 2).clamp(RESERVED_LEAST, RESERVED);
+    limit.saturating_sub(reserved).max(1)
 }
 
 /// An error when so many connections cannot be opened.
@@ -52,6 +57,9 @@ mod tests {
     fn too_many_connections_are_refused_with_the_number_that_is_possible() {
         assert!(check(1_000, Some(1_064)).is_ok());
         assert!(check(1_000_000, None).is_ok());
+        assert!(check(32, Some(64)).is_ok());
+        assert!(check(33, Some(64)).is_err());
+        assert!(check(1, Some(3)).is_ok());
         let refused = check(1_001, Some(1_064)).unwrap_err().to_string();
         assert!(refused.contains("1000 connections"), "{refused}");
     }

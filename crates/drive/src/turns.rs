@@ -63,7 +63,12 @@ impl EndedTurns {
         let is_answered = timeline.outcome == Outcome::Success && timeline.times.end.is_some();
         let end = TurnEnd {
             identity: timeline.identity.clone(),
-            answer: timeline.text.clone().filter(|_| is_answered),
+            answer: timeline
+                .answer
+                .as_ref()
+                .or(timeline.text.as_ref())
+                .cloned()
+                .filter(|_| is_answered),
             at: timeline.times.end.unwrap_or(now),
         };
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(end);
@@ -75,5 +80,30 @@ impl EndedTurns {
     /// All turns posted since the last call.
     pub(crate) fn take(&self) -> Vec<TurnEnd> {
         std::mem::take(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_record::{AttemptId, Phase, RequestedLengths};
+
+    use super::*;
+
+    #[test]
+    fn a_conversation_goes_on_with_the_answer_and_not_with_its_reasoning() {
+        let mut timeline = Timeline::new(
+            AttemptId { session: Some(7), ..AttemptId::new(0, Phase::Measure) },
+            RequestedLengths::default(),
+            Nanos::ZERO,
+        );
+        timeline.outcome = Outcome::Success;
+        timeline.times.end = Some(Nanos(9));
+        timeline.text = Some("a thought, then yes".to_owned());
+        let turns = EndedTurns::default();
+        turns.post(&timeline, Nanos(9));
+        timeline.answer = Some("yes".to_owned());
+        turns.post(&timeline, Nanos(9));
+        let answers: Vec<_> = turns.take().into_iter().map(|end| end.answer.unwrap()).collect();
+        assert_eq!(answers, ["a thought, then yes", "yes"]);
     }
 }

@@ -271,6 +271,8 @@ pub struct Timeline {
     pub clock_faults: u32,
     /// The response's text, where the plan keeps it.
     pub text: Option<String>,
+    /// The text without its reasoning, where it has both: what a conversation goes on with. Not stored.
+    pub answer: Option<String>,
     /// The tool calls of the response as JSON text, where the plan or the request offers tools: a list of
     /// objects with `name` and `arguments`, the pieces of a stream joined.
     pub tool_calls: Option<String>,
@@ -301,6 +303,7 @@ impl Timeline {
             outcome: Outcome::Abandoned,
             clock_faults: 0,
             text: None,
+            answer: None,
             tool_calls: None,
             own_tools: None,
             answer_hash: None,

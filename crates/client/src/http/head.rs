@@ -109,13 +109,20 @@ impl Builder {
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
         let text = std::str::from_utf8(value).unwrap_or("").trim();
         if is("content-length") {
-            let length: u64 = text.parse().map_err(|_| BadLength)?;
-            if self.content_length.is_some_and(|known| known != length) {
-                return Err(BadLength);
+            // Proxies join repeated headers to a list.
+            for part in text.split(',') {
+                let length: u64 = part.trim().parse().map_err(|_| BadLength)?;
+                if self.content_length.is_some_and(|known| known != length) {
+                    return Err(BadLength);
+                }
+                self.content_length = Some(length);
             }
-            self.content_length = Some(length);
         } else if is("transfer-encoding") {
             self.is_chunked = has_word(text, "chunked");
+            let compression = text.split(',').map(str::trim).find(|word| is_compression(word));
+            if let Some(word) = compression {
+                self.head.encoding = ContentEncoding::parse(word);
+            }
         } else if is("connection") {
             self.head.keep_alive =
                 !has_word(text, "close") && (self.head.keep_alive || has_word(text, "keep-alive"));
@@ -158,6 +165,11 @@ impl Builder {
 
 fn has_word(list: &str, word: &str) -> bool {
     list.split(',').any(|item| item.trim().eq_ignore_ascii_case(word))
+}
+
+/// Whether a transfer coding compresses the body.
+fn is_compression(word: &str) -> bool {
+    ["gzip", "x-gzip", "deflate"].iter().any(|name| name.eq_ignore_ascii_case(word))
 }
 
 fn media(text: &str) -> Media {

@@ -200,7 +200,10 @@ fn parse_head(
     }
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
-    let length = match response.parse(bytes).map_err(HttpError::Head)? {
+    // Old servers fold long lines; a client has to join them again (RFC 9112, 5.2).
+    let mut rules = httparse::ParserConfig::default();
+    rules.allow_obsolete_multiline_headers_in_responses(true);
+    let length = match rules.parse_response(&mut response, bytes).map_err(HttpError::Head)? {
         httparse::Status::Partial => return Ok(None),
         httparse::Status::Complete(length) => length,
     };
@@ -281,6 +284,14 @@ mod tests {
             true,
         );
         check("HTTP/1.1 204 No Content\r\n\r\n ", 204, true, "", true);
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3, 3\r\n\r\nabcdef", 200, true, "abc", true);
+        check(
+            "HTTP/1.1 200 OK\r\nX: a\r\n\tb\r\nTransfer-Encoding:\r\n chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+            200,
+            true,
+            "ab",
+            true,
+        );
         check("HTTP/1.1 200 OK\r\nContent-Le", 0, false, "", false);
     }
 
@@ -299,6 +310,7 @@ mod tests {
             b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             HttpError::BodyLength,
         );
+        check(b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n", HttpError::BodyLength);
         check(b"HTTP/1.1 101 Switching\r\n\r\n", HttpError::Switch);
         check(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", HttpError::Chunk);
         let mut long = b"HTTP/1.1 200 OK\r\nx: ".to_vec();
@@ -319,6 +331,21 @@ mod tests {
         assert_eq!(head.retry_after, Some(RetryAfter::Wait(Nanos::from_secs(2))));
         assert_eq!(head.queue_time.map(|wait| wait.0), Some(5_000_000));
         assert_eq!(names, ["Content-Type", "Retry-After", "x-queue-time"]);
+    }
+
+    #[test]
+    fn a_body_may_be_compressed_for_its_transfer() {
+        for (value, expected) in [
+            ("chunked", ContentEncoding::Identity),
+            ("gzip, chunked", ContentEncoding::Gzip),
+            ("Deflate,chunked", ContentEncoding::Deflate),
+        ] {
+            let bytes = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {value}\r\n\r\n");
+            let mut reader = ResponseReader::default();
+            let head = reader.read_head(&mut bytes.as_bytes(), |_, _| {}).unwrap().unwrap();
+            assert_eq!(head.encoding, expected, "{value}");
+            assert_eq!(head.length, BodyLength::Chunked, "{value}");
+        }
     }
 
     #[test]

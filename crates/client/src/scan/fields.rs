@@ -77,7 +77,7 @@ pub struct Fields<'a> {
     pub text: Option<Text<'a>>,
     /// Text of the reasoning, in `reasoning_content`.
     pub reasoning: Option<Text<'a>>,
-    /// Text of the reasoning, in `reasoning`.
+    /// Text of the reasoning, in `reasoning`, `reasoning_text` or `thinking`.
     pub reasoning_alias: Option<Text<'a>>,
     /// The text of the whole response, in the event that ends it.
     pub whole_text: Option<Text<'a>>,
@@ -127,6 +127,8 @@ pub(super) enum KnownObject {
     MessagesUsage,
     Choice,
     Delta,
+    /// What a provider adds to OpenAI's protocol under its own name.
+    Vendor,
     Usage,
     PromptDetails,
     CompletionDetails,
@@ -193,7 +195,11 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
     use KeyUse::{Enter, EnterOrTake, Take};
     match (place, key) {
         (KnownObject::Root, b"choices") => Enter(KnownObject::Choice),
-        (KnownObject::Root, b"usage") => Enter(KnownObject::Usage),
+        // Moonshot has the counts in the choice that ends, Groq in an object of its own.
+        (KnownObject::Root | KnownObject::Choice | KnownObject::Vendor, b"usage") => {
+            Enter(KnownObject::Usage)
+        }
+        (KnownObject::Root, b"x_groq") => Enter(KnownObject::Vendor),
         (KnownObject::Root, b"error") => Take(EventField::Error),
         (KnownObject::Root, b"object" | b"type") => Take(EventField::Object),
         (KnownObject::Root, b"timings") => Enter(KnownObject::Timings),
@@ -218,7 +224,9 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         (KnownObject::Delta, b"function_call") => Take(EventField::FunctionCall),
         (KnownObject::Delta, b"role") => Take(EventField::Role),
         (KnownObject::Delta, b"reasoning_content") => Take(EventField::Reasoning),
-        (KnownObject::Delta, b"reasoning") => Take(EventField::ReasoningAlias),
+        (KnownObject::Delta, b"reasoning" | b"reasoning_text" | b"thinking") => {
+            Take(EventField::ReasoningAlias)
+        }
         (KnownObject::Delta, b"tool_calls") => Take(EventField::ToolCalls),
         (KnownObject::Token, b"special") => Take(EventField::Special),
         (KnownObject::Usage, b"prompt_tokens_details" | b"input_tokens_details") => {
@@ -235,7 +243,8 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         | (KnownObject::Usage | KnownObject::MessagesUsage, b"output_tokens")
         | (KnownObject::Root, b"tokens_predicted")
         | (KnownObject::Details, b"generated_tokens") => Take(EventField::CompletionTokens),
-        (KnownObject::PromptDetails | KnownObject::Meta, b"cached_tokens")
+        (KnownObject::PromptDetails | KnownObject::Meta | KnownObject::Usage, b"cached_tokens")
+        | (KnownObject::Usage, b"prompt_cache_hit_tokens")
         | (KnownObject::Timings, b"cache_n") => Take(EventField::CachedTokens),
         (
             KnownObject::Usage | KnownObject::CompletionDetails | KnownObject::Meta,
@@ -297,7 +306,11 @@ impl<'a> Fields<'a> {
                 self.text = text(value).or(self.text.take());
             }
             EventField::Reasoning => self.reasoning = text(value),
-            EventField::ReasoningAlias => self.reasoning_alias = text(value),
+            // A server may have several spellings in one event; only one of them has the text.
+            EventField::ReasoningAlias => {
+                let told = text(value).filter(|text| !text.is_empty());
+                self.reasoning_alias = told.or(self.reasoning_alias.take());
+            }
             EventField::WholeText => {
                 self.marks.set(Marks::LAST);
                 self.whole_text = text(value);

@@ -84,6 +84,7 @@ fn usage() -> BoxedStrategy<Value> {
         ("prompt_tokens", count()),
         ("completion_tokens", count()),
         ("prompt_tokens_details", object(vec![("cached_tokens", count())])),
+        ("prompt_cache_hit_tokens", count()),
     ])
 }
 
@@ -93,16 +94,18 @@ fn openai() -> BoxedStrategy<Value> {
         ("content", text()),
         ("reasoning_content", text()),
         ("reasoning", text()),
+        ("thinking", text()),
         ("tool_calls", mostly(vec![json!([]), json!([{"index": 0}])]).boxed()),
     ]);
     let completion =
         object(vec![("text", text()), ("finish_reason", finish()), ("token_ids", ids())]);
-    let chat = object(vec![("delta", delta), ("finish_reason", finish())]);
+    let chat = object(vec![("delta", delta), ("finish_reason", finish()), ("usage", usage())]);
     let choices = prop::collection::vec(prop_oneof![completion, chat], 0..3).prop_map(Value::from);
     object(vec![
         ("object", mostly(vec![json!("text_completion"), json!("error")]).boxed()),
         ("choices", choices.boxed()),
         ("usage", prop_oneof![Just(Value::Null), usage()].boxed()),
+        ("x_groq", object(vec![("usage", usage())])),
         ("error", mostly(vec![Value::Null, json!("busy"), json!({"message": "no"})]).boxed()),
     ])
 }

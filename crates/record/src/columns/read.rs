@@ -347,6 +347,7 @@ impl BatchRows {
             outcome: self.outcomes.at(row),
             clock_faults: self.outcomes.clock_faults.at(row).unwrap_or(0),
             text: self.outcomes.text.owned(row),
+            answer: None,
             tool_calls: self.outcomes.tool_calls.owned(row),
             own_tools: self.outcomes.own_tools.owned(row),
             answer_hash: self.outcomes.answer_hash.at(row),
