@@ -73,9 +73,11 @@ impl RunFolder {
     ) -> Result<Self, Refusal> {
         if output.record == Record::Dropped {
             let folder = tempfile::Builder::new().prefix("tokometer-").tempdir();
-            return folder
-                .map(Self::Dropped)
-                .map_err(|why| unwritable(&std::env::temp_dir(), &why));
+            return folder.map(Self::Dropped).map_err(|why| {
+                let message = format!("cannot make a temporary folder: {why}");
+                Refusal::new(Exit::Write, message)
+                    .hint("set TMPDIR to a folder that can be written, or use `--run-dir`")
+            });
         }
         if let Some(folder) = &output.run_dir {
             return Self::named(folder, earlier);

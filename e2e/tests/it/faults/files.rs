@@ -36,6 +36,10 @@ pub(super) const CASES: &[Case] = &[
         .prepare(file)
         .exit(6)
         .says(&["cannot write", "file"]),
+    Case::command("no folder for temporary files", "bench --base-url http://127.0.0.1:1 --model m --no-run-dir")
+        .shell("export TMPDIR=missing")
+        .exit(6)
+        .says(&["cannot make a temporary folder", "set TMPDIR"]),
     Case::command("a run folder that does not exist", "report missing").says(&["missing"]),
     Case::command("a folder without a run", "report empty")
         .prepare(|folder| std::fs::create_dir(folder.join("empty")).unwrap())
