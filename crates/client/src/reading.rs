@@ -282,8 +282,7 @@ impl ResponseReading {
         }
     }
 
-    /// Whether the event has new tokens and no place for their text, as a server without a tokenizer
-    /// streams them.
+    /// Whether the event has new tokens and no text, as a server without a tokenizer streams them.
     fn has_only_ids(&self, fields: &Fields<'_>) -> bool {
         let told = fields.usage.and_then(|usage| usage.completion_tokens);
         self.rules.counting == Counting::RunningCount

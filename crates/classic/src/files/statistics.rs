@@ -7,15 +7,13 @@ use tokometer_base::units::nearest_count;
 use crate::Layout;
 use crate::model::{Field, Key, Metric, Percentile, Report, Scalar, Stat};
 
-type Object = Map<String, Value>;
-
 /// The report of such a file; `None` for another.
-pub(super) fn report(object: &Object) -> Option<Report> {
+pub(super) fn report(object: &Map<String, Value>) -> Option<Report> {
     aiperf(object).or_else(|| genai_bench(object))
 }
 
 /// Each metric of `AIPerf` and GenAI-Perf is an object with its unit; what has one value has only a mean.
-fn aiperf(object: &Object) -> Option<Report> {
+fn aiperf(object: &Map<String, Value>) -> Option<Report> {
     const FIELDS: [(&str, Field); 9] = [
         ("request_count", Field::Successful),
         ("error_request_count", Field::Failed),
@@ -53,7 +51,7 @@ fn aiperf(object: &Object) -> Option<Report> {
 }
 
 /// genai-bench says once in which unit its times are.
-fn genai_bench(object: &Object) -> Option<Report> {
+fn genai_bench(object: &Map<String, Value>) -> Option<Report> {
     const FIELDS: [(&str, Field); 7] = [
         ("num_completed_requests", Field::Successful),
         ("num_error_requests", Field::Failed),
@@ -122,7 +120,7 @@ fn set_field(report: &mut Report, field: Field, value: Option<&Value>, factor: f
     report.set(Key::Field(field), scalar);
 }
 
-fn set_times(report: &mut Report, metric: Metric, told: &Object, factor: f64) {
+fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, factor: f64) {
     for (name, value) in told {
         let stat = match name.as_str() {
             "avg" | "mean" => Some(Stat::Mean),

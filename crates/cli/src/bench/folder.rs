@@ -74,7 +74,11 @@ impl RunFolder {
         if output.record == Record::Dropped {
             let folder = tempfile::Builder::new().prefix("tokometer-").tempdir();
             return folder.map(Self::Dropped).map_err(|why| {
-                let message = format!("cannot make a temporary folder: {why}");
+                // The library names the folder that it could not make, which nobody has asked for.
+                let (why, place) = (why.to_string(), std::env::temp_dir());
+                let why = why.split(" at path ").next().unwrap_or_default();
+                let place = place.display();
+                let message = format!("cannot make a temporary folder in `{place}`: {why}");
                 Refusal::new(Exit::Write, message)
                     .hint("set TMPDIR to a folder that can be written, or use `--run-dir`")
             });
