@@ -1,7 +1,7 @@
 """Serves a tiny model with random weights through llama.cpp's own HTTP server.
 
     python llamacpp.py MODEL.gguf PORT SLOTS [--hidden N --layers N --heads N --feed-forward N]
-        [--threads N] [--batch N] [--slot-context N] [--plain-text] [--no-memory]
+        [--threads N] [--batch N] [--slot-context N] [--plain-text] [--no-memory] [--pooling mean|rank]
 
 Writes MODEL.gguf when it is missing (a few hundred kB, two layers, a vocabulary of bytes and common
 words, unless other sizes are given), starts the server on loopback, prints one line with its address, and serves until its standard
@@ -115,6 +115,9 @@ def serve(asked: argparse.Namespace) -> None:
         parameters.n_ubatch = min(asked.batch, parameters.n_ubatch)
     if asked.no_memory:
         parameters.cache_ram_mib = 0
+    if asked.pooling is not None:
+        parameters.embedding = True
+        parameters.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{asked.pooling.upper()}")
     parameters.endpoint_metrics = True
     parameters.warmup = False
     parameters.verbosity = 0
@@ -134,6 +137,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--slot-context", type=int, help="tokens per slot, instead of 2048 for all together")
     parser.add_argument("--plain-text", action="store_true", help="a model that writes no half characters")
     parser.add_argument("--no-memory", action="store_true", help="keep no prompts in memory beside the slots'")
+    parser.add_argument("--pooling", choices=["mean", "rank"], help="serve vectors, or scores of pairs")
     return parser.parse_args()
 
 

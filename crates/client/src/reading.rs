@@ -232,6 +232,9 @@ impl ResponseReading {
         }
         self.keep(&fields, kind);
         self.seen.set(Marks::DONE.and(Marks::LAST));
+        if self.rules.schema == EventSchema::Transcription && fields.text.is_some() {
+            self.seen.set(Marks::FINISHED);
+        }
         if kind.is_content() {
             self.seen.set(Marks::CONTENT);
         }
@@ -395,7 +398,11 @@ impl ResponseReading {
             EndRule::FinalEvent => self.has_ended(),
         };
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
-        let has_answer = self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0;
+        // The transcript of silence has no text.
+        let is_silence =
+            self.rules.schema == EventSchema::Transcription && self.seen.has(Marks::FINISHED);
+        let has_answer =
+            self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0 || is_silence;
         let status = timeline.status;
         let failed = |failure: Failure| Outcome::Failed(Failure { status, ..failure });
         timeline.outcome = if let Some(failure) = self.failure.take() {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{Server, run};
+use crate::program::{Server, command, ended, run};
+use crate::scripted::{AfterResponse, Scripted};
 
 /// The one name of transcription.
 pub(crate) const BACKEND: &str = "openai-audio";
@@ -116,4 +117,69 @@ fn what_a_sound_cannot_be_used_for_is_refused_before_anything_is_sent() {
     let line =
         format!("--backend openai-audio {SOUNDS} --endpoint /nowhere --base-url {}", server.url);
     row(&line, &["does not accept `POST /nowhere`", "speech model", "--endpoint"], 3);
+}
+
+/// An address had text prompts by default, which no transcription route takes.
+#[test]
+fn an_address_of_a_transcription_route_is_climbed_and_searched_with_sounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "20ms", "--itl", "2ms"]);
+    let short = "--audio-length-mean 0.5 --output-len 4 --tokenizer cl100k --disable-tqdm";
+    let line = format!("{}/v1/audio/transcriptions --budget 1s --run-dir s {short}", server.url);
+    let out = run(folder.path(), &line).succeeded().stdout;
+    assert!(out.contains("/v1/audio/transcriptions, sounds of 0.5 s, up to 4 output"), "{out}");
+    let head = out.lines().find(|line| line.starts_with("concurrency")).unwrap_or_default();
+    assert!(head.contains("TTFT p50") && head.contains("E2E p50"), "{out}");
+    let next = out.lines().find(|line| line.starts_with("next: ")).unwrap_or_default();
+    let words = "--backend openai-audio --audio-length-mean 0.5 --output-len 4 --slo";
+    assert!(next.contains(words), "{next}");
+
+    let line = format!(
+        "capacity {} --backend {BACKEND} --budget 3s --max 60 --run-dir c {short}",
+        server.url
+    );
+    let found = ended(command(folder.path(), &line).args(["--slo", "p50 e2e < 5s"])).succeeded();
+    assert!(found.stdout.contains("\ncapacity: "), "{}", found.stdout);
+
+    for (name, more) in [("a", "--seed 1"), ("b", "--seed 2")] {
+        measured(folder.path(), &server, &format!("{SOUNDS} {more} --run-dir {name}"));
+    }
+    let compared = run(folder.path(), "compare a b").succeeded().stdout;
+    assert!(compared.contains("TTFT") && compared.contains("E2E"), "{compared}");
+}
+
+/// The transcript of silence has no text: an answer of no tokens, without a first one.
+#[test]
+fn silence_is_an_answer_of_no_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Scripted::new(|mut asked| {
+        let is_streamed = String::from_utf8_lossy(&asked.body).contains("\r\n\r\ntrue\r\n");
+        if is_streamed {
+            asked.start_stream();
+            asked.event(r#"{"choices":[{"delta":{"content":""},"finish_reason":"stop"}]}"#);
+            asked.event(
+                r#"{"choices":[],"usage":{"prompt_tokens":25,"completion_tokens":0,"total_tokens":25}}"#,
+            );
+            asked.event("[DONE]");
+            return AfterResponse::Close;
+        }
+        asked.answer("200 OK", "application/json", r#"{"text":"","usage":{"seconds":1}}"#);
+        AfterResponse::Stay
+    });
+    for delivery in ["", "--disable-stream"] {
+        let line = format!(
+            "bench --backend {BACKEND} --base-url {} --model m --num-prompts 3 {SOUNDS} \
+             --tokenizer cl100k --json --no-run-dir {delivery}",
+            server.url
+        );
+        let summary = &run(folder.path(), &line).succeeded().json()["summary"];
+        assert_eq!(summary["counts"]["succeeded"], 3, "{delivery}: {summary}");
+        assert_eq!(summary["figures"]["total_output_tokens"], 0.0, "{delivery}: {summary}");
+        let ended = &summary["distributions"]["end_of_stream_ms"];
+        assert_eq!(ended["count"], 3, "{delivery}: {summary}");
+        for absent in ["ttft_ms", "tpot_ms", "e2e_ms"] {
+            let count = &summary["distributions"][absent]["count"];
+            assert!(count.is_null() || *count == 0, "{delivery}: {absent} of {count} answers");
+        }
+    }
 }

@@ -79,20 +79,27 @@ fn structured_answers_are_judged_beside_their_latency() {
     std::fs::write(folder.path().join("schema.json"), schema).unwrap();
     std::fs::write(folder.path().join("none.json"), r#"{"a":1}"#).unwrap();
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
-    let line = |file: &str| {
+    let sent = |backend: &str, file: &str, more: &str| {
         format!(
-            "bench --backend openai-chat --base-url {} --structured {file} --num-prompts 4 \
-             --tokenizer cl100k --random-input-len 20 --random-output-len 5 --no-run-dir --json",
+            "bench --backend {backend} --base-url {} --structured {file} --num-prompts 4 \
+             --tokenizer cl100k --random-input-len 20 --no-run-dir --json {more}",
             server.url
         )
     };
-    // The simulated model writes words, not JSON.
-    let page = run(folder.path(), &line("schema.json")).succeeded().json();
-    let quality = &page["summary"]["quality"];
-    assert_eq!(
-        (&quality["judged"], &quality["json"], &quality["valid"]),
-        (&4.into(), &0.into(), &0.into())
-    );
+    let line = |file: &str| sent("openai-chat", file, "--random-output-len 9");
+    let judged = |line: &str| {
+        let page = run(folder.path(), line).succeeded().json();
+        ["judged", "json", "valid"].map(|key| page["summary"]["quality"][key].as_u64())
+    };
+    for backend in ["openai-chat", "openai-responses", "anthropic"] {
+        for delivery in ["", "--disable-stream"] {
+            let line = sent(backend, "schema.json", &format!("--random-output-len 9 {delivery}"));
+            assert_eq!(judged(&line), [Some(4); 3], "{line}");
+        }
+    }
+    // The document has two tokens: the first is no document.
+    let line_cut = sent("openai-chat", "schema.json", "--random-output-len 1");
+    assert_eq!(judged(&line_cut), [Some(4), Some(0), Some(0)]);
     let refused = run(folder.path(), &line("none.json"));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("none.json`: it is not a JSON schema"), "{}", refused.stderr);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::program::run;
+use crate::program::{Server, run};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest, wait_in_script};
 
 /// The whole answer to a canary, or a stream with this text.
@@ -70,6 +70,35 @@ fn tool_calls_are_joined_and_judged_by_their_schemas() {
     let expected = json!({ "judged": 8, "valid": 4, "missing": 0, "not_json": 0, "unknown_tool": 2, "misfit": 2, "unchecked": 0 });
     assert_eq!(*found, expected);
     assert_eq!(summary["quality"]["empty"], 0, "a call is no empty answer");
+}
+
+/// A required call is read on every route, in pieces and in one.
+#[test]
+fn calls_of_every_route_are_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let parameters = json!({
+        "type": "object", "required": ["city"], "additionalProperties": false,
+        "properties": { "city": { "type": "string", "enum": ["Oslo \"N\"", "Rome"] } },
+    });
+    let function = json!({ "name": "weather", "parameters": parameters });
+    let tools = json!([{ "type": "function", "function": function }]).to_string();
+    std::fs::write(folder.path().join("tools.json"), tools).unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
+    for backend in ["openai-chat", "openai-responses", "anthropic"] {
+        for delivery in ["--tool-choice required", "--tool-choice weather --disable-stream"] {
+            let line = format!(
+                "bench --backend {backend} --base-url {} --tools tools.json {delivery} --num-prompts 3 \
+                 --tokenizer cl100k --random-input-len 20 --random-output-len 40 --no-run-dir --json",
+                server.url
+            );
+            let summary = &run(folder.path(), &line).succeeded().json()["summary"];
+            let calls = &summary["quality"]["tool_calls"];
+            let found = (calls["judged"].as_u64(), calls["valid"].as_u64());
+            assert_eq!(found, (Some(3), Some(3)), "{line}: {summary}");
+            // Each piece has four characters of the arguments, and the server counts each.
+            assert_eq!(summary["figures"]["total_output_tokens"], 18.0, "{line}");
+        }
+    }
 }
 
 /// Every request of a dataset may offer other tools. Its answer is judged by these, also when the record

@@ -194,7 +194,7 @@ impl std::fmt::Display for Told {
 }
 
 /// Times of a request come in their order. An answer whose first token ends it has no content.
-fn order(row: &Timeline) -> Result<()> {
+pub(super) fn order(row: &Timeline) -> Result<()> {
     let content = row.first_content().map(|event| event.at);
     let times = [row.times.first_byte_sent, content, row.times.end];
     if times[0].is_none() || times[2].is_none() || !times.iter().flatten().is_sorted() {

@@ -25,14 +25,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Reads them now.
 pub(super) fn read(url: &str, names: &Counters) -> Result<Counted> {
     let (_, page) = get(&format!("{url}/metrics"))?;
-    let all =
-        |names: &[&str]| names.iter().filter_map(|name| sum(&page, name)).reduce(|a, b| a + b);
-    Ok(Counted {
+    Ok(of_page(&page, names))
+}
+
+/// Those of a page of metrics.
+pub(super) fn of_page(page: &str, names: &Counters) -> Counted {
+    let all = |names: &[&str]| names.iter().filter_map(|name| sum(page, name)).reduce(|a, b| a + b);
+    Counted {
         // A counter that has counted nothing yet may not be on the page.
         prompt: all(names.prompt).unwrap_or(0.0),
         generated: all(names.generated).unwrap_or(0.0),
-        running: sum(&page, names.running).unwrap_or(0.0),
-    })
+        running: sum(page, names.running).unwrap_or(0.0),
+    }
 }
 
 /// Reads them until nothing runs and two readings agree.
@@ -50,7 +54,7 @@ pub(super) fn settled(url: &str, names: &Counters) -> Result<Counted> {
 }
 
 /// A metric, summed over its labels.
-fn sum(page: &str, name: &str) -> Option<f64> {
+pub(super) fn sum(page: &str, name: &str) -> Option<f64> {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;
         let value = match rest.as_bytes().first()? {

@@ -1,24 +1,34 @@
 //! The task: one server after another, a table for each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use super::checks::{self, CheckRow};
 use super::install;
 use super::recipe::{self, Device, NAMES, Recipe};
+use super::routes::{self, RouteSuite};
 use super::server::{Parts, Server};
 use super::stage::Stage;
 use crate::ci::{cargo, root};
 
 const USAGE: &str =
     "usage: cargo xtask real --server NAME [--gpu] [--program FILE] [--base-url URL] [--install]
+       cargo xtask real --server NAME [--gpu] --routes [--only WORD,…] [--script FILE | --judge FOLDER]
 
   --server NAME    llamacpp, vllm, transformers, sglang, litellm, or all of them: all
+                   sim: the simulated server, which needs no install and has routes only
   --gpu            the server's build for an NVIDIA GPU
   --program FILE   the tokometer to drive, instead of building one
   --base-url URL   a server that runs already; nothing is installed or started
-  --install        install only";
+  --install        install only
+  --routes         only the newer routes: Responses, Messages, vectors, scores, pictures, sound
+  --only WORD,…    only routes whose case contains one of the words
+  --script FILE    write the routes as a shell script and the models beside it, for a machine without cargo
+  --judge FOLDER   the table of what such a script left in its folder RESULTS";
+
+/// The simulated server has no recipe.
+const SIMULATED: &str = "sim";
 
 /// What was asked for.
 #[derive(Debug, PartialEq)]
@@ -28,6 +38,22 @@ struct RealOptions {
     program: Option<PathBuf>,
     base_url: Option<String>,
     is_install_only: bool,
+    routes: Routes,
+    /// Parts of the names of routes.
+    only: Vec<String>,
+}
+
+/// What is done about the newer routes.
+#[derive(Debug, PartialEq)]
+enum Routes {
+    /// Driven after the other checks.
+    Too,
+    /// Driven without the other checks.
+    Alone,
+    /// Written as a script.
+    Script(PathBuf),
+    /// Judged from what a script left.
+    Judge(PathBuf),
 }
 
 impl RealOptions {
@@ -38,6 +64,8 @@ impl RealOptions {
             program: None,
             base_url: None,
             is_install_only: false,
+            routes: Routes::Too,
+            only: Vec::new(),
         };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -49,13 +77,30 @@ impl RealOptions {
                 "--program" => asked.program = Some(std::path::absolute(value()?)?),
                 "--base-url" => asked.base_url = Some(value()?.clone()),
                 "--install" => asked.is_install_only = true,
+                "--routes" => asked.routes = Routes::Alone,
+                "--script" => asked.routes = Routes::Script(std::path::absolute(value()?)?),
+                "--judge" => asked.routes = Routes::Judge(std::path::absolute(value()?)?),
+                "--only" => {
+                    asked.only = value()?.split(',').map(str::to_owned).collect();
+                    if asked.routes == Routes::Too {
+                        asked.routes = Routes::Alone;
+                    }
+                }
                 other => bail!("`real` has no option `{other}`\n{USAGE}"),
             }
         }
-        if asked.server != "all" && !NAMES.contains(&asked.server.as_str()) {
+        let is_known = NAMES.iter().chain(&[SIMULATED, "all"]).any(|name| *name == asked.server);
+        if !is_known {
             bail!("no server is called `{}`\n{USAGE}", asked.server);
         }
         Ok(asked)
+    }
+
+    /// Suites of the newer routes.
+    fn suites(&self) -> Vec<&'static RouteSuite> {
+        let is_meant = |name: &&&str| self.server == "all" || self.server == **name;
+        let names = NAMES.iter().chain(&[SIMULATED]).filter(is_meant);
+        names.filter_map(|name| routes::suite_of(name, self.device)).collect()
     }
 
     fn recipes(&self) -> Vec<&'static Recipe> {
@@ -78,25 +123,57 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             install::model(recipe, &own).map(drop)
         });
     }
+    match &asked.routes {
+        Routes::Script(file) => {
+            let [suite] = asked.suites()[..] else {
+                bail!("`--script` needs one server with routes")
+            };
+            return routes::write_script(suite, &asked.only, file);
+        }
+        Routes::Judge(folder) => {
+            let [suite] = asked.suites()[..] else {
+                bail!("`--judge` needs one server with routes")
+            };
+            let rows = routes::judged(suite, &asked.only, folder)?;
+            routes::print(suite, &rows);
+            return verdict(routes::failures(&rows));
+        }
+        Routes::Too | Routes::Alone => {}
+    }
     let program = asked.program.clone().map_or_else(built, Ok)?;
     let mut failed = 0;
-    for recipe in asked.recipes() {
-        let rows = match &asked.base_url {
-            Some(url) => drive(
-                recipe,
-                &Server::elsewhere(url),
-                program.clone(),
-                install::folder().join("tiny"),
-            ),
-            None => installed(recipe, program.clone())?,
-        };
-        failed += rows.iter().filter(|row| row.seen.is_err()).count();
-        print(recipe, &rows);
+    if asked.routes == Routes::Too {
+        for recipe in asked.recipes() {
+            let rows = checked(&asked, recipe, &program)?;
+            failed += rows.iter().filter(|row| row.seen.is_err()).count();
+            print(recipe, &rows);
+        }
     }
+    // A server that runs already serves one model; the routes need several.
+    for suite in asked.suites().into_iter().filter(|_| asked.base_url.is_none()) {
+        let recipe = recipe::named(suite.server, asked.device);
+        let rows = routes::drive(suite, recipe, &program, &asked.only)?;
+        failed += routes::failures(&rows);
+        routes::print(suite, &rows);
+    }
+    verdict(failed)
+}
+
+fn verdict(failed: usize) -> Result<()> {
     if failed > 0 {
         bail!("{failed} checks failed");
     }
     Ok(())
+}
+
+fn checked(asked: &RealOptions, recipe: &Recipe, program: &Path) -> Result<Vec<CheckRow>> {
+    let program = program.to_owned();
+    match &asked.base_url {
+        Some(url) => {
+            Ok(drive(recipe, &Server::elsewhere(url), program, install::folder().join("tiny")))
+        }
+        None => installed(recipe, program),
+    }
 }
 
 /// Installs, starts, drives and ends a server.
@@ -150,7 +227,7 @@ fn print(recipe: &Recipe, rows: &[CheckRow]) {
 }
 
 /// A cell of a table has no line ends and no bars.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/")
 }
 
@@ -170,6 +247,25 @@ mod tests {
             assert_eq!(names, NAMES, "{line}");
         }
         assert_eq!(parse("--server vllm").unwrap().recipes().len(), 1);
+    }
+
+    #[test]
+    fn routes_are_driven_too_alone_or_elsewhere() {
+        let routes = |line: &str| parse(line).unwrap().routes;
+        assert_eq!(routes("--server vllm"), Routes::Too);
+        assert_eq!(routes("--server vllm --only rerank,score"), Routes::Alone);
+        assert_eq!(
+            routes("--server vllm --script /s/routes.sh --only rerank"),
+            Routes::Script("/s/routes.sh".into())
+        );
+        assert_eq!(parse("--server vllm --only a,b").unwrap().only, ["a", "b"]);
+        let suites = |line: &str| {
+            let suites = parse(line).unwrap().suites();
+            suites.iter().map(|suite| suite.server).collect::<Vec<_>>()
+        };
+        assert_eq!(suites("--server sim"), ["sim"]);
+        assert_eq!(suites("--server all"), ["llamacpp", "vllm", "sim"]);
+        assert_eq!(suites("--server litellm"), [""; 0]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use tokometer_plan::Plan;
 use tokometer_workload::Spec;
+use tokometer_workload::datasets::{random_audio, random_rerank};
 
 use super::present::SummarisedRun;
-use crate::lower::PROMPT_LEN;
+use crate::lower::{PROMPT_LEN, dataset_for};
 
 /// Limits that people agree on, in milliseconds.
 const LIMITS_MS: [u32; 16] =
@@ -18,6 +19,12 @@ pub(crate) fn workload(plan: &Plan) -> String {
         (_, Some((input, _))) if is_pooling(plan) => format!("random prompts of {input} tokens"),
         (_, Some((input, output))) => {
             format!("random prompts of {input} tokens, {output} output tokens")
+        }
+        (Spec::RandomAudio(options), None) => {
+            format!(
+                "sounds of {} s, up to {} output tokens",
+                options.audio_seconds, options.output_len
+            )
         }
         (other, None) => format!("prompts of the dataset {}", other.name()),
     }
@@ -67,10 +74,40 @@ fn prompts(plan: &Plan) -> Vec<String> {
             words.push(format!("--random-input-len {input} --random-output-len {output}"));
         }
         Some(_) => {}
-        None => words.push(format!("--dataset-name {}", plan.workload.name())),
+        None => words.extend(generated(plan)),
     }
     if plan.prompts.batch_size > 1 {
         words.push(format!("--batch-size {}", plan.prompts.batch_size));
+    }
+    words
+}
+
+/// The flags for generated content that is no plain text, or for the rows of a file.
+fn generated(plan: &Plan) -> Vec<String> {
+    let mut words = Vec::new();
+    let name = plan.workload.name();
+    if dataset_for(plan.targets.first().map(|target| target.backend)) != name {
+        words.push(format!("--dataset-name {name}"));
+    }
+    let mut put = |flag: &str, value: String, usual: String| {
+        if value != usual {
+            words.push(format!("--{flag} {value}"));
+        }
+    };
+    match &plan.workload {
+        Spec::RandomAudio(options) => {
+            let usual = random_audio::Options::default();
+            let seconds = |seconds: f64| seconds.to_string();
+            put("audio-length-mean", seconds(options.audio_seconds), seconds(usual.audio_seconds));
+            let spread = (options.audio_seconds_stddev, usual.audio_seconds_stddev);
+            put("audio-length-stddev", seconds(spread.0), seconds(spread.1));
+            put("output-len", options.output_len.to_string(), usual.output_len.to_string());
+        }
+        Spec::RandomRerank(options) => {
+            let usual = random_rerank::Options::by_conventions(plan.family);
+            put("input-len", options.input_len.to_string(), usual.input_len.to_string());
+        }
+        _ => {}
     }
     words
 }

@@ -21,7 +21,7 @@ use super::events::KeptEvents;
 use super::folder::{Earlier, RunFolder};
 use super::present::SummarisedRun;
 use super::sweep::{Blame, Look, SweepCourse, SweepSize, one, point_folder};
-use super::sweep_view::{SweepEntry, sweep_text};
+use super::sweep_view::{SweepEntry, stairs_text};
 use crate::exit::{Exit, Refusal};
 use crate::lower::PlannedPoint;
 use crate::shards::Role;
@@ -244,7 +244,7 @@ pub(crate) fn staircase_text(
     let StaircaseFindings { server, address, model, workload, .. } = findings;
     format!(
         "{server} at {address}, model {model}\n{workload}\n\n{}\n{}\n",
-        sweep_text(entries, style),
+        stairs_text(entries, style),
         findings.sentence()
     )
 }

@@ -45,9 +45,25 @@ impl SweepEntry {
 
 /// The table. A sweep over rising concurrency alone has its knee marked.
 pub(crate) fn sweep_text(entries: &[SweepEntry], style: Style) -> String {
+    table(entries, &varied(entries), style)
+}
+
+/// The table of a staircase, whose only step has its concurrency too.
+pub(super) fn stairs_text(entries: &[SweepEntry], style: Style) -> String {
+    let mut fields = varied(entries);
+    if fields.is_empty() {
+        fields.push(PlanField::MaxConcurrency);
+    }
+    table(entries, &fields, style)
+}
+
+fn varied(entries: &[SweepEntry]) -> Vec<PlanField> {
     let plans: Vec<&Value> = entries.iter().map(|entry| &entry.plan).collect();
-    let fields = varied_fields(&plans);
-    let heads: Vec<String> = match fields.as_slice() {
+    varied_fields(&plans)
+}
+
+fn table(entries: &[SweepEntry], fields: &[PlanField], style: Style) -> String {
+    let heads: Vec<String> = match fields {
         [] => vec!["run".to_owned()],
         fields => fields.iter().map(|field| head(*field)).collect(),
     };
@@ -56,7 +72,7 @@ pub(crate) fn sweep_text(entries: &[SweepEntry], style: Style) -> String {
         .iter()
         .enumerate()
         .map(|(at, entry)| SweepRow {
-            coordinates: coordinates(entry, &fields),
+            coordinates: coordinates(entry, fields),
             verdict: Some(entry.summary.verdict).filter(|_| !entry.is_prediction),
             summary: &entry.summary,
             remark: if knee == Some(at) { "knee" } else { "" },

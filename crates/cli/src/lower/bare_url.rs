@@ -1,7 +1,8 @@
 //! A server by its address alone: the route that an address may end in, and our own defaults.
 //!
 //! The other tools' flags keep the other tools' defaults. `tokometer URL` has its own: the chat route,
-//! random prompts of a length that many servers accept, and a ready check, which reports a wrong key or
+//! random prompts of a length that many servers accept (sounds for a route that transcribes, a query with
+//! documents for one that ranks), and a ready check, which reports a wrong key or
 //! model before anything is measured. These values are weaker than the config file's, which are weaker than
 //! the environment's and the flags'.
 
@@ -17,6 +18,8 @@ use crate::exit::Refusal;
 
 /// Tokens of a prompt and of its answer, unless the user says otherwise.
 pub(crate) const PROMPT_LEN: (u64, u64) = (512, 128);
+/// What is sent, unless the route needs something else.
+const RANDOM: &str = "random";
 /// The backend, unless the server has no chat.
 const BACKEND: &str = "openai-chat";
 /// Tokens that a chat template may add.
@@ -154,9 +157,14 @@ impl OwnDefaults {
             is_input || workload.output_len.is_some() || random.random_output_len.is_some()
         };
         if !says(has_dataset) {
-            own.open.lengths = !says(has_length);
-            own.args.workload.dataset_name = Some("random".to_owned());
-            own.put_lengths(PROMPT_LEN);
+            let named = layers.iter().rev().find_map(|args| args.target.backend.as_deref());
+            let dataset = dataset_for(named.and_then(Dialect::named));
+            own.args.workload.dataset_name = Some(dataset.to_owned());
+            // Sounds have lengths of their own, and ranking has no answer in tokens.
+            own.open.lengths = dataset == RANDOM && !says(has_length);
+            if dataset == RANDOM {
+                own.put_lengths(PROMPT_LEN);
+            }
         }
         own
     }
@@ -186,6 +194,15 @@ impl OwnDefaults {
         let random = &mut self.args.workload.random;
         random.random_input_len = Some(FlagValues(vec![input]));
         random.random_output_len = Some(FlagValues(vec![output]));
+    }
+}
+
+/// Generated content that a route accepts.
+pub(crate) fn dataset_for(backend: Option<Dialect>) -> &'static str {
+    match backend {
+        Some(backend) if backend.is_audio() => "random-audio",
+        Some(backend) if backend.is_ranking() => "random-rerank",
+        _ => RANDOM,
     }
 }
 
@@ -245,6 +262,18 @@ mod tests {
         let rows = with(|args| args.workload.dataset_path = Some("f".to_owned()));
         assert_eq!(rows.args.workload.dataset_name, None);
         assert_eq!(rows.args.workload.random.random_input_len, None);
+        for (backend, dataset) in [
+            ("openai-audio", "random-audio"),
+            ("jina-rerank", "random-rerank"),
+            ("vllm-score", "random-rerank"),
+            ("openai-embeddings", "random"),
+        ] {
+            let mut args = BenchArgs::default();
+            args.target.backend = Some(backend.to_owned());
+            let own = OwnDefaults::below(&[&args]);
+            assert_eq!(own.args.workload.dataset_name.as_deref(), Some(dataset), "{backend}");
+            assert_eq!(own.open.lengths, dataset == RANDOM, "{backend}");
+        }
         let filed = with(|args| args.plan = Some("p.toml".into()));
         assert_eq!(filed.args.target.ready_check_timeout_sec, None);
     }

@@ -30,7 +30,7 @@ mod sizes;
 pub(crate) mod tests;
 mod turns;
 
-pub(crate) use bare_url::{OwnDefaults, PROMPT_LEN, load_flag, put_address};
+pub(crate) use bare_url::{OwnDefaults, PROMPT_LEN, dataset_for, load_flag, put_address};
 pub(crate) use defaults::dialect;
 pub(crate) use display::{Display, ProgressView, SelfCheck};
 pub(crate) use environment::Environment;

@@ -1,7 +1,8 @@
 //! Joins the pieces of tool calls.
 //!
 //! A call begins with its name; its arguments come in pieces. What identifies a call differs: `index` in chat,
-//! `output_index` in the Responses API, the block's `index` in the Messages API.
+//! `output_index` in the Responses API, the block's `index` in the Messages API. Servers that leave it out, or
+//! give it to every call alike, send one call after another; then an item, or a name with an id, begins the next.
 
 use memchr::memmem;
 use serde::Serialize;
@@ -16,6 +17,9 @@ pub(super) struct ToolCalls(Vec<ToolCall>);
 struct ToolCall {
     #[serde(skip)]
     place: u64,
+    /// Empty where the server gives none.
+    #[serde(skip)]
+    id: String,
     name: String,
     arguments: String,
 }
@@ -55,6 +59,10 @@ impl ToolCalls {
         for (place, call) in (0..).zip(list.into_iter().flatten().flatten()) {
             let place = call["index"].as_u64().unwrap_or(place);
             let function = &call["function"];
+            // Some servers give every piece an id of its own; only the first has the name.
+            if function["name"].as_str().is_some_and(|name| !name.is_empty()) {
+                self.begin(place, call["id"].as_str().unwrap_or_default());
+            }
             self.add(place, &function["name"], &function["arguments"]);
         }
         // The form before `tool_calls` has one call.
@@ -67,13 +75,23 @@ impl ToolCalls {
     }
 
     fn take_response(&mut self, event: &Value) {
-        let place = event["output_index"].as_u64().unwrap_or(0);
+        let last = self.0.last().map(|call| call.place);
+        let place = event["output_index"].as_u64();
         match event["type"].as_str().unwrap_or_default() {
             "response.output_item.added" if event["item"]["type"] == "function_call" => {
+                let place = place.unwrap_or_else(|| last.map_or(0, |last| last + 1));
                 self.add(place, &event["item"]["name"], &Value::Null);
             }
             "response.function_call_arguments.delta" => {
-                self.add(place, &Value::Null, &event["delta"]);
+                self.add(place.or(last).unwrap_or(0), &Value::Null, &event["delta"]);
+            }
+            // It repeats the pieces; some servers send no other.
+            "response.function_call_arguments.done" => {
+                let place = place.or(last).unwrap_or(0);
+                let call = self.0.iter().rfind(|call| call.place == place);
+                if call.is_none_or(|call| call.arguments.is_empty()) {
+                    self.add(place, &Value::Null, &event["arguments"]);
+                }
             }
             _ => {
                 let items = (0..).zip(event["output"].as_array().into_iter().flatten());
@@ -106,9 +124,17 @@ impl ToolCalls {
         }
     }
 
-    /// Adds to the call at `place`. Arguments are a text, or the document itself.
+    /// Begins another call at `place` where the id is not that of the one there.
+    fn begin(&mut self, place: u64, id: &str) {
+        let known = self.0.iter().rfind(|call| call.place == place);
+        if !id.is_empty() && known.is_none_or(|call| call.id != id) {
+            self.0.push(ToolCall { place, id: id.to_owned(), ..ToolCall::default() });
+        }
+    }
+
+    /// Adds to the last call at `place`. Arguments are a text, or the document itself.
     fn add(&mut self, place: u64, name: &Value, arguments: &Value) {
-        let at = self.0.iter().position(|call| call.place == place).unwrap_or_else(|| {
+        let at = self.0.iter().rposition(|call| call.place == place).unwrap_or_else(|| {
             self.0.push(ToolCall { place, ..ToolCall::default() });
             self.0.len() - 1
         });
@@ -160,6 +186,49 @@ mod tests {
             r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"}}"#,
         ];
         assert_eq!(joined(EventSchema::Messages, &messages), ONE);
+    }
+
+    const TWO: &str =
+        r#"[{"name":"f","arguments":"{\"a\":1}"},{"name":"g","arguments":"{\"b\":2}"}]"#;
+
+    /// They became one call of no tool.
+    #[test]
+    fn calls_without_an_index_of_their_own_stay_apart() {
+        let chat = |id: &str, name: &str, arguments: &str| {
+            format!(
+                r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"id":"{id}","function":{{"name":"{name}","arguments":"{arguments}"}}}}]}}}}]}}"#
+            )
+        };
+        let events = [
+            chat("x", "f", r#"{\"a\":1}"#),
+            chat("y", "g", r#"{\"b\""#),
+            // A piece without a name belongs to the call under way, whatever its id.
+            chat("y", "", ":"),
+            chat("z", "", "2"),
+            chat("", "", "}"),
+        ];
+        assert_eq!(joined(EventSchema::Shared, &events.each_ref().map(String::as_str)), TWO);
+        let added = |name: &str| {
+            format!(
+                r#"{{"type":"response.output_item.added","item":{{"type":"function_call","name":"{name}","arguments":""}}}}"#
+            )
+        };
+        let piece = |text: &str| {
+            format!(
+                r#"{{"type":"response.function_call_arguments.delta","item_id":"i","delta":"{text}"}}"#
+            )
+        };
+        let events =
+            [added("f"), piece(r#"{\"a\":"#), piece("1}"), added("g"), piece(r#"{\"b\":2}"#)];
+        assert_eq!(joined(EventSchema::Responses, &events.each_ref().map(String::as_str)), TWO);
+    }
+
+    #[test]
+    fn arguments_that_come_only_at_their_end_count_once() {
+        let added = r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","name":"f"}}"#;
+        let done = r#"{"type":"response.function_call_arguments.done","output_index":0,"arguments":"{\"a\":1}"}"#;
+        assert_eq!(joined(EventSchema::Responses, &[added, done]), ONE);
+        assert_eq!(joined(EventSchema::Responses, &[added, done, done]), ONE);
     }
 
     #[test]

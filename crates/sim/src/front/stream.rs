@@ -1,5 +1,7 @@
 //! One answer in progress: its content, its position, and its injected faults.
 
+use std::ops::Range;
+
 use base::seed::{Generator, normal, unit_float};
 use base::{Nanos, Seed};
 use tokometer_base as base;
@@ -25,6 +27,8 @@ pub(super) struct ResponseStream {
     pub(super) persistence: Persistence,
     /// What its words are drawn from.
     seed: u64,
+    /// Its tokens, where the request constrains them.
+    constrained: Option<Vec<String>>,
     pub(super) prompt_tokens: u32,
     /// Tokens that it will have.
     pub(super) answer_tokens: u32,
@@ -93,7 +97,16 @@ impl ResponseStream {
         // The same prompt gets the same answer, whenever it comes.
         let content = ask.prompt.iter().fold(opening.seed.0, |hash, token| scramble(hash ^ token));
         let mut generator = Seed(content).stream("answer").at(0);
-        let (answer_tokens, reason) = plan(ask.length, opening.answer, &mut generator);
+        let (answer_tokens, reason) = match &ask.constrained {
+            // It ends by itself, whatever else the request says of its length.
+            Some(pieces) => {
+                let tokens = u32::try_from(pieces.len()).unwrap_or(u32::MAX);
+                let is_cut = tokens > ask.length.limit;
+                let reason = if is_cut { Reason::Length } else { Reason::Stop };
+                (tokens.min(ask.length.limit), reason)
+            }
+            None => plan(ask.length, opening.answer, &mut generator),
+        };
         Self {
             number: opening.number,
             malformed_after: opening.malformed_after,
@@ -103,6 +116,7 @@ impl ResponseStream {
             delivery: ask.delivery,
             persistence: opening.persistence,
             seed: content,
+            constrained: ask.constrained.clone(),
             prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
             answer_tokens,
             sent_tokens: 0,
@@ -216,16 +230,30 @@ impl ResponseStream {
         };
         let tokens = self.sent_tokens - from;
         let joined: String;
-        let text = if tokens == 1 {
+        let plain = if tokens == 1 && self.constrained.is_none() {
             vocabulary.piece(self.seed, from)
         } else {
-            joined = (from..self.sent_tokens).map(|at| vocabulary.piece(self.seed, at)).collect();
+            joined = self.text(from..self.sent_tokens, vocabulary);
             &joined
         };
+        // Words of the vocabulary need no escape.
+        let escaped = self.constrained.as_ref().map(|_| json_escaped(plain));
+        let text = escaped.as_deref().unwrap_or(plain);
         let usage = self.usage(voice.faults).unwrap_or_default();
         let is_last = self.is_complete() && !self.is_broken_off();
         let last = is_last.then_some(self.reason);
-        self.script.speak(&AnswerPiece { text, ids: &ids, tokens, usage, last }, sheet);
+        self.script.speak(&AnswerPiece { text, plain, ids: &ids, tokens, usage, last }, sheet);
+    }
+
+    /// The text of these tokens.
+    fn text(&self, tokens: Range<u32>, vocabulary: &Vocabulary) -> String {
+        let of_constraint = |at: u32| {
+            let pieces = self.constrained.as_ref()?;
+            usize::try_from(at).ok().and_then(|at| pieces.get(at)).map(String::as_str)
+        };
+        tokens
+            .map(|at| of_constraint(at).unwrap_or_else(|| vocabulary.piece(self.seed, at)))
+            .collect()
     }
 
     fn ending(&self, now: Nanos, faults: &Faults) -> AnswerEnd {
@@ -243,7 +271,7 @@ impl ResponseStream {
     pub(super) fn whole(&mut self, voice: &Voice<'_>) -> Response {
         let (now, faults, vocabulary) = (voice.now, voice.faults, voice.vocabulary);
         let all = 0..self.answer_tokens;
-        let text: String = all.clone().map(|at| vocabulary.piece(self.seed, at)).collect();
+        let text = self.text(all.clone(), vocabulary);
         let ids: Vec<u32> = if self.script.wants_ids() {
             all.map(|at| vocabulary.id(self.seed, at)).collect()
         } else {
@@ -251,10 +279,16 @@ impl ResponseStream {
         };
         let (tokens, last) = (self.answer_tokens, Some(self.reason));
         let usage = self.usage(faults).unwrap_or_default();
-        let piece = AnswerPiece { text: &text, ids: &ids, tokens, usage, last };
+        let piece = AnswerPiece { text: &text, plain: &text, ids: &ids, tokens, usage, last };
         let ending = self.ending(now, faults);
         self.script.whole(&piece, &ending)
     }
+}
+
+/// A text as JSON writes it between quotes.
+fn json_escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub(crate) struct EngineRequest {
     pub(crate) delivery: AnswerDelivery,
     pub(crate) priority: i32,
     pub(crate) lora: Option<u32>,
+    /// The answer's tokens, where the request constrains them.
+    pub(crate) constrained: Option<Vec<String>>,
 }
 
 /// How long the answer may and must be.
@@ -77,8 +79,10 @@ impl ReportedUsage {
 /// Some tokens of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerPiece<'a> {
-    /// Text in need of no escape.
+    /// Text as JSON writes it between quotes.
     pub(crate) text: &'a str,
+    /// The text itself.
+    pub(crate) plain: &'a str,
     /// Token ids, if the script wants them.
     pub(crate) ids: &'a [u32],
     pub(crate) tokens: u32,

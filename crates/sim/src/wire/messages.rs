@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage, RequestedLength};
 use super::complaint::Complaint;
+use super::constraint::{self, CalledTool};
 use super::openai::{read_conversation, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::Sheet;
@@ -24,12 +25,16 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
         messages.insert(0, json!({ "role": "system", "content": system }));
     }
     let wish = RequestedLength { limit: Some(limit), least: 0, ignores_eos: false };
-    let ask = read_conversation(desk, body, messages, wish)?;
+    let mut ask = read_conversation(desk, body, messages, wish)?;
+    let constraint = constraint::of_message(body);
+    let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
+    ask.constrained = pieces;
     let model = body.get("model").and_then(Value::as_str);
     let writer = Messages {
         id: format!("chatcmpl-{}", desk.request_id),
         model: model.unwrap_or(&desk.config.model).to_owned(),
         has_begun: false,
+        tool: tool.flatten(),
     };
     Ok((ask, Box::new(writer)))
 }
@@ -38,12 +43,17 @@ struct Messages {
     id: String,
     model: String,
     has_begun: bool,
+    /// The tool that the answer calls.
+    tool: Option<CalledTool>,
 }
 
-const fn stop_reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Stop => "end_turn",
-        Reason::Length => "max_tokens",
+impl Messages {
+    const fn stop_reason(&self, reason: Reason) -> &'static str {
+        match reason {
+            Reason::Stop if self.tool.is_some() => "tool_use",
+            Reason::Stop => "end_turn",
+            Reason::Length => "max_tokens",
+        }
     }
 }
 
@@ -70,11 +80,22 @@ impl AnswerWriter for Messages {
                 "usage": usage(ReportedUsage { completion_tokens: 0, ..piece.usage }),
             });
             event("message_start", json!({ "message": message }), SentKind::Role, sheet);
-            let block = json!({ "content_block": { "type": "text", "text": "" }, "index": 0 });
+            let opened = match &self.tool {
+                Some(tool) => {
+                    json!({ "type": "tool_use", "id": vllm::CALL_ID, "name": tool.name, "input": {} })
+                }
+                None => json!({ "type": "text", "text": "" }),
+            };
+            let block = json!({ "content_block": opened, "index": 0 });
             event("content_block_start", block, SentKind::Role, sheet);
         }
+        let kind = match self.tool {
+            Some(_) => "\"input_json_delta\",\"partial_json\":\"",
+            None => "\"text_delta\",\"text\":\"",
+        };
         sheet
-            .put("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"")
+            .put("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":")
+            .put(kind)
             .put(piece.text)
             .put("\"},\"index\":0}")
             .close(SentKind::Text, piece.tokens);
@@ -82,7 +103,8 @@ impl AnswerWriter for Messages {
 
     fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
         event("content_block_stop", json!({ "index": 0 }), SentKind::Finish, sheet);
-        let delta = json!({ "stop_reason": stop_reason(ending.reason), "stop_sequence": null });
+        let delta =
+            json!({ "stop_reason": self.stop_reason(ending.reason), "stop_sequence": null });
         let mut data = json!({ "delta": delta });
         if let Some(told) = ending.usage {
             data["usage"] = usage(told);
@@ -92,10 +114,17 @@ impl AnswerWriter for Messages {
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
+        let block = match &self.tool {
+            Some(tool) => {
+                let input = serde_json::from_str::<Value>(piece.plain).unwrap_or_default();
+                json!({ "type": "tool_use", "id": vllm::CALL_ID, "name": tool.name, "input": input })
+            }
+            None => json!({ "type": "text", "text": piece.plain }),
+        };
         let body = json!({
             "id": self.id, "type": "message", "role": "assistant", "model": self.model,
-            "content": [{ "type": "text", "text": piece.text }],
-            "stop_reason": stop_reason(ending.reason), "usage": ending.usage.map(usage),
+            "content": [block], "stop_reason": self.stop_reason(ending.reason),
+            "usage": ending.usage.map(usage),
         });
         Response::json(200, &body)
     }

@@ -7,6 +7,7 @@
 
 mod ask;
 mod complaint;
+mod constraint;
 mod form;
 mod llamacpp;
 mod messages;

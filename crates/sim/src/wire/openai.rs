@@ -109,6 +109,7 @@ fn request(desk: &Desk<'_>, body: &Value, prompt: Vec<u64>, length: LengthBounds
         delivery: delivery(body),
         priority: i32::try_from(priority).unwrap_or(0),
         lora: desk.lora(body.get("model").and_then(Value::as_str)),
+        constrained: None,
     }
 }
 

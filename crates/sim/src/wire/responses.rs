@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage, RequestedLength};
 use super::complaint::Complaint;
+use super::constraint::{self, CalledTool};
 use super::openai::{is_set, read_conversation, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::Sheet;
@@ -34,7 +35,10 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
         return Err(Complaint::field("max_output_tokens", message));
     }
     let wish = RequestedLength { limit, least: 0, ignores_eos: is_set(body, "ignore_eos") };
-    let ask = read_conversation(desk, body, messages, wish)?;
+    let mut ask = read_conversation(desk, body, messages, wish)?;
+    let constraint = constraint::of_response(body);
+    let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
+    ask.constrained = pieces;
     let model = body.get("model").and_then(Value::as_str);
     let writer = Responses {
         id: desk.request_id.clone(),
@@ -43,6 +47,7 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
         limit,
         sequence: 0,
         text: String::new(),
+        tool: tool.flatten(),
     };
     Ok((ask, Box::new(writer)))
 }
@@ -56,6 +61,8 @@ struct Responses {
     sequence: u32,
     /// The answer so far, which the last events repeat.
     text: String,
+    /// The tool that the answer calls.
+    tool: Option<CalledTool>,
 }
 
 impl Responses {
@@ -67,7 +74,27 @@ impl Responses {
     }
 
     fn item_id(&self) -> String {
-        format!("msg_{}", self.id)
+        let kind = if self.tool.is_some() { "fc" } else { "msg" };
+        format!("{kind}_{}", self.id)
+    }
+
+    /// Events that repeat the whole text.
+    fn repeat(&mut self, sheet: &mut Sheet) {
+        let id = self.item_id();
+        if let Some(tool) = &self.tool {
+            let data = json!({
+                "arguments": self.text, "item_id": id, "output_index": 0, "name": tool.name,
+            });
+            let kind = "response.function_call_arguments.done";
+            return self.event(kind, data, SentKind::Finish, sheet);
+        }
+        let data = json!({
+            "content_index": 0, "item_id": id, "logprobs": [], "output_index": 0, "text": self.text,
+        });
+        self.event("response.output_text.done", data, SentKind::Finish, sheet);
+        let part = self.part(&Value::Null);
+        let data = json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
+        self.event("response.content_part.done", data, SentKind::Finish, sheet);
     }
 
     fn part(&self, logprobs: &Value) -> Value {
@@ -75,6 +102,12 @@ impl Responses {
     }
 
     fn item(&self, status: &str, content: &Value) -> Value {
+        if let Some(tool) = &self.tool {
+            return json!({
+                "arguments": self.text, "call_id": vllm::CALL_ID, "name": tool.name,
+                "type": "function_call", "id": self.item_id(), "status": status,
+            });
+        }
         json!({
             "id": self.item_id(), "content": content, "role": "assistant", "status": status,
             "type": "message", "phase": null,
@@ -140,33 +173,40 @@ impl AnswerWriter for Responses {
             let item = self.item("in_progress", &json!([]));
             let data = json!({ "item": item, "output_index": 0 });
             self.event("response.output_item.added", data, SentKind::Role, sheet);
-            let part = self.part(&json!([]));
-            let data =
-                json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
-            self.event("response.content_part.added", data, SentKind::Role, sheet);
+            if self.tool.is_none() {
+                let part = self.part(&json!([]));
+                let data =
+                    json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
+                self.event("response.content_part.added", data, SentKind::Role, sheet);
+            }
         }
-        self.text.push_str(piece.text);
+        self.text.push_str(piece.plain);
+        let (kind, index, logprobs) = match self.tool {
+            Some(_) => ("response.function_call_arguments.delta", "", ""),
+            None => ("response.output_text.delta", "\"content_index\":0,", "\"logprobs\":[],"),
+        };
         sheet
-            .put("event: response.output_text.delta\ndata: {\"content_index\":0,\"delta\":\"")
+            .put("event: ")
+            .put(kind)
+            .put("\ndata: {")
+            .put(index)
+            .put("\"delta\":\"")
             .put(piece.text)
             .put("\",\"item_id\":\"")
             .put(&id)
-            .put("\",\"logprobs\":[],\"output_index\":0,\"sequence_number\":")
+            .put("\",")
+            .put(logprobs)
+            .put("\"output_index\":0,\"sequence_number\":")
             .put_number(self.sequence)
-            .put(",\"type\":\"response.output_text.delta\"}")
+            .put(",\"type\":\"")
+            .put(kind)
+            .put("\"}")
             .close(SentKind::Text, piece.tokens);
         self.sequence += 1;
     }
 
     fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
-        let id = self.item_id();
-        let data = json!({
-            "content_index": 0, "item_id": id, "logprobs": [], "output_index": 0, "text": self.text,
-        });
-        self.event("response.output_text.done", data, SentKind::Finish, sheet);
-        let part = self.part(&Value::Null);
-        let data = json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
-        self.event("response.content_part.done", data, SentKind::Finish, sheet);
+        self.repeat(sheet);
         let item = self.item("completed", &json!([self.part(&Value::Null)]));
         let data = json!({ "item": item, "output_index": 0 });
         self.event("response.output_item.done", data, SentKind::Finish, sheet);
@@ -175,7 +215,7 @@ impl AnswerWriter for Responses {
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        piece.text.clone_into(&mut self.text);
+        piece.plain.clone_into(&mut self.text);
         Response::json(200, &self.object(Some(ending)))
     }
 }

@@ -8,8 +8,8 @@ use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
 use super::sheet::Sheet;
 use super::{
-    llamacpp, messages, metrics, mii, pooling, responses, sglang, tgi, tokens, transcription,
-    transformers, triton, vllm,
+    constraint, llamacpp, messages, metrics, mii, pooling, responses, sglang, tgi, tokens,
+    transcription, transformers, triton, vllm,
 };
 use crate::config::{Flavour, SimConfig};
 use crate::front::HttpRequest;
@@ -332,9 +332,14 @@ fn openai(desk: &mut Desk<'_>, body: &Value, route: OpenAiRoute) -> Result<Accep
     check_model(desk, body)?;
     let model = body.get("model").and_then(Value::as_str);
     let model = model.unwrap_or(&desk.config.model).to_owned();
-    let (ask, extras) = openai::read(desk, body, route)?;
+    let (mut ask, extras) = openai::read(desk, body, route)?;
     let script = match flavour {
-        Flavour::Vllm => vllm::script(desk, route, &model, extras),
+        Flavour::Vllm => {
+            let constraint = constraint::of_chat(body).filter(|_| route == OpenAiRoute::Chat);
+            let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
+            ask.constrained = pieces;
+            vllm::script(desk, route, (&model, tool.flatten()), extras)
+        }
         Flavour::Sglang => sglang::script(desk, route, &model, extras.usage),
         Flavour::Llamacpp => llamacpp::script(desk, route, &model, extras.usage),
         Flavour::Tgi => tgi::script(desk, route, extras.usage),

@@ -160,7 +160,10 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
         text: String::new(),
         ids: Vec::new(),
     };
-    Ok((EngineRequest { prompt, length, delivery, lora, priority: 0 }, Box::new(script)))
+    Ok((
+        EngineRequest { prompt, length, delivery, lora, ..EngineRequest::default() },
+        Box::new(script),
+    ))
 }
 
 struct SglangStream {

@@ -3,15 +3,20 @@
 //! The finish reason rides on the last event with text; usage has an event of its own with no choices;
 //! chat begins with a role event that leaves together with the first token.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, ReportedUsage};
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage};
+use super::constraint::CalledTool;
 use super::openai::{OpenAiRoute, RequestedExtras, RequestedUsage};
 use super::route::{Desk, Response};
 use super::sheet::Sheet;
 use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "tokometer-sim";
+/// The id of the one call of an answer.
+pub(super) const CALL_ID: &str = "chatcmpl-tool-0123456789abcdef";
+/// What opens a piece of its arguments.
+const CALL_PIECE: &str = "{\"index\":0,\"delta\":{\"content\":null,\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"";
 
 /// Headers of a streamed answer.
 pub(super) fn headers() -> Vec<(&'static str, String)> {
@@ -28,12 +33,14 @@ struct Vllm {
     opening: String,
     extras: RequestedExtras,
     has_begun: bool,
+    /// The tool that the answer calls.
+    tool: Option<CalledTool>,
 }
 
 pub(super) fn script(
     desk: &Desk<'_>,
     route: OpenAiRoute,
-    model: &str,
+    (model, tool): (&str, Option<CalledTool>),
     extras: RequestedExtras,
 ) -> Box<dyn AnswerWriter> {
     let (prefix, object) = match route {
@@ -45,7 +52,7 @@ pub(super) fn script(
     let opening = format!(
         "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
     );
-    Box::new(Vllm { route, opening, extras, has_begun: false })
+    Box::new(Vllm { route, opening, extras, has_begun: false, tool })
 }
 
 fn put_usage(sheet: &mut Sheet, usage: ReportedUsage) {
@@ -89,6 +96,37 @@ impl Vllm {
         sheet.put(",\"prompt_text\":null}").close(SentKind::Role, 0);
     }
 
+    /// The event that names the tool, ahead of its arguments.
+    fn name_tool(&self, tool: &CalledTool, sheet: &mut Sheet) {
+        let name = json!(tool.name).to_string();
+        sheet
+            .put("data: ")
+            .put(&self.opening)
+            .put("{\"index\":0,\"delta\":{\"content\":null,\"tool_calls\":[{\"id\":\"")
+            .put(CALL_ID)
+            .put("\",\"type\":\"function\",\"index\":0,\"function\":{\"name\":")
+            .put(&name)
+            .put("}}]},\"logprobs\":null,\"finish_reason\":null,\"token_ids\":null}]}")
+            .close(SentKind::Role, 0);
+    }
+
+    fn message(&self, piece: &AnswerPiece<'_>) -> Value {
+        let Some(tool) = &self.tool else {
+            return json!({ "role": "assistant", "content": piece.plain, "tool_calls": [] });
+        };
+        let function = json!({ "name": tool.name, "arguments": piece.plain });
+        let call = json!({ "id": CALL_ID, "type": "function", "function": function });
+        json!({ "role": "assistant", "content": null, "tool_calls": [call] })
+    }
+
+    /// A call that the model chose among tools has a reason of its own.
+    fn finish_reason(&self, piece: &AnswerPiece<'_>) -> &'static str {
+        match (&self.tool, piece.last) {
+            (Some(tool), Some(Reason::Stop)) if !tool.is_named => "\"tool_calls\"",
+            _ => piece.finish_reason(),
+        }
+    }
+
     fn put_choice(&self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         match self.route {
             OpenAiRoute::Completions => {
@@ -101,11 +139,16 @@ impl Vllm {
                 self.put_prompt_ids(sheet);
             }
             OpenAiRoute::Chat => {
+                let (before, behind) = match self.tool {
+                    Some(_) => (CALL_PIECE, "\"}}]}"),
+                    None => ("{\"index\":0,\"delta\":{\"content\":\"", "\"}"),
+                };
                 sheet
-                    .put("{\"index\":0,\"delta\":{\"content\":\"")
+                    .put(before)
                     .put(piece.text)
-                    .put("\"},\"logprobs\":null,\"finish_reason\":")
-                    .put(piece.finish_reason());
+                    .put(behind)
+                    .put(",\"logprobs\":null,\"finish_reason\":")
+                    .put(self.finish_reason(piece));
                 if piece.last.is_some() {
                     sheet.put(",\"stop_reason\":null");
                 }
@@ -130,6 +173,9 @@ impl AnswerWriter for Vllm {
         if self.route == OpenAiRoute::Chat && !self.has_begun {
             self.role(piece.usage, sheet);
             self.has_begun = true;
+            if let Some(tool) = &self.tool {
+                self.name_tool(tool, sheet);
+            }
         }
         sheet.put("data: ").put(&self.opening);
         self.put_choice(piece, sheet);
@@ -161,8 +207,9 @@ impl AnswerWriter for Vllm {
                 "stop_reason": null, "token_ids": ids, "prompt_logprobs": null, "prompt_token_ids": self.extras.prompt_ids,
             }),
             OpenAiRoute::Chat => json!({
-                "index": 0, "message": { "role": "assistant", "content": piece.text, "tool_calls": [] },
-                "logprobs": null, "finish_reason": reason, "stop_reason": null, "token_ids": ids,
+                "index": 0, "message": self.message(piece), "logprobs": null,
+                "finish_reason": self.finish_reason(piece).trim_matches('"'), "stop_reason": null,
+                "token_ids": ids,
             }),
         };
         let usage = ending.usage.map(|usage| {

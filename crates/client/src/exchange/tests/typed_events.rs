@@ -126,3 +126,34 @@ fn transcriptions_are_read_in_both_forms_and_in_one_piece() {
     assert_eq!(read.usage.unwrap().completion_tokens, Some(2));
     assert_eq!(read.text.as_deref(), Some("SoSo"));
 }
+
+/// Silence has a transcript without text: an answer of no tokens. It was a failure without content.
+#[test]
+fn a_transcript_without_text_is_an_answer() {
+    let chunk = |finish: &str| {
+        format!(
+            r#"{{"object":"transcription.chunk","choices":[{{"delta":{{"content":""}},"finish_reason":{finish}}}]}}"#
+        )
+    };
+    let (open, last) = (chunk("null"), chunk(r#""stop""#));
+    check("openai-audio", &[&open, &last, "[DONE]"], "ee.", "ok");
+    let done = r#"{"type":"transcript.text.done","text":""}"#;
+    assert_eq!(outcome_of(&read_whole("openai-audio", &streamed(&[done]))), "ok");
+    let whole = |backend: &str, body: &str| {
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        read_whole(backend, answer.as_bytes())
+    };
+    let silent = whole("openai-audio", r#"{"text":"","usage":{"type":"duration","seconds":5}}"#);
+    assert_eq!(outcome_of(&silent), "ok");
+    assert_eq!((silent.text.as_deref(), silent.first_content()), (Some(""), None));
+    // What is no transcript, or is cut, is no answer; nor is an empty chat.
+    let nothing = "no-content the answer ended without content (events: 1)";
+    assert_eq!(outcome_of(&whole("openai-audio", r#"{"usage":{"seconds":5}}"#)), nothing);
+    assert_eq!(outcome_of(&read_whole("openai-audio", &streamed(&["[DONE]"]))), nothing);
+    check("openai-audio", &[&open], "e", "cut the stream ended without its end marker");
+    let chat = r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}"#;
+    assert_eq!(outcome_of(&whole("openai-chat", chat)), nothing);
+}

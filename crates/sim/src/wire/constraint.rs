@@ -1,0 +1,192 @@
+//! Answers that a request constrains: a document that fits a JSON schema, or a call of a tool.
+//!
+//! The document is the smallest that the schema accepts, cut into tokens of a few characters. A schema with
+//! a part that is not read here, and a choice that is left to the model, constrain nothing.
+
+use serde_json::{Map, Value, json};
+
+/// Characters of a token.
+const TOKEN_CHARS: usize = 4;
+/// Depth of schemas that is followed.
+const DEPTH_MAX: usize = 16;
+
+/// What an answer must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Constraint {
+    /// The document, token by token.
+    pub(super) pieces: Vec<String>,
+    /// The tool whose arguments the document is.
+    pub(super) tool: Option<CalledTool>,
+}
+
+/// A tool that must be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CalledTool {
+    pub(super) name: String,
+    /// Whether the request names it, instead of asking for any.
+    pub(super) is_named: bool,
+}
+
+/// Of a body of the chat route.
+pub(super) fn of_chat(body: &Value) -> Option<Constraint> {
+    let choice = &body["tool_choice"];
+    let named = choice.pointer("/function/name").and_then(Value::as_str);
+    let tools = list(body).map(|tool| &tool["function"]);
+    call(tools, "parameters", choice == "required", named)
+        .or_else(|| document(body.pointer("/response_format/json_schema/schema")))
+        .or_else(|| document(body.pointer("/structured_outputs/json")))
+}
+
+/// Of a body of the Responses route.
+pub(super) fn of_response(body: &Value) -> Option<Constraint> {
+    let choice = &body["tool_choice"];
+    let named = choice.get("name").and_then(Value::as_str);
+    call(list(body), "parameters", choice == "required", named)
+        .or_else(|| document(body.pointer("/text/format/schema")))
+}
+
+/// Of a body of the Messages route.
+pub(super) fn of_message(body: &Value) -> Option<Constraint> {
+    let choice = &body["tool_choice"];
+    let named = choice.get("name").and_then(Value::as_str);
+    call(list(body), "input_schema", choice["type"] == "any", named)
+        .or_else(|| document(body.pointer("/output_config/format/schema")))
+}
+
+fn list(body: &Value) -> impl Iterator<Item = &Value> {
+    body["tools"].as_array().into_iter().flatten()
+}
+
+fn call<'b>(
+    mut tools: impl Iterator<Item = &'b Value>,
+    schema: &str,
+    is_required: bool,
+    named: Option<&str>,
+) -> Option<Constraint> {
+    let tool = match named {
+        Some(name) => tools.find(|tool| tool["name"] == name)?,
+        None if is_required => tools.next()?,
+        None => return None,
+    };
+    let found = document(tool.get(schema))?;
+    let name = tool["name"].as_str()?.to_owned();
+    Some(Constraint { tool: Some(CalledTool { name, is_named: named.is_some() }), ..found })
+}
+
+fn document(schema: Option<&Value>) -> Option<Constraint> {
+    let schema = schema?;
+    let text = smallest(schema, schema, 0)?.to_string();
+    let letters: Vec<char> = text.chars().collect();
+    let pieces = letters.chunks(TOKEN_CHARS).map(|piece| piece.iter().collect()).collect();
+    Some(Constraint { pieces, tool: None })
+}
+
+/// The smallest document that fits a schema.
+fn smallest(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    let inner = |schema: &Value| smallest(schema, root, depth + 1);
+    let first = |name: &str| schema[name].as_array().and_then(|list| list.first());
+    if let Some(value) = schema.get("const").or(first("enum")) {
+        return Some(value.clone());
+    }
+    if let Some(place) = schema["$ref"].as_str() {
+        return inner(root.pointer(place.strip_prefix('#')?)?);
+    }
+    if let Some(choice) = first("anyOf").or(first("oneOf")) {
+        return inner(choice);
+    }
+    let kind = schema["type"].as_str().or_else(|| first("type").and_then(Value::as_str));
+    match kind {
+        Some("object") => {
+            let names = schema["required"].as_array().into_iter().flatten();
+            let member = |name: &Value| {
+                let name = name.as_str()?;
+                Some((name.to_owned(), inner(&schema["properties"][name])?))
+            };
+            names.map(member).collect::<Option<Map<String, Value>>>().map(Value::Object)
+        }
+        Some("array") => {
+            let least = schema["minItems"].as_u64().unwrap_or(0);
+            (0..least)
+                .map(|_| inner(&schema["items"]))
+                .collect::<Option<Vec<Value>>>()
+                .map(Value::Array)
+        }
+        Some("string") => {
+            let least = schema["minLength"].as_u64().unwrap_or(1);
+            Some(json!("a".repeat(usize::try_from(least).unwrap_or(1))))
+        }
+        Some("integer" | "number") => {
+            Some(schema.get("minimum").cloned().unwrap_or_else(|| json!(0)))
+        }
+        Some("boolean") => Some(json!(true)),
+        Some("null") => Some(Value::Null),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object", "required": ["city", "days", "tags", "next"],
+            "properties": {
+                "city": { "type": "string", "enum": ["Oslo", "Rome"] },
+                "days": { "type": "integer", "minimum": 1 },
+                "tags": { "type": "array", "items": { "type": "string", "minLength": 2 }, "minItems": 1 },
+                "next": { "anyOf": [{ "$ref": "#/$defs/leaf" }, { "type": "null" }] },
+                "more": { "type": "number" },
+            },
+            "$defs": { "leaf": { "type": "boolean" } },
+        })
+    }
+
+    const FITS: &str = r#"{"city":"Oslo","days":1,"next":true,"tags":["aa"]}"#;
+
+    fn told(found: Option<Constraint>) -> Option<(String, Option<(String, bool)>)> {
+        let tool = |tool: CalledTool| (tool.name, tool.is_named);
+        found.map(|found| (found.pieces.concat(), found.tool.map(tool)))
+    }
+
+    #[test]
+    fn every_route_has_its_own_words_for_a_schema_and_a_tool() {
+        let text = Some((FITS.to_owned(), None));
+        let chat = json!({ "response_format": { "type": "json_schema", "json_schema": { "schema": schema() } } });
+        assert_eq!(told(of_chat(&chat)), text);
+        assert_eq!(told(of_chat(&json!({ "structured_outputs": { "json": schema() } }))), text);
+        assert_eq!(
+            told(of_response(&json!({ "text": { "format": { "schema": schema() } } }))),
+            text
+        );
+        let message = json!({ "output_config": { "format": { "schema": schema() } } });
+        assert_eq!(told(of_message(&message)), text);
+
+        let call = |is_named| Some((FITS.to_owned(), Some(("f".to_owned(), is_named))));
+        let tools =
+            json!([{ "type": "function", "function": { "name": "f", "parameters": schema() } }]);
+        assert_eq!(
+            told(of_chat(&json!({ "tools": tools, "tool_choice": "required" }))),
+            call(false)
+        );
+        let named = json!({ "type": "function", "function": { "name": "f" } });
+        assert_eq!(told(of_chat(&json!({ "tools": tools, "tool_choice": named }))), call(true));
+        let tools = json!([{ "type": "function", "name": "f", "parameters": schema() }]);
+        let named = json!({ "type": "function", "name": "f" });
+        assert_eq!(told(of_response(&json!({ "tools": tools, "tool_choice": named }))), call(true));
+        let tools = json!([{ "name": "f", "input_schema": schema() }]);
+        let any = json!({ "type": "any" });
+        assert_eq!(told(of_message(&json!({ "tools": tools, "tool_choice": any }))), call(false));
+        // What is left to the model, or cannot be read, constrains nothing.
+        assert_eq!(
+            told(of_message(&json!({ "tools": tools, "tool_choice": { "type": "auto" } }))),
+            None
+        );
+        let unknown = json!({ "type": "function", "name": "g" });
+        assert_eq!(told(of_response(&json!({ "tools": tools, "tool_choice": unknown }))), None);
+        assert_eq!(told(of_response(&json!({ "text": { "format": { "schema": true } } }))), None);
+    }
+}

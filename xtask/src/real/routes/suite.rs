@@ -1,0 +1,201 @@
+//! How each server serves the models of the cases.
+
+use super::super::recipe::{Counters, Device};
+use super::case::{RouteCase, ServedModel};
+
+use ServedModel::{Audio, Classifier, CrossEncoder, Embedder, Reasoning, Text, Vision};
+
+/// The server of one model.
+#[derive(Debug)]
+pub(super) struct ModelServer {
+    pub(super) model: ServedModel,
+    /// Shell words behind `exec`; `{port}` is its port.
+    pub(super) command: &'static str,
+    /// Flags of a second attempt where the first one ends at once.
+    pub(super) further: &'static str,
+}
+
+/// One server program and what it serves.
+#[derive(Debug)]
+pub(in crate::real) struct RouteSuite {
+    pub(in crate::real) server: &'static str,
+    pub(super) servers: &'static [ModelServer],
+    /// Words that all commands share: `{common}`.
+    pub(super) common: &'static str,
+    /// Environment of the servers.
+    pub(super) variables: &'static [(&'static str, &'static str)],
+    pub(super) health: &'static str,
+    pub(super) counters: Counters,
+    /// A counter of requests that ended, where there is one.
+    pub(super) requests: Option<&'static str>,
+    /// Where lengths of prompts are counted.
+    pub(super) tokenizer: PromptCounter,
+    /// Cases, by the beginning of their names, whose route the server does not have.
+    pub(super) lacks: &'static [&'static str],
+    /// Cases, by the beginning of their names, in which the server ignores the constraint.
+    pub(super) ignores: &'static [&'static str],
+}
+
+/// What counts the tokens of generated prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PromptCounter {
+    /// The model's own files.
+    Model,
+    /// The server, by its route for it.
+    Server,
+}
+
+impl RouteSuite {
+    /// Whether the server has what a case needs.
+    pub(super) fn drives(&self, case: &RouteCase) -> bool {
+        let is_served = self.servers.iter().any(|server| server.model == case.on);
+        is_served && !self.lacks.iter().any(|start| case.name.starts_with(start))
+    }
+
+    /// Whether the server applies the schema or the tool choice of a case.
+    pub(super) fn constrains(&self, case: &RouteCase) -> bool {
+        !self.ignores.iter().any(|start| case.name.starts_with(start))
+    }
+}
+
+const VLLM_COUNTERS: Counters = Counters {
+    prompt: &["vllm:prompt_tokens_total"],
+    generated: &["vllm:generation_tokens_total"],
+    running: "vllm:num_requests_running",
+};
+
+const TRITON: &str = "--attention-backend TRITON_ATTN";
+
+/// On an H200 seven of these start side by side in about two minutes.
+const VLLM_GPU: RouteSuite = RouteSuite {
+    server: "vllm",
+    servers: &[
+        ModelServer {
+            model: Text,
+            command: "$VLLM serve \"$MODELS/text\" {common} --max-model-len 4096 --enable-auto-tool-choice --tool-call-parser hermes --enable-prompt-tokens-details --structured-outputs-config '{\"disable_any_whitespace\":true,\"backend\":\"xgrammar\"}'",
+            further: TRITON,
+        },
+        ModelServer {
+            model: Reasoning,
+            command: "$VLLM serve \"$MODELS/text\" {common} --max-model-len 4096 --reasoning-parser qwen3",
+            further: TRITON,
+        },
+        ModelServer {
+            model: Embedder,
+            command: "$VLLM serve \"$MODELS/text\" {common} --max-model-len 2048 --runner pooling --convert embed",
+            further: TRITON,
+        },
+        ModelServer {
+            model: Classifier,
+            command: "$VLLM serve \"$MODELS/classifier\" {common} --max-model-len 2048 --runner pooling --convert classify",
+            further: TRITON,
+        },
+        ModelServer {
+            model: CrossEncoder,
+            command: "$VLLM serve \"$MODELS/cross_encoder\" {common} --max-model-len 512 --runner pooling",
+            further: TRITON,
+        },
+        ModelServer {
+            model: Vision,
+            command: "$VLLM serve \"$MODELS/vision\" {common} --max-model-len 8192 --max-num-batched-tokens 8192 --limit-mm-per-prompt '{\"image\":4}' --mm-encoder-attn-backend TORCH_SDPA",
+            further: TRITON,
+        },
+        ModelServer {
+            model: Audio,
+            command: "$VLLM serve \"$MODELS/audio\" {common} --max-model-len 448 --max-num-seqs 16",
+            further: TRITON,
+        },
+    ],
+    common: "--served-model-name tiny --host 127.0.0.1 --port {port} --load-format dummy --dtype bfloat16 --enforce-eager --generation-config vllm --max-num-seqs 64 --max-num-batched-tokens 4096 --gpu-memory-utilization 0.07 --kv-cache-memory-bytes 1073741824",
+    variables: &[
+        ("VLLM", "python3 -m vllm.entrypoints.cli.main"),
+        ("VLLM_NO_USAGE_STATS", "1"),
+        ("VLLM_USE_FLASHINFER_SAMPLER", "0"),
+        ("OMP_NUM_THREADS", "2"),
+    ],
+    health: "/health",
+    counters: VLLM_COUNTERS,
+    requests: Some("vllm:request_success_total"),
+    tokenizer: PromptCounter::Model,
+    lacks: &[],
+    ignores: &[],
+};
+
+const VLLM_CPU: RouteSuite = RouteSuite {
+    common: "--served-model-name tiny --host 127.0.0.1 --port {port} --load-format dummy --dtype bfloat16 --enforce-eager --generation-config vllm --max-num-seqs 16 --max-num-batched-tokens 4096",
+    variables: &[("VLLM", "vllm"), ("VLLM_NO_USAGE_STATS", "1"), ("VLLM_CPU_KVCACHE_SPACE", "1")],
+    ..VLLM_GPU
+};
+
+const SIMULATED: RouteSuite = RouteSuite {
+    server: "sim",
+    servers: &[
+        ModelServer { model: Text, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        ModelServer { model: Reasoning, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        ModelServer { model: Embedder, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        ModelServer { model: Classifier, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        ModelServer { model: CrossEncoder, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        ModelServer { model: Vision, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        ModelServer { model: Audio, command: "\"$TOKOMETER\" sim {common}", further: "" },
+    ],
+    common: "--port {port} --model tiny --slower 0.2",
+    variables: &[],
+    health: "/health",
+    counters: VLLM_COUNTERS,
+    requests: Some("vllm:request_success_total"),
+    tokenizer: PromptCounter::Server,
+    // It has every route.
+    lacks: &["no-"],
+    // It does not reason.
+    ignores: &["chat-reasoning", "responses-reasoning", "messages-reasoning"],
+};
+
+const LLAMACPP: RouteSuite = RouteSuite {
+    server: "llamacpp",
+    servers: &[
+        ModelServer { model: Text, command: "{common} --plain-text", further: "" },
+        ModelServer {
+            model: Embedder,
+            command: "{common} --plain-text --pooling mean",
+            further: "",
+        },
+        ModelServer {
+            model: CrossEncoder,
+            command: "{common} --plain-text --pooling rank",
+            further: "",
+        },
+    ],
+    common: "$PYTHON \"$SCRIPTS/llamacpp.py\" \"$RESULTS/tiny.gguf\" {port} 4 --slot-context 512",
+    variables: &[("PYTHON", "python3"), ("SCRIPTS", "e2e/real")],
+    health: "/health",
+    counters: Counters {
+        prompt: &["llamacpp:prompt_tokens_total", "llamacpp:prompt_tokens_cached_total"],
+        generated: &["llamacpp:tokens_predicted_total"],
+        running: "llamacpp:requests_processing",
+    },
+    requests: None,
+    tokenizer: PromptCounter::Server,
+    lacks: &[
+        "no-",
+        "embeddings-bytes",
+        "embeddings-chat",
+        "embeddings-cohere",
+        "pooling",
+        "score",
+        "rerank-embedder",
+        "rerank-cohere",
+        "classify",
+    ],
+    ignores: &["responses-", "messages-", "chat-tools"],
+};
+
+/// The suite of a server, where it has one.
+pub(in crate::real) fn suite_of(server: &str, device: Device) -> Option<&'static RouteSuite> {
+    match (server, device) {
+        ("vllm", Device::Gpu) => Some(&VLLM_GPU),
+        ("vllm", Device::Cpu) => Some(&VLLM_CPU),
+        ("sim", _) => Some(&SIMULATED),
+        ("llamacpp", _) => Some(&LLAMACPP),
+        _ => None,
+    }
+}
