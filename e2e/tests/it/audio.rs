@@ -144,7 +144,7 @@ fn an_address_of_a_transcription_route_is_climbed_and_searched_with_sounds() {
     for (name, more) in [("a", "--seed 1"), ("b", "--seed 2")] {
         measured(folder.path(), &server, &format!("{SOUNDS} {more} --run-dir {name}"));
     }
-    let compared = run(folder.path(), "compare a b").succeeded().stdout;
+    let compared = run(folder.path(), "compare --a a --b b").succeeded().stdout;
     assert!(compared.contains("TTFT") && compared.contains("E2E"), "{compared}");
 }
 
