@@ -27,12 +27,30 @@ pub(super) struct CalledTool {
     pub(super) is_named: bool,
 }
 
+/// Which tool a request asks for.
+enum ToolChoice<'b> {
+    /// It is left to the model.
+    Free,
+    /// Any of them.
+    Any,
+    Named(&'b str),
+}
+
+impl<'b> ToolChoice<'b> {
+    fn of(name: Option<&'b Value>, any: &Value, word: &str) -> Self {
+        match name.and_then(Value::as_str) {
+            Some(name) => Self::Named(name),
+            None if any == word => Self::Any,
+            None => Self::Free,
+        }
+    }
+}
+
 /// Of a body of the chat route.
 pub(super) fn of_chat(body: &Value) -> Option<Constraint> {
     let choice = &body["tool_choice"];
-    let named = choice.pointer("/function/name").and_then(Value::as_str);
-    let tools = list(body).map(|tool| &tool["function"]);
-    call(tools, "parameters", choice == "required", named)
+    let wanted = ToolChoice::of(choice.pointer("/function/name"), choice, "required");
+    call(list(body).map(|tool| &tool["function"]), "parameters", &wanted)
         .or_else(|| document(body.pointer("/response_format/json_schema/schema")))
         .or_else(|| document(body.pointer("/structured_outputs/json")))
 }
@@ -40,16 +58,14 @@ pub(super) fn of_chat(body: &Value) -> Option<Constraint> {
 /// Of a body of the Responses route.
 pub(super) fn of_response(body: &Value) -> Option<Constraint> {
     let choice = &body["tool_choice"];
-    let named = choice.get("name").and_then(Value::as_str);
-    call(list(body), "parameters", choice == "required", named)
+    call(list(body), "parameters", &ToolChoice::of(choice.get("name"), choice, "required"))
         .or_else(|| document(body.pointer("/text/format/schema")))
 }
 
 /// Of a body of the Messages route.
 pub(super) fn of_message(body: &Value) -> Option<Constraint> {
     let choice = &body["tool_choice"];
-    let named = choice.get("name").and_then(Value::as_str);
-    call(list(body), "input_schema", choice["type"] == "any", named)
+    call(list(body), "input_schema", &ToolChoice::of(choice.get("name"), &choice["type"], "any"))
         .or_else(|| document(body.pointer("/output_config/format/schema")))
 }
 
@@ -60,17 +76,16 @@ fn list(body: &Value) -> impl Iterator<Item = &Value> {
 fn call<'b>(
     mut tools: impl Iterator<Item = &'b Value>,
     schema: &str,
-    is_required: bool,
-    named: Option<&str>,
+    choice: &ToolChoice<'_>,
 ) -> Option<Constraint> {
-    let tool = match named {
-        Some(name) => tools.find(|tool| tool["name"] == name)?,
-        None if is_required => tools.next()?,
-        None => return None,
+    let (tool, is_named) = match choice {
+        ToolChoice::Named(name) => (tools.find(|tool| tool["name"] == *name)?, true),
+        ToolChoice::Any => (tools.next()?, false),
+        ToolChoice::Free => return None,
     };
     let found = document(tool.get(schema))?;
     let name = tool["name"].as_str()?.to_owned();
-    Some(Constraint { tool: Some(CalledTool { name, is_named: named.is_some() }), ..found })
+    Some(Constraint { tool: Some(CalledTool { name, is_named }), ..found })
 }
 
 fn document(schema: Option<&Value>) -> Option<Constraint> {

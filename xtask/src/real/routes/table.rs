@@ -20,6 +20,7 @@ enum Parts {
 }
 
 /// A row of the table.
+#[derive(Clone, Copy)]
 struct CaseRow {
     name: &'static str,
     on: ServedModel,

@@ -38,6 +38,13 @@ const LANGUAGES: &str = "en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi f
 /// Time stamps of a Whisper model: 0.00 to 30.00 in steps of 0.02 seconds.
 const STAMPS: usize = 1_501;
 
+/// Whether a token is left out of texts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TokenRole {
+    Special,
+    Text,
+}
+
 /// A vocabulary and what was added to it.
 pub(super) struct Vocabulary {
     /// Token to id.
@@ -60,10 +67,10 @@ impl Vocabulary {
         self.ids.entry(token.to_owned()).or_insert_with(|| id.into());
     }
 
-    fn announce(&mut self, token: &str, id: usize, is_special: bool) {
+    fn announce(&mut self, token: &str, id: usize, role: TokenRole) {
         self.added.push(json!({
             "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-            "normalized": false, "special": is_special,
+            "normalized": false, "special": role == TokenRole::Special,
         }));
     }
 
@@ -88,10 +95,10 @@ impl Vocabulary {
 pub(super) fn text() -> Vocabulary {
     let mut vocabulary = bytes_and_words(SPECIALS.iter().chain(&MARKS).copied());
     for (id, token) in SPECIALS.iter().enumerate() {
-        vocabulary.announce(token, id, true);
+        vocabulary.announce(token, id, TokenRole::Special);
     }
     for (id, token) in (SPECIALS.len()..).zip(MARKS) {
-        vocabulary.announce(token, id, false);
+        vocabulary.announce(token, id, TokenRole::Text);
     }
     vocabulary
 }
@@ -105,13 +112,13 @@ pub(super) fn whisper() -> Vocabulary {
     let specials: Vec<String> = names.map(|name| format!("<|{name}|>")).collect();
     let mut vocabulary = bytes_and_words(specials.iter().map(String::as_str));
     for (id, token) in specials.iter().enumerate() {
-        vocabulary.announce(token, id, true);
+        vocabulary.announce(token, id, TokenRole::Special);
     }
     let first = vocabulary.len();
     for stamp in 0..STAMPS {
         let hundredths = 2 * stamp;
         let token = format!("<|{}.{:02}|>", hundredths / 100, hundredths % 100);
-        vocabulary.announce(&token, first + stamp, false);
+        vocabulary.announce(&token, first + stamp, TokenRole::Text);
     }
     vocabulary
 }
