@@ -184,6 +184,26 @@ impl Started {
         kill(self.pid(), signal).unwrap();
     }
 
+    /// The first line of its stderr with these words. What follows is read and dropped.
+    pub fn stderr_line(&mut self, words: &str) -> String {
+        let stderr = BufReader::new(self.child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        // Reads on after the line was found: a full pipe would block the program.
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let mut seen = Vec::new();
+        while let Ok(line) = lines.recv_timeout(LONGEST) {
+            if line.contains(words) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("no line with `{words}` within {LONGEST:?}: {seen:#?}");
+    }
+
     /// Waits for its end, and kills it when that does not come.
     pub fn wait(self) -> ProgramExit {
         let pid = self.pid();

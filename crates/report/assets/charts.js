@@ -69,7 +69,9 @@ const scaleOf = (axis, values, from, to, count) => {
   else if (kind === "log") [low, high] = [low / 1.2, high * 1.2];
   else if (kind === "linear") [low, high] = [Math.min(0, low), high > 0 ? high * 1.08 : 1];
   else {
-    const pad = (high - low) * 0.08 || Math.abs(high) * 0.05 || 1;
+    // An axis that fits a change of one percent would make it look like a collapse.
+    const least = kind === "time" ? 0 : Math.abs(high) * 0.2 - (high - low);
+    const pad = Math.max((high - low) * 0.08, least / 2) || Math.abs(high) * 0.05 || 1;
     [low, high] = [low - pad, high + pad];
   }
   const measure = kind === "log" ? Math.log : (value) => value;
@@ -230,10 +232,12 @@ const differenceChart = (parent, differences) => {
     const at = (share) => left + (Math.max(-most, Math.min(most, share)) + most) / (2 * most) * (right - left);
     const picture = draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": bars.map((bar) => bar.figure + ": " + bar.words).join("; ") });
     picture.append(draw("rect", { x: at(-differences.margin), width: at(differences.margin) - at(-differences.margin), y: 4, height: bars.length * row + 4, class: "band" }));
-    for (const tick of evenSteps(-most * 100, most * 100, Math.max(2, Math.floor((right - left) / 80)))) picture.append(
+    const steps = (count) => evenSteps(-most * 100, most * 100, count);
+    const ticks = steps(Math.max(2, Math.floor((right - left) / 80)));
+    for (const tick of ticks.length < 3 ? steps(4) : ticks) picture.append(
       draw("line", { x1: at(tick / 100), x2: at(tick / 100), y1: 4, y2: bars.length * row + 8, class: tick === 0 ? "axis" : "grid" }),
       draw("text", { x: at(tick / 100), y: bars.length * row + 22, "text-anchor": "middle" }, (tick > 0 ? "+" : "") + plainNumber(tick) + " %"));
-    picture.append(draw("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle", class: "label" }, "change of b against a; the band is negligible"));
+    picture.append(draw("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle", class: "label" }, isNarrow ? "change; band: negligible" : "change of b against a; the band is negligible"));
     bars.forEach((bar, index) => {
       const y = 4 + row * index + row / 2, tone = "tone-" + bar.verdict;
       const shown = bar.figure.length * 6.6 > name ? bar.figure.slice(0, Math.floor(name / 6.6) - 1) + "\u2026" : bar.figure;

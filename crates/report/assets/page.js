@@ -55,7 +55,7 @@ const several = () => {
     place.append(table(data.overview.columns, data.overview.rows, "Runs", true));
   }
   if (data.runs.length) {
-    heading("Each run");
+    heading("Each run", "screen");
     data.runs.forEach(runPart);
   }
 };

@@ -18,7 +18,7 @@ const within = (element, work) => {
   place = before;
   return element;
 };
-const heading = (text) => place.append(make(place === main ? "h2" : "h3", { class: "head" }, text));
+const heading = (text, kind = "") => place.append(make(place === main ? "h2" : "h3", { class: ("head " + kind).trim() }, text));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const palette = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -81,14 +81,17 @@ const showRun = (run) => {
   return true;
 };
 
+// A cell for people: few digits, and no line break before a percent sign. The CSV has all digits.
+const shownCell = (value) => typeof value === "number" ? (Number.isInteger(value) ? grouped(String(value)) : digits(value))
+  : String(value).replace(/ %/g, "\u00a0%");
 const cellElement = (cell, isHead) => {
   const tag = isHead ? "th" : "td", scope = isHead ? { scope: "row" } : {};
   if (cell == null) return make(tag, scope, absent);
   if (cell.element) return make(tag, scope, cell.element);
-  if (cell.run !== undefined) return make(tag, { ...scope, class: "text" }, runLink(cell.run, cell.text));
-  if (cell.value !== undefined) return make(tag, scope, cell.value == null ? absent : cell.value, cell.range ? make("div", { class: "range" }, cell.range) : null);
+  if (cell.run !== undefined) return make(tag, { ...scope, class: cell.text.length <= 40 ? "text name" : "text" }, runLink(cell.run, cell.text));
+  if (cell.value !== undefined) return make(tag, scope, cell.value == null ? absent : shownCell(cell.value), cell.range ? make("div", { class: "range" }, shownCell(cell.range)) : null);
   if (cell.text !== undefined) return make(tag, { ...scope, class: "text" }, cell.text);
-  return make(tag, scope, String(cell));
+  return make(tag, scope, shownCell(cell));
 };
 // A table that scrolls by itself where the window is narrow, also by keyboard, with its data as CSV.
 const table = (columns, rows, caption, isRuns = false) => {
@@ -98,7 +101,7 @@ const table = (columns, rows, caption, isRuns = false) => {
   const heads = columns.map((name, column) => make("th", { scope: "col", ...(isText(column) ? { class: "text" } : {}) }, name));
   return make("div", { class: "table" },
     make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-      make("table", {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
+      make("table", columns.length > 8 ? { class: "many" } : {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
     button("CSV", "Download this table as CSV", fileName(data.title + "-" + caption, ".csv"), "text/csv", () => tableCsv(columns, rows)));
 };
 

@@ -31,7 +31,9 @@ const line = (label, index, more = {}) => ({
 });
 
 const tiles = (run) => {
-  const box = make("div", { class: "tiles" });
+  // Rows of equal length: a tile alone in the last row looks like a mistake.
+  const rows = Math.ceil(run.tiles.length / 7);
+  const box = make("div", { class: "tiles", style: "--columns:" + Math.max(4, Math.ceil(run.tiles.length / rows)) });
   for (const tile of run.tiles) box.append(make("div", { class: "tile" }, make("b", {}, tile.value), tile.verdict ? verdictBadge(tile.verdict) : null, make("span", {}, tile.label)));
   return box;
 };
@@ -164,7 +166,7 @@ const steps = (run) => {
 const lanes = (run) => {
   if (!run.lanes.length) return;
   heading("Requests over time");
-  place.append(make("p", { class: "dim" }, "Drag to zoom in, double-click to reset. " + run.lanes_remark));
+  place.append(make("p", { class: "dim" }, make("span", { class: "screen" }, "Drag to zoom in, double-click to reset. "), run.lanes_remark));
   const box = make("div", { class: "plots" });
   place.append(box);
   const parts = [["waiting to be sent", "b"], ["connecting", "d"], ["waiting for the first token", "a"], ["receiving tokens", "c"]];
@@ -215,7 +217,7 @@ const failures = (run) => {
 };
 
 const plan = (run) => {
-  heading("Plan and environment");
+  heading("Plan and environment", "screen");
   place.append(button("plan.json", "Download the plan, for tokometer bench --plan", "plan.json", "application/json", () => JSON.stringify(run.plan, null, 2) + "\n"));
   for (const [title, value] of [["Plan", run.plan], ["Environment", run.environment]]) place.append(make("details", {},
     make("summary", {}, title), make("pre", {}, JSON.stringify(value, null, 2))));

@@ -15,6 +15,7 @@ mod markdown;
 
 use tokometer_base::Conventions;
 use tokometer_base::backend::ServerKind;
+use tokometer_base::digits::brief;
 use tokometer_base::units::nearest_count;
 use tokometer_classic::differences::{ClientTime, client_time};
 use tokometer_classic::{Report, differences, prints_withheld_gaps};
@@ -443,9 +444,11 @@ impl SummaryPage<'_> {
 
 pub(crate) fn load_text(load: &RecordedLoad, class: LoadClass) -> String {
     let rate = match (&load.ramp, load.request_rate) {
-        (Some((strategy, begin, end)), _) => format!("{strategy} ramp from {begin} to {end} req/s"),
+        (Some((strategy, begin, end)), _) => {
+            format!("{strategy} ramp from {} to {} req/s", brief(*begin), brief(*end))
+        }
         (None, _) if load.is_traced => "arrival times from a trace".to_owned(),
-        (None, Some(rate)) => format!("{rate} req/s"),
+        (None, Some(rate)) => format!("{} req/s", brief(rate)),
         (None, None) => match class {
             LoadClass::Burst => "all at once".to_owned(),
             _ => "no rate limit".to_owned(),

@@ -34,6 +34,9 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
     let none = capacity(folder.path(), "p50 ttft < 1us", &line);
     assert_eq!(none.code, Some(1), "{}\n{}", none.stdout, none.stderr);
     assert!(none.stdout.contains("capacity: no load meets the objectives"), "{}", none.stdout);
+    // A point of less than half a second was announced as one of 0 s.
+    assert!(!none.stderr.contains(" for 0 s"), "{}", none.stderr);
+    assert_eq!(none.stderr.matches("use a longer `--max-duration`").count(), 1, "{}", none.stderr);
     let refused = capacity(folder.path(), "p50 ttft < 10min", &line);
     assert_eq!(refused.code, Some(6), "{}", refused.stderr);
     assert!(refused.stderr.contains("already holds a run"), "{}", refused.stderr);

@@ -49,6 +49,9 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     assert!(next.contains("--random-input-len 16 --random-output-len 8"), "{next}");
     let page = std::fs::read_to_string(folder.path().join("s/page.html")).unwrap();
     assert!(page.contains("</html>"), "the page is cut");
+    let knee = out.lines().find(|line| line.starts_with("knee: ") || line.starts_with("no knee: "));
+    let knee = knee.and_then(|line| line.split("; ").next()).unwrap();
+    assert!(page.contains(knee), "the page lacks its answer: {knee}");
 
     let loads = loads(&folder.path().join("s"));
     // A busy machine has time for few steps, which are then further apart.
@@ -289,6 +292,7 @@ fn a_search_has_a_budget_begins_near_the_knee_and_says_what_it_knows() {
     for words in words {
         assert!(found.stderr.contains(words), "no `{words}` in {}", found.stderr);
     }
+    assert!(!found.stderr.contains(" for 0 s"), "{}", found.stderr);
     assert!(folder.path().join("page.html").is_file());
     assert!(folder.path().join("c/staircase/staircase.json").is_file());
     let resumed = format!("{line} --resume --random-output-len 9");

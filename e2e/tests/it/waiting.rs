@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{ProgramExit, run};
+use crate::program::{ProgramExit, Started, run};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
@@ -69,6 +70,37 @@ fn an_answer_without_content_has_the_whole_time_of_a_request() {
     assert_eq!(page["summary"]["failures"][0]["kind"], "timeout", "{page:#}");
     let page = bench(&server, "--stall-timeout 0 --timeout 300ms").json();
     assert_eq!(page["summary"]["failures"][0]["kind"], "timeout", "{page:#}");
+}
+
+/// A stream that never starts, and one that starts without content. Before all requests are sent, and
+/// after, a line says how long nothing came; Ctrl-C ends the wait.
+#[test]
+fn without_a_terminal_lines_say_how_long_a_server_has_been_silent() {
+    let server = Scripted::new(|mut asked| {
+        if asked.number % 2 == 0 {
+            asked.start_stream();
+        }
+        asked.hold()
+    });
+    let start = |requests: u32| {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!(
+            "bench --base-url {} --num-prompts {requests} --max-concurrency 2 \
+             --random-input-len 8 --random-output-len 8 --tokenizer cl100k --no-run-dir",
+            server.url
+        );
+        (Started::new(folder.path(), &line), folder)
+    };
+    let check = |(mut started, _folder): (Started, tempfile::TempDir), words: [&str; 2]| {
+        let line = started.stderr_line("no content for");
+        assert!(words.iter().all(|words| line.contains(words)), "{line}");
+        started.signal(Signal::SIGINT);
+        assert_eq!(started.wait().code, Some(130));
+    };
+    // Both wait at the same time.
+    let (some, all) = (start(6), start(2));
+    check(some, ["0 of 6 requests after ", "2 in flight"]);
+    check(all, ["waiting for 2 requests in flight; everything was sent ", "`--timeout` limits"]);
 }
 
 fn chunk(data: &str) -> String {

@@ -25,7 +25,7 @@ use crate::predict::PredictArgs;
 /// Measure LLM inference servers.
 #[derive(Debug, Parser)]
 #[command(name = "tokometer", version = crate::version::long(), about, max_term_width = 100)]
-#[command(arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES, override_usage = USAGE)]
 struct Cli {
     /// When to use colours: auto, always or never [default: auto]
     #[arg(long, global = true, value_enum, value_name = "WHEN", hide_possible_values = true)]
@@ -34,11 +34,18 @@ struct Cli {
     command: Command,
 }
 
+const USAGE: &str = "\
+tokometer [OPTIONS] <COMMAND>
+       tokometer <URL>";
+
 const EXAMPLES: &str = "\
 Examples:
+  tokometer http://127.0.0.1:8000
   tokometer bench --base-url http://127.0.0.1:8000 -n 500 -c 32
-  tokometer capacity --base-url http://127.0.0.1:8000 --slo \"p99 ttft < 2s\"
-  tokometer report runs/LATEST --html page.html
+  tokometer capacity http://127.0.0.1:8000 --slo \"p99 ttft < 2s\"
+  tokometer report runs/RUN --html page.html
+
+An address alone is measured with a staircase of concurrency, in two minutes.
 
 `tokometer help COMMAND` and `tokometer COMMAND -h` explain a command.";
 

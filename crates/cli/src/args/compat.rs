@@ -148,7 +148,7 @@ fn tool_name(letter: char) -> Option<&'static str> {
 const MIGRATING_HEAD: &str = "\
 # Coming from another tool
 
-Replace the first words of your script with `tokometer bench`:
+How do I replace `vllm bench serve` or SGLang's `bench_serving` in my scripts? Replace the first words of your script with `tokometer bench`:
 
 | before | after |
 |---|---|
@@ -168,6 +168,13 @@ this page.
 | kept | works as before |
 | ignored | accepted, without effect; named once on stderr |
 | refused | ends the program with exit code 2 |
+
+| known to | which tool that is |
+|---|---|
+| vLLM | `vllm bench serve` |
+| vLLM (Rust) | its client in Rust, with `VLLM_USE_RUST_BENCH=1` |
+| SGLang | `sglang.bench_serving` |
+| benchmark_serving | vLLM's older script and its forks |
 
 | flag | known to | here | remark |
 |---|---|---|---|

@@ -44,6 +44,7 @@ const SHAPES: [HelpShape; 4] = [
         long: ListedFlags::All,
         examples: "\
 Examples:
+  tokometer bench http://127.0.0.1:8000
   tokometer bench --base-url http://127.0.0.1:8000 -n 500 -c 32
   tokometer bench --base-url http://127.0.0.1:8000 -r 4 --duration 2m
   tokometer bench --base-url http://127.0.0.1:8000 -c 1,2,...,64 -o sweep

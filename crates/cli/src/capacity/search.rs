@@ -22,6 +22,9 @@ use crate::runs;
 use crate::shards::{MadePoint, Role};
 use crate::terminal::print_message;
 
+/// Points shorter than this end before an overloaded server's queue has grown.
+const SHORT_POINT: Nanos = Nanos::from_secs(1);
+
 /// A point, and why it has no success, if it has none.
 type Measured = (MeasuredPoint, Option<String>);
 
@@ -44,6 +47,8 @@ pub(crate) struct CapacitySearch {
     time: Option<SearchTime>,
     /// The time for which the points so far sent their load.
     sent: Nanos,
+    /// Whether the warning of short points was printed.
+    is_warned: bool,
     /// What becomes of the events of a point that was judged.
     pub(crate) events: KeptEvents,
     /// The points so far.
@@ -101,7 +106,8 @@ impl CapacitySearch {
         let limits = options.limits();
         let (readings, dead) = (Vec::new(), Vec::new());
         let (time, sent, events) = (None, Nanos::ZERO, KeptEvents::Plain);
-        Ok(Self { slo, over, limits, length, view, time, sent, events, readings, dead })
+        let is_warned = false;
+        Ok(Self { slo, over, limits, length, view, time, sent, is_warned, events, readings, dead })
     }
 
     fn points(&self) -> Vec<Point> {
@@ -152,10 +158,11 @@ impl CapacitySearch {
             } else if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
             } else {
-                let seconds = with_preload(self.counted(load, stage)).as_secs_f64();
-                let (load, unit) = (load_name(load), self.over.unit());
-                print_message(&format!("point {}: {load} {unit} for {seconds:.0} s", number + 1));
-                self.sent += with_preload(self.counted(at.0, at.1));
+                let length = with_preload(self.counted(load, stage));
+                let words = format!("{} {}", load_name(load), self.over.unit());
+                print_message(&views::point(number, &words, length));
+                self.warn_of_short_points(length);
+                self.sent += length;
                 self.measure(measurement, (plan, at), (&folder, earlier), role)?
             };
             if measurement.is_interrupted() {
@@ -277,6 +284,18 @@ impl CapacitySearch {
     fn counted(&self, load: f64, stage: Stage) -> Nanos {
         let rate = (self.over == LoadKind::RequestRate).then_some(load);
         self.length.next(&self.slo, stage, rate)
+    }
+
+    /// Says once that points are too short for an answer to rely on.
+    fn warn_of_short_points(&mut self, length: Nanos) {
+        if length >= SHORT_POINT || std::mem::replace(&mut self.is_warned, true) {
+            return;
+        }
+        let flag = match &self.time {
+            Some(time) if time.is_length_open => "--budget",
+            _ => "--max-duration",
+        };
+        print_message(&views::short_points(flag));
     }
 
     /// Requests per second in the second stage.

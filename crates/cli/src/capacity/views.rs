@@ -146,6 +146,20 @@ pub(crate) fn no_estimate(least: Nanos) -> String {
     )
 }
 
+/// Before a point: its number, its load and its length.
+pub(crate) fn point(number: usize, load: &str, length: Nanos) -> String {
+    let seconds = length.as_secs_f64();
+    let length = if seconds < 2.0 { length.to_string() } else { format!("{seconds:.0} s") };
+    format!("point {}: {load} for {length}", number + 1)
+}
+
+/// Said once, where points are shorter than a second.
+pub(crate) fn short_points(flag: &str) -> String {
+    format!(
+        "warning: points of less than 1 s are too short to fill the server's queue; the capacity may be far too high\n  use a longer `{flag}`"
+    )
+}
+
 /// After a point: its outcome, the bracket so far, and the time left.
 pub(crate) fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> String {
     let Some(last) = points.last() else { return String::new() };
@@ -290,6 +304,22 @@ mod tests {
 
     use super::super::predicted::{PredictedCapacity, PredictedChoice};
     use super::*;
+
+    /// A point of 0.4 s was announced as one of 0 s.
+    #[test]
+    fn a_short_point_shows_its_length() {
+        let shown = |millis: u64| point(2, "12 req/s", Nanos::from_millis(millis));
+        assert_eq!(shown(400), "point 3: 12 req/s for 400 ms");
+        assert_eq!(shown(6_400), "point 3: 12 req/s for 6 s");
+    }
+
+    /// A violated objective was shown as `p99 ttft 2.54 s < 2s`.
+    #[test]
+    fn a_missed_point_says_that_its_value_is_not_within_the_limit() {
+        let missed = [reading(16.0, PointOutcome::Missed)];
+        let text = course(&missed, LoadKind::RequestRate, None);
+        assert_eq!(text, "  missed (p99 ttft 2.54 s, not < 2s); limit below 16.00 req/s");
+    }
 
     fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
         let judged = |objective: &str, value: f64, limit: f64, unit: &str| ObjectiveAtPoint {

@@ -11,4 +11,4 @@ mod views;
 
 pub(crate) use command::{CompareArgs, compare, halves, of_reader, of_sides};
 pub(crate) use page::page;
-pub(crate) use views::{percent, text, verdict};
+pub(crate) use views::{changed, percent, text, verdict};

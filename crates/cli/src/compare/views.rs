@@ -65,20 +65,22 @@ fn leading<'a>(comparison: &'a Comparison, wanted: &str) -> Vec<&'a ComparedFigu
     leading
 }
 
+/// In what B is worse, and in what better: `worse in mean TTFT (+10.0 %)`.
+pub(crate) fn changed(comparison: &Comparison) -> Vec<String> {
+    let of = |word: &str| {
+        let rows = leading(comparison, word).into_iter();
+        let names = rows.map(|row| format!("{} ({})", row.figure.label(), percent(row.change())));
+        let names = names.collect::<Vec<String>>().join(", ");
+        (!names.is_empty()).then(|| format!("{word} in {names}"))
+    };
+    ["worse", "better"].into_iter().filter_map(of).collect()
+}
+
 /// One sentence: in what B is better or worse.
 pub(crate) fn headline(comparison: &Comparison) -> String {
-    let named = |wanted: &str| {
-        let rows = leading(comparison, wanted).into_iter();
-        let names = rows.map(|row| format!("{} ({})", row.figure.label(), percent(row.change())));
-        names.collect::<Vec<String>>().join(", ")
-    };
     let count = |wanted: &str| comparison.rows.iter().filter(|row| verdict(row) == wanted).count();
-    let mut parts = Vec::new();
-    for word in ["worse", "better"] {
-        if count(word) > 0 {
-            parts.push(format!("b is {word} in {}", named(word)));
-        }
-    }
+    let mut parts: Vec<String> =
+        changed(comparison).into_iter().map(|part| format!("b is {part}")).collect();
     let small = count(NEGLIGIBLE);
     if small > 0 {
         parts.push(format!(

@@ -235,7 +235,7 @@ fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
             Chart {
                 title: objective.text.clone(),
                 x: x.clone(),
-                y: ChartAxis::spread(format!("{} ({unit})", objective.figure), &values, 50.0),
+                y: ChartAxis::spread(format!("{} ({unit})", objective.figure), &values, 20.0),
                 series,
                 limits: vec![LimitLine {
                     of: Of::Y,

@@ -19,7 +19,7 @@ use tokometer_report::html::{
 use super::several::begin;
 use super::{PageSource, point_name};
 use crate::bench::{RunView, summarise};
-use crate::compare::{of_sides, percent, verdict};
+use crate::compare::{changed, of_sides, percent, verdict};
 use crate::exit::Refusal;
 use tokometer_base::digits::digits;
 
@@ -135,6 +135,15 @@ impl HistoryStep {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The figures that lead what changed; each chart has the others with their intervals.
+    fn changes(&self) -> String {
+        let changed = match &self.change {
+            Some(StepChange::Compared(comparison)) => changed(comparison),
+            _ => Vec::new(),
+        };
+        if changed.is_empty() { self.summary() } else { changed.join("; ") }
     }
 
     /// How many figures `compare` calls changed.
@@ -318,13 +327,7 @@ impl History {
                 }),
                 None => serde_json::Value::Null,
             }));
-            let called: Vec<String> = step
-                .called()
-                .into_iter()
-                .map(|row| format!("{} {}", row.figure, words(row)))
-                .collect();
-            let text = if called.is_empty() { step.summary() } else { called.join("; ") };
-            cells.push(json!({"text": text}));
+            cells.push(json!({"text": step.changes()}));
             cells
         };
         Table {

@@ -6,6 +6,7 @@ mod capacity;
 mod history;
 mod several;
 mod source;
+mod staircase;
 
 use std::path::Path;
 

@@ -8,8 +8,8 @@ use tokometer_metrics::Summary;
 use tokometer_record::{RunInfo, RunState};
 use tokometer_report::html::{Page, RunPage, SweepPoint, SweepView, command, command_lines, facts};
 
-use super::{PageContext, PageSource, point_name};
-use crate::bench::{RunView, SummarisedRun, summarise};
+use super::{PageContext, PageSource, point_name, staircase};
+use crate::bench::{RunView, SummarisedRun, read_findings, summarise};
 use crate::compare;
 use crate::exit::Refusal;
 use crate::runs;
@@ -50,7 +50,11 @@ pub(crate) fn page(
     if let [only] = all.as_mut_slice() {
         return single(only, context);
     }
-    of_several(&sides(all), context)
+    let mut page = of_several(&sides(all), context)?;
+    if let [only] = sources {
+        page.answer = read_findings(&only.path).map(|findings| staircase::answer(&findings));
+    }
+    Ok(page)
 }
 
 /// The page of one run; of two targets that took turns, their comparison and both.

@@ -10,6 +10,8 @@ use crate::exit::Refusal;
 /// Runs that were given together.
 #[derive(Debug, Clone)]
 pub(crate) struct PageSource {
+    /// As given.
+    pub(crate) path: PathBuf,
     /// The label, or the name of a folder of several runs; `None` for a run without a label.
     pub(crate) name: Option<String>,
     /// The runs, in their order.
@@ -29,7 +31,7 @@ impl PageSource {
             let runs = expanded(path)?;
             let is_folder = runs.first().is_some_and(|first| first != path);
             let name = labels.get(place).cloned().or_else(|| is_folder.then(|| last(path)));
-            Ok(Self { name, runs })
+            Ok(Self { path: path.clone(), name, runs })
         };
         paths.iter().enumerate().map(source).collect()
     }

@@ -159,13 +159,14 @@ fn judged(
 }
 
 impl ObjectiveAtPoint {
-    /// The objective with its value inserted: `p99 ttft 1.92 s < 2s`.
+    /// The objective with its value inserted: `p99 ttft 1.92 s < 2s`, or `p99 ttft 2.10 s, not < 2s`.
     pub fn words(&self) -> String {
         let value = self.shown.as_deref().unwrap_or("unknown");
         match self.objective.find(['<', '>']) {
             Some(at) => {
                 let (name, limit) = self.objective.split_at(at);
-                format!("{} {value} {limit}", name.trim())
+                let relation = if self.is_met == Some(false) { ", not" } else { "" };
+                format!("{} {value}{relation} {limit}", name.trim())
             }
             None => format!("{}: {value}", self.objective),
         }
@@ -179,22 +180,22 @@ mod tests {
     #[test]
     fn a_value_stands_where_a_reader_expects_it() {
         let slo = Slo::parse("p99 ttft < 2s, goodput > 99%").unwrap();
-        let result = |at: usize, value| slo::ObjectiveResult {
+        let result = |at: usize, value, is_met: bool| slo::ObjectiveResult {
             text: slo.objectives[at].text.clone(),
             value,
             limit: 1.0,
-            is_met: Some(false),
+            is_met: Some(is_met),
             use_of_limit: None,
             is_supported: true,
         };
-        let check = |at: usize, value, expected: &str| {
+        let check = |at: usize, (value, is_met), expected: &str| {
             let endless = Use { used: f64::INFINITY, variance: 0.0, allowed: None };
-            let found = judged(&slo.objectives[at], &result(at, value), Some(endless));
+            let found = judged(&slo.objectives[at], &result(at, value, is_met), Some(endless));
             assert_eq!(found.words(), expected);
             assert!(serde_json::to_value(&found).unwrap()["allowance"]["used"].is_number());
         };
-        check(0, Some(1_920.0), "p99 ttft 1.92 s < 2s");
-        check(0, None, "p99 ttft ∞ < 2s");
-        check(1, Some(0.9876), "goodput 98.76% > 99%");
+        check(0, (Some(1_920.0), true), "p99 ttft 1.92 s < 2s");
+        check(0, (None, false), "p99 ttft ∞, not < 2s");
+        check(1, (Some(0.9876), false), "goodput 98.76%, not > 99%");
     }
 }

@@ -67,6 +67,19 @@ impl NoteRule {
         };
         self.threshold.replace("{}", &number)
     }
+
+    /// Its part of the page.
+    fn markdown(&self) -> String {
+        let Self { code, figure, why, action, .. } = self;
+        let affects = match *figure {
+            "all" => "all figures".to_owned(),
+            key => format!("`{key}`"),
+        };
+        let threshold = self.threshold_text();
+        format!(
+            "### `{code}`\n\n- **Appears when:** {threshold}\n- **Affects:** {affects}\n- **Why:** {why}\n- **What to do:** {action}\n\n"
+        )
+    }
 }
 
 /// The note that this many failed requests lead to, and its severity, for a run in progress.
@@ -133,25 +146,43 @@ fn bound(effect: Option<(&str, f64)>) -> String {
     }
 }
 
+/// The parts of the page of notes: judgement, heading, and what to know of all its notes.
+const PARTS: [(NoteJudgement, &str, &str); 4] = [
+    (NoteJudgement::Invalid, "INVALID", "The figures that the note affects are INVALID."),
+    (
+        NoteJudgement::ByEffect,
+        "By effect",
+        "The note states how far it may have moved a figure, and that decides: INVALID, SUSPECT or a remark.",
+    ),
+    (NoteJudgement::Suspect, "SUSPECT", "The figures that the note affects are SUSPECT."),
+    (NoteJudgement::Remark, "Remarks", "A remark does not change the verdict."),
+];
+
 /// The content of `docs/notes.md`.
 pub fn notes_markdown() -> String {
-    let thresholds = limits::markdown();
-    let mut page = format!(
+    let of = |judgement| rules().filter(move |rule| rule.severity == judgement);
+    let mut page = String::from(
         "# Notes and the verdict\n\n\
-         Generated from the program's tables of notes and thresholds; do not edit by hand. Every shown figure\n\
-         has a verdict, and the run has the worst one of its results. INVALID: the client or the machine may\n\
-         have moved the figure too far. SUSPECT: it may have moved a little, or the figure is correct but does\n\
-         not support the obvious conclusion. A remark does not change the verdict. *By effect*: the note states\n\
-         how far it may have moved a figure, and that decides. `docs/verdict.md` has the rules and the proof.\n\n\
-         {thresholds}\n\
-         | note | severity | affects | appears when | why | what to do |\n|---|---|---|---|---|---|\n",
+         What does a note mean, and what should I do? Generated from the program's tables; do not edit by hand.\n\n\
+         Every shown figure has a verdict, and the run has the worst one of its results.\n\n\
+         | verdict | meaning |\n|---|---|\n\
+         | VALID | no note puts the figure in doubt |\n\
+         | SUSPECT | the figure may have moved a little, or it is correct but does not support the obvious conclusion |\n\
+         | INVALID | the client or the machine may have moved the figure too far |\n\n\
+         [Verdicts](verdict.md) has the rules and how they were tested, [Diagnose](diagnose.md) the way from a verdict to its cause.\n\n",
     );
-    for rule in rules() {
-        let NoteRule { code, figure, why, action, .. } = rule;
-        let (severity, threshold) = (rule.severity.name(), rule.threshold_text());
-        // Writing to a string cannot fail.
-        let _ =
-            writeln!(page, "| `{code}` | {severity} | {figure} | {threshold} | {why} | {action} |");
+    // Writing to a string cannot fail.
+    for (judgement, heading, _) in PARTS {
+        let links: Vec<String> =
+            of(judgement).map(|rule| format!("[`{0}`](#{0})", rule.code)).collect();
+        let _ = writeln!(page, "**{heading}:** {}\n", links.join(", "));
     }
+    for (judgement, heading, words) in PARTS {
+        let _ = writeln!(page, "## {heading}\n\n{words}\n");
+        for rule in of(judgement) {
+            page.push_str(&rule.markdown());
+        }
+    }
+    let _ = write!(page, "## Thresholds of an effect\n\n{}", limits::markdown());
     page
 }

@@ -4,6 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use tokometer_base::WallNanos;
+use tokometer_base::digits::brief;
 use tokometer_metrics::Summary;
 use tokometer_record::{RunInfo, TargetInfo};
 
@@ -95,7 +96,8 @@ fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
             ));
             continue;
         }
-        let listed: Vec<String> = values.iter().take(2 * LISTED).map(f64::to_string).collect();
+        let listed: Vec<String> =
+            values.iter().take(2 * LISTED).map(|value| brief(*value)).collect();
         let more = if values.len() > 2 * LISTED { ", …" } else { "" };
         texts.push(format!("{}: {}{more} {}", axis.words(), listed.join(", "), axis.unit()));
     }
@@ -149,7 +151,7 @@ fn server(target: &TargetInfo) -> String {
         Some(named) => named.to_owned(),
         None => "version not reported".to_owned(),
     };
-    format!("{version} at {} ({})", target.base_url, target.backend)
+    format!("{}, {version}, backend {}", target.base_url, target.backend)
 }
 
 fn hardware(summary: &Summary) -> Option<String> {
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(
             value("server"),
             Some(
-                "vllm 0.11 at http://127.0.0.1:8000 (vllm); version not reported at http://127.0.0.1:8000 (vllm)"
+                "http://127.0.0.1:8000, vllm 0.11, backend vllm; http://127.0.0.1:8000, version not reported, backend vllm"
             )
         );
         assert_eq!(value("client"), Some("CPU X, 2 cores, Linux 6.1"));

@@ -4,6 +4,7 @@
 //! on the axis of another. Each kind has charts of its own.
 
 use serde_json::{Value, json};
+use tokometer_base::digits::brief;
 use tokometer_metrics::Summary;
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_record::RunInfo;
@@ -152,11 +153,14 @@ impl<'a> SweepView<'a> {
         let mut columns =
             vec![column("run", |_, index, point| json!({"run": index, "text": point.name}))];
         if self.configurations.len() > 1 {
-            columns.push(column("configuration", |sweep, index, _| json!(sweep.names[index])));
+            columns.push(column(
+                "configuration",
+                |sweep, index, _| json!({"text": sweep.names[index]}),
+            ));
         }
         columns.push(if self.axes().len() > 1 {
             column("load", |_, _, point| match point.load() {
-                Some(load) => json!(format!("{load} {}", point.axis().unit())),
+                Some(load) => json!(format!("{} {}", brief(load), point.axis().unit())),
                 None => Value::Null,
             })
         } else {
@@ -187,12 +191,12 @@ impl<'a> SweepView<'a> {
         columns.extend(self.cost_columns());
         if !self.context.objectives.is_empty() {
             columns.push(column("objectives", |_, _, point| match point.is_met {
-                Some(true) => json!("met"),
-                Some(false) => json!("missed"),
+                Some(true) => json!({"text": "met"}),
+                Some(false) => json!({"text": "missed"}),
                 None => Value::Null,
             }));
         }
-        columns.push(column("verdict", |_, _, point| json!(point.summary.verdict)));
+        columns.push(column("verdict", |_, _, point| json!({"text": point.summary.verdict})));
         columns
     }
 
@@ -343,7 +347,7 @@ impl<'a> SweepView<'a> {
         Chart {
             title,
             x,
-            y: spread_of(&series, format!("{} ({unit})", quantity.label())),
+            y: spread_of(&series, format!("{} ({unit})", quantity.label()), 50.0),
             series,
             limits: self.limits(Of::Y, |figure| figure.quantity == quantity),
             ..Chart::default()
@@ -428,7 +432,7 @@ impl<'a> SweepView<'a> {
                 gpus_text(self.context.gpus.unwrap_or(1).max(1).into())
             ),
             x: ChartAxis::linear("tok/s per user (median)"),
-            y: ChartAxis::linear(format!("{} per million total tokens", price.currency())),
+            y: spread_of(&series, format!("{} per million total tokens", price.currency()), 10.0),
             series,
             ..Chart::default()
         })
@@ -448,11 +452,11 @@ fn xs(series: &[Series]) -> Vec<f64> {
     series.iter().flat_map(|one| one.points.iter().map(|point| point.x)).collect()
 }
 
-/// The y axis of these series, by factors where they spread widely.
-fn spread_of(series: &[Series], label: String) -> ChartAxis {
+/// The y axis of these series, by factors where they spread over more than `ratio`.
+fn spread_of(series: &[Series], label: String, ratio: f64) -> ChartAxis {
     let values: Vec<f64> =
         series.iter().flat_map(|one| one.points.iter().map(|point| point.y)).collect();
-    ChartAxis::spread(label, &values, 50.0)
+    ChartAxis::spread(label, &values, ratio)
 }
 
 type TableCell<'a> = Box<dyn Fn(&SweepView<'a>, usize, &SweepPoint<'_>) -> Value + 'a>;

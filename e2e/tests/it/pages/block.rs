@@ -143,12 +143,29 @@ impl Page {
         commands
     }
 
+    /// Commands of the program between backticks in the text and the tables, with their line numbers.
+    pub(super) fn commands_in_text(&self) -> Vec<(usize, String)> {
+        let blocks = self.blocks();
+        let is_text = |index: &usize| blocks.iter().all(|block| !block.content.contains(index));
+        let mut commands = Vec::new();
+        for index in (0..self.lines.len()).filter(is_text) {
+            // A fence has no command.
+            let line = self.lines[index].strip_prefix("```").unwrap_or(&self.lines[index]);
+            let code = line.split('`').skip(1).step_by(2).filter(|code| is_of_program(code));
+            commands.extend(code.map(|code| (index + 1, code.to_owned())));
+        }
+        commands
+    }
+
     /// Blocks with commands that are not run, and that do not start with a remark.
     pub(super) fn blocks_without_reason(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for block in self.blocks().iter().filter(|block| block.word == "sh") {
+        let is_shell = |block: &&Block| ["sh", "text"].contains(&block.word.as_str());
+        for block in self.blocks().iter().filter(is_shell) {
             let lines = &self.lines[block.content.clone()];
-            let has_command = lines.iter().any(|line| is_of_program(bare(line)));
+            // A block of text without a prompt is an output, which may name commands.
+            let is_typed = |line: &String| block.word == "sh" || line.starts_with("$ ");
+            let has_command = lines.iter().any(|line| is_typed(line) && is_of_program(bare(line)));
             let has_reason = lines.first().is_some_and(|line| line.starts_with("# "));
             if has_command && !has_reason {
                 let line = block.content.start;
@@ -205,4 +222,18 @@ fn commands_outside_console_blocks_are_found_in_code_only() {
     assert!(page.blocks_without_reason().is_empty());
     let page = Page::new("x.md", "```sh\ntokometer bench\n```\n");
     assert_eq!(page.blocks_without_reason().len(), 1);
+    let page =
+        Page::new("x.md", "```text\n$ tokometer bench\nout\n```\n```text\ntokometer x\n```\n");
+    assert_eq!(page.blocks_without_reason().len(), 1);
+}
+
+#[test]
+fn commands_in_a_text_are_found_between_backticks() {
+    let text = "Use `tokometer report RUN`, or `ls`.\n\n    tokometer sim\n\n| `x` | `tokometer bench -n 4` |\n\
+                ```text\n`tokometer no`\n```\n";
+    let found = Page::new("x.md", text).commands_in_text();
+    assert_eq!(
+        found,
+        [(1, "tokometer report RUN".to_owned()), (5, "tokometer bench -n 4".to_owned())]
+    );
 }

@@ -6,13 +6,20 @@ use std::fs;
 use crate::help::commands;
 use crate::program::{root, run};
 
+/// How the possible values of a flag are indented.
+const VALUES_INDENT: &str = "          ";
+
 /// A help text in sections: a heading, which may be empty, and paragraphs.
 fn sections(help: &str) -> Vec<(String, Vec<String>)> {
-    let mut sections = vec![(String::new(), Vec::new())];
+    let mut sections: Vec<(String, Vec<String>)> = vec![(String::new(), Vec::new())];
     for paragraph in help.split("\n\n") {
         let paragraph = paragraph.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         let (heading, rest) = paragraph.split_once('\n').unwrap_or((&paragraph, ""));
-        if heading.ends_with(':') && rest.starts_with(' ') {
+        let flag = sections.last_mut().and_then(|(_, paragraphs)| paragraphs.last_mut());
+        if let Some(flag) = flag.filter(|_| paragraph.starts_with(VALUES_INDENT)) {
+            // Values and default belong to the flag above them.
+            flag.push_str(&format!("\n\n{paragraph}"));
+        } else if heading.ends_with(':') && rest.starts_with(' ') {
             sections.push((heading.to_owned(), vec![rest.to_owned()]));
         } else if let Some((_, paragraphs)) = sections.last_mut() {
             paragraphs.push(paragraph);

@@ -1,8 +1,8 @@
 //! The commands of the documentation, run as they are written.
 //!
 //! `console` blocks are run by a shell against the simulated server, page by page, in a folder of
-//! the page's own; what they print is compared with the page. All other commands are only parsed by
-//! the program. `CONTRIBUTING.md` says how to write both kinds under *Documentation*.
+//! the page's own; what they print is compared with the page. All other commands, also those between
+//! backticks in a text, are only parsed by the program. `CONTRIBUTING.md` says how to write both kinds under *Documentation*.
 //!
 //! `TOKOMETER_WRITE_PAGES=1 cargo test -p tokometer-e2e pages` writes the outputs that differ.
 

@@ -27,6 +27,17 @@ const PARSE_ONLY: &str = r#"tokometer() {
 }
 "#;
 
+/// The same for commands in a text, which name what the reader fills in: their flags are parsed, nothing
+/// is lowered.
+const FLAGS_ONLY: &str = r#"tokometer() {
+  case "$1" in
+    help) "$PROGRAM" "$@" ;;
+    *) "$PROGRAM" "$@" --help ;;
+  esac > /dev/null 2> "$STATUS.said"
+  echo $? >> "$STATUS"
+}
+"#;
+
 /// The shell session of one page.
 pub(super) struct Session {
     page: String,
@@ -158,26 +169,41 @@ fn port_of(command: &str) -> Option<u16> {
 
 /// Commands of a page that the program does not accept.
 pub(super) fn unparsed(page: &Page) -> Vec<String> {
+    let of_blocks = page.other_commands().into_iter().map(|found| (PARSE_ONLY, found));
+    let of_text = page.commands_in_text().into_iter().map(|found| (FLAGS_ONLY, found));
+    let refused = |(script, (line, command)): (&str, (usize, String))| {
+        let said = refusal(script, &command)?;
+        Some(format!("{}:{line}: {command}\n{said}", page.name))
+    };
+    of_blocks.chain(of_text).filter_map(refused).collect()
+}
+
+/// What the program says against a command; `None` where it accepts it.
+fn refusal(script: &str, command: &str) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let status = folder.path().join("status");
-    let mut problems = Vec::new();
-    for (line, command) in page.other_commands() {
-        // Words such as HOST stand for what the reader fills in.
-        let filled = command.replace("HOST:PORT", "localhost:8000").replace('…', "");
-        let filled = without_redirection(&filled);
-        let _ = std::fs::remove_file(&status);
-        let mut shell = Command::new("bash");
-        shell.args(["-c", &format!("{PARSE_ONLY}{filled}")]).current_dir(folder.path());
-        shell.env("PROGRAM", program::path()).env("STATUS", &status).env("HF_HUB_OFFLINE", "1");
-        shell.env("HOME", folder.path()).env("GITHUB_STEP_SUMMARY", "summary.md");
-        let _ = ended(shell.stdin(Stdio::null()));
-        let codes = std::fs::read_to_string(&status).unwrap_or_default();
-        if codes.is_empty() || codes.lines().any(|code| code != "0") {
-            let said = std::fs::read_to_string(said(&status)).unwrap_or_default();
-            problems.push(format!("{}:{line}: {command}\n{said}", page.name));
-        }
-    }
-    problems
+    let filled = filled(command);
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("{script}{}", without_redirection(&filled))]);
+    shell.current_dir(folder.path()).env("HOME", folder.path());
+    shell.env("PROGRAM", program::path()).env("STATUS", &status).env("HF_HUB_OFFLINE", "1");
+    shell.env("GITHUB_STEP_SUMMARY", "summary.md");
+    let _ = ended(shell.stdin(Stdio::null()));
+    let codes = std::fs::read_to_string(&status).unwrap_or_default();
+    let is_accepted = !codes.is_empty() && codes.lines().all(|code| code == "0");
+    (!is_accepted).then(|| std::fs::read_to_string(said(&status)).unwrap_or_default())
+}
+
+/// A command with something in the place of the words that a reader fills in.
+fn filled(command: &str) -> String {
+    let words = [
+        ("HOST:PORT", "localhost:8000"),
+        (" URL", " http://localhost:8000"),
+        ("COMMAND", "bench"),
+        ("--shard K/", "--shard 1/"),
+        ("…", ""),
+    ];
+    words.iter().fold(command.to_owned(), |text, (word, value)| text.replace(word, value))
 }
 
 /// A command up to its first redirection: the files are not there.

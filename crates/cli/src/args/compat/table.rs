@@ -23,10 +23,11 @@ const fn row(flag: &'static str, tools: &'static str, fate: FlagSupport) -> Comp
 
 const AUDIO: &str = "use `--dataset-name custom_audio` with `--backend openai-audio`";
 const TURNS: &str = "conversations of this kind are not supported yet";
-const PLOTS: &str =
-    "no plots are drawn; the run folder contains every timestamp for your own plots";
+const PLOTS: &str = "`tokometer report RUN --html page.html` has charts";
 const PROFILER: &str = "the profiler runs for the whole measured phase";
-const DISAGGREGATED: &str = "disaggregated prefill and decode servers are not supported yet";
+const DISAGGREGATED: &str =
+    "measure through the router; `--metrics-url` reads the metrics of each server behind it";
+const OTHER_PROFILERS: &str = "start the profiler of each server by hand";
 const STEADY: &str = "the steady state is found from the record and shown in the summary";
 const SPEED: &str =
     "use `--dataset-name hf --dataset-path FILE` with the dataset's files, or `spec_bench`";
@@ -152,8 +153,8 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     ),
     row("--steady-state-min-window", "R", Ignored(STEADY)),
     row("--no-steady-state", "R", Ignored(STEADY)),
-    row("--num-runs", "R", Refused("repeat the command with different `--name`s")),
-    row("--compare", "R", Refused("use `tokometer report RUN RUN` to show runs side by side")),
+    row("--num-runs", "R", Refused("repeat the command, and give all runs to `tokometer compare`")),
+    row("--compare", "R", Refused("use `tokometer compare --a RUN --b RUN`")),
     row("--sweep-max-concurrency", "R", Renamed("--max-concurrency")),
     row("--sweep-request-rate", "R", Renamed("--request-rate")),
     row("--sweep-num-prompts-factor", "R", Refused("give `--num-prompts` a list instead")),
@@ -178,8 +179,8 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--profile-stages", "S", Kept("")),
     row("--profile-output-dir", "S", Kept("")),
     row("--profile-prefix", "S", Kept("")),
-    row("--profile-prefill-url", "S", Refused(DISAGGREGATED)),
-    row("--profile-decode-url", "S", Refused(DISAGGREGATED)),
+    row("--profile-prefill-url", "S", Refused(OTHER_PROFILERS)),
+    row("--profile-decode-url", "S", Refused(OTHER_PROFILERS)),
     // Datasets.
     row("--dataset-name", "PRSO", Kept("")),
     row("--dataset-path", "PRSO", Kept("")),

@@ -20,7 +20,7 @@ pub(crate) static INVALIDATING: &[NoteRule] = &[
         severity: ByEffect,
         figure: "all",
         limit: 0.01,
-        threshold: "more than {} % of the requests were sent over 5 ms late, or late sends moved a figure by more than 1 %; a burst wants all at once",
+        threshold: "more than {} % of the requests were sent over 5 ms late, or late sends moved a figure by more than 1 %; in a burst all requests are due at once",
         why: "the load was not the requested one while requests were held back, and latencies from the intended time include the client's delay",
         action: "use a machine with free cores, fewer streams per client, or several clients",
         check: client_checks::late_sends,
