@@ -201,6 +201,8 @@ fn filled(command: &str) -> String {
         (" URL", " http://localhost:8000"),
         ("COMMAND", "bench"),
         ("--shard K/", "--shard 1/"),
+        ("--slo …", "--slo 1"),
+        ("--engine …", "--engine 1"),
         ("…", ""),
     ];
     words.iter().fold(command.to_owned(), |text, (word, value)| text.replace(word, value))
