@@ -18,7 +18,7 @@ fn sections(help: &str) -> Vec<(String, Vec<String>)> {
         let flag = sections.last_mut().and_then(|(_, paragraphs)| paragraphs.last_mut());
         if let Some(flag) = flag.filter(|_| paragraph.starts_with(VALUES_INDENT)) {
             // Values and default belong to the flag above them.
-            flag.push_str(&format!("\n\n{paragraph}"));
+            flag.extend(["\n\n", &paragraph]);
         } else if heading.ends_with(':') && rest.starts_with(' ') {
             sections.push((heading.to_owned(), vec![rest.to_owned()]));
         } else if let Some((_, paragraphs)) = sections.last_mut() {
