@@ -101,7 +101,9 @@ fn describe_tls(error: &rustls::Error) -> String {
         E::InvalidMessage(_) => {
             "the server does not speak TLS on this port; use http:// in `--base-url`".to_owned()
         }
-        E::InvalidCertificate(why) => format!("{}; {CERTIFICATE_ADVICE}", describe_certificate(why)),
+        E::InvalidCertificate(why) => {
+            format!("{}; {}", describe_certificate(why), certificate_advice(why))
+        }
         E::NoCertificatesPresented => "the server sent no certificate".to_owned(),
         E::AlertReceived(alert) => {
             let name = alert.as_str().unwrap_or("an unknown alert");
@@ -115,8 +117,27 @@ fn describe_tls(error: &rustls::Error) -> String {
     }
 }
 
-const CERTIFICATE_ADVICE: &str =
-    "use `--ca-cert FILE` to trust its authority, or `--insecure` to accept any certificate";
+fn certificate_advice(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "use its name in `--base-url` (`--resolve` sets the address), or `--insecure` to accept any certificate"
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. }
+        | CertificateError::Revoked => "use `--insecure` to accept any certificate",
+        _ => {
+            "use `--ca-cert FILE` to trust its authority, or `--insecure` to accept any certificate"
+        }
+    }
+}
+
+/// A name as a certificate has it: the library writes `DnsName("a.example")` and `IpAddress(…)`.
+fn bare_name(name: &str) -> &str {
+    let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inside.unwrap_or(name).trim_matches('"')
+}
 
 fn describe_certificate(why: &CertificateError) -> String {
     match why {
@@ -133,7 +154,7 @@ fn describe_certificate(why: &CertificateError) -> String {
             "the server's certificate is for another host name".to_owned()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
-            let names: Vec<&str> = presented.iter().map(String::as_str).take(3).collect();
+            let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).take(3).collect();
             format!(
                 "the server's certificate is not for `{}` but for {}",
                 expected.to_str(),
@@ -198,12 +219,29 @@ mod tests {
 
     #[test]
     fn certificates_that_cannot_be_trusted_name_the_flags() {
-        let check = |why: CertificateError, part: &str| {
+        let said = |why: CertificateError| {
             let error = rustls::Error::InvalidCertificate(why);
-            let said = describe(&io::Error::new(io::ErrorKind::InvalidData, error));
-            assert!(said.contains(part), "{said}");
-            assert!(said.contains("`--ca-cert FILE`") && said.contains("`--insecure`"), "{said}");
+            describe(&io::Error::new(io::ErrorKind::InvalidData, error))
         };
+        let check = |why: CertificateError, part: &str| {
+            let is_of_authority = matches!(
+                why,
+                CertificateError::UnknownIssuer
+                    | CertificateError::BadSignature
+                    | CertificateError::Other(_)
+            );
+            let said = said(why);
+            assert!(said.contains(part) && said.contains("`--insecure`"), "{said}");
+            assert_eq!(said.contains("`--ca-cert FILE`"), is_of_authority, "{said}");
+        };
+        let presented =
+            ["DnsName(\"a.example\")", "IpAddress(10.0.0.1)"].map(str::to_owned).to_vec();
+        let expected = rustls::pki_types::ServerName::try_from("b.example").unwrap();
+        assert_eq!(
+            said(CertificateError::NotValidForNameContext { expected, presented }),
+            "the server's certificate is not for `b.example` but for a.example, 10.0.0.1; use its name in \
+             `--base-url` (`--resolve` sets the address), or `--insecure` to accept any certificate"
+        );
         check(CertificateError::UnknownIssuer, "self-signed or from an unknown authority");
         check(CertificateError::Expired, "has expired");
         check(CertificateError::NotValidForName, "for another host name");

@@ -134,6 +134,17 @@ impl Batches {
         Self { writer: Writer::Finished, ..self }
     }
 
+    /// Whether nothing was written, or nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.size == 0
+    }
+
+    /// Takes an empty file for one that was cut.
+    #[must_use]
+    pub(crate) fn without_end(self) -> Self {
+        Self { is_whole: false, ..self }
+    }
+
     /// Whether the stream has its end mark, or is empty.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole

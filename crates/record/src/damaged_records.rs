@@ -206,7 +206,7 @@ fn a_cut_file_is_damage_only_if_the_run_came_to_its_end() {
     let path = place.path().join(names::REQUESTS);
     let whole = fs::read(&path).unwrap();
     let batch = messages(&whole)[2];
-    for length in [whole.len() - 8, whole.len() - 9, batch, batch + 40, 20] {
+    for length in [whole.len() - 8, whole.len() - 9, batch, batch + 40, 20, 0] {
         fs::write(&path, &whole[..length]).unwrap();
         let (_, damages) = read(place.path()).unwrap();
         let [damage] = &damages[..] else { panic!("{length}: {damages:?}") };

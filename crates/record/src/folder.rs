@@ -330,8 +330,11 @@ impl RunReader {
         let batches = Batches::open(path, &self.damages)?;
         let end: Option<RunEnd> = read_json(&self.folder.join(names::END)).ok();
         // On a full disk the end mark may be missing though the run could say why it stopped.
-        let is_finished = end.is_some_and(|end| end.stop != Stop::DiskFull);
-        Ok(if is_finished { batches.of_finished_run() } else { batches })
+        let Some(end) = end.filter(|end| end.stop != Stop::DiskFull) else { return Ok(batches) };
+        let batches = batches.of_finished_run();
+        // Where no request ended, nothing was written.
+        let has_lost_all = batches.is_empty() && self.starts()?.count() as u64 > end.abandoned;
+        Ok(if has_lost_all { batches.without_end() } else { batches })
     }
 
     /// Measured attempts that were sent and have no end, with the times of their sends: what was in
