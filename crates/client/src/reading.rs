@@ -13,14 +13,15 @@ use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline
 use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
-use crate::scan::{EventSchema, EventTemplate, Fields, Marks, Text, scan, scan_whole};
-use crate::server_message::{abort_reason, error_message, html_page, is_error_document, message};
+use crate::scan::{EventSchema, EventTemplate, Fields, Marks, Text, scan};
+use crate::server_message::{abort_reason, is_error_document, message};
 use crate::settings::UsageReports;
 use crate::sse;
 
 mod no_event;
 mod pooled;
 mod tool_calls;
+mod whole;
 
 /// Marks of an event that reports nothing besides its text.
 const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
@@ -199,61 +200,6 @@ impl ResponseReading {
                 push(timeline, arrival, kind, tokens);
             }
         }
-    }
-
-    /// Processes the value of a response that is not streamed.
-    pub(crate) fn on_whole(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
-        if self.rules.schema.is_pooled() {
-            return self.on_pooled(data, arrival, timeline);
-        }
-        let Ok(mut fields) =
-            scan_whole(self.rules.schema, data).or_else(|why| self.plain(data).ok_or(why))
-        else {
-            let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
-            self.fail(FailureKind::Protocol, what, data);
-            return push(timeline, arrival, EventKind::Error, None);
-        };
-        if fields.marks.has(Marks::ERROR) {
-            self.fail(FailureKind::InStream, "", data);
-            return push(timeline, arrival, EventKind::Error, None);
-        }
-        if fields.marks.has(Marks::ABORTED) {
-            self.fail_aborted(data);
-        }
-        self.tool_calls.take(self.rules.schema, data);
-        fields.text = fields.text.or(fields.whole_text.take());
-        let kind = match &fields.text {
-            Some(text) if !text.is_empty() => EventKind::Text,
-            _ => kind_without_text(&fields, Marks::CHOICE),
-        };
-        if kind == EventKind::Other && error_message(data).is_some() {
-            self.fail(FailureKind::InStream, "", data);
-            return push(timeline, arrival, EventKind::Error, None);
-        }
-        self.keep(&fields, kind);
-        self.seen.set(Marks::DONE.and(Marks::LAST));
-        if self.rules.schema == EventSchema::Transcription && fields.text.is_some() {
-            self.seen.set(Marks::FINISHED);
-        }
-        if kind.is_content() {
-            self.seen.set(Marks::CONTENT);
-        }
-        let tokens = fields.usage.and_then(|usage| usage.completion_tokens);
-        timeline.usage = fields.usage;
-        if let Some(timings) = fields.timings {
-            let known = timeline.server_timings.get_or_insert_default();
-            (known.prefill, known.decode) = (timings.prefill, timings.decode);
-        }
-        push(timeline, arrival, kind, tokens);
-    }
-
-    /// A transcription in plain text, which the request may have asked for.
-    fn plain<'a>(&self, data: &'a [u8]) -> Option<Fields<'a>> {
-        let is_plain = self.rules.schema == EventSchema::Transcription && html_page(data).is_none();
-        let text = std::str::from_utf8(data).ok().filter(|_| is_plain)?;
-        let mut fields = Fields::default();
-        fields.text = Some(Text::Owned(text.trim().to_owned()));
-        Some(fields)
     }
 
     fn fail(&mut self, kind: FailureKind, what: &str, data: &[u8]) {

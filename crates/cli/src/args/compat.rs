@@ -161,7 +161,9 @@ How do I replace `vllm bench serve` or SGLang's `bench_serving` in my scripts? R
 shorten it while it stays unique.
 
 The table says what happens to each flag. The program uses the same table, and `tokometer docs migrating` prints
-this page.
+this page. `--extra-body.a.b VALUE` sets one field of a JSON flag. Backends and datasets have the names of the tools;
+one that is not supported (`gserver`, `openai-embeddings-clip`, `speed_bench`, `mmmu`, `agentic-trace`, …) is refused
+with what to use instead.
 
 | here | meaning |
 |---|---|

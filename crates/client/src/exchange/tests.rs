@@ -201,6 +201,12 @@ const CAPTURES: &[ExpectedCapture] = &[
     row("llamacpp-chat", "llamacpp-oai-chat", "rtttttttttttteu.").usage(31, 12, Some(0)),
     row("llamacpp-ping", "llamacpp-oai", "ttte.").usage(1, 3, Some(0)),
     row("llamacpp-native-completion", "llamacpp", "tttttttte").usage(4, 8, Some(3)).tokens(8),
+    row("llamacpp-responses", "openai-responses", "oooottttttooou").usage(20, 6, Some(0)),
+    row("llamacpp-messages", "anthropic", "rottttttou.").usage(20, 6, Some(19)),
+    // Where the first token is half a character, the server leaves `message_start` and its counts out.
+    row("llamacpp-messages-nostart", "anthropic", "otttttou.").usage(0, 6, None),
+    row("llamacpp-embeddings", "openai-embeddings", "R").usage(6, 0, None),
+    row("llamacpp-rerank", "jina-rerank", "R").usage(10, 0, None),
     row("llamacpp-err-404", "llamacpp", "").fails("status File Not Found"),
     row("llamacpp-err-badjson", "llamacpp", "").fails("status [json.exception.parse_error"),
     row("llamacpp-err-badparam", "llamacpp-oai-chat", "").fails("status Expected 'messages'"),

@@ -68,8 +68,13 @@ fn judge(suite: &RouteSuite, case: &RouteCase, folder: &Path) -> Result<RouteSee
     }
     if case.command != CaseCommand::Bench {
         let shown = read("out")?;
-        let line = shown.lines().rfind(|line| line.contains(char::is_numeric));
-        return Ok(RouteSeen { more: line.unwrap_or_default().to_owned(), ..RouteSeen::default() });
+        let is_result = |line: &&str| line.starts_with("capacity:") || line.contains("knee:");
+        let line = shown
+            .lines()
+            .find(is_result)
+            .or_else(|| shown.lines().find(|line| line.contains("knee")));
+        let line = line.context("no result is printed")?;
+        return Ok(RouteSeen { more: line.to_owned(), ..RouteSeen::default() });
     }
     let summary = summary(folder)?;
     let count = |name: &str| summary["counts"][name].as_u64().unwrap_or(0);

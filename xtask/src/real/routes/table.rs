@@ -129,17 +129,17 @@ const ROWS: &[CaseRow] = &[
     ),
     text(
         "chat-structured",
-        "--backend openai-chat --random-input-len 64 --random-output-len 64 --structured {models}/schema.json",
+        "--backend openai-chat --random-input-len 64 --random-output-len 128 --structured {models}/schema.json",
         Fit,
     ),
     text(
         "responses-structured",
-        "--backend openai-responses --random-input-len 64 --random-output-len 64 --structured {models}/schema.json",
+        "--backend openai-responses --random-input-len 64 --random-output-len 128 --structured {models}/schema.json",
         Fit,
     ),
     text(
         "messages-structured",
-        "--backend anthropic --random-input-len 64 --random-output-len 64 --structured {models}/schema.json",
+        "--backend anthropic --random-input-len 64 --random-output-len 128 --structured {models}/schema.json",
         Fit,
     ),
     on(

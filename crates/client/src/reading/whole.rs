@@ -1,0 +1,64 @@
+//! Reads answers of text that come in one piece.
+
+use tokometer_record::{EventKind, FailureKind, Timeline};
+
+use super::{EventArrival, ResponseReading, kind_without_text, push};
+use crate::scan::{EventSchema, Fields, Marks, Text, scan_whole};
+use crate::server_message::{error_message, html_page};
+
+impl ResponseReading {
+    /// Processes the value of a response that is not streamed.
+    pub(crate) fn on_whole(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
+        if self.rules.schema.is_pooled() {
+            return self.on_pooled(data, arrival, timeline);
+        }
+        let Ok(mut fields) =
+            scan_whole(self.rules.schema, data).or_else(|why| self.plain(data).ok_or(why))
+        else {
+            let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
+            self.fail(FailureKind::Protocol, what, data);
+            return push(timeline, arrival, EventKind::Error, None);
+        };
+        if fields.marks.has(Marks::ERROR) {
+            self.fail(FailureKind::InStream, "", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        }
+        if fields.marks.has(Marks::ABORTED) {
+            self.fail_aborted(data);
+        }
+        self.tool_calls.take(self.rules.schema, data);
+        fields.text = fields.text.or(fields.whole_text.take());
+        let kind = match &fields.text {
+            Some(text) if !text.is_empty() => EventKind::Text,
+            _ => kind_without_text(&fields, Marks::CHOICE),
+        };
+        if kind == EventKind::Other && error_message(data).is_some() {
+            self.fail(FailureKind::InStream, "", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        }
+        self.keep(&fields, kind);
+        self.seen.set(Marks::DONE.and(Marks::LAST));
+        if self.rules.schema == EventSchema::Transcription && fields.text.is_some() {
+            self.seen.set(Marks::FINISHED);
+        }
+        if kind.is_content() {
+            self.seen.set(Marks::CONTENT);
+        }
+        let tokens = fields.usage.and_then(|usage| usage.completion_tokens);
+        timeline.usage = fields.usage;
+        if let Some(timings) = fields.timings {
+            let known = timeline.server_timings.get_or_insert_default();
+            (known.prefill, known.decode) = (timings.prefill, timings.decode);
+        }
+        push(timeline, arrival, kind, tokens);
+    }
+
+    /// A transcription in plain text, which the request may have asked for.
+    fn plain<'a>(&self, data: &'a [u8]) -> Option<Fields<'a>> {
+        let is_plain = self.rules.schema == EventSchema::Transcription && html_page(data).is_none();
+        let text = std::str::from_utf8(data).ok().filter(|_| is_plain)?;
+        let mut fields = Fields::default();
+        fields.text = Some(Text::Owned(text.trim().to_owned()));
+        Some(fields)
+    }
+}
