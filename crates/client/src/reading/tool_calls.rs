@@ -232,6 +232,18 @@ mod tests {
     }
 
     #[test]
+    fn a_block_may_open_with_its_input() {
+        let opened = |input: &str| {
+            format!(
+                r#"{{"type":"content_block_start","index":0,"content_block":{{"type":"tool_use","name":"f","input":{input}}}}}"#
+            )
+        };
+        assert_eq!(joined(EventSchema::Messages, &[&opened(r#"{"a":1}"#)]), ONE);
+        let empty = r#"[{"name":"f","arguments":""}]"#;
+        assert_eq!(joined(EventSchema::Messages, &[&opened("{}")]), empty);
+    }
+
+    #[test]
     fn answers_in_one_piece_have_their_calls_too() {
         let chat = r#"{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}}]}"#;
         assert_eq!(joined(EventSchema::Shared, &[chat]), ONE);

@@ -156,4 +156,22 @@ fn a_transcript_without_text_is_an_answer() {
     check("openai-audio", &[&open], "e", "cut the stream ended without its end marker");
     let chat = r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}"#;
     assert_eq!(outcome_of(&whole("openai-chat", chat)), nothing);
+    let chat = read_whole("openai-chat", &streamed(&[&open, &last, "[DONE]"]));
+    assert_eq!(outcome_of(&chat), "no-content the answer ended without content (events: 3)");
+}
+
+/// Some gateways send the type and a message, and neither an `error` object nor the event's name.
+#[test]
+fn an_event_of_the_type_error_fails_the_answer() {
+    let error = r#"{"type":"error","message":"worker gone","code":503}"#;
+    let responses = r#"{"type":"response.output_text.delta","delta":"a"}"#;
+    let sound = r#"{"type":"transcript.text.delta","delta":"a"}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    check("anthropic", &[TEXT, error, stop], "t!.", "in-stream worker gone");
+    check("openai-audio", &[sound, error], "t!", "in-stream worker gone");
+    check("openai-responses", &[responses, error], "t!", "in-stream worker gone");
+    let failed = r#"{"type":"response.failed","response":{"status":"failed"}}"#;
+    let timeline = read_whole("openai-responses", &streamed(&[responses, failed]));
+    assert_eq!(letters(&timeline.events), "t!");
+    assert!(outcome_of(&timeline).starts_with("in-stream "), "{}", outcome_of(&timeline));
 }
