@@ -228,7 +228,14 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_call_is_a_fault_only_where_one_was_required() {
-        assert_eq!(check(Some("auto"), &[None]).judged, 0);
+        for free in [None, Some("auto"), Some("none")] {
+            assert_eq!(check(free, &[None]).judged, 0, "{free:?}");
+        }
+        for word in [json!("none"), json!({ "type": "none" }), json!({ "type": "auto" })] {
+            let own = json!({ "tools": [weather()], "tool_choice": word }).to_string();
+            let found = judged(&json!({}), &[(None, Some(own.as_str()))]).unwrap();
+            assert_eq!(found.judged, 0, "{own}");
+        }
         let required = check(Some("required"), &[None]);
         assert_eq!((required.judged, required.missing), (1, 1));
         assert_eq!(check(Some("weather"), &[None]).missing, 1);
@@ -266,6 +273,17 @@ mod tests {
         assert_eq!(judged(&json!({}), &[(None, None)]), None, "nothing was offered");
         let extra = json!({ "extra_body": serde_json::from_str::<Value>(&chat).unwrap() });
         assert_eq!(judged(&extra, &[(Some(GOOD), None)]).unwrap().valid, 1);
+    }
+
+    /// Servers write no arguments as an empty text, or as an object.
+    #[test]
+    fn a_tool_without_arguments_is_called_with_none() {
+        let own = json!({ "tools": [{ "type": "function", "name": "now" }] }).to_string();
+        for arguments in ["", " ", "{}"] {
+            let call = json!([{ "name": "now", "arguments": arguments }]).to_string();
+            let found = judged(&json!({}), &[(Some(call.as_str()), Some(own.as_str()))]).unwrap();
+            assert_eq!((found.judged, found.valid), (1, 1), "{call}");
+        }
     }
 
     #[test]
