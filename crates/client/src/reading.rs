@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokometer_base::Fingerprint;
 use tokometer_base::redact::Secrets;
-use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline, Usage};
+use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline};
 
 use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
@@ -17,7 +17,9 @@ use crate::scan::{EventSchema, EventTemplate, Fields, Marks, Text, scan};
 use crate::server_message::{abort_reason, is_error_document, message};
 use crate::settings::UsageReports;
 use crate::sse;
+use kinds::{kind_without_text, merge, reasoning};
 
+mod kinds;
 mod no_event;
 mod pooled;
 mod tool_calls;
@@ -419,35 +421,4 @@ fn push(timeline: &mut Timeline, arrival: EventArrival, kind: EventKind, tokens:
         .with_tokens(tokens)
         .with_upper_bound(arrival.stamp.is_upper_bound);
     timeline.push(event);
-}
-
-fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
-    let known = [fields.reasoning.as_ref(), fields.reasoning_alias.as_ref()];
-    known.into_iter().flatten().find(|text| !text.is_empty())
-}
-
-/// The kind of an event without new text.
-fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
-    let has = |mark| fields.marks.has(mark);
-    if reasoning(fields).is_some() {
-        EventKind::Reasoning
-    } else if has(Marks::TOOL_CALL) {
-        EventKind::ToolCall
-    } else if has(Marks::CHOICE) || fields.text.is_some() {
-        // TGI repeats the role in every event; only an opening one is a role event.
-        let opens = has(Marks::ROLE) && !has(Marks::FINISHED) && !seen.has(Marks::CHOICE);
-        if opens { EventKind::Role } else { EventKind::Empty }
-    } else if fields.usage.is_some() {
-        EventKind::Usage
-    } else {
-        EventKind::Other
-    }
-}
-
-fn merge(known: &mut Usage, told: Usage) {
-    // The Messages API counts cached tokens apart, and not every event repeats them.
-    known.prompt_tokens = told.prompt_tokens.max(known.prompt_tokens);
-    known.completion_tokens = told.completion_tokens.or(known.completion_tokens);
-    known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
-    known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
 }

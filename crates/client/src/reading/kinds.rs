@@ -1,0 +1,38 @@
+//! What kind of event a choice makes, and how the counts of several events become one.
+
+use tokometer_record::{EventKind, Usage};
+
+use crate::scan::{Fields, Marks, Text};
+
+/// The reasoning of a choice, under whichever name it has.
+pub(super) fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
+    let known = [fields.reasoning.as_ref(), fields.reasoning_alias.as_ref()];
+    known.into_iter().flatten().find(|text| !text.is_empty())
+}
+
+/// The kind of an event without new text.
+pub(super) fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
+    let has = |mark| fields.marks.has(mark);
+    if reasoning(fields).is_some() {
+        EventKind::Reasoning
+    } else if has(Marks::TOOL_CALL) {
+        EventKind::ToolCall
+    } else if has(Marks::CHOICE) || fields.text.is_some() {
+        // TGI repeats the role in every event; only an opening one is a role event.
+        let opens = has(Marks::ROLE) && !has(Marks::FINISHED) && !seen.has(Marks::CHOICE);
+        if opens { EventKind::Role } else { EventKind::Empty }
+    } else if fields.usage.is_some() {
+        EventKind::Usage
+    } else {
+        EventKind::Other
+    }
+}
+
+/// Adds the counts of an event to those of the events before it.
+pub(super) fn merge(known: &mut Usage, told: Usage) {
+    // The Messages API counts cached tokens apart, and not every event repeats them.
+    known.prompt_tokens = told.prompt_tokens.max(known.prompt_tokens);
+    known.completion_tokens = told.completion_tokens.or(known.completion_tokens);
+    known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
+    known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
+}
