@@ -16,7 +16,7 @@ use tokometer_report::style::{Colours, Style};
 
 use crate::args::ColourArg;
 use crate::exit::{Exit, Refusal};
-use crate::lower::Environment;
+use crate::lower::{Environment, TerminalCodes};
 
 /// Secrets of the process. There is one terminal, and a panic or a word that cannot be parsed is
 /// reported on it as well, where nothing can be passed in.
@@ -111,7 +111,7 @@ pub(crate) fn style(environment: &Environment) -> Style {
         Some(ColourArg::Always) => true,
         Some(ColourArg::Never) => false,
         Some(ColourArg::Auto) | None => {
-            std::io::stdout().is_terminal() && !environment.is_colourless
+            std::io::stdout().is_terminal() && environment.codes == TerminalCodes::All
         }
     };
     Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }

@@ -1,5 +1,6 @@
 //! What flags and presets say besides the plan: how a run is shown while it lasts.
 
+use super::TerminalCodes;
 use crate::args::BenchArgs;
 
 /// Switches that presets may set as flags do.
@@ -36,11 +37,12 @@ pub(crate) enum SelfCheck {
 }
 
 impl Display {
-    /// What any of these layers asks for.
-    pub(super) fn of(layers: &[&BenchArgs]) -> Self {
+    /// What any of these layers asks for. A terminal that knows no codes gets lines.
+    pub(super) fn of(layers: &[&BenchArgs], codes: TerminalCodes) -> Self {
         let any = |is_set: fn(&BenchArgs) -> bool| layers.iter().any(|args| is_set(args));
         let progress = match () {
             () if any(|args| args.output.quiet) => ProgressView::Silent,
+            () if codes == TerminalCodes::Nothing => ProgressView::Hidden,
             () if any(|args| args.output.live) => ProgressView::Live,
             () if any(|args| args.output.disable_tqdm) => ProgressView::Hidden,
             () => ProgressView::Bar,
@@ -48,5 +50,23 @@ impl Display {
         let is_asked = any(|args| args.client.calibrate);
         let calibration = if is_asked { SelfCheck::Asked } else { SelfCheck::Skipped };
         Self { progress, calibration }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_without_codes_gets_lines_instead_of_a_bar_or_the_dashboard() {
+        let shown = |is_live: bool, is_quiet: bool, codes: TerminalCodes| {
+            let mut args = BenchArgs::default();
+            (args.output.live, args.output.quiet) = (is_live, is_quiet);
+            Display::of(&[&args], codes).progress
+        };
+        assert_eq!(shown(true, false, TerminalCodes::NoColours), ProgressView::Live);
+        assert_eq!(shown(true, false, TerminalCodes::Nothing), ProgressView::Hidden);
+        assert_eq!(shown(false, false, TerminalCodes::Nothing), ProgressView::Hidden);
+        assert_eq!(shown(false, true, TerminalCodes::Nothing), ProgressView::Silent);
     }
 }

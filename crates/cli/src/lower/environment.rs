@@ -16,6 +16,18 @@ use super::secrets::of_variable;
 use crate::args::ColourArg;
 use crate::exit::Refusal;
 
+/// Which escape codes a terminal may get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum TerminalCodes {
+    /// Colours, and codes that move the cursor.
+    #[default]
+    All,
+    /// `NO_COLOR`: codes that move the cursor.
+    NoColours,
+    /// `TERM=dumb`: it would show them.
+    Nothing,
+}
+
 /// What the environment says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
@@ -37,8 +49,8 @@ pub(crate) struct Environment {
     pub(crate) shard_secret: Option<String>,
     /// Variables of launchers that say which part of a run this process makes.
     pub(crate) launcher: BTreeMap<String, String>,
-    /// `NO_COLOR`.
-    pub(crate) is_colourless: bool,
+    /// `NO_COLOR` and `TERM`.
+    pub(crate) codes: TerminalCodes,
     /// When output is coloured: `--color`, else the preset; absent: on a terminal.
     pub(crate) colour: Option<ColourArg>,
     /// `TOKOMETER_COLOR`, or the config file's `color`.
@@ -159,7 +171,11 @@ impl Environment {
                 .iter()
                 .filter_map(|name| Some(((*name).to_owned(), variable(name)?)))
                 .collect(),
-            is_colourless: variable("NO_COLOR").is_some(),
+            codes: match () {
+                () if variable("TERM").is_some_and(|name| name == "dumb") => TerminalCodes::Nothing,
+                () if variable("NO_COLOR").is_some() => TerminalCodes::NoColours,
+                () => TerminalCodes::All,
+            },
             colour: None,
             colour_text: None,
             presets: Presets::default(),
@@ -226,6 +242,19 @@ mod tests {
         assert_eq!(key(Conventions::Vllm, "anthropic"), own);
         assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));
         assert_eq!(environment.hub().traffic, hub::NetworkUse::CacheOnly);
+    }
+
+    #[test]
+    fn a_terminal_without_codes_has_no_colours() {
+        for (variable, value, expected) in [
+            ("TERM", "dumb", TerminalCodes::Nothing),
+            ("TERM", "xterm-256color", TerminalCodes::All),
+            ("NO_COLOR", "1", TerminalCodes::NoColours),
+        ] {
+            let variables = |asked: &str| (asked == variable).then(|| value.to_owned());
+            let environment = Environment::from_variables(&variables);
+            assert_eq!(environment.codes, expected, "{variable}={value}");
+        }
     }
 
     #[test]

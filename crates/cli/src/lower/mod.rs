@@ -33,7 +33,7 @@ mod turns;
 pub(crate) use bare_url::{OwnDefaults, PROMPT_LEN, dataset_for, load_flag, put_address};
 pub(crate) use defaults::dialect;
 pub(crate) use display::{Display, ProgressView, SelfCheck};
-pub(crate) use environment::Environment;
+pub(crate) use environment::{Environment, TerminalCodes};
 pub(crate) use figures::{objective, sections};
 pub(crate) use file::{key_variable, written};
 pub(crate) use flags::{percentiles, seconds};

@@ -106,7 +106,7 @@ pub(crate) fn lower_over(
     let (plan, origins) = lowering.whole(&unchanged, sections)?;
     let secrets = lowering.secrets(&plan, &points, environment)?;
     let layers: Vec<&BenchArgs> = lowering.layers().map(|layer| layer.args).collect();
-    let display = Display::of(&layers);
+    let display = Display::of(&layers, environment.codes);
     // Every point of a sweep repeats them.
     let mut said = std::collections::BTreeSet::new();
     lowering.remarks.retain(|remark| said.insert(remark.clone()));
