@@ -13,7 +13,7 @@ use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline
 use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
-use crate::scan::{EventSchema, EventTemplate, Fields, Marks, Text, scan};
+use crate::scan::{EventSchema, EventTemplate, Fields, Marks, scan};
 use crate::server_message::{abort_reason, is_error_document, message};
 use crate::settings::UsageReports;
 use crate::sse;
