@@ -81,9 +81,9 @@ const showRun = (run) => {
   return true;
 };
 
-// A cell for people: few digits, and no line break before a percent sign. The CSV has all digits.
+// A cell for people: few digits, and no line break before a percent sign or a unit of time. The CSV has all digits.
 const shownCell = (value) => typeof value === "number" ? (Number.isInteger(value) ? grouped(String(value)) : digits(value))
-  : String(value).replace(/ %/g, "\u00a0%");
+  : String(value).replace(/ (?=%|ms$|s$)/g, "\u00a0");
 const cellElement = (cell, isHead) => {
   const tag = isHead ? "th" : "td", scope = isHead ? { scope: "row" } : {};
   if (cell == null) return make(tag, scope, absent);
@@ -101,7 +101,7 @@ const table = (columns, rows, caption, isRuns = false) => {
   const heads = columns.map((name, column) => make("th", { scope: "col", ...(isText(column) ? { class: "text" } : {}) }, name));
   return make("div", { class: "table" },
     make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-      make("table", columns.length > 8 ? { class: "many" } : {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
+      make("table", columns.length > 6 ? { class: "many" } : {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
     button("CSV", "Download this table as CSV", fileName(data.title + "-" + caption, ".csv"), "text/csv", () => tableCsv(columns, rows)));
 };
 
