@@ -108,6 +108,8 @@ fn answer(findings: &Findings) -> PageAnswer {
     lines.extend((!rest.is_empty()).then_some(rest));
     lines.extend(findings.edge().map(|edge| views::delivered(findings, edge)));
     let tone = match &findings.ending {
+        // An estimate without any bound is no answer to rely on.
+        Ending::Answered(SearchResult::Found { low: None, high: None, .. }) => "open",
         Ending::Answered(SearchResult::Found { .. } | SearchResult::LimitedByMost { .. }) => "good",
         Ending::Answered(SearchResult::NoneMeets { .. }) => "bad",
         _ => "open",
