@@ -22,12 +22,24 @@ struct TimedSocket {
 
 impl Read for TimedSocket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let left = self.deadline.map(|deadline| deadline.saturating_sub(self.clock.now()));
-        if left == Some(Nanos::ZERO) {
-            return Err(io::ErrorKind::TimedOut.into());
+        uninterrupted(|| {
+            let left = self.deadline.map(|deadline| deadline.saturating_sub(self.clock.now()));
+            if left == Some(Nanos::ZERO) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(left.map(Nanos::to_duration))?;
+            self.stream.read(bytes)
+        })
+    }
+}
+
+/// Reads again where a signal has ended a read. Without a timeout the system does that itself.
+fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match read() {
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
         }
-        self.stream.set_read_timeout(left.map(Nanos::to_duration))?;
-        self.stream.read(bytes)
     }
 }
 
@@ -143,5 +155,23 @@ impl Write for ShardWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that was stopped and continued while it joined took empty bytes for a TLS record.
+    #[test]
+    fn a_signal_ends_no_read() {
+        let check = |mut ends: Vec<io::Result<usize>>, expected: Result<usize, io::ErrorKind>| {
+            let found = uninterrupted(|| ends.remove(0)).map_err(|why| why.kind());
+            assert_eq!((found, ends.len()), (expected, 0));
+        };
+        let interrupted = || Err(io::ErrorKind::Interrupted.into());
+        check(vec![interrupted(), interrupted(), Ok(3)], Ok(3));
+        let late = io::ErrorKind::TimedOut;
+        check(vec![interrupted(), Err(late.into())], Err(late));
     }
 }

@@ -1,6 +1,6 @@
 //! What any client may rely on: lengths, connections, control routes, the truth log.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
@@ -23,7 +23,11 @@ fn read_chunked(socket: &mut impl Read) -> Answer {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
     while !bytes.ends_with(b"0\r\n\r\n") {
-        let count = socket.read(&mut piece).unwrap();
+        let count = match socket.read(&mut piece) {
+            // A process that was stopped and continued reads again.
+            Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+            count => count.unwrap(),
+        };
         assert!(count > 0, "the server closed the connection");
         bytes.extend_from_slice(&piece[..count]);
     }
