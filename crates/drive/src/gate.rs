@@ -240,6 +240,17 @@ mod tests {
         assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
         assert_eq!(index(gate.admit(flight(2), Nanos(10))), None, "nobody passes any more");
         assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
+        assert_eq!(gate.take_waits(), 1, "the last one did not wait for a place");
+    }
+
+    #[test]
+    fn a_recalled_place_that_nobody_uses_leaves_at_once() {
+        let gate = Gate::new(Some(3));
+        let _ = gate.admit(flight(0), Nanos(1));
+        gate.recall(3);
+        assert_eq!(gate.lent(), (2, 0), "the third is in use");
+        assert_eq!(index(gate.release(Nanos(2))), None);
+        assert_eq!(gate.lent(), (1, 0));
     }
 
     #[test]

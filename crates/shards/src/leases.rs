@@ -257,6 +257,34 @@ mod tests {
         assert_eq!(pool.report(1, 9, 9), BTreeMap::new(), "it is not known any more");
     }
 
+    /// More would make the limit grow.
+    #[test]
+    fn a_shard_gives_back_no_more_than_it_holds() {
+        let mut pool = LeasePool::new(4, [(0, 2), (1, 2)]);
+        assert_eq!(pool.report(1, 9, 0), BTreeMap::new());
+        assert_eq!(pool.report(0, 0, 9), [(0, change(2, 0, 0))].into());
+    }
+
+    /// What was asked for is on its way: further reports ask for nothing more.
+    #[test]
+    fn a_place_is_asked_for_once() {
+        let mut pool = LeasePool::new(4, [(0, 2), (1, 2)]);
+        assert_eq!(pool.report(0, 0, 3), [(1, change(0, 0, 2))].into());
+        assert_eq!(pool.report(0, 0, 3), BTreeMap::new(), "offered");
+        let mut pool = LeasePool::new(2, [(0, 1), (1, 1), (2, 0)]);
+        for rank in 0..2 {
+            let _offers = pool.report(rank, 0, 1);
+        }
+        let recalled = |changes: BTreeMap<u32, LeaseChange>| -> u32 {
+            changes.values().map(|change| change.recalled).sum()
+        };
+        assert_eq!(recalled(pool.report(2, 0, 1)), 1);
+        // Neither the shard that waits for it nor the one that gives its last place gets another one.
+        for rank in [2, 1, 0] {
+            assert_eq!(recalled(pool.report(rank, 0, 1)), 0, "shard {rank}");
+        }
+    }
+
     proptest! {
         /// Whatever the order of messages: never more in flight than the limit, and nobody waits while
         /// places are unused once all messages have arrived.

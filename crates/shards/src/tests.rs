@@ -50,6 +50,7 @@ impl Clock for Shifted {
 struct Run {
     is_stopped: AtomicBool,
     offered: AtomicU32,
+    granted: AtomicU32,
 }
 
 impl LocalRun for Run {
@@ -63,6 +64,7 @@ impl LocalRun for Run {
 
     fn lease(&self, change: LeaseChange) {
         let _before = self.offered.fetch_add(change.offered, Ordering::SeqCst);
+        let _before = self.granted.fetch_add(change.granted, Ordering::SeqCst);
     }
 }
 
@@ -314,6 +316,41 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     good.end(0).unwrap();
     let lost: Vec<u32> = leader.finish(0, &|| false).into_iter().map(|(rank, _)| rank).collect();
     assert_eq!(lost, [2, 3, 4]);
+}
+
+/// One that joined in time, and is still preparing when the wait is over.
+#[test]
+fn a_shard_that_is_not_ready_in_time_is_left_out_and_told() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 2);
+    let slow = join(&leader, &config(1, 2)).unwrap();
+    assert!(leader.begin((0, "p"), Nanos::from_millis(10), None, &|| false).is_some());
+    let is_told = || slow.lost().is_some_and(|why| why.contains("not ready in time"));
+    wait_for("the reason", is_told);
+    let lost = leader.finish(0, &|| false);
+    assert_eq!(lost, [(1, "it was not ready in time".to_owned())]);
+}
+
+/// Shard 0 has sent its part: its places serve the others until they end.
+#[test]
+fn the_places_of_shard_0_serve_the_others_after_its_end() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = Arc::new(leader(place.path(), 2));
+    let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
+    let run = Arc::new(Run::default());
+    leader.hand_out(0, place.path(), "order");
+    let waiting = start(&follower, place.path(), "p", &run);
+    let own: Arc<dyn LocalRun> = Arc::new(Run::default());
+    assert!(leader.begin((0, "p"), WAIT, Some((4, own)), &|| false).is_some());
+    assert!(waiting.join().unwrap().unwrap().is_some());
+    follower.report_places(0, 0, 9);
+    let finishing = std::thread::spawn({
+        let leader = Arc::clone(&leader);
+        move || leader.finish(0, &|| false)
+    });
+    wait_for("the places of shard 0", || run.granted.load(Ordering::SeqCst) == 2);
+    follower.end(0).unwrap();
+    assert_eq!(finishing.join().unwrap(), []);
 }
 
 #[test]

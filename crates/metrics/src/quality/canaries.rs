@@ -163,6 +163,12 @@ mod tests {
         let faults: Vec<(u64, &str)> =
             found.faults.iter().map(|fault| (fault.canary, fault.answer.as_str())).collect();
         assert_eq!(faults, [(1, "London"), (2, "5"), (1, "no answer")]);
+        // More than the expected words is another answer, and only the first faults are kept.
+        for _ in 0..2 * FAULTS_MAX {
+            check.add(&answered(0, "Paris, or London"));
+        }
+        let found = check.finish().unwrap();
+        assert_eq!((found.as_expected, found.faults.len()), (2, FAULTS_MAX));
     }
 
     #[test]

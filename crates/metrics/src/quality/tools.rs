@@ -239,6 +239,28 @@ mod tests {
         let required = check(Some("required"), &[None]);
         assert_eq!((required.judged, required.missing), (1, 1));
         assert_eq!(check(Some("weather"), &[None]).missing, 1);
+        assert_eq!(check(Some("none"), &[None]).judged, 0);
+        // The same in a body, where a choice may be an object.
+        let missing = |choice: Value| {
+            let body = json!({ "tools": [weather()], "tool_choice": choice });
+            judged(&json!({ "extra_body": body }), &[(None, None)]).unwrap().missing
+        };
+        for choice in [json!(null), json!("auto"), json!("none"), json!({ "type": "auto" })] {
+            assert_eq!(missing(choice.clone()), 0, "{choice}");
+        }
+        for choice in [json!("required"), json!({ "type": "tool", "name": "weather" })] {
+            assert_eq!(missing(choice.clone()), 1, "{choice}");
+        }
+    }
+
+    /// A row's own tools come before those of the plan, and a call may have no arguments at all.
+    #[test]
+    fn a_call_without_arguments_is_judged_by_the_tools_of_its_row() {
+        let plan = json!({ "extra_body": { "tools": [weather()] } });
+        let own = json!({ "tools": [{ "name": "time" }] }).to_string();
+        let call = r#"[{"name":"time","arguments":""}]"#;
+        let found = judged(&plan, &[(Some(call), Some(own.as_str())), (Some(call), None)]).unwrap();
+        assert_eq!((found.judged, found.valid, found.unknown_tool), (2, 1, 1));
     }
 
     #[test]

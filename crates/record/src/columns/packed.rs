@@ -254,6 +254,33 @@ mod tests {
         assert!(bytes.len() < 3_100, "{} bytes", bytes.len());
     }
 
+    /// One event of one shape, with these runs and times.
+    fn bytes(runs: &[u8], times: &[u8]) -> Vec<u8> {
+        [&[1, 1, 2, 1, 0, 0], runs, times].concat()
+    }
+
+    #[test]
+    fn bytes_that_contradict_themselves_are_damage() {
+        let is_whole = |bytes: &[u8]| unpack(bytes, BASE).is_some();
+        assert!(is_whole(&bytes(&[0, 1], &[8])));
+        assert!(!is_whole(&bytes(&[0, 1], &[8, 8])), "more times than events");
+        assert!(!is_whole(&bytes(&[0, 0, 0, 1], &[8])), "a run of nothing");
+        assert!(!is_whole(&bytes(&[0, 2], &[8, 8])), "a run beyond the last event");
+        assert!(!is_whole(&bytes(&[1, 1], &[8])), "a shape that is not there");
+        let most = [[0xff; 9].as_slice(), &[1]].concat();
+        assert!(is_whole(&bytes(&[0, 1], &most)));
+        let more = [[0xff; 9].as_slice(), &[2]].concat();
+        assert!(!is_whole(&bytes(&[0, 1], &more)), "more than 64 bits");
+    }
+
+    #[test]
+    fn the_latest_time_need_not_be_the_last() {
+        let at = |value: u64| Event::new(Nanos(value), 1, EventKind::Text);
+        let mut bytes = Vec::new();
+        pack(&[at(70), at(90), at(80)], Nanos(60), &mut bytes);
+        assert_eq!(latest(&bytes), Some(30));
+    }
+
     #[test]
     fn every_time_survives() {
         let at = |value: u64| Event::new(Nanos(value), 1, EventKind::Text);
