@@ -29,14 +29,17 @@ fn objectives_that_cannot_be_read_are_refused_with_one_hint() {
 fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::quick();
-    let times = "--start 20 --min-duration 1s --max-duration 1s";
-    let line = format!("--base-url {} {times} --max 40", server.url);
-    let none = capacity(folder.path(), "p50 ttft < 1us", &line);
+    let line = |span: &str| {
+        let span = format!("--min-duration {span} --max-duration {span}");
+        format!("--base-url {} --start 20 {span} --max 40", server.url)
+    };
+    let none = capacity(folder.path(), "p50 ttft < 1us", &line("400ms"));
     assert_eq!(none.code, Some(1), "{}\n{}", none.stdout, none.stderr);
     assert!(none.stdout.contains("capacity: no load meets the objectives"), "{}", none.stdout);
     // A point of less than half a second was announced as one of 0 s.
     assert!(!none.stderr.contains(" for 0 s"), "{}", none.stderr);
     assert_eq!(none.stderr.matches("use a longer `--max-duration`").count(), 1, "{}", none.stderr);
+    let line = line("1s");
     let refused = capacity(folder.path(), "p50 ttft < 10min", &line);
     assert_eq!(refused.code, Some(6), "{}", refused.stderr);
     assert!(refused.stderr.contains("already holds a run"), "{}", refused.stderr);
