@@ -31,6 +31,8 @@ pub struct SimConfig {
     pub seed: u64,
     /// How long answers are when the client lets them end by themselves.
     pub answer: AnswerLength,
+    /// How many of its tokens are reasoning ahead of the answer, where the route has a place for it.
+    pub reasoning_tokens: u32,
     /// When given, requests without it are answered with 401.
     pub api_key: Option<String>,
     /// Whether the port uses TLS, with a certificate generated at start.
@@ -55,6 +57,7 @@ impl Default for SimConfig {
             pace: TokenTiming::default(),
             seed: 0,
             answer: AnswerLength::default(),
+            reasoning_tokens: 0,
             api_key: None,
             transport: Transport::default(),
             truth: None,

@@ -29,6 +29,7 @@ mod presets;
 mod properties;
 mod quality;
 mod readiness;
+mod reasoning;
 mod reports;
 mod scrapes;
 mod secrets;

@@ -333,6 +333,9 @@ pub(crate) struct SimArgs {
     /// Without an engine: send tokens as fast as the socket accepts them, this many per write
     #[arg(long, value_name = "EVENTS", conflicts_with = "ttft")]
     pub(crate) flood: Option<u32>,
+    /// Tokens of reasoning before each answer (chat, Responses and Messages of vllm)
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    pub(crate) reasoning: u32,
     /// Multiply all times by this factor
     #[arg(long, value_name = "FACTOR")]
     pub(crate) slower: Option<f64>,

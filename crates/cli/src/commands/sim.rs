@@ -72,6 +72,7 @@ fn config(args: &SimArgs) -> Result<SimConfig, Refusal> {
         flavour: flavour(&args.flavour)?,
         pace: args.slower.map_or(pace.clone(), |factor| pace.scaled(factor)),
         seed: args.seed,
+        reasoning_tokens: args.reasoning,
         api_key: args.api_key.clone(),
         transport: if args.tls { Transport::Tls } else { Transport::Plain },
         truth: args.truth.clone(),

@@ -87,6 +87,7 @@ impl Reactor<'_> {
                     arrived: now,
                     seed: base::Seed(self.config.seed),
                     answer: self.config.answer,
+                    reasoning_tokens: self.config.reasoning_tokens,
                     malformed_after: faults.malformed_after_tokens.filter(|_| is_hit),
                     broken_after: faults.broken_after().filter(|_| is_hit),
                 };

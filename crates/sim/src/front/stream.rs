@@ -13,8 +13,8 @@ use crate::faults::{DoneFault, Faults, UsageFault};
 use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 use crate::wire::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, Reason,
-    ReportedUsage, Response, Sheet,
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, PieceKind,
+    Reason, ReportedUsage, Response, Sheet,
 };
 
 /// An answer in progress.
@@ -32,6 +32,8 @@ pub(super) struct ResponseStream {
     pub(super) prompt_tokens: u32,
     /// Tokens that it will have.
     pub(super) answer_tokens: u32,
+    /// Those of them that are reasoning, ahead of the others.
+    reasoning_tokens: u32,
     pub(super) sent_tokens: u32,
     /// Tokens that are ready but wait for the next event.
     withheld_tokens: u32,
@@ -69,6 +71,7 @@ pub(super) struct OpeningStream {
     pub(super) arrived: Nanos,
     pub(super) seed: Seed,
     pub(super) answer: AnswerLength,
+    pub(super) reasoning_tokens: u32,
     pub(super) malformed_after: Option<u32>,
     pub(super) broken_after: Option<u32>,
 }
@@ -107,6 +110,8 @@ impl ResponseStream {
             }
             None => plan(ask.length, opening.answer, &mut generator),
         };
+        let can_reason = script.can_reason() && ask.constrained.is_none();
+        let reasoning_tokens = if can_reason { opening.reasoning_tokens } else { 0 };
         Self {
             number: opening.number,
             malformed_after: opening.malformed_after,
@@ -119,6 +124,7 @@ impl ResponseStream {
             constrained: ask.constrained.clone(),
             prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
             answer_tokens,
+            reasoning_tokens: reasoning_tokens.min(answer_tokens),
             sent_tokens: 0,
             withheld_tokens: 0,
             awaits_end_token: false,
@@ -219,30 +225,52 @@ impl ResponseStream {
     }
 
     fn speak_range(&mut self, from: u32, voice: &Voice<'_>, sheet: &mut Sheet) {
-        let vocabulary = voice.vocabulary;
         if self.malformed_after.is_some_and(|after| from < after && self.sent_tokens >= after) {
             sheet.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(SentKind::Error, 0);
         }
+        let is_last = self.is_complete() && !self.is_broken_off();
+        let last = is_last.then_some(self.reason);
+        let (border, to) = (self.reasoning_tokens.clamp(from, self.sent_tokens), self.sent_tokens);
+        if from < border && border < to {
+            self.speak_piece((PieceKind::Reasoning, from..border), None, voice, sheet);
+        }
+        // The token that ends an answer has no text: it belongs to what came before it.
+        let is_reasoning = border == to && to > 0 && (from < to || self.reasoning_tokens == to);
+        if is_reasoning {
+            self.speak_piece((PieceKind::Reasoning, from..to), last, voice, sheet);
+        } else {
+            self.speak_piece((PieceKind::Answer, border..to), last, voice, sheet);
+        }
+    }
+
+    fn speak_piece(
+        &mut self,
+        (kind, range): (PieceKind, Range<u32>),
+        last: Option<Reason>,
+        voice: &Voice<'_>,
+        sheet: &mut Sheet,
+    ) {
+        let vocabulary = voice.vocabulary;
         let ids: Vec<u32> = if self.script.wants_ids() {
-            (from..self.sent_tokens).map(|at| vocabulary.id(self.seed, at)).collect()
+            range.clone().map(|at| vocabulary.id(self.seed, at)).collect()
         } else {
             Vec::new()
         };
-        let tokens = self.sent_tokens - from;
+        let tokens = range.end - range.start;
         let joined: String;
         let plain = if tokens == 1 && self.constrained.is_none() {
-            vocabulary.piece(self.seed, from)
+            vocabulary.piece(self.seed, range.start)
         } else {
-            joined = self.text(from..self.sent_tokens, vocabulary);
+            joined = self.text(range, vocabulary);
             &joined
         };
         // Words of the vocabulary need no escape.
         let escaped = self.constrained.as_ref().map(|_| json_escaped(plain));
         let text = escaped.as_deref().unwrap_or(plain);
         let usage = self.usage(voice.faults).unwrap_or_default();
-        let is_last = self.is_complete() && !self.is_broken_off();
-        let last = is_last.then_some(self.reason);
-        self.script.speak(&AnswerPiece { text, plain, ids: &ids, tokens, usage, last }, sheet);
+        let reasoning = "";
+        let piece = AnswerPiece { kind, reasoning, text, plain, ids: &ids, tokens, usage, last };
+        self.script.speak(&piece, sheet);
     }
 
     /// The text of these tokens.
@@ -263,6 +291,7 @@ impl ResponseStream {
             usage: self.usage(faults),
             first_token: first - self.arrived,
             decoding: now - first,
+            reasoning_tokens: self.reasoning_tokens,
             end_tokens: self.end_tokens,
         }
     }
@@ -271,7 +300,8 @@ impl ResponseStream {
     pub(super) fn whole(&mut self, voice: &Voice<'_>) -> Response {
         let (now, faults, vocabulary) = (voice.now, voice.faults, voice.vocabulary);
         let all = 0..self.answer_tokens;
-        let text = self.text(all.clone(), vocabulary);
+        let text = self.text(self.reasoning_tokens..self.answer_tokens, vocabulary);
+        let reasoning = self.text(0..self.reasoning_tokens, vocabulary);
         let ids: Vec<u32> = if self.script.wants_ids() {
             all.map(|at| vocabulary.id(self.seed, at)).collect()
         } else {
@@ -279,7 +309,9 @@ impl ResponseStream {
         };
         let (tokens, last) = (self.answer_tokens, Some(self.reason));
         let usage = self.usage(faults).unwrap_or_default();
-        let piece = AnswerPiece { text: &text, plain: &text, ids: &ids, tokens, usage, last };
+        let (kind, text, ids) = (PieceKind::Answer, text.as_str(), ids.as_slice());
+        let reasoning = reasoning.as_str();
+        let piece = AnswerPiece { kind, reasoning, text, plain: text, ids, tokens, usage, last };
         let ending = self.ending(now, faults);
         self.script.whole(&piece, &ending)
     }

@@ -76,9 +76,20 @@ impl ReportedUsage {
     }
 }
 
+/// What a piece belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PieceKind {
+    Reasoning,
+    Answer,
+}
+
 /// Some tokens of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerPiece<'a> {
+    /// What the tokens belong to; a whole answer is one piece of this kind.
+    pub(crate) kind: PieceKind,
+    /// The reasoning ahead of a whole answer.
+    pub(crate) reasoning: &'a str,
     /// Text as JSON writes it between quotes.
     pub(crate) text: &'a str,
     /// The text itself.
@@ -113,6 +124,8 @@ pub(crate) struct AnswerEnd {
     pub(crate) first_token: Nanos,
     /// From the first token to the last.
     pub(crate) decoding: Nanos,
+    /// Tokens of reasoning among those of the answer.
+    pub(crate) reasoning_tokens: u32,
     /// Tokens without text that ended the answer: one, where the engine took a step for it.
     pub(crate) end_tokens: u32,
 }
@@ -133,6 +146,11 @@ pub(crate) trait AnswerWriter {
 
     /// The answer as a whole; `piece` holds all of it.
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response;
+
+    /// Whether its route has a place for reasoning. Otherwise all tokens are the answer's.
+    fn can_reason(&self) -> bool {
+        false
+    }
 
     /// Whether pieces should carry token ids.
     fn wants_ids(&self) -> bool {

@@ -5,7 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage, RequestedLength};
+use super::ask::{
+    AnswerEnd, AnswerPiece, AnswerWriter, PieceKind, Reason, ReportedUsage, RequestedLength,
+};
 use super::complaint::Complaint;
 use super::constraint::{self, CalledTool};
 use super::openai::{read_conversation, whole_number};
@@ -13,6 +15,9 @@ use super::route::{Accepted, Desk, Response};
 use super::sheet::Sheet;
 use super::vllm;
 use crate::truth::SentKind;
+
+/// The signature of every block of reasoning.
+const SIGNATURE: &str = "0123456789abcdef";
 
 pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
     let missing = || {
@@ -33,7 +38,7 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
     let writer = Messages {
         id: format!("chatcmpl-{}", desk.request_id),
         model: model.unwrap_or(&desk.config.model).to_owned(),
-        has_begun: false,
+        block: None,
         tool: tool.flatten(),
     };
     Ok((ask, Box::new(writer)))
@@ -42,7 +47,8 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
 struct Messages {
     id: String,
     model: String,
-    has_begun: bool,
+    /// The block that is open: its number, and what it holds.
+    block: Option<(u32, PieceKind)>,
     /// The tool that the answer calls.
     tool: Option<CalledTool>,
 }
@@ -54,6 +60,52 @@ impl Messages {
             Reason::Stop => "end_turn",
             Reason::Length => "max_tokens",
         }
+    }
+}
+
+impl Messages {
+    /// Opens the message and the block that a piece belongs to, where they are not open. Returns the
+    /// number of the block.
+    fn enter(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) -> u32 {
+        if let Some((index, kind)) = self.block
+            && kind == piece.kind
+        {
+            return index;
+        }
+        let index = if let Some((index, _)) = self.block {
+            self.leave(SentKind::Role, sheet);
+            index + 1
+        } else {
+            let message = json!({
+                "id": self.id, "type": "message", "role": "assistant", "content": [],
+                "model": self.model, "stop_reason": null, "stop_sequence": null,
+                "usage": usage(ReportedUsage { completion_tokens: 0, ..piece.usage }),
+            });
+            event("message_start", json!({ "message": message }), SentKind::Role, sheet);
+            0
+        };
+        let opened = match (piece.kind, &self.tool) {
+            (PieceKind::Reasoning, _) => json!({ "type": "thinking", "thinking": "" }),
+            (PieceKind::Answer, Some(tool)) => {
+                json!({ "type": "tool_use", "id": vllm::CALL_ID, "name": tool.name, "input": {} })
+            }
+            (PieceKind::Answer, None) => json!({ "type": "text", "text": "" }),
+        };
+        let block = json!({ "content_block": opened, "index": index });
+        event("content_block_start", block, SentKind::Role, sheet);
+        self.block = Some((index, piece.kind));
+        index
+    }
+
+    /// Closes the open block; that of reasoning is signed.
+    fn leave(&self, sent: SentKind, sheet: &mut Sheet) {
+        let Some((index, kind)) = self.block else { return };
+        if kind == PieceKind::Reasoning {
+            let delta = json!({ "type": "signature_delta", "signature": SIGNATURE });
+            let data = json!({ "delta": delta, "index": index });
+            event("content_block_delta", data, SentKind::Role, sheet);
+        }
+        event("content_block_stop", json!({ "index": index }), sent, sheet);
     }
 }
 
@@ -71,38 +123,29 @@ impl AnswerWriter for Messages {
         vllm::headers()
     }
 
+    fn can_reason(&self) -> bool {
+        true
+    }
+
     fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
-        if !self.has_begun {
-            self.has_begun = true;
-            let message = json!({
-                "id": self.id, "type": "message", "role": "assistant", "content": [],
-                "model": self.model, "stop_reason": null, "stop_sequence": null,
-                "usage": usage(ReportedUsage { completion_tokens: 0, ..piece.usage }),
-            });
-            event("message_start", json!({ "message": message }), SentKind::Role, sheet);
-            let opened = match &self.tool {
-                Some(tool) => {
-                    json!({ "type": "tool_use", "id": vllm::CALL_ID, "name": tool.name, "input": {} })
-                }
-                None => json!({ "type": "text", "text": "" }),
-            };
-            let block = json!({ "content_block": opened, "index": 0 });
-            event("content_block_start", block, SentKind::Role, sheet);
-        }
-        let kind = match self.tool {
-            Some(_) => "\"input_json_delta\",\"partial_json\":\"",
-            None => "\"text_delta\",\"text\":\"",
+        let index = self.enter(piece, sheet);
+        let kind = match (piece.kind, &self.tool) {
+            (PieceKind::Reasoning, _) => "\"thinking_delta\",\"thinking\":\"",
+            (PieceKind::Answer, Some(_)) => "\"input_json_delta\",\"partial_json\":\"",
+            (PieceKind::Answer, None) => "\"text_delta\",\"text\":\"",
         };
         sheet
             .put("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":")
             .put(kind)
             .put(piece.text)
-            .put("\"},\"index\":0}")
+            .put("\"},\"index\":")
+            .put_number(index)
+            .put("}")
             .close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
-        event("content_block_stop", json!({ "index": 0 }), SentKind::Finish, sheet);
+        self.leave(SentKind::Finish, sheet);
         let delta =
             json!({ "stop_reason": self.stop_reason(ending.reason), "stop_sequence": null });
         let mut data = json!({ "delta": delta });
@@ -114,16 +157,22 @@ impl AnswerWriter for Messages {
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        let block = match &self.tool {
+        let thinking = (!piece.reasoning.is_empty()).then(
+            || json!({ "type": "thinking", "thinking": piece.reasoning, "signature": SIGNATURE }),
+        );
+        let answer = match &self.tool {
             Some(tool) => {
                 let input = serde_json::from_str::<Value>(piece.plain).unwrap_or_default();
                 json!({ "type": "tool_use", "id": vllm::CALL_ID, "name": tool.name, "input": input })
             }
             None => json!({ "type": "text", "text": piece.plain }),
         };
+        let is_cut = thinking.is_some() && piece.plain.is_empty();
+        let answer = Some(answer).filter(|_| !is_cut);
+        let content: Vec<Value> = thinking.into_iter().chain(answer).collect();
         let body = json!({
             "id": self.id, "type": "message", "role": "assistant", "model": self.model,
-            "content": [block], "stop_reason": self.stop_reason(ending.reason),
+            "content": content, "stop_reason": self.stop_reason(ending.reason),
             "usage": ending.usage.map(usage),
         });
         Response::json(200, &body)

@@ -27,8 +27,8 @@ mod triton;
 mod vllm;
 
 pub(crate) use ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, Reason,
-    ReportedUsage,
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, PieceKind,
+    Reason, ReportedUsage,
 };
 pub(crate) use complaint::Complaint;
 pub(crate) use metrics::Snapshot;

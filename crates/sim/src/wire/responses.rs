@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage, RequestedLength};
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, PieceKind, Reason, RequestedLength};
 use super::complaint::Complaint;
 use super::constraint::{self, CalledTool};
 use super::openai::{is_set, read_conversation, whole_number};
@@ -46,6 +46,7 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
         created: desk.created,
         limit,
         sequence: 0,
+        reasoning: String::new(),
         text: String::new(),
         tool: tool.flatten(),
     };
@@ -59,6 +60,8 @@ struct Responses {
     limit: Option<u32>,
     /// Number of the next event.
     sequence: u32,
+    /// The reasoning so far, which is an item of its own ahead of the answer.
+    reasoning: String,
     /// The answer so far, which the last events repeat.
     text: String,
     /// The tool that the answer calls.
@@ -78,22 +81,89 @@ impl Responses {
         format!("{kind}_{}", self.id)
     }
 
+    /// The number of the answer's item.
+    fn index(&self) -> u32 {
+        u32::from(!self.reasoning.is_empty())
+    }
+
+    fn reasoning_id(&self) -> String {
+        format!("rs_{}", self.id)
+    }
+
+    fn reasoning_item(&self, status: &str) -> Value {
+        let part = json!({ "text": self.reasoning, "type": "reasoning_text" });
+        let content = (status == "completed").then(|| json!([part]));
+        json!({
+            "id": self.reasoning_id(), "summary": [], "type": "reasoning", "content": content,
+            "encrypted_content": null, "status": status,
+        })
+    }
+
+    fn reason(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+        let id = self.reasoning_id();
+        if self.reasoning.is_empty() {
+            let data = json!({ "item": self.reasoning_item("in_progress"), "output_index": 0 });
+            self.event("response.output_item.added", data, SentKind::Role, sheet);
+            let part = json!({ "text": "", "type": "reasoning_text" });
+            let data =
+                json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
+            self.event("response.content_part.added", data, SentKind::Role, sheet);
+        }
+        self.reasoning.push_str(piece.plain);
+        sheet
+            .put("event: response.reasoning_text.delta\ndata: {\"content_index\":0,\"delta\":\"")
+            .put(piece.text)
+            .put("\",\"item_id\":\"")
+            .put(&id)
+            .put("\",\"output_index\":0,\"sequence_number\":")
+            .put_number(self.sequence)
+            .put(",\"type\":\"response.reasoning_text.delta\"}")
+            .close(SentKind::Text, piece.tokens);
+        self.sequence += 1;
+    }
+
+    /// Events that end the item of reasoning, where there is one.
+    fn end_reasoning(&mut self, sheet: &mut Sheet) {
+        if self.reasoning.is_empty() {
+            return;
+        }
+        let (id, text) = (self.reasoning_id(), self.reasoning.clone());
+        let place = json!({ "content_index": 0, "item_id": id, "output_index": 0 });
+        let mut data = place.clone();
+        data["text"] = text.as_str().into();
+        self.event("response.reasoning_text.done", data, SentKind::Role, sheet);
+        let mut data = place;
+        data["part"] = json!({ "text": text, "type": "reasoning_text" });
+        self.event("response.content_part.done", data, SentKind::Role, sheet);
+        let data = json!({ "item": self.reasoning_item("completed"), "output_index": 0 });
+        self.event("response.output_item.done", data, SentKind::Role, sheet);
+    }
+
+    /// Whether the answer ended inside its reasoning.
+    fn is_reasoning_alone(&self) -> bool {
+        self.text.is_empty() && !self.reasoning.is_empty()
+    }
+
     /// Events that repeat the whole text.
     fn repeat(&mut self, sheet: &mut Sheet) {
         let id = self.item_id();
         if let Some(tool) = &self.tool {
             let data = json!({
-                "arguments": self.text, "item_id": id, "output_index": 0, "name": tool.name,
+                "arguments": self.text, "item_id": id, "output_index": self.index(),
+                "name": tool.name,
             });
             let kind = "response.function_call_arguments.done";
             return self.event(kind, data, SentKind::Finish, sheet);
         }
         let data = json!({
-            "content_index": 0, "item_id": id, "logprobs": [], "output_index": 0, "text": self.text,
+            "content_index": 0, "item_id": id, "logprobs": [], "output_index": self.index(),
+            "text": self.text,
         });
         self.event("response.output_text.done", data, SentKind::Finish, sheet);
         let part = self.part(&Value::Null);
-        let data = json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
+        let index = self.index();
+        let data =
+            json!({ "content_index": 0, "item_id": id, "output_index": index, "part": part });
         self.event("response.content_part.done", data, SentKind::Finish, sheet);
     }
 
@@ -123,24 +193,29 @@ impl Responses {
             Some(_) => "completed",
         };
         let details = is_cut.then(|| json!({ "reason": "max_output_tokens" }));
-        let output = end.map(|_| self.item("completed", &json!([self.part(&Value::Null)])));
+        let reasoning = (!self.reasoning.is_empty()).then(|| self.reasoning_item("completed"));
+        let answer = (!self.is_reasoning_alone())
+            .then(|| self.item("completed", &json!([self.part(&Value::Null)])));
+        let items = end.is_some().then(|| reasoning.into_iter().chain(answer));
+        let output: Vec<Value> = items.into_iter().flatten().collect();
         json!({
             "id": format!("resp_{}", self.id), "created_at": self.created, "incomplete_details": details,
             "instructions": null, "metadata": null, "model": self.model, "object": "response",
-            "output": output.as_slice(), "parallel_tool_calls": true, "temperature": 1.0,
+            "output": output, "parallel_tool_calls": true, "temperature": 1.0,
             "tool_choice": "none", "tools": [], "top_p": 1.0, "background": false,
             "max_output_tokens": self.limit, "max_tool_calls": null, "previous_response_id": null,
             "prompt": null, "reasoning": null, "service_tier": "auto", "status": status, "text": null,
             "top_logprobs": null, "truncation": "disabled", "user": null, "presence_penalty": 0.0,
-            "usage": end.and_then(|end| end.usage).map(usage), "frequency_penalty": 0.0,
+            "usage": end.and_then(usage), "frequency_penalty": 0.0,
             "kv_transfer_params": null, "ec_transfer_params": null, "input_messages": null,
             "output_messages": null,
         })
     }
 }
 
-fn usage(usage: ReportedUsage) -> Value {
-    json!({
+fn usage(end: &AnswerEnd) -> Option<Value> {
+    let usage = end.usage?;
+    Some(json!({
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {
             "cached_tokens": 0, "cache_write_tokens": 0, "input_tokens_per_turn": [],
@@ -148,11 +223,11 @@ fn usage(usage: ReportedUsage) -> Value {
         },
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {
-            "reasoning_tokens": 0, "tool_output_tokens": 0, "output_tokens_per_turn": [],
+            "reasoning_tokens": end.reasoning_tokens, "tool_output_tokens": 0, "output_tokens_per_turn": [],
             "tool_output_tokens_per_turn": [],
         },
         "total_tokens": usage.total(),
-    })
+    }))
 }
 
 impl AnswerWriter for Responses {
@@ -167,16 +242,24 @@ impl AnswerWriter for Responses {
         }
     }
 
+    fn can_reason(&self) -> bool {
+        true
+    }
+
     fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
-        let id = self.item_id();
+        if piece.kind == PieceKind::Reasoning {
+            return self.reason(piece, sheet);
+        }
+        let (id, at) = (self.item_id(), self.index());
         if self.text.is_empty() {
+            self.end_reasoning(sheet);
             let item = self.item("in_progress", &json!([]));
-            let data = json!({ "item": item, "output_index": 0 });
+            let data = json!({ "item": item, "output_index": at });
             self.event("response.output_item.added", data, SentKind::Role, sheet);
             if self.tool.is_none() {
                 let part = self.part(&json!([]));
                 let data =
-                    json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
+                    json!({ "content_index": 0, "item_id": id, "output_index": at, "part": part });
                 self.event("response.content_part.added", data, SentKind::Role, sheet);
             }
         }
@@ -196,7 +279,9 @@ impl AnswerWriter for Responses {
             .put(&id)
             .put("\",")
             .put(logprobs)
-            .put("\"output_index\":0,\"sequence_number\":")
+            .put("\"output_index\":")
+            .put_number(at)
+            .put(",\"sequence_number\":")
             .put_number(self.sequence)
             .put(",\"type\":\"")
             .put(kind)
@@ -206,16 +291,21 @@ impl AnswerWriter for Responses {
     }
 
     fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
-        self.repeat(sheet);
-        let item = self.item("completed", &json!([self.part(&Value::Null)]));
-        let data = json!({ "item": item, "output_index": 0 });
-        self.event("response.output_item.done", data, SentKind::Finish, sheet);
+        if self.is_reasoning_alone() {
+            self.end_reasoning(sheet);
+        } else {
+            self.repeat(sheet);
+            let item = self.item("completed", &json!([self.part(&Value::Null)]));
+            let data = json!({ "item": item, "output_index": self.index() });
+            self.event("response.output_item.done", data, SentKind::Finish, sheet);
+        }
         let data = json!({ "response": self.object(Some(ending)) });
         self.event("response.completed", data, SentKind::Usage, sheet);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         piece.plain.clone_into(&mut self.text);
+        piece.reasoning.clone_into(&mut self.reasoning);
         Response::json(200, &self.object(Some(ending)))
     }
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage};
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, PieceKind, Reason, ReportedUsage};
 use super::constraint::CalledTool;
 use super::openai::{OpenAiRoute, RequestedExtras, RequestedUsage};
 use super::route::{Desk, Response};
@@ -112,7 +112,11 @@ impl Vllm {
 
     fn message(&self, piece: &AnswerPiece<'_>) -> Value {
         let Some(tool) = &self.tool else {
-            return json!({ "role": "assistant", "content": piece.plain, "tool_calls": [] });
+            let [content, reasoning] =
+                [piece.plain, piece.reasoning].map(|text| (!text.is_empty()).then_some(text));
+            return json!({
+                "role": "assistant", "content": content, "tool_calls": [], "reasoning": reasoning,
+            });
         };
         let function = json!({ "name": tool.name, "arguments": piece.plain });
         let call = json!({ "id": CALL_ID, "type": "function", "function": function });
@@ -139,9 +143,12 @@ impl Vllm {
                 self.put_prompt_ids(sheet);
             }
             OpenAiRoute::Chat => {
-                let (before, behind) = match self.tool {
-                    Some(_) => (CALL_PIECE, "\"}}]}"),
-                    None => ("{\"index\":0,\"delta\":{\"content\":\"", "\"}"),
+                let (before, behind) = match (&self.tool, piece.kind) {
+                    (Some(_), _) => (CALL_PIECE, "\"}}]}"),
+                    (None, PieceKind::Answer) => ("{\"index\":0,\"delta\":{\"content\":\"", "\"}"),
+                    (None, PieceKind::Reasoning) => {
+                        ("{\"index\":0,\"delta\":{\"reasoning\":\"", "\"}")
+                    }
                 };
                 sheet
                     .put(before)
@@ -163,6 +170,10 @@ impl Vllm {
 impl AnswerWriter for Vllm {
     fn headers(&self) -> Vec<(&'static str, String)> {
         headers()
+    }
+
+    fn can_reason(&self) -> bool {
+        self.route == OpenAiRoute::Chat
     }
 
     fn wants_ids(&self) -> bool {
@@ -191,6 +202,10 @@ impl AnswerWriter for Vllm {
         if let Some(usage) = ending.usage.filter(|_| self.extras.usage != RequestedUsage::Never) {
             sheet.put("data: ").put(&self.opening).put("]");
             put_usage(sheet, usage);
+            if ending.reasoning_tokens > 0 {
+                sheet.put(",\"completion_tokens_details\":{\"reasoning_tokens\":");
+                sheet.put_number(ending.reasoning_tokens).put("}");
+            }
             sheet.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
             sheet.put("\"}").close(SentKind::Usage, 0);
         }
@@ -212,10 +227,13 @@ impl AnswerWriter for Vllm {
                 "token_ids": ids,
             }),
         };
+        let reasoning = ending.reasoning_tokens;
+        let details = (reasoning > 0).then(|| json!({ "reasoning_tokens": reasoning }));
         let usage = ending.usage.map(|usage| {
             json!({
                 "prompt_tokens": usage.prompt_tokens, "total_tokens": usage.total(),
                 "completion_tokens": usage.completion_tokens, "prompt_tokens_details": null,
+                "completion_tokens_details": details,
             })
         });
         let body = format!(

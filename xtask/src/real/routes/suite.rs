@@ -131,7 +131,11 @@ const SIMULATED: RouteSuite = RouteSuite {
     server: "sim",
     servers: &[
         ModelServer { model: Text, command: "\"$TOKOMETER\" sim {common}", further: "" },
-        ModelServer { model: Reasoning, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        ModelServer {
+            model: Reasoning,
+            command: "\"$TOKOMETER\" sim {common} --reasoning 16",
+            further: "",
+        },
         ModelServer { model: Embedder, command: "\"$TOKOMETER\" sim {common}", further: "" },
         ModelServer { model: Classifier, command: "\"$TOKOMETER\" sim {common}", further: "" },
         ModelServer { model: CrossEncoder, command: "\"$TOKOMETER\" sim {common}", further: "" },
@@ -146,8 +150,7 @@ const SIMULATED: RouteSuite = RouteSuite {
     tokenizer: PromptCounter::Server,
     // It has every route.
     lacks: &["no-"],
-    // It does not reason.
-    ignores: &["chat-reasoning", "responses-reasoning", "messages-reasoning"],
+    ignores: &[],
 };
 
 const LLAMACPP: RouteSuite = RouteSuite {
