@@ -1,6 +1,8 @@
 //! Captured streams of real servers, and constructed ones for cases that no capture shows.
 
+mod captures;
 mod choices;
+mod constructed;
 mod failures;
 mod odd_answers;
 mod other_forms;
@@ -98,214 +100,6 @@ fn letters(events: &[Event]) -> String {
         EventKind::Result => 'R',
     };
     events.iter().map(|event| letter(event.kind)).collect()
-}
-
-/// The expected content of a capture.
-struct ExpectedCapture {
-    name: &'static str,
-    backend: &'static str,
-    /// One letter per event, see [`letters`].
-    kinds: &'static str,
-    /// Prompt, completion, cached tokens.
-    usage: Option<(u32, u32, Option<u32>)>,
-    /// Tokens as the events themselves report them.
-    event_tokens: Option<u32>,
-    /// `ok`, or the kind of failure and the start of its message.
-    outcome: &'static str,
-}
-
-const fn row(name: &'static str, backend: &'static str, kinds: &'static str) -> ExpectedCapture {
-    ExpectedCapture { name, backend, kinds, usage: None, event_tokens: None, outcome: "ok" }
-}
-
-impl ExpectedCapture {
-    const fn usage(mut self, prompt: u32, completion: u32, cached: Option<u32>) -> Self {
-        self.usage = Some((prompt, completion, cached));
-        self
-    }
-
-    const fn tokens(mut self, tokens: u32) -> Self {
-        self.event_tokens = Some(tokens);
-        self
-    }
-
-    const fn fails(mut self, outcome: &'static str) -> Self {
-        self.outcome = outcome;
-        self
-    }
-}
-
-const CAPTURES: &[ExpectedCapture] = &[
-    row("vllm-completions", "vllm", "ttttttttttttu.").usage(4, 12, None),
-    row("vllm-completions-tokenids", "vllm", "ttttu.").usage(3, 4, None),
-    row("vllm-completions-nousage", "vllm", "tttttt."),
-    row("vllm-chat", "openai-chat", "rttttttttttttu.").usage(31, 12, None),
-    row("vllm-chat-contusage", "openai-chat", "rttttttu.").usage(31, 6, None).tokens(6),
-    row("vllm-err-404", "vllm", "").fails("status Not Found"),
-    row("vllm-err-badjson", "vllm", "").fails("status 1 validation"),
-    row("vllm-err-ctx", "vllm", "").fails("status max_tokens=99999 cannot"),
-    row("vllm-err-model", "vllm", "").fails("status The model `nope` does"),
-    row("vllm-responses", "openai-responses", "oooottttooou").usage(30, 4, Some(0)),
-    row("vllm-responses-stream", "openai-responses", "ooootttttttttttooou").usage(10, 12, Some(0)),
-    row("vllm-responses-stream-ignore_eos", "openai-responses", "oooottttttttttttooou").usage(
-        10,
-        12,
-        Some(0),
-    ),
-    row("vllm-responses-messages-input", "openai-responses", "oooottttttttttttooou").usage(
-        18,
-        12,
-        Some(0),
-    ),
-    row("vllm-responses-reasoning", "openai-responses", "oooohhhhhhhhhhhhhhhhhhhhhhooou").usage(
-        10,
-        24,
-        Some(0),
-    ),
-    row("vllm-responses-tools-required", "openai-responses", "ooocoou").usage(185, 64, Some(0)),
-    row("vllm-responses-nonstream", "openai-responses", "t").usage(10, 12, Some(0)).tokens(12),
-    row("vllm-responses-err-model", "openai-responses", "").fails("status The model `nope` does"),
-    row("vllm-responses-err-maxtokens", "openai-responses", "")
-        .fails("status max_output_tokens=5000"),
-    row("vllm-responses-err-badparam", "openai-responses", "").fails("status max_tokens must"),
-    row("vllm-messages", "anthropic", "rottttou.").usage(30, 4, None),
-    row("vllm-messages-stream", "anthropic", "rottttttttttttou.").usage(10, 12, None),
-    row("vllm-messages-blocks", "anthropic", "rotttttttttttou.").usage(18, 12, None),
-    row("vllm-messages-tools-any", "anthropic", "roccccccccccccccccccccccccccccccccccccccou.")
-        .usage(181, 64, None),
-    row("vllm-messages-nonstream", "anthropic", "t").usage(10, 12, None).tokens(12),
-    row("vllm-messages-err-model", "anthropic", "").fails("status The model `nope` does"),
-    row("vllm-messages-err-nomax", "anthropic", "").fails("status 1 validation error"),
-    row("vllm-messages-err-budget", "anthropic", "").fails("status 1 validation error"),
-    row("vllm-embeddings", "openai-embeddings", "R").usage(2, 0, None),
-    row("vllm-embeddings-batch", "openai-embeddings", "R").usage(5, 0, None),
-    row("vllm-embeddings-chat", "openai-embeddings-chat", "R").usage(7, 0, None),
-    row("vllm-embeddings-err-ctx", "openai-embeddings", "").fails("status This model's maximum"),
-    row("vllm-embeddings-err-model", "openai-embeddings", "").fails("status The model `nope` does"),
-    row("vllm-embeddings-unsupported", "openai-embeddings", "").fails("status Not Found"),
-    row("vllm-embserver-chat-unsupported", "openai-chat", "").fails("status Not Found"),
-    row("vllm-pooling", "vllm-pooling", "R").usage(2, 0, None),
-    row("vllm-rerank", "vllm-rerank", "R").usage(19, 0, None),
-    row("vllm-rerank-v1-top_n", "jina-rerank", "R").usage(19, 0, None),
-    row("vllm-score", "vllm-score", "R").usage(16, 0, None),
-    row("sglang-completions", "sglang-oai", "ttttttu.").usage(4, 6, None),
-    row("sglang-chat", "sglang-oai-chat", "rtttttteu.").usage(31, 6, None),
-    row("sglang-generate", "sglang", "tttttttt.").usage(4, 8, Some(0)).tokens(8),
-    row("sglang-generate-ids", "sglang", "tttt.").usage(3, 4, Some(0)).tokens(4),
-    row("sglang-generate-nonstream", "sglang", "t").usage(2, 4, Some(1)).tokens(4),
-    row("sglang-err-ctx", "sglang", "!.").fails("in-stream The input (8001"),
-    row("sglang-err-ctx-oai", "sglang-oai", "").fails("status The"),
-    row("sglang-err-badjson", "sglang", "").fails("status 1 valid"),
-    row("llamacpp-completions", "llamacpp-oai", "tttttttttttte.").usage(4, 12, Some(0)),
-    row("llamacpp-completions-nonstream", "llamacpp-oai", "t").usage(2, 4, Some(1)).tokens(4),
-    row("llamacpp-chat", "llamacpp-oai-chat", "rtttttttttttteu.").usage(31, 12, Some(0)),
-    row("llamacpp-ping", "llamacpp-oai", "ttte.").usage(1, 3, Some(0)),
-    row("llamacpp-native-completion", "llamacpp", "tttttttte").usage(4, 8, Some(3)).tokens(8),
-    row("llamacpp-responses", "openai-responses", "oooottttttooou").usage(20, 6, Some(0)),
-    row("llamacpp-messages", "anthropic", "rottttttou.").usage(20, 6, Some(19)),
-    // Where the first token is half a character, the server leaves `message_start` and its counts out.
-    row("llamacpp-messages-nostart", "anthropic", "otttttou.").usage(0, 6, None),
-    row("llamacpp-embeddings", "openai-embeddings", "R").usage(6, 0, None),
-    row("llamacpp-rerank", "jina-rerank", "R").usage(10, 0, None),
-    row("llamacpp-err-404", "llamacpp", "").fails("status File Not Found"),
-    row("llamacpp-err-badjson", "llamacpp", "").fails("status [json.exception.parse_error"),
-    row("llamacpp-err-badparam", "llamacpp-oai-chat", "").fails("status Expected 'messages'"),
-    row("llamacpp-err-ctx", "llamacpp-oai", "").fails("status re"),
-    row("hf-completions", "openai", "tttttttte").usage(4, 8, None),
-    row("hf-chat", "openai-chat", "rtttttttttttte").usage(31, 12, None),
-    row("hf-err-badjson", "openai-chat", "").fails(r#"status {"detail":[{"type":"json_invalid""#),
-    row("hf-err-badparam", "openai-chat", "").fails("status Unexpected fields"),
-    row("hf-err-model", "openai-chat", "").fails("status Internal Server Error"),
-    row("tgi-generate_stream", "tgi", "tttttt").usage(4, 6, None).tokens(6),
-    row("tgi-generate", "tgi", "t").usage(0, 3, None).tokens(3),
-    row("tgi-chat", "openai-chat", "ttttu.").usage(30, 4, None),
-    row("tgi-completions", "openai", "tttt.").usage(1, 4, None),
-    row("tgi-err-badjson", "tgi", "").fails("status Failed to parse the request body as JSON"),
-    row("tgi-err-inputlen", "tgi", "!").fails("in-stream Input validation error"),
-    row("tgi-err-overloaded", "tgi", "!").fails("in-stream Model is overloaded"),
-    row("tgi-generate-overloaded", "tgi", "").fails("status Model is overloaded"),
-];
-
-fn outcome_of(timeline: &Timeline) -> String {
-    match &timeline.outcome {
-        Outcome::Success => "ok".to_owned(),
-        Outcome::Failed(failure) => {
-            assert_eq!(failure.status, timeline.status);
-            format!("{} {}", failure.kind.name(), failure.message)
-        }
-        Outcome::Abandoned => "abandoned".to_owned(),
-    }
-}
-
-fn captured_settings(row: &ExpectedCapture) -> Settings {
-    let mut settings = settings();
-    if row.name == "vllm-chat-contusage" {
-        settings.usage = UsageReports::Continuous;
-    }
-    settings
-}
-
-#[test]
-fn every_capture_gives_the_expected_timeline() {
-    for row in CAPTURES {
-        let mut exchange = exchange(row.backend, &captured_settings(row));
-        let stream = capture(row.name);
-        let (timeline, progress) = read_pieces(&mut exchange, [&stream[..]]);
-        let name = row.name;
-        assert_eq!(progress, ResponseProgress::Done { keep_alive: false, unread: 0 }, "{name}");
-        assert_eq!(letters(&timeline.events), row.kinds, "{name}");
-        let outcome = outcome_of(&timeline);
-        assert!(outcome.starts_with(row.outcome), "{name}: {outcome}");
-        let told = timeline.usage.map(|usage| {
-            let prompt = usage.prompt_tokens.unwrap_or(0);
-            (prompt, usage.completion_tokens.unwrap_or(0), usage.cached_tokens)
-        });
-        assert_eq!(told, row.usage, "{name}");
-        assert_eq!(timeline.event_tokens(), row.event_tokens, "{name}");
-        let is_content = |letter: char| "thc".contains(letter);
-        assert_eq!(
-            timeline.first_content().map(|event| event.read),
-            row.kinds.chars().any(is_content).then_some(0),
-            "{name}"
-        );
-    }
-}
-
-/// The same timeline without its times, which depend on the splitting.
-fn without_times(mut timeline: Timeline) -> Timeline {
-    for event in &mut timeline.events {
-        *event = Event::new(Nanos::ZERO, 0, event.kind).with_tokens(event.tokens());
-    }
-    timeline.reads = 0;
-    timeline.times.headers = None;
-    timeline.times.end = None;
-    timeline
-}
-
-/// Places to cut a stream in two: in its header, its first events and its end. The part between
-/// repeats them, and the byte-by-byte test covers it.
-fn cuts(length: usize) -> impl Iterator<Item = usize> {
-    // Long streams are cut at fewer places: their time grows with both.
-    let step = 1 + length / 4000;
-    (0..length).filter(move |cut| *cut < 800 || cut + 400 > length).step_by(step)
-}
-
-#[test]
-fn splitting_a_capture_at_any_byte_changes_nothing() {
-    for row in CAPTURES {
-        let mut exchange = exchange(row.backend, &captured_settings(row));
-        let stream = capture(row.name);
-        let (whole, _) = read_pieces(&mut exchange, [&stream[..]]);
-        let whole = without_times(whole);
-        exchange.reset();
-        let (by_bytes, _) = read_pieces(&mut exchange, stream.chunks(1));
-        assert_eq!(without_times(by_bytes), whole, "{} by single bytes", row.name);
-        for cut in cuts(stream.len()) {
-            exchange.reset();
-            let (split, _) = read_pieces(&mut exchange, [&stream[..cut], &stream[cut..]]);
-            assert_eq!(without_times(split), whole, "{} cut at {cut}", row.name);
-        }
-    }
 }
 
 /// Streams with named events split at each of them, however the bytes arrive.
@@ -419,6 +213,17 @@ fn vectors_of_plain_bytes_are_read_by_their_header() {
     check("", 2, None, "ok");
 }
 
+fn outcome_of(timeline: &Timeline) -> String {
+    match &timeline.outcome {
+        Outcome::Success => "ok".to_owned(),
+        Outcome::Failed(failure) => {
+            assert_eq!(failure.status, timeline.status);
+            format!("{} {}", failure.kind.name(), failure.message)
+        }
+        Outcome::Abandoned => "abandoned".to_owned(),
+    }
+}
+
 /// A chunked response with one chunk per event.
 fn streamed(events: &[&str]) -> Vec<u8> {
     let mut stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
@@ -430,125 +235,6 @@ fn streamed(events: &[&str]) -> Vec<u8> {
     }
     stream.extend(b"0\r\n\r\n");
     stream
-}
-
-#[test]
-fn constructed_streams_end_with_the_expected_outcome() {
-    let check = |backend: &str, events: &[&str], kinds: &str, outcome: &str| {
-        let timeline = read_whole(backend, &streamed(events));
-        assert_eq!(letters(&timeline.events), kinds, "{events:?}");
-        assert_eq!(outcome_of(&timeline), outcome, "{events:?}");
-    };
-    let cut = "cut the stream ended without its end marker";
-    let none = |events| format!("no-content the answer ended without content (events: {events})");
-    check("vllm", &[r#"{"choices":[{"text":"a"}]}"#], "t", cut);
-    check("vllm", &[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"], "t.", "ok");
-    check("vllm", &["[DONE]"], ".", &none(1));
-    check(
-        "openai-chat",
-        &[r#"{"choices":[{"delta":{"role":"assistant"}}]}"#, "[DONE]"],
-        "r.",
-        &none(2),
-    );
-    // A single token with half a character is a response: the server counted it.
-    let half =
-        r#"{"choices":[{"text":"","finish_reason":"length"}],"usage":{"completion_tokens":1}}"#;
-    check("vllm", &[half, "[DONE]"], "e.", "ok");
-    let thought = r#"{"choices":[{"delta":{"reasoning":"hm","content":null}}]}"#;
-    let thought_too = r#"{"choices":[{"delta":{"reasoning_content":"hm","content":""}}]}"#;
-    let call =
-        r#"{"choices":[{"delta":{"tool_calls":[{"index":0}]},"finish_reason":"tool_calls"}]}"#;
-    check("openai-chat", &[thought, thought_too, thought, call], "hhhc", "ok");
-    check("vllm", &["{oops"], "!", "protocol an event is not JSON: {oops");
-    check("trt", &[r#"{"text_output":"a"}"#, r#"{"text_output":" b"}"#], "tt", "ok");
-    check("tgi", &[r#"{"token":{"text":"</s>","special":true},"generated_text":""}"#], "e", "ok");
-    let piece = |text: &str, told: u32| {
-        format!(
-            r#"{{"text":"{text}","output_ids":[7],"meta_info":{{"completion_tokens":{told}}}}}"#
-        )
-    };
-    check("sglang", &[&piece("long one", 1), &piece("b", 2), "[DONE]"], "tt.", "ok");
-}
-
-/// A conversation goes on with what a user would have read.
-#[test]
-fn the_answer_of_a_turn_is_its_text_without_the_reasoning() {
-    let thought = |text: &str| format!(r#"{{"choices":[{{"delta":{{"reasoning":"{text}"}}}}]}}"#);
-    let said = |text: &str| format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#);
-    let check = |events: &[String], text: &str, answer: Option<&str>| {
-        let mut events: Vec<&str> = events.iter().map(String::as_str).collect();
-        events.push("[DONE]");
-        let timeline = read_whole("openai-chat", &streamed(&events));
-        assert_eq!(timeline.text.as_deref(), Some(text), "{events:?}");
-        assert_eq!(timeline.answer.as_deref(), answer, "{events:?}");
-    };
-    check(&[said("a"), said("b")], "ab", None);
-    check(&[thought("x"), thought("y"), said("a"), said("b"), said("c")], "xyabc", Some("abc"));
-    check(&[said("a"), thought("x"), said("b"), said("c")], "axbc", Some("abc"));
-    check(&[thought("x"), thought("y")], "xy", None);
-}
-
-#[test]
-fn ids_without_text_are_content() {
-    let event = |ids: &str, told: u32| {
-        format!(r#"{{"output_ids":[{ids}],"meta_info":{{"completion_tokens":{told}}}}}"#)
-    };
-    let events = [event("1", 1), event("1,2,3", 3), event("1,2,3", 3)];
-    let timeline = read_whole("sglang", &streamed(&[&events[0], &events[1], &events[2], "[DONE]"]));
-    assert_eq!(letters(&timeline.events), "ttu.");
-    assert_eq!(timeline.events[1].tokens(), Some(2));
-}
-
-#[test]
-fn a_stream_of_events_is_read_whatever_its_label() {
-    let stream = streamed(&[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"]);
-    let stream = String::from_utf8(stream).unwrap();
-    for label in ["text/plain", "application/json", "application/x-ndjson", "application/jsonl"] {
-        let stream = stream.replace("text/event-stream", label);
-        for step in [1, 7, stream.len()] {
-            let pieces = stream.as_bytes().chunks(step);
-            let (timeline, _) = read_pieces(&mut exchange("vllm", &settings()), pieces);
-            assert_eq!(letters(&timeline.events), "t.", "{label} by {step}");
-            assert_eq!(outcome_of(&timeline), "ok", "{label} by {step}");
-        }
-    }
-}
-
-/// Providers of OpenAI's protocol spell reasoning in several ways, and have the counts in several places.
-#[test]
-fn reasoning_and_counts_are_read_in_every_provider_s_form() {
-    for name in ["reasoning_content", "reasoning", "reasoning_text", "thinking"] {
-        let piece = format!(r#"{{"choices":[{{"delta":{{"{name}":"hm","content":""}}}}]}}"#);
-        let both = format!(
-            r#"{{"choices":[{{"delta":{{"thinking":"hm","{name}":"","reasoning":"hm"}}}}]}}"#
-        );
-        let timeline = read_whole("openai-chat", &streamed(&[&piece, &both, "[DONE]"]));
-        assert_eq!(letters(&timeline.events), "hh.", "{name}");
-    }
-    let text = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
-    let counts = r#"{"prompt_tokens":9,"completion_tokens":4,"prompt_cache_hit_tokens":5}"#;
-    for end in [
-        format!(r#"{{"choices":[],"usage":{counts}}}"#),
-        format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop","usage":{counts}}}]}}"#),
-        format!(r#"{{"choices":[],"x_groq":{{"id":"r","usage":{counts}}}}}"#),
-    ] {
-        let timeline = read_whole("openai-chat", &streamed(&[text, &end, "[DONE]"]));
-        let usage = timeline.usage.unwrap_or_default();
-        let told = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens);
-        assert_eq!(told, (Some(9), Some(4), Some(5)), "{end}");
-    }
-}
-
-#[test]
-fn a_stream_of_pieces_from_sglang_is_joined_and_a_cumulative_one_replaced() {
-    let event = |text: &str, ids: &str, told: u32| {
-        format!(
-            r#"{{"text":"{text}","output_ids":[{ids}],"meta_info":{{"completion_tokens":{told}}}}}"#
-        )
-    };
-    let text = |events: &[&str]| read_whole("sglang", &streamed(events)).text.unwrap();
-    assert_eq!(text(&[&event("ab", "1", 1), &event("c", "2", 2), "[DONE]"]), "abc");
-    assert_eq!(text(&[&event("ab", "1", 1), &event("abc", "1,2", 2), "[DONE]"]), "abc");
 }
 
 #[test]

@@ -264,7 +264,7 @@ mod tests {
         let is_whole = |bytes: &[u8]| unpack(bytes, BASE).is_some();
         assert!(is_whole(&bytes(&[0, 1], &[8])));
         assert!(!is_whole(&bytes(&[0, 1], &[8, 8])), "more times than events");
-        assert!(!is_whole(&bytes(&[0, 0, 0, 1], &[8])), "a run of nothing");
+        assert!(!is_whole(&bytes(&[0, 0, 0, 1], &[8])), "a run of no events");
         assert!(!is_whole(&bytes(&[0, 2], &[8, 8])), "a run beyond the last event");
         assert!(!is_whole(&bytes(&[1, 1], &[8])), "a shape that is not there");
         let most = [[0xff; 9].as_slice(), &[1]].concat();
