@@ -137,7 +137,7 @@ pub static METRICS: &[Definition] = &[
         key: "tpot_ms",
         label: "Time per output token",
         unit: Unit::Millis,
-        definition: "(Last content minus first content) / (tokens minus the tokens of the first content event), per request. Absent for answers with no token after the first event. Tokens that were counted but never streamed (hidden reasoning) are excluded. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
+        definition: "(Last content minus first content) / (tokens after the first content event, up to the last), per request. Absent for answers with no token after the first event. Tokens outside of that time are excluded: hidden reasoning, which was never streamed, and tokens without text before the first content or after the last (an end token, special tokens), by the counts of their events or else one per event. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
         formula: Formula::Latency(measure::tpot),
     },
     Definition {
@@ -335,7 +335,7 @@ pub static METRICS: &[Definition] = &[
         key: "hidden_tokens",
         label: "Hidden tokens",
         unit: Unit::Tokens,
-        definition: "Output tokens that the server counted as reasoning but did not stream. They count in throughput but not in TPOT.",
+        definition: "Output tokens that the server counted as reasoning but did not stream. They count in throughput but not in TPOT. Where reasoning was streamed in far fewer events than its tokens need at the answer's number of tokens per event (a summary of it), the difference.",
         formula: Formula::Run(|totals| Some(totals.hidden_tokens as f64)),
     },
     Definition {

@@ -3,7 +3,8 @@
 //! Durations are in nanoseconds as `f64`. A value that a request does not have is `None`.
 
 use tokometer_base::Nanos;
-use tokometer_record::{Event, EventKind, Timeline};
+use tokometer_base::units::nearest_count;
+use tokometer_record::{CountSource, Event, EventKind, Timeline};
 
 use crate::reported;
 
@@ -87,13 +88,30 @@ pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, timeline.times.last_byte_sent)
 }
 
-/// Tokens that the server counted as reasoning and did not send.
+/// Answer events that show how many tokens an event of this response holds.
+const FEWEST_ANSWER_EVENTS: usize = 10;
+
+/// Tokens that the server counted as reasoning and did not send: all of them in a response without
+/// reasoning, most of them where it sends a summary instead, or all in one event. There the events of
+/// the answer show how many tokens one holds; more than half must be missing.
 pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
-    let reasoning = reported::reasoning_tokens(timeline).unwrap_or(0);
-    // Counted first: most responses have none, and this is asked several times per response.
-    let is_hidden =
-        reasoning > 0 && timeline.events.iter().all(|event| event.kind != EventKind::Reasoning);
-    if is_hidden { reasoning } else { 0 }
+    // Asked several times per response, and most have none.
+    let Some(reasoning @ 1..) = reported::reasoning_tokens(timeline) else { return 0 };
+    let count = |wanted: fn(EventKind) -> bool| {
+        timeline.events.iter().filter(|event| wanted(event.kind)).count()
+    };
+    let thoughts = count(|kind| kind == EventKind::Reasoning);
+    if thoughts == 0 {
+        return reasoning;
+    }
+    let answers = count(EventKind::is_answer);
+    let all = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
+    if answers < FEWEST_ANSWER_EVENTS || all < reasoning || timeline.has_further_choices() {
+        return 0;
+    }
+    let streamed = f64::from(all - reasoning) / answers as f64 * thoughts as f64;
+    let missing = f64::from(reasoning) - streamed;
+    if missing > streamed { u32::try_from(nearest_count(missing)).unwrap_or(reasoning) } else { 0 }
 }
 
 /// Output tokens that were streamed.
@@ -112,16 +130,63 @@ fn first_choice_tokens(timeline: &Timeline) -> Option<u32> {
     contents.map(Event::tokens).sum()
 }
 
-/// Nanoseconds from the first to the last content, and the tokens after the first event. `None` for an
-/// answer in one piece: nothing passed between its tokens that could be measured.
+/// Nanoseconds from the first to the last content, and the tokens that arrived in that time after the
+/// first event. `None` for an answer in one piece: nothing passed between its tokens that could be
+/// measured.
 fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
-    let (first, last) = (timeline.first_content()?, timeline.last_content()?);
-    if std::ptr::eq(first, last) {
-        return None;
+    let is_content = |event: &Event| event.kind.is_content();
+    let first = timeline.events.iter().position(is_content)?;
+    let last = timeline.events.iter().rposition(is_content).filter(|last| *last != first)?;
+    let later = match counted_between(timeline, first, last) {
+        Some(counted) => f64::from(counted),
+        None => {
+            let in_first = timeline.events[first].tokens().unwrap_or(1);
+            let all = first_choice_tokens(timeline)?.checked_sub(in_first)?;
+            f64::from(all) - tokens_outside(timeline, first, last)
+        }
+    };
+    let span = timeline.events[last].at - timeline.events[first].at;
+    (later > 0.0).then_some((span.0 as f64, later))
+}
+
+/// Tokens that the events behind `first` report up to `last`; `None` unless each content event reports
+/// its own.
+fn counted_between(timeline: &Timeline, first: usize, last: usize) -> Option<u32> {
+    timeline.events[first].tokens()?;
+    let has_several = timeline.has_further_choices();
+    timeline.events[first + 1..=last].iter().try_fold(0, |sum: u32, event| match event.kind {
+        kind if kind.is_content() => Some(sum.saturating_add(event.tokens()?)),
+        // Half a character, or a special token between two texts.
+        EventKind::Empty if !has_several => Some(sum.saturating_add(event.tokens().unwrap_or(0))),
+        _ => Some(sum),
+    })
+}
+
+/// Tokens of usage that came before the first content or after the last, in events without text: the
+/// end token, and special tokens, which models generate in long rows behind an ignored end. Such an
+/// event counts as one token, as far as the content events leave tokens for it.
+fn tokens_outside(timeline: &Timeline, first: usize, last: usize) -> f64 {
+    let Some((_, CountSource::Usage)) = timeline.output_tokens() else { return 0.0 };
+    let tokens = streamed_tokens(timeline).unwrap_or(0) as usize;
+    let empties =
+        |events: &[Event]| events.iter().filter(|event| event.kind == EventKind::Empty).count();
+    let (before, after) = (empties(&timeline.events[..first]), empties(&timeline.events[last..]));
+    if before + after == 0 {
+        return 0.0;
     }
-    let in_first = first.tokens().unwrap_or(1);
-    let later = first_choice_tokens(timeline)?.checked_sub(in_first).filter(|later| *later > 0)?;
-    Some(((last.at - first.at).0 as f64, f64::from(later)))
+    let all_empty = before + after + empties(&timeline.events[first..last]);
+    let is_generated = |event: &&Event| event.kind.is_generated();
+    let contents = timeline.events[first..=last].iter().filter(is_generated).count();
+    // The last one has only the finish reason, unless the tokens need every event.
+    let has_bare_finish = after > 0 && contents + all_empty != tokens;
+    let bare = usize::from(has_bare_finish);
+    let (empty, outside) = (all_empty - bare, before + after - bare);
+    let left = tokens.saturating_sub(contents);
+    if left >= empty || empty == 0 {
+        outside as f64
+    } else {
+        left as f64 * outside as f64 / empty as f64
+    }
 }
 
 pub(crate) fn tpot(timeline: &Timeline) -> Option<f64> {
@@ -274,5 +339,82 @@ mod tests {
         let mut uncounted = answer(None);
         (uncounted.usage, uncounted.retokenized_tokens) = (None, Some(3));
         assert_eq!(output_tokens(&uncounted), None, "the text is that of the first choice");
+    }
+
+    /// A text event every 10 ms, then events without text, as a model streams that goes on behind its
+    /// end token. The time per token was computed as if all tokens had come with the text.
+    #[test]
+    fn tokens_without_text_outside_of_the_text_do_not_shorten_the_time_per_token() {
+        use EventKind::{Empty, End, Role, Text, Usage};
+        let check = |kinds: &[(EventKind, u64)], tokens: u32, expected_ms: f64| {
+            let kinds = kinds.iter().flat_map(|(kind, count)| (0..*count).map(|_| *kind));
+            let events: Vec<_> = (1_u64..).map(|at| at * 10).zip(kinds.clone()).collect();
+            let mut timeline = crate::testing::answer(0, 0, &events);
+            timeline.usage = Some(crate::testing::usage(7, tokens));
+            let found = tpot(&timeline).unwrap() / 1e6;
+            assert!((found - expected_ms).abs() < 1e-9, "{found} ms: {events:?}, {tokens} tokens");
+        };
+        check(&[(Text, 10), (Usage, 1), (End, 1)], 10, 10.0);
+        // The end token with the finish reason, and the finish reason alone.
+        check(&[(Role, 1), (Text, 9), (Empty, 1), (Usage, 1)], 10, 10.0);
+        check(&[(Text, 10), (Empty, 1), (Usage, 1), (End, 1)], 10, 10.0);
+        // Special tokens behind the text and before it.
+        check(&[(Text, 10), (Empty, 10), (Usage, 1)], 20, 10.0);
+        check(&[(Text, 10), (Empty, 11), (Usage, 1)], 20, 10.0);
+        check(&[(Empty, 10), (Text, 10), (Empty, 1)], 20, 10.0);
+        // Halves of characters between two texts are part of the span.
+        check(&[(Text, 5), (Empty, 10), (Text, 5), (Empty, 1)], 20, 10.0);
+        // Events without text that hold no token: all tokens came with the text.
+        check(&[(Empty, 3), (Text, 10), (Empty, 3)], 10, 10.0);
+        // Several tokens per event, with and without a finish reason alone.
+        check(&[(Text, 11)], 41, 2.5);
+        check(&[(Text, 11), (Empty, 1)], 41, 2.5);
+        assert_eq!(
+            tpot(&{
+                let mut text = crate::testing::answer(0, 0, &[(10, Text), (20, Text), (30, Empty)]);
+                text.retokenized_tokens = Some(3);
+                text
+            }),
+            Some(5e6),
+            "a count of the text has no token without text"
+        );
+    }
+
+    /// OpenAI streams a summary of the reasoning and counts the reasoning itself.
+    #[test]
+    fn reasoning_beyond_its_events_was_not_streamed() {
+        use EventKind::{Reasoning, Text};
+        let check = |(thoughts, texts): (u64, u64), output: u32, reasoning: u32, expected: u32| {
+            let kinds = (0..thoughts).map(|_| Reasoning).chain((0..texts).map(|_| Text));
+            let events: Vec<_> = (1..).zip(kinds).collect();
+            let mut timeline = crate::testing::answer(0, 0, &events);
+            let usage =
+                Usage { reasoning_tokens: Some(reasoning), ..crate::testing::usage(7, output) };
+            timeline.usage = Some(usage);
+            let case = (thoughts, texts, output, reasoning);
+            assert_eq!(hidden_tokens(&timeline), expected, "{case:?}");
+        };
+        check((0, 100), 1_100, 1_000, 1_000);
+        check((60, 100), 1_100, 1_000, 940);
+        check((1, 100), 400, 300, 299);
+        check((1_000, 100), 1_100, 1_000, 0);
+        // Several tokens per event, of both kinds.
+        check((250, 25), 1_100, 1_000, 0);
+        check((600, 100), 1_100, 1_000, 0);
+        // Too short an answer to tell.
+        check((60, 5), 1_005, 1_000, 0);
+    }
+
+    #[test]
+    fn counts_of_events_give_the_tokens_of_the_span_exactly() {
+        let events = [(0, Some(3)), (2, Some(4)), (2, Some(2)), (1, Some(1)), (2, Some(4))];
+        let mut timeline = crate::testing::answer(0, 0, &[]);
+        for ((kind, tokens), at) in events.into_iter().chain([(1, Some(9))]).zip(1_u64..) {
+            let event = Event::new(Nanos::from_millis(at * 70), 0, EventKind::from_number(kind));
+            timeline.push(event.with_tokens(tokens));
+        }
+        timeline.usage = Some(crate::testing::usage(7, 23));
+        // 2 + 1 + 4 tokens in the 210 ms behind the first text.
+        assert_eq!(tpot(&timeline), Some(3e7));
     }
 }
