@@ -19,14 +19,16 @@ use crate::settings::UsageReports;
 use crate::sse;
 use kinds::{kind_without_text, merge, reasoning};
 
+mod counts;
 mod kinds;
 mod no_event;
 mod pooled;
+mod text_form;
 mod tool_calls;
 mod whole;
 
 /// Marks of an event that reports nothing besides its text.
-const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
+const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE).and(Marks::INCREMENT);
 
 #[derive(Debug)]
 pub(crate) struct ResponseReading {
@@ -38,8 +40,8 @@ pub(crate) struct ResponseReading {
     seen: Marks,
     /// Tokens reported by events so far.
     counted: u32,
-    /// Length of the longest cumulative text so far.
-    text_len: usize,
+    unasked: counts::UnaskedUsage,
+    cumulative: text_form::CumulativeText,
     text: String,
     /// The text without reasoning, once there is some.
     answer: Option<String>,
@@ -69,7 +71,8 @@ impl ResponseReading {
             template: EventTemplate::default(),
             seen: Marks::default(),
             counted: 0,
-            text_len: 0,
+            unasked: counts::UnaskedUsage::default(),
+            cumulative: text_form::CumulativeText::default(),
             text: String::new(),
             answer: None,
             tool_calls: tool_calls::ToolCalls::default(),
@@ -82,7 +85,8 @@ impl ResponseReading {
         self.template.forget();
         self.seen = Marks::default();
         self.counted = 0;
-        self.text_len = 0;
+        self.unasked = counts::UnaskedUsage::default();
+        self.cumulative.clear();
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
@@ -220,59 +224,6 @@ impl ResponseReading {
         }
     }
 
-    /// Whether the event adds text.
-    fn is_new_text(&mut self, fields: &Fields<'_>) -> bool {
-        let Some(text) = &fields.text else { return false };
-        match self.text_form(fields) {
-            TextForm::Piece => !text.is_empty() && !fields.marks.has(Marks::SPECIAL),
-            TextForm::Cumulative => {
-                let is_longer = text.len() > self.text_len;
-                self.text_len = self.text_len.max(text.len());
-                is_longer
-            }
-        }
-    }
-
-    /// Whether the event has new tokens and no text, as a server without a tokenizer streams them.
-    fn has_only_ids(&self, fields: &Fields<'_>) -> bool {
-        let told = fields.usage.and_then(|usage| usage.completion_tokens);
-        self.rules.counting == Counting::RunningCount
-            && fields.text.is_none()
-            && fields.token_ids.is_some_and(|ids| ids > 0)
-            && told.is_some_and(|told| told > self.counted)
-    }
-
-    /// SGLang can be configured to stream increments; its events then have fewer ids than the
-    /// cumulative count.
-    fn text_form(&self, fields: &Fields<'_>) -> TextForm {
-        let told = fields.usage.and_then(|usage| usage.completion_tokens);
-        match (self.rules.text, fields.token_ids, told) {
-            (TextForm::Cumulative, Some(ids), Some(told)) if ids < told => TextForm::Piece,
-            (form, ..) => form,
-        }
-    }
-
-    /// Tokens in the event; `None` where nothing reports them.
-    fn tokens(&mut self, fields: &Fields<'_>, kind: EventKind) -> Option<u32> {
-        if !kind.has_choice() {
-            return None;
-        }
-        let running = fields.usage.and_then(|usage| usage.completion_tokens);
-        let tokens = match self.rules.counting {
-            Counting::OnePerEvent => 1,
-            Counting::RunningCount => running?.saturating_sub(self.counted),
-            Counting::WhenReported => match (fields.token_ids, running) {
-                (Some(ids), _) => ids,
-                (None, Some(running)) if self.usage_reports == UsageReports::Continuous => {
-                    running.saturating_sub(self.counted)
-                }
-                _ => return None,
-            },
-        };
-        self.counted = self.counted.saturating_add(tokens);
-        Some(tokens)
-    }
-
     /// Stores the shape of an event that has only text.
     fn learn(
         &mut self,
@@ -317,6 +268,14 @@ impl ResponseReading {
         }
     }
 
+    /// Whether the server streams events, and none of them has a field that is known here.
+    fn is_other_protocol(&self, timeline: &Timeline) -> bool {
+        let is_unknown = |event: &Event| event.kind == EventKind::Other;
+        self.rules.schema == EventSchema::Shared
+            && !timeline.events.is_empty()
+            && timeline.events.iter().all(is_unknown)
+    }
+
     /// Whether the protocol's last event has been seen, behind which nothing is due but the body's end.
     pub(crate) fn has_end_marker(&self) -> bool {
         match self.rules.end {
@@ -345,6 +304,7 @@ impl ResponseReading {
             }
             EndRule::FinalEvent => self.has_ended(),
         };
+        self.drop_unusable_counts(timeline);
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
         // The transcript of silence has no text.
         let is_silence =
@@ -358,6 +318,9 @@ impl ResponseReading {
         } else if !is_regular {
             let message = if self.has_ended() {
                 "the connection closed after the finish reason, before the end of the response"
+            } else if self.is_other_protocol(timeline) {
+                "the stream ended without its end marker, and no event has a field of this \
+                 protocol; check `--backend` and `--endpoint`"
             } else {
                 "the stream ended without its end marker"
             };

@@ -3,6 +3,7 @@
 mod captures;
 mod choices;
 mod constructed;
+mod counts;
 mod failures;
 mod odd_answers;
 mod other_forms;

@@ -107,8 +107,11 @@ impl<'a> Cursor<'a> {
     fn enter(&mut self, place: KnownObject, fields: &mut Fields<'a>) -> Result<()> {
         match self.peek()? {
             b'{' => {
-                fields.enter(place);
-                self.object(place, fields)
+                if fields.enter(place) {
+                    self.object(place, fields)
+                } else {
+                    self.skip_value()
+                }
             }
             b'[' => {
                 if self.is_empty_list(b']')? {
@@ -117,12 +120,15 @@ impl<'a> Cursor<'a> {
                 if self.peek()? != b'{' {
                     return Err(Unusual);
                 }
-                fields.enter(place);
-                self.object(place, fields)?;
+                if fields.enter(place) {
+                    self.object(place, fields)?;
+                } else {
+                    self.skip_value()?;
+                }
                 while self.another(b']')? {
                     if matches!(place, KnownObject::Choice) && self.peek()? == b'{' {
                         let mut further = Fields::default();
-                        further.enter(place);
+                        let _is_new = further.enter(place);
                         self.object(place, &mut further)?;
                         fields.further.push(further);
                     } else {

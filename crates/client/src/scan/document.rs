@@ -27,7 +27,9 @@ fn enter(place: KnownObject, json: &Json, fields: &mut Fields<'static>) {
         other => other.as_object(),
     };
     let Some(object) = object else { return };
-    fields.enter(place);
+    if !fields.enter(place) {
+        return;
+    }
     for (key, json) in object {
         match slot(place, key.as_bytes()) {
             KeyUse::Skip => {}

@@ -33,6 +33,10 @@ impl Marks {
     pub const ABORTED: Self = Self(1 << 9);
     /// Its choice is not the first one.
     pub const FURTHER: Self = Self(1 << 10);
+    /// A choice has a `delta`.
+    pub const INCREMENT: Self = Self(1 << 11);
+    /// A choice has a `message` and no `delta`.
+    pub const MESSAGE: Self = Self(1 << 12);
 
     /// Whether all of `marks` are set.
     pub fn has(self, marks: Self) -> bool {
@@ -48,6 +52,10 @@ impl Marks {
     #[must_use]
     pub const fn and(self, marks: Self) -> Self {
         Self(self.0 | marks.0)
+    }
+
+    fn clear(&mut self, marks: Self) {
+        self.0 &= !marks.0;
     }
 
     /// Adds `marks` to the set.
@@ -85,6 +93,8 @@ pub struct Fields<'a> {
     pub token_ids: Option<u32>,
     /// The server's token counts.
     pub usage: Option<Usage>,
+    /// The sum that the server states beside its counts.
+    pub(super) total_tokens: Option<u32>,
     /// Durations reported by the server.
     pub timings: Option<ServerTimings>,
     /// Further choices of the same event. Servers send one per event unless asked for several.
@@ -127,6 +137,8 @@ pub(super) enum KnownObject {
     MessagesUsage,
     Choice,
     Delta,
+    /// The whole message of a choice, or its text so far beside the increment.
+    Message,
     /// What a provider adds to OpenAI's protocol under its own name.
     Vendor,
     Usage,
@@ -165,6 +177,7 @@ pub(super) enum EventField {
     TokenIds,
     PromptTokens,
     CompletionTokens,
+    TotalTokens,
     CachedTokens,
     ReasoningTokens,
     /// Tokens of the prompt that are counted in parts.
@@ -215,7 +228,9 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         | (KnownObject::Choice | KnownObject::Token, b"text")
         | (KnownObject::Delta, b"content") => Take(EventField::Text),
         (KnownObject::Choice, b"index") => Take(EventField::ChoiceIndex),
-        (KnownObject::Choice, b"delta" | b"message") => Enter(KnownObject::Delta),
+        (KnownObject::Choice, b"delta") => Enter(KnownObject::Delta),
+        (KnownObject::Choice, b"message") => Enter(KnownObject::Message),
+        (KnownObject::Message, key) => slot(KnownObject::Delta, key),
         (KnownObject::Choice | KnownObject::Meta | KnownObject::Details, b"finish_reason") => {
             EnterOrTake(KnownObject::Finish, EventField::Finish)
         }
@@ -243,6 +258,7 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         | (KnownObject::Usage | KnownObject::MessagesUsage, b"output_tokens")
         | (KnownObject::Root, b"tokens_predicted")
         | (KnownObject::Details, b"generated_tokens") => Take(EventField::CompletionTokens),
+        (KnownObject::Usage, b"total_tokens") => Take(EventField::TotalTokens),
         (KnownObject::PromptDetails | KnownObject::Meta | KnownObject::Usage, b"cached_tokens")
         | (KnownObject::Usage, b"prompt_cache_hit_tokens")
         | (KnownObject::Timings, b"cache_n") => Take(EventField::CachedTokens),
@@ -282,9 +298,19 @@ fn text(value: JsonValue<'_>) -> Option<Text<'_>> {
 }
 
 impl<'a> Fields<'a> {
-    /// Called at the start of an object or array at a known place.
-    pub(super) fn enter(&mut self, place: KnownObject) {
+    /// Called at the start of an object or array at a known place. False if it says nothing new.
+    pub(super) fn enter(&mut self, place: KnownObject) -> bool {
         match place {
+            // Perplexity repeats the text so far in a message beside each increment.
+            KnownObject::Message if self.marks.has(Marks::INCREMENT) => return false,
+            KnownObject::Message => self.marks.set(Marks::MESSAGE),
+            KnownObject::Delta => {
+                if self.marks.has(Marks::MESSAGE) {
+                    (self.text, self.reasoning, self.reasoning_alias) = (None, None, None);
+                    self.marks.clear(Marks::MESSAGE.and(Marks::ROLE).and(Marks::TOOL_CALL));
+                }
+                self.marks.set(Marks::INCREMENT);
+            }
             KnownObject::Choice => self.marks.set(Marks::CHOICE),
             KnownObject::Finish => self.marks.set(Marks::FINISHED),
             KnownObject::Usage | KnownObject::MessagesUsage => {
@@ -292,6 +318,7 @@ impl<'a> Fields<'a> {
             }
             _ => {}
         }
+        true
     }
 
     /// Stores the value of a known field. A null is ignored.
@@ -322,6 +349,7 @@ impl<'a> Fields<'a> {
             }
             EventField::PromptTokens
             | EventField::CompletionTokens
+            | EventField::TotalTokens
             | EventField::CachedTokens
             | EventField::PromptPart
             | EventField::CachedPart
@@ -346,6 +374,7 @@ impl<'a> Fields<'a> {
         let Some(count) = whole_count(*number) else { return };
         let usage = self.usage.get_or_insert_default();
         match field {
+            EventField::TotalTokens => self.total_tokens = Some(count),
             EventField::PromptTokens => usage.prompt_tokens = Some(count),
             EventField::CompletionTokens => usage.completion_tokens = Some(count),
             EventField::CachedTokens => usage.cached_tokens = Some(count),
@@ -357,6 +386,17 @@ impl<'a> Fields<'a> {
                 }
             }
             _ => usage.reasoning_tokens = Some(count),
+        }
+    }
+
+    /// Adds the reasoning to the output tokens where the server counts it beside them, as xAI does. Its
+    /// sum shows it: elsewhere the sum is that of prompt and output.
+    pub(super) fn include_reasoning(&mut self) {
+        let (Some(total), Some(usage)) = (self.total_tokens, &mut self.usage) else { return };
+        let counts = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens);
+        let (Some(prompt), Some(output), Some(reasoning @ 1..)) = counts else { return };
+        if u64::from(total) == u64::from(prompt) + u64::from(output) + u64::from(reasoning) {
+            usage.completion_tokens = Some(output + reasoning);
         }
     }
 

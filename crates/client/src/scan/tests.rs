@@ -16,6 +16,7 @@ fn meaning(fields: Fields<'_>) -> Fields<'static> {
         marks: fields.marks,
         token_ids: fields.token_ids,
         usage: fields.usage,
+        total_tokens: fields.total_tokens,
         timings: fields.timings,
         further: fields.further.into_iter().map(meaning).collect(),
         event_type: owned(fields.event_type),
@@ -85,6 +86,8 @@ fn usage() -> BoxedStrategy<Value> {
         ("completion_tokens", count()),
         ("prompt_tokens_details", object(vec![("cached_tokens", count())])),
         ("prompt_cache_hit_tokens", count()),
+        ("total_tokens", count()),
+        ("completion_tokens_details", object(vec![("reasoning_tokens", count())])),
     ])
 }
 
@@ -99,7 +102,12 @@ fn openai() -> BoxedStrategy<Value> {
     ]);
     let completion =
         object(vec![("text", text()), ("finish_reason", finish()), ("token_ids", ids())]);
-    let chat = object(vec![("delta", delta), ("finish_reason", finish()), ("usage", usage())]);
+    let chat = object(vec![
+        ("message", delta.clone()),
+        ("delta", delta),
+        ("finish_reason", finish()),
+        ("usage", usage()),
+    ]);
     let choices = prop::collection::vec(prop_oneof![completion, chat], 0..3).prop_map(Value::from);
     object(vec![
         ("object", mostly(vec![json!("text_completion"), json!("error")]).boxed()),

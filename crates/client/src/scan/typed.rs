@@ -57,7 +57,8 @@ impl Fields<'_> {
     /// Gives the fields of an event the meaning that its type implies.
     pub(super) fn settle(&mut self, schema: EventSchema) {
         match schema {
-            EventSchema::Shared | EventSchema::Vectors | EventSchema::Ranking => {}
+            EventSchema::Shared => self.include_reasoning(),
+            EventSchema::Vectors | EventSchema::Ranking => {}
             EventSchema::Transcription => self.settle_transcript(),
             EventSchema::Responses => self.settle_responses(),
             EventSchema::Messages => self.settle_messages(),

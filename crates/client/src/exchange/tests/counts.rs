@@ -1,0 +1,155 @@
+//! Token counts that servers send unasked, or count in their own way.
+
+use super::*;
+
+fn counts_of(timeline: &Timeline) -> Vec<Option<u32>> {
+    let contents = timeline.events.iter().filter(|event| event.kind.has_choice());
+    contents.map(Event::tokens).collect()
+}
+
+fn read(backend: &str, events: &[String]) -> Timeline {
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let timeline = read_whole(backend, &streamed(&events));
+    assert_eq!(outcome_of(&timeline), "ok", "{events:?}");
+    timeline
+}
+
+/// A chat event with text, usage of so many output tokens and a finish reason.
+fn chat(text: &str, output: Option<u32>, finish: Option<&str>) -> String {
+    let usage =
+        output.map(|output| serde_json::json!({"prompt_tokens": 5, "completion_tokens": output}));
+    let choice =
+        serde_json::json!({"index": 0, "delta": {"content": text}, "finish_reason": finish});
+    serde_json::json!({"choices": [choice], "usage": usage}).to_string()
+}
+
+/// Gemini's events hold many tokens, the first too. Its share of them shortened the time per token.
+#[test]
+fn usage_that_grows_with_every_event_counts_the_tokens_of_each() {
+    let check = |outputs: &[Option<u32>], expected: &[Option<u32>]| {
+        let last = outputs.len() - 1;
+        let finish = |at| (at == last).then_some("stop");
+        let mut events: Vec<String> = outputs
+            .iter()
+            .enumerate()
+            .map(|(at, output)| chat(" w", *output, finish(at)))
+            .collect();
+        events.push("[DONE]".to_owned());
+        assert_eq!(counts_of(&read("openai-chat", &events)), expected, "{outputs:?}");
+    };
+    check(&[Some(10), Some(25), Some(26)], &[Some(10), Some(15), Some(1)]);
+    check(&[Some(26)], &[Some(26)]);
+    // Only with the last event, zeros until then, the sum with every event, and one event without.
+    check(&[None, None, Some(26)], &[None; 3]);
+    check(&[Some(0), Some(0), Some(26)], &[None; 3]);
+    check(&[Some(26), Some(26), Some(26)], &[None; 3]);
+    check(&[Some(10), None, Some(26)], &[None; 3]);
+}
+
+#[test]
+fn unasked_usage_counts_events_without_text_too() {
+    let events = [
+        chat("", Some(0), None),
+        chat("", Some(2), None),
+        chat(" w", Some(5), None),
+        chat("", Some(6), Some("stop")),
+        "[DONE]".to_owned(),
+    ];
+    let timeline = read("openai-chat", &events);
+    assert_eq!(counts_of(&timeline), [Some(0), Some(2), Some(3), Some(1)]);
+    // Those before the content are worth nothing where the content has no count.
+    let events = [chat("", Some(2), None), chat(" w", None, Some("stop")), "[DONE]".to_owned()];
+    assert_eq!(counts_of(&read("openai-chat", &events)), [None; 2]);
+}
+
+/// xAI counts reasoning beside the output: 100 streamed tokens counted as 6, so the time per token was
+/// 20 times as long.
+#[test]
+fn reasoning_that_the_sum_shows_beside_the_output_is_part_of_the_output() {
+    let check = |total: u32, output: u32, reasoning: u32, expected: u32| {
+        let usage = format!(
+            r#"{{"choices":[],"usage":{{"prompt_tokens":20,"completion_tokens":{output},"total_tokens":{total},"completion_tokens_details":{{"reasoning_tokens":{reasoning}}}}}}}"#
+        );
+        let timeline =
+            read("openai-chat", &[chat(" w", None, Some("stop")), usage.clone(), "[DONE]".into()]);
+        let usage = timeline.usage.unwrap();
+        let counts = (usage.completion_tokens, usage.reasoning_tokens);
+        assert_eq!(counts, (Some(expected), Some(reasoning)), "{usage:?}");
+    };
+    check(120, 6, 94, 100);
+    check(120, 100, 94, 100);
+    check(26, 6, 0, 6);
+    check(0, 6, 94, 6);
+}
+
+/// SGLang with `--stream-output`, in versions that send no ids: every piece that was no longer than one
+/// before it counted as no text, so the answer ended with its longest piece.
+#[test]
+fn sglang_s_increments_are_recognised_without_ids() {
+    let stream = |texts: &[&str]| -> Vec<String> {
+        let event = |(at, text): (usize, &&str)| {
+            let text = serde_json::to_string(text).unwrap();
+            let finish = if at + 1 == texts.len() { r#"{"type":"length"}"# } else { "null" };
+            let meta = format!(
+                r#"{{"finish_reason":{finish},"prompt_tokens":5,"completion_tokens":{}}}"#,
+                at + 1
+            );
+            format!(r#"{{"text":{text},"meta_info":{meta}}}"#)
+        };
+        texts.iter().enumerate().map(event).chain(["[DONE]".to_owned()]).collect()
+    };
+    let check = |texts: &[&str], kinds: &str, text: &str| {
+        let timeline = read("sglang", &stream(texts));
+        assert_eq!(letters(&timeline.events), kinds, "{texts:?}");
+        assert_eq!(timeline.text.as_deref(), Some(text), "{texts:?}");
+    };
+    check(&[" alpha", " be", " c", " delta"], "tttt.", " alpha be c delta");
+    check(&[" a", " a b", " a b", " a b c"], "ttet.", " a b c");
+    check(&["\u{fffd}", "😀", "😀a"], "ttt.", "😀a");
+    check(&["", "ab", "ab\u{fffd}", "ab😀"], "ettt.", "ab😀");
+    // A stop string that is taken away again.
+    check(&[" a#", " a##", " a"], "tte.", " a##");
+}
+
+/// Perplexity repeats all text so far beside each increment. It was taken for the increment, so the
+/// text was many times too long, and the finish reason counted as text.
+#[test]
+fn a_message_beside_the_increment_is_no_text_of_its_own() {
+    let event = |order: [&str; 2], piece: &str, so_far: &str, finish: &str| {
+        let part = |name: &str| match name {
+            "delta" => format!(r#""delta":{{"role":"assistant","content":"{piece}"}}"#),
+            _ => format!(r#""message":{{"role":"assistant","content":"{so_far}"}}"#),
+        };
+        let [first, second] = order.map(part);
+        format!(r#"{{"choices":[{{"index":0,"finish_reason":{finish},{first},{second}}}]}}"#)
+    };
+    for order in [["delta", "message"], ["message", "delta"]] {
+        let events = [
+            event(order, "a", "a", "null"),
+            event(order, " b", "a b", "null"),
+            event(order, " c", "a b c", "null"),
+            event(order, "", "a b c", r#""stop""#),
+            "[DONE]".to_owned(),
+        ];
+        let timeline = read("openai-chat", &events);
+        assert_eq!(letters(&timeline.events), "ttte.");
+        assert_eq!(timeline.text.as_deref(), Some("a b c"));
+    }
+    let whole = r#"{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}"#;
+    assert_eq!(
+        read("openai-chat", &[whole.to_owned(), "[DONE]".into()]).text.as_deref(),
+        Some("a")
+    );
+}
+
+/// Ollama's own API, for example.
+#[test]
+fn a_stream_of_another_protocol_names_the_flags_to_check() {
+    let event = r#"{"model":"m","response":" w","done":false}"#;
+    let outcome = outcome_of(&read_whole("openai", &streamed(&[event, event])));
+    assert_eq!(
+        outcome,
+        "cut the stream ended without its end marker, and no event has a field of this protocol; \
+         check `--backend` and `--endpoint`"
+    );
+}
