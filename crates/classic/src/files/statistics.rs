@@ -1,5 +1,5 @@
-//! Reads the result files of tools that keep an object of statistics per metric: `AIPerf` and GenAI-Perf, and
-//! genai-bench.
+//! Reads the result files of tools that keep an object of statistics per metric: `AIPerf` and GenAI-Perf,
+//! genai-bench, `GuideLLM`, inference-perf.
 
 use serde_json::{Map, Value};
 use tokometer_base::units::nearest_count;
@@ -9,7 +9,8 @@ use crate::model::{Field, Key, Metric, Percentile, Report, Scalar, Stat};
 
 /// The report of such a file; `None` for another.
 pub(super) fn report(object: &Map<String, Value>) -> Option<Report> {
-    aiperf(object).or_else(|| genai_bench(object))
+    let readers = [aiperf, genai_bench, guidellm, inference_perf];
+    readers.iter().find_map(|read| read(object))
 }
 
 /// Each metric of `AIPerf` and GenAI-Perf is an object with its unit; what has one value has only a mean.
@@ -89,6 +90,115 @@ fn genai_bench(object: &Map<String, Value>) -> Option<Report> {
     Some(report)
 }
 
+/// One run of a `GuideLLM` report. Its statistics stand apart for requests that succeeded, failed, or were
+/// stopped at the end of the run.
+fn guidellm(object: &Map<String, Value>) -> Option<Report> {
+    const RATES: [(&str, Field); 4] = [
+        ("requests_per_second", Field::RequestThroughput),
+        ("prompt_tokens_per_second", Field::InputThroughput),
+        ("output_tokens_per_second", Field::OutputThroughput),
+        ("tokens_per_second", Field::TotalThroughput),
+    ];
+    const SUMS: [(&str, Field); 2] =
+        [("prompt_token_count", Field::InputTokens), ("output_token_count", Field::OutputTokens)];
+    // Its inter-token latency is one value per request. What it calls time per output token has the
+    // first token in it, so it is no TPOT.
+    const TIMES: [(&str, Metric, f64); 3] = [
+        ("time_to_first_token_ms", Metric::Ttft, 1.0),
+        ("inter_token_latency_ms", Metric::Tpot, 1.0),
+        ("request_latency", Metric::E2el, 1e3),
+    ];
+    let metrics = object.get("metrics")?.as_object()?;
+    let of = |name: &str| metrics.get(name)?.get("successful")?.as_object();
+    of("requests_per_second")?;
+    let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
+    for (name, field) in RATES {
+        set_field(&mut report, field, of(name).and_then(|told| told.get("mean")), 1.0);
+    }
+    for (name, field) in SUMS {
+        set_field(&mut report, field, of(name).and_then(|told| told.get("total_sum")), 1.0);
+    }
+    // Its duration goes on to the end of requests that were stopped, so no rate is a count divided by it.
+    let scheduled = ["scheduler_metrics", "run_stats"].map(|name| object.get(name));
+    let made = scheduled.into_iter().flatten().map(|part| part.get("requests_made"));
+    for requests in std::iter::once(metrics.get("request_totals")).chain(made).flatten() {
+        set_field(&mut report, Field::Successful, requests.get("successful"), 1.0);
+        set_field(&mut report, Field::Failed, requests.get("errored"), 1.0);
+    }
+    let settings = ["config", "args"].into_iter().filter_map(|name| object.get(name));
+    if let Some(strategy) = settings.filter_map(|part| part.get("strategy")).next() {
+        set_field(&mut report, Field::MaxConcurrency, strategy.get("streams"), 1.0);
+        set_field(&mut report, Field::RateConfigured, strategy.get("rate"), 1.0);
+        let kind = strategy.get("type_").or(Some(strategy)).and_then(Value::as_str);
+        report.context.heading = kind.map(str::to_owned);
+    }
+    for (name, metric, factor) in TIMES {
+        let Some(told) = of(name) else { continue };
+        set_times(&mut report, metric, told, factor);
+        if let Some(percentiles) = told.get("percentiles").and_then(Value::as_object) {
+            set_guidellm_percentiles(&mut report, metric, percentiles, factor);
+        }
+    }
+    Some(report)
+}
+
+/// `GuideLLM` writes P0.1 as `p001` and P99.9 as `p999`.
+fn set_guidellm_percentiles(
+    report: &mut Report,
+    metric: Metric,
+    told: &Map<String, Value>,
+    factor: f64,
+) {
+    for (name, value) in told {
+        let percent = match name.as_str() {
+            "p001" => "0.1",
+            "p999" => "99.9",
+            other => other.trim_start_matches('p'),
+        };
+        if let (Some(percentile), Some(time)) = (Percentile::parse(percent), value.as_f64()) {
+            report.set_latency(metric, Stat::Percentile(percentile), time * factor);
+        }
+    }
+}
+
+/// The summary of an inference-perf run or of one of its stages; times are in seconds.
+fn inference_perf(object: &Map<String, Value>) -> Option<Report> {
+    const RATES: [(&str, Field); 4] = [
+        ("requests_per_sec", Field::RequestThroughput),
+        ("input_tokens_per_sec", Field::InputThroughput),
+        ("output_tokens_per_sec", Field::OutputThroughput),
+        ("total_tokens_per_sec", Field::TotalThroughput),
+    ];
+    const SUMS: [(&str, Field); 2] =
+        [("prompt_tokens", Field::InputTokens), ("output_tokens", Field::OutputTokens)];
+    const TIMES: [(&str, Metric); 4] = [
+        ("time_to_first_token", Metric::Ttft),
+        ("time_per_output_token", Metric::Tpot),
+        ("inter_token_latency", Metric::Itl),
+        ("request_latency", Metric::E2el),
+    ];
+    let successes = object.get("successes")?.as_object()?;
+    let (latency, throughput) = (successes.get("latency")?, successes.get("throughput")?);
+    let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
+    set_field(&mut report, Field::Successful, successes.get("count"), 1.0);
+    let failures = object.get("failures").and_then(|told| told.get("count"));
+    set_field(&mut report, Field::Failed, failures, 1.0);
+    let rate = object.get("load_summary").and_then(|load| load.get("requested_rate"));
+    set_field(&mut report, Field::RateConfigured, rate, 1.0);
+    for (name, field) in RATES {
+        set_field(&mut report, field, throughput.get(name), 1.0);
+    }
+    for (name, field) in SUMS {
+        set_field(&mut report, field, successes.get(name).and_then(|told| told.get("total")), 1.0);
+    }
+    for (name, metric) in TIMES {
+        if let Some(told) = latency.get(name).and_then(Value::as_object) {
+            set_times(&mut report, metric, told, 1e3);
+        }
+    }
+    Some(report)
+}
+
 /// Milliseconds in a unit of time; `None` for another unit and without one.
 fn millis_per(unit: Option<&Value>) -> Option<f64> {
     match unit?.as_str()? {
@@ -125,7 +235,8 @@ fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, fac
         let stat = match name.as_str() {
             "avg" | "mean" => Some(Stat::Mean),
             "max" => Some(Stat::Max),
-            "std" | "stddev" => Some(Stat::Std),
+            "median" => Some(Stat::Median),
+            "std" | "stddev" | "std_dev" => Some(Stat::Std),
             other => other.strip_prefix('p').and_then(Percentile::parse).map(Stat::Percentile),
         };
         if let (Some(stat), Some(time)) = (stat, value.as_f64()) {
@@ -137,7 +248,7 @@ fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, fac
 #[cfg(test)]
 mod tests {
     use super::super::read;
-    use crate::model::{Field, Metric, Stat};
+    use crate::model::{Field, Metric, Percentile, Stat};
 
     #[test]
     fn aiperf_s_metrics_are_read_with_their_units() {
@@ -181,6 +292,69 @@ mod tests {
             assert_eq!(report.number(Field::MaxConcurrency), Some(4.0));
             assert_eq!(report.context.heading.as_deref(), Some("D(100,100)"));
         }
+    }
+
+    /// Its `time_per_output_token_ms` has the first token in it.
+    #[test]
+    fn each_run_of_guidellm_is_read_from_its_successful_requests() {
+        let run = |requests: &str, streams: u32| {
+            format!(
+                r#"{{"type_": "generative_benchmark", "duration": 25.0, "config": {{"strategy": {{"type_": "concurrent", "streams": {streams}}}}}, {requests}}}"#
+            )
+        };
+        let metrics = r#""requests_per_second": {"successful": {"mean": 4.0}, "total": {"mean": 4.1}},
+            "output_token_count": {"successful": {"mean": 128.0, "total_sum": 12800.0}},
+            "output_tokens_per_second": {"successful": {"mean": 512.0}},
+            "request_latency": {"successful": {"mean": 2.0, "percentiles": {"p99": 3.0}}},
+            "time_to_first_token_ms": {"successful": {"mean": 85.0, "median": 80.0, "std_dev": 3.0, "percentiles": {"p001": 1.0, "p01": 2.0, "p50": 80.0, "p99": 140.0, "p999": 150.0}},
+                "errored": {"mean": 0.0}},
+            "time_per_output_token_ms": {"successful": {"mean": 15.6}},
+            "inter_token_latency_ms": {"successful": {"mean": 15.1}}"#;
+        let totals = r#"{"successful": 100, "errored": 2, "incomplete": 1, "total": 103}"#;
+        let newer = format!(r#""metrics": {{"request_totals": {totals}, {metrics}}}"#);
+        let older =
+            format!(r#""run_stats": {{"requests_made": {totals}}}, "metrics": {{{metrics}}}"#);
+        let text = format!(
+            r#"{{"metadata": {{"version": 1}}, "benchmarks": [{}, {}]}}"#,
+            run(&newer, 8),
+            run(&older, 16)
+        );
+        let [first, second] = &read(&text).unwrap()[..] else { panic!("two reports") };
+        for report in [first, second] {
+            assert_eq!(report.number(Field::Successful), Some(100.0));
+            assert_eq!(report.number(Field::Failed), Some(2.0));
+            assert_eq!(report.number(Field::Duration), None, "another duration than vLLM's");
+            assert_eq!(report.number(Field::RequestThroughput), Some(4.0));
+            assert_eq!(report.number(Field::OutputTokens), Some(12_800.0));
+            assert_eq!(report.latency(Metric::Tpot, Stat::Mean), Some(15.1));
+            assert_eq!(report.latency(Metric::E2el, Stat::P99), Some(3_000.0));
+            let percentile = |text| Stat::Percentile(Percentile::parse(text).unwrap());
+            assert_eq!(report.latency(Metric::Ttft, percentile("0.1")), Some(1.0));
+            assert_eq!(report.latency(Metric::Ttft, percentile("1")), Some(2.0));
+            assert_eq!(report.latency(Metric::Ttft, percentile("99.9")), Some(150.0));
+            assert_eq!(report.context.heading.as_deref(), Some("concurrent"));
+        }
+        assert_eq!((first.max_concurrency(), second.max_concurrency()), (Some(8), Some(16)));
+    }
+
+    #[test]
+    fn inference_perf_s_times_are_seconds() {
+        let text = r#"{"load_summary": {"count": 100, "requested_rate": 4.0}, "failures": {"count": 2},
+            "successes": {"count": 98, "output_tokens": {"total": 12544.0, "mean": 128.0},
+            "latency": {"request_latency": {"mean": 2.0, "median": 1.9, "p99": 3.0, "p99.9": 4.0},
+                "time_to_first_token": {"mean": 0.085}, "time_per_output_token": {"mean": 0.015},
+                "normalized_time_per_output_token": {"mean": 0.016}, "inter_token_latency": null},
+            "throughput": {"requests_per_sec": 3.92, "output_tokens_per_sec": 501.8}}}"#;
+        let [report] = &read(text).unwrap()[..] else { panic!("one report") };
+        assert_eq!(report.number(Field::Successful), Some(98.0));
+        assert_eq!(report.number(Field::Failed), Some(2.0));
+        assert_eq!(report.request_rate(), Some(4.0));
+        assert_eq!(report.number(Field::OutputTokens), Some(12_544.0));
+        assert_eq!(report.number(Field::OutputThroughput), Some(501.8));
+        assert_eq!(report.latency(Metric::Ttft, Stat::Mean), Some(85.0));
+        assert_eq!(report.latency(Metric::Tpot, Stat::Mean), Some(15.0));
+        assert_eq!(report.latency(Metric::E2el, Stat::Median), Some(1_900.0));
+        assert_eq!(report.latency(Metric::Itl, Stat::Mean), None);
     }
 
     #[test]
