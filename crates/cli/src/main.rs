@@ -42,7 +42,10 @@ fn main() -> ExitCode {
             "error: internal error (please report this bug): {fault}\n  include the command line in the report"
         ));
     }));
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = match command_line::words() {
+        Ok(words) => words,
+        Err(refusal) => return finish(Err(refusal.into())),
+    };
     terminal::hide(&lower::of_words(&words));
     match args::parse(&words) {
         // The only place in this crate that makes a clock; it is passed to everything else.

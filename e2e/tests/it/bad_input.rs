@@ -48,6 +48,17 @@ fn bad_command_lines_are_refused_with_a_hint() {
 }
 
 #[test]
+fn a_name_that_is_no_text_is_refused_by_every_command() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"run\xff");
+    for line in ["report", "doctor", "compare x", "bench --sim --run-dir"] {
+        let ended = ended(command(folder.path(), line).arg(name));
+        check(&ended, &["cannot use the argument `run\u{fffd}`", "not valid UTF-8", "rename"], 2);
+    }
+}
+
+#[test]
 fn flags_without_effect_are_named_once() {
     let folder = tempfile::tempdir().unwrap();
     let line = "bench --trust-remote-code --tokenizer-mode auto --print-plan";

@@ -279,7 +279,7 @@ fn lead(
         ));
     }
     let remote = RemoteStart {
-        words: &std::env::args().skip(1).collect::<Vec<_>>(),
+        words: &crate::command_line::words()?,
         hosts: &args.shards.workers_on,
         leader: &advertised(address, leader.address().port()),
         secret: text,
