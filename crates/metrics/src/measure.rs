@@ -137,13 +137,12 @@ fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
     let is_content = |event: &Event| event.kind.is_content();
     let first = timeline.events.iter().position(is_content)?;
     let last = timeline.events.iter().rposition(is_content).filter(|last| *last != first)?;
-    let later = match counted_between(timeline, first, last) {
-        Some(counted) => f64::from(counted),
-        None => {
-            let in_first = timeline.events[first].tokens().unwrap_or(1);
-            let all = first_choice_tokens(timeline)?.checked_sub(in_first)?;
-            f64::from(all) - tokens_outside(timeline, first, last)
-        }
+    let later = if let Some(counted) = counted_between(timeline, first, last) {
+        f64::from(counted)
+    } else {
+        let in_first = timeline.events[first].tokens().unwrap_or(1);
+        let all = first_choice_tokens(timeline)?.checked_sub(in_first)?;
+        f64::from(all) - tokens_outside(timeline, first, last)
     };
     let span = timeline.events[last].at - timeline.events[first].at;
     (later > 0.0).then_some((span.0 as f64, later))

@@ -126,7 +126,7 @@ fn guidellm(object: &Map<String, Value>) -> Option<Report> {
         set_field(&mut report, Field::Failed, requests.get("errored"), 1.0);
     }
     let settings = ["config", "args"].into_iter().filter_map(|name| object.get(name));
-    if let Some(strategy) = settings.filter_map(|part| part.get("strategy")).next() {
+    if let Some(strategy) = settings.into_iter().find_map(|part| part.get("strategy")) {
         set_field(&mut report, Field::MaxConcurrency, strategy.get("streams"), 1.0);
         set_field(&mut report, Field::RateConfigured, strategy.get("rate"), 1.0);
         let kind = strategy.get("type_").or(Some(strategy)).and_then(Value::as_str);
