@@ -19,6 +19,7 @@ pub mod fingerprint;
 pub mod neighbours;
 pub mod order;
 pub mod partial;
+pub mod pem;
 pub mod printable;
 pub mod prompt;
 pub mod redact;

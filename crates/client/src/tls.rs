@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use serde::{Deserialize, Serialize};
+use tokometer_base::pem::{self, KeyFault};
 
 use crate::Error;
 
@@ -53,7 +53,7 @@ pub fn client_config(
     let mut config = match identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
-            let (chain, key) = (certificates(&identity.certificate)?, private_key(&identity.key)?);
+            let (chain, key) = identity.read()?;
             builder.with_client_auth_cert(chain, key).map_err(|why| identity.refused(&why))?
         }
     };
@@ -62,6 +62,14 @@ pub fn client_config(
 }
 
 impl ClientCertificate {
+    fn read(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Error> {
+        let refused = |path: &PathBuf, reason| Error::Identity { path: path.clone(), reason };
+        let chain = certificates(&self.certificate);
+        let chain = chain.map_err(|reason| refused(&self.certificate, reason))?;
+        let key = private_key(&self.key).map_err(|reason| refused(&self.key, reason))?;
+        Ok((chain, key))
+    }
+
     fn refused(&self, why: &rustls::Error) -> Error {
         let reason = match why {
             rustls::Error::InconsistentKeys(_) => {
@@ -90,30 +98,16 @@ pub(crate) fn check_files(
     Ok(())
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let refused = |reason| Error::Identity { path: path.to_owned(), reason };
-    let found = CertificateDer::pem_file_iter(path).map_err(|why| refused(why.to_string()))?;
-    let chain: Result<Vec<_>, _> = found.collect();
-    let chain = chain.map_err(|why| refused(why.to_string()))?;
-    if chain.is_empty() {
-        return Err(refused("it contains no certificate in PEM format".to_owned()));
-    }
-    Ok(chain)
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = std::fs::read(path).map_err(|why| why.to_string())?;
+    pem::certificates(&bytes)
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    let refused = |reason| Error::Identity { path: path.to_owned(), reason };
-    let bytes = std::fs::read(path).map_err(|why| refused(why.to_string()))?;
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|why| {
-        // Both forms of an encrypted key say so in their first lines.
-        let text = String::from_utf8_lossy(&bytes);
-        refused(if text.contains("ENCRYPTED") {
-            "its private key is encrypted; decrypt it first, such as with `openssl pkey`".to_owned()
-        } else if text.contains("PRIVATE KEY") {
-            format!("its private key cannot be read: {why}")
-        } else {
-            "it contains no private key in PEM format; set --client-key".to_owned()
-        })
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let bytes = std::fs::read(path).map_err(|why| why.to_string())?;
+    pem::private_key(&bytes).map_err(|why| match why {
+        KeyFault::Missing => format!("{why}; set --client-key"),
+        other => other.to_string(),
     })
 }
 
@@ -129,20 +123,12 @@ fn system_roots() -> Result<RootCertStore, Error> {
     }
 }
 
-fn file_roots(path: &PathBuf) -> Result<RootCertStore, Error> {
-    let refused = |reason: String| Error::Certificates { path: path.clone(), reason };
+fn file_roots(path: &Path) -> Result<RootCertStore, Error> {
+    let refused = |reason: String| Error::Certificates { path: path.to_owned(), reason };
     // A private server's certificate must work on a machine without system roots.
     let mut roots = system_roots().unwrap_or_else(|_| RootCertStore::empty());
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
-    let mut count = 0;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+    for certificate in certificates(path).map_err(refused)? {
         roots.add(certificate).map_err(|error| refused(error.to_string()))?;
-        count += 1;
-    }
-    if count == 0 {
-        return Err(refused("it contains no certificate".to_owned()));
     }
     Ok(roots)
 }
@@ -250,7 +236,7 @@ mod tests {
         let refusal = |path: &Path| {
             client_config(&Trust::File(path.to_owned()), None).unwrap_err().to_string()
         };
-        assert!(refusal(&empty).contains("empty.pem`: it contains no certificate"));
+        assert!(refusal(&empty).contains("empty.pem`: it contains no certificate in PEM format"));
         assert!(refusal(&folder.path().join("gone.pem")).contains("gone.pem"));
     }
 

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig,
     ServerConnection,
 };
+use tokometer_base::pem;
 
 /// Files in PEM format that a shard needs for TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,13 +49,16 @@ impl ShardTls {
     /// Reads the files.
     pub fn read(files: &TlsFiles) -> Result<Self, TlsFileError> {
         let of = |path: &Path, why: String| TlsFileError { path: path.to_owned(), why };
+        let read = |path: &Path| std::fs::read(path).map_err(|why| of(path, why.to_string()));
+        let certificates =
+            |path: &Path| pem::certificates(&read(path)?).map_err(|why| of(path, why));
         let mut roots = RootCertStore::empty();
         for authority in certificates(&files.authorities)? {
             roots.add(authority).map_err(|why| of(&files.authorities, why.to_string()))?;
         }
         let (roots, chain) = (Arc::new(roots), certificates(&files.certificate)?);
-        let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|why| of(&files.key, format!("no private key can be read from it ({why})")))?;
+        let key =
+            pem::private_key(&read(&files.key)?).map_err(|why| of(&files.key, why.to_string()))?;
         let unusable = |why: rustls::Error| {
             let why = match why {
                 rustls::Error::InconsistentKeys(_) => {
@@ -101,17 +104,6 @@ impl ShardTls {
         let connection = ClientConnection::new(Arc::clone(&self.follower), name);
         connection.map(Connection::Client).map_err(io::Error::other)
     }
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
-    let of = |why: String| TlsFileError { path: path.to_owned(), why };
-    let found = CertificateDer::pem_file_iter(path).map_err(|why| of(why.to_string()))?;
-    let found: Result<Vec<_>, _> = found.collect();
-    let found = found.map_err(|why| of(why.to_string()))?;
-    if found.is_empty() {
-        return Err(of("it contains no certificate in PEM format".to_owned()));
-    }
-    Ok(found)
 }
 
 /// What went wrong with TLS, seen from a follower. `None` where it was something else.
