@@ -18,7 +18,7 @@ use arrow_ipc::reader::read_record_batch;
 use arrow_ipc::{self as ipc, MessageHeader};
 use arrow_schema::{DataType, SchemaRef};
 
-use crate::folder::{Error, file_error};
+use crate::folder::{Error, file_error, open_file};
 
 /// Every message begins with four bytes `0xff` and its length; the end mark has length zero.
 const MARK: [u8; 4] = [0xff; 4];
@@ -100,7 +100,7 @@ pub(crate) struct Batches {
 
 impl Batches {
     pub(crate) fn open(path: &Path, damages: &Damages) -> Result<Self, Error> {
-        let file = File::open(path).map_err(file_error("read", path))?;
+        let file = open_file(path).map_err(file_error("read", path))?;
         Self::read(Positioned { file, at: 0 }, path, damages)
     }
 

@@ -174,8 +174,19 @@ pub fn clear(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Opens a file of a record. Opening a pipe in its place would wait for somebody who writes to it.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    File::open(path)
+}
+
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let bytes = fs::read(path).map_err(file_error("read", path))?;
+    let mut bytes = Vec::new();
+    let read = open_file(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    let _count = read.map_err(file_error("read", path))?;
     serde_json::from_slice(&bytes)
         .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })
 }
@@ -220,8 +231,8 @@ impl RunReader {
         unwritten: PendingRows,
         end: &RunEnd,
     ) -> Self {
-        let requests = File::open(folder.join(names::REQUESTS)).ok();
-        let server = File::open(folder.join(names::SERVER)).ok();
+        let requests = open_file(&folder.join(names::REQUESTS)).ok();
+        let server = open_file(&folder.join(names::SERVER)).ok();
         let kept =
             Kept { requests, server, rows: Vec::new(), scrapes: Vec::new(), end: end.clone() };
         let written = Self::of_kept(folder.to_owned(), info.clone(), kept);

@@ -170,6 +170,10 @@ impl RunWriter {
         if folder.join(names::PLAN).is_file() {
             clear(folder)?;
         }
+        Self::begin(folder, info).inspect_err(|_| remove_begun(folder))
+    }
+
+    fn begin(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
         let reserved = beside(&folder.join(names::END));
         fs::write(&reserved, vec![b' '; END_BYTES]).map_err(file_error("write", &reserved))?;
         write_json(&folder.join(names::PLAN), info)?;
@@ -351,6 +355,16 @@ impl RunWriter {
         };
         RunReader::of_kept(self.folder, self.info, kept)
     }
+}
+
+/// Removes what a writer that could not begin has made: nothing was measured, and the next run is not to
+/// find a folder that looks used.
+fn remove_begun(folder: &Path) {
+    let reserved = beside(Path::new(names::END));
+    for name in [Path::new(names::PLAN), Path::new(names::REQUESTS), Path::new(names::STARTS)] {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let _ = fs::remove_file(folder.join(reserved));
 }
 
 fn starts_batch(started: &[(u64, u32, Nanos)], origin: Nanos) -> Result<RecordBatch, Error> {

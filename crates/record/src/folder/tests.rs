@@ -48,6 +48,42 @@ fn info() -> RunInfo {
     }
 }
 
+/// On a full disk a start that failed left the place that it had reserved for its end.
+#[test]
+fn a_writer_that_cannot_begin_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    std::fs::create_dir_all(run.join(names::STARTS)).unwrap();
+    std::fs::write(run.join("notes.txt"), "mine").unwrap();
+    assert!(RunWriter::create(&run, &info()).is_err());
+    let left = std::fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut left: Vec<_> = left.collect();
+    left.sort();
+    assert_eq!(left, ["notes.txt", names::STARTS]);
+}
+
+/// Opening it waited for a writer that would never come.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [names::REQUESTS, names::END, names::PLAN] {
+        let run = folder.path().join(name);
+        RunWriter::create(&run, &info()).unwrap().finish(&end()).unwrap();
+        std::fs::remove_file(run.join(name)).unwrap();
+        nix::unistd::mkfifo(&run.join(name), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let read = RunReader::open(&run).and_then(|reader| Ok(reader.timelines()?.count()));
+        match name {
+            names::REQUESTS => {
+                let why = read.unwrap_err().to_string();
+                assert!(why.ends_with("requests.arrows: it is not a regular file"), "{why}");
+            }
+            // Without its end it is a run that was killed.
+            names::END => assert_eq!(read.unwrap(), 0),
+            _ => assert!(matches!(read, Err(Error::NotARun { .. })), "{read:?}"),
+        }
+    }
+}
+
 fn end() -> RunEnd {
     RunEnd {
         stop: Stop::Complete,

@@ -72,3 +72,88 @@ impl Events {
         (0..length).map(event).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::builder::{ListBuilder, UInt8Builder};
+    use arrow_schema::{Field, Schema};
+
+    use super::super::super::{EventColumns, decode, encode_as};
+    use super::super::LONGEST;
+    use super::*;
+    use crate::timeline::{AttemptId, Phase, RequestedLengths, Timeline};
+
+    const ORIGIN: Nanos = Nanos::from_secs(7);
+
+    /// A request sent a second after the run's origin, with text at these times after the send.
+    fn row(index: u64, events: &[Nanos]) -> Timeline {
+        let sent = ORIGIN + Nanos::from_secs(1);
+        let identity = AttemptId::new(index, Phase::Measure);
+        let mut row = Timeline::new(identity, RequestedLengths::default(), sent);
+        for at in events {
+            row.push(Event::new(sent + *at, 0, EventKind::Text));
+        }
+        row
+    }
+
+    /// One batch in each form.
+    fn batches(rows: &[Timeline]) -> [RecordBatch; 2] {
+        [EventColumns::Plain, EventColumns::Packed]
+            .map(|columns| encode_as(columns, rows, ORIGIN).unwrap())
+    }
+
+    #[test]
+    fn the_latest_event_of_a_row_and_of_a_batch_is_found_in_both_forms() {
+        let rows = [row(0, &[Nanos(50), Nanos(70)]), row(1, &[]), row(2, &[Nanos(90), Nanos(20)])];
+        for batch in batches(&rows) {
+            let events = Events::of(&batch);
+            let latest: Vec<_> = (0..3).map(|row| events.latest(row)).collect();
+            assert_eq!(latest, [Some(70), None, Some(90)]);
+            assert!(events.latest_at_most(3) >= Some(90));
+            assert!((0..3).all(|row| events.is_readable(row)));
+        }
+        let [_, packed] = batches(&rows);
+        assert_eq!(Events::of(&packed).latest_at_most(3), Some(90));
+        for batch in batches(&[row(0, &[])]) {
+            assert_eq!(Events::of(&batch).latest_at_most(1), None);
+        }
+    }
+
+    #[test]
+    fn a_time_outside_of_any_run_is_damage_in_both_forms() {
+        for (last, is_damage) in [(LONGEST - Nanos::from_secs(1), false), (LONGEST, true)] {
+            let rows = [row(0, &[Nanos(5)]), row(1, &[Nanos(9), last, Nanos(10)])];
+            for batch in batches(&rows) {
+                let why = decode(&batch, ORIGIN).err();
+                let expected = "the times of row 1 lie outside of the run".to_owned();
+                assert_eq!(why, is_damage.then_some(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn packed_bytes_that_are_no_events_are_damage() {
+        let [_, batch] = batches(&[row(0, &[Nanos(5)]), row(1, &[Nanos(6)])]);
+        let whole = Events::of(&batch).packed.at(0).unwrap().values.to_vec();
+        let mut lists = ListBuilder::new(UInt8Builder::new());
+        for bytes in [&whole[..], &whole[..whole.len() - 1]] {
+            lists.values().append_slice(bytes);
+            lists.append(true);
+        }
+        let damaged = Arc::new(lists.finish());
+        let place = batch.schema().index_of("event_packed").unwrap();
+        let mut columns = batch.columns().to_vec();
+        columns[place] = damaged;
+        let mut fields: Vec<Field> =
+            batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+        fields[place] = Field::new("event_packed", columns[place].data_type().clone(), true);
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
+        let events = Events::of(&batch);
+        assert_eq!([0, 1].map(|row| events.is_readable(row)), [true, false]);
+        assert_eq!(events.latest_at_most(2), Some(5));
+        let why = decode(&batch, ORIGIN).err().unwrap();
+        assert_eq!(why, "the packed events of row 1 are damaged");
+    }
+}
