@@ -1,6 +1,7 @@
 //! Input files; `-` is standard input.
 
 use std::io::{self, IsTerminal as _, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use crate::terminal::print_message;
@@ -11,6 +12,9 @@ pub(crate) const STDIN: &str = "-";
 /// The bytes of a file, or of standard input to its end.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     if path != Path::new(STDIN) {
+        if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+            say_pipe(path);
+        }
         return std::fs::read(path);
     }
     if io::stdin().is_terminal() {
@@ -19,6 +23,11 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let _count = io::stdin().lock().read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Says for what the program waits.
+pub(crate) fn say_pipe(path: &Path) {
+    print_message(&format!("note: reading the pipe `{}` to its end", path.display()));
 }
 
 /// The same as text.

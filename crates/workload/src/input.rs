@@ -1,13 +1,14 @@
 //! Files of datasets; `-` is standard input.
 //!
 //! A dataset is read more than once: for its index, for its rows, and again for each point of a sweep.
-//! Standard input is therefore copied to an unnamed temporary file first.
+//! Standard input and pipes, which can be read once, are therefore copied to an unnamed temporary file first.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
-use std::sync::OnceLock;
+use std::io::{self, Read, Seek as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tokometer_base::Partial as _;
 
@@ -16,22 +17,52 @@ use crate::{PartialSpec, Spec};
 /// The path that stands for standard input.
 const STDIN: &str = "-";
 
+/// What was read from where it can be read once, for the rest of the program's life.
+static COPIES: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+
 /// Opens a file at its beginning.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    static COPY: OnceLock<io::Result<File>> = OnceLock::new();
-    if path != Path::new(STDIN) {
+    if !is_read_once(path) {
         return File::open(path);
     }
-    match COPY.get_or_init(copied) {
-        // The position is shared, and rows are read by their place.
-        Ok(copy) => copy.try_clone().and_then(|mut file| file.rewind().map(|()| file)),
-        Err(why) => Err(io::Error::new(why.kind(), why.to_string())),
+    let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    if !copies.contains_key(path) {
+        let _none = copies.insert(path.to_owned(), copied(path)?);
     }
+    // The position is shared, and rows are read by their place.
+    let mut copy = copies[path].try_clone()?;
+    copy.rewind().map(|()| copy)
 }
 
-fn copied() -> io::Result<File> {
+/// Whether a path names standard input, or a pipe such as `<(zcat rows.jsonl.gz)`.
+fn is_read_once(path: &Path) -> bool {
+    path == Path::new(STDIN) || is_pipe(path)
+}
+
+fn is_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
+/// The file of a dataset. `None` for a dataset without one.
+fn file_of(spec: &Spec) -> Option<PathBuf> {
+    let options = PartialSpec::of(spec.clone());
+    let path = options.path.and_then(|path| path.0);
+    path.or_else(|| options.content_path.and_then(|path| path.0))
+}
+
+/// The file of a dataset, where that is a pipe. Reading it waits until somebody writes to it.
+pub fn pipe(spec: &Spec) -> Option<PathBuf> {
+    file_of(spec).filter(|path| is_pipe(path))
+}
+
+fn copied(path: &Path) -> io::Result<File> {
+    let mut from: Box<dyn Read> = if path == Path::new(STDIN) {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(File::open(path)?)
+    };
     let mut copy = tempfile::tempfile()?;
-    let _bytes = io::copy(&mut io::stdin().lock(), &mut copy)?;
+    let _bytes = io::copy(&mut from, &mut copy)?;
     Ok(copy)
 }
 
@@ -42,9 +73,7 @@ const BLOCK_BYTES: u64 = 64 << 10;
 /// What tells the content of a dataset's file from another: its length, and a hash of parts of it, so
 /// that a large file is not read as a whole. `None` for a dataset without a file, and for a folder.
 pub fn fingerprint(spec: &Spec) -> Option<String> {
-    let options = PartialSpec::of(spec.clone());
-    let path = options.path.and_then(|path| path.0);
-    let path = path.or_else(|| options.content_path.and_then(|path| path.0))?;
+    let path = file_of(spec)?;
     let file =
         open(&path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
     let bytes = file.metadata().ok()?.len();
@@ -96,10 +125,33 @@ mod tests {
     use super::*;
     use crate::OrNone;
 
-    fn of(path: &Path) -> Option<String> {
+    fn spec(path: &Path) -> Spec {
         let mut part = PartialSpec::of(Spec::defaults("sonnet", Conventions::Vllm).unwrap());
         part.path = Some(OrNone(Some(path.to_owned())));
-        fingerprint(&part.complete().unwrap())
+        part.complete().unwrap()
+    }
+
+    fn of(path: &Path) -> Option<String> {
+        fingerprint(&spec(path))
+    }
+
+    /// The second reading waited for a writer that would never come.
+    #[test]
+    fn a_pipe_is_read_once_and_opened_any_number_of_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let to = pipe.clone();
+        let writer = std::thread::spawn(move || std::fs::write(to, "rows").unwrap());
+        for _ in 0..3 {
+            assert_eq!(read_text(&pipe).unwrap(), "rows");
+        }
+        writer.join().unwrap();
+        assert!(of(&pipe).unwrap().starts_with("4 bytes, "));
+        assert_eq!(super::pipe(&spec(&pipe)), Some(pipe));
+        for path in [folder.path(), &folder.path().join("none")] {
+            assert_eq!(super::pipe(&spec(path)), None);
+        }
     }
 
     #[test]

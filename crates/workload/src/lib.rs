@@ -34,7 +34,7 @@ pub use context::{BadRows, DatasetContext, Oversample, RowOrder, Templating, Wir
 pub use conversations::{PartialTurns, Turns};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};
-pub use input::fingerprint;
+pub use input::{fingerprint, pipe};
 pub use item::{DatasetNote, Item, TurnPlace};
 pub use lengths::Ratio;
 pub use source::Source;

@@ -18,6 +18,7 @@ use crate::bench::{
     measurement, measurement_of,
 };
 use crate::exit::{Exit, Refusal};
+use crate::input::say_pipe;
 use crate::instrument;
 use crate::lower::{
     Environment, Lowered, OwnDefaults, Preset, ProgressView, SelfCheck, key_variable, layered,
@@ -131,6 +132,9 @@ pub(crate) fn bench(
     }
     lowered.require_secrets()?;
     say_missing_key(args, &lowered);
+    if let Some(pipe) = tokometer_workload::pipe(&lowered.plan.workload) {
+        say_pipe(&pipe);
+    }
     let bar = bar(&lowered);
     if let Some(staircase) = asked.staircase {
         let found = shards::membership(args, &lowered, given)?;
