@@ -183,3 +183,39 @@ fn the_hash_of_a_greedy_answer_covers_its_tool_calls() {
     assert_eq!(hash("{}"), hash("{}"));
     assert_ne!(hash("{}"), hash("[1]"));
 }
+
+/// Some gateways send a running count with every event, whether asked for or not. The first event was then
+/// taken for one token, however many it had.
+#[test]
+fn a_running_count_that_was_not_asked_for_is_believed_where_the_stream_fits_it() {
+    let event = |text: &str, told: u32| {
+        format!(r#"{{"choices":[{{"text":"{text}"}}],"usage":{{"completion_tokens":{told}}}}}"#)
+    };
+    let bare = |text: &str| format!(r#"{{"choices":[{{"text":"{text}"}}]}}"#);
+    let total = |told: u32| format!(r#"{{"choices":[],"usage":{{"completion_tokens":{told}}}}}"#);
+    let check = |events: &[String], expected: &[Option<u32>]| {
+        let mut lines: Vec<&str> = events.iter().map(String::as_str).collect();
+        lines.push("[DONE]");
+        let timeline = read_whole("vllm", &streamed(&lines));
+        let content = timeline.events.iter().filter(|event| event.kind.is_generated());
+        let tokens: Vec<Option<u32>> = content.map(|event| event.tokens()).collect();
+        assert_eq!(tokens, expected, "{events:?}");
+        assert!(timeline.is_success(), "{events:?}");
+    };
+    let known = |tokens: [u32; 3]| tokens.map(Some);
+    check(&[event("a", 3), event("b", 4), event("c", 6)], &known([3, 1, 2]));
+    check(&[event("a", 3), event("b", 4), event("c", 6), total(6)], &known([3, 1, 2]));
+    // The finish reason comes with the last token, which has no text.
+    check(&[event("a", 1), event("b", 2), event("c", 3), event("", 4)], &known([1, 1, 1]));
+    check(&[event("a", 1), event("b", 2), event("c", 3), total(4)], &known([1, 1, 1]));
+    let unknown = [None; 3];
+    // A count of the gateway's own chunks, corrected at the end.
+    check(&[event("a", 1), event("b", 2), event("c", 3), total(9)], &unknown);
+    check(&[event("a", 0), event("b", 0), event("c", 0), total(9)], &unknown);
+    check(&[event("a", 9), event("b", 9), event("c", 9)], &unknown);
+    check(&[bare("a"), event("b", 2), event("c", 3)], &unknown);
+    check(&[event("a", 1), bare("b"), event("c", 3)], &unknown);
+    check(&[bare("a"), bare("b"), event("c", 3)], &unknown);
+    // One event with everything is that many tokens.
+    check(&[event("abc", 3)], &[Some(3)]);
+}
