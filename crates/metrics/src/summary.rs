@@ -88,6 +88,11 @@ impl Summary {
         self.figures.get(key).copied().flatten()
     }
 
+    /// Whether the run ended before its first measured request, such as in its warm-up.
+    pub fn is_unmeasured(&self) -> bool {
+        self.ended.is_partial() && self.counts.sent == 0
+    }
+
     /// `None` for an unknown key.
     pub fn distribution(&self, key: &str) -> Option<&Distribution> {
         self.distributions.get(key)

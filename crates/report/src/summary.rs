@@ -156,7 +156,12 @@ impl SummaryPage<'_> {
                 Ended::Killed => "the program was killed",
                 Ended::Complete => "",
             };
-            let text = format!("partial: {why}; the figures cover the requests until then");
+            let what = if self.summary.is_unmeasured() {
+                "nothing was measured"
+            } else {
+                "the figures cover the requests until then"
+            };
+            let text = format!("partial: {why}; {what}");
             lines.push(self.style.paint(Tone::Doubtful, &text));
         }
         lines

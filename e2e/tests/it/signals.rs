@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use nix::sys::signal::Signal;
-use tokometer_record::{RunReader, RunState, Stop};
+use tokometer_record::{Phase, RunReader, RunState, Stop};
 
-use crate::program::{ProgramExit, Server, Started, wait_until};
+use crate::program::{ProgramExit, Server, Started, run, wait_until};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 /// Starts an endless run, waits until it is under way, and sends signals.
@@ -105,13 +105,26 @@ fn a_ready_check_that_is_never_answered_does_not_keep_the_program() {
 fn a_warm_up_that_is_never_answered_does_not_keep_the_program_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let server = holding("POST /v1/completions");
-    let line = format!("bench --base-url {} {SMALL} --num-warmups 1 --run-dir r", server.url);
+    let line = format!(
+        "bench --base-url {} {SMALL} --num-warmups 1 --run-dir r --save-result --result-filename v.json",
+        server.url
+    );
     let started = Started::new(folder.path(), &line);
     let plan = folder.path().join("r/plan.json");
     wait_until("the warm-up is under way", || plan.exists() && server.requests() >= 5);
     started.signal(Signal::SIGINT);
     started.signal(Signal::SIGTERM);
-    assert_eq!(started.wait().code, Some(130));
+    let ended = started.wait();
+    assert_eq!(ended.code, Some(130));
+    // A block of zeros was printed and saved, and looked like a measurement.
+    for text in [ended.stdout, run(folder.path(), "report r").succeeded().stdout] {
+        assert!(text.contains("partial: interrupted; nothing was measured"), "{text}");
+        assert!(!text.contains("Serving Benchmark Result"), "{text}");
+    }
+    assert!(!folder.path().join("v.json").exists());
+    let reader = RunReader::open(&folder.path().join("r")).unwrap();
+    let rows: Vec<_> = reader.timelines().unwrap().map(|row| row.identity.phase).collect();
+    assert_eq!(rows, [Phase::Warmup], "the warm-up is kept");
 }
 
 #[test]

@@ -229,7 +229,8 @@ impl SummarisedRun {
     }
 
     fn own_text(&self, style: Style) -> Result<String, Refusal> {
-        if self.layout == Layout::Tokometer {
+        // A block of zeros would look like a measurement.
+        if self.layout == Layout::Tokometer || self.summary.is_unmeasured() {
             return Ok(report::print_summary(&self.summary, &self.info, None, style));
         }
         let beside = self.report()?;

@@ -108,7 +108,12 @@ fn what_was_not_measured_has_no_line() {
 fn a_run_that_ended_early_says_so() {
     let partial = Summary { ended: Ended::Killed, ..summary() };
     let text = print_summary(&partial, &info(), None, Style::default());
-    assert!(text.contains("\npartial: the program was killed;"), "{text}");
+    let said = "\npartial: the program was killed; the figures cover the requests until then\n";
+    assert!(text.contains(said), "{text}");
+    let interrupted = Ended::Early(tokometer_record::Stop::Interrupted);
+    let unmeasured = Summary { ended: interrupted, ..Summary::default() };
+    let text = print_summary(&unmeasured, &info(), None, Style::default());
+    assert!(text.contains("\npartial: interrupted; nothing was measured\n"), "{text}");
 }
 
 #[test]
