@@ -102,7 +102,7 @@ impl Collector {
             observed: Observed::default(),
             families: options.families.iter().map(collector).collect(),
             scrapes: server::Scrapes::default(),
-            steps: steps::StepCollector::default(),
+            steps: steps::StepCollector::of(info),
             anatomy: Anatomy::default(),
             quality: QualityCheck::of(info),
             canaries: CanaryCheck::of(info),

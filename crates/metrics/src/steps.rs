@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
-use tokometer_record::{EventKind, Phase, Timeline};
+use tokometer_record::{EventKind, Phase, RunInfo, Timeline};
 
 use self::stretches::{Stretches, Token, stretch};
 use crate::statistics::percentile;
@@ -90,6 +90,14 @@ pub enum StepsRefusal {
         /// Groups needed.
         least: usize,
     },
+    /// The times of different shards are not exact enough.
+    #[error("{}", clock_words(*error, *width))]
+    Clocks {
+        /// No two times of different shards are further from the truth; `None` where that is unknown.
+        error: Option<Nanos>,
+        /// Tokens of one step are this close.
+        width: Nanos,
+    },
     /// The streams do not move together.
     #[error(
         "a group of tokens reached only {:.0} % of the active streams, so a proxy smooths the tokens or several engines serve them",
@@ -99,6 +107,13 @@ pub enum StepsRefusal {
         /// Mean share of the active streams that a group reached.
         share: f64,
     },
+}
+
+fn clock_words(error: Option<Nanos>, width: Nanos) -> String {
+    let exact = error.map_or("an unknown error".to_owned(), |error| format!("±{error}"));
+    format!(
+        "the times of different shards agree within {exact}, and tokens of one step within {width}"
+    )
 }
 
 /// One stream: when it was sent, and its first and last token.
@@ -118,6 +133,17 @@ pub struct StepCollector {
     streams: Vec<StreamSpan>,
     shared: usize,
     events: usize,
+    clocks: Clocks,
+}
+
+/// How the times of a run's streams compare.
+#[derive(Debug, Clone, Copy, Default)]
+enum Clocks {
+    /// One clock has all of them.
+    #[default]
+    One,
+    /// Each shard has its own, whose offset is known within this; `None` where it is not.
+    PerShard(Option<Nanos>),
 }
 
 /// The steps of a run.
@@ -143,6 +169,12 @@ impl StreamSpan {
 }
 
 impl StepCollector {
+    /// For a run whose times may be those of several machines.
+    pub fn of(info: &RunInfo) -> Self {
+        let clocks = info.merged().map_or(Clocks::One, |run| Clocks::PerShard(run.clock_bound()));
+        Self { clocks, ..Self::default() }
+    }
+
     /// Keeps every token, however many there are.
     pub fn unbounded() -> Self {
         Self { tokens: Stretches::of_at_most(usize::MAX), ..Self::default() }
@@ -191,6 +223,13 @@ impl StepCollector {
             return Err(StepsRefusal::SharedReads { shared: self.shared, events: self.events });
         }
         let width = group_width(self.tokens.gaps());
+        if let Clocks::PerShard(bound) = self.clocks {
+            // Two shards may be off in opposite directions.
+            let error = bound.map(|bound| bound + bound);
+            if error.is_none_or(|error| error > width) {
+                return Err(StepsRefusal::Clocks { error, width });
+            }
+        }
         let mut steps: Vec<SeenStep> = Vec::new();
         let (mut reached, mut under_way) = (0_u64, 0_u64);
         let sweep = Sweep::new(&self.streams);

@@ -2,8 +2,10 @@
 
 use tokometer_record::EventKind::Text;
 
+use tokometer_record::{ClockFit, MergedRun, MergedShard, Sharding, Stop};
+
 use super::*;
-use crate::testing::answer;
+use crate::testing::{answer, info, load};
 
 /// Streams that all get a token at the given milliseconds.
 fn in_step(streams: u64, times: &[u64]) -> Vec<Timeline> {
@@ -84,6 +86,38 @@ fn shared_reads_and_short_runs_are_refused_with_the_reason() {
             .contains("only 2 groups of tokens were found, at least 30 are needed")
     );
     assert_eq!(StepCollector::default().finish(), None);
+}
+
+/// With clocks that are 8 ms apart the tokens of a step looked like those of two engines, or like steps of
+/// half the length.
+#[test]
+fn clocks_that_are_less_exact_than_a_step_are_named() {
+    let shard = |rank, bound: Option<u64>| MergedShard {
+        rank,
+        host: None,
+        stop: Some(Stop::Complete),
+        requests: 4,
+        in_flight: 0,
+        never_sent: Some(0),
+        clock: bound.map(|bound| ClockFit { bound: Nanos(bound), ..ClockFit::SAME }),
+    };
+    let times: Vec<u64> = (1..=50).map(|step| step * 20).collect();
+    let steps = |bound: Option<u64>| {
+        let shards = vec![shard(0, Some(0)), shard(1, bound)];
+        let merged = MergedRun { run: "r".to_owned(), count: 2, shards };
+        let mut info = info(load(None, 8));
+        info.sharding = Some(Sharding::Merged(merged));
+        let mut collector = StepCollector::of(&info);
+        in_step(8, &times).iter().for_each(|timeline| collector.push(timeline));
+        collector.finish().unwrap()
+    };
+    // Groups are as wide as a fifth of 20 ms.
+    assert!(matches!(steps(Some(2_000_000)), Steps::Seen(_)));
+    let Steps::Refused { why } = steps(Some(2_000_001)) else { panic!("2 ms and more") };
+    let said = "the times of different shards agree within ±4.00 ms, and tokens of one step within 4.00 ms";
+    assert_eq!(why, said);
+    let Steps::Refused { why } = steps(None) else { panic!("unknown clocks") };
+    assert!(why.contains("within an unknown error"), "{why}");
 }
 
 #[test]

@@ -23,7 +23,9 @@ pub fn steps(timelines: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
             Err(Error::SharedReads { shared, events })
         }
         Err(StepsRefusal::TooFewSteps { steps, least }) => Err(Error::TooFewSteps { steps, least }),
-        Err(why @ StepsRefusal::Apart { .. }) => Err(Error::Steps(why)),
+        Err(why @ (StepsRefusal::Apart { .. } | StepsRefusal::Clocks { .. })) => {
+            Err(Error::Steps(why))
+        }
     }
 }
 
