@@ -1,7 +1,11 @@
 //! Predictions: the usual reports without a server, and profiles made from what was measured.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
+
+use tokometer_base::Nanos;
+use tokometer_record::{EventKind, RunReader, Timeline};
 
 use crate::program::{LONGEST, Server, command, ended, root, run};
 
@@ -189,7 +193,7 @@ fn a_simulated_server_takes_other_numbers_too() {
 /// One engine in real time behind HTTP and in virtual time. Real time is only worth comparing while the
 /// simulator keeps to its own schedule: above these latenesses a comparison is void. A machine that was too
 /// late, or a client that was, gets a slower engine, for which the same lateness weighs less. What time does
-/// not change must always agree; a machine that is late in all attempts shows no more than that.
+/// not change must agree in every attempt, and no machine may be ahead of the prediction.
 #[test]
 fn the_simulator_and_the_prediction_of_one_profile_agree() {
     let folder = tempfile::tempdir().unwrap();
@@ -206,6 +210,51 @@ fn the_simulator_and_the_prediction_of_one_profile_agree() {
         apart.push(found);
     }
     assert!(apart.is_empty(), "real and virtual time differ in each attempt: {apart:#?}");
+}
+
+/// Requests that are alone meet the same steps in real and in virtual time, whatever else the machine does: a
+/// late step makes a token later. So no token of any request may be earlier than predicted.
+#[test]
+fn no_token_of_the_simulator_is_earlier_than_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml")).unwrap();
+    let text = text.replace("jitter = 0.02", "jitter = 0.0");
+    std::fs::write(folder.path().join("even.toml"), text).unwrap();
+    let profile = folder.path().join("even.toml");
+    let server = Server::new(&["--profile", profile.to_str().unwrap(), "--seed", "5"]);
+    let line = format!(
+        "bench --base-url {} --num-prompts 6 --max-concurrency 1 --random-input-len 400 \
+         --random-output-len 12 --random-range-ratio 0.5 --ignore-eos --num-warmups 0 --seed 5 --run-dir real --quiet",
+        server.url
+    );
+    run(folder.path(), &line).succeeded();
+    let line = "predict --engine even.toml --plan real/plan.json --run-dir predicted --quiet";
+    run(folder.path(), line).succeeded();
+    let (real, predicted) =
+        (token_times(&folder.path().join("real")), token_times(&folder.path().join("predicted")));
+    assert_eq!(real.keys().collect::<Vec<_>>(), predicted.keys().collect::<Vec<_>>());
+    for (index, real) in &real {
+        let predicted = &predicted[index];
+        assert_eq!(real.len(), predicted.len(), "request {index}");
+        for (place, (real, predicted)) in real.iter().zip(predicted).enumerate() {
+            // The clocks of record and prediction have nothing in common but their unit.
+            let least = predicted.as_secs_f64() * 0.995;
+            assert!(
+                real.as_secs_f64() >= least,
+                "token {place} of request {index} after {real}, predicted {predicted}"
+            );
+        }
+    }
+}
+
+/// When each token of each request arrived, from the time that the request was sent.
+fn token_times(run: &Path) -> BTreeMap<u64, Vec<Nanos>> {
+    let times = |row: Timeline| {
+        let sent = row.times.first_byte_sent.unwrap_or(row.times.admitted);
+        let text = row.events.iter().filter(|event| event.kind == EventKind::Text);
+        (row.identity.index, text.map(|event| event.at - sent).collect())
+    };
+    RunReader::open(run).unwrap().timelines().unwrap().map(times).collect()
 }
 
 /// A profile whose every span of time is `factor` times as long.
@@ -242,6 +291,10 @@ fn differences(folder: &Path, name: &str) -> Option<Vec<String>> {
             "{label}"
         );
     }
+    // A late machine takes longer for the same work, never less.
+    let label = "Output token throughput (tok/s):";
+    let (reached, most) = (printed(&real, label), printed(&predicted, label));
+    assert!(reached <= 1.01 * most, "{label} {reached} in real time, {most} in virtual time");
     // The rule of docs/simulator.md.
     let is_void = mean > 0.01 * printed(&predicted, "Mean ITL (ms):")
         || max > 0.03 * printed(&predicted, "P99 TTFT (ms):");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::Background;
-use tokometer_drive::{CapLending, CapPlaces};
+use tokometer_drive::{CapLending, CapPlaces, CapReport};
 use tokometer_shards::LeaseChange;
 
 /// How often the thread that reports looks whether it has to end.
@@ -45,8 +45,13 @@ impl PlaceLink {
         places.grant(granted);
         places.recall(recalled);
         places.offer(offered);
-        self.told.store(UNKNOWN, Ordering::Release);
+        self.forget();
         self.changed();
+    }
+
+    /// What was reported before a change says nothing of what waits after it.
+    fn forget(&self) {
+        self.told.store(UNKNOWN, Ordering::Release);
     }
 
     /// Calls `report` with places that are given back and the number of requests that wait, whenever one
@@ -69,11 +74,16 @@ impl PlaceLink {
 
     fn report(&self, cap: u32, report: &impl Fn(u32, u32)) {
         let Some(places) = self.places() else { return };
-        let now = places.report();
-        let want = now.waiting.min(cap);
-        if now.freed > 0 || self.told.swap(want, Ordering::AcqRel) != want {
-            report(now.freed, want);
+        if let Some((freed, want)) = self.news(places.report(), cap) {
+            report(freed, want);
         }
+    }
+
+    /// What shard 0 does not know yet: places given back, and requests that wait.
+    fn news(&self, now: CapReport, cap: u32) -> Option<(u32, u32)> {
+        let want = now.waiting.min(cap);
+        let before = self.told.swap(want, Ordering::AcqRel);
+        (now.freed > 0 || before != want).then_some((now.freed, want))
     }
 }
 
@@ -85,5 +95,51 @@ impl CapLending for PlaceLink {
     fn changed(&self) {
         // Full: a signal is waiting already.
         let _ = self.signal.try_send(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shard_0_is_told_what_it_does_not_know() {
+        let link = PlaceLink::new();
+        let check = |freed, waiting, expected| {
+            assert_eq!(link.news(CapReport { freed, waiting }, 4), expected, "{freed} {waiting}");
+        };
+        check(0, 0, Some((0, 0)));
+        check(0, 0, None);
+        check(0, 3, Some((0, 3)));
+        check(0, 3, None);
+        // More requests than there are places cannot be served at once.
+        check(0, 9, Some((0, 4)));
+        check(0, 7, None);
+        // A place that is given back is always news, and what waits beside it is known then.
+        check(1, 2, Some((1, 2)));
+        check(0, 2, None);
+        check(2, 2, Some((2, 2)));
+    }
+
+    /// A change may have served what waited: the same number that waits again is news.
+    #[test]
+    fn a_change_of_places_makes_what_waits_news_again() {
+        let link = PlaceLink::new();
+        assert!(link.news(CapReport { freed: 0, waiting: 2 }, 4).is_some());
+        link.forget();
+        assert_eq!(link.news(CapReport { freed: 0, waiting: 2 }, 4), Some((0, 2)));
+    }
+
+    /// Many changes before the thread looks are one signal, and none is lost.
+    #[test]
+    fn changes_that_nobody_has_seen_yet_are_one_signal() {
+        let link = PlaceLink::new();
+        (0..3).for_each(|_| link.changed());
+        let signalled = link.signalled.lock().unwrap().take().unwrap();
+        assert!(signalled.try_recv().is_ok());
+        assert!(signalled.try_recv().is_err());
+        link.changed();
+        assert!(signalled.try_recv().is_ok());
+        assert!(link.start_reports(1, |_, _| {}).is_none(), "one thread reports");
     }
 }

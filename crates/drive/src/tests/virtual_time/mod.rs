@@ -8,6 +8,7 @@
 mod addresses;
 mod exactness;
 mod faults;
+mod lending;
 mod network;
 mod platform;
 mod repetition;

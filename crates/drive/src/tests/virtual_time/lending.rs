@@ -1,0 +1,105 @@
+//! A limit on requests in flight that other processes share.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokometer_base::Nanos;
+use tokometer_record::Timeline;
+
+use super::scenario::{Ran, Scenario};
+use crate::{CapLending, CapPlaces, CapReport};
+
+/// The other processes: they do something after the first change that this run reports.
+#[derive(Debug)]
+struct Others {
+    act: fn(&CapPlaces),
+    places: Mutex<Option<CapPlaces>>,
+    changes: AtomicU32,
+    reports: Mutex<Vec<CapReport>>,
+}
+
+impl CapLending for Others {
+    fn begin(&self, places: CapPlaces) {
+        *self.places.lock().unwrap() = Some(places);
+    }
+
+    fn changed(&self) {
+        let places = self.places.lock().unwrap().clone().unwrap();
+        if self.changes.fetch_add(1, Ordering::SeqCst) == 0 {
+            (self.act)(&places);
+        }
+        self.reports.lock().unwrap().push(places.report());
+    }
+}
+
+/// A run of 12 requests with so many places, and what it reported.
+fn run(cap: u32, act: fn(&CapPlaces)) -> (Ran, Arc<Others>) {
+    let others = Arc::new(Others {
+        act,
+        places: Mutex::default(),
+        changes: AtomicU32::new(0),
+        reports: Mutex::default(),
+    });
+    let mut scenario = Scenario::plain(3, 12, cap);
+    scenario.config.cap_lending = Some(Arc::clone(&others) as Arc<dyn CapLending>);
+    let ran = scenario.run();
+    assert!(ran.measured().count() == 12 && ran.measured().all(Timeline::is_success));
+    (ran, others)
+}
+
+/// Places given up, over the whole run.
+fn freed(others: &Others) -> u32 {
+    others.reports.lock().unwrap().iter().map(|report| report.freed).sum()
+}
+
+/// Requests in flight when each one was sent, itself included, in order of sending.
+fn in_flight(ran: &Ran) -> Vec<usize> {
+    let span = |row: &Timeline| (row.times.admitted, row.times.end.unwrap());
+    let mut spans: Vec<(Nanos, Nanos)> = ran.measured().map(span).collect();
+    spans.sort_unstable();
+    let at =
+        |begin: Nanos, place: usize| spans[..=place].iter().filter(|(_, end)| *end > begin).count();
+    spans.iter().enumerate().map(|(place, (begin, _))| at(*begin, place)).collect()
+}
+
+#[test]
+fn granted_places_are_taken_by_requests_that_wait() {
+    let (ran, others) = run(1, |places| places.grant(2));
+    let course = in_flight(&ran);
+    assert_eq!(course.iter().max(), Some(&3), "{course:?}");
+    let reports = others.reports.lock().unwrap().clone();
+    assert!(reports.iter().any(|report| report.waiting > 0), "{reports:?}");
+    assert!(reports.iter().all(|report| report.freed == 0), "{reports:?}");
+}
+
+#[test]
+fn recalled_places_are_given_up_although_requests_wait() {
+    let (ran, others) = run(4, |places| places.recall(3));
+    let course = in_flight(&ran);
+    assert_eq!(course.iter().max(), Some(&4), "{course:?}");
+    // From the fifth on, one at a time.
+    assert!(course[4..].iter().all(|flights| *flights == 1), "{course:?}");
+    assert_eq!(freed(&others), 3);
+}
+
+#[test]
+fn offered_places_are_given_up_once_nothing_waits_for_them() {
+    let (ran, others) = run(4, |places| places.offer(2));
+    let course = in_flight(&ran);
+    assert!(course[3..].iter().all(|flights| *flights == 4), "{course:?}");
+    let reports = others.reports.lock().unwrap().clone();
+    let early = reports.iter().filter(|report| report.waiting > 0 && report.freed > 0);
+    assert_eq!((early.count(), freed(&others)), (0, 2), "{reports:?}");
+}
+
+#[test]
+fn places_of_a_run_that_has_ended_change_nothing() {
+    let (_ran, others) = run(2, |_places| {});
+    let places = others.places.lock().unwrap().clone().unwrap();
+    let changes = others.changes.load(Ordering::SeqCst);
+    places.grant(1);
+    places.recall(1);
+    places.offer(1);
+    assert_eq!(places.report(), CapReport::default());
+    assert_eq!(others.changes.load(Ordering::SeqCst), changes);
+}
