@@ -41,6 +41,23 @@ impl LiveSpread {
         self.total += 1;
     }
 
+    /// Bins that are not empty, with their values.
+    fn bins(&self) -> Vec<(u16, u64)> {
+        let bins = (0..).zip(&self.counts).filter(|(_, count)| **count > 0);
+        bins.map(|(bin, count)| (bin, *count)).collect()
+    }
+
+    /// The same with values of other processes.
+    fn with(&self, bins: &[(u16, u64)]) -> Self {
+        let mut all = Self { counts: self.counts.clone(), total: self.total };
+        for (bin, count) in bins {
+            let bin = usize::from(*bin).min(BINS - 1);
+            all.counts[bin] = all.counts[bin].saturating_add(*count);
+            all.total = all.total.saturating_add(*count);
+        }
+        all
+    }
+
     fn percentile(&self, percent: f64) -> Option<Nanos> {
         let rank = (self.total as f64 * percent / 100.0).ceil().max(1.0);
         let mut below = 0;
@@ -59,6 +76,20 @@ impl LiveSpread {
             p99: self.percentile(99.0)?,
         })
     }
+}
+
+/// TTFT and TPOT of a run in progress: numbers of bins, and the requests in each.
+pub type LiveBins = [Vec<(u16, u64)>; 2];
+
+/// Requests of other processes of the run, which the display of this one counts as well.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OtherRequests {
+    /// Successfully or not.
+    pub ended: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// As [`LiveNotes::bins`] has them in the other processes.
+    pub bins: LiveBins,
 }
 
 /// Percentiles so far, of successful requests that ended; within 1.2 %.
@@ -97,6 +128,7 @@ struct State {
     ended: u64,
     failed: u64,
     last_failure: String,
+    others: OtherRequests,
 }
 
 impl LiveNotes {
@@ -153,10 +185,24 @@ impl LiveNotes {
         self.state.lock().map(all).unwrap_or_default()
     }
 
+    /// TTFT and TPOT of this process so far, for the display of another.
+    pub fn bins(&self) -> LiveBins {
+        let both = |state: std::sync::MutexGuard<'_, State>| [state.ttft.bins(), state.tpot.bins()];
+        self.state.lock().map(both).unwrap_or_default()
+    }
+
+    /// Counts the requests of other processes as well, in place of what was set before.
+    pub fn set_others(&self, others: OtherRequests) {
+        if let Ok(mut state) = self.state.lock() {
+            state.others = others;
+        }
+    }
+
     /// TTFT and TPOT so far; `None` before the first value.
     pub fn latencies(&self) -> [Option<LivePercentiles>; 2] {
         let both = |state: std::sync::MutexGuard<'_, State>| {
-            [state.ttft.percentiles(), state.tpot.percentiles()]
+            let [ttft, tpot] = &state.others.bins;
+            [state.ttft.with(ttft).percentiles(), state.tpot.with(tpot).percentiles()]
         };
         self.state.lock().map(both).unwrap_or_default()
     }
@@ -167,12 +213,12 @@ impl LiveNotes {
         let Ok(state) = self.state.lock() else { return Vec::new() };
         let late = (state.sends.late > 0)
             .then(|| format!("late-sends: {}; judged by its effect at the end", state.sends));
-        let failed = (state.failed > 0).then(|| {
-            let (code, severity) = severity_of_failures(state.failed, state.ended);
-            format!(
-                "{code} ({severity}): {} of {}, last: {}",
-                state.failed, state.ended, state.last_failure
-            )
+        let (failed, ended) =
+            (state.failed + state.others.failed, state.ended + state.others.ended);
+        let last = if state.failed > 0 { state.last_failure.as_str() } else { "on another shard" };
+        let failed = (failed > 0).then(|| {
+            let (code, severity) = severity_of_failures(failed, ended);
+            format!("{code} ({severity}): {failed} of {ended}, last: {last}")
         });
         late.into_iter().chain(failed).collect()
     }
@@ -181,7 +227,7 @@ impl LiveNotes {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_record::{AttemptId, RequestedLengths};
+    use tokometer_record::{AttemptId, Event, EventKind, Failure, FailureKind, RequestedLengths};
 
     use super::*;
 
@@ -230,6 +276,34 @@ mod tests {
             let ratio = found.as_millis_f64() / expected;
             assert!((0.985..1.015).contains(&ratio), "{found} for {expected} ms");
         }
+    }
+
+    #[test]
+    fn a_display_shows_the_requests_of_all_processes() {
+        let ended = |first_ms: u64, outcome| {
+            let identity = AttemptId::new(0, Phase::Measure);
+            let mut row = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
+            row.times.first_byte_sent = Some(Nanos::ZERO);
+            row.push(Event::new(Nanos::from_millis(first_ms), 0, EventKind::Text));
+            row.times.end = Some(Nanos::from_millis(first_ms));
+            row.outcome = outcome;
+            row
+        };
+        let (own, other) = (LiveNotes::new(None), LiveNotes::new(None));
+        for _ in 0..3 {
+            own.ended(&ended(10, Outcome::Success));
+            other.ended(&ended(1_000, Outcome::Success));
+        }
+        let p90 = |notes: &LiveNotes| notes.latencies()[0].unwrap().p90.as_millis_f64();
+        assert!((9.0..11.0).contains(&p90(&own)), "{}", p90(&own));
+        let bins = other.bins();
+        assert_eq!((bins[0].len(), bins[0][0].1, bins[1].len()), (1, 3, 0));
+        own.set_others(OtherRequests { ended: 5, failed: 2, bins });
+        assert!((980.0..1_020.0).contains(&p90(&own)), "{}", p90(&own));
+        assert_eq!(own.notes(), ["failures (SUSPECT): 2 of 8, last: on another shard"]);
+        let failure = Failure::new(FailureKind::Cut, "cut");
+        own.ended(&ended(5, Outcome::Failed(failure)));
+        assert_eq!(own.notes(), ["failures (SUSPECT): 3 of 9, last: cut"]);
     }
 
     #[test]

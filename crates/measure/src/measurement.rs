@@ -303,7 +303,7 @@ impl Measurement {
     fn waits(
         &self,
         opened: &OpenedWorkload,
-        (live, interrupt): (&Arc<Live>, &Arc<Interrupt>),
+        (live, interrupt, notes): (&Arc<Live>, &Arc<Interrupt>, &Arc<LiveNotes>),
         (folder, point): (&Path, u32),
     ) -> (Option<AwaitStart>, Option<AwaitBlock>) {
         let Some(shard) = &self.tools.shard else { return (None, None) };
@@ -313,6 +313,7 @@ impl Measurement {
             folder: folder.to_owned(),
             live: Arc::clone(live),
             interrupt: Arc::clone(interrupt),
+            notes: Arc::clone(notes),
         });
         let (of_start, of_block) = (Arc::clone(shard), Arc::clone(shard));
         let same = Arc::clone(&run);
@@ -379,7 +380,7 @@ impl Measurement {
         };
         let shown = observer.run_begins(&underway)?;
         let interrupts = observer.route_interrupts(&interrupt);
-        let (start, block) = self.waits(opened, (&live, &interrupt), (&folder, point));
+        let (start, block) = self.waits(opened, (&live, &interrupt, &notes), (&folder, point));
         let source = source(plan, ready, opened, (&interrupt, &self.tools.clock, block))?;
         let interrupt = Arc::clone(&interrupt);
         let outlets = Outlets { notices, live, interrupt, between: Some(between), start };

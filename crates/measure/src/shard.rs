@@ -14,6 +14,7 @@ use tokometer_record::{RecordedLoad, ShardInfo, Sharding, Stop};
 use tokometer_schedule::Share;
 
 use crate::error::Error;
+use crate::live_notes::LiveNotes;
 use crate::workload::OpenedWorkload;
 
 /// How this process takes part in a run of several.
@@ -75,6 +76,8 @@ pub struct ShardRun {
     pub live: Arc<Live>,
     /// Raise it to end this process's part.
     pub interrupt: Arc<Interrupt>,
+    /// What a display shows besides counters.
+    pub notes: Arc<LiveNotes>,
 }
 
 /// The plan as this process carries it out.

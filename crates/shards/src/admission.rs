@@ -107,6 +107,8 @@ fn welcome(
         run: shared.config.run.clone(),
         content_root: shared.config.content_root,
         folder: shared.config.folder.display().to_string(),
+        clock: shared.config.clock.clone(),
+        shows_latencies: shared.config.shows_latencies,
     }))?;
     if let Some((point, order)) = next {
         sender.send(&ToFollower::Next { point, order })?;
@@ -182,6 +184,9 @@ fn take(shared: &LeaderShared, rank: u32, message: ToLeader, now: Nanos) -> Resu
             shared.lend(point, |pool| pool.report(rank, freed, want));
         }
         ToLeader::Progress { counts, .. } => shared.state().attendance.progress(rank, counts),
+        ToLeader::Latencies { point, bins } => {
+            shared.state().attendance.spread(rank, point, bins);
+        }
         ToLeader::Ended { point } => {
             shared.update(|state| state.attendance.set(rank, ShardState::Ended { point }));
             shared.lend(point, |pool| pool.remove(rank));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 
-use crate::message::ShardCounts;
+use crate::message::{LatencyBins, ShardCounts};
 
 /// A shard that says nothing for so long is lost. Followers say something twice a second.
 pub const SILENCE_MAX: Nanos = Nanos::from_secs(30);
@@ -55,10 +55,18 @@ struct Member {
     state: ShardState,
     heard: Nanos,
     counts: ShardCounts,
+    bins: LatencyBins,
     /// The last point that it has ended.
     ended: Option<u32>,
     /// The last block of its point that it waits for, or has begun.
     block: Option<u64>,
+}
+
+impl Member {
+    fn new(state: ShardState, heard: Nanos) -> Self {
+        let (counts, bins) = (ShardCounts::default(), LatencyBins::default());
+        Self { state, heard, counts, bins, ended: None, block: None }
+    }
 }
 
 /// All shards besides the leader's own.
@@ -91,19 +99,14 @@ impl Attendance {
         if self.members.contains_key(&rank) {
             return Err(format!("shard {rank} has joined before"));
         }
-        let counts = ShardCounts::default();
-        let state = ShardState::Joined;
-        let member = Member { state, heard: now, counts, ended: None, block: None };
-        let _none = self.members.insert(rank, member);
+        let _none = self.members.insert(rank, Member::new(ShardState::Joined, now));
         Ok(())
     }
 
     /// Waits no longer for a shard that has not joined.
     pub fn give_up(&mut self, rank: u32, why: &str) {
         let state = ShardState::Lost { why: why.to_owned() };
-        let (heard, counts) = (Nanos::ZERO, ShardCounts::default());
-        let lost = Member { state, heard, counts, ended: None, block: None };
-        let _member = self.members.entry(rank).or_insert(lost);
+        let _member = self.members.entry(rank).or_insert(Member::new(state, Nanos::ZERO));
     }
 
     /// Notes that a shard has said something.
@@ -120,6 +123,7 @@ impl Attendance {
         {
             if matches!(state, ShardState::Ready { .. }) {
                 member.counts = ShardCounts::default();
+                member.bins = LatencyBins::default();
                 member.block = None;
             }
             if let ShardState::Ended { point } = state {
@@ -133,6 +137,15 @@ impl Attendance {
     pub fn progress(&mut self, rank: u32, counts: ShardCounts) {
         if let Some(member) = self.members.get_mut(&rank) {
             member.counts = counts;
+        }
+    }
+
+    /// Notes the latencies of a shard, of the point that it is making.
+    pub fn spread(&mut self, rank: u32, point: u32, bins: LatencyBins) {
+        if let Some(member) = self.members.get_mut(&rank)
+            && member.state == (ShardState::Running { point })
+        {
+            member.bins = bins;
         }
     }
 
@@ -228,6 +241,19 @@ impl Attendance {
         (1..self.count).filter_map(|rank| Some((rank, why(rank)?))).collect()
     }
 
+    /// The latencies of all shards besides the leader's own.
+    pub fn latencies(&self) -> LatencyBins {
+        let sum = |latency: usize| {
+            let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
+            for (bin, count) in self.members.values().flat_map(|member| &member.bins[latency]) {
+                let sum = sums.entry(*bin).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+            sums.into_iter().collect()
+        };
+        [sum(0), sum(1)]
+    }
+
     /// The counters of all shards besides the leader's own.
     pub fn counts(&self) -> ShardCounts {
         self.members.values().fold(ShardCounts::default(), |sum, member| ShardCounts {
@@ -253,6 +279,23 @@ mod tests {
             attendance.join(rank, Nanos::ZERO).unwrap();
         }
         attendance
+    }
+
+    #[test]
+    fn latencies_add_up_over_shards_and_start_again_with_a_point() {
+        let mut attendance = with(4);
+        for rank in 1..4 {
+            attendance.set(rank, ready(0));
+        }
+        assert_eq!(attendance.begin(0), [1, 2, 3]);
+        attendance.spread(1, 0, [vec![(3, 1)], vec![]]);
+        attendance.spread(1, 0, [vec![(3, 2), (9, 1)], vec![(5, 1)]]);
+        attendance.spread(2, 0, [vec![(1, 7), (9, 2)], vec![(5, 4)]]);
+        // Of a point that it is not making.
+        attendance.spread(3, 1, [vec![(1, 100)], vec![]]);
+        assert_eq!(attendance.latencies(), [vec![(1, 7), (3, 2), (9, 3)], vec![(5, 5)]]);
+        attendance.set(1, ready(1));
+        assert_eq!(attendance.latencies(), [vec![(1, 7), (9, 2)], vec![(5, 4)]]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A message to the leader and back encloses the offset: it arrived after it was sent, both ways. The
 //! middle of what is possible is the estimate, half of its width the error. Short round trips are kept.
-//! Over a run the offset is a straight line through the first and the last measurement; one between
-//! them that contradicts the line widens the bound.
+//! Over a run the offset is a straight line through an exact measurement near each end. It covers the whole
+//! time that was measured; a measurement that contradicts the line widens the bound.
 
 use tokometer_base::Nanos;
 use tokometer_record::ClockFit;
@@ -97,16 +97,18 @@ impl ClockSamples {
 
     /// The offset over the time that was measured. `None` before the first measurement.
     pub fn fit(&self) -> Option<ClockFit> {
+        let whole = (self.best.first()?.at, self.best.last()?.at);
         let end = self.best.len().div_ceil(4);
-        let most_exact = |of: &[OffsetSample]| of.iter().copied().min_by_key(|one| one.bound);
-        let first = most_exact(&self.best[..end])?;
-        let last = most_exact(&self.best[self.best.len() - end..])?;
+        let (firsts, lasts) = (&self.best[..end], &self.best[self.best.len() - end..]);
+        let lines =
+            firsts.iter().flat_map(|first| lasts.iter().map(move |last| Line(*first, *last)));
+        let line = lines.min_by_key(|line| line.bound_over(whole))?;
         let mut fit = ClockFit {
-            from: first.at,
-            from_offset: first.offset,
-            to: last.at,
-            to_offset: last.offset,
-            bound: first.bound.max(last.bound),
+            from: whole.0,
+            from_offset: line.offset_at(whole.0)?,
+            to: whole.1,
+            to_offset: line.offset_at(whole.1)?,
+            bound: line.bound_over(whole),
             samples: self.added,
         };
         let contradiction = |sample: &OffsetSample| {
@@ -116,6 +118,66 @@ impl ClockSamples {
         let worst = self.best.iter().map(contradiction).max().unwrap_or(0);
         fit.bound += Nanos(worst);
         Some(fit)
+    }
+}
+
+/// Offsets are whole nanoseconds, at both ends of a line and between them.
+const ROUNDING: Nanos = Nanos(2);
+
+/// A straight line through two samples, the earlier one first.
+#[derive(Debug, Clone, Copy)]
+struct Line(OffsetSample, OffsetSample);
+
+impl Line {
+    fn span(&self) -> u64 {
+        self.1.at.0.saturating_sub(self.0.at.0)
+    }
+
+    fn offset_at(&self, at: Nanos) -> Option<i64> {
+        let Self(first, last) = self;
+        let change = i128::from(last.offset) - i128::from(first.offset);
+        let into = i128::from(at.signed_since(first.at));
+        let moved = (change * into).checked_div(i128::from(self.span())).unwrap_or(0);
+        i64::try_from(i128::from(first.offset) + moved).ok()
+    }
+
+    /// The error of the line at its worst place between these times, if the clocks differ by a constant
+    /// speed. Between the samples it is at most theirs; beyond them it grows with the distance.
+    fn bound_over(&self, (begin, end): (Nanos, Nanos)) -> Nanos {
+        let Self(first, last) = self;
+        let both = first.bound + last.bound;
+        let beyond = |distance: u64| grown(both, distance, self.span());
+        let at_begin = first.bound + beyond(first.at.0.saturating_sub(begin.0));
+        let at_end = last.bound + beyond(end.0.saturating_sub(last.at.0));
+        at_begin.max(at_end) + ROUNDING
+    }
+}
+
+/// An error over `span` as it is after `distance` more; none where there is no distance.
+fn grown(error: Nanos, distance: u64, span: u64) -> Nanos {
+    let product = u128::from(error.0) * u128::from(distance);
+    let grown = if product == 0 { 0 } else { product.div_ceil(u128::from(span.max(1))) };
+    Nanos(u64::try_from(grown).unwrap_or(u64::MAX))
+}
+
+/// The line of a fit as far as `until`, with the bound that holds until then: a shard that has lost the
+/// leader goes on without measuring its clock.
+pub(crate) fn reaching(fit: ClockFit, until: Nanos) -> ClockFit {
+    let (span, beyond) = (fit.to.0.saturating_sub(fit.from.0), until.0.saturating_sub(fit.to.0));
+    if beyond == 0 || fit.samples == 0 {
+        return fit;
+    }
+    let unknown_drift = Nanos(beyond / 1_000_000 * DRIFT_PPM_MAX + DRIFT_PPM_MAX);
+    let straight = Line(
+        OffsetSample { at: fit.from, offset: fit.from_offset, bound: fit.bound },
+        OffsetSample { at: fit.to, offset: fit.to_offset, bound: fit.bound },
+    );
+    let known_drift = grown(fit.bound + fit.bound, beyond, span);
+    match straight.offset_at(until).filter(|_| span > 0 && known_drift < unknown_drift) {
+        Some(to_offset) => {
+            ClockFit { to: until, to_offset, bound: fit.bound + known_drift + ROUNDING, ..fit }
+        }
+        None => ClockFit { bound: fit.bound + unknown_drift, ..fit },
     }
 }
 
@@ -206,6 +268,47 @@ mod tests {
         let fit = samples.fit().unwrap();
         assert!(fit.bound < Nanos::from_micros(21), "{fit:?}");
         assert_eq!((fit.offset_at(Nanos::ZERO), fit.samples), (5_000, 21));
+    }
+
+    /// The most exact round trip came 25 s after the start. The line ended there, so that the drift until
+    /// then, 1.25 ms, was a part of the bound, and an error that a bound of a worse round trip could hide.
+    #[test]
+    fn a_drifting_clock_is_known_from_the_first_measurement_to_the_last() {
+        let clock = TrueClock { offset: 9_000_000, drift_ppb: 50_000 };
+        let mut samples = ClockSamples::default();
+        for second in 0..=120 {
+            let delay = if second == 25 || second == 95 { 10_000 } else { 300_000 };
+            samples.add(&trip(clock, Nanos::from_secs(second), (delay, 0, 10_000)));
+        }
+        let fit = samples.fit().unwrap();
+        assert!(fit.bound < Nanos::from_micros(25), "{fit:?}");
+        for second in 0..=120 {
+            let at = Nanos::from_secs(second);
+            let error = fit.offset_at(at).abs_diff(clock.offset_at(at));
+            assert!(error <= fit.bound.0, "{error} ns after {second} s, {fit:?}");
+        }
+    }
+
+    /// The offset stayed as it was when the leader was lost, and so did the bound.
+    #[test]
+    fn a_shard_that_goes_on_without_its_leader_has_a_wider_bound() {
+        let check = |drift_ppb, measured_s, until_s, bound_max: Nanos| {
+            let clock = TrueClock { offset: 5_000_000, drift_ppb };
+            let mut samples = ClockSamples::default();
+            for second in 0..=measured_s {
+                samples.add(&trip(clock, Nanos::from_secs(second), (60_000, 0, 20_000)));
+            }
+            let (fit, until) = (samples.fit().unwrap(), Nanos::from_secs(until_s));
+            let reached = reaching(fit, until);
+            let error = reached.offset_at(until).abs_diff(clock.offset_at(until));
+            assert!(error <= reached.bound.0, "{error} ns, {reached:?}");
+            assert!(reached.bound > fit.bound && reached.bound < bound_max, "{reached:?}");
+            assert_eq!(reaching(fit, fit.to), fit);
+        };
+        // The drift of a minute goes on; that of a single measurement is unknown.
+        check(40_000, 60, 90, Nanos::from_micros(90));
+        check(-40_000, 0, 10, Nanos::from_micros(5_100));
+        assert_eq!(reaching(ClockFit::SAME, Nanos::from_secs(9)), ClockFit::SAME);
     }
 
     #[test]

@@ -15,9 +15,9 @@ use tokometer_record::{CommonStart, ShardClock};
 use crate::clock::{ClockSamples, RoundTrip};
 use crate::handover::{RecordOutlet, SentRecord};
 use crate::joining::{JoinError, connect, enter};
-use crate::leases::LeaseChange;
 use crate::link::{ShardReader, ShardWriter};
-use crate::message::{ShardCounts, StopCause, ToFollower, ToLeader, Welcome};
+use crate::local_run::LocalRun;
+use crate::message::{ToFollower, ToLeader, Welcome};
 use crate::secret::SharedSecret;
 use crate::tls::ShardTls;
 use crate::wire::{Inbound, MessageReader, MessageWriter};
@@ -32,6 +32,8 @@ pub(crate) const BURST: u32 = 24;
 const BURST_GAP: Nanos = Nanos::from_millis(3);
 /// `clock.json` is written after so many ticks.
 const TICKS_PER_WRITE: u32 = 10;
+/// Latencies, which are larger than counters, are sent after so many ticks.
+const TICKS_PER_LATENCIES: u32 = 2;
 
 /// Without a word from the leader for so long, it is lost. It answers twice a second.
 pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
@@ -53,18 +55,8 @@ pub struct FollowerConfig {
     pub rank: u32,
     /// Number of shards.
     pub count: u32,
-}
-
-/// A run in progress, as the link to the leader sees it.
-pub trait LocalRun: Send + Sync {
-    /// Requests so far.
-    fn counts(&self) -> ShardCounts;
-    /// Send no more requests.
-    fn stop(&self, cause: StopCause);
-    /// Places of a shared limit change.
-    fn lease(&self, _change: LeaseChange) {}
-    /// There is no leader any more.
-    fn lose_leader(&self) {}
+    /// Identifies the clock that this process reads, where the system has a name for it.
+    pub clock: Option<String>,
 }
 
 /// A point that the leader has handed out.
@@ -82,6 +74,8 @@ pub struct Follower {
     /// What the leader said.
     pub welcome: Welcome,
     stream: TcpStream,
+    /// Whether the leader reads the same clock, so that there is no offset to measure.
+    has_leaders_clock: bool,
     /// Behind a lock because a background thread cannot be shared, and a follower is.
     _ticker: Mutex<Background>,
 }
@@ -91,6 +85,8 @@ struct FollowerShared {
     sender: Mutex<MessageWriter<ShardWriter>>,
     state: Mutex<State>,
     changed: Condvar,
+    /// As the leader said.
+    shows_latencies: bool,
     /// What the leader has of the current record. Locked while a file is sent: its pieces follow each
     /// other.
     sent: Mutex<Option<SentRecord>>,
@@ -264,6 +260,10 @@ impl FollowerShared {
             if ticks.is_multiple_of(TICKS_PER_WRITE) {
                 self.write_clock();
             }
+            if self.shows_latencies && ticks.is_multiple_of(TICKS_PER_LATENCIES) {
+                let bins = run.local.latencies();
+                self.say(&ToLeader::Latencies { point: run.point, bins });
+            }
             self.stream(&run);
         }
         let silence = self.clock.now() - self.state().heard;
@@ -299,6 +299,7 @@ impl Follower {
             sender: Mutex::new(sender),
             state: Mutex::new(state),
             changed: Condvar::new(),
+            shows_latencies: welcome.shows_latencies,
             sent: Mutex::new(None),
         });
         let following = Arc::clone(&shared);
@@ -315,7 +316,8 @@ impl Follower {
                 ticking.tick(ticks);
             }
         });
-        Ok(Self { shared, welcome, stream, _ticker: Mutex::new(ticker) })
+        let has_leaders_clock = config.clock.is_some() && config.clock == welcome.clock;
+        Ok(Self { shared, welcome, stream, has_leaders_clock, _ticker: Mutex::new(ticker) })
     }
 
     /// Waits for the next point after `last`. `None` when there are no more, or when `is_stopped` before.
@@ -361,6 +363,9 @@ impl Follower {
 
     /// A time of the leader's clock on this machine's.
     fn own_time(&self, leader: Nanos) -> Result<Nanos, String> {
+        if self.has_leaders_clock {
+            return Ok(leader);
+        }
         let Some(fit) = self.shared.state().samples.fit() else {
             return Err("the leader's clock could not be measured".to_owned());
         };
@@ -375,6 +380,8 @@ impl Follower {
         (folder, storage, local): (&Path, RecordStorage, Arc<dyn LocalRun>),
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<CommonStart>, String> {
+        // Each point has a line of its own: over a long sweep no clock drifts evenly.
+        self.shared.state().samples = ClockSamples::default();
         self.shared.burst();
         self.shared.state().ready = Some((point, Arc::clone(&local)));
         self.shared.say(&ToLeader::Ready { point, prompts: prompts.to_owned() });

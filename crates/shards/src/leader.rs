@@ -17,10 +17,10 @@ use tokometer_schedule::Share;
 use crate::RUN_MARK;
 use crate::admission::greet;
 use crate::attendance::{Attendance, Barrier, ShardState};
-use crate::follower::LocalRun;
 use crate::leases::{LeaseChange, LeasePool};
 use crate::link::ShardWriter;
-use crate::message::{ShardCounts, StopCause, ToFollower};
+use crate::local_run::LocalRun;
+use crate::message::{LatencyBins, ShardCounts, StopCause, ToFollower};
 use crate::secret::SharedSecret;
 use crate::tls::ShardTls;
 use crate::wire::MessageWriter;
@@ -53,6 +53,10 @@ pub struct LeaderConfig {
     pub content_root: WallNanos,
     /// Folder of the measurement.
     pub folder: PathBuf,
+    /// Identifies the clock that this process reads, where the system has a name for it.
+    pub clock: Option<String>,
+    /// Whether the others send their latencies while they measure.
+    pub shows_latencies: bool,
 }
 
 /// Shard 0 of a run.
@@ -351,6 +355,11 @@ impl Leader {
     /// The counters of all other shards.
     pub fn counts(&self) -> ShardCounts {
         self.shared.state().attendance.counts()
+    }
+
+    /// The latencies of all other shards, as far as they have sent them.
+    pub fn latencies(&self) -> LatencyBins {
+        self.shared.state().attendance.latencies()
     }
 
     /// The leader's own places of the shared limit: given back, and requests that wait for one.

@@ -17,6 +17,7 @@ mod joining;
 pub mod leader;
 pub mod leases;
 mod link;
+mod local_run;
 pub mod merge;
 mod message;
 pub mod secret;
@@ -29,12 +30,13 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use discover::{DiscoverError, Membership, RankSource, ShardFlags, discover};
-pub use follower::{Follower, FollowerConfig, LocalRun, NextPoint, RecordStorage};
+pub use follower::{Follower, FollowerConfig, NextPoint, RecordStorage};
 pub use joining::JoinError;
 pub use leader::{LeadError, Leader, LeaderConfig};
 pub use leases::LeaseChange;
+pub use local_run::LocalRun;
 pub use merge::{MergeError, Merged, lacking, merge};
-pub use message::{ShardCounts, StopCause, Welcome};
+pub use message::{LatencyBins, ShardCounts, StopCause, Welcome};
 pub use secret::{SharedSecret, fingerprint, fresh_secret, run_id};
 pub use tls::{ShardTls, TlsFileError, TlsFiles};
 

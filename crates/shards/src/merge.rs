@@ -13,7 +13,7 @@ use tokometer_record::{
     Timeline,
 };
 
-use crate::health;
+use crate::{clock, health};
 
 /// Why shards cannot be merged.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +75,11 @@ pub struct Merged {
 /// Sent attempts that are kept in memory before they are written.
 const STARTS_MAX: u64 = 100_000;
 
+/// Planned times are those of the plan, on the leader's clock, as long as a shard's clock stays as close to
+/// the one that its start was given by. Further apart they move with their requests, or a latency from the
+/// planned time would contain the drift of a clock.
+const PLAN_APART_MAX: Nanos = Nanos::from_micros(100);
+
 /// A shard's record and its clock.
 struct OpenShard {
     reader: RunReader,
@@ -91,14 +96,24 @@ impl OpenShard {
         let Some(place) = reader.info().shard().cloned() else {
             return Err(MergeError::NotAShard { path: path.to_owned() });
         };
-        let clock = reader.clock();
+        let known = reader.clock();
+        let fit = known.map_or(ClockFit::SAME, |known| known.fit);
         Ok(Self {
-            fit: clock.map_or(ClockFit::SAME, |clock| clock.fit),
-            start: clock.and_then(|clock| clock.start),
-            is_measured: clock.is_some(),
+            fit: clock::reaching(fit, last_time(&reader)?),
+            start: known.and_then(|known| known.start),
+            is_measured: known.is_some(),
             reader,
             place,
         })
+    }
+
+    /// The start to which planned times refer on the leader's clock, where this shard's clock kept to it.
+    fn planned_from(&self) -> Option<CommonStart> {
+        let start = self.start?;
+        let given = start.leader.signed_since(start.own);
+        let apart = |at: Nanos| self.fit.offset_at(at).abs_diff(given);
+        let is_close = apart(start.own).max(apart(self.fit.to)) <= PLAN_APART_MAX.0;
+        (is_close || self.fit == ClockFit::SAME).then_some(start)
     }
 
     fn path(&self) -> &Path {
@@ -113,6 +128,16 @@ impl OpenShard {
     fn wall_offset(&self) -> i64 {
         Nanos(self.info().started.0).signed_since(self.fit.on_leader(self.info().origin))
     }
+}
+
+/// The last time in a record, about.
+fn last_time(reader: &RunReader) -> Result<Nanos, MergeError> {
+    Ok(match reader.state()? {
+        RunState::Ended(end) => end.measure_end,
+        RunState::Killed { .. } => {
+            reader.starts()?.map(|(_, _, sent)| sent).max().unwrap_or_default()
+        }
+    })
 }
 
 /// Writes the run of these shards to `out`. Ranks without a folder are named in the result.
@@ -319,6 +344,7 @@ fn in_flight(index: u64, attempt: u32, sent: Nanos) -> Timeline {
 /// How the rows of one shard become rows of the whole run.
 struct RowMoves<'a> {
     shard: &'a OpenShard,
+    planned_from: Option<CommonStart>,
     worker_base: u16,
     /// For each target, the merged index of each address.
     addresses: Vec<Vec<u16>>,
@@ -336,15 +362,15 @@ impl<'a> RowMoves<'a> {
             own.addresses.iter().map(|address| index(address).unwrap_or(u16::MAX)).collect()
         };
         let addresses = shard.info().targets.iter().enumerate().map(place).collect();
-        Self { shard, worker_base, addresses }
+        Self { shard, planned_from: shard.planned_from(), worker_base, addresses }
     }
 
     fn apply(&self, timeline: &mut Timeline) {
-        let OpenShard { fit, start, place, .. } = self.shard;
+        let OpenShard { fit, place, .. } = self.shard;
         let planned = timeline.times.intended;
         timeline.shift(fit.offset_at(timeline.times.admitted));
-        if let (Some(planned), Some(start)) = (planned, start) {
-            // Planned times are exact: they count from the start that all shards were given.
+        if let (Some(planned), Some(start)) = (planned, self.planned_from) {
+            // Exact: they count from the start that all shards were given.
             let offset = planned.signed_since(start.own);
             timeline.times.intended = Some(Nanos(start.leader.0.saturating_add_signed(offset)));
         }

@@ -18,6 +18,10 @@ pub struct ShardCounts {
     pub tokens: u64,
 }
 
+/// Latencies of a shard's ended requests, for the display of shard 0: for each latency the numbers of bins,
+/// and the requests in each. What the bins are is the program's matter.
+pub type LatencyBins = [Vec<(u16, u64)>; 2];
+
 /// Who wants to join, and with what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Applicant {
@@ -54,6 +58,8 @@ pub(crate) enum ToLeader {
     Ready { point: u32, prompts: String },
     /// How far it is.
     Progress { point: u32, counts: ShardCounts },
+    /// Its latencies so far, where the leader shows them.
+    Latencies { point: u32, bins: LatencyBins },
     /// A file of the record follows in pieces, or more of one that has `offset` bytes already.
     File { point: u32, name: String, offset: u64, bytes: u64 },
     /// Its part has ended and its record is complete.
@@ -116,4 +122,9 @@ pub struct Welcome {
     /// The leader's folder of the measurement. A follower that finds the run's name in it shares the
     /// leader's storage.
     pub folder: String,
+    /// Identifies the leader's clock. A follower that reads the same one needs no offset.
+    pub clock: Option<String>,
+    /// Whether the leader shows latencies while it measures.
+    #[serde(default)]
+    pub shows_latencies: bool,
 }

@@ -1,5 +1,7 @@
 //! Leader and followers over loopback.
 
+mod clocks;
+mod silence;
 mod tls;
 
 use std::io::{Read as _, Write as _};
@@ -12,11 +14,13 @@ use tokometer_base::{Clock, MonotonicClock, Nanos, WallNanos};
 use tokometer_record::ShardClock;
 use tokometer_record::folder::names;
 
-use crate::follower::{BURST, Follower, FollowerConfig, LocalRun, NextPoint, RecordStorage};
+use crate::follower::{BURST, Follower, FollowerConfig, NextPoint, RecordStorage};
 use crate::joining::JoinError;
 use crate::leader::{Leader, LeaderConfig};
+use crate::local_run::LocalRun;
 use crate::{
-    LeaseChange, RUN_MARK, ShardCounts, SharedSecret, StopCause, shard_folder, storage_of,
+    LatencyBins, LeaseChange, RUN_MARK, ShardCounts, SharedSecret, StopCause, shard_folder,
+    storage_of,
 };
 
 const WAIT: Nanos = Nanos::from_secs(60);
@@ -58,6 +62,10 @@ impl LocalRun for Run {
         ShardCounts { sent: 5, succeeded: 4, failed: 1, tokens: 9 }
     }
 
+    fn latencies(&self) -> LatencyBins {
+        [vec![(7, 4)], Vec::new()]
+    }
+
     fn stop(&self, _cause: StopCause) {
         self.is_stopped.store(true, Ordering::SeqCst);
     }
@@ -96,12 +104,14 @@ fn leader_config(folder: &Path, count: u32) -> LeaderConfig {
         run: "run-1".to_owned(),
         content_root: WallNanos(7),
         folder: folder.to_owned(),
+        clock: Some("boot-1".to_owned()),
+        shows_latencies: true,
     }
 }
 
 fn config(rank: u32, count: u32) -> FollowerConfig {
     let (version, plan) = ("1".to_owned(), "plan-a".to_owned());
-    FollowerConfig { secret: secret(SECRET), tls: None, version, plan, rank, count }
+    FollowerConfig { secret: secret(SECRET), tls: None, version, plan, rank, count, clock: None }
 }
 
 fn join(leader: &Leader, config: &FollowerConfig) -> Result<Follower, JoinError> {
@@ -222,6 +232,7 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     // From the first measurement until the start, or until it was noticed, 40 ppm of drift add up.
     let drift = (clock.now().max(common.own) - stored.fit.from).0 / 1_000_000 * 40;
     assert!(error <= stored.fit.bound.0 + drift + 5_000, "{error} ns beyond {:?}", stored.fit);
+    wait_for("its latencies", || leader.latencies() == [vec![(7, 4)], Vec::new()]);
     leader.stop(0, StopCause::Rule);
     wait_for("the stop", || run.is_stopped.load(Ordering::SeqCst));
     std::fs::write(of_follower.join(names::PLAN), "{}").unwrap();

@@ -1,5 +1,6 @@
 //! Several points from several processes: shard 0 decides what is measured next, the others follow.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
@@ -179,4 +180,36 @@ fn two_targets_in_turn_are_measured_by_all_shards() {
     assert_eq!(compared(&whole), compared(&ends[0]));
     let few = run(folder.path(), &format!("{line} --run-dir few --shard 0/9 --leader 127.0.0.1:0"));
     assert!(few.stderr.contains("TOKOMETER_SHARD_SECRET"), "{}", few.stderr);
+}
+
+/// All turns of a conversation are sent by the shard that sent the first, each after the answer before it, and
+/// together they are the conversations of one process.
+#[test]
+fn a_conversation_stays_on_its_shard() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let more = "--backend openai-chat --multi-turn --multi-turn-num-turns 3 --num-prompts 7 \
+                --max-concurrency 4 --run-dir run --quiet";
+    let line = load(&server, more);
+    run(folder.path(), &line).succeeded();
+    wait_all(start(folder.path(), &line, 3));
+    let turns = |place: &Path| -> BTreeMap<(u64, u32), (u64, u32)> {
+        let key = |row: &Timeline| (row.identity.session.unwrap(), row.identity.turn);
+        let value = |row: &Timeline| (row.identity.index, row.identity.shard);
+        rows(place).iter().map(|row| (key(row), value(row))).collect()
+    };
+    let (whole, merged) =
+        (turns(&folder.path().join("run")), turns(&folder.path().join("machine0/run")));
+    assert_eq!(merged.len(), 21);
+    for (turn, (index, shard)) in &merged {
+        assert_eq!(whole.get(turn).map(|(index, _)| index), Some(index), "{turn:?}");
+        let (first, of_first) = merged[&(turn.0, 0)];
+        assert_eq!((*shard, u64::from(*shard)), (of_first, first % 3), "{turn:?}");
+    }
+    let mut rows = rows(&folder.path().join("machine0/run"));
+    assert!(rows.iter().all(Timeline::is_success));
+    rows.sort_by_key(|row| (row.identity.session, row.identity.turn));
+    for pair in rows.windows(2).filter(|pair| pair[1].identity.turn > 0) {
+        assert!(pair[0].times.end <= pair[1].times.first_byte_sent, "{:?}", pair[1].identity);
+    }
 }

@@ -236,6 +236,7 @@ fn a_shard_of_another_version_is_refused_and_keeps_no_other_out() {
         plan: String::new(),
         rank: 1,
         count: 2,
+        clock: None,
     };
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
     let joined = Follower::join(&leader, &config, (&clock, Nanos::from_secs(100)), &|| false);

@@ -190,6 +190,8 @@ fn measure(scene: &Scene, number: usize) -> Result<Seen> {
         run: "run".to_owned(),
         content_root: WallNanos(1),
         folder: folder.clone(),
+        clock: None,
+        shows_latencies: false,
     };
     let leader = inside(a, || Ok(Leader::listen(ADDRESS, config, &clock)?))?;
     leader.hand_out(0, &folder, "point");
@@ -200,7 +202,7 @@ fn measure(scene: &Scene, number: usize) -> Result<Seen> {
     });
     let own = folder.join("shard");
     std::fs::create_dir_all(&own)?;
-    let config = FollowerConfig { secret, tls: None, version, plan, rank: 1, count };
+    let config = FollowerConfig { secret, tls: None, version, plan, rank: 1, count, clock: None };
     let of_shard: Arc<dyn Clock> = Arc::clone(&other) as Arc<dyn Clock>;
     let joined = inside(b, || Ok(Follower::join(ADDRESS, &config, (&of_shard, WAIT), &|| false)?))?;
     std::thread::scope(|scope| {

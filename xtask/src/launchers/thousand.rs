@@ -80,6 +80,8 @@ fn barrier(folder: &Path, clock: &Arc<dyn Clock>) -> Result<usize> {
             run: "run".to_owned(),
             content_root: WallNanos(1),
             folder: folder.to_owned(),
+            clock: None,
+            shows_latencies: false,
         },
         clock,
     )?;
@@ -92,6 +94,7 @@ fn barrier(folder: &Path, clock: &Arc<dyn Clock>) -> Result<usize> {
             plan: plan.clone(),
             rank,
             count: SHARDS,
+            clock: None,
         };
         let (address, clock) = (address.clone(), Arc::clone(clock));
         let own = folder.join(format!("follower{rank}"));

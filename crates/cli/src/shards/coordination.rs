@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
 use tokometer_drive::{CapLending, Interrupt, Live, LiveCounts};
-use tokometer_measure::{CapRule, Coordination, ShardPlace, ShardRun};
+use tokometer_measure::{CapRule, Coordination, LiveNotes, OtherRequests, ShardPlace, ShardRun};
 use tokometer_plan::Plan;
 use tokometer_record::folder::write_clock;
 use tokometer_record::{ShardClock, Stop};
 use tokometer_schedule::Share;
 use tokometer_shards::{
-    Follower, Leader, LeaseChange, LocalRun, RecordStorage, ShardCounts, StopCause,
+    Follower, LatencyBins, Leader, LeaseChange, LocalRun, RecordStorage, ShardCounts, StopCause,
 };
 
 use super::lending::PlaceLink;
@@ -56,7 +56,7 @@ fn line(path: &str) -> Option<String> {
 }
 
 /// Processes with the same name read one clock: the same boot, and the same offset for containers.
-fn clock_name() -> Option<String> {
+pub(super) fn clock_name() -> Option<String> {
     let boot = line("/proc/sys/kernel/random/boot_id")?;
     let namespace = std::fs::read_link("/proc/self/ns/time").ok();
     let namespace = namespace.map(|link| link.display().to_string()).unwrap_or_default();
@@ -160,11 +160,14 @@ impl LeadingShard {
     fn follow(&self, run: &ShardRun) {
         let (leader, point) = (Arc::clone(&self.leader), self.turn());
         let (live, interrupt) = (Arc::clone(&run.live), Arc::clone(&run.interrupt));
-        let signals = self.signals.clone();
+        let (signals, notes) = (self.signals.clone(), Arc::clone(&run.notes));
         let follow = Background::start("following", move |stop| {
             let mut told = 0;
             while !stop.is_raised_within(FOLLOW_EVERY) {
-                live.set_others(&live_counts(leader.counts()));
+                let counts = leader.counts();
+                live.set_others(&live_counts(counts));
+                let (ended, failed) = (counts.succeeded + counts.failed, counts.failed);
+                notes.set_others(OtherRequests { ended, failed, bins: leader.latencies() });
                 if interrupt.times() > told {
                     told = interrupt.times();
                     leader.stop(point, cause(&signals));
@@ -333,12 +336,14 @@ struct LocalPart {
     interrupt: Arc<Interrupt>,
     is_ruled: Arc<AtomicBool>,
     link: Option<Arc<PlaceLink>>,
+    notes: Arc<LiveNotes>,
 }
 
 impl LocalPart {
     fn new(run: &ShardRun, link: Option<Arc<PlaceLink>>, is_ruled: &Arc<AtomicBool>) -> Self {
         let (live, interrupt) = (Arc::clone(&run.live), Arc::clone(&run.interrupt));
-        Self { live, interrupt, is_ruled: Arc::clone(is_ruled), link }
+        let notes = Arc::clone(&run.notes);
+        Self { live, interrupt, is_ruled: Arc::clone(is_ruled), link, notes }
     }
 }
 
@@ -346,6 +351,10 @@ impl LocalRun for LocalPart {
     fn counts(&self) -> ShardCounts {
         let LiveCounts { sent, succeeded, failed, tokens, .. } = self.live.counts();
         ShardCounts { sent, succeeded, failed, tokens }
+    }
+
+    fn latencies(&self) -> LatencyBins {
+        self.notes.bins()
     }
 
     fn stop(&self, cause: StopCause) {

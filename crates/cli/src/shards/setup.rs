@@ -15,7 +15,9 @@ use tokometer_shards::{
     RankSource, RecordStorage, ShardFlags, ShardTls, SharedSecret, TlsFiles, Welcome,
 };
 
-use super::coordination::{AloneShard, FollowingShard, LeadingShard, ShardIdentity, SharedPlaces};
+use super::coordination::{
+    AloneShard, FollowingShard, LeadingShard, ShardIdentity, SharedPlaces, clock_name,
+};
 use super::following::Following;
 use super::order::{Varied, plan_fingerprint};
 use super::remote::RemoteStart;
@@ -24,7 +26,7 @@ use crate::args::{BenchArgs, ShardArgs};
 use crate::bench::{self, Bar, Earlier, RunFolder, measurement_of};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
-use crate::lower::Lowered;
+use crate::lower::{Lowered, ProgressView};
 use crate::terminal::print_message;
 use crate::version;
 
@@ -200,7 +202,8 @@ pub(crate) fn join(
     };
     let (text, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
     let (secret, tls) = (proved(&text)?, tls(&args.shards)?);
-    let setting = JoinSetting { share, address, secret, tls, plan, wait, cap };
+    let shows_latencies = lowered.display.progress == ProgressView::Live;
+    let setting = JoinSetting { share, address, secret, tls, plan, wait, cap, shows_latencies };
     if share.is_first() {
         let place = RunFolder::open(output, name, (started, earlier))?;
         let led = lead(setting, (args, &text), (&place, output.shown), given);
@@ -244,13 +247,16 @@ struct JoinSetting<'a> {
     plan: String,
     wait: Nanos,
     cap: CapRule,
+    /// Whether shard 0 shows latencies while it measures.
+    shows_latencies: bool,
 }
 
 impl JoinSetting<'_> {
     fn follow(self, given: &Given) -> Result<Follower, Refusal> {
         let Self { share, address, secret, tls, plan, wait, .. } = self;
         let (rank, count, version) = (share.rank(), share.count(), version::long());
-        let config = FollowerConfig { secret, tls, version, plan, rank, count };
+        let clock = clock_name();
+        let config = FollowerConfig { secret, tls, version, plan, rank, count, clock };
         let is_stopped = || given.signals.is_interrupted();
         Follower::join(address, &config, (&given.clock, wait), &is_stopped)
             .map_err(|why| unjoined(&why))
@@ -264,12 +270,22 @@ fn lead(
     (place, shown): (&RunFolder, Shown),
     given: &Given,
 ) -> Result<LeadingShard, Refusal> {
-    let JoinSetting { share, address, secret, tls, plan, wait, cap } = setting;
+    let JoinSetting { share, address, secret, tls, plan, wait, cap, shows_latencies } = setting;
     let folder = std::path::absolute(place.path()).unwrap_or_else(|_| place.path().to_owned());
     let (run, content_root, count) = (shards::run_id(), given.clock.wall(), share.count());
     let identity = ShardIdentity { share, run: run.clone(), content_root, cap };
-    let version = version::long();
-    let config = LeaderConfig { secret, tls, version, plan, count, run, content_root, folder };
+    let config = LeaderConfig {
+        secret,
+        tls,
+        version: version::long(),
+        plan,
+        count,
+        run,
+        content_root,
+        folder,
+        clock: clock_name(),
+        shows_latencies,
+    };
     let leader = listen(address, config, given)?;
     if shown != Shown::Nothing {
         print_message(&format!(

@@ -99,10 +99,14 @@ impl Shard {
 
     /// With the clock that a leader had measured.
     fn write_measured(&self, below: &Path) -> PathBuf {
-        let folder = self.write(below);
         let offset = -i64::try_from(self.ahead).unwrap();
         let fit =
             ClockFit { bound: Nanos(u64::from(self.rank) * 100), ..ClockFit::constant(offset) };
+        self.write_with(fit, below)
+    }
+
+    fn write_with(&self, fit: ClockFit, below: &Path) -> PathBuf {
+        let folder = self.write(below);
         let leader = Nanos::from_secs(101);
         let start = Some(CommonStart { leader, own: self.own(leader) });
         record::folder::write_clock(&folder, &ShardClock { fit, start }).unwrap();
@@ -152,6 +156,63 @@ fn four_shards_become_one_run_on_one_clock() {
     connections.dedup();
     assert_eq!(connections.len(), 12, "connections of different shards are different ones");
     assert_eq!(reader.starts().unwrap().count(), 12);
+}
+
+/// The planned times of a shard stayed where its clock had been at the start: after a drift of 6 ms its
+/// requests were 6 ms late, which they were not.
+#[test]
+fn a_clock_that_drifts_changes_no_latency() {
+    let check = |drift: i64, is_planned_exactly: bool| {
+        let place = tempfile::tempdir().unwrap();
+        let shard = Shard { requests: 1_500, planned: 1_500, ..Shard::new(1, 2) };
+        let offset = -i64::try_from(shard.ahead).unwrap();
+        let fit = ClockFit {
+            from: shard.own(Nanos::from_secs(101)),
+            from_offset: offset,
+            to: shard.own(Nanos::from_secs(104)),
+            to_offset: offset + drift,
+            bound: Nanos(50),
+            samples: 9,
+        };
+        let folders =
+            [Shard::new(0, 2).write_measured(place.path()), shard.write_with(fit, place.path())];
+        let out = place.path().join("run");
+        let merged = merge(&folders, &out).unwrap();
+        assert_eq!(merged.run.clock_bound(), Some(Nanos(50)));
+        let rows: Vec<Timeline> = RunReader::open(&out).unwrap().timelines().unwrap().collect();
+        let last = rows.iter().max_by_key(|row| row.identity.index).unwrap();
+        let late = last.times.admitted.signed_since(last.times.intended.unwrap());
+        let plan = Nanos::from_secs(101) + Nanos::from_millis(last.identity.index);
+        assert_eq!(late != 0, is_planned_exactly, "{late} ns late");
+        assert!(late.abs() < 100_000, "{late} ns late");
+        assert_eq!(last.times.intended == Some(plan), is_planned_exactly);
+    };
+    check(6_000_000, false);
+    check(-6_000_000, false);
+    check(60_000, true);
+}
+
+/// A shard that has lost the leader goes on, and nobody measures its clock.
+#[test]
+fn a_record_that_is_longer_than_its_clock_was_measured_has_a_wider_bound() {
+    let place = tempfile::tempdir().unwrap();
+    let shard = Shard::new(1, 2);
+    let offset = -i64::try_from(shard.ahead).unwrap();
+    let at = |seconds| shard.own(Nanos::from_secs(seconds));
+    let fit = ClockFit {
+        from: at(99),
+        from_offset: offset,
+        to: at(101),
+        to_offset: offset,
+        bound: Nanos(100),
+        samples: 9,
+    };
+    let folders =
+        [Shard::new(0, 2).write_measured(place.path()), shard.write_with(fit, place.path())];
+    let merged = merge(&folders, &place.path().join("run")).unwrap();
+    // Two seconds were measured, and the record goes on for two more: twice the bound of both ends.
+    let bound = merged.run.clock_bound().unwrap();
+    assert!((Nanos(300)..Nanos(310)).contains(&bound), "{bound:?}");
 }
 
 /// Nothing that a killed shard has recorded is lost, and what is missing is named.
