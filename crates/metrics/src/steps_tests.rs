@@ -108,7 +108,9 @@ fn clocks_that_are_less_exact_than_a_step_are_named() {
         let mut info = info(load(None, 8));
         info.sharding = Some(Sharding::Merged(merged));
         let mut collector = StepCollector::of(&info);
-        in_step(8, &times).iter().for_each(|timeline| collector.push(timeline));
+        for timeline in &in_step(8, &times) {
+            collector.push(timeline);
+        }
         collector.finish().unwrap()
     };
     // Groups are as wide as a fifth of 20 ms.

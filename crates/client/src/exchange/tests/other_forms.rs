@@ -198,7 +198,7 @@ fn a_running_count_that_was_not_asked_for_is_believed_where_the_stream_fits_it()
         lines.push("[DONE]");
         let timeline = read_whole("vllm", &streamed(&lines));
         let content = timeline.events.iter().filter(|event| event.kind.is_generated());
-        let tokens: Vec<Option<u32>> = content.map(|event| event.tokens()).collect();
+        let tokens: Vec<Option<u32>> = content.map(Event::tokens).collect();
         assert_eq!(tokens, expected, "{events:?}");
         assert!(timeline.is_success(), "{events:?}");
     };
