@@ -33,7 +33,7 @@ mod workload;
 
 pub use error::{Error, ErrorKind};
 pub use identify::{IdentifiedServer, ServerIdentity, identify};
-pub use live_notes::{LiveBins, LiveNotes, LivePercentiles, OtherRequests};
+pub use live_notes::{LiveBins, LiveGauges, LiveNotes, LivePercentiles, OtherRequests};
 pub use measurement::{MeasuredRun, Measurement, Tools};
 pub use observer::{Goal, Guard, Observer, RunInProgress};
 pub use preparer::adapter;

@@ -103,6 +103,58 @@ pub struct LivePercentiles {
     pub p99: Nanos,
 }
 
+/// What the servers report about themselves. `None` where none of them does.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LiveGauges {
+    /// Requests running, over all servers.
+    pub running: Option<f64>,
+    /// Requests waiting, over all servers.
+    pub waiting: Option<f64>,
+    /// Use of the KV cache of the server that uses most of its own.
+    pub kv_cache_percent: Option<f64>,
+    /// The highest utilisation.
+    pub gpu_percent: Option<f64>,
+    /// Memory in use, over all servers.
+    pub gpu_memory_mib: Option<f64>,
+    /// Power, over all servers.
+    pub gpu_power_w: Option<f64>,
+}
+
+impl LiveGauges {
+    fn of(scrape: &Scrape) -> Self {
+        let engine = server::read(scrape).unwrap_or_default();
+        let gpu = server::gauges(scrape).unwrap_or_default();
+        Self {
+            running: engine.running,
+            waiting: engine.waiting,
+            kv_cache_percent: engine.kv_use.map(|share| share * 100.0),
+            gpu_percent: gpu.utilisation_percent,
+            gpu_memory_mib: gpu.memory_mib,
+            gpu_power_w: gpu.power_w,
+        }
+    }
+
+    /// The gauges of two servers as one. Shares of different caches have no sum.
+    fn and(self, other: Self) -> Self {
+        let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a + b),
+            (one, other) => one.or(other),
+        };
+        let highest = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            running: sum(self.running, other.running),
+            waiting: sum(self.waiting, other.waiting),
+            kv_cache_percent: highest(self.kv_cache_percent, other.kv_cache_percent),
+            gpu_percent: highest(self.gpu_percent, other.gpu_percent),
+            gpu_memory_mib: sum(self.gpu_memory_mib, other.gpu_memory_mib),
+            gpu_power_w: sum(self.gpu_power_w, other.gpu_power_w),
+        }
+    }
+}
+
 /// A latency of one request in nanoseconds, by its definition.
 fn latency(key: &str, timeline: &Timeline) -> Option<f64> {
     match define::metric(key)?.formula {
@@ -121,7 +173,7 @@ pub struct LiveNotes {
 #[derive(Debug, Default)]
 struct State {
     /// The latest values of each endpoint.
-    gauges: BTreeMap<u16, Vec<(String, f64)>>,
+    gauges: BTreeMap<u16, LiveGauges>,
     sends: Sends,
     ttft: LiveSpread,
     tpot: LiveSpread,
@@ -139,19 +191,9 @@ impl LiveNotes {
 
     /// Stores the gauges of a scrape.
     pub fn scraped(&self, scrape: &Scrape) {
-        let engine = server::read(scrape).unwrap_or_default();
-        let gpu = server::gauges(scrape).unwrap_or_default();
-        let named = [
-            ("running", engine.running),
-            ("waiting", engine.waiting),
-            ("KV use %", engine.kv_use.map(|share| share * 100.0)),
-            ("GPU %", gpu.utilisation_percent),
-            ("GPU MiB", gpu.memory_mib),
-            ("GPU W", gpu.power_w),
-        ];
-        let told = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let gauges = LiveGauges::of(scrape);
         if let Ok(mut state) = self.state.lock() {
-            state.gauges.insert(scrape.endpoint, told.collect());
+            state.gauges.insert(scrape.endpoint, gauges);
         }
     }
 
@@ -177,10 +219,10 @@ impl LiveNotes {
         }
     }
 
-    /// Sums over all endpoints, by name.
-    pub fn gauges(&self) -> Vec<(String, f64)> {
+    /// The latest gauges of all servers together.
+    pub fn gauges(&self) -> LiveGauges {
         let all = |state: std::sync::MutexGuard<'_, State>| {
-            state.gauges.values().flatten().cloned().collect()
+            state.gauges.values().copied().fold(LiveGauges::default(), LiveGauges::and)
         };
         self.state.lock().map(all).unwrap_or_default()
     }
@@ -262,6 +304,32 @@ mod tests {
         let mut retry = sent(20, 100, None);
         retry.identity.attempt = 1;
         check(None, &retry, &[]);
+    }
+
+    /// With two servers the display showed each gauge twice, without saying whose it was.
+    #[test]
+    fn gauges_of_several_servers_are_one_line() {
+        let scrape = |endpoint, running: f64, kv_use: f64| Scrape {
+            at: Nanos::ZERO,
+            endpoint,
+            error: None,
+            values: [
+                ("vllm:num_requests_running".to_owned(), running),
+                ("vllm:kv_cache_usage_perc".to_owned(), kv_use),
+            ]
+            .into(),
+        };
+        let notes = LiveNotes::new(None);
+        assert_eq!(notes.gauges(), LiveGauges::default());
+        notes.scraped(&scrape(0, 3.0, 0.5));
+        notes.scraped(&scrape(1, 4.0, 0.25));
+        notes.scraped(&scrape(0, 5.0, 0.125));
+        let expected = LiveGauges {
+            running: Some(9.0),
+            kv_cache_percent: Some(25.0),
+            ..LiveGauges::default()
+        };
+        assert_eq!(notes.gauges(), expected);
     }
 
     #[test]

@@ -429,10 +429,13 @@ fn length(args: &CapacityArgs, bounds: PointLength) -> Result<PointLength, Refus
     };
     let longest = span("--max-duration", &args.max_duration, bounds.longest)?;
     let shortest = span("--min-duration", &args.min_duration, bounds.shortest)?;
-    if args.max_duration.is_some() && longest < shortest {
+    if let Some(text) = args.max_duration.as_ref().filter(|_| longest < shortest) {
+        let message = format!(
+            "cannot use `--max-duration {text}`: a point lasts at least {shortest} (`--min-duration`)"
+        );
         return Err(Refusal::usage(
-            "cannot search: `--max-duration` must be at least `--min-duration`",
-            "",
+            message,
+            format!("add `--min-duration {text}`, or use a longer time"),
         ));
     }
     Ok(PointLength { shortest, longest: longest.max(shortest) })

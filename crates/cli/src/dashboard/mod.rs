@@ -4,6 +4,7 @@
 //! when the run ends, when it is interrupted, and on a panic.
 
 mod board;
+mod help;
 
 use std::io::stderr;
 use std::sync::Arc;
