@@ -355,6 +355,8 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --canary nope.jsonl", &file);
     let file = ["cannot read the file of `--tools nope.json`", "check the path", "\"function\""];
     row("bench --tools nope.json", &file);
+    let search = "capacity --engine small --slo requests>1 --max-duration 5s";
+    row(search, &["cannot use `--max-duration 5s`", "at least", "add `--min-duration 5s`"]);
     row("ftp://h:9", &["unknown scheme `ftp://`", "http://HOST:PORT"]);
     row("compare a b", &["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
     row("report r --json", &["summary.json"]);

@@ -20,7 +20,15 @@ pub(super) struct Example {
     pub(super) shown: Vec<String>,
     /// Where the output is in the page.
     pub(super) range: Range<usize>,
+    /// Whether the page shows another command, which takes too long, and this one is run in its place.
+    pub(super) is_shorter: bool,
 }
+
+/// The remark before a block with the command that is run in the place of the shown one. Several are run
+/// one after the other, and the last is compared.
+const SHORTER: &str = "<!-- shorter: ";
+/// The remark before an output that no test can make, with the reason.
+const NOT_COMPARED: &str = "<!-- not compared: ";
 
 /// A block of code: the word after its fence, and where its content is. Indented blocks have no word.
 struct Block {
@@ -73,11 +81,64 @@ impl Page {
         blocks
     }
 
-    /// The commands of all `console` blocks, in order.
+    /// The commands of all `console` blocks, and those that are run in the place of longer ones, in order.
     pub(super) fn examples(&self) -> Vec<Example> {
-        let blocks = self.blocks();
-        let consoles = blocks.into_iter().filter(|block| block.word == "console");
-        consoles.flat_map(|block| self.examples_of(block.content)).collect()
+        let examples = |block: Block| match block.word.as_str() {
+            "console" => self.examples_of(block.content),
+            "text" => self.shorter_examples(&block.content),
+            _ => Vec::new(),
+        };
+        self.blocks().into_iter().flat_map(examples).collect()
+    }
+
+    /// The commands of the remarks before a block. The last has the block's output.
+    fn shorter_examples(&self, content: &Range<usize>) -> Vec<Example> {
+        let first = content.start - 1;
+        let is_remark = |index: &usize| self.lines[*index].starts_with(SHORTER);
+        let remarks = (0..first).rev().take_while(is_remark).count();
+        let command = |index: usize| {
+            let text = self.lines[index].trim_start_matches(SHORTER);
+            text.trim_end_matches("-->").trim().to_owned()
+        };
+        let mut examples: Vec<Example> = (first - remarks..first)
+            .map(|index| Example {
+                line: index + 1,
+                command: command(index),
+                shown: Vec::new(),
+                range: index..index,
+                is_shorter: true,
+            })
+            .collect();
+        if let Some(last) = examples.last_mut() {
+            last.range = self.output_of(content);
+            last.shown = self.lines[last.range.clone()].to_vec();
+        }
+        examples
+    }
+
+    /// A block's lines after its reason and its command.
+    fn output_of(&self, content: &Range<usize>) -> Range<usize> {
+        let mut start = content.start;
+        while start < content.end && self.lines[start].starts_with("# ") {
+            start += 1;
+        }
+        if let Some(command) = self.lines[start].strip_prefix("$ ") {
+            start = self.joined(command, start, content.end).1;
+        }
+        start..content.end
+    }
+
+    /// Outputs that are neither compared nor say why not.
+    pub(super) fn outputs_without_command(&self) -> Vec<String> {
+        let is_open = |block: &Block| {
+            let before = block.content.start.checked_sub(2).map_or("", |index| &self.lines[index]);
+            block.word == "text"
+                && ![SHORTER, NOT_COMPARED].iter().any(|one| before.starts_with(one))
+        };
+        let blocks = self.blocks().into_iter().filter(is_open);
+        let advice =
+            "put `<!-- shorter: COMMAND -->` or `<!-- not compared: WHY -->` before the block";
+        blocks.map(|block| format!("{}:{}: {advice}", self.name, block.content.start)).collect()
     }
 
     fn examples_of(&self, content: Range<usize>) -> Vec<Example> {
@@ -100,6 +161,7 @@ impl Page {
                 command,
                 shown: Vec::new(),
                 range: after..after,
+                is_shorter: false,
             });
             index = after;
         }
@@ -207,6 +269,22 @@ fn examples_have_their_commands_joined_and_their_output() {
         .collect();
     let first = (3, "tokometer a b", "one|two".to_owned(), 4..6);
     assert_eq!(found, [first, (7, "cat <<E\nx\n\nE", "x".to_owned(), 10..11)]);
+}
+
+#[test]
+fn a_shorter_command_has_the_output_of_the_block_below_it() {
+    let page = Page::new(
+        "x.md",
+        "<!-- shorter: tokometer sim & -->\n<!-- shorter: tokometer a -->\n```text\n# why\n$ tokometer b \\\n  c\none\n```\n\
+         ```text\ntwo\n```\n\n<!-- not compared: needs a GPU -->\n```text\nthree\n```\n",
+    );
+    let examples = page.examples();
+    let found: Vec<_> =
+        examples.iter().map(|one| (one.line, one.command.as_str(), one.shown.join("|"))).collect();
+    let server = (1, "tokometer sim &", String::new());
+    assert_eq!(found, [server, (2, "tokometer a", "one".to_owned())]);
+    let open = page.outputs_without_command();
+    assert!(open.len() == 1 && open[0].starts_with("x.md:9: "), "{open:?}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn is_rest(line: &str) -> bool {
 }
 
 /// Long lines of a summary in one piece: where they are broken depends on the width of numbers.
-fn unfolded<T: AsRef<str>>(lines: &[T]) -> Vec<String> {
+pub(super) fn unfolded<T: AsRef<str>>(lines: &[T]) -> Vec<String> {
     let mut whole: Vec<String> = Vec::new();
     for line in lines.iter().map(AsRef::as_ref) {
         match whole.last_mut().filter(|last| is_rest(line) && *last != GAP) {

@@ -1,8 +1,10 @@
 //! The commands of the documentation, run as they are written.
 //!
 //! `console` blocks are run by a shell against the simulated server, page by page, in a folder of
-//! the page's own; what they print is compared with the page. All other commands, also those between
-//! backticks in a text, are only parsed by the program. `CONTRIBUTING.md` says how to write both kinds under *Documentation*.
+//! the page's own; what they print is compared with the page. Outputs that take too long are compared
+//! with those of a shorter command, in shape. Other commands in blocks are run once with a small load;
+//! those between backticks in a text are only parsed. `CONTRIBUTING.md` says how to write each kind under
+//! *Documentation*.
 //!
 //! `TOKOMETER_WRITE_PAGES=1 cargo test -p tokometer-e2e pages` writes the outputs that differ.
 
@@ -12,6 +14,8 @@ mod compare;
 mod lists;
 mod mask;
 mod session;
+mod shape;
+mod small;
 
 use std::fs;
 
@@ -64,8 +68,18 @@ fn run(page: &mut Page, problems: &mut Vec<String>) -> Vec<String> {
     let mut differences = Vec::new();
     let mut changes = Vec::new();
     for example in page.examples() {
-        let printed = session.run(&example.command);
         let shown: Vec<&str> = example.shown.iter().map(String::as_str).collect();
+        if example.is_shorter {
+            let printed = session.run_shorter(&example.command);
+            // A server or a step before the compared command shows nothing.
+            let found = if shown.is_empty() { Ok(()) } else { shape::is_same(&shown, &printed) };
+            let advice = "run the command that the page shows, and copy its output";
+            problems.extend(
+                found.err().map(|why| format!("{}:{}: {advice}\n{why}", page.name, example.line)),
+            );
+            continue;
+        }
+        let printed = session.run(&example.command);
         let rule = mask::Rule::of(&example.command);
         if let Err(why) = compare::shows(&shown, &printed, rule) {
             differences.push(format!("{}:{}: {}\n{why}", page.name, example.line, example.command));
@@ -100,6 +114,25 @@ fn commands_of_the_other_pages_print_what_the_pages_show() {
     check(pages);
 }
 
+fn check_small(pages: &[Page]) {
+    let failures = small::failures(pages);
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// A page had a command that was parsed, and that the program refused when it was run.
+#[test]
+fn commands_without_output_work_in_the_tutorials_and_how_to_guides() {
+    let pages: Vec<Page> = ["Tutorials", "How-to guides"].into_iter().flat_map(pages_of).collect();
+    check_small(&pages);
+}
+
+#[test]
+fn commands_without_output_work_in_the_other_pages() {
+    let parts = ["Reference", "Explanation", "For contributors"];
+    let pages = parts.into_iter().flat_map(pages_of);
+    check_small(&pages.chain([Page::open("README.md")]).collect::<Vec<_>>());
+}
+
 /// Commands that need a server, a GPU or another machine cannot be run here. The program knows their
 /// flags all the same.
 #[test]
@@ -108,6 +141,17 @@ fn commands_that_are_not_run_are_parsed() {
     for page in all_pages() {
         problems.extend(session::unparsed(&page));
     }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// A page showed a label that the program had not printed for weeks.
+#[test]
+fn an_output_is_compared_or_says_why_not() {
+    // These two are compared as a whole by tests of their own.
+    let is_generated =
+        |page: &Page| ["docs/cli.md", "docs/faults.md"].contains(&page.name.as_str());
+    let pages = all_pages().into_iter().filter(|page| !is_generated(page));
+    let problems: Vec<String> = pages.flat_map(|page| page.outputs_without_command()).collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
