@@ -1,5 +1,7 @@
-//! `cargo lab coverage [RUNS [REQUESTS [ENGINE]]] [from=SEED]`: how often a stated 95 % interval contains the
-//! figure.
+//! `cargo lab coverage [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85] [each=FILE]`: how often a stated
+//! 95 % interval contains the figure.
+//!
+//! `each` writes a line of CSV for every run and latency, to look for the cause of a miss.
 //!
 //! Many runs of one plan in virtual time, each with a seed of its own. The truth of a figure is that of
 //! all runs together: the mean or the percentile of their pooled values, or their pooled rate.
@@ -20,8 +22,8 @@ use tokometer_twin::{self as twin, KeptDetail, RequestLoad, predict};
 
 use crate::virtual_runs::{Drawn, in_parallel, info};
 
-/// Loads, as shares of what the engine can serve.
-const LOADS: [f64; 4] = [0.3, 0.6, 0.85, 0.95];
+/// Loads, in percent of what the engine can serve.
+const LOADS: [f64; 4] = [30.0, 60.0, 85.0, 95.0];
 const METRICS: [&str; 4] = ["ttft_ms", "tpot_ms", "gap_ms", "e2e_ms"];
 const STATISTICS: [Option<f64>; 3] = [None, Some(50.0), Some(99.0)];
 const LENGTHS: (u32, u32) = (512, 128);
@@ -182,8 +184,7 @@ fn line(load: f64, name: &str, truth: f64, [runs, before]: [&[Stated]; 2]) {
         runs.iter().flatten().map(|(low, high)| (high - low) / 2.0 / truth * 100.0).collect();
     halves.sort_by(f64::total_cmp);
     println!(
-        "| {:.0} % | {name} | {truth:.2} | {} | {} | {} | {} | {} |",
-        load * 100.0,
+        "| {load:.0} % | {name} | {truth:.2} | {} | {} | {} | {} | {} |",
         percent(right_before, stated_before),
         percent(right, stated),
         percent(runs.len() - stated, runs.len()),
@@ -192,11 +193,42 @@ fn line(load: f64, name: &str, truth: f64, [runs, before]: [&[Stated]; 2]) {
     );
 }
 
-fn at_load(study: &Study, load: f64, most: f64) -> Result<()> {
+/// Values behind the mean of each latency of a run.
+fn csv(load: f64, seed: u64, summary: &Summary) -> String {
+    let mut lines = String::new();
+    let end = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
+    for key in METRICS {
+        let Some(found) = summary.distribution(key) else { continue };
+        let ends = found.mean_interval.ends();
+        let values = [
+            found.mean,
+            ends.map(|ends| ends.0),
+            ends.map(|ends| ends.1),
+            Some(found.count as f64),
+            found.effective,
+            found.std,
+            found.min,
+            found.max,
+            found.percentile(50.0).and_then(|one| one.value),
+            summary.duration_s,
+            summary.figure("concurrency"),
+            summary.figure("peak_in_flight"),
+        ];
+        lines += &format!("{load},{seed},{key},{}\n", values.map(end).join(","));
+    }
+    lines
+}
+
+const CSV_HEAD: &str = "load,seed,metric,mean,low,high,count,effective,std,min,max,p50,seconds,in_flight,peak\n";
+
+fn at_load(study: &Study, load: f64, most: f64, each: &mut Option<String>) -> Result<()> {
     let pool = Mutex::new(Pool::default());
     let Range { start, end } = study.seeds;
-    let one = |number: u64| study.measure(load * most, Seed(start + number), &pool);
+    let one = |number: u64| study.measure(load / 100.0 * most, Seed(start + number), &pool);
     let runs = in_parallel(end - start, one).into_iter().collect::<Result<Vec<Run>>>()?;
+    if let Some(lines) = each {
+        lines.extend((start..end).zip(&runs).map(|(seed, run)| csv(load, seed, &run.summary)));
+    }
     let pool = pool.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (at, (key, values)) in METRICS.iter().zip(pool.values).enumerate() {
         let mean = values.mean();
@@ -224,8 +256,13 @@ fn at_load(study: &Study, load: f64, most: f64) -> Result<()> {
 
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let named = arguments.iter().find_map(|word| word.strip_prefix("from="));
-    let first: u64 = named.map_or(Ok(1_000), str::parse)?;
+    let named = |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name));
+    let first: u64 = named("from=").map_or(Ok(1_000), str::parse)?;
+    let loads: Vec<f64> = match named("loads=") {
+        Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+        None => LOADS.into(),
+    };
+    let mut each = named("each=").map(|_| CSV_HEAD.to_owned());
     let words: Vec<&String> = arguments.iter().filter(|word| !word.contains('=')).collect();
     let number = |index: usize, default: u64| -> Result<u64> {
         words.get(index).map_or(Ok(default), |text| {
@@ -244,8 +281,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         "| load | figure | truth | contained, as if independent | contained | too short to tell | stated and wrong, of all runs | half width |"
     );
     println!("|--:|---|--:|--:|--:|--:|--:|--:|");
-    for load in LOADS {
-        at_load(&study, load, most)?;
+    for load in loads {
+        at_load(&study, load, most, &mut each)?;
+    }
+    if let Some((file, lines)) = named("each=").zip(each) {
+        std::fs::write(file, lines)?;
     }
     Ok(())
 }

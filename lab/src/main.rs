@@ -33,7 +33,7 @@ const USAGE: &str = "usage: cargo lab STUDY
   verdicts    whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs  how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity    the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [curve] [truth] [verbose] [case=N]
-  coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED]
+  coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85] [each=FILE]
   capacity-clock  three of these searches on the clock, about 90 minutes: [PROGRAM]
   speed       how fast virtual time runs: [REPLICAS REQUESTS [ROUTER]]
   read-cost   what reading one event costs

@@ -3,7 +3,9 @@
 //!
 //! A proxy that joins events, or a path that stalls, holds tokens back that the server has sent. The tokens
 //! of one read show it: at the answer's own pace they take less time than the silence before them.
+//! The client merges tokens too, when it reads late, but only what arrived since it last looked.
 
+use tokometer_base::Nanos;
 use tokometer_record::{Event, Timeline};
 
 use crate::measure;
@@ -33,7 +35,19 @@ pub(crate) fn first(timeline: &Timeline) -> Option<Joined> {
         later => (last.at - first.at).0 as f64 / f64::from(later),
     };
     let nanos = f64::from(shared) * pace;
-    (nanos > 0.0).then(|| Joined { nanos, is_merged: first.is_upper_bound() })
+    (nanos > 0.0).then(|| divided(nanos, first, timeline.merge_waits.first))
+}
+
+/// Divides the time that content arrived earlier between the client's late read, which is known not to have
+/// been later than `wait`, and what held the content back before it reached the client.
+fn divided(nanos: f64, content: &Event, wait: Option<Nanos>) -> Joined {
+    let by_client = match wait {
+        _ if !content.is_upper_bound() => 0.0,
+        Some(wait) => nanos.min(wait.0 as f64),
+        // Older records do not say how late the read was.
+        None => nanos,
+    };
+    Joined { by_client, by_sender: nanos - by_client }
 }
 
 /// The silence before the last read, less the time that this request needs for the content of that read.
@@ -60,12 +74,12 @@ pub(crate) fn last(timeline: &Timeline) -> Option<Joined> {
     };
     let nanos = (last.at - before.at).0 as f64 - in_last as f64 * pace;
     // A wait below the usual distance of two tokens is the server's own variation.
-    (nanos > pace).then(|| Joined { nanos, is_merged: last.is_upper_bound() })
+    (nanos > pace).then(|| divided(nanos, last, timeline.merge_waits.last))
 }
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::EventKind;
+    use tokometer_record::{EventKind, MergeWaits};
 
     use super::*;
     use crate::testing::answer;
@@ -83,7 +97,30 @@ mod tests {
     }
 
     fn waited_ms(times: &[u64]) -> Option<f64> {
-        last(&arriving(times)).map(|joined| joined.nanos / 1e6)
+        last(&arriving(times)).map(|joined| joined.by_sender / 1e6)
+    }
+
+    /// The bound for bodies of 2 MB was three to five times too high: a server that was late itself and sent
+    /// two tokens one after the other looked like a client that read late.
+    #[test]
+    fn a_late_read_explains_no_more_than_the_time_since_the_socket_was_empty() {
+        let found = |times: &[u64], wait_ms: Option<u64>, of: fn(&Timeline) -> Option<Joined>| {
+            let mut timeline = arriving(times);
+            for event in &mut timeline.events {
+                *event = event.with_upper_bound(true);
+            }
+            let wait = wait_ms.map(Nanos::from_millis);
+            timeline.merge_waits = MergeWaits { first: wait, last: wait };
+            of(&timeline).map(|joined| (joined.by_client / 1e6, joined.by_sender / 1e6))
+        };
+        // Two tokens in the first read, one every 10 ms after it.
+        let first_two = [100, 100, 110, 120];
+        assert_eq!(found(&first_two, Some(1), first), Some((1.0, 9.0)));
+        assert_eq!(found(&first_two, Some(30), first), Some((10.0, 0.0)));
+        assert_eq!(found(&first_two, None, first), Some((10.0, 0.0)), "an older record");
+        let last_two = [100, 110, 120, 130, 530, 530];
+        assert_eq!(found(&last_two, Some(80), last), Some((80.0, 300.0)));
+        assert_eq!(found(&last_two, None, last), Some((380.0, 0.0)));
     }
 
     #[test]

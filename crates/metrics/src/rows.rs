@@ -41,14 +41,41 @@ impl From<Option<f64>> for MaybeSpan {
 /// Absent address or status. No server has as many addresses, and no status is as large.
 const NONE: u16 = u16::MAX;
 
-/// Content that shared its read with other content, so that some of it may have arrived earlier than recorded.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Content that shared its read with other content, so that some of it may have been sent earlier than
+/// recorded: how much earlier, from this request's own pace, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Joined {
-    /// How much earlier, from this request's own pace.
-    pub(crate) nanos: f64,
-    /// Whether the read merged segments, which means that the client read late. Otherwise a server or a
-    /// proxy sent the events together.
-    pub(crate) is_merged: bool,
+    /// It arrived by so much before the client read it.
+    pub(crate) by_client: f64,
+    /// A server, a proxy or the network held it back for so long.
+    pub(crate) by_sender: f64,
+}
+
+/// The same as a row keeps it: in microseconds, which saturate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct JoinedMicros {
+    by_client: u32,
+    by_sender: u32,
+}
+
+impl From<Option<Joined>> for JoinedMicros {
+    fn from(joined: Option<Joined>) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "casts from floats saturate"
+        )]
+        let micros = |nanos: f64| (nanos / 1e3) as u32;
+        let Joined { by_client, by_sender } = joined.unwrap_or_default();
+        Self { by_client: micros(by_client), by_sender: micros(by_sender) }
+    }
+}
+
+impl From<JoinedMicros> for Joined {
+    fn from(micros: JoinedMicros) -> Self {
+        let nanos = |micros: u32| f64::from(micros) * 1e3;
+        Self { by_client: nanos(micros.by_client), by_sender: nanos(micros.by_sender) }
+    }
 }
 
 /// One attempt of one request.
@@ -64,10 +91,8 @@ pub(crate) struct RequestRow {
     pub(crate) e2e: MaybeSpan,
     /// In microseconds, which saturate.
     late: u32,
-    /// In microseconds; negative where the read merged segments, zero where the first content came alone.
-    joined_first: i32,
-    /// The same of the last content: how long it waited on the path.
-    joined_last: i32,
+    joined_first: JoinedMicros,
+    joined_last: JoinedMicros,
     point: u16,
     attempt: u16,
     pub(crate) target: u16,
@@ -79,7 +104,7 @@ pub(crate) struct RequestRow {
 }
 
 // A run of a million requests keeps a million of them.
-const _: () = assert!(size_of::<RequestRow>() == 80);
+const _: () = assert!(size_of::<RequestRow>() == 88);
 
 impl RequestRow {
     pub(crate) fn of(timeline: &Timeline, is_capped: Capped) -> Self {
@@ -100,8 +125,8 @@ impl RequestRow {
             tpot: measure::tpot(timeline).into(),
             e2e: measure::e2e(timeline).into(),
             late: 0,
-            joined_first: 0,
-            joined_last: 0,
+            joined_first: JoinedMicros::default(),
+            joined_last: JoinedMicros::default(),
             point: u16::try_from(timeline.identity.point).unwrap_or(u16::MAX),
             attempt: u16::try_from(timeline.identity.attempt).unwrap_or(u16::MAX),
             target: timeline.identity.target,
@@ -127,8 +152,8 @@ impl RequestRow {
             tpot: MaybeSpan::NONE,
             e2e: MaybeSpan::NONE,
             late: 0,
-            joined_first: 0,
-            joined_last: 0,
+            joined_first: JoinedMicros::default(),
+            joined_last: JoinedMicros::default(),
             point: 0,
             attempt: 0,
             target: 0,
@@ -156,8 +181,8 @@ impl RequestRow {
     }
 
     pub(crate) fn with_joined(mut self, first: Option<Joined>, last: Option<Joined>) -> Self {
-        self.joined_first = signed_micros(first);
-        self.joined_last = signed_micros(last);
+        self.joined_first = first.into();
+        self.joined_last = last.into();
         self
     }
 
@@ -166,14 +191,14 @@ impl RequestRow {
         Nanos::from_micros(u64::from(self.late))
     }
 
-    /// `None` when the first content came alone in its read.
-    pub(crate) fn joined_first(&self) -> Option<Joined> {
-        from_signed_micros(self.joined_first)
+    /// Of the first content; zero where it came alone in its read.
+    pub(crate) fn joined_first(&self) -> Joined {
+        self.joined_first.into()
     }
 
-    /// `None` when nothing shows that the last content waited.
-    pub(crate) fn joined_last(&self) -> Option<Joined> {
-        from_signed_micros(self.joined_last)
+    /// Of the last content; zero where nothing shows that it waited.
+    pub(crate) fn joined_last(&self) -> Joined {
+        self.joined_last.into()
     }
 
     /// Attempts of one request share it.
@@ -217,18 +242,6 @@ impl RequestRow {
             e2el_ms: self.e2e()? / 1e6,
         })
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "casts from floats saturate")]
-fn signed_micros(joined: Option<Joined>) -> i32 {
-    let micros = joined.map_or(0.0, |joined| joined.nanos / 1e3);
-    let sign = if joined.is_some_and(|joined| joined.is_merged) { -1.0 } else { 1.0 };
-    (micros * sign) as i32
-}
-
-fn from_signed_micros(signed: i32) -> Option<Joined> {
-    let nanos = f64::from(signed.unsigned_abs()) * 1e3;
-    (signed != 0).then_some(Joined { nanos, is_merged: signed < 0 })
 }
 
 /// A time span of a run.

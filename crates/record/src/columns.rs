@@ -204,6 +204,9 @@ fn add_outcome(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     table.add_text("failure", messages.iter().map(Option::as_deref));
     table.add_u32("reads", timelines.iter().map(|timeline| Some(timeline.reads)));
     table.add_u32("merged_reads", timelines.iter().map(|timeline| Some(timeline.merged_reads)));
+    let waits = || timelines.iter().map(|timeline| timeline.merge_waits);
+    table.add_span("first_merge_wait_ns", waits().map(|waits| waits.first));
+    table.add_span("last_merge_wait_ns", waits().map(|waits| waits.last));
     table.add_u32("clock_faults", timelines.iter().map(|timeline| Some(timeline.clock_faults)));
     table.add_text("text", timelines.iter().map(|timeline| timeline.text.as_deref()));
     table.add_text("tool_calls", timelines.iter().map(|timeline| timeline.tool_calls.as_deref()));

@@ -29,8 +29,8 @@ pub use sharding::{
     ClockFit, CommonStart, MergedRun, MergedShard, ShardClock, ShardInfo, Sharding,
 };
 pub use timeline::{
-    AttemptId, Connection, CountSource, Phase, RequestedLengths, ServerTimings, StampSource,
-    TcpStats, Timeline, Times, Usage,
+    AttemptId, Connection, CountSource, MergeWaits, Phase, RequestedLengths, ServerTimings,
+    StampSource, TcpStats, Timeline, Times, Usage,
 };
 pub use whole_file::{STDOUT, WholeFile, write_whole};
 pub use writer::{PendingRows, RunWriter, timeline_bytes};

@@ -224,6 +224,16 @@ pub struct TcpStats {
     pub segments_in: u32,
 }
 
+/// By how much content may have arrived before its stamp, because its read merged segments: the time since
+/// the client last found the socket empty. `None` where the stamp is exact, and in older records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MergeWaits {
+    /// Of the first content.
+    pub first: Option<Nanos>,
+    /// Of the last content.
+    pub last: Option<Nanos>,
+}
+
 /// Where a count of output tokens comes from, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -255,6 +265,8 @@ pub struct Timeline {
     pub reads: u32,
     /// Reads among them that merged segments, so that their stamp is an upper bound.
     pub merged_reads: u32,
+    /// How late the reads of the first and the last content were at most.
+    pub merge_waits: MergeWaits,
     /// The server's token counts. `None` where it reported none.
     pub usage: Option<Usage>,
     /// Tokens of the text, counted after the run.
@@ -295,6 +307,7 @@ impl Timeline {
             events: Vec::new(),
             reads: 0,
             merged_reads: 0,
+            merge_waits: MergeWaits::default(),
             usage: None,
             retokenized_tokens: None,
             server_timings: None,

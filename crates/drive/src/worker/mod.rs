@@ -7,6 +7,7 @@
 mod connection;
 mod dial;
 mod ending;
+mod lookout;
 mod reader;
 mod sending;
 mod spares;
@@ -180,12 +181,16 @@ impl<P: Platform> Worker<P> {
             self.send_due();
         }
         let max_wait = self.max_wait();
+        self.reader.eager.begin(self.reader.now);
         let count = self.links.wait(max_wait);
         // Reading updates the time; the clock is read only where nothing may be read.
         if count == 0 || self.has_plans() {
             self.reader.now = self.clock.now();
         }
         self.visit(count);
+        if count < BATCH {
+            self.reader.eager.end();
+        }
         if !self.crowded.is_empty() {
             self.retry_crowded();
         }
@@ -207,12 +212,13 @@ impl<P: Platform> Worker<P> {
 
     /// Reads all lazy streams that have bytes.
     fn harvest(&mut self) {
+        self.reader.lazy.begin(self.reader.now);
         loop {
             let count = self.links.harvest();
             self.visit(count);
             // Streams that started together have bytes together: one batch may not hold them all.
             if count < BATCH {
-                return;
+                return self.reader.lazy.end();
             }
         }
     }
@@ -326,9 +332,15 @@ impl<P: Platform> Worker<P> {
     fn drain(&mut self, connection: &mut WorkerConnection<P>, readiness: Readiness) -> KeepOrClose {
         // An end of the connection that came with the bytes is not reported a second time.
         let is_ending = readiness.is_ending;
+        let mut is_report = readiness.is_readable;
         loop {
             let live = self.shared.live.slot(self.id);
-            match self.reader.read(connection, live) {
+            let end = self.reader.read(connection, live);
+            // Later reads may find what has arrived since the wait.
+            if std::mem::take(&mut is_report) {
+                self.reader.note_report(connection.lane);
+            }
+            match end {
                 ReadEnd::More => {}
                 ReadEnd::Drained if is_ending && connection.stage != ConnectionStage::Idle => {
                     match self.reader.read(connection, self.shared.live.slot(self.id)) {

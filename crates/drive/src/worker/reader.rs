@@ -12,6 +12,8 @@ use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
 use super::connection::{ConnectionStage, OpenConnection};
+use super::lookout::Lookout;
+use crate::harvest::Lane;
 use crate::live::WorkerCounters;
 
 /// Stamps may be off by the error of the measured clock offset.
@@ -24,6 +26,10 @@ pub(crate) struct LinkReader<C> {
     pub(crate) kernel_to_user: DelayHistogram,
     /// The user's clock after the last read, to avoid reading it again.
     pub(crate) now: Nanos,
+    pub(crate) eager: Lookout,
+    pub(crate) lazy: Lookout,
+    /// When the last read's bytes arrived, if they were one event by themselves.
+    single: Option<Nanos>,
 }
 
 /// The result of a read for its connection.
@@ -46,6 +52,8 @@ pub(crate) enum ReadEnd {
 struct Stamped {
     at: Nanos,
     source: StampSource,
+    /// None of them arrived before this.
+    since: Nanos,
 }
 
 impl<C: Clock> LinkReader<C> {
@@ -55,7 +63,24 @@ impl<C: Clock> LinkReader<C> {
             stamps: StampClock::new(clock.wall_offset()),
             kernel_to_user: DelayHistogram::default(),
             now: clock.now(),
+            eager: Lookout::default(),
+            lazy: Lookout::default(),
+            single: None,
             clock,
+        }
+    }
+
+    pub(crate) fn lookout(&mut self, lane: Lane) -> &mut Lookout {
+        match lane {
+            Lane::Eager => &mut self.eager,
+            Lane::Lazy => &mut self.lazy,
+        }
+    }
+
+    /// Takes note of when the bytes of the last read arrived: the wait had reported them.
+    pub(crate) fn note_report(&mut self, lane: Lane) {
+        if let Some(arrival) = self.single {
+            self.lookout(lane).reported(arrival);
         }
     }
 
@@ -70,6 +95,8 @@ impl<C: Clock> LinkReader<C> {
         connection: &mut OpenConnection<W>,
         live: &WorkerCounters,
     ) -> ReadEnd {
+        self.single = None;
+        let empty_at = self.lookout(connection.lane).empty_at();
         let arrival = match connection.link.read(&mut self.buffer) {
             Ok(arrival) => arrival,
             Err(error) => return refusal(error),
@@ -77,7 +104,9 @@ impl<C: Clock> LinkReader<C> {
         self.now = self.clock.now();
         let kernel = arrival.stamp.map(|stamp| self.stamps.monotonic(stamp));
         let source = connection.link.kernel_source();
-        let stamped = judge(kernel, connection.last_activity, self.now, source);
+        let since = connection.last_activity;
+        let stamped = judge(kernel, since, self.now, source);
+        let stamped = Stamped { since: since.max(empty_at), ..stamped };
         if arrival.bytes.is_empty() && arrival.is_last {
             return ReadEnd::Closed;
         }
@@ -88,7 +117,11 @@ impl<C: Clock> LinkReader<C> {
         connection.last_activity = stamped.at;
         let (bytes, has_more, is_last) = (arrival.bytes, arrival.has_more, arrival.is_last);
         if !bytes.is_empty() {
-            match feed(connection, bytes, &stamped, live) {
+            let fed = feed(connection, bytes, &stamped, live);
+            let is_single = fed.as_ref().is_some_and(|fed| fed.is_single);
+            let is_kernel_s = stamped.source != StampSource::User;
+            self.single = (is_single && is_kernel_s).then_some(stamped.at);
+            match fed.map(|fed| fed.progress) {
                 Some(ResponseProgress::More) => {}
                 Some(ResponseProgress::Done { keep_alive, unread }) => {
                     // Bytes after a response belong to no request: the connection is not kept.
@@ -119,10 +152,17 @@ fn refusal(error: io::Error) -> ReadEnd {
 fn judge(kernel: Option<Nanos>, since: Nanos, now: Nanos, source: StampSource) -> Stamped {
     match kernel {
         Some(at) if at <= now + TOLERANCE && at + TOLERANCE >= since => {
-            Stamped { at: at.min(now), source }
+            Stamped { at: at.min(now), source, since }
         }
-        _ => Stamped { at: now, source: StampSource::User },
+        _ => Stamped { at: now, source: StampSource::User, since },
     }
+}
+
+/// What the bytes of a read were for their response.
+struct Fed {
+    progress: ResponseProgress,
+    /// Whether they were a single event.
+    is_single: bool,
 }
 
 /// Passes the bytes to the exchange. `None` when no request is in flight.
@@ -131,7 +171,7 @@ fn feed<W: Wire>(
     bytes: &[u8],
     stamped: &Stamped,
     live: &WorkerCounters,
-) -> Option<ResponseProgress> {
+) -> Option<Fed> {
     let flight = connection.flight.as_deref_mut()?;
     let timeline = &mut flight.timeline;
     if flight.has_response {
@@ -164,6 +204,7 @@ fn feed<W: Wire>(
     if contents.events > 0 {
         connection.pulse.beat(stamped.at, contents.events, contents.tokens);
         connection.last_content = Some(stamped.at);
+        bound_contents(timeline, events_before, stamped.since);
     }
     if progress == ResponseProgress::More
         && connection.end_marker.is_none()
@@ -174,7 +215,7 @@ fn feed<W: Wire>(
     if connection.stage != ConnectionStage::Writing && !flight.may_be_resent() {
         flight.request.bytes = Vec::new();
     }
-    Some(progress)
+    Some(Fed { progress, is_single: completed == 1 && is_last_exact })
 }
 
 /// Whether a read that completed an event ends with it: with a blank line, or with the line end of
@@ -192,6 +233,24 @@ fn mark_merged(events: &mut [Event]) {
     for event in events.iter_mut().filter(|event| event.kind != EventKind::End) {
         *event = event.with_upper_bound(true);
     }
+}
+
+/// Records by how much the first and the last content may have arrived before their stamps, after a read that
+/// completed the events from `from` on and whose bytes arrived after `since`.
+fn bound_contents(timeline: &mut Timeline, from: usize, since: Nanos) {
+    let is_content = |event: &&Event| event.kind.is_content();
+    let (before, new) = timeline.events.split_at(from);
+    let Some(last) = new.iter().rfind(is_content) else { return };
+    timeline.merge_waits.last = merge_wait(last, since);
+    if !before.iter().any(|event| is_content(&event)) {
+        let first = new.iter().find(is_content);
+        timeline.merge_waits.first = first.and_then(|first| merge_wait(first, since));
+    }
+}
+
+/// `None` where the stamp is exact.
+fn merge_wait(event: &Event, since: Nanos) -> Option<Nanos> {
+    event.is_upper_bound().then(|| event.at - since)
 }
 
 #[derive(Default)]

@@ -178,7 +178,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         figure: "ttft_ms",
         limit: 0.01,
         threshold: "more than {} % of the requests had TCP retransmissions",
-        why: "the network lost packets: a retransmission adds 200 ms or more",
+        why: "the network lost packets: a retransmission adds 200 ms or more to a first token, or to the end of an answer",
         action: "check the network path between client and server",
         check: checks::retransmits,
     },

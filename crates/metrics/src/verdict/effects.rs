@@ -3,7 +3,9 @@
 //! Short delays are bounded by the share of the load that they held back. Requests that overlap a long
 //! one are left out and the figure is computed again: the difference, where it is larger than chance
 //! explains, is the effect. Figures from the intended time, and those of a burst, have two versions whose
-//! difference is the effect.
+//! difference is the effect. What the path did to the answers is in [`path`].
+
+mod path;
 
 use tokometer_base::Nanos;
 use tokometer_record::{Health, RunInfo};
@@ -15,7 +17,7 @@ use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, TAIL_PERCEN
 use super::touched::{self, Delay, Touched};
 use crate::figure::Statistic;
 use crate::observe::Observed;
-use crate::rows::{Joined, RequestRow, TimeSpan};
+use crate::rows::{RequestRow, TimeSpan};
 use crate::sample::Ordered;
 use crate::sends::LATE;
 use crate::steady::LoadClass;
@@ -85,6 +87,7 @@ impl Effects {
             study.held_back();
             study.rate_missed();
             study.reads();
+            study.lost_packets();
             study.machine();
         }
         Self { late_in_stalls: late_in_stalls(input), found: study.found }
@@ -303,30 +306,6 @@ impl Study<'_> {
         self.add_each("rate-missed", |shown| Latency::behind(shown.quantity).map(|_| share));
     }
 
-    /// Tokens that arrived before their recorded time, because others shared their read.
-    fn reads(&mut self) {
-        let rows = self.input.rows;
-        for (code, is_merged) in [("slow-reads", true), ("shared-reads", false)] {
-            let nanos = |joined: Option<Joined>| {
-                joined.filter(|joined| joined.is_merged == is_merged).map_or(0.0, |one| one.nanos)
-            };
-            let early = |row: &RequestRow| (nanos(row.joined_first()), nanos(row.joined_last()));
-            if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
-                continue;
-            }
-            let all = Samples::of(rows, |_| true, |_, _, value| value);
-            let earlier = Samples::of(
-                rows,
-                |_| true,
-                |one, place, value| unjoined(&rows[place], early(&rows[place]), one, value),
-            );
-            self.add_each(code, |shown| {
-                let one = Latency::behind(shown.quantity)?;
-                all.difference(&earlier, one, shown.statistic)
-            });
-        }
-    }
-
     /// Time that the machine took from a server on the same host. On another host only the client was
     /// affected, and the other effects show by how much.
     fn machine(&mut self) {
@@ -383,20 +362,6 @@ impl Study<'_> {
         for (code, wait) in [("starved-client", waits), ("throttled-client", health.throttled)] {
             let share = wait.unwrap_or(Nanos::ZERO).as_secs_f64() / self.seconds();
             self.add_each(code, |shown| Latency::behind(shown.quantity).map(|_| share));
-        }
-    }
-}
-
-/// A latency of a request whose first and last content arrived earlier than recorded.
-fn unjoined(row: &RequestRow, (first, last): (f64, f64), one: Latency, value: f64) -> f64 {
-    match one {
-        Latency::Ttft => value - first,
-        Latency::E2e => value - last,
-        Latency::Tpot => {
-            let (Some(ttft), Some(e2e)) = (row.ttft(), row.e2e()) else { return value };
-            let spread = e2e - ttft;
-            // A whole answer in one read shows no pace but that from the send to its first token.
-            if spread > 0.0 { value * (spread + first - last) / spread } else { ttft - first }
         }
     }
 }

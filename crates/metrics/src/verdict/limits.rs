@@ -22,6 +22,8 @@ pub const LEFT_OUT_ABOVE: Nanos = LATE;
 pub const LEFT_OUT_MOST: f64 = 0.5;
 /// Percentiles from here on follow the worst tenth of the run instead of its mean.
 pub const TAIL_PERCENT: f64 = 90.0;
+/// What a retransmission adds at least, where no later packet shows the loss: Linux's shortest timeout.
+pub const RETRANSMISSION: Nanos = Nanos::from_millis(200);
 /// Parts of a run, the worst of which decides about the tail.
 pub const PARTS: usize = 10;
 
@@ -71,6 +73,7 @@ pub fn markdown() -> String {
             format!("P{TAIL_PERCENT}"),
             "percentiles from here on follow the worst tenth of the run instead of its mean",
         ),
+        (RETRANSMISSION.to_string(), "time that a retransmission adds to a request, at least"),
     ];
     let mut page = String::from("| threshold | meaning |\n|---|---|\n");
     for (value, meaning) in rows {

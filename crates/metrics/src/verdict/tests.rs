@@ -1,5 +1,7 @@
 //! Each rule at its thresholds, in both directions, on records made by hand.
 
+mod path;
+
 use proptest::prelude::*;
 use tokometer_base::Nanos;
 use tokometer_record::health::ThreadStall;
@@ -9,7 +11,7 @@ use super::effects::{EffectInput, Effects};
 use super::limits::{INVALID_ABOVE, SUSPECT_ABOVE};
 use crate::interval::ConfidenceInterval;
 use crate::observe::Observed;
-use crate::rows::{Joined, RequestRow};
+use crate::rows::RequestRow;
 use crate::sample::Sample;
 use crate::steady::LoadClass;
 use crate::summary::{Distribution, PercentileValue, Summary};
@@ -314,41 +316,6 @@ fn stolen_time_judges_a_server_on_the_same_host_only() {
     check(true, 450, "SUSPECT");
     check(true, 2_200, "INVALID");
     check(false, 2_200, "remark");
-}
-
-#[test]
-fn a_first_token_that_shared_its_read_may_have_come_earlier() {
-    let check = |is_merged: bool, nanos: f64, code: &str, expected: &str| {
-        let mut scene = open_loop();
-        for row in &mut scene.rows {
-            *row = row.clone().with_joined(Some(Joined { nanos, is_merged }), None);
-        }
-        let effect = scene.effect(code, "ttft_ms_mean");
-        assert_eq!(class(effect), expected, "{nanos}: {effect}");
-        assert_eq!(class(scene.effect(code, "e2e_ms_mean")), "remark");
-    };
-    check(true, 0.5 * MILLI, "slow-reads", "remark");
-    check(true, 3.0 * MILLI, "slow-reads", "SUSPECT");
-    check(true, 20.0 * MILLI, "slow-reads", "INVALID");
-    check(false, 20.0 * MILLI, "shared-reads", "INVALID");
-    check(false, 20.0 * MILLI, "slow-reads", "remark");
-}
-
-#[test]
-fn a_last_token_that_waited_for_a_proxy_moves_the_time_of_the_whole_request() {
-    let check = |nanos: f64, expected: &str| {
-        let mut scene = open_loop();
-        for row in &mut scene.rows {
-            *row = row.clone().with_joined(None, Some(Joined { nanos, is_merged: false }));
-        }
-        let effect = scene.effect("shared-reads", "e2e_ms_mean");
-        assert_eq!(class(effect), expected, "{nanos}: {effect}");
-        assert!(scene.effect("shared-reads", "tpot_ms_mean") >= effect, "{nanos}");
-        assert_eq!(class(scene.effect("shared-reads", "ttft_ms_mean")), "remark");
-    };
-    check(1.0 * MILLI, "remark");
-    check(30.0 * MILLI, "SUSPECT");
-    check(100.0 * MILLI, "INVALID");
 }
 
 #[test]

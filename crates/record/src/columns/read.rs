@@ -16,7 +16,9 @@ use self::events::Events;
 use super::counts::CountColumns;
 use super::{POINTS, event_base};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::timeline::{AttemptId, Connection, Phase, StampSource, TcpStats, Timeline, Times};
+use crate::timeline::{
+    AttemptId, Connection, MergeWaits, Phase, StampSource, TcpStats, Timeline, Times,
+};
 
 /// No run is longer than a month. A later time is damage, and figures per second would exhaust the
 /// memory.
@@ -233,6 +235,7 @@ struct Outcomes {
     failure: TextColumn,
     reads: U32s,
     merged_reads: U32s,
+    merge_waits: [U64s; 2],
     clock_faults: U32s,
     text: TextColumn,
     tool_calls: TextColumn,
@@ -249,12 +252,19 @@ impl Outcomes {
             failure: TextColumn::of(batch, "failure"),
             reads: U32s::of(batch, "reads"),
             merged_reads: U32s::of(batch, "merged_reads"),
+            merge_waits: ["first_merge_wait_ns", "last_merge_wait_ns"]
+                .map(|name| U64s::of(batch, name)),
             clock_faults: U32s::of(batch, "clock_faults"),
             text: TextColumn::of(batch, "text"),
             tool_calls: TextColumn::of(batch, "tool_calls"),
             own_tools: TextColumn::of(batch, "own_tools"),
             answer_hash: U64s::of(batch, "answer_hash"),
         }
+    }
+
+    fn merge_waits(&self, row: usize) -> MergeWaits {
+        let [first, last] = &self.merge_waits;
+        MergeWaits { first: first.span(row), last: last.span(row) }
     }
 
     fn at(&self, row: usize) -> Outcome {
@@ -339,6 +349,7 @@ impl BatchRows {
             times,
             reads: self.outcomes.reads.at(row).unwrap_or(0),
             merged_reads: self.outcomes.merged_reads.at(row).unwrap_or(0),
+            merge_waits: self.outcomes.merge_waits(row),
             usage: self.counts.usage(row),
             retokenized_tokens: self.counts.retokenized.at(row),
             server_timings: self.counts.timings(row),

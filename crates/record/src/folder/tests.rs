@@ -5,7 +5,7 @@ use crate::RunWriter;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::run::{RecordedLoad, SCHEMA_VERSION, Stop, TargetInfo};
-use crate::timeline::{AttemptId, Phase, RequestedLengths, TcpStats, Usage};
+use crate::timeline::{AttemptId, MergeWaits, Phase, RequestedLengths, TcpStats, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
 use tokometer_base::{Conventions, Seed, WallNanos};
@@ -114,6 +114,7 @@ fn timeline(index: u64) -> Timeline {
     timeline.stamp_source = StampSource::Kernel;
     timeline.usage = Some(Usage { completion_tokens: Some(3), ..Usage::default() });
     timeline.network = Some(TcpStats { round_trip: Nanos(7), retransmits: 1, segments_in: 4 });
+    timeline.merge_waits = MergeWaits { first: None, last: Some(Nanos(900)) };
     timeline.outcome = Outcome::Success;
     timeline.push(Event::new(Nanos(7_000), 0, EventKind::Text).with_tokens(Some(1)));
     timeline.push(Event::new(Nanos(8_000), 1, EventKind::Text).with_upper_bound(true));

@@ -57,6 +57,16 @@ fn check_tokens(scenario: &Scenario, timeline: &Timeline, served: &Served) {
             assert!(event.at <= token.closed, "{context}");
         }
     }
+    // A stamp that is too late has a bound of how much, where figures depend on it.
+    let waits = timeline.merge_waits;
+    let ends = [(0, waits.first), (contents.len().wrapping_sub(1), waits.last)];
+    for (place, wait) in ends {
+        let Some((event, token)) = contents.get(place).zip(served.tokens.get(place)) else {
+            continue;
+        };
+        assert_eq!(wait.is_some(), event.is_upper_bound(), "{context}");
+        assert!(wait.is_none_or(|wait| event.at - token.arrived <= wait), "{context}");
+    }
 }
 
 fn check_times(scenario: &Scenario, timeline: &Timeline) {

@@ -1,0 +1,99 @@
+//! Effects of what happened to packets between the server and the reading of them.
+
+use tokometer_base::Nanos;
+
+use super::{Latency, Samples, Study};
+use crate::figure::{Percentile, Statistic};
+use crate::rows::{Joined, RequestRow};
+use crate::steady::LoadClass;
+use crate::verdict::limits::RETRANSMISSION;
+
+/// The part of a delay that one cause explains, in nanoseconds.
+type PartOf = fn(Joined) -> f64;
+
+fn by_client(joined: Joined) -> f64 {
+    joined.by_client
+}
+
+fn by_sender(joined: Joined) -> f64 {
+    joined.by_sender
+}
+
+impl Study<'_> {
+    /// Tokens that arrived before their recorded time, because others shared their read.
+    pub(super) fn reads(&mut self) {
+        let rows = self.input.rows;
+        for (code, part) in [("slow-reads", by_client as PartOf), ("shared-reads", by_sender)] {
+            let early = |row: &RequestRow| (part(row.joined_first()), part(row.joined_last()));
+            if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
+                continue;
+            }
+            let all = Samples::of(rows, |_| true, |_, _, value| value);
+            let earlier = Samples::of(
+                rows,
+                |_| true,
+                |one, place, value| unjoined(&rows[place], early(&rows[place]), one, value),
+            );
+            self.add_each(code, |shown| {
+                let one = Latency::behind(shown.quantity)?;
+                all.difference(&earlier, one, shown.statistic)
+            });
+        }
+    }
+
+    /// Requests that waited for a retransmission. The client sees those of its own packets; the same path
+    /// carries the answers, and the loss of an answer's last packet leaves no trace here. So as many answers
+    /// may have waited as requests did.
+    pub(super) fn lost_packets(&mut self) {
+        let (rows, seen) = (self.input.rows, self.input.observed);
+        if seen.retransmitting == 0 {
+            return;
+        }
+        let share = seen.retransmitting as f64 / seen.network_views as f64;
+        let all = Samples::of(rows, |_| true, |_, _, value| value);
+        let (wait, one) = (RETRANSMISSION.0 as f64, Latency::E2e);
+        let rate = match self.class {
+            LoadClass::Closed => {
+                all.statistic(one, Statistic::Mean).map(|mean| share * wait / mean)
+            }
+            _ => self.last_stay(&all),
+        };
+        self.add_each("retransmits", |shown| {
+            if shown.is_rate() {
+                return rate;
+            }
+            let _is_whole = Latency::behind(shown.quantity).filter(|behind| *behind == one)?;
+            let value = all.statistic(one, shown.statistic).filter(|value| *value > 0.0)?;
+            match shown.statistic.percentile() {
+                // A percentile follows once such requests are half of what lies beyond it.
+                Some(percentile) => (2.0 * share > percentile.tail()).then_some(wait / value),
+                None => Some(share * wait / value),
+            }
+        });
+    }
+
+    /// By how much the run would have ended earlier if no request had taken longer than the median, as a
+    /// share of the run.
+    fn last_stay(&self, all: &Samples) -> Option<f64> {
+        let median = Statistic::Percentile(Percentile::from_percent(50.0)?);
+        let stay = Nanos::from_secs_f64(all.statistic(Latency::E2e, median)? / 1e9);
+        let rows = self.input.rows;
+        let end = rows.iter().map(|row| row.end).max()?;
+        let usual = rows.iter().map(|row| row.end.min(row.start + stay)).max()?;
+        Some((end - usual).as_secs_f64() / self.seconds())
+    }
+}
+
+/// A latency of a request whose first and last content arrived earlier than recorded.
+fn unjoined(row: &RequestRow, (first, last): (f64, f64), one: Latency, value: f64) -> f64 {
+    match one {
+        Latency::Ttft => value - first,
+        Latency::E2e => value - last,
+        Latency::Tpot => {
+            let (Some(ttft), Some(e2e)) = (row.ttft(), row.e2e()) else { return value };
+            let spread = e2e - ttft;
+            // A whole answer in one read shows no pace but that from the send to its first token.
+            if spread > 0.0 { value * (spread + first - last) / spread } else { ttft - first }
+        }
+    }
+}
