@@ -184,6 +184,12 @@ impl Started {
         kill(self.pid(), signal).unwrap();
     }
 
+    /// Kills it and waits until it is gone.
+    pub fn kill(self) {
+        self.signal(Signal::SIGKILL);
+        let _ = self.wait();
+    }
+
     /// The first line of its stderr with these words. What follows is read and dropped.
     pub fn stderr_line(&mut self, words: &str) -> String {
         let stderr = BufReader::new(self.child.stderr.take().unwrap());

@@ -37,7 +37,7 @@ const BANNED: [(&str, &str); 5] = [
         "icu_normalizer",
         "25 packages to look up host names: `cargo update idna_adapter --precise 1.1.0` avoids them",
     ),
-    ("tokio", "no room has a runtime: workers poll their own sockets"),
+    ("tokio", "no crate has a runtime: workers poll their own sockets"),
 ];
 
 /// Whether an SPDX expression can be met by allowed licences alone. `AND` binds tighter than `OR`.

@@ -1,7 +1,7 @@
 //! The project's own rules, checked from files alone.
 //!
 //! Each rule gives findings, one line each with its place; any finding fails the task. The rules hold
-//! what a compiler cannot: the map in ARCHITECTURE.md against the territory, file sizes, words that
+//! what a compiler cannot: the table in ARCHITECTURE.md against the crates, file sizes, words that
 //! must not stay in the code, fixtures that no test reads.
 
 mod book;
@@ -117,7 +117,7 @@ pub(crate) fn run() -> Result<()> {
     let pages = pages()?;
     findings.extend(names::missing_types(&sources, &pages));
     findings.extend(words::outside_the_terms(&sources, &pages));
-    findings.extend(rooms()?);
+    findings.extend(crates()?);
     findings.extend(lab_stands_apart(&read("Cargo.toml")?, &read("lab/Cargo.toml")?)?);
     findings.extend(named_places(&pages));
     findings.extend(book::findings(&pages, |file| root().join(file).exists()));
@@ -175,37 +175,47 @@ fn module_heads(sources: &[SourceFile]) -> Vec<String> {
         .collect()
 }
 
-/// The table of rooms in ARCHITECTURE.md: room, and what it may import.
-fn rooms() -> Result<Vec<String>> {
+/// Where the imports of a crate are not those that the table allows.
+fn differences(manifest: &str, used: &[&str], allowed: &[&str]) -> Vec<String> {
+    if allowed == ["all"] {
+        return Vec::new();
+    }
+    let unlisted = used
+        .iter()
+        .filter(|name| !allowed.contains(*name))
+        .map(|name| format!("{manifest}: imports `{name}`, which ARCHITECTURE.md does not allow"));
+    let unused = allowed.iter().filter(|name| **name != "–" && !used.contains(*name)).map(|name| {
+        format!("ARCHITECTURE.md: lists the import `{name}`, which {manifest} does not have")
+    });
+    unlisted.chain(unused).collect()
+}
+
+/// The table of crates in ARCHITECTURE.md: crate, and what it may import.
+fn crates() -> Result<Vec<String>> {
     let map = read("ARCHITECTURE.md")?;
     let mut findings = Vec::new();
-    let mut rooms_seen = Vec::new();
+    let mut listed = Vec::new();
     for line in map.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [room, _holds, imports, ..] = cells.as_slice() else { continue };
-        let room = room.trim_matches('`');
-        let manifest = format!("crates/{room}/Cargo.toml");
+        let [name, _holds, imports, ..] = cells.as_slice() else { continue };
+        let name = name.trim_matches('`');
+        let manifest = format!("crates/{name}/Cargo.toml");
         if !root().join(&manifest).is_file() {
             continue;
         }
-        rooms_seen.push(room.to_owned());
+        listed.push(name.to_owned());
         let allowed: Vec<&str> =
             imports.split(',').map(|name| name.trim().trim_matches('`')).collect();
         let text = read(&manifest)?;
         let normal = text.split("[dev-dependencies]").next().unwrap_or(&text);
         let used = normal.lines().filter_map(|line| line.strip_prefix("tokometer-"));
-        for name in used.filter_map(|rest| rest.split(['.', ' ', '=']).next()) {
-            if !allowed.contains(&name) && allowed != ["all"] {
-                findings.push(format!(
-                    "{manifest}: imports `{name}`, which ARCHITECTURE.md does not allow"
-                ));
-            }
-        }
+        let used: Vec<&str> = used.filter_map(|rest| rest.split(['.', ' ', '=']).next()).collect();
+        findings.extend(differences(&manifest, &used, &allowed));
     }
     for entry in fs::read_dir(root().join("crates"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if !rooms_seen.contains(&name) {
-            findings.push(format!("ARCHITECTURE.md: the room `{name}` is missing from its table"));
+        if !listed.contains(&name) {
+            findings.push(format!("ARCHITECTURE.md: the crate `{name}` is missing from its table"));
         }
     }
     Ok(findings)
@@ -280,6 +290,22 @@ mod tests {
 
     fn source(path: &str, text: &str) -> SourceFile {
         SourceFile { path: root().join(path), text: text.to_owned() }
+    }
+
+    #[test]
+    fn the_table_of_crates_lists_what_each_imports_and_nothing_else() {
+        let check = |used: &[&str], allowed: &[&str], expected: &[&str]| {
+            let found = differences("crates/a/Cargo.toml", used, allowed);
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for (finding, words) in found.iter().zip(expected) {
+                assert!(finding.contains(words), "{finding}");
+            }
+        };
+        check(&["base", "record"], &["base", "record"], &[]);
+        check(&["base", "client"], &["base"], &["imports `client`"]);
+        check(&["base"], &["base", "record"], &["lists the import `record`"]);
+        check(&[], &["–"], &[]);
+        check(&["base", "client"], &["all"], &[]);
     }
 
     #[test]

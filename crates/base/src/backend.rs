@@ -318,7 +318,7 @@ impl Backend {
         self.pooling().is_some_and(PoolingRoute::is_ranking)
     }
 
-    /// Whether a request is a sound, sent as a file of a form.
+    /// Whether a request is an audio clip, sent as a file of a form.
     pub fn is_audio(&self) -> bool {
         self.protocol == Protocol::Transcription
     }

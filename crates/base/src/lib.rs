@@ -1,4 +1,4 @@
-//! What every room shares: time, randomness, units, the prompt, the backends by their names, and partial
+//! What every crate shares: time, randomness, units, the prompt, the backends by their names, and partial
 //! structs.
 //!
 //! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and

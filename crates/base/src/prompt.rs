@@ -26,7 +26,7 @@ impl Message {
     }
 }
 
-/// A sound to transcribe.
+/// An audio clip to transcribe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sound {
     /// Such as `audio/wav`.
@@ -57,7 +57,7 @@ pub enum PromptContent {
         /// Each gets a score.
         documents: Vec<String>,
     },
-    /// A sound, for transcription routes.
+    /// An audio clip, for transcription routes.
     Sound(Sound),
 }
 

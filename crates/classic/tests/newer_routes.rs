@@ -7,7 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
 
 use serde_json::{Map, Value, json};
-use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
+use tokometer_base::Nanos;
 use tokometer_classic::files::{Extent, ResultFile, read_results, vllm_json};
 use tokometer_classic::{Field, Key, Layout, Metric, Selection, from_summary, parse, print};
 use tokometer_metrics::{Collector, Details, Family, Summary, SummaryOptions};
@@ -49,41 +49,28 @@ fn seconds(value: &Value) -> Nanos {
 
 fn info(file: &Map<String, Value>) -> RunInfo {
     let word = |key: &str| file[key].as_str().unwrap().to_owned();
+    let base = fixed_info();
     RunInfo {
-        schema: 1,
-        version: "test".to_owned(),
-        name: "routes".to_owned(),
-        started: WallNanos(0),
-        origin: Nanos::ZERO,
-        seed: Seed(0),
-        salt: 0,
-        family: Conventions::Vllm,
         targets: vec![TargetInfo {
-            base_url: "http://server".to_owned(),
             endpoint: "/v1/embeddings".to_owned(),
             backend: word("backend"),
             model: word("model_id"),
-            is_simulated: false,
-            server: None,
-            addresses: Vec::new(),
-            proxy: None,
+            ..base.targets[0].clone()
         }],
         load: RecordedLoad {
             request_rate: None,
-            burstiness: 1.0,
             max_concurrency: Some(4),
             planned_requests: file["num_prompts"].as_u64(),
-            duration: None,
-            is_traced: false,
-            ramp: None,
+            ..base.load.clone()
         },
-        dataset: "random".to_owned(),
         tokenizer: Some(word("tokenizer_id")),
-        plan: Value::Null,
-        environment: Value::Null,
-        remarks: Vec::new(),
-        sharding: None,
+        ..base
     }
+}
+
+/// The run that tests of several crates share.
+fn fixed_info() -> RunInfo {
+    serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap()
 }
 
 fn timeline(index: usize, file: &Map<String, Value>, items: u32) -> Timeline {

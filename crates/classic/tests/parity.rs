@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_base::Nanos;
 use tokometer_classic::files::{Extent, ResultFile, sglang_line, vllm_json};
 use tokometer_classic::{Layout, Metric, Selection, from_summary, print};
 use tokometer_metrics::{
@@ -131,40 +131,24 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
         (_, "vllm") => ("/v1/completions", "openai"),
         _ => ("/v1/completions", "sglang-oai"),
     };
+    let text = include_str!("../../../fixtures/run/info.json");
+    let base: RunInfo = serde_json::from_str(text).unwrap();
     RunInfo {
-        schema: 1,
-        version: "test".to_owned(),
-        name: "parity".to_owned(),
-        started: WallNanos(0),
-        origin: Nanos::ZERO,
-        seed: Seed(0),
-        salt: 0,
         family: tool.parse().unwrap(),
         targets: vec![TargetInfo {
-            base_url: "http://server".to_owned(),
             endpoint: endpoint.to_owned(),
             backend: backend.to_owned(),
             model: "model".to_owned(),
-            is_simulated: false,
-            server: None,
-            addresses: Vec::new(),
-            proxy: None,
+            ..base.targets[0].clone()
         }],
         load: RecordedLoad {
             request_rate: shared.request_rate,
-            burstiness: 1.0,
             max_concurrency: shared.max_concurrency,
             planned_requests: Some(shared.requests.len() as u64),
-            duration: None,
-            is_traced: false,
-            ramp: None,
+            ..base.load.clone()
         },
-        dataset: "random".to_owned(),
         tokenizer: Some("model".to_owned()),
-        plan: Value::Null,
-        environment: Value::Null,
-        remarks: Vec::new(),
-        sharding: None,
+        ..base
     }
 }
 

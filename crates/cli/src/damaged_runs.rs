@@ -8,7 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tokometer_base::{Conventions, Nanos};
+use tokometer_base::seed::{Generator, whole_between};
+use tokometer_base::{Conventions, Nanos, Seed};
 use tokometer_classic::doctor;
 use tokometer_decide::compare::{Criteria, compared};
 use tokometer_plan::{Judgement, Metrics};
@@ -33,20 +34,10 @@ const EXPORTED: usize = 20;
 const MEMORY_KIB_MAX: u64 = 256 << 10;
 const FILES: [&str; 5] = [names::REQUESTS, names::STARTS, names::PLAN, names::END, names::SERVER];
 
-/// A stream of numbers from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn roll(&mut self, sides: usize) -> usize {
-        usize::try_from(self.next() >> 16).unwrap_or(0) % sides.max(1)
-    }
+/// A number below `sides`.
+fn roll(dice: &mut Generator, sides: usize) -> usize {
+    let drawn = whole_between(dice, 0, sides.saturating_sub(1) as u64);
+    usize::try_from(drawn).unwrap()
 }
 
 /// The kinds of run whose reports take different paths.
@@ -184,31 +175,31 @@ const NUMBERS: [&str; 12] = [
     "[[[[{}]]]]",
 ];
 
-fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
+fn mutate(bytes: &mut Vec<u8>, dice: &mut Generator) {
     if bytes.is_empty() {
         return bytes.extend_from_slice(b"x");
     }
-    let at = dice.roll(bytes.len());
-    match dice.roll(9) {
-        0 => bytes[at] ^= 1 << dice.roll(8),
+    let at = roll(dice, bytes.len());
+    match roll(dice, 9) {
+        0 => bytes[at] ^= 1 << roll(dice, 8),
         1 => bytes.truncate(at),
         2 => drop(bytes.splice(at..at, b"0123456789abcdef".iter().copied().take(1 + at % 16))),
-        3 => drop(bytes.splice(at..(at + 1 + dice.roll(40)).min(bytes.len()), [])),
+        3 => drop(bytes.splice(at..(at + 1 + roll(dice, 40)).min(bytes.len()), [])),
         4 => {
-            let piece = bytes[at..(at + 1 + dice.roll(400)).min(bytes.len())].to_vec();
+            let piece = bytes[at..(at + 1 + roll(dice, 400)).min(bytes.len())].to_vec();
             drop(bytes.splice(at..at, piece));
         }
-        5 => bytes.iter_mut().skip(at).take(1 + dice.roll(200)).for_each(|byte| *byte = 0xff),
+        5 => bytes.iter_mut().skip(at).take(1 + roll(dice, 200)).for_each(|byte| *byte = 0xff),
         6 => {
             bytes
                 .iter_mut()
                 .skip(at)
                 .take(64)
-                .for_each(|byte| *byte = dice.next().to_le_bytes()[0]);
+                .for_each(|byte| *byte = u8::try_from(roll(dice, 256)).unwrap());
         }
         7 => {
-            let value = EXTREMES[dice.roll(EXTREMES.len())].to_le_bytes();
-            let run = 8 * (1 + dice.roll(6));
+            let value = EXTREMES[roll(dice, EXTREMES.len())].to_le_bytes();
+            let run = 8 * (1 + roll(dice, 6));
             let values = value.iter().cycle().take(run);
             bytes.iter_mut().skip(at & !7).zip(values).for_each(|(byte, value)| *byte = *value);
         }
@@ -217,12 +208,12 @@ fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
 }
 
 /// Puts another number in the place of one of a text; leaves bytes without digits alone.
-fn replace_number(bytes: &mut Vec<u8>, from: usize, dice: &mut Dice) {
+fn replace_number(bytes: &mut Vec<u8>, from: usize, dice: &mut Generator) {
     let Some(begin) = bytes.iter().skip(from).position(u8::is_ascii_digit) else { return };
     let begin = from + begin;
     let is_number = |byte: &u8| byte.is_ascii_digit() || b".eE+-".contains(byte);
     let length = bytes[begin..].iter().take_while(|byte| is_number(byte)).count();
-    let number = NUMBERS[dice.roll(NUMBERS.len())];
+    let number = NUMBERS[roll(dice, NUMBERS.len())];
     drop(bytes.splice(begin..begin + length, number.bytes()));
 }
 
@@ -305,17 +296,17 @@ fn all_cases(kind: Kind) {
     export(&folder, &out).unwrap();
     let whole: Vec<(&str, Vec<u8>)> =
         FILES.iter().filter_map(|name| Some((*name, fs::read(folder.join(name)).ok()?))).collect();
-    let mut dice = Dice(kind as u64);
+    let mut dice = Seed(kind as u64).stream("damage").at(0);
     let mut refused = 0;
     for number in 0..CASES {
-        let (name, sound) = &whole[if number % 2 == 0 { 0 } else { dice.roll(whole.len()) }];
+        let (name, sound) = &whole[if number % 2 == 0 { 0 } else { roll(&mut dice, whole.len()) }];
         let path = folder.join(name);
         let case = format!("{kind:?} {number} {name}");
-        if dice.roll(40) == 0 {
+        if roll(&mut dice, 40) == 0 {
             fs::remove_file(&path).unwrap();
         } else {
             let mut bytes = sound.clone();
-            for _ in 0..=dice.roll(3) {
+            for _ in 0..=roll(&mut dice, 3) {
                 mutate(&mut bytes, &mut dice);
             }
             fs::write(&path, bytes).unwrap();

@@ -13,8 +13,8 @@ use tokometer_base::{Clock, Nanos};
 use crate::Error;
 use crate::conn::{Access, Channel, Endpoint, Peer, TimeLimit};
 use crate::http::{BodyDecoder, BodyPart, ContentEncoding, ResponseReader};
-use crate::prepare::RequestHead;
 use crate::redirect::{MOST_REDIRECTS, Redirect, is_redirect};
+use crate::request_head::{JSON, RequestHead};
 use crate::server_message::{html_page, message};
 use crate::settings::Settings;
 
@@ -191,7 +191,7 @@ impl Control {
         let settings = &self.settings;
         let endpoint = self.access.endpoint(&settings.base_url)?;
         let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
-        let head = RequestHead::post(url, &full_path(settings, path), forward);
+        let head = RequestHead::post(url, &full_path(settings, path), forward, JSON);
         let body = body.map(Value::to_string).unwrap_or_default();
         self.ask((settings, &endpoint), path, head, Some(body))
     }

@@ -10,7 +10,6 @@ use crate::error::Error;
 
 const FIELD_NAME: &str = "Content-Disposition: form-data; name=";
 
-/// The file of a form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormFile<'a> {
     pub(crate) name: &'a str,

@@ -2,31 +2,23 @@
 //!
 //! In: the run's [`Settings`] and an [`RequestInput`] (one prompt, its index, its adapter). Out: a
 //! [`PreparedRequest`] whose `bytes` are the header and body of an HTTP/1.1 request: JSON, or a form where
-//! the prompt is a sound. It lists the
-//! fields that the client adds on its own, so that the request can be sent without one that a server
-//! refuses.
+//! the prompt is an audio clip. It lists the fields that the client adds by itself, so that the request can
+//! be sent without one that a server refuses.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt::Display;
-
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
-use tokometer_base::{Conventions, Message, Prompt, PromptContent};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_record::RequestedLengths;
 
 use crate::dialect::{Dialect, MESSAGES_VERSION, rules_of, sound_file, write_body};
 use crate::error::Error;
 use crate::framing::EventFraming;
+use crate::json_body::{ExtraFields, JsonBody};
 use crate::multipart::{self, FormBody};
 use crate::own_tools;
-use crate::proxy::Forward;
+use crate::request_head::{JSON, RequestHead};
 use crate::settings::{Delivery, Settings};
 use crate::structured;
-use crate::url::Url;
-
-pub(crate) const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
 
 /// Servers take a temperature below this as 0.
 const GREEDY_BELOW: f64 = 1e-5;
@@ -94,13 +86,13 @@ impl Dialect {
             _ => None,
         };
         let (content_type, body) = match sound {
-            None => ("application/json".to_owned(), body),
+            None => (JSON.to_owned(), body),
             Some(sound) => {
                 let FormBody { content_type, bytes } = multipart::encode(&body, sound_file(sound))?;
                 (content_type, bytes)
             }
         };
-        let mut bytes = head(*self, settings, ask, (&content_type, body.len()))?;
+        let mut bytes = head(*self, settings, ask, &content_type).finish(Some(body.len()))?;
         let body_start = bytes.len();
         bytes.extend_from_slice(&body);
         let requested = RequestedLengths {
@@ -174,10 +166,6 @@ impl Dialect {
     }
 }
 
-/// Fields that take precedence over all others, each as JSON text: what a dataset holds is sent in the
-/// order in which it is written there.
-type ExtraFields = BTreeMap<String, Box<RawValue>>;
-
 fn merged_extra(settings: &Settings, prompt: &Prompt) -> Result<ExtraFields, Error> {
     let refused = |error: serde_json::Error| Error::ExtraBody(error.to_string());
     let shared = &settings.extra_body.0;
@@ -194,13 +182,11 @@ fn head(
     dialect: Dialect,
     settings: &Settings,
     ask: &RequestInput<'_>,
-    (content_type, body_len): (&str, usize),
-) -> Result<Vec<u8>, Error> {
-    let forward = settings.forward.as_ref();
-    let mut head = RequestHead::post(&settings.base_url, &dialect.request_path(settings), forward);
-    head.replace("Content-Type", content_type);
-    let accept =
-        if dialect.is_streamed(settings) { "text/event-stream" } else { "application/json" };
+    content_type: &str,
+) -> RequestHead {
+    let (forward, path) = (settings.forward.as_ref(), dialect.request_path(settings));
+    let mut head = RequestHead::post(&settings.base_url, &path, forward, content_type);
+    let accept = if dialect.is_streamed(settings) { "text/event-stream" } else { JSON };
     head.header("Accept", accept);
     head.header("Accept-Encoding", "identity");
     if let Some(key) = &settings.api_key {
@@ -219,185 +205,15 @@ fn head(
     for (name, value) in settings.headers.0.iter().chain(&ask.prompt.headers) {
         head.header(name, value);
     }
-    head.finish(Some(body_len))
-}
-
-/// The header of a request. Setting a field again replaces its value.
-pub(crate) struct RequestHead {
-    request_line: String,
-    headers: Vec<(String, String)>,
-}
-
-impl RequestHead {
-    pub(crate) fn post(url: &Url, path: &str, forward: Option<&Forward>) -> Self {
-        let mut head = Self::new("POST", url, path, forward);
-        head.header("Content-Type", "application/json");
-        head
-    }
-
-    pub(crate) fn get(url: &Url, path: &str, forward: Option<&Forward>) -> Self {
-        Self::new("GET", url, path, forward)
-    }
-
-    fn new(method: &str, url: &Url, path: &str, forward: Option<&Forward>) -> Self {
-        let authority = url.authority();
-        // A proxy has to be told the server, which the first line otherwise leaves out.
-        let server = forward.map(|_| format!("http://{authority}")).unwrap_or_default();
-        let request_line = format!("{method} {server}{path} HTTP/1.1\r\n");
-        let mut head = Self { request_line, headers: Vec::new() };
-        head.header("Host", authority);
-        head.header("User-Agent", USER_AGENT);
-        if let Some(value) = forward.and_then(Forward::authorization) {
-            head.header("Proxy-Authorization", value);
-        }
-        head
-    }
-
-    /// Changes the value of a field that is there.
-    fn replace(&mut self, name: &str, value: &str) {
-        if let Some((_, known)) = self.headers.iter_mut().find(|(known, _)| known == name) {
-            value.clone_into(known);
-        }
-    }
-
-    pub(crate) fn header(&mut self, name: &str, value: impl Display) {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        self.headers.push((name.to_owned(), value.to_string()));
-    }
-
-    pub(crate) fn finish(mut self, body_len: Option<usize>) -> Result<Vec<u8>, Error> {
-        if let Some(length) = body_len {
-            self.header("Content-Length", length);
-        }
-        let mut bytes = self.request_line.into_bytes();
-        for (name, value) in self.headers {
-            let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b':';
-            let is_value = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-            if name.is_empty() || !name.bytes().all(is_name) || !value.bytes().all(is_value) {
-                return Err(Error::Header(name));
-            }
-            bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
-        }
-        bytes.extend_from_slice(b"\r\n");
-        Ok(bytes)
-    }
-}
-
-/// A JSON object written field by field.
-pub(crate) struct JsonBody<'a> {
-    bytes: Vec<u8>,
-    extra: &'a ExtraFields,
-    optional: Vec<&'static str>,
-}
-
-impl<'a> JsonBody<'a> {
-    fn new(extra: &'a ExtraFields) -> Self {
-        Self { bytes: vec![b'{'], extra, optional: Vec::new() }
-    }
-
-    fn write(&mut self, name: &str, value: impl Serialize) {
-        self.name(name);
-        self.value(&value);
-    }
-
-    fn name(&mut self, name: &str) {
-        if self.bytes.len() > 1 {
-            self.bytes.push(b',');
-        }
-        self.value(name);
-        self.bytes.push(b':');
-    }
-
-    fn value<T: Serialize + ?Sized>(&mut self, value: &T) {
-        serde_json::to_writer(&mut self.bytes, value)
-            .expect("body values have string keys and memory is writable");
-    }
-
-    /// Adds a field that the request needs or the user set. Fields of the extra body take precedence.
-    pub(crate) fn field(&mut self, name: &str, value: impl Serialize) {
-        if !self.extra.contains_key(name) {
-            self.write(name, value);
-        }
-    }
-
-    /// Adds a field whose value is JSON text.
-    pub(crate) fn raw(&mut self, name: &str, json: &str) {
-        if !self.extra.contains_key(name) {
-            self.name(name);
-            self.bytes.extend_from_slice(json.as_bytes());
-        }
-    }
-
-    /// Adds a conversation. A message that holds more than a text is written as it is.
-    pub(crate) fn messages<'m>(&mut self, name: &str, messages: impl Iterator<Item = &'m Message>) {
-        self.messages_as(name, messages, |_| None);
-    }
-
-    /// The same with such messages in the words of another API, where `translated` knows them.
-    pub(crate) fn messages_as<'m>(
-        &mut self,
-        name: &str,
-        messages: impl Iterator<Item = &'m Message>,
-        translated: fn(&str) -> Option<String>,
-    ) {
-        if self.extra.contains_key(name) {
-            return;
-        }
-        self.name(name);
-        self.bytes.push(b'[');
-        for (place, message) in messages.enumerate() {
-            if place > 0 {
-                self.bytes.push(b',');
-            }
-            match &message.verbatim {
-                Some(json) => {
-                    let json = translated(json).map_or(Cow::Borrowed(json), Cow::Owned);
-                    self.bytes.extend_from_slice(json.as_bytes());
-                }
-                None => self.value(message),
-            }
-        }
-        self.bytes.push(b']');
-    }
-
-    /// Adds a field that the client chooses. If the server refuses it, the request is sent without it
-    /// or with its other name.
-    pub(crate) fn optional(&mut self, name: &'static str, value: impl Serialize) {
-        if !self.extra.contains_key(name) {
-            self.write(name, value);
-            self.optional.push(name);
-        }
-    }
-
-    /// Adds each field of a struct with [`JsonBody::field`].
-    pub(crate) fn members(&mut self, fields: &impl Serialize) {
-        for (name, value) in object_of(fields) {
-            self.field(&name, value);
-        }
-    }
-
-    fn finish(mut self) -> (Vec<u8>, Vec<&'static str>) {
-        for (name, value) in self.extra {
-            self.write(name, value);
-        }
-        self.bytes.push(b'}');
-        (self.bytes, self.optional)
-    }
-}
-
-/// Serializes a struct to a JSON object; empty when it is not an object.
-pub(crate) fn object_of(fields: &impl Serialize) -> Map<String, Value> {
-    match serde_json::to_value(fields) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    }
+    head
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::secret::{ApiKey, ExtraBody, Headers};
-    use tokometer_base::PromptContent;
+    use crate::url::Url;
+    use tokometer_base::{Message, PromptContent};
 
     pub(crate) fn settings() -> Settings {
         Settings::new(Url::http("127.0.0.1", 8000), "tiny")

@@ -13,7 +13,7 @@ use tokometer_base::backend::{Protocol, ServerKind};
 
 use crate::dialect::{BodyContext, Dialect};
 use crate::error::Error;
-use crate::prepare::JsonBody;
+use crate::json_body::JsonBody;
 
 /// The name of a schema in requests that want one.
 const SCHEMA_NAME: &str = "answer";

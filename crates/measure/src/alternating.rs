@@ -167,7 +167,8 @@ impl Switch {
         command: ShellCommand,
         control: Control,
         ready_timeout: Nanos,
-        (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
+        interrupt: &Arc<Interrupt>,
+        clock: &Arc<dyn Clock>,
     ) -> Self {
         let timeout = ready_timeout.max(MIN_TIMEOUT);
         let (interrupt, clock) = (Arc::clone(interrupt), Arc::clone(clock));

@@ -20,6 +20,7 @@ mod probe;
 mod readiness;
 mod recorder;
 mod retokenize;
+mod run;
 mod run_config;
 mod scraper;
 mod secrets;

@@ -1,33 +1,29 @@
 //! Runs of one measurement against the same targets, each from its plan to a record on disk.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::KeepText;
-use tokometer_drive::{self as drive, AwaitStart, Interrupt, Live, Outlets};
+use tokometer_drive::Interrupt;
 use tokometer_metrics::server::{KeptSeries, parse};
-use tokometer_plan::{self as plan, Plan, Profiler};
-use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
-use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunWriter, Stop};
+use tokometer_plan::{self as plan, Plan};
+use tokometer_record::server::Scrape;
+use tokometer_record::{self as record, RunEnd, RunReader, RunWriter};
 use tokometer_schedule::Share;
 use tokometer_tokenize::Tokenizer;
 
-use crate::alternating::{self, AwaitBlock};
-use crate::between::{Beside, BesidePlace, between};
+use crate::alternating;
 use crate::error::{Error, ErrorKind};
-use crate::live_notes::LiveNotes;
-use crate::observer::{Goal, Observer, RunInProgress};
+use crate::observer::Observer;
 use crate::readiness;
-use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
 use crate::retokenize::{AfterCount, CountedTexts, CountingEnd, retokenize};
-use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
+use crate::run::{DrivenRun, RunSetup};
+use crate::run_config::{info, keep_text, preparer, salt, switch_command};
 use crate::secrets::Credentials;
-use crate::shard::{self, CapRule, Coordination, ShardRun};
+use crate::shard::{self, CapRule, Coordination};
 use crate::target::{Reached, reach};
 use crate::tokenizer::tokenizer;
-use crate::watch::Watch;
 use crate::workload::{self, OpenedWorkload, WorkloadInputs};
 
 /// Everything that a measurement gets from outside.
@@ -225,7 +221,15 @@ impl Measurement {
         let info = info(whole, ready, &opened, (salt, &self.tools, place.as_ref()));
         let writer = RunWriter::create(folder, &info)
             .map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
-        let (mut measured, has_text) = self.drive(plan, ready, &opened, (writer, &info, point))?;
+        let setup = RunSetup {
+            tools: &self.tools,
+            plan,
+            ready,
+            opened: &opened,
+            point,
+            points: self.points,
+        };
+        let DrivenRun { mut measured, has_text } = setup.drive(writer, &info)?;
         let texts = match keep_text(plan) {
             KeepText::Yes => CountedTexts::All,
             // Responses of a conversation stay in the record with its prompts.
@@ -298,114 +302,12 @@ impl Measurement {
         Ok(())
     }
 
-    /// The waits for the other processes of the run, where there are any: before the run, and before a
-    /// block of it.
-    fn waits(
-        &self,
-        opened: &OpenedWorkload,
-        (live, interrupt, notes): (&Arc<Live>, &Arc<Interrupt>, &Arc<LiveNotes>),
-        (folder, point): (&Path, u32),
-    ) -> (Option<AwaitStart>, Option<AwaitBlock>) {
-        let Some(shard) = &self.tools.shard else { return (None, None) };
-        let run = Arc::new(ShardRun {
-            point,
-            prompts: shard::digest(opened),
-            folder: folder.to_owned(),
-            live: Arc::clone(live),
-            interrupt: Arc::clone(interrupt),
-            notes: Arc::clone(notes),
-        });
-        let (of_start, of_block) = (Arc::clone(shard), Arc::clone(shard));
-        let same = Arc::clone(&run);
-        let start: AwaitStart = Box::new(move || of_start.await_start(&run));
-        let block: AwaitBlock = Box::new(move |block| of_block.await_block(&same, block));
-        (Some(start), Some(block))
-    }
-
     /// An error once the user has interrupted the measurement, before there is a run to end.
     fn check_interrupted(&self) -> Result<(), Error> {
         if self.is_interrupted() {
             return Err(Error::new(ErrorKind::Interrupted, "interrupted before the run began"));
         }
         Ok(())
-    }
-
-    /// Also returns whether the record holds texts.
-    fn drive(
-        &self,
-        plan: &Plan,
-        ready: &ReadyTargets,
-        opened: &OpenedWorkload,
-        (writer, info, point): (RunWriter, &RunInfo, u32),
-    ) -> Result<(MeasuredRun, bool), Error> {
-        let folder = writer.folder().to_owned();
-        let place = self.tools.shard.as_ref().map(|shard| shard.place(point));
-        let counts_all = place.is_some_and(|place| place.counts_all);
-        let observer = &self.tools.observer;
-        let (notices, from_run) = channel();
-        let (scrapes, from_server) = channel();
-        let live = Arc::new(Live::default());
-        let interrupt = Arc::new(Interrupt::default());
-        let watch = Watch::start(&plan.load, (&live, &interrupt), &self.tools.clock);
-        let notes = Arc::new(LiveNotes::new(plan.load.max_concurrency));
-        let consumers = Consumers {
-            tap: watch.tap(),
-            notes: Arc::clone(&notes),
-            secrets: self.tools.secrets.clone(),
-            interrupt: Arc::clone(&interrupt),
-            clock: Arc::clone(&self.tools.clock),
-            waiting_bytes_max: WAITING_BYTES_MAX,
-        };
-        let recorder =
-            Recorder::start(writer, from_run, from_server, consumers).map_err(|why| {
-                Error::new(ErrorKind::Write, format!("cannot start the recorder: {why}"))
-            })?;
-        // The recorder ends with the last sender of notices: it must still be there for the last scrape.
-        let (after_run, until_last_scrape) = (scrapes.clone(), notices.clone());
-        let beside = BesidePlace::default();
-        let outlets = Beside {
-            scrapes,
-            notices: notices.clone(),
-            live: Arc::clone(&live),
-            place: Arc::clone(&beside),
-        };
-        let between = between(plan, &ready.reached, outlets, &self.tools)?;
-        let underway = RunInProgress {
-            plan,
-            point: (self.points > 1).then_some((point + 1, self.points)),
-            goal: Goal::new(&plan.load, if counts_all { opened.len() } else { opened.own_len() }),
-            live: &live,
-            interrupt: &interrupt,
-            notes: &notes,
-        };
-        let shown = observer.run_begins(&underway)?;
-        let interrupts = observer.route_interrupts(&interrupt);
-        let (start, block) = self.waits(opened, (&live, &interrupt, &notes), (&folder, point));
-        let source = source(plan, ready, opened, (&interrupt, &self.tools.clock, block))?;
-        let interrupt = Arc::clone(&interrupt);
-        let outlets = Outlets { notices, live, interrupt, between: Some(between), start };
-        let mut config = config(plan, ready, opened);
-        config.cap_lending = self.tools.shard.as_ref().and_then(|shard| shard.cap_lending());
-        let ended = drive::run(config, source, outlets);
-        drop(interrupts);
-        drop(shown);
-        drop(beside.lock().unwrap_or_else(PoisonError::into_inner).take());
-        if plan.phases.profiler == Profiler::On {
-            // A profiler that does not stop cannot change what was measured.
-            drop(ready.reached.control.stop_profile());
-        }
-        if opened.share.is_first() {
-            record_accept_length(&ready.reached, &after_run, &*self.tools.clock);
-        }
-        drop((after_run, until_last_scrape));
-        let written = recorder.finish();
-        let mut end = ended.map_err(|why| failed(&why, &folder))?;
-        let given = self.tools.shard.as_ref().and_then(|shard| shard.stop_reason());
-        if let Some(reason) = watch.finish().or(given.filter(|_| end.stop == Stop::Interrupted)) {
-            end.stop = reason;
-        }
-        let has_text = written.disk.as_ref().is_some_and(RunWriter::has_text);
-        Ok((finish((folder, info), written, end), has_text))
     }
 }
 
@@ -421,72 +323,5 @@ impl ReadyTargets {
 
     pub(crate) fn all_reached(&self) -> impl Iterator<Item = &Reached> {
         std::iter::once(&self.reached).chain(&self.against)
-    }
-}
-
-/// Records the accept length that an SGLang server reports after a run, as SGLang's benchmark does.
-/// Without a response or without speculative decoding nothing is recorded.
-fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn Clock) {
-    let has_info = reached.dialect.has_server_info();
-    let info = has_info.then(|| reached.control.server_info().ok()).flatten();
-    if let Some(length) = info.as_ref().and_then(tokometer_metrics::server::reported_accept_length)
-    {
-        let values = [(SERVER_INFO_ACCEPT_LENGTH.to_owned(), length)].into();
-        let reported = Scrape { at: clock.now(), endpoint: 0, values, error: None };
-        // The recorder ends early only if the record cannot be written; nothing is lost here then.
-        let _ = scrapes.send(reported);
-    }
-}
-
-/// The error of a run that could not be made. A panic is an internal error, and what was recorded
-/// before it stays.
-fn failed(why: &drive::Error, folder: &Path) -> Error {
-    match why {
-        drive::Error::WarmUps { .. } => Error::new(ErrorKind::NoSuccess, why.to_string()),
-        drive::Error::Panicked { .. } => {
-            let kept = format!("what was measured is kept: tokometer report {}", folder.display());
-            Error::new(ErrorKind::Internal, why.to_string()).hint(kept)
-        }
-        _ => Error::usage(why.to_string(), ""),
-    }
-}
-
-/// Ends the record. One that cannot be written to its end is read from memory as well.
-fn finish(
-    (folder, info): (PathBuf, &RunInfo),
-    recorded: WriteResult<RunWriter>,
-    mut end: RunEnd,
-) -> MeasuredRun {
-    recorded.describe(&mut end.health);
-    let WriteResult { disk, unwritten, mut failure, .. } = recorded;
-    let Some(mut writer) = disk else {
-        end.stop = Stop::DiskFull;
-        let reader = RunReader::with_unwritten(&folder, info, unwritten, &end);
-        return MeasuredRun { folder, end, write_failure: failure, reader: Some(reader) };
-    };
-    if failure.is_none() {
-        failure = writer.end(&end).err();
-    }
-    let reader = failure.as_ref().map(|why| {
-        end.stop = Stop::DiskFull;
-        end.health.write_failure = Some(why.reason());
-        writer.give_up(&unwritten, end.clone())
-    });
-    MeasuredRun { folder, end, write_failure: failure, reader }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A panic was reported as a usage error.
-    #[test]
-    fn a_panic_is_an_internal_error_and_names_what_is_kept() {
-        let panic = drive::Error::Panicked { thread: "worker", message: "index".to_owned() };
-        let error = failed(&panic, Path::new("runs/a"));
-        assert_eq!(error.kind, ErrorKind::Internal);
-        assert_eq!(error.hint, "what was measured is kept: tokometer report runs/a");
-        let target = drive::Error::Target { index: 0, target: 3, targets: 1 };
-        assert_eq!(failed(&target, Path::new("runs/a")).kind, ErrorKind::Usage);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tokometer_base::{Clock, Conventions, Nanos, Seed, WallNanos};
+use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_client::control::ModelEntry;
 use tokometer_client::{ApiKey, KeepText};
 use tokometer_drive::{self as drive, Interrupt, Prepare};
@@ -18,6 +18,7 @@ use crate::conversation::{Conversations, HistoryForm};
 use crate::error::Error;
 use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{RequestPreparer, Supply};
+use crate::run::RunSetup;
 use crate::shard::{self, ShardPlace};
 use crate::target::Reached;
 use crate::workload::{OpenedWorkload, prompts_needed};
@@ -49,11 +50,11 @@ pub(crate) fn keep_text(plan: &Plan) -> KeepText {
 
 /// The source of requests, for one target or for two in A/B blocks.
 pub(crate) fn source(
-    plan: &Plan,
-    ready: &ReadyTargets,
-    opened: &OpenedWorkload,
-    (interrupt, clock, await_block): (&Arc<Interrupt>, &Arc<dyn Clock>, Option<AwaitBlock>),
+    setup: &RunSetup<'_>,
+    interrupt: &Arc<Interrupt>,
+    await_block: Option<AwaitBlock>,
 ) -> Result<Box<dyn Prepare>, Error> {
+    let RunSetup { tools, plan, ready, opened, .. } = *setup;
     if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
         return Err(Error::usage(
             "cannot use conversations with two targets or with `--max-model-len`",
@@ -82,7 +83,7 @@ pub(crate) fn source(
     let timeout = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
     let switch = switch_command(plan).filter(|_| opened.share.is_first()).map(|command| {
         let control = ready.reached.control.clone();
-        Switch::new(command.clone(), control, timeout, (interrupt, clock))
+        Switch::new(command.clone(), control, timeout, interrupt, &tools.clock)
     });
     Ok(Box::new(Alternating {
         sides: [own, other],

@@ -32,14 +32,15 @@ impl Scraper {
         scrapes: Sender<Scrape>,
         clock: &Arc<dyn Clock>,
     ) -> Self {
-        Self::start_with_timeout(source, interval, scrapes, (clock, TIMEOUT))
+        Self::start_with_timeout(source, interval, scrapes, clock, TIMEOUT)
     }
 
     fn start_with_timeout(
         source: MetricsSource,
         interval: Nanos,
         scrapes: Sender<Scrape>,
-        (clock, timeout): (&Arc<dyn Clock>, Duration),
+        clock: &Arc<dyn Clock>,
+        timeout: Duration,
     ) -> Self {
         let (at_first, first) = channel::<()>();
         let clock = Arc::clone(clock);
@@ -142,8 +143,8 @@ mod tests {
     fn readings(source: MetricsSource) -> Vec<Scrape> {
         let (sender, receiver) = channel();
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        let timeout = (&clock, Duration::from_mins(1));
-        drop(Scraper::start_with_timeout(source, Nanos::from_secs(3_600), sender, timeout));
+        let (interval, timeout) = (Nanos::from_secs(3_600), Duration::from_mins(1));
+        drop(Scraper::start_with_timeout(source, interval, sender, &clock, timeout));
         receiver.try_iter().collect()
     }
 

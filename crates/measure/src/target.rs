@@ -342,7 +342,7 @@ fn models(control: &Control, settings: &Settings, dialect: Dialect) -> Result<Mo
 }
 
 /// Refuses a server without the measured route, for routes that many servers lack: one that generates
-/// text has none of those for vectors, scores, classes and sounds. Other refusals are left to the run.
+/// text has none of those for vectors, scores, classes and audio. Other refusals are left to the run.
 fn check_route(control: &Control, settings: &Settings, dialect: Dialect) -> Result<(), Error> {
     let hint = match dialect.protocol() {
         Protocol::Pooling(_) => {

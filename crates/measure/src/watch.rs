@@ -54,7 +54,8 @@ impl Watch {
     /// Does nothing where the plan has no such rule.
     pub(crate) fn start(
         load: &plan::Load,
-        (live, interrupt): (&Arc<Live>, &Arc<Interrupt>),
+        live: &Arc<Live>,
+        interrupt: &Arc<Interrupt>,
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let until = load.until.as_ref().map(|until| {

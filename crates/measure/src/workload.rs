@@ -195,7 +195,7 @@ fn check_form(plan: &Plan, workload: &Workload) -> Result<(), Error> {
     if dialect.is_audio() && !is_sound {
         return Err(Error::usage(
             format!(
-                "the backend `{name}` transcribes sounds, which the dataset `{dataset}` does not have"
+                "the backend `{name}` transcribes audio, which the dataset `{dataset}` does not have"
             ),
             "use `--dataset-name random-audio`, or `custom_audio` with an `audio` file in each row",
         ));

@@ -198,11 +198,7 @@ impl Collector {
         let observed = std::mem::take(&mut self.observed);
         let figures = figures(&self.totals);
         let completed = std::mem::take(&mut self.completed);
-        let last_start = self.rows.iter().map(|row| row.start).max();
-        let counted = span.map(|span| match last_start.filter(|_| self.is_open()) {
-            Some(last) => TimeSpan { end: last.clamp(span.begin, span.end), ..span },
-            None => span,
-        });
+        let counted = span.map(|span| self.throughput_span(span));
         let intervals = completed.intervals(&figures, counted, self.no_interval(span));
         let mut summary = Summary {
             ended: ended(state),
@@ -248,6 +244,16 @@ impl Collector {
         summary.verdict = verdict::of_run(&summary);
         summary.families = families;
         summary
+    }
+
+    /// The part of the run that intervals of throughputs come from. An open loop ends with its last send: its
+    /// drain is no variation of the rate.
+    fn throughput_span(&self, span: TimeSpan) -> TimeSpan {
+        let last_start = self.rows.iter().map(|row| row.start).max();
+        match last_start.filter(|_| self.is_open()) {
+            Some(last) => TimeSpan { end: last.clamp(span.begin, span.end), ..span },
+            None => span,
+        }
     }
 
     fn server(&mut self, span: Option<TimeSpan>) -> Option<server::ServerFigures> {

@@ -32,7 +32,7 @@ pub enum Unit {
     ItemsPerSecond,
     /// From 0 to 1.
     Share,
-    /// Seconds of sound per second.
+    /// Seconds of audio per second.
     RealTime,
 }
 
@@ -321,14 +321,14 @@ pub static METRICS: &[Definition] = &[
         key: "rtfx",
         label: "Inverse real-time factor",
         unit: Unit::RealTime,
-        definition: "Playing time of the sounds of successful requests / duration of the measured phase. Absent where a request has no sound or one of unknown length.",
+        definition: "Playing time of the audio of successful requests / duration of the measured phase. Absent where a request has no audio or audio of unknown length.",
         formula: Formula::Run(|totals| totals.per_second(totals.audio?.as_secs_f64())),
     },
     Definition {
         key: "total_audio_s",
-        label: "Sound",
+        label: "Audio",
         unit: Unit::Seconds,
-        definition: "Playing time of the sounds of successful requests. Absent where a request has no sound or one of unknown length.",
+        definition: "Playing time of the audio of successful requests. Absent where a request has no audio or audio of unknown length.",
         formula: Formula::Run(|totals| totals.audio.map(Nanos::as_secs_f64)),
     },
     Definition {

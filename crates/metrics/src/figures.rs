@@ -55,7 +55,7 @@ pub struct FamilyFigures {
     /// and the times of tokens below are zero where this is known, and no layout prints them.
     #[serde(default)]
     pub input_sequences: Option<u64>,
-    /// Seconds of sound per second of the benchmark. Zero without sounds, as vLLM writes it.
+    /// Seconds of audio per second of the benchmark. Zero without audio, as vLLM writes it.
     #[serde(default)]
     pub rtfx: f64,
     /// By the tool's counting rule.

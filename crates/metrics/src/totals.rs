@@ -21,7 +21,7 @@ pub struct Totals {
     pub hidden_tokens: u64,
     /// Inputs or documents of successful requests; `None` for requests that generate text.
     pub items: Option<u64>,
-    /// Playing time of the sounds of successful requests; `None` when some have none or an unknown one.
+    /// Playing time of the audio of successful requests; `None` when some have none or one of unknown length.
     pub audio: Option<Nanos>,
     /// Sum of gaps whose tokens are known, in nanoseconds.
     pub gap_nanos: f64,

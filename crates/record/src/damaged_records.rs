@@ -10,21 +10,17 @@ use crate::{
     AttemptId, Error, Event, EventKind, Health, Outcome, Phase, RequestedLengths, RunEnd, RunInfo,
     RunReader, RunWriter, Stop, Timeline, Usage,
 };
-use tokometer_base::Nanos;
+use tokometer_base::seed::{Generator, whole_between};
+use tokometer_base::{Nanos, Seed};
 
 const MUTATIONS: usize = 1_500;
 /// Peak memory of the test process, most of it the program itself.
 const MEMORY_KIB_MAX: u64 = 128 << 10;
 
-/// Pseudo-random numbers from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        usize::try_from((mixed ^ (mixed >> 27)) >> 16).unwrap_or(0) % sides.max(1)
-    }
+/// A number below `sides`.
+fn roll(dice: &mut Generator, sides: usize) -> usize {
+    let drawn = whole_between(dice, 0, sides.saturating_sub(1) as u64);
+    usize::try_from(drawn).unwrap()
 }
 
 fn timeline(index: u64, origin: Nanos) -> Timeline {
@@ -84,10 +80,10 @@ fn read(folder: &Path) -> Result<(u64, Vec<Error>), Error> {
     Ok((rows, reader.take_damages()))
 }
 
-fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
-    let at = dice.roll(bytes.len());
-    match dice.roll(5) {
-        0 => bytes[at] ^= 1 << dice.roll(8),
+fn mutate(bytes: &mut Vec<u8>, dice: &mut Generator) {
+    let at = roll(dice, bytes.len());
+    match roll(dice, 5) {
+        0 => bytes[at] ^= 1 << roll(dice, 8),
         1 => bytes.truncate(at),
         2 => drop(bytes.splice(at..at, b"0123456789abcdef".iter().copied().take(1 + at % 16))),
         3 => bytes.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0xff),
@@ -112,13 +108,13 @@ fn no_damage_makes_a_reader_panic_or_takes_more_memory_than_the_file_can_need() 
     assert_eq!(read(folder).unwrap().0, 12);
     let files = [names::REQUESTS, names::STARTS, names::PLAN, names::END, names::SERVER];
     let whole = files.map(|name| fs::read(folder.join(name)).unwrap());
-    let mut dice = Dice(7);
+    let mut dice = Seed(7).stream("damage").at(0);
     let mut errors = 0;
     for number in 0..MUTATIONS {
         // Every second mutation is of a file of rows.
-        let file = if number % 2 == 0 { number / 2 % 2 } else { dice.roll(files.len()) };
+        let file = if number % 2 == 0 { number / 2 % 2 } else { roll(&mut dice, files.len()) };
         let mut bytes = whole[file].clone();
-        for _ in 0..=dice.roll(3) {
+        for _ in 0..=roll(&mut dice, 3) {
             mutate(&mut bytes, &mut dice);
         }
         fs::write(folder.join(files[file]), bytes).unwrap();

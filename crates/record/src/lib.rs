@@ -1,6 +1,6 @@
 //! What happened in a run, in memory and on disk.
 //!
-//! Left of this room the program uses network and clocks; right of it every number is a pure function
+//! Before the record the program uses network and clocks; after it every number is a pure function
 //! of the record. In: [`Timeline`]s as requests end. Out: a run folder that other tools can read, and
 //! [`RunReader`], which returns the same timelines, also from a folder whose writer was killed. No
 //! network and no metric is known here.

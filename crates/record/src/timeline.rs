@@ -103,7 +103,7 @@ pub struct RequestedLengths {
     /// Inputs or documents in the request, each of which gets a result. `None` for requests that
     /// generate text.
     pub items: Option<u32>,
-    /// How long the sound of the request plays. `None` for a request without one, or of unknown
+    /// How long the audio of the request plays. `None` for a request without one, or of unknown
     /// length.
     pub audio: Option<Nanos>,
     /// Equal for equal prompts, in any run. `None` where answers are sampled: only greedy answers are

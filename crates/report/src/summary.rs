@@ -237,7 +237,7 @@ impl SummaryPage<'_> {
         let items = self.summary.figure("total_items");
         parts.extend(items.map(|items| format!("{} items", whole(items))));
         let audio = self.summary.figure("total_audio_s");
-        parts.extend(audio.map(|seconds| format!("{} s of sound", rate(seconds))));
+        parts.extend(audio.map(|seconds| format!("{} s of audio", rate(seconds))));
         parts.extend(output.map(|tokens| format!("{} out", whole(tokens))));
         if !sources.is_empty() {
             parts.push(format!("counted by {}", sources.join(", ")));

@@ -1,4 +1,4 @@
-//! Room `sim`: a simulated inference server.
+//! A simulated inference server.
 //!
 //! [`Engine`] is a pure state machine that batches, schedules and caches like a real engine and says
 //! how long each step takes; [`SimServer`] puts it behind HTTP in real time, in the protocols of the servers

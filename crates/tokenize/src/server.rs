@@ -1,6 +1,6 @@
 //! The server's own tokenizer, reached through functions that the caller passes in.
 //!
-//! This room sends no HTTP. Every call may be a round trip, so the word table is verified in one
+//! This crate sends no HTTP. Every call may be a round trip, so the word table is verified in one
 //! large encoding where that succeeds.
 
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! Room `twin`: an engine model that can be fitted to measured runs and asked what would happen.
+//! An engine model that is fitted to measured runs and predicts others.
 //!
 //! [`predict()`] drives the simulator's own engine in virtual time and gives what a client would have
 //! seen, as timelines for the usual reports or as weighted figures for runs of any size;

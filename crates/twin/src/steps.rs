@@ -1,7 +1,7 @@
 //! Engine steps of recorded runs, for fitting.
 //!
 //! The steps themselves are found by [`tokometer_metrics::steps`]; here every token of a run is kept,
-//! because a fit looks at pairs of neighbouring steps, and a refusal becomes this room's error.
+//! because a fit looks at pairs of neighbouring steps, and a refusal becomes this crate's error.
 
 use tokometer_metrics::steps::{StepCollector, StepsRefusal};
 use tokometer_record::Timeline;

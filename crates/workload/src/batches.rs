@@ -65,17 +65,12 @@ impl Source for PromptBatches {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::datasets::random;
     use crate::{DatasetContext, Spec, WireForm, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn context(count: u64, batch_size: u32) -> DatasetContext {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        DatasetContext { batch_size, ..DatasetContext::new(tokenizer, Seed(1), count) }
+        DatasetContext { batch_size, ..DatasetContext::for_test(1, count) }
     }
 
     fn random() -> Spec {

@@ -19,7 +19,7 @@ pub enum WireForm {
     Chat,
     /// As token ids, to which the server adds nothing.
     TokenIds,
-    /// As the sound of a form.
+    /// As the audio file of a form.
     Sound,
 }
 
@@ -124,6 +124,13 @@ impl DatasetContext {
         }
     }
 
+    /// A context with a built-in tokenizer.
+    #[cfg(test)]
+    pub(crate) fn for_test(seed: u64, count: u64) -> Self {
+        use tokometer_tokenize::{BuiltIn, Encoding};
+        Self::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(seed), count)
+    }
+
     /// The special tokens that the server adds to a prompt in this form. A chat template's own are
     /// counted apart, and token ids are sent as they are.
     pub fn specials(&self) -> crate::Result<u32> {
@@ -150,7 +157,7 @@ impl DatasetContext {
                 count(query)? * documents.len() + of_documents
             }
             PromptContent::TokenIds(ids) => ids.len(),
-            // Only the server knows what it makes of a sound.
+            // Only the server knows how many tokens audio becomes.
             PromptContent::Sound(_) => 0,
             PromptContent::Messages(messages) => {
                 let counts = messages.iter().map(|message| self.tokenizer.count(&message.content));

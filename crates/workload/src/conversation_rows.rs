@@ -1,6 +1,6 @@
 //! Conversations and inputs as rows of a file hold them, kept as they are written there.
 //!
-//! A message may have more than a role and a text: parts with pictures, tool calls, a name. Such a
+//! A message may have more than a role and a text: parts with images, tool calls, a name. Such a
 //! message is sent as it is. Its text is known beside it, for counting.
 
 use serde_json::Value;

@@ -149,7 +149,7 @@ fn beginning(content: &PromptContent) -> String {
 
 fn describe_sound(sound: &Sound) -> String {
     let length = sound.length.map_or("of unknown length".to_owned(), |length| length.to_string());
-    format!("sound: {}, {} bytes, {length}", sound.media_type, sound.bytes.len())
+    format!("audio: {}, {} bytes, {length}", sound.media_type, sound.bytes.len())
 }
 
 /// A line of an export, which `custom` reads back.
@@ -243,7 +243,7 @@ impl Workload {
                     PromptContent::Inputs(texts) => Some(Exported::Texts(texts)),
                     PromptContent::Ranking { .. } => None,
                     PromptContent::Sound(_) => {
-                        let reason = "sounds cannot be exported; name their files in the rows of `custom_audio`";
+                        let reason = "audio clips cannot be exported; name their files in the rows of `custom_audio`";
                         return Err(Error::Options { dataset: "audio", reason: reason.to_owned() });
                     }
                 },
@@ -268,20 +268,12 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::datasets::{custom, random};
     use crate::{DatasetContext, Ratio, RowOrder, Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn context() -> DatasetContext {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        DatasetContext {
-            row_order: RowOrder::AsInFile,
-            ..DatasetContext::new(tokenizer, Seed(1), 30)
-        }
+        DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 30) }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) trait RowReader: Send + Sync {
     /// Counts the tokens of a draft. `None` when the dataset's filters refuse it.
     fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         let content = &draft.prompt.content;
-        // Only the server knows what it makes of a sound.
+        // Only the server knows how many tokens audio becomes.
         let is_counted = !matches!(content, PromptContent::Sound(_));
         let prompt = is_counted.then(|| self.context().tokens_of(content)).transpose()?;
         Ok(Some(TokenCounts { prompt, output: None }))

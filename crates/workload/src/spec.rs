@@ -1,4 +1,4 @@
-//! Which dataset, with which options: the part of a plan that this room owns.
+//! Which dataset, with which options: the part of a plan that this crate owns.
 //!
 //! The options of all datasets are one partial struct, because a flag or a section may set an option
 //! before it is known which dataset is meant. The macro `datasets!` says which dataset has which options.
@@ -245,21 +245,21 @@ datasets! {
     RandomIds = "random-ids" in random_ids { input_len, output_len, range_ratio }
     /// A query with random documents.
     RandomRerank = "random-rerank" in random_rerank { input_len, range_ratio, scoring }
-    /// Random text with generated pictures.
+    /// Random text with generated images.
     RandomMm = "random-mm" in random_mm {
         input_len, output_len, range_ratio, prefix_len, mm_items, mm_items_ratio, mm_images_max,
         mm_buckets,
     }
-    /// Generated pictures before random text.
+    /// Generated images before random text.
     Image = "image" in image {
         input_len, output_len, range_ratio, image_count, is_image_count_random, image_resolution,
         image_format, image_content,
     }
-    /// Generated sounds.
+    /// Generated audio clips.
     RandomAudio = "random-audio" in random_audio { audio_seconds, audio_seconds_stddev, output_len }
-    /// Prompts with pictures of the user's files.
+    /// Prompts with images of the user's files.
     CustomImage = "custom_image" in media_files { path, output_len }
-    /// Prompts with sounds of the user's files.
+    /// Prompts with audio of the user's files.
     CustomAudio = "custom_audio" in media_files { path, output_len }
     /// Conversations of a ShareGPT file.
     Sharegpt = "sharegpt" in sharegpt { path, output_len, context_len, prompt_suffix }

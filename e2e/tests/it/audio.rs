@@ -1,4 +1,4 @@
-//! Transcription: sounds as files of forms, streamed and whole.
+//! Transcription: audio as files of forms, streamed and whole.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::scripted::{AfterResponse, Scripted};
 /// The one name of transcription.
 pub(crate) const BACKEND: &str = "openai-audio";
 
-const SOUNDS: &str = "--dataset-name random-audio --audio-length-mean 0.5 --random-output-len 12";
+const CLIPS: &str = "--dataset-name random-audio --audio-length-mean 0.5 --random-output-len 12";
 
 fn measured(folder: &Path, server: &Server, more: &str) -> Value {
     let line = format!(
@@ -25,11 +25,11 @@ fn measured(folder: &Path, server: &Server, more: &str) -> Value {
 fn sounds_are_transcribed_in_streams_and_in_one_piece() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
-    let streamed = measured(folder.path(), &server, &format!("{SOUNDS} --run-dir a"));
+    let streamed = measured(folder.path(), &server, &format!("{CLIPS} --run-dir a"));
     let summary = &streamed["summary"];
     assert_eq!(summary["counts"]["succeeded"], 6, "{summary}");
     assert_eq!(summary["figures"]["total_audio_s"], 3.0);
-    // 50 tokens per second of sound, by the server's usage.
+    // 50 tokens per second of audio, by the server's usage.
     assert_eq!(summary["figures"]["total_prompt_tokens"], 150.0);
     assert_eq!(summary["count_sources"]["usage"], 6, "{summary}");
     let rtfx = 3.0 / summary["duration_s"].as_f64().unwrap();
@@ -40,23 +40,22 @@ fn sounds_are_transcribed_in_streams_and_in_one_piece() {
     let line = block.lines().find(|line| line.starts_with("RTFx")).unwrap_or_default();
     assert!(line.starts_with("RTFx (Inverse Real-Time Factor):         "), "{block}");
     let shown = run(folder.path(), "report a").succeeded().stdout;
-    assert!(shown.contains(" x real time") && shown.contains("3.00 s of sound"), "{shown}");
+    assert!(shown.contains(" x real time") && shown.contains("3.00 s of audio"), "{shown}");
 
-    let whole =
-        measured(folder.path(), &server, &format!("{SOUNDS} --disable-stream --no-run-dir"));
+    let whole = measured(folder.path(), &server, &format!("{CLIPS} --disable-stream --no-run-dir"));
     let summary = &whole["summary"];
     assert_eq!(summary["counts"]["succeeded"], 6, "{summary}");
     assert_eq!(summary["count_sources"]["retokenized"], 6, "{summary}");
     assert_eq!(summary["figures"]["total_audio_s"], 3.0);
     let plain = format!(
-        "{SOUNDS} --disable-stream --no-run-dir --endpoint /v1/audio/translations \
+        "{CLIPS} --disable-stream --no-run-dir --endpoint /v1/audio/translations \
          --extra-body {{\"response_format\":\"text\"}}"
     );
     let plain = measured(folder.path(), &server, &plain);
     assert_eq!(plain["summary"]["counts"]["succeeded"], 6, "{plain}");
 }
 
-/// A sound of `bytes` samples at 8,000 bytes per second.
+/// A clip of `bytes` samples at 8,000 bytes per second.
 fn wav(bytes: usize) -> Vec<u8> {
     let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
     file.extend_from_slice(&4_000_u32.to_le_bytes());
@@ -106,16 +105,16 @@ fn what_a_sound_cannot_be_used_for_is_refused_before_anything_is_sent() {
             assert!(ended.stderr.contains(part), "{part} is not in: {}", ended.stderr);
         }
     };
-    row("--sim default --backend openai-audio", &["transcribes sounds", "random-audio"], 2);
+    row("--sim default --backend openai-audio", &["transcribes audio", "random-audio"], 2);
     row("--sim default --dataset-name random-audio", &["use `--backend openai-audio`"], 2);
     row(
         "--sim default --backend openai-chat --endpoint /v1/audio/transcriptions",
-        &["does not speak `/audio/transcriptions`", "use `--backend openai-audio`"],
+        &["does not support `/audio/transcriptions`", "use `--backend openai-audio`"],
         2,
     );
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
     let line =
-        format!("--backend openai-audio {SOUNDS} --endpoint /nowhere --base-url {}", server.url);
+        format!("--backend openai-audio {CLIPS} --endpoint /nowhere --base-url {}", server.url);
     row(&line, &["does not accept `POST /nowhere`", "speech model", "--endpoint"], 3);
 }
 
@@ -127,7 +126,10 @@ fn an_address_of_a_transcription_route_is_climbed_and_searched_with_sounds() {
     let short = "--audio-length-mean 0.5 --output-len 4 --tokenizer cl100k --disable-tqdm";
     let line = format!("{}/v1/audio/transcriptions --budget 1s --run-dir s {short}", server.url);
     let out = run(folder.path(), &line).succeeded().stdout;
-    assert!(out.contains("/v1/audio/transcriptions, sounds of 0.5 s, up to 4 output"), "{out}");
+    assert!(
+        out.contains("/v1/audio/transcriptions, audio clips of 0.5 s, up to 4 output"),
+        "{out}"
+    );
     let head = out.lines().find(|line| line.starts_with("concurrency")).unwrap_or_default();
     assert!(head.contains("TTFT p50") && head.contains("E2E p50"), "{out}");
     let next = out.lines().find(|line| line.starts_with("next: ")).unwrap_or_default();
@@ -142,7 +144,7 @@ fn an_address_of_a_transcription_route_is_climbed_and_searched_with_sounds() {
     assert!(found.stdout.contains("\ncapacity: "), "{}", found.stdout);
 
     for (name, more) in [("a", "--seed 1"), ("b", "--seed 2")] {
-        measured(folder.path(), &server, &format!("{SOUNDS} {more} --run-dir {name}"));
+        measured(folder.path(), &server, &format!("{CLIPS} {more} --run-dir {name}"));
     }
     let compared = run(folder.path(), "compare --a a --b b").succeeded().stdout;
     assert!(compared.contains("TTFT") && compared.contains("E2E"), "{compared}");
@@ -168,7 +170,7 @@ fn silence_is_an_answer_of_no_tokens() {
     });
     for delivery in ["", "--disable-stream"] {
         let line = format!(
-            "bench --backend {BACKEND} --base-url {} --model m --num-prompts 3 {SOUNDS} \
+            "bench --backend {BACKEND} --base-url {} --model m --num-prompts 3 {CLIPS} \
              --tokenizer cl100k --json --no-run-dir {delivery}",
             server.url
         );

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use nix::sys::signal::Signal;
 use tokometer_record::{RunReader, RunState};
 
 use crate::program::{Started, run, wait_until};
@@ -36,8 +35,7 @@ fn a_killed_run_is_reported_as_partial_with_what_was_in_flight() {
     wait_until("all starts and ends are on disk", || {
         recorded(&run_folder) == 16 && begun() == Some(20)
     });
-    bench.signal(Signal::SIGKILL);
-    let _ = bench.wait();
+    bench.kill();
 
     let reader = RunReader::open(&run_folder).unwrap();
     let RunState::Killed { in_flight, .. } = reader.state().unwrap() else {

@@ -346,7 +346,10 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --num-prompts", &["cannot use `--num-prompts` without a value", "Requests to send"]);
     row("bench 30", &["cannot use `URL 30`", "a number is no address", "http://HOST:PORT"]);
     row("capacity http://h:1", &["`tokometer capacity` needs `--slo <OBJECTIVES>`", "p99 ttft"]);
-    row("runs/last", &["cannot use `runs/last`: it is no command", "`tokometer report runs/last`"]);
+    row(
+        "runs/last",
+        &["cannot use `runs/last`: it is not a command", "`tokometer report runs/last`"],
+    );
     row("bench --duration 1m30", &["`1m30` has no unit after `30`", "`4m30s`"]);
     let file =
         ["cannot read the file of `--structured nope.json`", "check the path", "JSON schema"];

@@ -1,4 +1,4 @@
-//! Pictures, structured output, and flags of the newest versions of the other tools.
+//! Images, structured output, and flags of the newest versions of the other tools.
 
 use tokometer_record::{RunReader, Timeline};
 
@@ -7,7 +7,7 @@ use crate::scripted::{AfterResponse, Scripted};
 
 /// The server's refusal says what it found in the request.
 #[test]
-fn pictures_reach_the_responses_and_messages_routes_in_their_own_form() {
+fn images_reach_the_responses_and_messages_routes_in_their_own_form() {
     let folder = tempfile::tempdir().unwrap();
     for (backend, form) in [
         ("openai-responses", r#"{"type":"input_image","image_url":"data:image/jpeg;base64,"#),
@@ -15,7 +15,7 @@ fn pictures_reach_the_responses_and_messages_routes_in_their_own_form() {
     ] {
         let server = Scripted::new(move |mut asked| {
             let body = String::from_utf8(asked.body.clone()).unwrap();
-            let found = if body.contains(form) { "picture seen" } else { "no picture" };
+            let found = if body.contains(form) { "image seen" } else { "no image" };
             let error = format!(r#"{{"error":{{"message":"{found}"}}}}"#);
             asked.answer("400 Bad Request", "application/json", error);
             AfterResponse::Close
@@ -27,7 +27,7 @@ fn pictures_reach_the_responses_and_messages_routes_in_their_own_form() {
         );
         let ended = run(folder.path(), &line);
         let said = format!("{} {}", ended.stdout, ended.stderr);
-        assert!(said.contains("picture seen") && !said.contains("no picture"), "{said}");
+        assert!(said.contains("image seen") && !said.contains("no image"), "{said}");
     }
 }
 
@@ -111,7 +111,7 @@ fn structured_answers_are_judged_beside_their_latency() {
 }
 
 #[test]
-fn pictures_are_sent_with_every_request() {
+fn images_are_sent_with_every_request() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
     let line = format!(
@@ -124,7 +124,7 @@ fn pictures_are_sent_with_every_request() {
     let reader = RunReader::open(&folder.path().join("run")).unwrap();
     let rows: Vec<Timeline> = reader.timelines().unwrap().collect();
     assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 4);
-    assert!(rows.iter().all(|row| row.requested.body_bytes > 5_000), "two pictures each");
+    assert!(rows.iter().all(|row| row.requested.body_bytes > 5_000), "two images each");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn newer_flags_do_what_they_say_or_name_what_to_use() {
     };
     row(
         "bench --backend openai-chat --endpoint /v1/responses",
-        &["`openai-chat` does not speak `/v1/responses`", "--backend openai-responses"],
+        &["`openai-chat` does not support `/v1/responses`", "--backend openai-responses"],
     );
     row("bench --backend gserver", &["unsupported backend `gserver`", "--backend sglang"]);
     row("bench --dataset-name mmmu", &["unsupported dataset `mmmu`", "custom_image"]);

@@ -56,9 +56,7 @@ fn a_killed_shard_leaves_its_rows_with_the_leader() {
     let mut shards = start(folder.path(), &scripted_load(&server, &more), 2);
     let leaders = folder.path().join("machine0/run");
     wait_until("rows of shard 1 have arrived", || recorded(&leaders, 1) > 0);
-    let killed = shards.remove(1);
-    killed.signal(Signal::SIGKILL);
-    let _ = killed.wait();
+    shards.remove(1).kill();
     latch.open();
     let end = shards.remove(0).wait();
     assert_eq!(end.code, Some(5), "{}", end.stderr);
@@ -87,9 +85,7 @@ fn a_shard_without_a_leader_sends_its_part_and_is_merged_later() {
     wait_until("both have recorded something", || {
         recorded(&own, 1) > 0 && recorded(&leaders, 0) > 0
     });
-    let leader = shards.remove(0);
-    leader.signal(Signal::SIGKILL);
-    let _ = leader.wait();
+    shards.remove(0).kill();
     latch.open();
     let end = shards.remove(0).wait();
     assert_eq!(end.code, Some(5), "{}", end.stderr);

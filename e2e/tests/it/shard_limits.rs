@@ -182,9 +182,7 @@ fn the_places_of_a_killed_shard_return() {
     let mut shards = start(folder.path(), &scripted_load(&server, more), 2);
     let run = folder.path().join("machine0/run");
     wait_until("shard 1 has recorded its answers", || recorded(&run, 1) >= 5);
-    let killed = shards.remove(1);
-    killed.signal(Signal::SIGKILL);
-    let _ = killed.wait();
+    shards.remove(1).kill();
     let end = shards.remove(0).wait();
     assert_eq!(end.code, Some(5), "{}", end.stderr);
     let rows = merged(folder.path());

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
 use tokometer_record::{MergedRun, RunReader, Timeline};
 
@@ -140,9 +139,7 @@ fn a_search_ends_when_a_shard_is_lost() {
     let mut shards = start(folder.path(), &line, 2);
     let first = folder.path().join("machine0/run/000-40");
     wait_until("shard 1 has recorded something", || recorded(&first, 1) > 0);
-    let killed = shards.remove(1);
-    killed.signal(Signal::SIGKILL);
-    let _ = killed.wait();
+    shards.remove(1).kill();
     latch.open();
     let end = shards.remove(0).wait();
     assert_eq!(end.code, Some(5), "{}", end.stderr);

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use nix::sys::signal::Signal;
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_record::{RunReader, RunState, Stop, Timeline};
 use tokometer_shards::{Follower, FollowerConfig, SharedSecret};
@@ -109,13 +108,16 @@ fn ttft(report: &ProgramExit) -> (f64, f64) {
 fn four_shards_and_a_leader_make_the_run_of_one_process() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 90 --request-rate 120 --run-dir run --json");
+    let more = "--num-prompts 90 --request-rate 120 --run-dir run --json --html page.html";
+    let line = load(&server, more);
     run(folder.path(), &line).succeeded();
     let ends: Vec<ProgramExit> =
         start(folder.path(), &line, 4).into_iter().map(Started::wait).collect();
     for (rank, end) in ends.iter().enumerate() {
         assert_eq!(end.code, Some(0), "shard {rank}: {}{}", end.stdout, end.stderr);
         assert_eq!(end.stdout.is_empty(), rank > 0, "shard 0 reports, the others do not");
+        let page = folder.path().join(format!("machine{rank}/page.html"));
+        assert_eq!(page.exists(), rank == 0, "shard 0 writes the page, the others do not");
     }
     let merged = folder.path().join("machine0/run");
     assert_eq!(planned(&merged), planned(&folder.path().join("run")), "to the nanosecond");
@@ -178,9 +180,7 @@ fn a_killed_shard_loses_nothing_that_it_recorded() {
     let mut shards = start(folder.path(), &line, 3);
     let merged = folder.path().join("machine0/run");
     wait_until("shard 2 has recorded its answers", || recorded(&merged, 2) >= 20);
-    let killed = shards.remove(2);
-    killed.signal(Signal::SIGKILL);
-    let _ = killed.wait();
+    shards.remove(2).kill();
     latch.open();
     let ends: Vec<ProgramExit> = shards.into_iter().map(Started::wait).collect();
     assert_eq!(ends[0].code, Some(5), "{}", ends[0].stderr);

@@ -165,8 +165,8 @@ fn a_folder_with_other_points_is_not_resumed() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     };
-    check("-c 2,4 -n 2", "`s/000-max_concurrency=1`, which is no point of this plan");
-    check("-c 2 -n 2", "`s/000-max_concurrency=1`, which is no point of this plan");
+    check("-c 2,4 -n 2", "`s/000-max_concurrency=1`, which is not a point of this plan");
+    check("-c 2 -n 2", "`s/000-max_concurrency=1`, which is not a point of this plan");
     let one = format!("{} --overwrite", line("-c 2 -n 2"));
     run(folder.path(), &one).succeeded();
     check("-c 1,2 -n 2", "it holds a single run, and this is a sweep");

@@ -1,4 +1,4 @@
-//! The tables: how often the verdict spoke when it should, and was silent when it should.
+//! The tables: how often the verdict marked wrong figures, and left right ones unmarked.
 //!
 //! A figure is wrong when it is off by more than 5 % and its own interval does not hold the undisturbed
 //! value; it is right when it is off by less than 1 %. Notes about too few samples or no steady part do not
@@ -22,23 +22,23 @@ const WRONG: f64 = 0.05;
 /// A figure that is off by less than this must be VALID.
 const RIGHT: f64 = 0.01;
 
-/// Spoke of all that were wrong, silent of all that were right.
+/// Marked of all that were wrong, unmarked of all that were right.
 #[derive(Debug, Clone, Copy, Default)]
 struct Score {
     wrong: usize,
-    spoke: usize,
+    marked: usize,
     right: usize,
-    silent: usize,
+    unmarked: usize,
 }
 
 impl Score {
-    fn add(&mut self, off: f64, is_beyond_interval: bool, has_spoken: bool) {
+    fn add(&mut self, off: f64, is_beyond_interval: bool, is_marked: bool) {
         if off.abs() > WRONG && is_beyond_interval {
             self.wrong += 1;
-            self.spoke += usize::from(has_spoken);
+            self.marked += usize::from(is_marked);
         } else if off.abs() < RIGHT {
             self.right += 1;
-            self.silent += usize::from(!has_spoken);
+            self.unmarked += usize::from(!is_marked);
         }
     }
 
@@ -47,7 +47,7 @@ impl Score {
             0 => "–".to_owned(),
             _ => format!("{some} of {all} ({:.0} %)", 100.0 * some as f64 / all as f64),
         };
-        format!("{} | {}", part(self.spoke, self.wrong), part(self.silent, self.right))
+        format!("{} | {}", part(self.marked, self.wrong), part(self.unmarked, self.right))
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     let disturbed = || done.iter().filter(|one| one.kind != "calibration");
     println!("\nPer figure, by disturbance\n");
     println!(
-        "| disturbance | level | load | runs | spoke when off > 5 % | silent when off < 1 % | largest difference | notes |"
+        "| disturbance | level | load | runs | marked when off > 5 % | not marked when off < 1 % | largest difference | notes |"
     );
     println!("|---|---|---|--:|--:|--:|---|---|");
     let mut groups: BTreeMap<(&str, &str, String), Vec<&Done>> = BTreeMap::new();
@@ -89,7 +89,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
         let mut score = Score::default();
         let figures = || runs.iter().flat_map(|run| &run.outcome.figures);
         figures().for_each(|(_, figure)| {
-            score.add(figure.off, figure.is_beyond_interval, spoke(figure))
+            score.add(figure.off, figure.is_beyond_interval, is_marked(figure))
         });
         let worst = figures().max_by(|a, b| a.1.off.abs().total_cmp(&b.1.off.abs()));
         let worst =
@@ -102,7 +102,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
         println!("| {kind} | {level} | {load} | {count} | {cells} | {worst} | {codes} |");
     }
     let rows = |title: &str, scores: &BTreeMap<String, Score>| {
-        println!("\n| {title} | spoke when off > 5 % | silent when off < 1 % |\n|---|--:|--:|");
+        println!("\n| {title} | marked when off > 5 % | not marked when off < 1 % |\n|---|--:|--:|");
         for (name, score) in scores {
             println!("| {name} | {} |", score.cells());
         }
@@ -113,7 +113,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
             by_figure.entry(name.to_owned()).or_default().add(
                 figure.off,
                 figure.is_beyond_interval,
-                spoke(figure),
+                is_marked(figure),
             );
         }
     }
@@ -123,14 +123,14 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     let has_reference =
         |one: &Done, key: &str| !without_reference.contains(&(path(one), key.to_owned()));
     let is_client = |one: &Done| AT_CLIENT.contains(&one.kind.as_str());
-    println!("\n| figures | spoke when off > 5 % | silent when off < 1 % |\n|---|--:|--:|");
+    println!("\n| figures | marked when off > 5 % | not marked when off < 1 % |\n|---|--:|--:|");
     let mut parts = [Score::default(); 4];
     for one in disturbed() {
         for (key, figure) in &one.outcome.figures {
             let (is_known, is_client) = (has_reference(one, key), is_client(one));
             let is_meant = [true, is_known, is_known && is_client, is_known && !is_client];
             for (score, _) in parts.iter_mut().zip(is_meant).filter(|(_, is_meant)| *is_meant) {
-                score.add(figure.off, figure.is_beyond_interval, spoke(figure));
+                score.add(figure.off, figure.is_beyond_interval, is_marked(figure));
             }
         }
     }
@@ -148,10 +148,10 @@ pub(super) fn print(folder: &Path) -> Result<()> {
         let figures = || one.outcome.figures.values();
         let worst = figures().map(|figure| figure.off.abs()).fold(0.0, f64::max);
         let is_wrong = figures().any(|one| one.off.abs() > WRONG && one.is_beyond_interval);
-        runs.add(worst, is_wrong, figures().any(spoke));
+        runs.add(worst, is_wrong, figures().any(is_marked));
     }
     println!(
-        "\n| verdict of the run | spoke when a figure was off > 5 % | silent when all were off < 1 % |\n|---|--:|--:|"
+        "\n| verdict of the run | marked when a figure was off > 5 % | not marked when all were off < 1 % |\n|---|--:|--:|"
     );
     println!("| all runs | {} |", runs.cells());
     misses(&done);
@@ -178,13 +178,13 @@ fn without_reference(done: &[Done]) -> BTreeSet<((String, String), String)> {
 const ABOUT_SUPPORT: [&str; 3] = ["few-samples", "no-steady-state", "short-steady-state"];
 
 /// Whether the verdict warns of a disturbance.
-fn spoke(figure: &Compared) -> bool {
+fn is_marked(figure: &Compared) -> bool {
     figure.verdict != "VALID"
         && figure.notes.iter().any(|code| !ABOUT_SUPPORT.contains(&code.as_str()))
 }
 
 /// For each note: figures that it concerned when they were wrong, and did not when they were right. A note
-/// is tried against the runs of the disturbances during which it spoke at all.
+/// is tried against the runs of the disturbances during which it marked anything.
 fn by_note(done: &[&Done]) -> BTreeMap<String, Score> {
     let mut codes: Vec<&String> = done
         .iter()
@@ -220,8 +220,8 @@ fn misses(done: &[Done]) {
         for (key, figure) in &one.outcome.figures {
             let (off, bound) = (figure.off * 100.0, figure.effect.unwrap_or(0.0) * 100.0);
             let what = match figure.off.abs() {
-                off if off > WRONG && figure.is_beyond_interval && !spoke(figure) => "missed",
-                off if off < RIGHT && spoke(figure) => "false alarm",
+                off if off > WRONG && figure.is_beyond_interval && !is_marked(figure) => "missed",
+                off if off < RIGHT && is_marked(figure) => "false alarm",
                 _ => continue,
             };
             let (verdict, notes) = (&figure.verdict, figure.notes.join(", "));

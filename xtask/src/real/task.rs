@@ -22,7 +22,7 @@ const USAGE: &str =
   --program FILE   the tokometer to drive, instead of building one
   --base-url URL   a server that runs already; nothing is installed or started
   --install        install only
-  --routes         only the newer routes: Responses, Messages, vectors, scores, pictures, sound
+  --routes         only the newer routes: Responses, Messages, vectors, scores, images, sound
   --only WORD,…    only routes whose case contains one of the words
   --script FILE    write the routes as a shell script and the models beside it, for a machine without cargo
   --judge FOLDER   the table of what such a script left in its folder RESULTS";

@@ -98,7 +98,6 @@ pub(crate) struct Tail {
     pub(crate) rows: &'static [Element],
 }
 
-/// A layout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LayoutTable {
     pub(crate) widths: Widths,

@@ -9,7 +9,7 @@ pub(crate) struct ClientArgs {
     /// When connections are opened [default: auto, before a burst and otherwise on demand; SGLang's conventions: per-request]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "preopen", "on-demand", "per-request"])]
     pub(crate) connections: Option<String>,
-    /// How sockets are read [default: adaptive]
+    /// When sockets are read: as soon as they are readable, or about once per millisecond where no two events can merge [default: adaptive]
     #[arg(long, value_name = "HOW", value_parser = ["eager", "adaptive"])]
     pub(crate) harvest: Option<String>,
     /// Source of arrival timestamps; `user` shows what a client without kernel timestamps reports [default: kernel]

@@ -45,7 +45,7 @@ Examples:
   tokometer capacity http://127.0.0.1:8000 --slo \"p99 ttft < 2s\"
   tokometer report runs/RUN --html page.html
 
-An address alone is measured with a staircase of concurrency, in two minutes.
+An address alone is measured at 1, 2, 4, … requests in flight for two minutes (a staircase).
 
 `tokometer help COMMAND` and `tokometer COMMAND -h` explain a command.";
 
@@ -112,16 +112,16 @@ pub(crate) struct BenchCommand {
 /// A server by its address alone, and what a command about it takes besides.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AddressArgs {
-    /// Address of the server, such as `http://127.0.0.1:8000`; without a load, `bench` measures a staircase of concurrency
+    /// Address of the server, such as `http://127.0.0.1:8000`; it is measured at 1, 2, 4, … requests in flight (a staircase) unless a load is given
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Time for all steps of a staircase or all points of a search [default for a URL: 2m, of `capacity` 5m]
+    /// Time for all steps of a staircase [default for a URL: 2m]
     #[arg(long, value_name = "TIME")]
     pub(crate) budget: Option<String>,
     /// Write an HTML page of the results to this file [default for a URL: page.html in the run folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Keep the events of each step or point in plain columns; otherwise they are packed, which loses nothing
+    /// Keep the events of each step of a staircase in plain columns; otherwise they are packed, which loses nothing
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_events: bool,
 }
@@ -222,7 +222,7 @@ pub(crate) struct ReportArgs {
     /// Write llm-d's benchmark report 0.2
     #[arg(long, value_name = "FILE")]
     pub(crate) llm_d: Option<PathBuf>,
-    /// Metadata for these two files, such as hw=h200
+    /// Metadata for the files of --inferencex and --llm-d, such as hw=h200
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., value_parser = pair)]
     pub(crate) metadata: Vec<(String, String)>,
     /// Repair a truncated record first
@@ -362,7 +362,6 @@ pub(crate) struct SimArgs {
 /// A command, and remarks about the arguments it was parsed from.
 #[derive(Debug)]
 pub(crate) struct ParsedArguments {
-    /// The command.
     pub(crate) command: Command,
     /// Flags of a bench in the order of typing: the last list varies fastest.
     pub(crate) order: Vec<String>,

@@ -113,8 +113,7 @@ fn missing(command: &str, names: &[String]) -> Option<Refusal> {
     let first = names.first()?;
     let hint = match (command, first.split_whitespace().next()?) {
         ("capacity", "--slo") => {
-            "say what is good enough, such as `--slo \"p99 ttft < 2s, p99 tpot < 100ms\"`"
-                .to_owned()
+            "state the objectives, such as `--slo \"p99 ttft < 2s, p99 tpot < 100ms\"`".to_owned()
         }
         ("report", _) if first.starts_with("<RUN") => {
             "name a run folder, such as `tokometer report runs/NAME`".to_owned()
@@ -125,7 +124,7 @@ fn missing(command: &str, names: &[String]) -> Option<Refusal> {
     Some(Refusal::usage(format!("`tokometer {command}` needs {}", names.join(" and ")), hint))
 }
 
-/// A first word that is no command: an address of another kind, or one without its port.
+/// A first word that is not a command: an address of another kind, or one without its port.
 fn no_command(word: &str) -> Option<Refusal> {
     if let Some((scheme, _)) = word.split_once("://") {
         return Some(Refusal::usage(
@@ -136,14 +135,14 @@ fn no_command(word: &str) -> Option<Refusal> {
     let is_host = word == "localhost" || word.contains('.') || word.contains(':');
     if !is_host && word.contains('/') {
         return Some(Refusal::usage(
-            format!("cannot use `{}`: it is no command", redact(word)),
+            format!("cannot use `{}`: it is not a command", redact(word)),
             format!("`tokometer report {}` shows a run folder", redact(word)),
         ));
     }
     is_host.then(|| {
         Refusal::usage(
             format!(
-                "cannot use `{}`: it is no command, and no address with its port",
+                "cannot use `{}`: it is neither a command nor an address with a port",
                 redact(word)
             ),
             format!("write an address as `tokometer http://{}`", with_port(word)),
@@ -283,9 +282,15 @@ mod tests {
         check("compare a b", ["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
         check("report r --json", ["unknown flag `--json`", "summary.json"]);
         check("ftp://h:9", ["unknown scheme `ftp://`", "http://HOST:PORT"]);
-        check("localhost", ["no address with its port", "`tokometer http://localhost:8000`"]);
-        check("gpu1.example/v1", ["no command", "`tokometer http://gpu1.example:8000`"]);
-        check("runs/a", ["no command", "`tokometer report runs/a`"]);
+        check("localhost", ["nor an address with a port", "`tokometer http://localhost:8000`"]);
+        check(
+            "gpu1.example/v1",
+            [
+                "neither a command nor an address with a port",
+                "`tokometer http://gpu1.example:8000`",
+            ],
+        );
+        check("runs/a", ["not a command", "`tokometer report runs/a`"]);
         check("bench -m x", ["unknown flag `-m`", "`--model`"]);
         check("bench http://a http://b", ["`http://b` as well", "--against"]);
         check("report r --htlm x", ["unknown flag `--htlm`", "`--html`"]);

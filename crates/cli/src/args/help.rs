@@ -13,6 +13,8 @@ struct HelpShape {
     short: &'static [&'static str],
     /// What `--help` lists.
     long: ListedFlags,
+    /// Arguments of `bench` that mean something else here, by their ids, and what they mean.
+    meanings: &'static [(&'static str, &'static str)],
     examples: &'static str,
 }
 
@@ -42,6 +44,7 @@ const SHAPES: [HelpShape; 4] = [
             "json",
         ],
         long: ListedFlags::All,
+        meanings: &[],
         examples: "\
 Examples:
   tokometer bench http://127.0.0.1:8000
@@ -78,6 +81,7 @@ Every long flag has a variable: TOKOMETER_BASE_URL for --base-url.",
                 "seed",
             ],
         },
+        meanings: &[],
         examples: "\
 Examples:
   tokometer dataset --dataset-name sharegpt --dataset-path sharegpt.json
@@ -98,6 +102,15 @@ Other flags of `bench` are accepted and have no effect.",
             "json",
         ],
         long: ListedFlags::All,
+        meanings: &[
+            ("url", "Address of the server, such as `http://127.0.0.1:8000`"),
+            ("budget", "Time for the whole search [default for a URL: 5m]"),
+            ("html", "Write an HTML page of the results to this file"),
+            (
+                "keep_events",
+                "Keep the events of each point in plain columns; otherwise they are packed, which loses nothing",
+            ),
+        ],
         examples: "\
 Examples:
   tokometer capacity http://127.0.0.1:8000 --slo \"p99 ttft < 2s\" --budget 5m --html page.html
@@ -155,6 +168,7 @@ Examples:
                 "tag",
             ],
         },
+        meanings: &[],
         examples: "\
 Examples:
   tokometer predict --engine default -r 4 -n 1000
@@ -176,6 +190,7 @@ pub(super) fn shaped(mut cli: clap::Command) -> clap::Command {
         cli = cli.mut_subcommand(shape.command, |command| {
             let is_bench = shape.command == "bench";
             command.after_help(shape.examples).mut_args(|arg| {
+                let arg = shape.explained(arg);
                 let is_own = !is_bench && !of_bench.contains(arg.get_id().as_str());
                 if is_own || arg.is_positional() { arg } else { shape.listed(arg) }
             })
@@ -185,6 +200,14 @@ pub(super) fn shaped(mut cli: clap::Command) -> clap::Command {
 }
 
 impl HelpShape {
+    /// The argument with what it means for this command.
+    fn explained(&self, arg: clap::Arg) -> clap::Arg {
+        match self.meanings.iter().find(|(id, _)| *id == arg.get_id().as_str()) {
+            Some((_, meaning)) => arg.help(*meaning),
+            None => arg,
+        }
+    }
+
     fn listed(&self, arg: clap::Arg) -> clap::Arg {
         let name = arg.get_long().unwrap_or_default().to_owned();
         let is_short = self.short.contains(&name.as_str());

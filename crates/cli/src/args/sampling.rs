@@ -57,7 +57,7 @@ pub(crate) struct SamplingArgs {
     /// Request token counts with every event: exact, but more work for the server
     #[arg(long)]
     pub(crate) continuous_usage: bool,
-    /// What answers must be: a file with a JSON schema, or {"regex": …}, {"choice": […]}, {"grammar": …}
+    /// Constrain the answers: a file with a JSON schema, or {"regex": …}, {"choice": […]}, {"grammar": …}
     #[arg(long, value_name = "FILE")]
     pub(crate) structured: Option<PathBuf>,
     /// File with tool definitions that are sent with every request

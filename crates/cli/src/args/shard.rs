@@ -8,34 +8,34 @@ use clap::Args;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Many machines")]
 pub(crate) struct ShardArgs {
-    /// Make part K of N of the run, counted from 0; part 0 leads
+    /// Make shard K of N of the run, counted from 0; shard 0 leads
     #[arg(long, value_name = "K/N", conflicts_with = "shards")]
     pub(crate) shard: Option<String>,
-    /// Number of parts; the launcher's variables say which one this is. 1 ignores the launcher
+    /// Number of shards; the launcher's variables say which one this is. 1 ignores the launcher
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<u32>,
-    /// Where part 0 listens for the others
+    /// Address at which shard 0 listens for the others
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) leader: Option<String>,
-    /// File with the secret that all parts share [default: `TOKOMETER_SHARD_SECRET`]
+    /// File with the secret that all shards share [default: `TOKOMETER_SHARD_SECRET`]
     #[arg(long, value_name = "FILE")]
     pub(crate) shard_secret_file: Option<PathBuf>,
-    /// Certificate of this part in PEM format: the parts then connect with TLS, besides the secret
+    /// Certificate of this shard in PEM format: the shards then connect with TLS, besides the secret
     #[arg(long, value_name = "FILE", requires = "shard_tls_key", requires = "shard_tls_ca")]
     pub(crate) shard_tls_cert: Option<PathBuf>,
     /// Private key of `--shard-tls-cert`
     #[arg(long, value_name = "FILE", requires = "shard_tls_cert")]
     pub(crate) shard_tls_key: Option<PathBuf>,
-    /// Authorities that have signed the certificates of all parts
+    /// Authorities that have signed the certificates of all shards
     #[arg(long, value_name = "FILE", requires = "shard_tls_cert")]
     pub(crate) shard_tls_ca: Option<PathBuf>,
-    /// Time for all parts to become ready; the run then begins without those that are not [default: 5m]
+    /// Time for all shards to become ready; the run then begins without those that are not [default: 5m]
     #[arg(long, value_name = "TIME")]
     pub(crate) shard_wait: Option<String>,
-    /// Hold `--max-concurrency` for all parts together: places move to the parts that need them. Without it the limit is split
+    /// Apply `--max-concurrency` to all shards together: places move to the shards that need them. Without it the limit is split
     #[arg(long)]
     pub(crate) global_cap: bool,
-    /// Also start a part on each of these machines over ssh; `tokometer` must be installed there
+    /// Also start a shard on each of these machines over ssh; `tokometer` must be installed there
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', conflicts_with_all = ["shard", "shards"])]
     pub(crate) workers_on: Vec<String>,
 }
@@ -49,7 +49,7 @@ impl ShardArgs {
             || !self.workers_on.is_empty()
     }
 
-    /// Flags that only several parts can use, of those that are given.
+    /// Flags that only several shards can use, of those that are given.
     pub(crate) fn for_several(&self) -> Vec<&'static str> {
         let given = [
             (self.shard_secret_file.is_some(), "--shard-secret-file"),

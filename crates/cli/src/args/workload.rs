@@ -56,9 +56,9 @@ pub(crate) struct WorkloadArgs {
     #[command(flatten)]
     pub(crate) random: RandomArgs,
     #[command(flatten)]
-    pub(crate) pictures: PictureArgs,
+    pub(crate) images: ImageArgs,
     #[command(flatten)]
-    pub(crate) sounds: SoundArgs,
+    pub(crate) audio: AudioArgs,
     #[command(flatten)]
     pub(crate) files: FileArgs,
     #[command(flatten)]
@@ -92,45 +92,45 @@ pub(crate) struct RandomArgs {
 
 /// Options of `random-mm` and `image`.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Workload: pictures")]
-pub(crate) struct PictureArgs {
-    /// Pictures per request for random-mm [default: 1]
+#[command(next_help_heading = "Workload: images")]
+pub(crate) struct ImageArgs {
+    /// Images per request for random-mm [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) random_mm_base_items_per_request: Option<u32>,
-    /// Range of their number, from 0 to 1 [default: 0]
+    /// Range of the number of images for random-mm, from 0 to 1 [default: 0]
     #[arg(long, value_name = "RATIO")]
     pub(crate) random_mm_num_mm_items_range_ratio: Option<f64>,
-    /// Maximum per request, such as {"image": 4} [default: 255]
+    /// Maximum number of images per request, such as {"image": 4} [default: 255]
     #[arg(long, value_name = "JSON")]
     pub(crate) random_mm_limit_mm_per_prompt: Option<String>,
-    /// Sizes with their shares [default: {(256, 256, 1): 0.5, (720, 1280, 1): 0.5}]
+    /// Image sizes for random-mm with the share of each [default: {(256, 256, 1): 0.5, (720, 1280, 1): 0.5}]
     #[arg(long, value_name = "BUCKETS")]
     pub(crate) random_mm_bucket_config: Option<String>,
-    /// Pictures per request for image [default: 1]
+    /// Images per request for image [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) image_count: Option<u32>,
-    /// Draw their number between 1 and --image-count
+    /// Draw the number of images between 1 and --image-count
     #[arg(long)]
     pub(crate) random_image_count: bool,
-    /// 4k, 1080p, 720p, 360p, `HxW` or `random:HxW-HxW` [default: 1080p]
+    /// Image size: 4k, 1080p, 720p, 360p, `HxW` or `random:HxW-HxW` [default: 1080p]
     #[arg(long, value_name = "SIZE")]
     pub(crate) image_resolution: Option<String>,
-    /// How pictures are encoded [default: jpeg]
+    /// Image format [default: jpeg]
     #[arg(long, value_name = "FORMAT", value_parser = ["jpeg", "png"])]
     pub(crate) image_format: Option<String>,
-    /// What pictures show [default: random]
+    /// Image content: noise or plain white [default: random]
     #[arg(long, value_name = "WHAT", value_parser = ["random", "blank"])]
     pub(crate) image_content: Option<String>,
 }
 
 /// Options of `random-audio`.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Workload: sounds")]
-pub(crate) struct SoundArgs {
-    /// Mean length of a generated sound [default: 10]
+#[command(next_help_heading = "Workload: audio")]
+pub(crate) struct AudioArgs {
+    /// Mean length of a generated audio clip [default: 10]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) audio_length_mean: Option<f64>,
-    /// Standard deviation of the length [default: 0]
+    /// Standard deviation of the audio length [default: 0]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) audio_length_stddev: Option<f64>,
 }

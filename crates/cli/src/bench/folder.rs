@@ -48,6 +48,13 @@ impl Earlier {
     }
 }
 
+/// A folder to record in, and what to do with a run that it already holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Destination<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) earlier: Earlier,
+}
+
 /// The folder of one measurement; points of a sweep have folders below it.
 #[derive(Debug)]
 pub(crate) enum RunFolder {
@@ -69,7 +76,8 @@ impl RunFolder {
     pub(crate) fn open(
         output: &Output,
         name: &str,
-        (started, earlier): (WallNanos, Earlier),
+        started: WallNanos,
+        earlier: Earlier,
     ) -> Result<Self, Refusal> {
         if output.record == Record::Dropped {
             let folder = tempfile::Builder::new().prefix("tokometer-").tempdir();

@@ -11,9 +11,11 @@ use crate::terminal::{hide, print_message};
 /// Asks the server what it is. What the user left open follows from its answers: the backend, and lengths
 /// that its context has room for.
 pub(crate) fn identified(
-    (args, own): (&BenchArgs, &OwnDefaults),
+    args: &BenchArgs,
+    own: &OwnDefaults,
     lowered: &mut Lowered,
-    (order, given): (&[String], &Given),
+    order: &[String],
+    given: &Given,
 ) -> Result<IdentifiedServer, Refusal> {
     hide(&lowered.secrets.known);
     let server = identify(&lowered.plan, &lowered.secrets, &given.clock)?;

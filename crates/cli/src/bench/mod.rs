@@ -22,18 +22,18 @@ mod sweep_view;
 
 pub(crate) use document::SweepDocument;
 pub(crate) use events::KeptEvents;
-pub(crate) use folder::{CAPACITY, Earlier, RunFolder};
+pub(crate) use folder::{CAPACITY, Destination, Earlier, RunFolder};
 pub(crate) use identified::identified;
 pub(crate) use next_command::workload as workload_words;
-pub(crate) use observer::{measurement, measurement_of};
+pub(crate) use observer::measurement;
 pub(crate) use present::{
     RunView, SummarisedRun, layout_of, summarise, summarise_kept, summarise_read,
 };
 pub(crate) use progress::{Bar, waiting_for_shards};
-pub(crate) use results::{RunFacts, write as write_results};
+pub(crate) use results::{RunFacts, check as check_result_files, write as write_results};
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};
 pub(crate) use silence::Silence;
 pub(crate) use staircase::{Climbed, StaircaseRun, read_findings, staircase_text};
-pub(crate) use sweep::{measure_silently, run, run_in};
+pub(crate) use sweep::{PointJob, SweepOutcome, SweepRun, measure_silently};
 pub(crate) use sweep_view::{SweepEntry, sweep_text};

@@ -22,7 +22,7 @@ pub(crate) fn workload(plan: &Plan) -> String {
         }
         (Spec::RandomAudio(options), None) => {
             format!(
-                "sounds of {} s, up to {} output tokens",
+                "audio clips of {} s, up to {} output tokens",
                 options.audio_seconds, options.output_len
             )
         }

@@ -13,6 +13,7 @@ use super::progress::{Bar, Progress};
 use super::signals::Signals;
 use crate::activity::Activity;
 use crate::command_line::command_line;
+use crate::commands::Given;
 use crate::dashboard::{Dashboard, DashboardSource};
 use crate::terminal::{self, print_message, print_message_once};
 use crate::version;
@@ -66,28 +67,19 @@ fn target_rate(load: &Load) -> Option<f64> {
     Some(load.request_rate.0).filter(|rate| is_flat && rate.is_finite())
 }
 
-/// A measurement that is shown on the terminal.
+/// A measurement that is shown on the terminal. `shard` connects it with the other processes of the run;
+/// `None` where this one makes all of it.
 pub(crate) fn measurement(
     secrets: &Credentials,
-    signals: &Signals,
+    shard: Option<Arc<dyn Coordination>>,
     bar: Bar,
-    clock: &Arc<dyn Clock>,
-) -> Measurement {
-    measurement_of((secrets, None), signals, bar, clock)
-}
-
-/// The same for one of several processes that make a run.
-pub(crate) fn measurement_of(
-    (secrets, shard): (&Credentials, Option<Arc<dyn Coordination>>),
-    signals: &Signals,
-    bar: Bar,
-    clock: &Arc<dyn Clock>,
+    given: &Given,
 ) -> Measurement {
     terminal::hide(&secrets.known);
-    let clock = Arc::clone(clock);
+    let clock = Arc::clone(&given.clock);
     let preparing = (bar != Bar::Silent).then(|| Activity::start("preparing"));
     let observer = TerminalObserver {
-        signals: signals.clone(),
+        signals: given.signals.clone(),
         bar,
         clock: Arc::clone(&clock),
         preparing: Mutex::new(preparing),
@@ -121,7 +113,7 @@ impl Observer for TerminalObserver {
     fn run_begins(&self, run: &RunInProgress<'_>) -> Result<Guard, Error> {
         drop(self.preparing.lock().unwrap_or_else(PoisonError::into_inner).take());
         let output = &run.plan.output;
-        let progress = Progress::start((run.live, &self.clock), run.goal, self.bar, output.shown);
+        let progress = Progress::start(run.live, &self.clock, run.goal, self.bar, output.shown);
         let dashboard = self.dashboard(run)?;
         let exporter =
             output.prometheus_port.map(|port| Exporter::start(port, run.live)).transpose()?;

@@ -33,7 +33,7 @@ struct Stragglers {
 }
 
 /// Follows a run without a bar until it has ended.
-fn say_lines(live: &Live, clock: &dyn Clock, (goal, shown): (Goal, Shown), stop: &StopSignal) {
+fn say_lines(live: &Live, clock: &dyn Clock, goal: Goal, shown: Shown, stop: &StopSignal) {
     let mut stragglers = Stragglers::default();
     let mut silence = Silence::default();
     let begun = clock.now();
@@ -47,14 +47,14 @@ fn say_lines(live: &Live, clock: &dyn Clock, (goal, shown): (Goal, Shown), stop:
         let due = (now - begun).0 / LINE_EVERY.0;
         let has_more = live.all_sent().is_none() || live.awaited() > 0;
         if due > said && has_more && shown != Shown::Nothing {
-            print_message(&running_line(live, (goal, now), silent));
+            print_message(&running_line(live, goal, now, silent));
         }
         said = said.max(due);
     }
 }
 
 /// `120 of 480 requests after 30 s · 8 in flight · 840 tok/s`.
-fn running_line(live: &Live, (goal, now): (Goal, Nanos), silent: Option<Nanos>) -> String {
+fn running_line(live: &Live, goal: Goal, now: Nanos, silent: Option<Nanos>) -> String {
     if let Some(waiting) = waiting_for_shards(live) {
         return waiting;
     }
@@ -87,12 +87,13 @@ impl Stragglers {
         if live.awaited() > 0 {
             return None;
         }
-        self.due((live.all_sent()?, now), live.counts().in_flight(), silent)
+        self.due(live.all_sent()?, now, live.counts().in_flight(), silent)
     }
 
     fn due(
         &mut self,
-        (since, now): (Nanos, Nanos),
+        since: Nanos,
+        now: Nanos,
         in_flight: u64,
         silent: Option<Nanos>,
     ) -> Option<String> {
@@ -152,9 +153,10 @@ impl From<Display> for Bar {
 }
 
 impl Progress {
-    /// Follows `live`. Shows nothing where stderr is no terminal.
+    /// Follows `live`. Prints lines instead of a bar where stderr is not a terminal.
     pub(crate) fn start(
-        (live, clock): (&Arc<Live>, &Arc<dyn Clock>),
+        live: &Arc<Live>,
+        clock: &Arc<dyn Clock>,
         goal: Goal,
         bar: Bar,
         shown: Shown,
@@ -167,7 +169,7 @@ impl Progress {
             let shown = if bar == Bar::Silent { Shown::Nothing } else { shown };
             let thread = (bar != Bar::Live).then(|| {
                 Background::start("progress", move |stop| {
-                    say_lines(&live, &*clock, (goal, shown), stop);
+                    say_lines(&live, &*clock, goal, shown, stop);
                 })
             });
             return Self { _thread: thread };
@@ -177,7 +179,7 @@ impl Progress {
             let mut silence = Silence::default();
             while !stop.is_raised_within(REDRAW_EVERY) {
                 let now = clock.now();
-                redraw(&bar, &live, (goal, now), silence.span(&live.counts(), now));
+                redraw(&bar, &live, goal, now, silence.span(&live.counts(), now));
             }
             bar.finish_and_clear();
         });
@@ -195,7 +197,7 @@ fn bar_for(goal: Goal) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn redraw(bar: &ProgressBar, live: &Live, (goal, now): (Goal, Nanos), silent: Option<Nanos>) {
+fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos, silent: Option<Nanos>) {
     if let Some(waiting) = waiting_for_shards(live) {
         return bar.set_message(waiting);
     }
@@ -240,7 +242,7 @@ mod tests {
         let since = Nanos::from_secs(100);
         let mut said = |seconds: u64, in_flight| {
             let now = since + Nanos::from_secs(seconds);
-            stragglers.due((since, now), in_flight, None).is_some_and(|line| {
+            stragglers.due(since, now, in_flight, None).is_some_and(|line| {
                 let ago = format!("everything was sent {seconds} s ago");
                 assert!(line.contains(&ago), "{line}");
                 true
@@ -253,11 +255,11 @@ mod tests {
         assert!(!said(49, 3) && said(50, 1));
         // A later phase has a wait of its own.
         let later = Nanos::from_secs(500);
-        assert_eq!(stragglers.due((later, later + Nanos::from_secs(9)), 1, None), None);
-        let line = stragglers.due((later, later + Nanos::from_secs(12)), 2, None).unwrap();
+        assert_eq!(stragglers.due(later, later + Nanos::from_secs(9), 1, None), None);
+        let line = stragglers.due(later, later + Nanos::from_secs(12), 2, None).unwrap();
         assert!(line.starts_with("waiting for 2 requests in flight; "), "{line}");
         let now = later + Nanos::from_secs(20);
-        let line = stragglers.due((later, now), 2, Some(Nanos::from_secs(18))).unwrap();
+        let line = stragglers.due(later, now, 2, Some(Nanos::from_secs(18))).unwrap();
         let silent = "everything was sent 20 s ago; no content for 18 s (";
         assert!(line.contains(silent) && line.contains("`--timeout`"), "{line}");
     }
@@ -268,7 +270,7 @@ mod tests {
         let (live, goal) = (Live::default(), Goal::default());
         let said = |awaited| {
             live.set_awaited(awaited);
-            running_line(&live, (goal, Nanos::from_secs(1)), None)
+            running_line(&live, goal, Nanos::from_secs(1), None)
         };
         assert_eq!(said(1), "waiting for 1 other shard");
         assert_eq!(said(3), "waiting for 3 other shards");
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_tells_what_is_going_on() {
+    fn the_message_shows_phase_requests_and_speed() {
         let counts = LiveCounts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ttft_mean: None };
         assert_eq!(
             message(Some(Phase::Measure), &counts, Some(Nanos::from_secs(2))),

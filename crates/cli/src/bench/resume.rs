@@ -25,7 +25,7 @@ pub(crate) fn check_points(place: &Path, points: &[PathBuf]) -> Result<(), Refus
     let why = if other == place {
         "it holds a single run, and this is a sweep".to_owned()
     } else {
-        format!("it holds `{}`, which is no point of this plan", other.display())
+        format!("it holds `{}`, which is not a point of this plan", other.display())
     };
     Err(Refusal::usage(format!("cannot resume `{}`: {why}", place.display()), HINT))
 }

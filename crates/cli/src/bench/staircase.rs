@@ -18,9 +18,9 @@ use tokometer_record::write_whole;
 use tokometer_report::Style;
 
 use super::events::KeptEvents;
-use super::folder::{Earlier, RunFolder};
+use super::folder::{Destination, Earlier, RunFolder};
 use super::present::SummarisedRun;
-use super::sweep::{Blame, Look, SweepCourse, SweepSize, one, point_folder};
+use super::sweep::{Blame, Look, PointJob, SweepCourse, SweepSize, one, point_folder};
 use super::sweep_view::{SweepEntry, stairs_text};
 use crate::exit::{Exit, Refusal};
 use crate::lower::PlannedPoint;
@@ -71,8 +71,9 @@ impl StaircaseRun<'_> {
             let folder = point_folder(place.path(), number, &point, SweepSize::Sweep);
             let (style, size) = (Style::default(), SweepSize::Sweep);
             let look = Look { style, size, is_silent: true };
-            let place = (folder.as_path(), Earlier::Refused);
-            match one(measurement, (&point, number), place, (role, look)) {
+            let destination = Destination { folder: &folder, earlier: Earlier::Refused };
+            let job = PointJob { point: &point, number, destination };
+            match one(measurement, job, role, look) {
                 Ok((shown, exit)) => {
                     self.events.settle(&folder);
                     steps.push(StairStep::new(concurrency, &shown.summary));

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tokometer_base::WallNanos;
 use tokometer_measure::Measurement;
 use tokometer_metrics::Verdict;
 use tokometer_metrics::summary::FailureGroup;
@@ -11,9 +10,8 @@ use tokometer_record::{FailureKind, RunReader, Stop};
 use tokometer_report::Style;
 
 use super::document::SweepDocument;
-use super::folder::{self, Earlier, RunFolder};
+use super::folder::{self, Destination, Earlier, RunFolder};
 use super::present::{RunView, SummarisedRun, summarise_read};
-use super::signals::Signals;
 use super::sweep_view::{SweepEntry, sweep_text};
 use super::{results, resume};
 use crate::exit::{Exit, Refusal};
@@ -38,119 +36,148 @@ pub(super) struct Look {
     pub(super) is_silent: bool,
 }
 
-/// Runs every point, shows each when it ends, and returns the exit code of all. The time of the
-/// beginning names the folder. `after` gets the folder once a point has a result.
-pub(crate) fn run(
-    measurement: &mut Measurement,
-    lowered: &Lowered,
-    (begin, earlier): (WallNanos, Earlier),
-    (signals, style): (&Signals, Style),
-    after: &dyn Fn(&Path) -> Result<(), Refusal>,
-) -> Result<Exit, Refusal> {
-    results::check(&lowered.plan.output)?;
-    let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, (begin, earlier))?;
-    let (exit, results) =
-        points_in(measurement, lowered, (&place, earlier), (&Role::Whole, signals, style))?;
-    if results > 0 {
-        after(place.path())?;
+/// The points of a measurement, and how this process makes and shows them.
+pub(crate) struct SweepRun<'a> {
+    pub(crate) lowered: &'a Lowered,
+    pub(crate) place: &'a RunFolder,
+    pub(crate) earlier: Earlier,
+    /// The part of every point that this process makes.
+    pub(crate) role: &'a Role,
+    pub(crate) style: Style,
+}
+
+/// What all points came to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SweepOutcome {
+    pub(crate) exit: Exit,
+    /// Points that have a result.
+    pub(crate) results: usize,
+}
+
+/// The points so far.
+#[derive(Default)]
+struct SweepProgress {
+    course: SweepCourse,
+    rows: Vec<SweepEntry>,
+    document: SweepDocument,
+}
+
+impl SweepRun<'_> {
+    /// Runs every point and shows each when it ends.
+    pub(crate) fn run(&self, measurement: &mut Measurement) -> Result<SweepOutcome, Refusal> {
+        results::check(&self.lowered.plan.output)?;
+        measurement.set_points(self.lowered.points.len());
+        let outcome = self.all(measurement);
+        self.place.leave_if_empty();
+        outcome
     }
-    Ok(exit)
-}
 
-/// The same in a folder that is open, for the part of the run that this process makes.
-pub(crate) fn run_in(
-    measurement: &mut Measurement,
-    lowered: &Lowered,
-    place: (&RunFolder, Earlier),
-    setting: (&Role, &Signals, Style),
-) -> Result<Exit, Refusal> {
-    points_in(measurement, lowered, place, setting).map(|(exit, _)| exit)
-}
+    fn size(&self) -> SweepSize {
+        if self.lowered.points.len() == 1 { SweepSize::Single } else { SweepSize::Sweep }
+    }
 
-/// The exit code of all points, and the number of those that have a result.
-fn points_in(
-    measurement: &mut Measurement,
-    lowered: &Lowered,
-    (place, earlier): (&RunFolder, Earlier),
-    (role, signals, style): (&Role, &Signals, Style),
-) -> Result<(Exit, usize), Refusal> {
-    results::check(&lowered.plan.output)?;
-    place.announce(signals);
-    measurement.set_points(lowered.points.len());
-    let size = if lowered.points.len() == 1 { SweepSize::Single } else { SweepSize::Sweep };
-    let outcome =
-        all(measurement, lowered, (place, earlier), (role, Look { style, size, is_silent: false }));
-    place.leave_if_empty();
-    outcome
-}
+    fn folder(&self, number: u32, point: &PlannedPoint) -> PathBuf {
+        point_folder(self.place.path(), number, point, self.size())
+    }
 
-fn all(
-    measurement: &mut Measurement,
-    lowered: &Lowered,
-    (place, earlier): (&RunFolder, Earlier),
-    (role, look): (&Role, Look),
-) -> Result<(Exit, usize), Refusal> {
-    let size = look.size;
-    if earlier == Earlier::Resumed {
-        for (number, point) in (0_u32..).zip(&lowered.points) {
-            role.recover(&point_folder(place.path(), number, point, size))?;
+    fn all(&self, measurement: &mut Measurement) -> Result<SweepOutcome, Refusal> {
+        if self.earlier == Earlier::Resumed {
+            for (number, point) in (0_u32..).zip(&self.lowered.points) {
+                self.role.recover(&self.folder(number, point))?;
+            }
+            check_stored(self.place.path(), self.lowered, self.size())?;
         }
-        check_stored(place.path(), lowered, size)?;
+        let mut progress = SweepProgress::default();
+        for (number, point) in (0_u32..).zip(&self.lowered.points) {
+            let outcome = self.point(measurement, number, point)?;
+            self.take(&mut progress, point, outcome)?;
+            if measurement.is_interrupted() {
+                break;
+            }
+            let left = self.lowered.points.len() - progress.course.exits.len();
+            if left > 0 && progress.course.is_dead() {
+                print_message(&format!(
+                    "error: skipping the remaining {left} points: no request succeeds"
+                ));
+                break;
+            }
+        }
+        self.show_all(&progress)?;
+        Ok(SweepOutcome {
+            exit: progress.course.overall(self.size()),
+            results: progress.rows.len(),
+        })
     }
-    let mut course = SweepCourse::default();
-    let mut rows: Vec<SweepEntry> = Vec::new();
-    let mut document = SweepDocument::default();
-    for (number, point) in (0_u32..).zip(&lowered.points) {
-        if lowered.plan.output.shown == plan::Shown::Text {
+
+    /// Measures a point, or reads it where it is already there. The inner result is the point's own.
+    fn point(
+        &self,
+        measurement: &mut Measurement,
+        number: u32,
+        point: &PlannedPoint,
+    ) -> Result<Result<(SummarisedRun, Exit), Refusal>, Refusal> {
+        if self.lowered.plan.output.shown == plan::Shown::Text {
             print(&above(number, point))?;
         }
-        let folder = point_folder(place.path(), number, point, size);
-        let stored = if earlier == Earlier::Resumed { folder::stored_end(&folder) } else { None };
-        let outcome = if let Some(stop) = stored {
-            print_message(&format!(
-                "skipping point {number}: already measured in {}",
-                folder.display()
-            ));
-            stored_point(point, stop, &folder, look)
-        } else {
-            one(measurement, (point, number), (&folder, earlier), (role, look))
+        let folder = self.folder(number, point);
+        let look = Look { style: self.style, size: self.size(), is_silent: false };
+        let is_resumed = self.earlier == Earlier::Resumed;
+        let Some(stop) = folder::stored_end(&folder).filter(|_| is_resumed) else {
+            let destination = Destination { folder: &folder, earlier: self.earlier };
+            let job = PointJob { point, number, destination };
+            return Ok(one(measurement, job, self.role, look));
         };
-        document.push(point, outcome.as_ref().map(|(shown, _)| shown.json()));
+        print_message(&format!(
+            "skipping point {number}: already measured in {}",
+            folder.display()
+        ));
+        Ok(stored_point(point, stop, &folder, look))
+    }
+
+    /// Adds the outcome of a point. The error is one that ends the whole sweep.
+    fn take(
+        &self,
+        progress: &mut SweepProgress,
+        point: &PlannedPoint,
+        outcome: Result<(SummarisedRun, Exit), Refusal>,
+    ) -> Result<(), Refusal> {
+        progress.document.push(point, outcome.as_ref().map(|(shown, _)| shown.json()));
+        let is_first = progress.rows.is_empty();
         match outcome {
             Ok((shown, exit)) => {
-                rows.push(SweepEntry::new(point.label(), &shown));
+                progress.rows.push(SweepEntry::new(point.label(), &shown));
                 let blame = if shown.is_rejected() { Blame::Requests } else { Blame::Server };
-                course.point(exit, blame);
+                progress.course.point(exit, blame);
             }
             // A server that was never reached will not be there for the next point either.
-            Err(refusal) if rows.is_empty() && refusal.exit == Exit::Target => return Err(refusal),
-            Err(refusal) if refusal.exit == Exit::Interrupted && !rows.is_empty() => {
-                course.point(Exit::Interrupted, Blame::Server);
+            Err(refusal) if is_first && refusal.exit == Exit::Target => return Err(refusal),
+            Err(refusal) if refusal.exit == Exit::Interrupted && !is_first => {
+                progress.course.point(Exit::Interrupted, Blame::Server);
             }
-            Err(refusal) => course.point(failed(refusal, size, point)?, Blame::Server),
+            Err(refusal) => {
+                progress.course.point(failed(refusal, self.size(), point)?, Blame::Server);
+            }
         }
-        if measurement.is_interrupted() {
-            break;
-        }
-        let left = lowered.points.len() - course.exits.len();
-        if left > 0 && course.is_dead() {
-            print_message(&format!(
-                "error: skipping the remaining {left} points: no request succeeds"
-            ));
-            break;
-        }
+        Ok(())
     }
-    match lowered.plan.output.shown {
-        plan::Shown::Text if size == SweepSize::Sweep => {
-            print(&format!("\n{}", sweep_text(&rows, look.style)))?;
+
+    /// Prints what the points have in common: the table or the document of a sweep, and the folder.
+    fn show_all(&self, progress: &SweepProgress) -> Result<(), Refusal> {
+        let shown = self.lowered.plan.output.shown;
+        match shown {
+            plan::Shown::Text if self.size() == SweepSize::Sweep => {
+                print(&format!("\n{}", sweep_text(&progress.rows, self.style)))?;
+            }
+            plan::Shown::Json if self.size() == SweepSize::Sweep => {
+                print(&progress.document.text())?;
+            }
+            _ => {}
         }
-        plan::Shown::Json if size == SweepSize::Sweep => print(&document.text())?,
-        _ => {}
+        if self.place.is_kept() && shown == plan::Shown::Text {
+            print_message(&format!("record: {}", self.place.path().display()));
+        }
+        Ok(())
     }
-    if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
-        print_message(&format!("record: {}", place.path().display()));
-    }
-    Ok((course.overall(size), rows.len()))
 }
 
 /// Refuses stored points of another plan, before anything is measured.
@@ -243,15 +270,24 @@ impl SweepCourse {
     }
 }
 
+/// One point to measure.
+#[derive(Clone, Copy)]
+pub(crate) struct PointJob<'a> {
+    pub(crate) point: &'a PlannedPoint,
+    /// Its number in the measurement. The content of prompts depends on it.
+    pub(crate) number: u32,
+    pub(crate) destination: Destination<'a>,
+}
+
 /// Measures a point.
 pub(super) fn one(
     measurement: &mut Measurement,
-    (point, number): (&PlannedPoint, u32),
-    (folder, earlier): (&Path, Earlier),
-    (role, look): (&Role, Look),
+    job: PointJob<'_>,
+    role: &Role,
+    look: Look,
 ) -> Result<(SummarisedRun, Exit), Refusal> {
-    let plan = &point.plan;
-    let made = role.make(measurement, (plan, number), (folder, earlier))?;
+    let plan = &job.point.plan;
+    let made = role.make(measurement, plan, job.number, job.destination)?;
     let shown = match &made.reader {
         Some(kept) => show(kept, plan, look)?,
         None => show(&runs::open(&made.folder)?, plan, look)?,
@@ -283,12 +319,12 @@ pub(super) fn one(
 /// Measures a point and shows nothing of it.
 pub(crate) fn measure_silently(
     measurement: &mut Measurement,
-    point: (&PlannedPoint, u32),
-    place: (&Path, Earlier),
-    (role, style): (&Role, Style),
+    job: PointJob<'_>,
+    role: &Role,
+    style: Style,
 ) -> Result<Exit, Refusal> {
     let look = Look { style, size: SweepSize::Sweep, is_silent: true };
-    one(measurement, point, place, (role, look)).map(|(_shown, exit)| exit)
+    one(measurement, job, role, look).map(|(_shown, exit)| exit)
 }
 
 /// A point that an earlier session measured: shown and judged like a fresh one.

@@ -94,7 +94,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
             &name,
         )?
     } else {
-        from_runs(&evidence, template, client, (&name, &args.output))?
+        from_runs(&evidence, template, client, &name, &args.output)?
     };
     write_whole(&args.output, profile.to_toml().as_bytes())
         .map_err(|why| unwritable(&args.output, &why))?;
@@ -236,7 +236,8 @@ fn from_runs(
     evidence: &CalibrationSources,
     template: Profile,
     client: OldClient,
-    (name, output): (&str, &Path),
+    name: &str,
+    output: &Path,
 ) -> Result<Profile, Refusal> {
     let activity = Activity::start("calibrate: fitting steps, then whole runs");
     let found = fit::calibrate_runs(&evidence.runs, template, threads());

@@ -16,19 +16,18 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use tokometer_base::{Clock as _, Nanos};
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
-use tokometer_decide::search::{SearchResult, needed};
-use tokometer_measure::{IdentifiedServer, Measurement};
+use tokometer_decide::search::SearchResult;
+use tokometer_measure::IdentifiedServer;
 use tokometer_plan as plan;
+use tokometer_shards::Membership;
 
 use crate::args::{AddressArgs, BenchArgs};
-use crate::bench::{
-    Bar, CAPACITY, Earlier, KeptEvents, RunFolder, RunView, identified, measurement_of,
-};
+use crate::bench::{Bar, CAPACITY, Earlier, KeptEvents, RunFolder, RunView, identified};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, OwnDefaults, layered, lower_over, put_address, written};
 use crate::pages;
-use crate::shards::{self, Following, Role, Varied};
+use crate::shards::{self, PartRequest, RunPart, Varied};
 use crate::terminal::{print, print_message, style};
 
 use predicted::EngineArgs;
@@ -129,7 +128,7 @@ pub(crate) fn capacity(
     }
     lowered.require_secrets()?;
     let server = match &own {
-        Some(own) => Some(identified((&bench, own), &mut lowered, (order, given))?),
+        Some(own) => Some(identified(&bench, own, &mut lowered, order, given)?),
         None => None,
     };
     if let Some(server) = server.as_ref().filter(|server| server.is_recognised()) {
@@ -137,42 +136,22 @@ pub(crate) fn capacity(
     }
     let begin = given.clock.now();
     let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
-    let (role, place) = take_part(args, &bench, &mut lowered, (given, earlier))?;
-    place.announce(&given.signals);
-    let mut measurement = measurement_of(
-        (&lowered.secrets, role.coordination()),
-        &given.signals,
-        bar(&lowered, &role),
-        &given.clock,
-    );
-    if let Role::Follower(shard) = &role {
-        let (points, place) = (lowered.points.as_slice(), (place.path(), earlier));
-        let (varied, style) = (Varied::Load, style(&given.environment));
-        let following = Following { points, varied, place, style };
-        return Ok(following.follow(&mut measurement, (&role, shard)));
+    let found = membership(args, &bench, &lowered, given)?;
+    let bar = bar(&lowered);
+    let request = PartRequest { args: &bench, varied: Varied::Load, earlier, bar, given };
+    let mut part = request.take(found.as_ref(), &mut lowered)?;
+    if let Some(exit) = part.follow(&lowered.points, style(&given.environment)) {
+        return Ok(exit);
     }
-    let at = (place.path(), earlier);
-    let found = SearchSetting { args, lowered: &lowered, given, server, begin, events };
-    let searched = found.search(&mut measurement, budget, (at, &role));
-    if searched.is_ok() {
-        role.dismiss();
-    }
-    // The leader's mark is a file in the folder.
-    drop((measurement, role));
+    let setting = SearchSetting { args, lowered: &lowered, given, server, begin, events };
+    let searched = setting.search(&mut part, budget);
+    let place = part.close(&searched);
     if searched.is_err() {
         place.leave_if_empty();
     }
     let (search, ending) = searched?;
-    let findings = Findings {
-        over: args.over.into(),
-        slo: args.slo.clone(),
-        ending,
-        sentence: String::new(),
-        gpus: args.gpus,
-        requests_needed: needed(&search.slo),
-        points: search.readings,
-    };
-    finish(args, findings, &lowered, &place)
+    let findings = search.into_findings(args, ending);
+    finish(args, &findings, &lowered, &place)
 }
 
 /// What a search begins with.
@@ -191,20 +170,19 @@ impl SearchSetting<'_> {
     /// Measures until the answer is known.
     fn search(
         self,
-        measurement: &mut Measurement,
+        part: &mut RunPart,
         budget: Option<Nanos>,
-        (at, role): ((&Path, Earlier), &Role),
     ) -> Result<(CapacitySearch, Ending), Refusal> {
         let Self { args, lowered, given, server, begin, events } = self;
         let plan = lowered.points.first().map_or(&lowered.plan, |point| &point.plan);
-        if at.1 == Earlier::Resumed {
-            CapacitySearch::new(args, lowered)?.check_stored(plan, at.0)?;
+        if part.earlier == Earlier::Resumed {
+            CapacitySearch::new(args, lowered)?.check_stored(plan, part.place.path())?;
         }
         let mut search = match budget {
             None => CapacitySearch::new(args, lowered)?,
             Some(budget) => {
-                let staircase = start::StartSearch { args, plan, server, budget, role, events };
-                let first = staircase.load(measurement, at, given)?;
+                let staircase = start::StartSearch { args, plan, server, budget, events };
+                let first = staircase.load(part, given)?;
                 let time = SearchTime::new(&given.clock, begin + budget, args);
                 let search = CapacitySearch::within(args, lowered, (first.load, time))?;
                 search.say_forecast(budget, first.rate);
@@ -212,23 +190,19 @@ impl SearchSetting<'_> {
             }
         };
         search.events = events;
-        let ending = search.run(measurement, plan, (at, role))?;
+        let ending = search.run(plan, part)?;
         Ok((search, ending))
     }
 }
 
-/// The part of the search that this process makes, and its folder.
-fn take_part(
+/// Which part of the search this process makes; `None` where it makes all of it.
+fn membership(
     args: &CapacityArgs,
     bench: &BenchArgs,
-    lowered: &mut Lowered,
-    (given, earlier): (&Given, Earlier),
-) -> Result<(Role, RunFolder), Refusal> {
-    let Some(found) = shards::membership(bench, lowered, given)? else {
-        let opened = (given.clock.wall(), earlier);
-        let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, opened)?;
-        return Ok((Role::Whole, place));
-    };
+    lowered: &Lowered,
+    given: &Given,
+) -> Result<Option<Membership>, Refusal> {
+    let Some(found) = shards::membership(bench, lowered, given)? else { return Ok(None) };
     if found.leader.is_none() {
         return Err(Refusal::usage(
             "cannot make a shard of a search without a leader: shard 0 decides what is measured next",
@@ -242,29 +216,28 @@ fn take_part(
             "add `--global-cap`, or search for a request rate, with `--start` where there is a `--budget`",
         ));
     }
-    shards::join(&found, (bench, Varied::Load), lowered, (given, earlier))
+    Ok(Some(found))
 }
 
-fn bar(lowered: &Lowered, role: &Role) -> Bar {
-    match (Bar::from(lowered.display), role) {
-        (_, Role::Follower(_)) => Bar::Hidden,
-        (Bar::Live, _) => Bar::Allowed,
-        (bar, _) => bar,
+/// A search has many short runs: a full-screen dashboard would open and close with each.
+fn bar(lowered: &Lowered) -> Bar {
+    match Bar::from(lowered.display) {
+        Bar::Live => Bar::Allowed,
+        bar => bar,
     }
 }
 
 /// Shows and keeps what was found.
 fn finish(
     args: &CapacityArgs,
-    mut findings: Findings,
+    findings: &Findings,
     lowered: &Lowered,
     place: &RunFolder,
 ) -> anyhow::Result<Exit> {
-    findings.sentence = findings.sentence();
-    report(&findings, lowered, place.path())?;
+    report(findings, lowered, place.path())?;
     if let Some(out) = &args.at.html {
         let view = RunView::new(&lowered.plan.metrics)?;
-        pages::write(pages::capacity_page(&findings, place.path(), &view)?, out)?;
+        pages::write(pages::capacity_page(findings, place.path(), &view)?, out)?;
         print_message(&format!("page: {}", out.display()));
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
-use tokometer_decide::search::{Next, SearchResult, needed};
+use tokometer_decide::search::{Next, SearchResult};
 use tokometer_decide::sequential::overloads;
 use tokometer_measure::Credentials;
 use tokometer_plan as plan;
@@ -220,17 +220,7 @@ impl SearchJob<'_> {
                 }
             }
         };
-        let mut findings = Findings {
-            over: args.over.into(),
-            slo: args.slo.clone(),
-            ending: Ending::Answered(answer),
-            sentence: String::new(),
-            gpus: args.gpus,
-            requests_needed: needed(&search.slo),
-            points: search.readings,
-        };
-        findings.sentence = findings.sentence();
-        Ok(findings)
+        Ok(search.into_findings(args, Ending::Answered(answer)))
     }
 
     fn predicted(&self, plan: &plan::Plan, load: f64) -> Result<PointRecord, Refusal> {

@@ -4,22 +4,22 @@ use std::path::Path;
 
 use tokometer_base::{Nanos, Seed, units};
 use tokometer_decide::Slo;
-use tokometer_decide::capacity::{Ending, LoadKind, MeasuredPoint};
+use tokometer_decide::capacity::{Ending, Findings, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
     Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
-    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, wanted, with_preload,
+    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wanted,
+    with_preload,
 };
-use tokometer_measure::Measurement;
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::{RunInfo, RunState, Stop, Timeline};
 
 use super::time::SearchTime;
 use super::{CapacityArgs, views};
-use crate::bench::{Earlier, KeptEvents, RunView, check_resumed, summarise_kept};
+use crate::bench::{Destination, Earlier, KeptEvents, RunView, check_resumed, summarise_kept};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::runs;
-use crate::shards::{MadePoint, Role};
+use crate::shards::{MadePoint, RunPart};
 use crate::terminal::print_message;
 
 /// Points shorter than this end before an overloaded server's queue has grown.
@@ -125,20 +125,30 @@ impl CapacitySearch {
         self.readings.push(reading);
     }
 
+    /// What the points show, once the search has ended.
+    pub(crate) fn into_findings(self, args: &CapacityArgs, ending: Ending) -> Findings {
+        let mut findings = Findings {
+            over: self.over,
+            slo: args.slo.clone(),
+            ending,
+            sentence: String::new(),
+            gpus: args.gpus,
+            requests_needed: needed(&self.slo),
+            points: self.readings,
+        };
+        findings.sentence = findings.sentence();
+        findings
+    }
+
     /// Measures until the answer is known, a signal comes, or the server is gone.
-    pub(crate) fn run(
-        &mut self,
-        measurement: &mut Measurement,
-        plan: &Plan,
-        ((place, earlier), role): ((&Path, Earlier), &Role),
-    ) -> Result<Ending, Refusal> {
+    pub(crate) fn run(&mut self, plan: &Plan, part: &mut RunPart) -> Result<Ending, Refusal> {
+        let is_resumed = part.earlier == Earlier::Resumed;
         loop {
             self.fit_into_time();
             let (load, stage) = match self.next() {
                 Next::Done(answer) => return Ok(Ending::Answered(answer)),
                 Next::Measure { load, stage } => (load, stage),
             };
-            let at = (load, stage);
             if self.is_late(with_preload(self.counted(load, stage))) {
                 // Without a further point, what is known is the answer.
                 self.limits = self.limits.with_points(self.readings.len());
@@ -148,14 +158,14 @@ impl CapacitySearch {
                 print_message(&text);
             }
             let number = self.readings.len();
-            let folder = place.join(format!("{number:03}-{}", load_name(load)));
-            if earlier == Earlier::Resumed {
-                role.recover(&folder)?;
+            let folder = part.place.path().join(format!("{number:03}-{}", load_name(load)));
+            if is_resumed {
+                part.role.recover(&folder)?;
             }
-            let is_there = earlier == Earlier::Resumed && is_finished(&folder);
+            let is_there = is_resumed && is_finished(&folder);
             let reading = if is_there {
                 self.reading((load, stage), &folder)?
-            } else if measurement.is_interrupted() {
+            } else if part.measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
             } else {
                 let length = with_preload(self.counted(load, stage));
@@ -163,9 +173,9 @@ impl CapacitySearch {
                 print_message(&views::point(number, &words, length));
                 self.warn_of_short_points(length);
                 self.sent += length;
-                self.measure(measurement, (plan, at), (&folder, earlier), role)?
+                self.measure(part, &self.plan_of(plan, load, stage), (load, stage), &folder)?
             };
-            if measurement.is_interrupted() {
+            if part.measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
             }
             let (reading, dead) = reading;
@@ -177,7 +187,8 @@ impl CapacitySearch {
                 return Ok(ending);
             }
             let waiting = || print_message("the server does not respond; waiting for it");
-            if fit == PointOutcome::Failed && !is_there && !measurement.wait_for_return(waiting) {
+            let is_lost = fit == PointOutcome::Failed && !is_there;
+            if is_lost && !part.measurement.wait_for_return(waiting) {
                 return Ok(Ending::ServerGone);
             }
         }
@@ -242,16 +253,18 @@ impl CapacitySearch {
         Ok(is_second.then(|| Ending::NoSuccess { why: why.clone() }))
     }
 
+    /// Measures the plan of the next point.
     fn measure(
         &self,
-        measurement: &mut Measurement,
-        (plan, (load, stage)): (&Plan, (f64, Stage)),
-        (folder, earlier): (&Path, Earlier),
-        role: &Role,
+        part: &mut RunPart,
+        plan: &Plan,
+        (load, stage): (f64, Stage),
+        folder: &Path,
     ) -> Result<Measured, Refusal> {
-        let plan = self.plan_of(plan, load, stage);
+        let RunPart { role, earlier, measurement, .. } = part;
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
-        match role.make(measurement, (&plan, number), (folder, earlier)) {
+        let destination = Destination { folder, earlier: *earlier };
+        match role.make(measurement, plan, number, destination) {
             // A part of the load was not sent: the point, and every later one, would describe less.
             Ok(MadePoint { end, .. }) if end.stop == Stop::ShardsLost => {
                 let message = "cannot continue the search: a shard was lost";

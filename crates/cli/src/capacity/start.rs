@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokometer_base::Nanos;
 use tokometer_decide::capacity::LoadKind;
 use tokometer_decide::staircase::{StairStep, Staircase, StaircaseFindings};
-use tokometer_measure::{IdentifiedServer, Measurement};
+use tokometer_measure::IdentifiedServer;
 use tokometer_plan::Plan;
 
 use super::CapacityArgs;
@@ -14,7 +14,7 @@ use crate::bench::{Earlier, KeptEvents, RunFolder, StaircaseRun, check_resumed, 
 use crate::commands::Given;
 use crate::exit::Refusal;
 use crate::runs;
-use crate::shards::Role;
+use crate::shards::RunPart;
 use crate::terminal::print_message;
 
 /// The folder of the staircase, beside the points of the search.
@@ -35,8 +35,6 @@ pub(super) struct StartSearch<'a> {
     /// `None` where its backend was named.
     pub(super) server: Option<IdentifiedServer>,
     pub(super) budget: Nanos,
-    /// The part of every step that this process makes.
-    pub(super) role: &'a Role,
     /// What becomes of the events of its steps.
     pub(super) events: KeptEvents,
 }
@@ -51,25 +49,20 @@ pub(super) struct SearchStart {
 
 impl StartSearch<'_> {
     /// The first load: as typed, otherwise near the knee of a short staircase.
-    pub(super) fn load(
-        self,
-        measurement: &mut Measurement,
-        (place, earlier): (&Path, Earlier),
-        given: &Given,
-    ) -> Result<SearchStart, Refusal> {
+    pub(super) fn load(self, part: &mut RunPart, given: &Given) -> Result<SearchStart, Refusal> {
         let (over, most) = (LoadKind::from(self.args.over), self.args.max);
         if let Some(load) = self.args.start {
             let rate = (over == LoadKind::RequestRate).then_some(load);
             return Ok(SearchStart { load, rate });
         }
-        let folder = place.join(FOLDER);
-        let stored = read_findings(&folder).filter(|_| earlier == Earlier::Resumed);
+        let folder = part.place.path().join(FOLDER);
+        let stored = read_findings(&folder).filter(|_| part.earlier == Earlier::Resumed);
         if stored.is_some() {
             self.check_steps(&folder)?;
         }
         let findings = match stored {
             Some(findings) => findings,
-            None => self.climbed(measurement, (&folder, earlier), given)?,
+            None => self.climbed(part, &folder, given)?,
         };
         let load = first_load(&findings.steps, over).clamp(most.min(0.1), most);
         print_message(&findings.sentence());
@@ -90,14 +83,18 @@ impl StartSearch<'_> {
 
     fn climbed(
         self,
-        measurement: &mut Measurement,
-        (folder, earlier): (&Path, Earlier),
+        part: &mut RunPart,
+        folder: &Path,
         given: &Given,
     ) -> Result<StaircaseFindings, Refusal> {
         let budget = Nanos(self.budget.0 / PART).min(LONGEST);
         let seconds = budget.as_secs_f64();
         print_message(&format!("finding the first load: a staircase of at most {seconds:.0} s"));
-        let earlier = if earlier == Earlier::Refused { earlier } else { Earlier::Removed };
+        // An unfinished staircase cannot be continued: its steps follow from each other.
+        let earlier = match part.earlier {
+            Earlier::Refused => Earlier::Refused,
+            Earlier::Resumed | Earlier::Removed => Earlier::Removed,
+        };
         let place = RunFolder::named(folder, earlier)?;
         let server = self.server.unwrap_or_else(|| IdentifiedServer {
             identity: tokometer_measure::ServerIdentity::default(),
@@ -112,7 +109,7 @@ impl StartSearch<'_> {
             clock: Arc::clone(&given.clock),
             events: self.events,
         };
-        let climbed = run.climb(measurement, &place, self.role);
+        let climbed = run.climb(&mut part.measurement, &place, &part.role);
         place.leave_if_empty();
         let climbed = climbed?;
         climbed.write(folder)?;

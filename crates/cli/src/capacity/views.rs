@@ -299,9 +299,6 @@ fn bar(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_decide::capacity::ObjectiveAtPoint;
-    use tokometer_decide::search::{Stage, Use};
-
     use super::super::predicted::{PredictedCapacity, PredictedChoice};
     use super::*;
 
@@ -316,53 +313,18 @@ mod tests {
     /// A violated objective was shown as `p99 ttft 2.54 s < 2s`.
     #[test]
     fn a_missed_point_says_that_its_value_is_not_within_the_limit() {
-        let missed = [reading(16.0, PointOutcome::Missed)];
+        let overloaded = &findings(found()).points[1];
+        let missed = [MeasuredPoint { fit: PointOutcome::Missed, ..overloaded.clone() }];
         let text = course(&missed, LoadKind::RequestRate, None);
         assert_eq!(text, "  missed (p99 ttft 2.54 s, not < 2s); limit below 16.00 req/s");
     }
 
-    fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
-        let judged = |objective: &str, value: f64, limit: f64, unit: &str| ObjectiveAtPoint {
-            objective: objective.to_owned(),
-            shown: Some(format!("{value:.2} {unit}")),
-            value: Some(value),
-            is_met: Some(value <= limit),
-            allowance: Some(Use { used: value / limit, variance: 0.0, allowed: None }),
-            is_supported: true,
-        };
-        MeasuredPoint {
-            load,
-            stage: Stage::Estimate,
-            fit,
-            objectives: vec![
-                judged("p99 ttft < 2s", load / 6.3, 2.0, "s"),
-                judged("p99 tpot < 50ms", 20.0 + load, 50.0, "ms"),
-            ],
-            requests_per_s: Some(load * 0.99),
-            tokens_per_s: Some(load * 128.0),
-            tokens_per_s_per_user: Some(61.4),
-            e2e_s: None,
-            requests: 400,
-            client_notes: Vec::new(),
-            folder: String::new(),
-        }
-    }
-
+    /// A search with four points: 8 and 12 req/s met the objectives, 12.8 missed one, 16 was too much.
     fn findings(ending: Ending) -> Findings {
-        let mut findings = Findings {
-            over: LoadKind::RequestRate,
-            slo: "p99 ttft < 2s, p99 tpot < 50ms".into(),
-            ending,
-            sentence: String::new(),
-            gpus: Some(2),
-            points: vec![
-                reading(8.0, PointOutcome::Met),
-                reading(16.0, PointOutcome::Overloaded),
-                reading(12.0, PointOutcome::Met),
-                reading(12.8, PointOutcome::Missed),
-            ],
-            requests_needed: 368,
-        };
+        let text = include_str!("../../../../fixtures/run/capacity.json");
+        let mut findings: Findings = serde_json::from_str(text).unwrap();
+        findings.requests_needed = 368;
+        findings.ending = ending;
         findings.sentence = findings.sentence();
         findings
     }

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use tokometer_base::{Clock as _, Nanos};
+use tokometer_base::Nanos;
 use tokometer_decide::staircase::Staircase;
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
@@ -14,8 +14,8 @@ use super::Given;
 use super::export::html;
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
-    self, Bar, Climbed, Earlier, KeptEvents, RunFolder, RunView, StaircaseRun, identified,
-    measurement, measurement_of,
+    Bar, Climbed, Earlier, KeptEvents, RunFolder, RunView, StaircaseRun, SweepOutcome, SweepRun,
+    check_result_files, identified,
 };
 use crate::exit::{Exit, Refusal};
 use crate::input::say_pipe;
@@ -24,7 +24,7 @@ use crate::lower::{
     Environment, Lowered, OwnDefaults, Preset, ProgressView, SelfCheck, key_variable, layered,
     load_flag, lower_over, put_address, seconds, written,
 };
-use crate::shards;
+use crate::shards::{self, PartRequest, RunPart, Varied};
 use crate::terminal::{print, print_message, style};
 
 /// Time for a staircase, and for one run of a URL that nothing else ends.
@@ -135,20 +135,13 @@ pub(crate) fn bench(
     if let Some(pipe) = tokometer_workload::pipe(&lowered.plan.workload) {
         say_pipe(&pipe);
     }
-    let bar = bar(&lowered);
     if let Some(staircase) = asked.staircase {
         let found = shards::membership(args, &lowered, given)?;
-        if found.is_some() && !args.shards.global_cap {
-            return Err(Refusal::usage(
-                "cannot divide a staircase of concurrency into shards: it begins with one request in flight",
-                "add `--global-cap`, or a load, such as `--max-concurrency 64 --duration 5m`",
-            )
-            .into());
-        }
+        check_staircase(args, found.as_ref(), &lowered)?;
         let own = own.cloned().unwrap_or_default();
-        let server = identified((args, &own), &mut lowered, (order, given))?;
-        let climbed = (staircase, server, asked.events);
-        return climb((command, found), (lowered, bar), climbed, given);
+        let server = identified(args, &own, &mut lowered, order, given)?;
+        let stairs = Stairs { command, staircase, server, events: asked.events };
+        return stairs.climb(found.as_ref(), lowered, given);
     }
     if command.at.keep_events {
         print_message(
@@ -156,25 +149,76 @@ pub(crate) fn bench(
         );
     }
     if let Some(own) = own.filter(|_| command.at.url.is_some()) {
-        let server = identified((args, own), &mut lowered, (order, given))?;
+        let server = identified(args, own, &mut lowered, order, given)?;
         if server.is_recognised() {
             print_message(&format!("server: {}", server.identity));
         }
     }
+    measure_points(command, args, lowered, given)
+}
+
+/// Measures the points of a command line, and writes the page of `--html`.
+fn measure_points(
+    command: &BenchCommand,
+    args: &BenchArgs,
+    mut lowered: Lowered,
+    given: &Given,
+) -> anyhow::Result<Exit> {
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
-    let mut look = style(&given.environment);
+    let mut style = style(&given.environment);
     if lowered.display.calibration == SelfCheck::Asked {
-        look.error = instrument::calibrate(&lowered.plan, given)?;
+        style.error = instrument::calibrate(&lowered.plan, given)?;
     }
-    if let Some(found) = shards::membership(args, &lowered, given)? {
-        return Ok(shards::bench(&found, args, &mut lowered, (given, bar, look))?);
+    let found = shards::membership(args, &lowered, given)?;
+    match &found {
+        Some(found) => shards::note_unused_cap(found, &args.shards, &lowered),
+        // Before a folder is made that would stay empty.
+        None => check_result_files(&lowered.plan.output)?,
     }
-    let begin = (given.clock.wall(), earlier);
-    let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
-    let page = command.at.html.as_deref();
-    Ok(bench::run(&mut measurement, &lowered, begin, (&given.signals, look), &|folder| {
-        page.map_or(Ok(()), |page| write_page(folder, &lowered.plan, page))
-    })?)
+    let bar = bar(&lowered);
+    let request = PartRequest { args, varied: Varied::Nothing, earlier, bar, given };
+    let mut part = request.take(found.as_ref(), &mut lowered)?;
+    let outcome = if let Some(exit) = part.follow(&lowered.points, style) {
+        Ok(SweepOutcome { exit, results: 0 })
+    } else {
+        let RunPart { role, place, measurement, .. } = &mut part;
+        SweepRun { lowered: &lowered, place, earlier, role, style }.run(measurement)
+    };
+    let is_reporting = part.role.is_reporting();
+    let place = part.close(&outcome);
+    place.leave_if_empty();
+    let outcome = outcome?;
+    if let Some(page) = command.at.html.as_deref().filter(|_| is_reporting && outcome.results > 0) {
+        write_page(place.path(), &lowered.plan, page)?;
+    }
+    Ok(outcome.exit)
+}
+
+/// Refuses what a staircase of concurrency cannot be combined with.
+fn check_staircase(
+    args: &BenchArgs,
+    found: Option<&Membership>,
+    lowered: &Lowered,
+) -> Result<(), Refusal> {
+    if found.is_some() && !args.shards.global_cap {
+        return Err(Refusal::usage(
+            "cannot divide a staircase of concurrency into shards: it begins with one request in flight",
+            "add `--global-cap`, or a load, such as `--max-concurrency 64 --duration 5m`",
+        ));
+    }
+    if lowered.points.len() != 1 {
+        return Err(Refusal::usage(
+            "cannot measure a staircase of concurrency for a list of values",
+            "add a load, such as `--max-concurrency 8` or `--request-rate 4`, for one run per value",
+        ));
+    }
+    if Earlier::checked(&args.output, &lowered.plan.output)? == Earlier::Resumed {
+        return Err(Refusal::usage(
+            "cannot resume a staircase: its steps follow from each other",
+            "measure it again with `--overwrite`",
+        ));
+    }
+    Ok(())
 }
 
 fn say_missing_key(args: &BenchArgs, lowered: &Lowered) {
@@ -210,74 +254,55 @@ fn with_steps(plan: &Plan, staircase: Staircase) -> Plan {
     plan
 }
 
-/// Measures a staircase and shows it.
-fn climb(
-    (command, found): (&BenchCommand, Option<Membership>),
-    (mut lowered, bar): (Lowered, Bar),
-    (staircase, server, events): (Staircase, IdentifiedServer, KeptEvents),
-    given: &Given,
-) -> anyhow::Result<Exit> {
-    if lowered.points.len() != 1 {
-        return Err(Refusal::usage(
-            "cannot measure a staircase of concurrency for a list of values",
-            "add a load, such as `--max-concurrency 8` or `--request-rate 4`, for one run per value",
-        )
-        .into());
+/// A staircase of concurrency that a command asks for.
+struct Stairs<'a> {
+    command: &'a BenchCommand,
+    staircase: Staircase,
+    server: IdentifiedServer,
+    /// What becomes of the events of the steps.
+    events: KeptEvents,
+}
+
+impl Stairs<'_> {
+    /// Measures the staircase and shows it.
+    fn climb(
+        self,
+        found: Option<&Membership>,
+        mut lowered: Lowered,
+        given: &Given,
+    ) -> anyhow::Result<Exit> {
+        let Self { command, staircase, server, events } = self;
+        let (args, bar, style) = (&command.bench, bar(&lowered), style(&given.environment));
+        let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
+        let request = PartRequest { args, varied: Varied::Load, earlier, bar, given };
+        let mut part = request.take(found, &mut lowered)?;
+        if let Some(exit) = part.follow(&lowered.points, style) {
+            return Ok(exit);
+        }
+        let plan = &lowered.points[0].plan;
+        let shown = plan.output.shown;
+        if shown != Shown::Nothing && server.is_recognised() {
+            let model = server.model.as_ref().map(|model| format!(", model {model}"));
+            print_message(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
+        }
+        let clock = std::sync::Arc::clone(&given.clock);
+        let run = StaircaseRun { plan, staircase, server, clock, events };
+        let climbed = run.climb(&mut part.measurement, &part.place, &part.role);
+        let place = part.close(&climbed);
+        place.leave_if_empty();
+        let climbed = climbed?;
+        climbed.write(place.path())?;
+        climbed.show(shown, style)?;
+        let own_page = place.is_kept().then(|| place.path().join(PAGE));
+        let page = command.at.html.clone().or(own_page);
+        if let Some(page) = &page {
+            write_page(place.path(), plan, page)?;
+        }
+        if shown == Shown::Text {
+            say_where(&climbed, page.as_deref(), &place)?;
+        }
+        Ok(climbed.exit)
     }
-    let earlier = Earlier::checked(&command.bench.output, &lowered.plan.output)?;
-    if earlier == Earlier::Resumed {
-        return Err(Refusal::usage(
-            "cannot resume a staircase: its steps follow from each other",
-            "measure it again with `--overwrite`",
-        )
-        .into());
-    }
-    let style = style(&given.environment);
-    let (role, place) = if let Some(found) = &found {
-        let args = (&command.bench, shards::Varied::Load);
-        shards::join(found, args, &mut lowered, (given, earlier))?
-    } else {
-        let (output, name) = (&lowered.plan.output, &lowered.plan.name);
-        (shards::Role::Whole, RunFolder::open(output, name, (given.clock.wall(), earlier))?)
-    };
-    place.announce(&given.signals);
-    let mut measurement = measurement_of(
-        (&lowered.secrets, role.coordination()),
-        &given.signals,
-        if matches!(role, shards::Role::Follower(_)) { Bar::Hidden } else { bar },
-        &given.clock,
-    );
-    if let shards::Role::Follower(shard) = &role {
-        let (points, varied) = (lowered.points.as_slice(), shards::Varied::Load);
-        let following = shards::Following { points, varied, place: (place.path(), earlier), style };
-        return Ok(following.follow(&mut measurement, (&role, shard)));
-    }
-    let point = &lowered.points[0];
-    let output = &point.plan.output;
-    if output.shown != Shown::Nothing && server.is_recognised() {
-        let model = server.model.as_ref().map(|model| format!(", model {model}"));
-        print_message(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
-    }
-    let clock = std::sync::Arc::clone(&given.clock);
-    let run = StaircaseRun { plan: &point.plan, staircase, server, clock, events };
-    let climbed = run.climb(&mut measurement, &place, &role);
-    if climbed.is_ok() {
-        role.dismiss();
-    }
-    drop((measurement, role));
-    place.leave_if_empty();
-    let climbed = climbed?;
-    climbed.write(place.path())?;
-    climbed.show(output.shown, style)?;
-    let own_page = place.is_kept().then(|| place.path().join(PAGE));
-    let page = command.at.html.clone().or(own_page);
-    if let Some(page) = &page {
-        write_page(place.path(), &point.plan, page)?;
-    }
-    if output.shown == Shown::Text {
-        say_where(&climbed, page.as_deref(), &place)?;
-    }
-    Ok(climbed.exit)
 }
 
 /// Where the results are, and what to do next.

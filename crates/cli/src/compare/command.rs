@@ -79,7 +79,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let criteria = Criteria { figures: &figures, equivalence: Equivalence(equivalence) };
     let paired = if args.run.is_none() { sweeps::paired(&args.a, &args.b)? } else { None };
     if let Some(points) = paired {
-        return compare_points(args, &points, (criteria, &rules));
+        return compare_points(args, &points, criteria, &rules);
     }
     let comparison = match &args.run {
         Some(run) => of_run(run, criteria)?,
@@ -130,7 +130,8 @@ fn accepted(args: &CompareArgs, comparison: Comparison) -> Result<Comparison, Re
 fn compare_points(
     args: &CompareArgs,
     points: &[PointRuns],
-    (criteria, rules): (Criteria<'_>, &[FailRule]),
+    criteria: Criteria<'_>,
+    rules: &[FailRule],
 ) -> anyhow::Result<Exit> {
     if let Some(page) = &args.html {
         return Err(Refusal::usage(

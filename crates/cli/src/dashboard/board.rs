@@ -268,7 +268,7 @@ impl Board {
             (" requests in flight ", &self.in_flight, Color::Blue, flight),
         ];
         for (title, history, colour, area) in charts {
-            render_chart(frame, (title, colour), history, area);
+            render_chart(frame, title, colour, history, area);
         }
     }
 
@@ -303,7 +303,8 @@ impl Board {
 /// A course with its axes: the largest value and zero on the left, time below.
 fn render_chart(
     frame: &mut Frame<'_>,
-    (title, colour): (&'static str, Color),
+    title: &'static str,
+    colour: Color,
     history: &VecDeque<u64>,
     area: Rect,
 ) {

@@ -216,7 +216,7 @@ fn run(
     let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
     // The simulated server takes no key.
     let secrets = Credentials { hub: given.environment.hub(), ..Credentials::default() };
-    let mut measurement = measurement(&secrets, &given.signals, Bar::Hidden, &given.clock);
+    let mut measurement = measurement(&secrets, None, Bar::Hidden, given);
     if let Some(why) = measurement.run(&plan, 0, &place)?.write_failure {
         return Err(Refusal::new(Exit::Write, why.to_string()).into());
     }

@@ -1,7 +1,7 @@
 //! A server by its address alone: the route that an address may end in, and our own defaults.
 //!
 //! The other tools' flags keep the other tools' defaults. `tokometer URL` has its own: the chat route,
-//! random prompts of a length that many servers accept (sounds for a route that transcribes, a query with
+//! random prompts of a length that many servers accept (audio clips for a route that transcribes, a query with
 //! documents for one that ranks), and a ready check, which reports a wrong key or
 //! model before anything is measured. These values are weaker than the config file's, which are weaker than
 //! the environment's and the flags'.
@@ -160,7 +160,7 @@ impl OwnDefaults {
             let named = layers.iter().rev().find_map(|args| args.target.backend.as_deref());
             let dataset = dataset_for(named.and_then(Dialect::named));
             own.args.workload.dataset_name = Some(dataset.to_owned());
-            // Sounds have lengths of their own, and ranking has no answer in tokens.
+            // Audio clips have lengths of their own, and ranking has no answer in tokens.
             own.open.lengths = dataset == RANDOM && !says(has_length);
             if dataset == RANDOM {
                 own.put_lengths(PROMPT_LEN);

@@ -17,9 +17,9 @@ use crate::exit::Refusal;
 const RANDOM: &[&str] = &["random", "random-ids"];
 const RANDOM_TEXT: &[&str] = &["random", "random-ids", "random-mm", "image", "random-audio"];
 const RANDOM_INPUT: &[&str] = &["random", "random-ids", "random-mm", "image", "random-rerank"];
-const PICTURES: &[&str] = &["random-mm"];
+const RANDOM_IMAGES: &[&str] = &["random-mm"];
 const IMAGE: &[&str] = &["image"];
-const SOUNDS: &[&str] = &["random-audio"];
+const RANDOM_AUDIO: &[&str] = &["random-audio"];
 const SHARED: &[&str] = &["generated-shared-prefix"];
 const REPEATED: &[&str] = &["prefix_repetition"];
 const TRACE: &[&str] = &["timed_trace"];
@@ -120,12 +120,13 @@ fn put_random(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), R
     Ok(())
 }
 
-fn put_pictures(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
-    let pictures = &args.pictures;
-    let items = pictures.random_mm_base_items_per_request;
-    typed.one(("random-mm-base-items-per-request", PICTURES), items, |spec| &mut spec.mm_items);
-    let ratio = pictures.random_mm_num_mm_items_range_ratio;
-    let name: Name = ("random-mm-num-mm-items-range-ratio", PICTURES);
+fn put_images(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
+    let images = &args.images;
+    let items = images.random_mm_base_items_per_request;
+    typed
+        .one(("random-mm-base-items-per-request", RANDOM_IMAGES), items, |spec| &mut spec.mm_items);
+    let ratio = images.random_mm_num_mm_items_range_ratio;
+    let name: Name = ("random-mm-num-mm-items-range-ratio", RANDOM_IMAGES);
     typed.one(name, ratio, |spec| &mut spec.mm_items_ratio);
     let refused = |flag: &str, text: &str, why: String| {
         Refusal::usage(format!("cannot use `--{flag} {text}`: {why}"), "")
@@ -139,30 +140,30 @@ fn put_pictures(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(),
             refused("random-mm-limit-mm-per-prompt", text, why)
         })
     };
-    let limit = pictures.random_mm_limit_mm_per_prompt.as_ref().map(limit).transpose()?;
-    let name: Name = ("random-mm-limit-mm-per-prompt", PICTURES);
+    let limit = images.random_mm_limit_mm_per_prompt.as_ref().map(limit).transpose()?;
+    let name: Name = ("random-mm-limit-mm-per-prompt", RANDOM_IMAGES);
     typed.one(name, limit, |spec| &mut spec.mm_images_max);
     let buckets =
         |text: &String| text.parse().map_err(|why| refused("random-mm-bucket-config", text, why));
-    let buckets = pictures.random_mm_bucket_config.as_ref().map(buckets).transpose()?;
-    typed.one(("random-mm-bucket-config", PICTURES), buckets, |spec| &mut spec.mm_buckets);
-    typed.one(("image-count", IMAGE), pictures.image_count, |spec| &mut spec.image_count);
-    let is_random = pictures.random_image_count.then_some(true);
+    let buckets = images.random_mm_bucket_config.as_ref().map(buckets).transpose()?;
+    typed.one(("random-mm-bucket-config", RANDOM_IMAGES), buckets, |spec| &mut spec.mm_buckets);
+    typed.one(("image-count", IMAGE), images.image_count, |spec| &mut spec.image_count);
+    let is_random = images.random_image_count.then_some(true);
     typed.one(("random-image-count", IMAGE), is_random, |spec| &mut spec.is_image_count_random);
-    let size = pictures.image_resolution.clone();
+    let size = images.image_resolution.clone();
     typed.one(("image-resolution", IMAGE), size, |spec| &mut spec.image_resolution);
-    let format = word("--image-format", pictures.image_format.as_ref())?;
+    let format = word("--image-format", images.image_format.as_ref())?;
     typed.one(("image-format", IMAGE), format, |spec| &mut spec.image_format);
-    let content = word("--image-content", pictures.image_content.as_ref())?;
+    let content = word("--image-content", images.image_content.as_ref())?;
     typed.one(("image-content", IMAGE), content, |spec| &mut spec.image_content);
     Ok(())
 }
 
 fn put_sounds(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) {
-    let mean = args.sounds.audio_length_mean;
-    typed.one(("audio-length-mean", SOUNDS), mean, |spec| &mut spec.audio_seconds);
-    let spread = args.sounds.audio_length_stddev;
-    typed.one(("audio-length-stddev", SOUNDS), spread, |spec| &mut spec.audio_seconds_stddev);
+    let mean = args.audio.audio_length_mean;
+    typed.one(("audio-length-mean", RANDOM_AUDIO), mean, |spec| &mut spec.audio_seconds);
+    let spread = args.audio.audio_length_stddev;
+    typed.one(("audio-length-stddev", RANDOM_AUDIO), spread, |spec| &mut spec.audio_seconds_stddev);
 }
 
 fn put_files(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
@@ -272,7 +273,7 @@ pub(crate) fn put_options(
     let mut typed = DatasetFlags { dataset, known, flags, used: Vec::new(), unused: Vec::new() };
     put_any(&mut typed, args)?;
     put_random(&mut typed, args)?;
-    put_pictures(&mut typed, args)?;
+    put_images(&mut typed, args)?;
     put_sounds(&mut typed, args);
     put_files(&mut typed, args)?;
     put_shared(&mut typed, args)?;

@@ -5,11 +5,11 @@ const BACKENDS: [(&str, &str); 4] = [
     ("gserver", "use `--backend sglang` with the HTTP address of the server"),
     (
         "openai-embeddings-clip",
-        "use `--backend openai-embeddings-chat` with pictures in the rows of `--dataset-name custom`",
+        "use `--backend openai-embeddings-chat` with images in the rows of `--dataset-name custom`",
     ),
     (
         "openai-embeddings-vlm2vec",
-        "use `--backend openai-embeddings-chat` with pictures in the rows of `--dataset-name custom`",
+        "use `--backend openai-embeddings-chat` with images in the rows of `--dataset-name custom`",
     ),
     ("infinity-embeddings-clip", "use `--backend infinity-embeddings` with texts"),
 ];

@@ -50,7 +50,6 @@ pub(crate) struct Presets {
     pub(crate) config: Option<ConfigFile>,
 }
 
-/// The config file.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigFile {
     pub(crate) path: PathBuf,

@@ -292,7 +292,7 @@ impl<'a> Lowering<'a> {
         for at in 0..self.presets.len() {
             layers.push((self.presets[at].origin, self.put(at, &situation)?.part));
         }
-        let axes = self.axes(section, (&file, &changes), &typed);
+        let axes = self.axes(section, &file, &changes, &typed);
         layers.push((ValueOrigin::Plan, file));
         layers.push((ValueOrigin::Plan, changes));
         layers.push((self.typed.origin, typed.part));
@@ -323,7 +323,8 @@ impl<'a> Lowering<'a> {
     fn axes(
         &self,
         section: &PlanSection,
-        (file, changes): (&PartialPlan, &PartialPlan),
+        file: &PartialPlan,
+        changes: &PartialPlan,
         typed: &Flags,
     ) -> Vec<(ValueOrigin, Axis)> {
         let swept = |axes: &[Axis], field: PlanField| axes.iter().any(|axis| axis.field == field);

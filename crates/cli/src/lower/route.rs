@@ -1,4 +1,4 @@
-//! A route that the backend does not speak is named before anything is sent, with the backend that does.
+//! A route that the backend does not support is named before anything is sent, with the backend that does.
 
 use tokometer_base::backend::{PoolingRoute, Protocol};
 use tokometer_client::{Dialect, RequestInput, Settings, Url};
@@ -52,7 +52,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
         if let Some((route, backend)) = known.filter(|(route, _)| !speaks(target.backend, route)) {
             let name = target.backend.name();
             return Err(Refusal::usage(
-                format!("the backend `{name}` does not speak `{route}`"),
+                format!("the backend `{name}` does not support `{route}`"),
                 format!("use `--backend {backend}`"),
             ));
         }

@@ -253,7 +253,6 @@ impl History {
         parts.join("; ")
     }
 
-    /// The page.
     pub(crate) fn page(&self) -> Result<Page, Refusal> {
         let runs: Vec<(&RunInfo, &Summary)> = self
             .steps

@@ -5,7 +5,7 @@
 //! prompts are counted; texts are cut into hashed blocks only where the engine keeps a prefix cache.
 //!
 //! This is in `cli` because it joins `measure`, which opens datasets, and `twin`, which predicts, and no
-//! other room may import both.
+//! other crate may import both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,7 +108,6 @@ fn shared_blocks(profile: &Profile) -> Option<u32> {
     Some(kv.block_tokens)
 }
 
-/// Random lengths.
 #[derive(Debug, Clone)]
 pub(crate) struct RandomLengths {
     prompt: Span,
@@ -292,7 +291,9 @@ impl Listed {
                 .collect::<Vec<_>>()
                 .join("\n"),
             PromptContent::Inputs(texts) => texts.join("\n"),
-            PromptContent::Sound(_) => return Err("sounds have no tokens here".to_owned()),
+            PromptContent::Sound(_) => {
+                return Err("the tokens of an audio clip are known only to a server".to_owned());
+            }
             PromptContent::Ranking { query, documents } => {
                 documents.iter().map(|one| format!("{query}\n{one}")).collect::<Vec<_>>().join("\n")
             }

@@ -143,9 +143,9 @@ impl SharedPlaces {
 
 impl LeadingShard {
     /// Has the other shards prepare a point.
-    pub(super) fn hand_out(&self, point: (&Plan, u32), folder: &Path) -> Result<(), Refusal> {
-        let order = PointOrder::new(point, (&self.place, folder))?.text()?;
-        self.places.cap.store(point.0.load.max_concurrency.unwrap_or(0), Ordering::Release);
+    pub(super) fn hand_out(&self, plan: &Plan, number: u32, folder: &Path) -> Result<(), Refusal> {
+        let order = PointOrder::new(plan, number, folder, &self.place)?.text()?;
+        self.places.cap.store(plan.load.max_concurrency.unwrap_or(0), Ordering::Release);
         let turn = self.turns.fetch_add(1, Ordering::AcqRel);
         self.leader.hand_out(turn, folder, &order);
         Ok(())

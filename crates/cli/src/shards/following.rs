@@ -12,7 +12,7 @@ use tokometer_shards::{NextPoint, shard_folder};
 use super::coordination::FollowingShard;
 use super::order::{PointOrder, Varied};
 use super::role::Role;
-use crate::bench::{Earlier, measure_silently};
+use crate::bench::{Destination, PointJob, measure_silently};
 use crate::exit::{Exit, Refusal};
 use crate::lower::PlannedPoint;
 use crate::terminal::print_message;
@@ -23,8 +23,8 @@ pub(crate) struct Following<'a> {
     pub(crate) points: &'a [PlannedPoint],
     /// What shard 0 may change in them.
     pub(crate) varied: Varied,
-    /// Folder of the measurement, and what to do with records that it holds.
-    pub(crate) place: (&'a Path, Earlier),
+    /// Folder of the measurement.
+    pub(crate) destination: Destination<'a>,
     /// Of messages.
     pub(crate) style: Style,
 }
@@ -34,7 +34,8 @@ impl Following<'_> {
     pub(crate) fn follow(
         &self,
         measurement: &mut Measurement,
-        (role, shard): (&Role, &FollowingShard),
+        role: &Role,
+        shard: &FollowingShard,
     ) -> Exit {
         let mut exits = Vec::new();
         let mut last = None;
@@ -52,7 +53,7 @@ impl Following<'_> {
                 };
             last = Some(turn);
             shard.turn_to(turn);
-            match self.measure(measurement, (role, shard), &order) {
+            match self.measure(measurement, role, shard, &order) {
                 Ok(exit) => exits.push(exit),
                 Err(refusal) => {
                     shard.follower.decline(turn, &refusal.message);
@@ -67,20 +68,17 @@ impl Following<'_> {
     fn measure(
         &self,
         measurement: &mut Measurement,
-        (role, shard): (&Role, &FollowingShard),
+        role: &Role,
+        shard: &FollowingShard,
         order: &str,
     ) -> Result<Exit, Refusal> {
         let order = PointOrder::read(order)?;
         let point = order.point(self.points, self.varied)?;
         shard.places.cap.store(point.plan.load.max_concurrency.unwrap_or(0), Ordering::Release);
-        let (place, earlier) = self.place;
-        let folder = order.folder(place);
-        let made = measure_silently(
-            measurement,
-            (&point, order.number),
-            (&folder, earlier),
-            (role, self.style),
-        );
+        let folder = order.folder(self.destination.folder);
+        let destination = Destination { folder: &folder, ..self.destination };
+        let job = PointJob { point: &point, number: order.number, destination };
+        let made = measure_silently(measurement, job, role, self.style);
         if made.is_err() {
             leave_if_unused(role, &folder);
         }

@@ -7,11 +7,12 @@ mod coordination;
 mod following;
 mod lending;
 mod order;
+mod part;
 mod remote;
 mod role;
 mod setup;
 
-pub(crate) use following::Following;
 pub(crate) use order::Varied;
+pub(crate) use part::{PartRequest, RunPart};
 pub(crate) use role::{MadePoint, Role, shard_records};
-pub(crate) use setup::{bench, join, membership, refuse};
+pub(crate) use setup::{membership, note_unused_cap, refuse};

@@ -79,8 +79,10 @@ impl PointLoad {
 impl PointOrder {
     /// The order for a point in `folder`, which lies below `place`.
     pub(super) fn new(
-        (plan, number): (&Plan, u32),
-        (place, folder): (&Path, &Path),
+        plan: &Plan,
+        number: u32,
+        folder: &Path,
+        place: &Path,
     ) -> Result<Self, Refusal> {
         let below = folder.strip_prefix(place).unwrap_or(Path::new(""));
         let folder = below.display().to_string();
@@ -96,7 +98,7 @@ impl PointOrder {
         let order: Self = serde_json::from_str(text).map_err(unread)?;
         let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !Path::new(&order.folder).components().all(is_below) {
-            return Err(unusable(&format!("`{}` is no folder of this run", order.folder)));
+            return Err(unusable(&format!("`{}` is not a folder of this run", order.folder)));
         }
         Ok(order)
     }
@@ -167,7 +169,7 @@ mod tests {
     }
 
     fn order(plan: &Plan) -> PointOrder {
-        let order = PointOrder::new((plan, 3), (Path::new("/a/run"), Path::new("/a/run/003-x")));
+        let order = PointOrder::new(plan, 3, Path::new("/a/run/003-x"), Path::new("/a/run"));
         PointOrder::read(&order.unwrap().text().unwrap()).unwrap()
     }
 

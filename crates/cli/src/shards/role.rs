@@ -11,7 +11,7 @@ use tokometer_record::{self as record, RunEnd, RunReader, RunState, Stop};
 use tokometer_shards::{Merged, SHARDS, shard_folder};
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard};
-use crate::bench::Earlier;
+use crate::bench::{Destination, Earlier};
 use crate::commands::merge_to;
 use crate::exit::{Exit, Refusal};
 use crate::terminal::print_message;
@@ -56,6 +56,16 @@ impl Role {
         }
     }
 
+    /// Whether this process makes all of the run or shard 0 of it.
+    pub(crate) fn is_first(&self) -> bool {
+        self.rank().is_none_or(|rank| rank == 0)
+    }
+
+    /// Whether this process reports on the whole run: one that makes all of it, or the one that merges.
+    pub(crate) fn is_reporting(&self) -> bool {
+        matches!(self, Self::Whole | Self::Leader(_))
+    }
+
     pub(super) fn rank(&self) -> Option<u32> {
         let identity = match self {
             Self::Whole => return None,
@@ -70,15 +80,16 @@ impl Role {
     pub(crate) fn make(
         &self,
         measurement: &mut Measurement,
-        (plan, number): (&Plan, u32),
-        (folder, earlier): (&Path, Earlier),
+        plan: &Plan,
+        number: u32,
+        destination: Destination<'_>,
     ) -> Result<MadePoint, Refusal> {
-        let record = self.record_folder(folder, earlier)?;
+        let record = self.record_folder(destination)?;
         if let Self::Leader(shard) = self {
-            shard.hand_out((plan, number), folder)?;
+            shard.hand_out(plan, number, destination.folder)?;
         }
         let measured = measurement.run(plan, number, &record)?;
-        self.conclude((folder, &record), measured)
+        self.conclude(destination.folder, record, measured)
     }
 
     /// Merges the records of a point where all shards have ended, but nobody has merged them.
@@ -100,8 +111,11 @@ impl Role {
         }
     }
 
-    /// Where this process records a point whose folder is `folder`.
-    fn record_folder(&self, folder: &Path, earlier: Earlier) -> Result<PathBuf, Refusal> {
+    /// Where this process records a point: in its folder, or in that of its shard below it.
+    fn record_folder(
+        &self,
+        Destination { folder, earlier }: Destination<'_>,
+    ) -> Result<PathBuf, Refusal> {
         let Some(rank) = self.rank() else { return Ok(folder.to_owned()) };
         let record = shard_folder(folder, rank);
         if record.join(names::PLAN).is_file() && earlier == Earlier::Refused {
@@ -122,14 +136,15 @@ impl Role {
         Ok(record)
     }
 
-    /// Ends a point that this process has recorded in `record`.
+    /// Ends a point in `folder` that this process has recorded in `record`.
     fn conclude(
         &self,
-        (folder, record): (&Path, &Path),
+        folder: &Path,
+        record: PathBuf,
         measured: MeasuredRun,
     ) -> Result<MadePoint, Refusal> {
         let MeasuredRun { end, write_failure, reader, .. } = measured;
-        let own = MadePoint { folder: record.to_owned(), end, write_failure, reader, exit: None };
+        let own = MadePoint { folder: record, end, write_failure, reader, exit: None };
         match self {
             Self::Whole => Ok(own),
             Self::Alone(shard) => {
@@ -145,7 +160,7 @@ impl Role {
                 let Err(why) = shard.end() else { return Ok(own) };
                 print_message(&format!(
                     "error: the record was not handed to the leader: {why}\n  it is kept in {}; merge it with `tokometer merge`",
-                    record.display()
+                    own.folder.display()
                 ));
                 Ok(MadePoint { exit: Some(Exit::Points), ..own })
             }

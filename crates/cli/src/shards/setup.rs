@@ -8,7 +8,6 @@ use tokometer_base::units::parse_span;
 use tokometer_base::{Nanos, WallNanos};
 use tokometer_measure::CapRule;
 use tokometer_plan::{Address, Content, Shown};
-use tokometer_report::Style;
 use tokometer_schedule::Share;
 use tokometer_shards::{
     self as shards, Follower, FollowerConfig, JoinError, Leader, LeaderConfig, Membership,
@@ -18,12 +17,12 @@ use tokometer_shards::{
 use super::coordination::{
     AloneShard, FollowingShard, LeadingShard, ShardIdentity, SharedPlaces, clock_name,
 };
-use super::following::Following;
-use super::order::{Varied, plan_fingerprint};
+use super::order::plan_fingerprint;
+use super::part::PartRequest;
 use super::remote::RemoteStart;
 use super::role::Role;
 use crate::args::{BenchArgs, ShardArgs};
-use crate::bench::{self, Bar, Earlier, RunFolder, measurement_of};
+use crate::bench::RunFolder;
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, ProgressView};
@@ -146,56 +145,30 @@ fn wait(args: &ShardArgs) -> Result<Nanos, Refusal> {
         .map_err(|why| Refusal::usage(format!("cannot use `--shard-wait {text}`: {why}"), ""))
 }
 
-/// Makes this process's part of a run.
-pub(crate) fn bench(
-    found: &Membership,
-    args: &BenchArgs,
-    lowered: &mut Lowered,
-    (given, bar, style): (&Given, Bar, Style),
-) -> Result<Exit, Refusal> {
-    let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
+/// Says where `--global-cap` has no effect.
+pub(crate) fn note_unused_cap(found: &Membership, args: &ShardArgs, lowered: &Lowered) {
     let is_capped = lowered.points.iter().any(|point| point.plan.load.max_concurrency.is_some());
-    if args.shards.global_cap && !is_capped && found.share.is_first() {
+    if args.global_cap && !is_capped && found.share.is_first() {
         print_message("note: `--global-cap` has no effect: there is no `--max-concurrency`");
     }
-    let (role, place) = join(found, (args, Varied::Nothing), lowered, (given, earlier))?;
-    let bar = if found.share.is_first() { bar } else { Bar::Hidden };
-    let mut measurement =
-        measurement_of((&lowered.secrets, role.coordination()), &given.signals, bar, &given.clock);
-    let exit = if let Role::Follower(shard) = &role {
-        place.announce(&given.signals);
-        let (points, place) = (lowered.points.as_slice(), (place.path(), earlier));
-        let following = Following { points, varied: Varied::Nothing, place, style };
-        Ok(following.follow(&mut measurement, (&role, shard)))
-    } else {
-        let around = (&role, &given.signals, style);
-        bench::run_in(&mut measurement, lowered, (&place, earlier), around)
-    };
-    if exit.is_ok() {
-        role.dismiss();
-    }
-    // The leader's mark is a file in the folder.
-    drop((measurement, role));
-    place.leave_if_empty();
-    exit
 }
 
-/// Takes this process's part: opens its folder and finds the others.
-pub(crate) fn join(
+/// Opens the folder of one of several processes and finds the others.
+pub(super) fn join(
     found: &Membership,
-    (args, varied): (&BenchArgs, Varied),
+    request: &PartRequest<'_>,
     lowered: &mut Lowered,
-    (given, earlier): (&Given, Earlier),
 ) -> Result<(Role, RunFolder), Refusal> {
+    let PartRequest { args, varied, earlier, given, .. } = *request;
     let share = found.share;
     let cap = if args.shards.global_cap { CapRule::Shared } else { CapRule::Split };
     let plan = format!("{varied:?} {cap:?} {}", plan_fingerprint(&lowered.plan)?);
-    let started = given.clock.wall();
     let (output, name) = (&lowered.plan.output, &lowered.plan.name);
+    let own_folder = || RunFolder::open(output, name, given.clock.wall(), earlier);
     let Some(address) = &found.leader else {
         let place = match &output.run_dir {
             Some(folder) => RunFolder::shared(folder)?,
-            None => RunFolder::open(output, name, (started, earlier))?,
+            None => own_folder()?,
         };
         let identity = ShardIdentity { share, run: plan, content_root: WallNanos::default(), cap };
         return Ok((Role::Alone(Arc::new(AloneShard { identity })), place));
@@ -205,8 +178,9 @@ pub(crate) fn join(
     let shows_latencies = lowered.display.progress == ProgressView::Live;
     let setting = JoinSetting { share, address, secret, tls, plan, wait, cap, shows_latencies };
     if share.is_first() {
-        let place = RunFolder::open(output, name, (started, earlier))?;
-        let led = lead(setting, (args, &text), (&place, output.shown), given);
+        let place = own_folder()?;
+        let remote = RemoteHosts { hosts: &args.shards.workers_on, secret: &text };
+        let led = setting.lead(&remote, place.path(), output.shown, given);
         if led.is_err() {
             place.leave_if_empty();
         }
@@ -217,7 +191,7 @@ pub(crate) fn join(
     let place = match (storage, &output.run_dir) {
         (RecordStorage::Shared, _) => RunFolder::shared(Path::new(&follower.welcome.folder))?,
         (RecordStorage::Own, Some(folder)) => RunFolder::shared(folder)?,
-        (RecordStorage::Own, None) => RunFolder::open(output, name, (started, earlier))?,
+        (RecordStorage::Own, None) => own_folder()?,
     };
     let Welcome { run, content_root, .. } = follower.welcome.clone();
     // Shard 0 reports.
@@ -235,6 +209,13 @@ pub(crate) fn join(
         places: SharedPlaces::default(),
     };
     Ok((Role::Follower(Arc::new(following)), place))
+}
+
+/// The shards that shard 0 starts on other machines.
+struct RemoteHosts<'a> {
+    hosts: &'a [String],
+    /// What they prove that they belong to the run with.
+    secret: &'a str,
 }
 
 /// How the shards of a run find and know each other.
@@ -261,57 +242,58 @@ impl JoinSetting<'_> {
         Follower::join(address, &config, (&given.clock, wait), &is_stopped)
             .map_err(|why| unjoined(&why))
     }
-}
 
-/// Listens for the other shards, and starts those that are on other machines.
-fn lead(
-    setting: JoinSetting<'_>,
-    (args, text): (&BenchArgs, &str),
-    (place, shown): (&RunFolder, Shown),
-    given: &Given,
-) -> Result<LeadingShard, Refusal> {
-    let JoinSetting { share, address, secret, tls, plan, wait, cap, shows_latencies } = setting;
-    let folder = std::path::absolute(place.path()).unwrap_or_else(|_| place.path().to_owned());
-    let (run, content_root, count) = (shards::run_id(), given.clock.wall(), share.count());
-    let identity = ShardIdentity { share, run: run.clone(), content_root, cap };
-    let config = LeaderConfig {
-        secret,
-        tls,
-        version: version::long(),
-        plan,
-        count,
-        run,
-        content_root,
-        folder,
-        clock: clock_name(),
-        shows_latencies,
-    };
-    let leader = listen(address, config, given)?;
-    if shown != Shown::Nothing {
-        print_message(&format!(
-            "note: waiting on {} for {} other shards",
-            leader.address(),
-            count - 1
-        ));
+    /// Listens for the other shards, and starts those that are on other machines.
+    fn lead(
+        self,
+        remote: &RemoteHosts<'_>,
+        place: &Path,
+        shown: Shown,
+        given: &Given,
+    ) -> Result<LeadingShard, Refusal> {
+        let Self { share, address, secret, tls, plan, wait, cap, shows_latencies } = self;
+        let folder = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+        let (run, content_root, count) = (shards::run_id(), given.clock.wall(), share.count());
+        let identity = ShardIdentity { share, run: run.clone(), content_root, cap };
+        let config = LeaderConfig {
+            secret,
+            tls,
+            version: version::long(),
+            plan,
+            count,
+            run,
+            content_root,
+            folder,
+            clock: clock_name(),
+            shows_latencies,
+        };
+        let leader = listen(address, config, given)?;
+        if shown != Shown::Nothing {
+            print_message(&format!(
+                "note: waiting on {} for {} other shards",
+                leader.address(),
+                count - 1
+            ));
+        }
+        let remote = RemoteStart {
+            words: &crate::command_line::words()?,
+            hosts: remote.hosts,
+            leader: &advertised(address, leader.address().port()),
+            secret: remote.secret,
+        };
+        Ok(LeadingShard {
+            identity,
+            remote: Mutex::new(remote.start()?),
+            leader: Arc::new(leader),
+            place: place.to_owned(),
+            turns: AtomicU32::new(0),
+            wait,
+            signals: given.signals.clone(),
+            clock: Arc::clone(&given.clock),
+            following: Mutex::new(None),
+            places: SharedPlaces::default(),
+        })
     }
-    let remote = RemoteStart {
-        words: &crate::command_line::words()?,
-        hosts: &args.shards.workers_on,
-        leader: &advertised(address, leader.address().port()),
-        secret: text,
-    };
-    Ok(LeadingShard {
-        identity,
-        remote: Mutex::new(remote.start()?),
-        leader: Arc::new(leader),
-        place: place.path().to_owned(),
-        turns: AtomicU32::new(0),
-        wait,
-        signals: given.signals.clone(),
-        clock: Arc::clone(&given.clock),
-        following: Mutex::new(None),
-        places: SharedPlaces::default(),
-    })
 }
 
 /// The address that other machines use. A port that the system chose belongs to this machine's name.

@@ -2,25 +2,16 @@
 //!
 //! Text in `choices[0].delta.content`, reasoning in `reasoning_content` or `reasoning`. The first
 //! event may hold only a role (vLLM, SGLang: empty content; llama.cpp: null; TGI: none). Without
-//! streaming, `message` replaces `delta`.
+//! streaming, `message` replaces `delta`. Framing, counts and end are those of completions.
 
 use serde_json::json;
 use tokometer_base::{Conventions, PromptContent};
 
+pub(super) use super::completions::RULES;
 use super::completions::write_shared;
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::protocol::BodyContext;
 use crate::Error;
-use crate::framing::EventFraming;
-use crate::prepare::JsonBody;
-use crate::scan::EventSchema;
-
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Shared,
-    framing: EventFraming::Sse,
-    counting: Counting::WhenReported,
-    text: TextForm::Piece,
-    end: EndRule::DoneOrFinish,
-};
+use crate::json_body::JsonBody;
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     body.field("model", context.model());

@@ -1,7 +1,7 @@
 //! Parts of chat messages in the words of the Responses and Messages APIs.
 //!
 //! Datasets write parts as chat routes take them. The other two APIs have words of their own for texts and
-//! pictures. A part that is not known, or already has the API's own form, stays as it is.
+//! images. A part that is not known, or already has the API's own form, stays as it is.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub(super) fn for_responses(message: &str) -> Option<String> {
         match word(part, "type")?.as_str() {
             "text" => Some(format!(r#"{{"type":"{kind}","text":{}}}"#, part.get("text")?)),
             "image_url" => {
-                let Picture { url, detail } = picture(part)?;
-                // vLLM refuses a picture without it.
+                let ImagePart { url, detail } = image(part)?;
+                // vLLM refuses an image without it.
                 let detail = detail.unwrap_or(r#""auto""#);
                 Some(format!(r#"{{"type":"input_image","image_url":{url},"detail":{detail}}}"#))
             }
@@ -32,7 +32,7 @@ pub(super) fn for_messages(message: &str) -> Option<String> {
         if word(part, "type")? != "image_url" {
             return None;
         }
-        let url = picture(part)?.url;
+        let url = image(part)?.url;
         let source = match inline(url) {
             Some((media_type, data)) => {
                 format!(r#"{{"type":"base64","media_type":"{media_type}","data":"{data}"}}"#)
@@ -68,20 +68,20 @@ fn word(fields: &JsonFields<'_>, name: &str) -> Option<String> {
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
-/// A picture of a chat part, both as JSON text.
-struct Picture<'a> {
+/// An image of a chat part, both as JSON text.
+struct ImagePart<'a> {
     url: &'a str,
     detail: Option<&'a str>,
 }
 
-fn picture<'a>(part: &JsonFields<'a>) -> Option<Picture<'a>> {
+fn image<'a>(part: &JsonFields<'a>) -> Option<ImagePart<'a>> {
     let value = part.get("image_url")?.get();
     if value.starts_with('"') {
-        return Some(Picture { url: value, detail: None });
+        return Some(ImagePart { url: value, detail: None });
     }
     let fields: JsonFields<'a> = serde_json::from_str(value).ok()?;
     let detail = fields.get("detail").map(|detail| detail.get());
-    Some(Picture { url: fields.get("url")?.get(), detail })
+    Some(ImagePart { url: fields.get("url")?.get(), detail })
 }
 
 /// The type and data of a data URL in JSON quotes. Base64 has no character that JSON escapes.
@@ -97,7 +97,7 @@ mod tests {
     const CHAT: &str = r#"{"role":"user","content":[{"type":"text","text":"a \"b\""},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBO","detail":"low"}},{"type":"image_url","image_url":{"url":"https://example.com/c.jpg"}}]}"#;
 
     #[test]
-    fn pictures_are_written_in_the_words_of_each_api() {
+    fn images_are_written_in_the_words_of_each_api() {
         assert_eq!(
             for_responses(CHAT).unwrap(),
             r#"{"content":[{"type":"input_text","text":"a \"b\""},{"type":"input_image","image_url":"data:image/png;base64,iVBO","detail":"low"},{"type":"input_image","image_url":"https://example.com/c.jpg","detail":"auto"}],"role":"user"}"#

@@ -6,7 +6,7 @@ use tokometer_base::PromptContent;
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
-use crate::prepare::JsonBody;
+use crate::json_body::JsonBody;
 use crate::scan::EventSchema;
 
 pub(super) const RULES: Rules = Rules {

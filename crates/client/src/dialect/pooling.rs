@@ -11,7 +11,7 @@ use tokometer_base::{Conventions, Message, PromptContent};
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
-use crate::prepare::JsonBody;
+use crate::json_body::JsonBody;
 use crate::scan::EventSchema;
 
 const fn rules(schema: EventSchema) -> Rules {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::Error;
 use crate::framing::EventFraming;
-use crate::prepare::JsonBody;
+use crate::json_body::JsonBody;
 use crate::scan::EventSchema;
 use crate::settings::{Delivery, Settings};
 
@@ -87,7 +87,7 @@ impl BodyContext<'_> {
             PromptContent::Messages(_) => "a conversation",
             PromptContent::Inputs(_) => "several texts at once",
             PromptContent::Ranking { .. } => "a query with documents",
-            PromptContent::Sound(_) => "a sound",
+            PromptContent::Sound(_) => "an audio clip",
         };
         Error::PromptForm { form, backend: self.backend, takes }
     }

@@ -11,7 +11,7 @@ use tokometer_base::PromptContent;
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
-use crate::prepare::{JsonBody, object_of};
+use crate::json_body::{JsonBody, object_of};
 use crate::scan::EventSchema;
 use crate::structured::Structured;
 use tokometer_base::IgnoreEos;

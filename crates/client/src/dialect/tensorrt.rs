@@ -8,7 +8,7 @@ use tokometer_base::{Conventions, PromptContent};
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
-use crate::prepare::JsonBody;
+use crate::json_body::JsonBody;
 use crate::scan::EventSchema;
 use tokometer_base::IgnoreEos;
 

@@ -1,6 +1,6 @@
 //! OpenAI's `/v1/audio/transcriptions` and `/v1/audio/translations`.
 //!
-//! The request is a form with a sound file. vLLM and SGLang stream chunks with `choices`, as chat does;
+//! The request is a form with an audio file. vLLM and SGLang stream chunks with `choices`, as chat does;
 //! OpenAI streams typed events. An answer in one piece has the text, and as its usage only the length of the
 //! sound. No server has a field that ignores the end token.
 
@@ -9,8 +9,8 @@ use tokometer_base::{Conventions, IgnoreEos, PromptContent, Sound};
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
+use crate::json_body::JsonBody;
 use crate::multipart::FormFile;
-use crate::prepare::JsonBody;
 use crate::scan::EventSchema;
 use crate::settings::UsageReports;
 
@@ -25,7 +25,7 @@ pub(super) const RULES: Rules = Rules {
 /// The fields beside the file.
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     let PromptContent::Sound(_) = &context.prompt.content else {
-        return Err(context.wrong_form("sounds"));
+        return Err(context.wrong_form("audio clips"));
     };
     body.field("model", context.model());
     if let Some(tokens) = context.prompt.output_tokens {
@@ -113,9 +113,12 @@ mod tests {
     fn texts_are_not_transcribed_and_sounds_are_not_completed() {
         assert_eq!(
             refused("openai-audio", &settings(), &text_prompt()),
-            "cannot send plain text with the backend `openai-audio`\n  it accepts sounds"
+            "cannot send plain text with the backend `openai-audio`\n  it accepts audio clips"
         );
         let why = refused("openai-chat", &settings(), &sound());
-        assert!(why.starts_with("cannot send a sound with the backend `openai-chat`"), "{why}");
+        assert!(
+            why.starts_with("cannot send an audio clip with the backend `openai-chat`"),
+            "{why}"
+        );
     }
 }

@@ -287,52 +287,14 @@ impl Findings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measured_point::ObjectiveAtPoint;
     use super::*;
-    use crate::search::{Stage, Use};
 
-    fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
-        let judged = |objective: &str, value: f64, limit: f64, unit: &str| ObjectiveAtPoint {
-            objective: objective.to_owned(),
-            shown: Some(format!("{value:.2} {unit}")),
-            value: Some(value),
-            is_met: Some(value <= limit),
-            allowance: Some(Use { used: value / limit, variance: 0.0, allowed: None }),
-            is_supported: true,
-        };
-        MeasuredPoint {
-            load,
-            stage: Stage::Estimate,
-            fit,
-            objectives: vec![
-                judged("p99 ttft < 2s", load / 6.3, 2.0, "s"),
-                judged("p99 tpot < 50ms", 20.0 + load, 50.0, "ms"),
-            ],
-            requests_per_s: Some(load * 0.99),
-            tokens_per_s: Some(load * 128.0),
-            tokens_per_s_per_user: Some(61.4),
-            e2e_s: None,
-            requests: 400,
-            client_notes: Vec::new(),
-            folder: String::new(),
-        }
-    }
-
+    /// A search with four points: 8 and 12 req/s met the objectives, 12.8 missed one, 16 was too much.
     fn findings(ending: Ending) -> Findings {
-        let mut findings = Findings {
-            over: LoadKind::RequestRate,
-            slo: "p99 ttft < 2s, p99 tpot < 50ms".into(),
-            ending,
-            sentence: String::new(),
-            gpus: Some(2),
-            points: vec![
-                reading(8.0, PointOutcome::Met),
-                reading(16.0, PointOutcome::Overloaded),
-                reading(12.0, PointOutcome::Met),
-                reading(12.8, PointOutcome::Missed),
-            ],
-            requests_needed: 368,
-        };
+        let text = include_str!("../../../../fixtures/run/capacity.json");
+        let mut findings: Findings = serde_json::from_str(text).unwrap();
+        findings.requests_needed = 368;
+        findings.ending = ending;
         findings.sentence = findings.sentence();
         findings
     }
@@ -407,7 +369,9 @@ mod tests {
             "at least 64.00 req/s: every load up to it meets the objectives, so the limit is `--max`, not the server",
         );
         let mut once = findings(Ending::Interrupted);
-        once.points = vec![reading(16.0, PointOutcome::Met), reading(16.0, PointOutcome::Missed)];
+        once.points = [PointOutcome::Met, PointOutcome::Missed]
+            .map(|fit| MeasuredPoint { fit, ..once.points[1].clone() })
+            .to_vec();
         assert_eq!(
             once.sentence(),
             "near 16.00 req/s: it was met once and missed once (interrupted before the search finished)"

@@ -250,34 +250,12 @@ impl Spans {
             timeline.identity.target = 0;
             if timeline.identity.phase == Phase::Measure {
                 let block = timeline.identity.index / self.ab.block;
-                move_earlier(&mut timeline, moves.get(&block).copied().unwrap_or(Nanos::ZERO));
+                let earlier_by = moves.get(&block).map_or(0, |by| by.0);
+                timeline.shift(-i64::try_from(earlier_by).unwrap_or(i64::MAX));
             }
             collector.push(&timeline);
         }
         Half { summary: collector.finish(&state), info }
-    }
-}
-
-/// Moves all times of a timeline by the same amount.
-fn move_earlier(timeline: &mut Timeline, by: Nanos) {
-    let times = &mut timeline.times;
-    times.admitted = times.admitted - by;
-    let points = [
-        &mut times.intended,
-        &mut times.connect_begin,
-        &mut times.connect_end,
-        &mut times.tls_end,
-        &mut times.lost_send,
-        &mut times.first_byte_sent,
-        &mut times.last_byte_sent,
-        &mut times.headers,
-        &mut times.end,
-    ];
-    for point in points.into_iter().flatten() {
-        *point = *point - by;
-    }
-    for event in &mut timeline.events {
-        event.at = event.at - by;
     }
 }
 

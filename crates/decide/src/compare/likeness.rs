@@ -1,6 +1,6 @@
 //! Checks whether runs are similar enough to be compared.
 //!
-//! In: the facts of all runs, and the lines in which their plans differ, which the room `plan` finds.
+//! In: the facts of all runs, and the lines in which their plans differ, which the crate `plan` finds.
 //! Out: these lines, and warnings, of which some make the comparison meaningless.
 
 use serde::Serialize;

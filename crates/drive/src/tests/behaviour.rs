@@ -14,7 +14,7 @@ use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 
 use super::server::{
     AfterResponse, answer, config, finish, head, item, read_request, refuse, run, run_source,
-    run_with, serve, target, token,
+    run_with, serve, serve_answers, target, token,
 };
 
 fn kind(timeline: &Timeline) -> Option<FailureKind> {
@@ -26,10 +26,7 @@ fn kind(timeline: &Timeline) -> Option<FailureKind> {
 
 #[test]
 fn every_request_is_answered_and_every_time_is_in_its_order() {
-    let address = serve(|asked| {
-        answer(asked.stream, 3);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(3);
     let outcome = run(config(address, 20, 4));
     assert_eq!((outcome.end.stop, outcome.end.never_sent), (Stop::Complete, 0));
     assert_eq!((outcome.timelines.len(), outcome.started.len()), (20, 20));
@@ -80,10 +77,7 @@ fn a_closed_loop_never_exceeds_its_cap_and_reuses_its_connections() {
 
 #[test]
 fn per_request_connections_are_opened_once_per_request() {
-    let address = serve(|asked| {
-        answer(asked.stream, 1);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(1);
     let mut config = config(address, 6, 2);
     config.connections = Connections::PerRequest;
     let outcome = run(config);
@@ -93,10 +87,7 @@ fn per_request_connections_are_opened_once_per_request() {
 
 #[test]
 fn connections_opened_before_their_time_cost_their_requests_nothing() {
-    let address = serve(|asked| {
-        answer(asked.stream, 1);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(1);
     let mut config = config(address, 8, 4);
     config.connections = Connections::Preopen;
     let outcome = run(config);
@@ -338,10 +329,7 @@ fn a_killed_server_stops_the_run_after_fifty_failed_connections() {
 
 #[test]
 fn warm_ups_end_before_the_first_measured_request_begins() {
-    let address = serve(|asked| {
-        answer(asked.stream, 1);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(1);
     let mut config = config(address, 5, 2);
     config.limits.warmups = 3;
     let outcome = run(config);
@@ -398,10 +386,7 @@ fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
 
 #[test]
 fn a_pace_is_kept_from_the_plan_and_never_early() {
-    let address = serve(|asked| {
-        answer(asked.stream, 1);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(1);
     let mut config = config(address, 40, 100);
     let curve = RateCurve::Flat { rate: 1_000.0 };
     config.arrivals = Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });

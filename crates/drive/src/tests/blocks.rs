@@ -6,7 +6,9 @@ use std::sync::{Arc, Barrier};
 use tokometer_base::{Clock as _, MonotonicClock, Nanos};
 use tokometer_record::{Phase, Timeline};
 
-use super::server::{AfterResponse, answer, config, item, run_source, serve, target};
+use super::server::{
+    AfterResponse, answer, config, item, run_source, serve, serve_answers, target,
+};
 use crate::{Connections, Interrupt, Prepare, PrepareError, QueuedRequest, RunConfig};
 
 /// Items in blocks of this many, each due a millisecond after the one before it.
@@ -55,10 +57,7 @@ impl Prepare for Blocks {
 
 #[test]
 fn a_block_begins_when_everything_before_it_has_ended() {
-    let address = serve(|asked| {
-        answer(asked.stream, 2);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(2);
     let config = config(address, 9, 8);
     let entered = Arc::new(AtomicU64::new(0));
     let given = Arc::new(AtomicU64::new(0));

@@ -4,17 +4,14 @@ use std::sync::{Arc, mpsc};
 
 use tokometer_record::{Phase, Stop};
 
-use super::server::{AfterResponse, answer, config, item, run_source, serve};
+use super::server::{config, item, run_source, serve_answers};
 use crate::Interrupt;
 
 /// A tokenizer on a server that hangs keeps the preparer busy for as long as it likes. The run used to
 /// wait for it, whatever the user asked for.
 #[test]
 fn a_preparer_that_waits_for_a_server_does_not_keep_the_run_from_ending() {
-    let address = serve(|asked| {
-        answer(asked.stream, 1);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(1);
     for warmups in [0, 1] {
         let mut config = config(address, 10, 1);
         config.limits.warmups = warmups;

@@ -113,6 +113,14 @@ pub(crate) fn finish(stream: &mut TcpStream) {
 }
 
 /// Sends a complete response with so many tokens.
+/// A server that answers every request with so many tokens.
+pub(crate) fn serve_answers(tokens: u32) -> SocketAddr {
+    serve(move |asked| {
+        answer(asked.stream, tokens);
+        AfterResponse::Stay
+    })
+}
+
 pub(crate) fn answer(stream: &mut TcpStream, tokens: u32) {
     head(stream);
     (0..tokens).for_each(|_| token(stream, " word"));

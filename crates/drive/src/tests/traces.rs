@@ -6,7 +6,7 @@ use tokometer_base::Nanos;
 use tokometer_record::Phase;
 use tokometer_schedule::SendLimit;
 
-use super::server::{AfterResponse, answer, config, item, run_source, serve};
+use super::server::{config, item, run_source, serve_answers};
 use crate::{Interrupt, Prepare, PrepareError, QueuedRequest, RunConfig};
 
 /// More items than are made ahead.
@@ -41,10 +41,7 @@ impl Prepare for Trace {
 /// Only so many requests are made ahead. Those behind them were missing from the count of the due ones.
 #[test]
 fn requests_of_a_trace_that_were_due_and_never_made_are_counted() {
-    let address = serve(|asked| {
-        answer(asked.stream, 2);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(2);
     let mut config = config(address, COUNT, 1);
     let duration = Some(Nanos::from_millis(50));
     config.limits.extent = SendLimit { count: None, duration };

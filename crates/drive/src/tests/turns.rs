@@ -7,7 +7,9 @@ use tokometer_base::{Nanos, Prompt};
 use tokometer_client::RequestInput;
 use tokometer_record::{AttemptId, Phase, Timeline};
 
-use super::server::{AfterResponse, FinishedRun, answer, config, refuse, run_source, serve};
+use super::server::{
+    AfterResponse, FinishedRun, answer, config, refuse, run_source, serve, serve_answers,
+};
 use crate::{
     FollowUp, Interrupt, Places, Prepare, PrepareError, QueuedRequest, RunConfig, TurnEnd,
 };
@@ -87,10 +89,7 @@ fn a_turn_is_sent_after_the_answer_before_it_and_knows_that_answer() {
 
 #[test]
 fn a_pause_is_counted_from_the_end_of_the_answer() {
-    let address = serve(|asked| {
-        answer(asked.stream, 2);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(2);
     let think = Nanos::from_millis(3);
     let outcome = run(config(address, 6, 2), 2, think);
     for session in 0..2 {
@@ -145,10 +144,7 @@ fn a_place_per_conversation_is_kept_until_its_end() {
 /// With one place per turn, the first turns of all conversations are sent before any second turn.
 #[test]
 fn a_place_per_turn_lets_conversations_alternate() {
-    let address = serve(|asked| {
-        answer(asked.stream, 2);
-        AfterResponse::Stay
-    });
+    let address = serve_answers(2);
     let outcome = run(config(address, 6, 1), 2, Nanos::ZERO);
     let mut started = outcome.started;
     started.sort_by_key(|(_, _, at)| *at);

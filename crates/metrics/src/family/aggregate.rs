@@ -148,7 +148,7 @@ pub struct FamilyCollector {
     chunks: Ticks,
     /// Inputs or documents of successful requests. Only the last attempt of a request can succeed.
     items: Option<u64>,
-    /// Seconds of sound of successful requests.
+    /// Seconds of audio of successful requests.
     audio: f64,
     details: Option<Vec<DetailRow>>,
 }

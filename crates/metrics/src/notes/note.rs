@@ -75,7 +75,6 @@ impl Verdict {
     }
 }
 
-/// The input of a check.
 pub(crate) struct CheckInput<'a> {
     pub(crate) info: &'a RunInfo,
     /// Complete except for notes and verdict.

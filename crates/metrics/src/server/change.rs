@@ -43,6 +43,9 @@ pub(super) struct ServerCounters {
     pub(super) per_position: BTreeMap<u32, f64>,
 }
 
+/// Readings by endpoint.
+type Endpoints<'a> = BTreeMap<u16, Vec<&'a ServerReading>>;
+
 /// All scrapes of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scrapes {
@@ -71,24 +74,32 @@ impl Scrapes {
         }
     }
 
-    /// Figures over `span`, the measured phase. `None` when nothing was scraped.
-    pub(crate) fn figures(mut self, span: Option<TimeSpan>) -> Option<ServerFigures> {
-        let is_silent = self.readings.is_empty() && self.devices.is_empty() && self.failed == 0;
-        if is_silent && self.reported_accept_length.is_none() {
-            return None;
-        }
-        self.readings.sort_by_key(|reading| reading.at);
-        let mut endpoints: BTreeMap<u16, Vec<&ServerReading>> = BTreeMap::new();
+    fn is_empty(&self) -> bool {
+        self.readings.is_empty()
+            && self.devices.is_empty()
+            && self.failed == 0
+            && self.reported_accept_length.is_none()
+    }
+
+    /// Readings of each endpoint, in the order of `readings`.
+    fn by_endpoint(&self) -> Endpoints<'_> {
+        let mut endpoints = Endpoints::new();
         for reading in &self.readings {
             endpoints.entry(reading.endpoint).or_default().push(reading);
         }
+        endpoints
+    }
+
+    /// Figures over `span`, the measured phase. `None` when nothing was scraped.
+    pub(crate) fn figures(mut self, span: Option<TimeSpan>) -> Option<ServerFigures> {
+        if self.is_empty() {
+            return None;
+        }
+        self.readings.sort_by_key(|reading| reading.at);
+        let endpoints = self.by_endpoint();
         let found: Vec<Ends<'_>> =
             endpoints.values().filter_map(|readings| ends(readings, span)).collect();
-        let total = found
-            .iter()
-            .map(|ends| combined(&ends.last.counters, &ends.first.counters, change))
-            .reduce(|one, other| combined(&one, &other, |a, b| a + b))
-            .unwrap_or_default();
+        let total = total_change(&found);
         let is_read = |endpoint: &u16| {
             endpoints.contains_key(endpoint) || self.devices.contains_key(endpoint)
         };
@@ -101,14 +112,7 @@ impl Scrapes {
             .reduce(|one, other| one?.joined(&other?, |a, b| a + b))
             .flatten();
         let quantile = |share: f64| ttft.as_ref().and_then(|buckets| buckets.quantile(share));
-        // A gauge that was scraped only before and after the run would show an idle server.
-        let is_during = |reading: &ServerReading| {
-            span.is_none_or(|span| (span.begin..=span.end).contains(&reading.at))
-        };
-        let mut during = endpoints.clone();
-        for readings in during.values_mut() {
-            readings.retain(|reading| is_during(reading));
-        }
+        let during = within(&endpoints, span);
         let peak = |value: fn(&ServerReading) -> Option<f64>| peak_sum(&during, value);
         let present =
             |reading: &ServerReading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
@@ -163,6 +167,28 @@ impl ServerFigures {
     }
 }
 
+/// What the counters of all endpoints rose by.
+fn total_change(found: &[Ends<'_>]) -> ServerCounters {
+    found
+        .iter()
+        .map(|ends| combined(&ends.last.counters, &ends.first.counters, change))
+        .reduce(|one, other| combined(&one, &other, |a, b| a + b))
+        .unwrap_or_default()
+}
+
+/// The readings during `span`. A gauge that was scraped only before and after the run would show an idle
+/// server.
+fn within<'a>(endpoints: &Endpoints<'a>, span: Option<TimeSpan>) -> Endpoints<'a> {
+    let is_during = |reading: &ServerReading| {
+        span.is_none_or(|span| (span.begin..=span.end).contains(&reading.at))
+    };
+    let mut during = endpoints.clone();
+    for readings in during.values_mut() {
+        readings.retain(|reading| is_during(reading));
+    }
+    during
+}
+
 fn accept_length(readings: &[ServerReading]) -> Option<f64> {
     let lengths: Vec<f64> = readings.iter().filter_map(|reading| reading.accept_length).collect();
     crate::statistics::mean(&lengths)
@@ -170,10 +196,7 @@ fn accept_length(readings: &[ServerReading]) -> Option<f64> {
 
 /// Sum over replicas of each one's peak: their scrapes are not simultaneous, so this is an upper
 /// bound of the peak of the sum.
-fn peak_sum(
-    endpoints: &BTreeMap<u16, Vec<&ServerReading>>,
-    value: fn(&ServerReading) -> Option<f64>,
-) -> Option<f64> {
+fn peak_sum(endpoints: &Endpoints<'_>, value: fn(&ServerReading) -> Option<f64>) -> Option<f64> {
     let peaks = endpoints.values().filter_map(|readings| {
         readings.iter().filter_map(|reading| value(reading)).max_by(f64::total_cmp)
     });

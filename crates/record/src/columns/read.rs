@@ -61,7 +61,6 @@ impl Numbers<UInt32Type> {
     }
 }
 
-/// A column of texts.
 pub(super) struct TextColumn(Option<StringArray>);
 
 impl TextColumn {

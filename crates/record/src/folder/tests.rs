@@ -4,48 +4,14 @@ use super::*;
 use crate::RunWriter;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::run::{RecordedLoad, SCHEMA_VERSION, Stop, TargetInfo};
+use crate::run::{SCHEMA_VERSION, Stop};
 use crate::timeline::{AttemptId, MergeWaits, Phase, RequestedLengths, TcpStats, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
-use tokometer_base::{Conventions, Seed, WallNanos};
 
 fn info() -> RunInfo {
-    RunInfo {
-        schema: SCHEMA_VERSION,
-        version: "0.0.0".into(),
-        name: "test".into(),
-        started: WallNanos(1),
-        origin: Nanos(1_000),
-        seed: Seed(0),
-        salt: 0,
-        family: Conventions::Vllm,
-        targets: vec![TargetInfo {
-            base_url: "http://127.0.0.1:1".into(),
-            endpoint: "/v1/completions".into(),
-            backend: "vllm".into(),
-            model: "m".into(),
-            is_simulated: true,
-            server: None,
-            addresses: Vec::new(),
-            proxy: None,
-        }],
-        load: RecordedLoad {
-            request_rate: None,
-            burstiness: 1.0,
-            max_concurrency: None,
-            planned_requests: Some(1),
-            duration: None,
-            is_traced: false,
-            ramp: None,
-        },
-        dataset: "random".into(),
-        tokenizer: None,
-        plan: serde_json::Value::Null,
-        environment: serde_json::Value::Null,
-        remarks: Vec::new(),
-        sharding: None,
-    }
+    let text = include_str!("../../../../fixtures/run/info.json");
+    RunInfo { origin: Nanos(1_000), ..serde_json::from_str(text).unwrap() }
 }
 
 /// On a full disk a start that failed left the place that it had reserved for its end.

@@ -1,6 +1,6 @@
-//! Transcriptions and translations of sounds, as vLLM answers them.
+//! Transcriptions and translations of audio, as vLLM answers them.
 //!
-//! The sound is 50 tokens of prompt per second, as Whisper's encoder makes them. Streams have chunks with
+//! The audio is 50 tokens of prompt per second, as Whisper's encoder makes them. Streams have chunks with
 //! `choices`; whole answers have no token counts.
 
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::front::HttpRequest;
 use crate::truth::SentKind;
 use crate::vocabulary::fingerprint;
 
-/// Tokens that a second of sound becomes.
+/// Tokens that a second of audio becomes.
 const TOKENS_PER_SECOND: f64 = 50.0;
 
 /// Most tokens of an answer, as Whisper's decoder holds them.
@@ -34,7 +34,7 @@ pub(super) fn task(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers a form with a sound.
+/// Answers a form with an audio file.
 pub(super) fn respond(
     desk: &mut Desk<'_>,
     task: &'static str,

@@ -1,5 +1,5 @@
-//! Reads the printed blocks of a seed table. The program itself reads reports with room `report`, which
-//! this room may not see. The study `seeds` in `lab/` includes this file by its path.
+//! Reads the printed blocks of a seed table. The program itself reads reports with the crate `classic`, which
+//! this one may not import. The study `seeds` in `lab/` includes this file by its path.
 
 use tokometer_twin::fit::{Cells, FIGURES, MeasuredRow};
 

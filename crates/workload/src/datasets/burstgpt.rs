@@ -133,22 +133,15 @@ impl Source for BurstGpt {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, Workload, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn workload(text: &str) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("burst.csv");
         std::fs::write(&path, text).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = DatasetContext {
-            row_order: RowOrder::AsInFile,
-            ..DatasetContext::new(tokenizer, Seed(1), 3)
-        };
+        let context =
+            DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 3) };
         open(&Spec::Burstgpt(Options { path }), &context)
     }
 

@@ -204,12 +204,8 @@ impl RowReader for Custom {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{RowOrder, Spec, Workload, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn workload(
         text: &str,
@@ -219,8 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prompts.jsonl");
         std::fs::write(&path, text).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let mut context = DatasetContext::new(tokenizer, Seed(1), count);
+        let mut context = DatasetContext::for_test(1, count);
         let mut options = Options { path, ..Options::default() };
         adjust(&mut context, &mut options);
         open(&Spec::Custom(options), &context)

@@ -152,19 +152,12 @@ impl RowReader for Hf {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{RowOrder, Spec, Workload, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn workload(path: &std::path::Path, options: Options) -> Result<Workload> {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = DatasetContext {
-            row_order: RowOrder::AsInFile,
-            ..DatasetContext::new(tokenizer, Seed(1), 0)
-        };
+        let context =
+            DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 0) };
         let path = path.display().to_string();
         open(&Spec::Hf(Options { path, ..options }), &context)
     }
@@ -242,8 +235,7 @@ mod tests {
         std::fs::write(repo.join("refs/main"), "abc").unwrap();
         std::fs::write(snapshot.join("train-00000.jsonl"), "{\"prompt\":\"a\"}\n").unwrap();
         std::fs::write(snapshot.join("train-00001.jsonl"), "{\"prompt\":\"b\"}\n").unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let mut context = DatasetContext::new(tokenizer, Seed(1), 0);
+        let mut context = DatasetContext::for_test(1, 0);
         context.hub.cache = Some(folder.path().to_owned());
         context.hub.traffic = tokometer_tokenize::hub::NetworkUse::CacheOnly;
         let spec = |path: &str| Spec::Hf(Options { path: path.to_owned(), ..Options::default() });

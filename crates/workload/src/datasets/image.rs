@@ -1,11 +1,11 @@
-//! Random text behind generated pictures, as SGLang's `image` makes them.
+//! Random text behind generated images, as SGLang's `image` makes them.
 
 use serde::Serialize;
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Conventions, PromptContent};
 
 use super::random::{self, Random};
-use crate::media::{PictureSize, Pictures, SIDE_MAX, text_part, user_message};
+use crate::media::{ImageGenerator, ImageSize, SIDE_MAX, text_part, user_message};
 use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
 
 pub use crate::media::{Filling, Format};
@@ -22,13 +22,13 @@ pub struct Options {
     pub output_len: u32,
     /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
-    /// Pictures per request, or the most of them.
+    /// Images per request, or the most of them.
     pub image_count: u32,
     /// Whether a request has between one and that many.
     pub is_image_count_random: bool,
     /// `4k`, `1080p`, `720p`, `360p`, `HxW`, or `random:HxW-HxW`.
     pub image_resolution: String,
-    /// How pictures are coded.
+    /// How images are coded.
     pub image_format: Format,
     /// What they show.
     pub image_content: Filling,
@@ -54,20 +54,20 @@ impl Default for Options {
 /// Sizes between two, both possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sizes {
-    least: PictureSize,
-    most: PictureSize,
+    least: ImageSize,
+    most: ImageSize,
 }
 
 fn sizes(text: &str) -> Option<Sizes> {
     let fixed = |height, width| {
-        let size = PictureSize { height, width };
+        let size = ImageSize { height, width };
         Some(Sizes { least: size, most: size })
     };
     let size = |text: &str| {
         let (height, width) = text.split_once(['x', 'X'])?;
         let side =
             |text: &str| text.trim().parse().ok().filter(|side| (1..=SIDE_MAX).contains(side));
-        Some(PictureSize { height: side(height)?, width: side(width)? })
+        Some(ImageSize { height: side(height)?, width: side(width)? })
     };
     match text.to_ascii_lowercase().as_str() {
         "4k" => fixed(2_160, 3_840),
@@ -89,7 +89,7 @@ fn sizes(text: &str) -> Option<Sizes> {
 /// The opened dataset.
 pub(crate) struct ImagePrompts {
     texts: Random,
-    pictures: Pictures,
+    images: ImageGenerator,
     context: DatasetContext,
     options: Options,
     sizes: Sizes,
@@ -98,13 +98,13 @@ pub(crate) struct ImagePrompts {
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ImagePrompts> {
     let refused = |reason: String| Error::Options { dataset: "image", reason };
     if context.form != WireForm::Chat {
-        let reason = "pictures need a chat route; use `--backend sglang-oai-chat` or `openai-chat`";
+        let reason = "images need a chat route; use `--backend sglang-oai-chat` or `openai-chat`";
         return Err(refused(reason.to_owned()));
     }
     let sizes = sizes(&options.image_resolution).ok_or_else(|| {
         let typed = &options.image_resolution;
         refused(format!(
-            "the resolution `{typed}` is none of 4k, 1080p, 720p, 360p, HxW, random:HxW-HxW"
+            "the resolution `{typed}` is not one of 4k, 1080p, 720p, 360p, HxW, random:HxW-HxW"
         ))
     })?;
     let lengths = [options.input_len, options.output_len];
@@ -112,7 +112,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ImageP
     let (format, filling) = (options.image_format, options.image_content);
     Ok(ImagePrompts {
         texts: random::open(&text, context)?,
-        pictures: Pictures::new(context.salt, format, filling, QUALITY),
+        images: ImageGenerator::new(context.salt, format, filling, QUALITY),
         context: context.clone(),
         options: options.clone(),
         sizes,
@@ -142,9 +142,9 @@ impl Source for ImagePrompts {
         let mut parts = Vec::new();
         for place in 0..count {
             let height = length(least.height, most.height);
-            let size = PictureSize { height, width: length(least.width, most.width) };
+            let size = ImageSize { height, width: length(least.width, most.width) };
             let number = index.wrapping_mul(1 << 16).wrapping_add(place);
-            parts.push(self.pictures.make(number, size).part());
+            parts.push(self.images.make(number, size).part());
         }
         parts.push(text_part(text));
         item.prompt.content = PromptContent::Messages(vec![user_message(text, &parts)]);
@@ -158,12 +158,8 @@ impl Source for ImagePrompts {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     #[test]
     fn resolutions_are_read_in_sglang_s_words() {
@@ -182,10 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn pictures_come_before_the_text() {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context =
-            DatasetContext { form: WireForm::Chat, ..DatasetContext::new(tokenizer, Seed(7), 3) };
+    fn images_come_before_the_text() {
+        let context = DatasetContext { form: WireForm::Chat, ..DatasetContext::for_test(7, 3) };
         let options = Options {
             input_len: 9,
             range_ratio: Ratio::both(0.0),

@@ -1,4 +1,4 @@
-//! Prompts with pictures, sounds or videos of the user's files: vLLM's `custom_image` and `custom_audio`.
+//! Prompts with images, audio or videos of the user's files: vLLM's `custom_image` and `custom_audio`.
 //!
 //! A row has a `prompt` with `image_files`, an `audio` or a `video`, or a `content` whose parts are sent as they
 //! are. A transcription route gets the `audio` alone.
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokometer_base::{Nanos, Prompt, PromptContent};
 
 use crate::conversation_rows::messages;
-use crate::media::{audio_file, picture_file, text_part, url_part, user_message, video_file};
+use crate::media::{audio_file, image_file, text_part, url_part, user_message, video_file};
 use crate::rows::FileRows;
 use crate::selection::{ChosenRows, Draft, RowReader, RowReading};
 use crate::{DatasetContext, Error, Result, WireForm};
@@ -43,7 +43,7 @@ struct MediaRow<'a> {
     #[serde(default)]
     image_files: Vec<String>,
     audio: Option<String>,
-    /// How long the sound plays, for formats whose head does not say.
+    /// How long the audio plays, for formats whose head does not say.
     seconds: Option<f64>,
     video: Option<String>,
     #[serde(borrow)]
@@ -57,7 +57,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
     }
     if !matches!(context.form, WireForm::Chat | WireForm::Sound) {
         let reason =
-            "pictures and sounds need a route that takes them; use `--backend openai-chat`, or `openai-audio` for sounds".to_owned();
+            "images and audio need a route that accepts them; use `--backend openai-chat`, or `openai-audio` for audio".to_owned();
         return Err(Error::Options { dataset: "custom_image", reason });
     }
     let reader = MediaRows { options: options.clone(), context: context.clone() };
@@ -75,11 +75,11 @@ impl MediaRows {
         folder.join(name)
     }
 
-    fn picture(&self, name: &str) -> std::result::Result<String, String> {
+    fn image(&self, name: &str) -> std::result::Result<String, String> {
         if is_address(name) {
             return Ok(url_part(name));
         }
-        Ok(picture_file(&self.file(name))?.part())
+        Ok(image_file(&self.file(name))?.part())
     }
 
     fn prompt(&self, row: &str) -> std::result::Result<Prompt, String> {
@@ -101,7 +101,7 @@ impl MediaRows {
             let text = row.prompt.ok_or("it has neither a `prompt` nor a `content`")?;
             let mut parts = vec![text_part(&text)];
             for name in &row.image_files {
-                parts.push(self.picture(name)?);
+                parts.push(self.image(name)?);
             }
             if let Some(name) = &row.audio {
                 parts.push(audio_file(&self.file(name))?.part());
@@ -130,15 +130,11 @@ impl RowReader for MediaRows {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{BadRows, RowOrder, Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     #[test]
-    fn pictures_are_put_into_the_request_and_bad_ones_named_with_their_row() {
+    fn images_are_put_into_the_request_and_bad_ones_named_with_their_row() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.png"), b"\x89PNG\r\n\x1a\nrest").unwrap();
         std::fs::write(folder.path().join("b.png"), b"hello").unwrap();
@@ -149,18 +145,14 @@ mod tests {
             r#"{"prompt":"what","image_files":["none.png"]}"#,
         ];
         std::fs::write(&path, rows.join("\n")).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
         let context = DatasetContext {
             form: WireForm::Chat,
             row_order: RowOrder::AsInFile,
-            ..DatasetContext::new(tokenizer, Seed(7), 0)
+            ..DatasetContext::for_test(7, 0)
         };
         let spec = Spec::CustomImage(Options { path, ..Options::default() });
         let error = open(&spec, &context).err().unwrap().to_string();
-        assert!(
-            error.contains("line 2: `") && error.contains("b.png` is not a picture"),
-            "{error}"
-        );
+        assert!(error.contains("line 2: `") && error.contains("b.png` is not an image"), "{error}");
         let context = DatasetContext { bad_rows: BadRows::Skip, ..context };
         let workload = open(&spec, &context).unwrap();
         assert_eq!(workload.len(), 1);

@@ -125,12 +125,8 @@ impl Source for Mooncake {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     #[test]
     fn times_count_from_the_first_request_and_rounds_go_together() {
@@ -141,9 +137,7 @@ mod tests {
             r#"{"timestamp":3000,"input_length":9,"output_length":6,"hash_ids":[7]}"#,
         ];
         std::fs::write(&path, lines.join("\n")).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context =
-            DatasetContext { form: WireForm::Chat, ..DatasetContext::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext { form: WireForm::Chat, ..DatasetContext::for_test(1, 0) };
         let options = Options { path, slowdown_factor: 2.0, num_rounds: 2 };
         let workload = open(&Spec::Mooncake(options), &context).unwrap();
         assert_eq!(workload.len(), 4);

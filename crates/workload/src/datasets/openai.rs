@@ -104,12 +104,8 @@ pub(crate) fn joined(messages: &[Message]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     #[test]
     fn messages_are_kept_and_other_fields_travel_with_the_request() {
@@ -120,9 +116,7 @@ mod tests {
             r#"{"messages":[{"role":"user","content":"hi"}]}"#,
         ];
         std::fs::write(&path, lines.join("\n")).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context =
-            DatasetContext { form: WireForm::Chat, ..DatasetContext::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext { form: WireForm::Chat, ..DatasetContext::for_test(1, 0) };
         let workload = open(&Spec::Openai(Options { path, output_len: None }), &context).unwrap();
         let prompt = workload.item(0).unwrap().prompt;
         let PromptContent::Messages(messages) = &prompt.content else { panic!("no messages") };
@@ -144,7 +138,7 @@ mod tests {
         let path = folder.path().join("requests.jsonl");
         let row = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[]}]}"#;
         std::fs::write(&path, row).unwrap();
-        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 0);
+        let context = DatasetContext::for_test(1, 0);
         let spec = Spec::Openai(Options { path, output_len: None });
         let error = open(&spec, &context).err().unwrap().to_string();
         assert!(error.contains("line 1: message 2 has parts or tool calls"), "{error}");
@@ -155,7 +149,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("requests.jsonl");
         std::fs::write(&path, "{\"prompt\":\"x\"}\n").unwrap();
-        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 0);
+        let context = DatasetContext::for_test(1, 0);
         let error =
             open(&Spec::Openai(Options { path, output_len: None }), &context).err().unwrap();
         assert!(error.to_string().contains("line 1: it has no `messages`"), "{error}");

@@ -99,18 +99,14 @@ impl Source for PrefixRepetition {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
+    use std::collections::BTreeMap;
 
     #[test]
     fn every_prefix_has_as_many_prompts_and_the_rest_is_left_out() {
         let options = Options { prefix_len: 5, suffix_len: 7, num_prefixes: 4, output_len: 3 };
-        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 30);
+        let context = DatasetContext::for_test(1, 30);
         let workload = open(&Spec::PrefixRepetition(options), &context).unwrap();
         assert_eq!(workload.len(), 28);
         assert_eq!(workload.notes()[0].code, "rounded-down");

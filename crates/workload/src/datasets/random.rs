@@ -220,15 +220,12 @@ impl Source for Random {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
     use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn context() -> DatasetContext {
-        DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(7), 50)
+        DatasetContext::for_test(7, 50)
     }
 
     fn text(item: &Item) -> &str {

@@ -1,4 +1,4 @@
-//! Generated sounds, for transcription and for chat routes of models that listen.
+//! Generated audio clips, for transcription and for chat routes of models with audio input.
 
 use serde::Serialize;
 use tokometer_base::seed::normal;
@@ -7,17 +7,17 @@ use tokometer_base::{Nanos, Prompt, PromptContent};
 use crate::media::{self, text_part, user_message};
 use crate::{DatasetContext, Error, Item, Result, Source, WireForm};
 
-/// What a chat route is asked about a sound.
+/// What a chat route is asked about a clip.
 const QUESTION: &str = "What is said in this recording?";
 
-/// Limits of a sound, in seconds.
+/// Limits of a clip, in seconds.
 const SHORTEST: f64 = 0.1;
 const LONGEST: f64 = 3_600.0;
 
 /// The options of `random-audio`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
-    /// Mean length of a sound in seconds.
+    /// Mean length of a clip in seconds.
     pub audio_seconds: f64,
     /// Standard deviation of the length.
     pub audio_seconds_stddev: f64,
@@ -41,7 +41,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
     let refused = |reason: String| Error::Options { dataset: "random-audio", reason };
     if !matches!(context.form, WireForm::Sound | WireForm::Chat) {
         let reason =
-            "sounds need a route that takes them; use `--backend openai-audio` or `openai-chat`";
+            "audio needs a route that accepts it; use `--backend openai-audio` or `openai-chat`";
         return Err(refused(reason.to_owned()));
     }
     let Options { audio_seconds: mean, audio_seconds_stddev: spread, .. } = *options;
@@ -84,20 +84,15 @@ impl Source for RandomAudio {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn context(form: WireForm) -> DatasetContext {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        DatasetContext { form, ..DatasetContext::new(tokenizer, Seed(7), 20) }
+        DatasetContext { form, ..DatasetContext::for_test(7, 20) }
     }
 
     #[test]
-    fn sounds_have_the_asked_lengths_and_differ() {
+    fn clips_have_the_asked_lengths_and_differ() {
         let options = Options { audio_seconds: 0.5, audio_seconds_stddev: 0.1, output_len: 9 };
         let workload = open(&Spec::RandomAudio(options), &context(WireForm::Sound)).unwrap();
         let sound = |index| match workload.item(index).unwrap().prompt.content {
@@ -111,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_route_gets_a_question_and_the_sound_and_others_are_refused() {
+    fn a_chat_route_gets_a_question_and_the_clip_and_others_are_refused() {
         let spec = Spec::RandomAudio(Options { audio_seconds: 0.1, ..Options::default() });
         let workload = open(&spec, &context(WireForm::Chat)).unwrap();
         let PromptContent::Messages(messages) = workload.item(0).unwrap().prompt.content else {

@@ -88,12 +88,8 @@ impl Source for RandomIds {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     #[test]
     fn ids_are_consecutive_and_texts_are_adjusted_to_the_requested_length() {
@@ -102,7 +98,7 @@ mod tests {
         let context = DatasetContext {
             conventions: Conventions::Sglang,
             form: WireForm::TokenIds,
-            ..DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 40)
+            ..DatasetContext::for_test(1, 40)
         };
         let workload = open(&Spec::RandomIds(options.clone()), &context).unwrap();
         let PromptContent::TokenIds(ids) = workload.item(3).unwrap().prompt.content else {

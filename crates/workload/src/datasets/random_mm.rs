@@ -1,7 +1,7 @@
-//! Random text with generated pictures behind it, as vLLM's `random-mm` makes them.
+//! Random text with generated images behind it, as vLLM's `random-mm` makes them.
 //!
-//! Each request has a random number of pictures around the asked one; each picture draws its size from
-//! weighted buckets. Pictures are new in every run, like words.
+//! Each request has a random number of images around the asked one; each image draws its size from
+//! weighted buckets. Images are new in every run, like words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,13 @@ use tokometer_base::seed::{unit_float, whole_between};
 use tokometer_base::{Conventions, PromptContent};
 
 use super::random::{self, Random};
-use crate::media::{Filling, Format, PictureSize, Pictures, SIDE_MAX, text_part, user_message};
+use crate::media::{Filling, Format, ImageGenerator, ImageSize, SIDE_MAX, text_part, user_message};
 use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
 
 /// The quality at which common libraries write JPEG.
 const QUALITY: u8 = 75;
 
-/// Sizes of pictures with the share of each: `{(height, width, frames): share, …}`.
+/// Sizes of images with the share of each: `{(height, width, frames): share, …}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SizeBuckets(Vec<Bucket>);
@@ -111,11 +111,11 @@ pub struct Options {
     pub range_ratio: Ratio,
     /// Tokens that all texts share.
     pub prefix_len: u32,
-    /// Pictures per request.
+    /// Images per request.
     pub mm_items: u32,
     /// The spread of their number: 0.5 draws between half and one and a half of it.
     pub mm_items_ratio: f64,
-    /// Most pictures of one request.
+    /// Most images of one request.
     pub mm_images_max: u32,
     /// Sizes.
     pub mm_buckets: SizeBuckets,
@@ -141,7 +141,7 @@ impl Default for Options {
 /// The opened dataset.
 pub(crate) struct RandomMm {
     texts: Random,
-    pictures: Pictures,
+    images: ImageGenerator,
     context: DatasetContext,
     buckets: Vec<Bucket>,
     least: u32,
@@ -151,11 +151,11 @@ pub(crate) struct RandomMm {
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<RandomMm> {
     let refused = |reason: String| Error::Options { dataset: "random-mm", reason };
     if context.form != WireForm::Chat {
-        return Err(refused("pictures need a chat route; use `--backend openai-chat`".to_owned()));
+        return Err(refused("images need a chat route; use `--backend openai-chat`".to_owned()));
     }
     let ratio = options.mm_items_ratio;
     if !(0.0..=1.0).contains(&ratio) {
-        return Err(refused(format!("the range ratio `{ratio}` of the pictures is not in 0 to 1")));
+        return Err(refused(format!("the range ratio `{ratio}` of the images is not in 0 to 1")));
     }
     let used = options.mm_buckets.0.iter().filter(|bucket| bucket.share > 0.0);
     let buckets: Vec<Bucket> = used.copied().collect();
@@ -182,7 +182,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
         ((around * (1.0 - ratio)).floor() as u32, (around * (1.0 + ratio)).ceil() as u32);
     Ok(RandomMm {
         texts: random::open(&text, context)?,
-        pictures: Pictures::new(context.salt, Format::Jpeg, Filling::Random, QUALITY),
+        images: ImageGenerator::new(context.salt, Format::Jpeg, Filling::Random, QUALITY),
         context: context.clone(),
         buckets,
         least,
@@ -191,8 +191,8 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
 }
 
 impl RandomMm {
-    /// The sizes of a request's pictures.
-    fn sizes(&self, index: u64) -> Vec<PictureSize> {
+    /// The sizes of a request's images.
+    fn sizes(&self, index: u64) -> Vec<ImageSize> {
         let mut generator = self.context.seed.stream("pictures").at(index);
         let least = u64::from(self.least.min(self.most));
         let count = whole_between(&mut generator, least, u64::from(self.most));
@@ -204,7 +204,7 @@ impl RandomMm {
                 left < 0.0
             };
             let bucket = self.buckets.iter().find(is_reached).or(self.buckets.last())?;
-            Some(PictureSize { height: bucket.height, width: bucket.width })
+            Some(ImageSize { height: bucket.height, width: bucket.width })
         };
         (0..count).filter_map(size).collect()
     }
@@ -218,11 +218,11 @@ impl Source for RandomMm {
     fn item(&self, index: u64) -> Result<Item> {
         let mut item = self.texts.item(index)?;
         let PromptContent::Text(text) = &item.prompt.content else { return Ok(item) };
-        let picture = |(place, size): (u64, PictureSize)| {
-            self.pictures.make(index.wrapping_mul(1 << 16).wrapping_add(place), size).part()
+        let image = |(place, size): (u64, ImageSize)| {
+            self.images.make(index.wrapping_mul(1 << 16).wrapping_add(place), size).part()
         };
-        let pictures = (0..).zip(self.sizes(index)).map(picture);
-        let parts: Vec<String> = std::iter::once(text_part(text)).chain(pictures).collect();
+        let images = (0..).zip(self.sizes(index)).map(image);
+        let parts: Vec<String> = std::iter::once(text_part(text)).chain(images).collect();
         item.prompt.content = PromptContent::Messages(vec![user_message(text, &parts)]);
         Ok(item)
     }
@@ -234,16 +234,11 @@ impl Source for RandomMm {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn context(form: WireForm) -> DatasetContext {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        DatasetContext { form, ..DatasetContext::new(tokenizer, Seed(7), 20) }
+        DatasetContext { form, ..DatasetContext::for_test(7, 20) }
     }
 
     #[test]
@@ -260,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_has_its_text_first_and_pictures_of_its_own() {
+    fn each_request_has_its_text_first_and_images_of_its_own() {
         let options = Options {
             input_len: 12,
             mm_items: 2,

@@ -129,16 +129,11 @@ impl Source for RandomRerank {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn context(count: u64, batch_size: u32) -> DatasetContext {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        DatasetContext { batch_size, ..DatasetContext::new(tokenizer, Seed(1), count) }
+        DatasetContext { batch_size, ..DatasetContext::for_test(1, count) }
     }
 
     fn ranking(content: PromptContent) -> (String, Vec<String>) {

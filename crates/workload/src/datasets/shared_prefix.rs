@@ -255,18 +255,13 @@ impl Source for SharedPrefix {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, Workload, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
+    use std::collections::BTreeMap;
 
     fn workload(options: Options) -> Workload {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
         let conventions = Conventions::Sglang;
-        let context = DatasetContext { conventions, ..DatasetContext::new(tokenizer, Seed(1), 12) };
+        let context = DatasetContext { conventions, ..DatasetContext::for_test(1, 12) };
         open(&Spec::SharedPrefix(options), &context).unwrap()
     }
 

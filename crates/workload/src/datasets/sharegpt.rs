@@ -225,12 +225,8 @@ impl FirstMessages {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, Workload, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn entry(prompt: &str, answer: &str) -> String {
         serde_json::json!({"id": "x", "conversations": [
@@ -247,8 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("conversations.json");
         std::fs::write(&path, format!("[{}]", entries.join(",\n"))).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = DatasetContext { conventions, ..DatasetContext::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext { conventions, ..DatasetContext::for_test(1, 0) };
         open(&Spec::Sharegpt(Options { path, ..options }), &context)
     }
 

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn prompts_share_their_first_lines_and_are_no_longer_than_asked() {
-        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 20);
+        let context = DatasetContext::for_test(1, 20);
         let workload = open(&Spec::Sonnet(Options::default()), &context).unwrap();
         let texts: Vec<String> = (0..20)
             .map(|index| {
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_length_below_the_request_itself_is_refused() {
-        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 20);
+        let context = DatasetContext::for_test(1, 20);
         let options = Options { input_len: 5, prefix_len: 2, ..Options::default() };
         let error = open(&Spec::Sonnet(options), &context).err().unwrap();
         assert!(error.to_string().contains("too short"), "{error}");

@@ -71,12 +71,9 @@ impl RowReader for Questions {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{RowOrder, Spec, open};
-    use tokometer_base::{PromptContent, Seed};
-    use tokometer_tokenize::{BuiltIn, Encoding};
+    use tokometer_base::PromptContent;
 
     #[test]
     fn the_first_turns_of_a_category_are_the_prompts() {
@@ -87,11 +84,8 @@ mod tests {
             r#"{"question_id":2,"category":"rag","turns":["three"]}"#,
         ];
         std::fs::write(&path, rows.join("\n")).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = DatasetContext {
-            row_order: RowOrder::AsInFile,
-            ..DatasetContext::new(tokenizer, Seed(1), 0)
-        };
+        let context =
+            DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 0) };
         let options = Options { path, ..Options::default() };
         let all = open(&Spec::SpecBench(options.clone()), &context).unwrap();
         let first = all.item(0).unwrap();

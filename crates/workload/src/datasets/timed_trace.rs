@@ -197,19 +197,14 @@ impl Source for TimedTrace {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{Spec, Workload, open};
-    use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn workload(text: &str, form: WireForm) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace.jsonl");
         std::fs::write(&path, text).unwrap();
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = DatasetContext { form, ..DatasetContext::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext { form, ..DatasetContext::for_test(1, 0) };
         open(
             &Spec::TimedTrace(Options { path, sec_multiplier: 0.5, ..Options::default() }),
             &context,

@@ -1,11 +1,11 @@
-//! Pictures, sounds and videos of the user's files, recognised by their first bytes.
+//! Images, audio and videos of the user's files, recognised by their first bytes.
 
 use std::path::Path;
 
 use super::Attachment;
 
 /// First bytes of the formats that servers read.
-const PICTURES: [(&[u8], &str); 5] = [
+const IMAGES: [(&[u8], &str); 5] = [
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"GIF8", "image/gif"),
@@ -17,19 +17,19 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|why| format!("cannot read `{}`: {why}", path.display()))
 }
 
-/// The picture in a file, or why it is none.
-pub(crate) fn picture_file(path: &Path) -> Result<Attachment, String> {
+/// The image in a file, or why it is none.
+pub(crate) fn image_file(path: &Path) -> Result<Attachment, String> {
     let bytes = read(path)?;
     let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
-    let known = PICTURES.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, kind)| *kind);
+    let known = IMAGES.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, kind)| *kind);
     let kind = known.or(is_webp.then_some("image/webp"));
     let kind = kind.ok_or_else(|| {
-        format!("`{}` is not a picture (JPEG, PNG, WebP, GIF, BMP or TIFF)", path.display())
+        format!("`{}` is not an image (JPEG, PNG, WebP, GIF, BMP or TIFF)", path.display())
     })?;
     Ok(Attachment { kind, bytes })
 }
 
-/// The sound in a file, or why it is none.
+/// The audio in a file, or why it is none.
 pub(crate) fn audio_file(path: &Path) -> Result<Attachment, String> {
     let bytes = read(path)?;
     let is_wave = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE");
@@ -41,7 +41,10 @@ pub(crate) fn audio_file(path: &Path) -> Result<Attachment, String> {
         () if bytes.starts_with(b"OggS") => "audio/ogg",
         () if is_mp3 => "audio/mp3",
         () => {
-            return Err(format!("`{}` is not a sound (WAV, FLAC, Ogg or MP3)", path.display()));
+            return Err(format!(
+                "`{}` is not an audio file (WAV, FLAC, Ogg or MP3)",
+                path.display()
+            ));
         }
     };
     Ok(Attachment { kind, bytes })

@@ -1,4 +1,4 @@
-//! Pictures as JPEG, in rows that can be put into any order.
+//! Images as JPEG, in rows that can be put into any order.
 //!
 //! Baseline coding with half the resolution for colours, as common libraries write it. Each row of 16
 //! lines is coded on its own (a restart interval), so that rows may change places without being coded
@@ -67,7 +67,7 @@ impl CodeTable {
     }
 }
 
-/// A coded picture whose rows can change places.
+/// A coded image whose rows can change places.
 #[derive(Debug, Clone)]
 pub(super) struct Jpeg {
     head: Vec<u8>,
@@ -76,7 +76,7 @@ pub(super) struct Jpeg {
 }
 
 impl Jpeg {
-    /// Codes a picture whose pixels are given line by line, padded to whole blocks.
+    /// Codes an image whose pixels are given line by line, padded to whole blocks.
     pub(super) fn encode(
         (width, height): (u16, u16),
         quality: u8,
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grey_picture_is_a_few_bits_per_block_and_rows_keep_their_bytes() {
+    fn a_grey_image_is_a_few_bits_per_block_and_rows_keep_their_bytes() {
         let grey = Jpeg::encode((40, 33), 75, || [128, 128, 128]);
         assert_eq!(grey.rows(), 3);
         let bytes = grey.in_order(&[0, 1, 2]);

@@ -1,12 +1,12 @@
-//! Pictures, sounds and videos for prompts: generated noise and files of the user.
+//! Images, audio and videos for prompts: generated noise and files of the user.
 //!
-//! Out: the bytes of a picture, and the JSON parts of a message that carry it. A picture of noise is made
-//! once per size; each request gets its rows in another order, which is another picture at the cost of
+//! Out: the bytes of an image, and the JSON parts of a message that carry it. An image of noise is made
+//! once per size; each request gets its rows in another order, which is another image at the cost of
 //! a copy. So bodies of megabytes can be prepared ahead of their time.
 
 mod files;
+mod images;
 mod jpeg;
-mod pictures;
 mod png;
 mod sound;
 
@@ -16,12 +16,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokometer_base::{Nanos, Sound};
 
-pub(crate) use files::{audio_file, picture_file, video_file};
-pub use pictures::{Filling, Format};
-pub(crate) use pictures::{PictureSize, Pictures, SIDE_MAX};
+pub(crate) use files::{audio_file, image_file, video_file};
+pub use images::{Filling, Format};
+pub(crate) use images::{ImageGenerator, ImageSize, SIDE_MAX};
 pub(crate) use sound::noise;
 
-/// A picture, sound or video, ready to be put into a request.
+/// An image, audio clip or video, ready to be put into a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attachment {
     /// Such as `image/jpeg`.
@@ -53,14 +53,14 @@ impl Attachment {
         }
     }
 
-    /// The sound of a transcription. Its length is the stated one, else what the file says.
+    /// The audio of a transcription. Its length is the stated one, else what the file says.
     pub(crate) fn into_sound(self, stated: Option<Nanos>) -> Sound {
         let length = stated.or_else(|| sound::length(&self));
         Sound { media_type: self.kind.to_owned(), bytes: self.bytes.into(), length }
     }
 }
 
-/// The part of a chat message with a picture at a URL that needs no escape.
+/// The part of a chat message with an image at a URL that needs no escape.
 pub(crate) fn url_part(url: &str) -> String {
     format!(r#"{{"type":"image_url","image_url":{{"url":"{url}"}}}}"#)
 }

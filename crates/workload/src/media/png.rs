@@ -1,9 +1,9 @@
-//! Pictures as PNG, without compression: noise has none to gain.
+//! Images as PNG, without compression: noise has none to gain.
 
 /// Bytes of one stored part of the data.
 const STORED_MAX: usize = 0xffff;
 
-/// A picture whose pixels are given line by line.
+/// An image whose pixels are given line by line.
 pub(super) fn encode((width, height): (u16, u16), mut pixel: impl FnMut() -> [u8; 3]) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut head = Vec::new();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_has_its_three_parts_with_their_sums() {
+    fn an_image_has_its_three_parts_with_their_sums() {
         let bytes = encode((2, 1), || [1, 2, 3]);
         assert_eq!(&bytes[12..16], b"IHDR");
         assert_eq!(&bytes[bytes.len() - 12..], b"\0\0\0\0IEND\xae\x42\x60\x82");

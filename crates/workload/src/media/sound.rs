@@ -1,11 +1,11 @@
-//! Sounds: generated ones, and how long a file plays.
+//! Audio clips: generated ones, and how long a file plays.
 
 use rand::RngCore;
 use tokometer_base::{Nanos, Seed};
 
 use super::Attachment;
 
-/// Samples per second of generated sounds: what speech models are trained with.
+/// Samples per second of generated clips: what speech models are trained with.
 pub(crate) const SAMPLE_RATE: u32 = 16_000;
 
 /// Bytes of a WAV head with one channel of 16-bit samples.
@@ -14,7 +14,7 @@ const HEAD_BYTES: u32 = 44;
 /// Bursts of noise and pauses alternate about as fast as syllables.
 const BURST_SAMPLES: u32 = SAMPLE_RATE / 4;
 
-/// A sound of bursts of noise, always the same for a seed and a number. It is not speech: what a model
+/// A clip of bursts of noise, always the same for a seed and a number. It is not speech: what a model
 /// writes about it, and how long that is, says nothing about speech.
 pub(crate) fn noise(salt: Seed, number: u64, length: Nanos) -> Attachment {
     let mut generator = salt.stream("sounds").at(number);
@@ -48,7 +48,7 @@ fn head(data_bytes: u32) -> Vec<u8> {
     head
 }
 
-/// How long a sound plays. `None` for formats that say so only frame by frame, and for a damaged head.
+/// How long a clip plays. `None` for formats that say so only frame by frame, and for a damaged head.
 pub(crate) fn length(sound: &Attachment) -> Option<Nanos> {
     let seconds = match sound.kind {
         "audio/wav" => wav_seconds(&sound.bytes),

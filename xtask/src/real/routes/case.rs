@@ -13,9 +13,9 @@ pub(super) enum ServedModel {
     Classifier,
     /// Scores pairs of a query and a document.
     CrossEncoder,
-    /// Reads pictures.
+    /// Reads images.
     Vision,
-    /// Transcribes sound.
+    /// Transcribes audio.
     Audio,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum CaseCommand {
 pub(super) enum TokenRule {
     /// Input and output are equal.
     Equal,
-    /// Only the output is: the usage of a transcription counts the sound, the counter the text.
+    /// Only the output is: the usage of a transcription counts the audio, the counter the text.
     Output,
     /// The usage repeats the query for each document, the engine reads it once.
     QueryOnce,

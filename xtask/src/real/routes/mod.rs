@@ -1,5 +1,5 @@
 //! The routes of a server beyond completions and chat: Responses, Messages, embeddings, pooling,
-//! classify, score, rerank, pictures, transcription; streamed and whole, with tools, structured output
+//! classify, score, rerank, images, transcription; streamed and whole, with tools, structured output
 //! and reasoning.
 //!
 //! [`table`] has the cases and what each must show, [`suite`] how each server serves the models that they

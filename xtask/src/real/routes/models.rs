@@ -112,14 +112,14 @@ fn write_vision(folder: &Path, vocabulary: &Vocabulary) -> Result<()> {
     let class = json!({"processor_class": "Qwen2VLProcessor"});
     write(folder, "tokenizer_config.json", &merged(tokenizer_config("Qwen2Tokenizer"), class))?;
     write(folder, "chat_template.json", &json!({"chat_template": CHAT}))?;
-    let pictures = json!({
+    let images = json!({
         "image_processor_type": "Qwen2VLImageProcessor", "processor_class": "Qwen2VLProcessor",
         "min_pixels": 3136, "max_pixels": 1_003_520, "patch_size": 14, "temporal_patch_size": 2,
         "merge_size": 2, "do_resize": true, "do_rescale": true, "rescale_factor": 1.0 / 255.0,
         "do_normalize": true, "do_convert_rgb": true, "resample": 3,
         "image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25],
     });
-    write(folder, "preprocessor_config.json", &pictures)
+    write(folder, "preprocessor_config.json", &images)
 }
 
 fn write_cross_encoder(folder: &Path) -> Result<()> {

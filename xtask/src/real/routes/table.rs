@@ -281,9 +281,9 @@ const ROWS: &[CaseRow] = &[
         CrossEncoder,
         "--backend openai-embeddings --random-input-len 64",
     )),
-    on(Vision, text("chat-pictures", "--backend openai-chat {pictures}", Succeed)),
-    on(Vision, text("responses-pictures", "--backend openai-responses {pictures}", Succeed)),
-    on(Vision, text("messages-pictures", "--backend anthropic {pictures}", Succeed)),
+    on(Vision, text("chat-images", "--backend openai-chat {images}", Succeed)),
+    on(Vision, text("responses-images", "--backend openai-responses {images}", Succeed)),
+    on(Vision, text("messages-images", "--backend anthropic {images}", Succeed)),
     // At temperature 0 a model of random weights ends at once, which is a transcript without text.
     audio(
         "transcription",
@@ -330,8 +330,8 @@ const ROWS: &[CaseRow] = &[
     ),
 ];
 
-/// One or two pictures of two sizes in each request.
-const PICTURES: &str = "--dataset-name random-mm --random-input-len 32 --random-output-len 32 \
+/// One or two images of two sizes in each request.
+const IMAGES: &str = "--dataset-name random-mm --random-input-len 32 --random-output-len 32 \
     --random-mm-base-items-per-request 2 --random-mm-num-mm-items-range-ratio 0.5 \
     --random-mm-bucket-config {(256,256,1):0.5,(448,672,1):0.5}";
 
@@ -353,7 +353,7 @@ fn both(row: &CaseRow) -> Vec<RouteCase> {
 fn case(row: &CaseRow, parts: Parts) -> RouteCase {
     let flags = row
         .flags
-        .replace("{pictures}", PICTURES)
+        .replace("{images}", IMAGES)
         .replace("{sound}", SOUND)
         .replace("{end}", &END_OF_REASONING.to_string());
     let mut words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();

@@ -66,8 +66,7 @@ mod tests {
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
     use proptest::prelude::*;
-    use tokometer_base::{PromptContent, Seed};
-    use tokometer_tokenize::{BuiltIn, Encoding};
+    use tokometer_base::PromptContent;
 
     use super::*;
     use crate::{DatasetContext, RowOrder, Spec, Workload, open};
@@ -103,11 +102,8 @@ mod tests {
     }
 
     fn workload(path: &Path, options: Options) -> Result<Workload> {
-        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = DatasetContext {
-            row_order: RowOrder::AsInFile,
-            ..DatasetContext::new(tokenizer, Seed(1), 0)
-        };
+        let context =
+            DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 0) };
         open(&Spec::Hf(Options { path: path.display().to_string(), ..options }), &context)
     }
 

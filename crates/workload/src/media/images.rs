@@ -1,4 +1,4 @@
-//! Generated pictures: noise or white, of any size, another one for every request.
+//! Generated images: noise or white, of any size, another one for every request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,21 +12,21 @@ use super::Attachment;
 use super::jpeg::Jpeg;
 use super::png;
 
-/// Largest side of a generated picture.
+/// Largest side of a generated image.
 pub(crate) const SIDE_MAX: u16 = 8_192;
 
-/// Pictures of fewer lines have too few rows for every request to get another order of them: each is
+/// Images of fewer lines have too few rows for every request to get another order of them: each is
 /// coded on its own, which takes little time.
 const SHUFFLED_FROM: u16 = 192;
 
-/// Pixels of a picture.
+/// Pixels of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PictureSize {
+pub(crate) struct ImageSize {
     pub(crate) height: u16,
     pub(crate) width: u16,
 }
 
-/// How pictures are coded.
+/// How images are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -37,7 +37,7 @@ pub enum Format {
     Png,
 }
 
-/// What pictures show.
+/// What images show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Filling {
@@ -48,22 +48,22 @@ pub enum Filling {
     Blank,
 }
 
-/// Makes pictures. Coded ones are kept by their size.
-pub(crate) struct Pictures {
+/// Makes images. Coded ones are kept by their size.
+pub(crate) struct ImageGenerator {
     pub(crate) salt: Seed,
     pub(crate) format: Format,
     pub(crate) filling: Filling,
     pub(crate) quality: u8,
-    coded: Mutex<BTreeMap<PictureSize, Arc<Jpeg>>>,
+    coded: Mutex<BTreeMap<ImageSize, Arc<Jpeg>>>,
 }
 
-impl Pictures {
+impl ImageGenerator {
     pub(crate) fn new(salt: Seed, format: Format, filling: Filling, quality: u8) -> Self {
         Self { salt, format, filling, quality, coded: Mutex::default() }
     }
 
-    /// Picture `number`: always the same, and another one for every number.
-    pub(crate) fn make(&self, number: u64, size: PictureSize) -> Attachment {
+    /// Image `number`: always the same, and another one for every number.
+    pub(crate) fn make(&self, number: u64, size: ImageSize) -> Attachment {
         let mut generator = self.salt.stream("pictures").at(number);
         let sides = (size.width, size.height);
         match self.format {
@@ -87,7 +87,7 @@ impl Pictures {
         }
     }
 
-    fn coded(&self, size: PictureSize) -> Arc<Jpeg> {
+    fn coded(&self, size: ImageSize) -> Arc<Jpeg> {
         let mut known = self.coded.lock().unwrap_or_else(PoisonError::into_inner);
         let coded = known.entry(size).or_insert_with(|| {
             let mut generator = self.salt.stream("noise").at(u64::from(size.height));
@@ -121,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_has_its_own_picture_and_keeps_it() {
-        let sizes = [160, 192].map(|height| PictureSize { height, width: 48 });
+    fn every_number_has_its_own_image_and_keeps_it() {
+        let sizes = [160, 192].map(|height| ImageSize { height, width: 48 });
         let formats = [Format::Jpeg, Format::Png];
         for (format, size) in formats.into_iter().flat_map(|one| sizes.map(|size| (one, size))) {
-            let pictures = Pictures::new(Seed(3), format, Filling::Random, 75);
-            let again = Pictures::new(Seed(3), format, Filling::Random, 75);
-            assert_eq!(pictures.make(7, size), again.make(7, size));
-            assert_ne!(pictures.make(7, size), pictures.make(8, size));
+            let images = ImageGenerator::new(Seed(3), format, Filling::Random, 75);
+            let again = ImageGenerator::new(Seed(3), format, Filling::Random, 75);
+            assert_eq!(images.make(7, size), again.make(7, size));
+            assert_ne!(images.make(7, size), images.make(8, size));
         }
     }
 }
