@@ -246,11 +246,9 @@ impl Collector {
         summary
     }
 
-    /// The part of the run that intervals of throughputs come from. An open loop ends with its last send: its
-    /// drain is no variation of the rate.
+    /// Where intervals of throughputs come from: without the drain of an open loop, which is no variation.
     fn throughput_span(&self, span: TimeSpan) -> TimeSpan {
-        let last_start = self.rows.iter().map(|row| row.start).max();
-        match last_start.filter(|_| self.is_open()) {
+        match self.rows.iter().map(|row| row.start).max().filter(|_| self.is_open()) {
             Some(last) => TimeSpan { end: last.clamp(span.begin, span.end), ..span },
             None => span,
         }
