@@ -90,7 +90,7 @@ fn files_are_checked_before_the_run_and_their_lengths_are_read() {
     let refused = run(folder.path(), &format!("{line} --disable-shuffle"));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("line 2"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("c.txt` is not a sound"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("c.txt` is not an audio file"), "{}", refused.stderr);
     let rest = measured(folder.path(), &server, &format!("{flags} --skip-bad-rows"));
     assert_eq!(rest["summary"]["counts"]["succeeded"], 6, "{rest}");
 }
