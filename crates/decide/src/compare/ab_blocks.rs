@@ -347,4 +347,41 @@ mod tests {
         assert_eq!(moves, BTreeMap::from([(1, seconds(2)), (2, seconds(2))]));
         assert_eq!(end, seconds(15));
     }
+
+    /// Target 0 is sent requests 0, 1, 6 and 7, one per second; without the blocks of target 1 between them
+    /// they follow each other at that pace.
+    #[test]
+    fn one_side_has_the_pace_of_its_own_blocks() {
+        let text = include_str!("../../../../fixtures/run/info.json");
+        let mut info: RunInfo = serde_json::from_str(text).unwrap();
+        info.targets.push(info.targets[0].clone());
+        let timelines: Vec<Timeline> = (0..8).map(sent_at_its_second).collect();
+        let health = tokometer_record::Health::default();
+        let state = RunState::Ended(Box::new(tokometer_record::RunEnd {
+            stop: tokometer_record::Stop::Complete,
+            measure_begin: Nanos::ZERO,
+            measure_end: Nanos::from_secs(8),
+            abandoned: 0,
+            never_sent: 0,
+            health,
+        }));
+        let run = RecordedRun { info: &info, state: &state, options: &SummaryOptions::default() };
+        let spans = Spans::of(ABBA, timelines.iter().cloned());
+        let half = spans.half(run, 0, timelines.into_iter());
+        assert_eq!(half.summary.counts.succeeded, 4);
+        assert_eq!(half.summary.figure("achieved_rate_per_s"), Some(1.0));
+    }
+
+    /// A request that is sent at the second of its index and answered within one second.
+    fn sent_at_its_second(index: u64) -> Timeline {
+        use tokometer_record::{AttemptId, Event, EventKind, Outcome, RequestedLengths};
+        let at = |millis: u64| Nanos::from_millis(index * 1_000 + millis);
+        let id = AttemptId { target: ABBA.target(index), ..AttemptId::new(index, Phase::Measure) };
+        let mut timeline = Timeline::new(id, RequestedLengths::default(), at(0));
+        timeline.times.first_byte_sent = Some(at(0));
+        timeline.push(Event::new(at(500), 0, EventKind::Text));
+        timeline.times.end = Some(at(1_000));
+        timeline.outcome = Outcome::Success;
+        timeline
+    }
 }
