@@ -140,13 +140,20 @@ impl LineFrame<'_> {
 
 /// Where the block's own text begins in a line.
 pub(super) fn start_of_own(text: &str) -> Option<usize> {
-    labels::start_of_printed(text).or_else(|| {
-        let at = text.find("---").filter(|at| loose::rule_title(&text[*at..]).is_some());
-        at.or_else(|| {
-            let start = text.trim_end().trim_end_matches('=').len();
-            is_footer(&text[start..]).then_some(start)
-        })
-    })
+    labels::start_of_printed(text).or_else(|| start_of_footer(text)).or_else(|| start_of_rule(text))
+}
+
+fn start_of_footer(text: &str) -> Option<usize> {
+    let start = text.trim_end().trim_end_matches('=').len();
+    is_footer(&text[start..]).then_some(start)
+}
+
+/// The first run of dashes that begins a rule. A prefix may have dashes too; then the title that follows
+/// them holds the rule's own.
+fn start_of_rule(text: &str) -> Option<usize> {
+    let runs = text.match_indices("---").map(|(at, _)| at);
+    runs.filter(|at| !text[..*at].ends_with('-'))
+        .find(|at| loose::rule_title(&text[*at..]).is_some_and(|title| !title.contains("---")))
 }
 
 struct Finder<'a> {

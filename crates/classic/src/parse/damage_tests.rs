@@ -278,6 +278,26 @@ fn long_texts_of_any_kind_are_read_to_their_end() {
     }
 }
 
+/// A prefix with dashes of its own hid the title of a section, and the section's lines were lost.
+#[test]
+fn a_prefix_with_dashes_hides_no_section() {
+    for prefix in ["---a ", "--- INFO --- ", "---=|", "a---b ---c] "] {
+        for block in samples() {
+            let prefixed = |line: &str| format!("{prefix}{line}\n");
+            let text: String = block.lines().map(prefixed).collect();
+            let alone: String = block
+                .lines()
+                .map(|line| if line.contains("---") { prefixed(line) } else { format!("{line}\n") })
+                .collect();
+            for text in [text, alone] {
+                let found = parse(&text);
+                assert_eq!(found.len(), 1, "{text}");
+                assert_eq!(figures(&found[0]), figures(&parse(&block)[0]), "{text}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
