@@ -9,7 +9,7 @@ use super::compare::unfolded;
 use super::mask::Rule;
 
 /// Lines that a run prints only where there is something to say, by their beginning.
-const OPTIONAL: [&str; 18] = [
+const OPTIONAL: [&str; 25] = [
     "note[",
     "note:",
     "warning:",
@@ -28,6 +28,13 @@ const OPTIONAL: [&str; 18] = [
     "server ",
     "in flight ",
     "at ",
+    "0 % CI ",
+    "TTFT ms ",
+    "TPOT ms ",
+    "gap ms ",
+    "E2E ms ",
+    "req/s ",
+    "output tok/s ",
 ];
 
 /// How many of them come first whose words may differ.
@@ -47,8 +54,23 @@ const RESULTS: [(&str, &str); 6] = [
 ];
 
 /// Cells of a table, and marks behind them, that differ between its rows.
-const CELLS: [&str; 13] =
-    ["0", "?", "~", "!", "✓", "knee", "met", "missed", "overloaded", "failed", "TIME", "ms?", "s?"];
+const CELLS: [&str; 15] = [
+    "0",
+    "?",
+    "~",
+    "!",
+    "✓",
+    "knee",
+    "met",
+    "missed",
+    "overloaded",
+    "failed",
+    "TIME",
+    "ms?",
+    "s?",
+    "percentiles",
+    "withheld",
+];
 
 const PERCENTILES: [(&str, &str); 4] =
     [("p50", "p-fifty"), ("p90", "p-ninety"), ("p95", "p-ninetyfive"), ("p99", "p-ninetynine")];
@@ -152,7 +174,10 @@ fn outputs_of_a_long_and_a_short_run_have_one_shape() {
         true,
     );
     check("16.00  met  241  79.9 ms?|32.00  missed  2.06 s", "8.00  overloaded  2  3 s", true);
-    // A row without a value that the other has.
+    // Rows without values that the other has.
+    check("gap  12.08  10.56  22.30", "gap  12.08  percentiles withheld", true);
+    check("a|95 % CI mean p99|TTFT ms 1–2|b", "a|b", true);
+    check("a|95 % CI mean p99|TTFT ms 1–2|b", "a|95 % CI mean p90|TTFT ms 1–2|b", false);
     check("gap ms  1–2  1–2  too short", "gap ms  1–2", true);
     check("knee: 16 in flight reach 98 %|page: x", "no knee: interrupted|page: x", true);
     // What only some runs print.
