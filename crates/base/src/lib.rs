@@ -1,8 +1,13 @@
-//! What every crate shares: time, randomness, units, the prompt, the backends by their names, and partial
-//! structs.
+//! What every crate shares.
 //!
 //! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and
 //! randomness are always passed in, so that any part of a run can be repeated and tested.
+//!
+//! - Time and chance: [`time`], [`clock`], [`seed`]; [`background`] threads that end with their guard.
+//! - A request: [`prompt`], its [`script`] and [`fingerprint`]; [`backend`] and [`conventions`] by name.
+//! - Plans: [`mod@partial`] structs, merged layer by layer, and [`neighbours`] of a mistyped key.
+//! - Text: [`units`] as typed, [`digits`] as shown, [`printable`] text from outside, [`redact`]ed secrets,
+//!   certificates in [`pem`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(

@@ -46,10 +46,12 @@ pub fn field_path(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
-/// Visits the keys of maps as the fields of a struct; `lookup` finds the value of a key in one map.
+/// Visits the `keys` of maps as the fields of a struct at `path`, each once; `lookup` finds the value of a
+/// key in one map.
 pub fn visit_keys<'a, M, T: PartialEq + Serialize + 'a, V: FieldVisitor>(
     all: &[&'a M],
-    (path, keys): (&str, impl Iterator<Item = &'a String>),
+    path: &str,
+    keys: impl Iterator<Item = &'a String>,
     lookup: impl Fn(&'a M, &str) -> Option<&'a T>,
     visitor: &mut V,
 ) {
@@ -180,7 +182,7 @@ impl<T: PartialEq + Serialize> Partial for BTreeMap<String, T> {
 
     fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
         let keys = all.iter().flat_map(|map| map.keys());
-        visit_keys(all, (path, keys), |map, key| map.get(key), visitor);
+        visit_keys(all, path, keys, |map, key| map.get(key), visitor);
     }
 }
 

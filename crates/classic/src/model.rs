@@ -144,6 +144,13 @@ pub enum Problem {
         /// The first of them.
         line: usize,
     },
+    /// Most of its lines with values have labels that are not known.
+    Unknown {
+        /// How many lines.
+        lines: usize,
+        /// The first of them.
+        line: usize,
+    },
     /// An object of a result file cannot be read.
     BadObject {
         /// The reason.
@@ -176,6 +183,9 @@ impl fmt::Display for Problem {
                     f,
                     "no header line; the labelled lines from line {line} on are read as a report"
                 )
+            }
+            Self::Unknown { lines, line } => {
+                write!(f, "{lines} lines with values have unknown labels, first at line {line}")
             }
             Self::BadObject { why } => write!(f, "a part of the file cannot be read: {why}"),
         }

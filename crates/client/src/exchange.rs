@@ -16,6 +16,7 @@ use crate::framing::{EventFraming, Framer};
 use crate::http::{self, BodyDecoder, BodyPart, Head, Media, ResponseReader};
 use crate::reading::{BodyEnd, EventArrival, ResponseReading};
 use crate::redirect::{Redirect, is_redirect};
+use crate::scan::EventSchema;
 use crate::server_message::{fit, message};
 use crate::settings::Settings;
 use crate::sse;
@@ -177,7 +178,7 @@ impl Exchange {
                 }
                 BodyPart::Data(data) => self.on_data(data, arrival, timeline),
                 BodyPart::End => {
-                    self.on_compressed(None, arrival, timeline)?;
+                    self.end_compressed(arrival, timeline)?;
                     self.finish(BodyEnd::Announced, arrival, timeline);
                     let keep_alive = self.head.is_some_and(|head| head.keep_alive);
                     // Unexpected bytes would be taken for the next response.
@@ -209,6 +210,17 @@ impl Exchange {
         outcome.map_err(|_| http::HttpError::Compressed(encoding))
     }
 
+    /// Takes the end of a compressed body. Some servers never write the end of the compressed stream; behind the
+    /// protocol's end marker nothing can be missing.
+    fn end_compressed(
+        &mut self,
+        arrival: EventArrival,
+        timeline: &mut Timeline,
+    ) -> Result<(), http::HttpError> {
+        let ended = self.on_compressed(None, arrival, timeline);
+        if self.has_end_marker() { Ok(()) } else { ended }
+    }
+
     /// Takes bytes of the body.
     fn on_data(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
         if self.is_refusal() {
@@ -218,28 +230,36 @@ impl Exchange {
         if timeline.events.is_empty() {
             self.keep_beginning(data);
         }
-        let is_mislabelled = self.is_mislabelled_stream();
-        if is_mislabelled {
-            self.framer.reset(EventFraming::Sse);
-            self.reading.set_framing(EventFraming::Sse, self.rules);
+        let true_framing = if timeline.events.is_empty() { self.mislabelled() } else { None };
+        if let Some(framing) = true_framing {
+            self.framer.reset(framing);
+            self.reading.set_framing(framing, self.rules);
         }
         let reading = &mut self.reading;
         let mut sink = |event: sse::SseEvent<'_>| {
             reading.on_event(event, arrival, timeline);
         };
-        if is_mislabelled {
+        if true_framing.is_some() {
             self.framer.feed(&self.beginning[..before], &mut sink);
         }
         self.framer.feed(data, &mut sink);
     }
 
-    /// Whether a body that the header calls JSON or lines of it begins as a stream of events, which was
-    /// requested.
+    /// The framing of a body that the header calls something else. A body that should be JSON, or lines of it,
+    /// may begin as the stream of events that was requested; one that should be a stream may be a document.
     /// Some servers label all answers alike; other clients never look at the label.
-    fn is_mislabelled_stream(&self) -> bool {
-        self.framing == EventFraming::Sse
-            && self.framer.framing() != EventFraming::Sse
-            && sse::begins_stream(self.beginning.trim_ascii_start())
+    fn mislabelled(&self) -> Option<EventFraming> {
+        if self.framing != EventFraming::Sse {
+            return None;
+        }
+        let body = self.beginning.trim_ascii_start();
+        match self.framer.framing() {
+            EventFraming::Sse if body.starts_with(b"{") => Some(EventFraming::WholeJson),
+            EventFraming::Lines | EventFraming::WholeJson if sse::begins_stream(body) => {
+                Some(EventFraming::Sse)
+            }
+            _ => None,
+        }
     }
 
     fn on_head(&mut self, head: Head, stamp: ReadStamp, timeline: &mut Timeline) {
@@ -256,7 +276,7 @@ impl Exchange {
             Media::EventStream => EventFraming::Sse,
             Media::JsonLines => EventFraming::Lines,
             Media::Json => EventFraming::WholeJson,
-            Media::Octets | Media::Other => self.framing,
+            Media::Octets | Media::Plain | Media::Other => self.framing,
         };
         self.framer.reset(framing);
         self.reading.set_framing(framing, self.rules);
@@ -294,11 +314,25 @@ impl Exchange {
                 }
             };
             self.framer.finish(&mut sink);
-            if timeline.events.is_empty() {
+            if timeline.events.is_empty() && is_whole && self.is_empty_text() {
+                self.reading.on_whole(b"", arrival, timeline);
+            } else if timeline.events.is_empty() {
                 self.reading.on_no_event(&self.beginning, timeline.status);
             }
         }
+        self.reading.on_stray_line(self.framer.stray_line(), timeline);
         self.reading.finish(end, timeline);
+    }
+
+    /// Whether the answer is a plain text without any characters, of an announced length: the transcript of
+    /// silence.
+    fn is_empty_text(&self) -> bool {
+        let is_plain =
+            self.head.is_some_and(|head| head.status == 200 && head.media == Media::Plain);
+        is_plain
+            && self.rules.schema == EventSchema::Transcription
+            && !self.http.ends_at_eof()
+            && self.beginning.trim_ascii().is_empty()
     }
 
     /// What a status other than success says.
@@ -346,7 +380,7 @@ impl Exchange {
         }
         let end = if self.http.ends_at_eof() { BodyEnd::Announced } else { BodyEnd::Cut };
         if end == BodyEnd::Announced
-            && let Err(error) = self.on_compressed(None, arrival, timeline)
+            && let Err(error) = self.end_compressed(arrival, timeline)
         {
             timeline.times.end = Some(at);
             self.fail(FailureKind::Protocol, error.to_string(), timeline);
@@ -373,6 +407,12 @@ impl Exchange {
     /// Whether the server has said that the answer is complete, by an end marker or a finish reason.
     pub fn is_finished(&self) -> bool {
         self.head.is_some() && !self.is_refusal() && self.reading.has_ended()
+    }
+
+    /// Whether the answer has failed by the server's own words, though its body has not ended: a status other
+    /// than success, or an error inside of it.
+    pub fn has_failed(&self) -> bool {
+        self.head.is_some() && (self.is_refusal() || self.reading.has_failed())
     }
 
     /// The server's `Retry-After`; `None` where it sent none. A date is compared with the server's own

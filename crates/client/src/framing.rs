@@ -77,6 +77,11 @@ impl Framer {
         self.keep(rest);
     }
 
+    /// The last line of a stream of events that is no part of any, such as what a proxy wrote into it.
+    pub fn stray_line(&self) -> &[u8] {
+        self.sse.stray_line()
+    }
+
     /// Ends the body: calls `sink` for an event that only the end completes.
     pub fn finish(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
         match self.framing {

@@ -13,14 +13,16 @@ use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline
 use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
-use crate::scan::{EventSchema, EventTemplate, Fields, Marks, scan};
+use crate::scan::{EventSchema, EventTemplate, Fields, Marks, scan_event};
 use crate::server_message::{abort_reason, is_error_document, message};
 use crate::settings::UsageReports;
 use crate::sse;
 use kinds::{kind_without_text, merge, reasoning};
 
+mod content_bytes;
 mod counts;
 mod kinds;
+mod last_words;
 mod no_event;
 mod pooled;
 mod text_form;
@@ -41,11 +43,13 @@ pub(crate) struct ResponseReading {
     /// Tokens reported by events so far.
     counted: u32,
     unasked: counts::UnaskedUsage,
+    bytes: content_bytes::ByteCount,
     cumulative: text_form::CumulativeText,
     text: String,
     /// The text without reasoning, once there is some.
     answer: Option<String>,
     tool_calls: tool_calls::ToolCalls,
+    last_words: last_words::LastWords,
     failure: Option<Failure>,
 }
 
@@ -72,10 +76,12 @@ impl ResponseReading {
             seen: Marks::default(),
             counted: 0,
             unasked: counts::UnaskedUsage::default(),
+            bytes: content_bytes::ByteCount::default(),
             cumulative: text_form::CumulativeText::default(),
             text: String::new(),
             answer: None,
             tool_calls: tool_calls::ToolCalls::default(),
+            last_words: last_words::LastWords::default(),
             failure: None,
         }
     }
@@ -86,10 +92,12 @@ impl ResponseReading {
         self.seen = Marks::default();
         self.counted = 0;
         self.unasked = counts::UnaskedUsage::default();
+        self.bytes = content_bytes::ByteCount::default();
         self.cumulative.clear();
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
+        self.last_words = last_words::LastWords::default();
         self.failure = None;
     }
 
@@ -111,6 +119,7 @@ impl ResponseReading {
                     text.append_to(answer);
                 }
             }
+            self.bytes.add(text.len());
             push(timeline, arrival, kind, None);
         } else {
             self.on_new_shape(event, arrival, timeline);
@@ -131,8 +140,16 @@ impl ResponseReading {
         if data.is_empty() {
             return push(timeline, arrival, EventKind::Other, None);
         }
-        let Ok(mut fields) = scan(self.rules.schema, data) else {
-            self.fail(FailureKind::Protocol, "an event is not JSON: ", data);
+        let Ok(mut fields) = scan_event(self.rules.schema, event.name, data) else {
+            // Servers that answer slowly keep the connection open with events of any content.
+            if is_heartbeat(event.name) {
+                return push(timeline, arrival, EventKind::Other, None);
+            }
+            if event.name == b"error" {
+                self.fail(FailureKind::InStream, "", data);
+            } else {
+                self.fail(FailureKind::Protocol, not_json(data), data);
+            }
             return push(timeline, arrival, EventKind::Error, None);
         };
         if fields.marks.has(Marks::ERROR) || event.name == b"error" {
@@ -141,6 +158,14 @@ impl ResponseReading {
         }
         if fields.marks.has(Marks::ABORTED) {
             self.fail_aborted(data);
+        }
+        // Some servers end their pieces with the whole message.
+        if fields.marks.has(Marks::MESSAGE) && self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
+            fields.forget_content();
+        }
+        // A server that sends no pieces has the text where others repeat it.
+        if self.rules.schema == EventSchema::Responses && !self.seen.has(Marks::CONTENT) {
+            fields.text = fields.text.or(fields.whole_text.take());
         }
         // Events with types name a call before its first piece.
         let is_shared = self.rules.schema == EventSchema::Shared;
@@ -154,6 +179,9 @@ impl ResponseReading {
         if kind == EventKind::Other && is_shared && is_error_document(data) {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
+        }
+        if kind == EventKind::Other && is_shared {
+            self.note_message(data, timeline);
         }
         if further.is_empty() {
             self.learn(data, &fields, (kind, tokens));
@@ -181,6 +209,7 @@ impl ResponseReading {
         let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
         let kind = if is_further { EventKind::FurtherChoice } else { kind };
         let tokens = self.tokens(fields, kind);
+        self.bytes.add_choice(kind, fields);
         self.keep(fields, kind);
         self.seen.set(fields.marks);
         if kind.is_generated() {
@@ -276,6 +305,11 @@ impl ResponseReading {
             && timeline.events.iter().all(is_unknown)
     }
 
+    /// Whether the server has reported a failure, or sent something that is no answer.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Whether the protocol's last event has been seen, behind which nothing is due but the body's end.
     pub(crate) fn has_end_marker(&self) -> bool {
         match self.rules.end {
@@ -311,20 +345,15 @@ impl ResponseReading {
             self.rules.schema == EventSchema::Transcription && self.seen.has(Marks::FINISHED);
         let has_answer =
             self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0 || is_silence;
+        if is_regular {
+            self.fail_by_last_words(timeline);
+        }
         let status = timeline.status;
         let failed = |failure: Failure| Outcome::Failed(Failure { status, ..failure });
         timeline.outcome = if let Some(failure) = self.failure.take() {
             failed(failure)
         } else if !is_regular {
-            let message = if self.has_ended() {
-                "the connection closed after the finish reason, before the end of the response"
-            } else if self.is_other_protocol(timeline) {
-                "the stream ended without its end marker, and no event has a field of this \
-                 protocol; check `--backend` and `--endpoint`"
-            } else {
-                "the stream ended without its end marker"
-            };
-            failed(Failure::new(FailureKind::Cut, message))
+            failed(Failure::new(FailureKind::Cut, self.cut_message(timeline)))
         } else if !has_answer {
             let events = timeline.events.len();
             let message = format!("the answer ended without content (events: {events})");
@@ -332,6 +361,29 @@ impl ResponseReading {
         } else {
             Outcome::Success
         };
+        self.keep_answer(told, timeline);
+    }
+
+    /// How an answer ended that is not complete.
+    fn cut_message(&self, timeline: &Timeline) -> String {
+        let what = if self.rules.end == EndRule::Body {
+            "the connection closed before the end of the response"
+        } else if self.has_ended() {
+            "the connection closed after the finish reason, before the end of the response"
+        } else if self.is_other_protocol(timeline) {
+            "the stream ended without its end marker, and no event has a field of this \
+             protocol; check `--backend` and `--endpoint`"
+        } else {
+            "the stream ended without its end marker"
+        };
+        what.to_owned() + &self.told_last(timeline)
+    }
+
+    /// Stores what the response consists of. `told` is the server's count of its tokens.
+    fn keep_answer(&mut self, told: u32, timeline: &mut Timeline) {
+        // Events that repeat all text so far do not show how much came with each.
+        let is_piece = self.rules.text == TextForm::Piece && timeline.is_success();
+        timeline.content_bytes = self.bytes.total().filter(|_| is_piece);
         let is_kept = match self.keep_text {
             KeepText::No => false,
             // There is no text, which must not be counted as one without tokens.
@@ -376,6 +428,23 @@ pub(crate) enum BodyEnd {
     Cut,
     /// The server sends nothing more and leaves the body open.
     LeftOpen,
+}
+
+/// Whether an event of this name only keeps the connection open.
+fn is_heartbeat(name: &[u8]) -> bool {
+    let names = ["ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"];
+    names.iter().any(|known| name.trim_ascii().eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// What is said before the data of an event that is not JSON.
+fn not_json(data: &[u8]) -> &'static str {
+    let is_json = |line: &[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
+    let mut lines = data.split(|byte| *byte == b'\n');
+    if data.contains(&b'\n') && lines.by_ref().take(2).all(is_json) {
+        "the server does not end its events with a blank line, so that they are one: "
+    } else {
+        "an event is not JSON: "
+    }
 }
 
 #[inline]

@@ -228,7 +228,7 @@ impl Partial for ExtraBody {
             all.iter().map(|body| hidden_object(&body.0)).collect();
         let shown: Vec<&Map<String, Value>> = shown.iter().collect();
         let keys = shown.iter().flat_map(|body| body.keys());
-        visit_keys(&shown, (path, keys), |body, key| body.get(key), visitor);
+        visit_keys(&shown, path, keys, |body, key| body.get(key), visitor);
     }
 }
 

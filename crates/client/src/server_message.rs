@@ -4,7 +4,10 @@
 //! a description of a web page, else the first bytes; always without secrets, without control
 //! characters and cut to a sane length.
 
+use serde_json::{Map, Value};
 use tokometer_base::redact::Secrets;
+
+use crate::scan::says_error;
 
 /// Bytes of a server's message that are kept.
 const MESSAGE_BYTES: usize = 300;
@@ -86,7 +89,7 @@ fn describe_page(page: &HtmlPage, secrets: &Secrets) -> String {
 
 /// The finish reason of an event, with the message beside it where there is one.
 pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
-    let document: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
+    let document: Value = serde_json::from_slice(data).unwrap_or_default();
     let places = ["/choices/0", "/meta_info", "/details", "/0/details"];
     let reason = places
         .iter()
@@ -96,7 +99,7 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
     let states = ["/response/status", "/status"];
     let reason = reason.or_else(|| states.iter().find_map(|place| document.pointer(place)));
     let Some(reason) = reason else { return fit(&String::from_utf8_lossy(data), secrets) };
-    let text = |key: &str| reason.get(key).and_then(serde_json::Value::as_str);
+    let text = |key: &str| reason.get(key).and_then(Value::as_str);
     let name = reason.as_str().or(text("type")).unwrap_or("unknown");
     let said = match text("message") {
         Some(message) => format!("finish reason `{name}`: {message}"),
@@ -106,26 +109,50 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
 }
 
 /// Whether an event without an answer is an error in the form of a web framework or a gateway: only
-/// `detail`, or a message with a status of failure. An answer that goes on behind it is incomplete.
+/// `detail` or `errors`, an exception of AWS, or a message with a status of failure. An answer that goes on
+/// behind it is incomplete.
 pub(crate) fn is_error_document(data: &[u8]) -> bool {
-    let document: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
-    let has_text = |key: &str| document.get(key).is_some_and(serde_json::Value::is_string);
+    let document: Value = serde_json::from_slice(data).unwrap_or_default();
     let has_status = ["code", "status", "status_code", "statusCode"].iter().any(|key| {
-        let status = document.get(key).and_then(serde_json::Value::as_u64);
+        let status = document.get(key).and_then(Value::as_u64);
         status.is_some_and(|status| (400..600).contains(&status))
     });
-    has_text("detail") || (has_text("message") && has_status)
+    let has_words = |key: &str| document.get(key).is_some_and(says_error);
+    let has_message = document.get("message").is_some_and(Value::is_string);
+    has_words("detail")
+        || has_words("errors")
+        || exception(&document).is_some()
+        || (has_message && has_status)
+}
+
+/// The message of an event that has nothing else. It may be an error, or say that a request waits.
+pub(crate) fn bare_message(data: &[u8]) -> Option<String> {
+    let document: Map<String, Value> = serde_json::from_slice(data).ok()?;
+    let mut fields = document.iter();
+    let (Some((name, Value::String(said))), None) = (fields.next(), fields.next()) else {
+        return None;
+    };
+    name.eq_ignore_ascii_case("message").then(|| said.clone())
+}
+
+/// What AWS names an exception: an object under the name of its type.
+fn exception(document: &Value) -> Option<&Value> {
+    let fields = document.as_object()?.iter();
+    let mut named = fields.filter(|(name, _)| name.ends_with("Exception"));
+    named.find_map(|(_, value)| value.is_object().then_some(value))
 }
 
 /// The message inside an error document, with the name of the field it is about: servers are asked
 /// again without a field they refuse, and some name it only there.
 pub(crate) fn error_message(body: &[u8]) -> Option<String> {
-    let document: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let places = ["/error", "/response/error"];
+    let document: Value = serde_json::from_slice(body).ok()?;
+    // Google's servers wrap the document in a list.
+    let document = document.get(0).unwrap_or(&document);
+    let places = ["/error", "/response/error", "/choices/0/error", "/errors/0"];
     let error = places.iter().filter_map(|place| document.pointer(place)).find(|it| !it.is_null());
-    let error = error.unwrap_or(&document);
-    let text = |key: &str| error.get(key).and_then(serde_json::Value::as_str);
-    let said = error.as_str().or(text("message")).or(text("detail"))?;
+    let error = error.or_else(|| exception(document)).unwrap_or(document);
+    let text = |key: &str| error.get(key).and_then(Value::as_str);
+    let said = error.as_str().or(text("message")).or(text("Message")).or(text("detail"))?;
     Some(match text("param").filter(|param| !said.contains(param)) {
         Some(param) => format!("{said} ({param})"),
         None => said.to_owned(),
@@ -157,6 +184,11 @@ mod tests {
             r#"{"type":"response.failed","response":{"error":{"message":"out of memory"}}}"#;
         check(failed, "out of memory");
         check(r#"{"detail":[{"loc":["body"]}]}"#, r#"{"detail":[{"loc":["body"]}]}"#);
+        check(r#"[{"error":{"code":503,"message":"overloaded"}}]"#, "overloaded");
+        check(r#"{"choices":[{"error":{"code":502,"message":"gone"}}]}"#, "gone");
+        check(r#"{"errors":[{"code":7,"message":"no quota"}]}"#, "no quota");
+        check(r#"{"throttlingException":{"message":"too fast"}}"#, "too fast");
+        check(r#"{"Message":"no key"}"#, "no key");
         check("plain words", "plain words");
         check("a key: hunter22", "a key: [redacted]");
         check("two\r\nlines\u{1b}[2J", "two lines [2J");

@@ -21,6 +21,9 @@ pub struct SseEvent<'a> {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// Bytes that are kept of a line that is no part of an event.
+const STRAY_BYTES: usize = 4096;
+
 /// State between slices.
 #[derive(Debug)]
 pub struct Parser {
@@ -35,6 +38,8 @@ pub struct Parser {
     data: Option<Vec<u8>>,
     /// The buffer for `data` while that is `None`.
     spare: Vec<u8>,
+    /// The last line that is neither a field nor a comment.
+    stray: Vec<u8>,
 }
 
 impl Default for Parser {
@@ -46,6 +51,7 @@ impl Default for Parser {
             name: Vec::new(),
             data: None,
             spare: Vec::new(),
+            stray: Vec::new(),
         }
     }
 }
@@ -56,6 +62,7 @@ impl Parser {
         self.is_first_line = true;
         self.is_after_cr = false;
         self.line.clear();
+        self.stray.clear();
         self.clear_event();
     }
 
@@ -153,7 +160,16 @@ impl Parser {
             // Earlier llama.cpp servers report a failure so, and end the stream.
             self.set_name(b"error");
             self.take_data(value, held);
+        } else if is_stray(line) {
+            self.stray.clear();
+            self.stray.extend_from_slice(&line[..line.len().min(STRAY_BYTES)]);
         }
+    }
+
+    /// The last line that is neither a field nor a comment, cut. The standard ignores such lines; they are what a
+    /// proxy or a failing server writes into a stream that has begun.
+    pub fn stray_line(&self) -> &[u8] {
+        &self.stray
     }
 
     #[inline]
@@ -192,7 +208,9 @@ impl Parser {
             self.take_kept_line(&[], sink);
         }
         self.dispatch(sink);
+        let stray = std::mem::take(&mut self.stray);
         self.reset();
+        self.stray = stray;
     }
 }
 
@@ -205,6 +223,15 @@ fn field_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
         Some((b':', value)) => Some(value.strip_prefix(b" ").unwrap_or(value)),
         Some(_) => None,
     }
+}
+
+/// Whether a line looks like no field of an event, known or not. A body that a proxy has chunked twice has sizes
+/// between the events.
+fn is_stray(line: &[u8]) -> bool {
+    let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_size = line.iter().all(u8::is_ascii_hexdigit);
+    !is_size && !line.starts_with(b":") && (name.len() == line.len() || !name.iter().all(is_name))
 }
 
 /// Whether a body begins as a stream of events. No JSON document does.

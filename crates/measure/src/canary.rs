@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use serde_json::Value;
 use tokometer_base::{Background, Clock, Message, Nanos, Prompt, PromptContent};
 use tokometer_client::{Control, Dialect, Probe, Settings};
-use tokometer_drive::{Live, Notice};
+use tokometer_drive::{Live, LiveCounts, Notice};
 use tokometer_plan::{CanaryPlan, CanaryRow};
 use tokometer_record::{
     AttemptId, Event, EventKind, Failure, FailureKind, Outcome, Phase, RequestedLengths, Timeline,
@@ -32,7 +32,8 @@ pub(crate) struct CanaryThread {
 pub(crate) struct CanaryRequests {
     control: Control,
     dialect: Dialect,
-    requests: Vec<Probe>,
+    /// Each with the limit on its answer.
+    requests: Vec<(Probe, u32)>,
     share: f64,
 }
 
@@ -46,6 +47,7 @@ impl CanaryRequests {
         let request = |(place, row): (usize, &CanaryRow)| {
             dialect
                 .greedy(settings, &prompt(row))
+                .map(|request| (request, limit(row)))
                 .map_err(|why| Error::usage(format!("cannot send canary {}: {why}", place + 1), ""))
         };
         let requests = plan.rows.iter().enumerate().map(request).collect::<Result<_, _>>()?;
@@ -65,7 +67,7 @@ impl CanaryRequests {
             let mut pause = Nanos::ZERO;
             while !stop.is_raised_within(pause.to_duration()) {
                 pause = LOOK;
-                if !is_due(sent, live.counts().ended(), self.share) {
+                if !is_due(sent, ended(live.phase(), &live.counts()), self.share) {
                     continue;
                 }
                 pause = Nanos::ZERO;
@@ -85,7 +87,8 @@ impl CanaryRequests {
         let identity = AttemptId::new(index, Phase::Canary);
         let mut timeline = Timeline::new(identity, RequestedLengths::default(), begin);
         timeline.times.first_byte_sent = Some(begin);
-        let Some(request) = self.requests.get(row) else { return timeline };
+        let Some((request, limit)) = self.requests.get(row) else { return timeline };
+        timeline.requested.output_tokens = Some(*limit);
         let answer = self.control.post(&request.path, Some(&request.body));
         let end = clock.now();
         timeline.times.end = Some(end);
@@ -109,9 +112,20 @@ impl CanaryRequests {
     }
 }
 
+/// Requests of the load that have ended. Those of the warm-up are no load: the counters keep them until
+/// the measured phase begins.
+fn ended(phase: Option<Phase>, counts: &LiveCounts) -> u64 {
+    if phase == Some(Phase::Measure) { counts.ended() } else { 0 }
+}
+
 /// Whether another canary is due after `ended` requests of the load.
 fn is_due(sent: u64, ended: u64, share: f64) -> bool {
     sent == 0 || (sent as f64) < ended as f64 * share
+}
+
+/// The most tokens of an answer.
+fn limit(row: &CanaryRow) -> u32 {
+    row.output_tokens.unwrap_or(OUTPUT_TOKENS)
 }
 
 fn prompt(row: &CanaryRow) -> Prompt {
@@ -125,8 +139,7 @@ fn prompt(row: &CanaryRow) -> Prompt {
         Some(messages) => PromptContent::Messages(messages.iter().map(message).collect()),
         None => PromptContent::Text(text),
     };
-    let output_tokens = Some(row.output_tokens.unwrap_or(OUTPUT_TOKENS));
-    Prompt { content, output_tokens, ..Prompt::text("") }
+    Prompt { content, output_tokens: Some(limit(row)), ..Prompt::text("") }
 }
 
 #[cfg(test)]
@@ -146,5 +159,22 @@ mod tests {
         assert_eq!(due(50, 0.02), 1);
         assert_eq!(due(1_000, 0.02), 20);
         assert_eq!(due(1_000, 0.0), 1);
+    }
+
+    #[test]
+    fn failures_are_load_and_the_warm_up_and_requests_in_flight_are_not() {
+        let counts = LiveCounts { sent: 20, succeeded: 4, failed: 3, ..LiveCounts::default() };
+        assert_eq!(ended(Some(Phase::Measure), &counts), 7);
+        assert_eq!(ended(Some(Phase::Warmup), &counts), 0);
+        assert_eq!(ended(None, &counts), 0);
+    }
+
+    #[test]
+    fn an_answer_has_the_limit_of_its_row_or_the_usual_one() {
+        let limit = |output_tokens| {
+            let row = CanaryRow { output_tokens, ..CanaryRow::default() };
+            prompt(&row).output_tokens
+        };
+        assert_eq!((limit(Some(4)), limit(None)), (Some(4), Some(64)));
     }
 }

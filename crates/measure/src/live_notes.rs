@@ -88,6 +88,8 @@ pub struct OtherRequests {
     pub ended: u64,
     /// Those of them that failed.
     pub failed: u64,
+    /// As [`LiveNotes::sends`] has them in the other processes.
+    pub sends: Sends,
     /// As [`LiveNotes::bins`] has them in the other processes.
     pub bins: LiveBins,
 }
@@ -233,6 +235,11 @@ impl LiveNotes {
         self.state.lock().map(both).unwrap_or_default()
     }
 
+    /// How late this process sent its requests, for the display of another.
+    pub fn sends(&self) -> Sends {
+        self.state.lock().map(|state| state.sends).unwrap_or_default()
+    }
+
     /// Counts the requests of other processes as well, in place of what was set before.
     pub fn set_others(&self, others: OtherRequests) {
         if let Ok(mut state) = self.state.lock() {
@@ -253,8 +260,9 @@ impl LiveNotes {
     /// judged by their effect on the figures, which only the whole record shows.
     pub fn notes(&self) -> Vec<String> {
         let Ok(state) = self.state.lock() else { return Vec::new() };
-        let late = (state.sends.late > 0)
-            .then(|| format!("late-sends: {}; judged by its effect at the end", state.sends));
+        let sends = state.sends.and(state.others.sends);
+        let late = (sends.late > 0)
+            .then(|| format!("late-sends: {sends}; judged by its effect at the end"));
         let (failed, ended) =
             (state.failed + state.others.failed, state.ended + state.others.ended);
         let last = if state.failed > 0 { state.last_failure.as_str() } else { "on another shard" };
@@ -304,6 +312,42 @@ mod tests {
         let mut retry = sent(20, 100, None);
         retry.identity.attempt = 1;
         check(None, &retry, &[]);
+    }
+
+    /// A display showed the late sends of its own process as those of the run: two machines of three could
+    /// be late without a word.
+    #[test]
+    fn late_sends_of_all_processes_are_shown() {
+        let sent = |lateness_ms| {
+            let mut timeline = Timeline::new(
+                AttemptId::new(0, Phase::Measure),
+                RequestedLengths::default(),
+                Nanos::ZERO,
+            );
+            timeline.times.intended = Some(Nanos::ZERO);
+            timeline.times.first_byte_sent = Some(Nanos::from_millis(lateness_ms));
+            timeline
+        };
+        let notes = || LiveNotes::new(None);
+        let (own, on_time, late) = (notes(), notes(), notes());
+        own.ended(&sent(7));
+        on_time.ended(&sent(1));
+        for lateness in [2, 40, 20] {
+            late.ended(&sent(lateness));
+        }
+        let others = |sends| OtherRequests { ended: 4, sends, ..OtherRequests::default() };
+        let check = |expected: &str| {
+            let judged = "judged by its effect at the end";
+            let expected = format!("late-sends: {expected}; {judged}");
+            assert_eq!(own.notes(), [expected]);
+        };
+        check("1 of 1 requests were sent more than 5 ms late (worst 7.00 ms)");
+        own.set_others(others(on_time.sends()));
+        check("1 of 2 requests were sent more than 5 ms late (worst 7.00 ms)");
+        own.set_others(others(on_time.sends().and(late.sends())));
+        check("3 of 5 requests were sent more than 5 ms late (worst 40.0 ms)");
+        on_time.set_others(others(late.sends()));
+        assert_eq!(on_time.sends().late, 0, "its own");
     }
 
     /// With two servers the display showed each gauge twice, without saying whose it was.
@@ -366,7 +410,8 @@ mod tests {
         assert!((9.0..11.0).contains(&p90(&own)), "{}", p90(&own));
         let bins = other.bins();
         assert_eq!((bins[0].len(), bins[0][0].1, bins[1].len()), (1, 3, 0));
-        own.set_others(OtherRequests { ended: 5, failed: 2, bins });
+        let sends = Sends::default();
+        own.set_others(OtherRequests { ended: 5, failed: 2, sends, bins });
         assert!((980.0..1_020.0).contains(&p90(&own)), "{}", p90(&own));
         assert_eq!(own.notes(), ["failures (SUSPECT): 2 of 8, last: on another shard"]);
         let failure = Failure::new(FailureKind::Cut, "cut");

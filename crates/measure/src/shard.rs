@@ -1,7 +1,7 @@
 //! The part of a run that this process makes, where several processes make it together.
 //!
 //! Shard 0 does what a run needs once: ready check, warm-up, cache flush, profiler, scrapes, probes,
-//! and the rules that end a run early. All shards open the same prompts and compute the same schedule.
+//! canaries, and the rules that end a run early. All shards open the same prompts and compute the same schedule.
 
 use std::hash::{Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -92,6 +92,7 @@ pub(crate) fn own_plan(plan: &Plan, share: Share) -> Plan {
     own.phases.profiler = Profiler::Off;
     own.phases.probe_rate = 0.0;
     own.client.scrape_interval_s = 0.0;
+    own.canary = None;
     own.load.until = None;
     own.load.overload = Overload::Continue;
     own

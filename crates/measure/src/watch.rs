@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, StopSignal};
-use tokometer_decide::sequential::{PrecisionGoal, is_running_away};
+use tokometer_decide::sequential::{InFlightReading, PrecisionGoal, is_running_away};
 use tokometer_drive::{Interrupt, Live};
 use tokometer_metrics::define::{self, Formula};
 use tokometer_plan::{self as plan, Overload};
@@ -112,7 +112,8 @@ impl StopRules {
             }
             let Some(began) = run.live.began() else { continue };
             let elapsed = run.clock.now() - began;
-            readings.push((elapsed.as_secs_f64(), run.live.counts().in_flight() as f64));
+            let in_flight = run.live.counts().in_flight() as f64;
+            readings.push(InFlightReading { at_s: elapsed.as_secs_f64(), in_flight });
             if let Some(why) = self.verdict(elapsed, &readings) {
                 if let Ok(mut reason) = run.reason.lock() {
                     *reason = Some(why);
@@ -123,7 +124,7 @@ impl StopRules {
         }
     }
 
-    fn verdict(&self, elapsed: Nanos, readings: &[(f64, f64)]) -> Option<Stop> {
+    fn verdict(&self, elapsed: Nanos, readings: &[InFlightReading]) -> Option<Stop> {
         let is_overloaded = self.overload == Overload::Stop
             && self.rate.is_some_and(|rate| is_running_away(readings, rate));
         if is_overloaded {

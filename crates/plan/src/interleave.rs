@@ -4,12 +4,11 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::units::nearest_count;
 
 use crate::load::Load;
+use crate::secret::ShellCommand;
 
 /// Pairs of blocks that the default length makes: enough for an interval that small differences show
 /// in, and few enough that a block is longer than its own rise and tail.
 const DEFAULT_PAIRS: u64 = 20;
-
-use crate::secret::ShellCommand;
 
 tokometer_base::partial! {
     /// How two targets take turns.
@@ -69,7 +68,8 @@ impl Interleave {
         let planned = planned.or_else(|| load.duration_s.and_then(expected));
         let block = asked.or_else(|| planned.map(|count| count / (2 * DEFAULT_PAIRS)));
         let block = block.ok_or(NoBlock::Unlimited)?.max(1);
-        match planned.filter(|count| *count < 2 * block) {
+        // Halved instead of doubled: a block may be as large as a number can be.
+        match planned.filter(|count| count / 2 < block) {
             Some(planned) => Err(NoBlock::TooFew { planned, block }),
             None => Ok(block),
         }
@@ -77,7 +77,7 @@ impl Interleave {
 
     /// Requests beyond the last whole pair of blocks, which are not sent.
     pub fn left_over(&self, load: &Load) -> u64 {
-        let pair = 2 * self.block_requests.max(1);
+        let pair = self.block_requests.max(1).saturating_mul(2);
         load.num_prompts.map_or(0, |count| count % pair)
     }
 }
@@ -121,6 +121,11 @@ mod tests {
         check(seconds(3.0), load(inf, Some(1_000), None), Err(NoBlock::NoRate));
         let few = NoBlock::TooFew { planned: 1_000, block: 600 };
         check(requests(600), load(inf, Some(1_000), None), Err(few));
+        // Twice this block overflowed to zero, and the remainder by zero ended the program.
+        let largest = 1 << 63;
+        let few = NoBlock::TooFew { planned: 1_000, block: largest };
+        check(requests(largest), load(inf, Some(1_000), None), Err(few));
+        assert_eq!(requests(largest).left_over(&load(inf, Some(100), None)), 100);
         assert_eq!(requests(30).left_over(&load(inf, Some(100), None)), 40);
         assert_eq!(requests(25).left_over(&load(inf, Some(100), None)), 0);
     }

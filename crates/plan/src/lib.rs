@@ -3,8 +3,16 @@
 //! A plan is made once, from flags and plan files, and read-only after. It is what `--print-plan`
 //! shows, what a run stores in its `plan.json` and what `--plan` reads, as TOML or JSON. An unknown
 //! key is an error that names its neighbours. Each struct has a partial twin whose fields may be
-//! unset: defaults, file, section and flags are partial plans that are merged field by field. No key or token is ever part of it: fields that look like one are left out on
-//! writing. Nothing here opens a file or a connection.
+//! unset: defaults, file, section and flags are partial plans that are merged field by field. A plan in
+//! memory holds the keys and tokens that it was given; what is written or shown of it does not. Nothing
+//! here opens a file or a connection.
+//!
+//! - `plan` is the whole. Its parts: `target`, `prompts`, `load`, `phases`, `request`, `client`, `metrics`,
+//!   `output`, `interleave` (two targets in turn) and `canary`.
+//! - `sweep` has fields with several values, `field` their names and types, `values` lists as typed, and
+//!   `variation` the fields that differ between stored runs.
+//! - `likeness` compares plans, `secret` and `object` keep secrets out of what is written, and `laws` tests
+//!   what holds for every plan.
 
 mod canary;
 mod client;

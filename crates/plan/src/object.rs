@@ -60,6 +60,6 @@ impl Partial for PartialObject {
 
     fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
         let keys = all.iter().filter_map(|object| object.0.as_ref()).flat_map(Map::keys);
-        visit_keys(all, (path, keys), |object, key| object.0.as_ref()?.get(key), visitor);
+        visit_keys(all, path, keys, |object, key| object.0.as_ref()?.get(key), visitor);
     }
 }

@@ -168,6 +168,9 @@ fn add_counts(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     table.add_u32("usage_completion_tokens", usage(|usage| usage.completion_tokens));
     table.add_u32("usage_cached_tokens", usage(|usage| usage.cached_tokens));
     table.add_u32("usage_reasoning_tokens", usage(|usage| usage.reasoning_tokens));
+    let bytes = || timelines.iter().map(|timeline| timeline.content_bytes);
+    table.add_u64("first_content_bytes", bytes().map(|bytes| Some(bytes?.first)));
+    table.add_u64("content_bytes", bytes().map(|bytes| Some(bytes?.all)));
     table.add_u32("retokenized_tokens", timelines.iter().map(|t| t.retokenized_tokens));
     let timing = |pick: fn(&ServerTimings) -> Option<Nanos>| {
         timelines.iter().map(move |timeline| timeline.server_timings.as_ref().and_then(pick))

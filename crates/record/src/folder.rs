@@ -13,6 +13,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use tokometer_base::Nanos;
 
@@ -22,6 +23,7 @@ use crate::run::{NEWEST_SCHEMA, RunEnd, RunInfo, RunState, Stop};
 use crate::server::Scrape;
 use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
+use crate::whole_file::beside;
 use crate::writer::{BatchFile, PendingRows, write_json};
 
 /// File names inside a run folder.
@@ -414,8 +416,7 @@ impl RunReader {
 
     fn rewrite_file(&self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
         let path = self.folder.join(names::REQUESTS);
-        let beside = self.folder.join("requests.arrows.part");
-        let mut file = Unfinished(BatchFile::create(beside.clone())?);
+        let mut file = Replacement::create(&path)?;
         let damages = Damages::default();
         let mut batches = Batches::open(&path, &damages)?;
         while let Some(batch) = batches.next() {
@@ -423,10 +424,10 @@ impl RunReader {
             let decoded = columns::decode(&batch, self.info.origin).map_err(note).ok();
             let mut timelines: Vec<Timeline> = decoded.into_iter().flatten().collect();
             timelines.iter_mut().for_each(&mut change);
-            file.0.append(&columns::encode(&timelines, self.info.origin)?)?;
+            file.append(&columns::encode(&timelines, self.info.origin)?)?;
         }
-        file.0.finish()?;
-        replace(&beside, &path, &damages)
+        file.finish()?;
+        file.take_place(&damages)
     }
 
     /// Removes incomplete last batches and adds end marks, for readers that require them. Returns the
@@ -443,37 +444,52 @@ impl RunReader {
             if batches.is_whole() {
                 continue;
             }
-            let beside = path.with_extension("arrows.part");
-            let mut file = BatchFile::create(beside.clone())?;
+            let mut file = Replacement::create(&path)?;
             for batch in batches {
                 file.append(&batch)?;
             }
             file.finish()?;
-            replace(&beside, &path, &damages)?;
+            file.take_place(&damages)?;
             repaired.push(name);
         }
         Ok(repaired)
     }
 }
 
-/// A file that is made of another one, and removed unless it takes its place.
-struct Unfinished(BatchFile);
+/// A file of rows that is made from another one, beside it. It is removed unless it takes its place.
+struct Replacement {
+    file: BatchFile,
+    replaced: PathBuf,
+}
 
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(self.0.path());
+impl Replacement {
+    fn create(replaced: &Path) -> Result<Self, Error> {
+        Ok(Self { file: BatchFile::create(beside(replaced))?, replaced: replaced.to_owned() })
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.file.append(batch)
+    }
+
+    /// Writes the end mark, and waits until the disk has everything: the original is gone afterwards.
+    fn finish(&mut self) -> Result<(), Error> {
+        self.file.finish()?;
+        self.file.sync()
+    }
+
+    /// Replaces the original, unless a batch of it was damaged: that batch would be lost.
+    fn take_place(self, damages: &Damages) -> Result<(), Error> {
+        if let Some(damage) = damages.take().into_iter().next() {
+            return Err(damage);
+        }
+        fs::rename(self.file.path(), &self.replaced).map_err(file_error("write", &self.replaced))
     }
 }
 
-/// Replaces a file by the one made from it, unless a batch of it was damaged: that batch would be
-/// lost.
-fn replace(beside: &Path, path: &Path, damages: &Damages) -> Result<(), Error> {
-    match damages.take().into_iter().next() {
-        None => fs::rename(beside, path).map_err(file_error("write", path)),
-        Some(error) => {
-            fs::remove_file(beside).map_err(file_error("remove", beside))?;
-            Err(error)
-        }
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        // Nothing is left to remove once it has taken its place.
+        let _ = fs::remove_file(self.file.path());
     }
 }
 

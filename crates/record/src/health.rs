@@ -39,7 +39,7 @@ impl DelayHistogram {
 
     /// Number of delays.
     pub fn len(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// True before the first delay.
@@ -51,15 +51,20 @@ impl DelayHistogram {
     /// is empty.
     pub fn quantile(&self, share: f64) -> Option<Nanos> {
         let total = self.len();
-        let mut below = 0;
-        for (slot, count) in self.counts.iter().enumerate() {
-            below += count;
+        let mut below = 0_u64;
+        for (slot, count) in (0_u32..).zip(&self.counts) {
+            below = below.saturating_add(*count);
             if *count > 0 && below as f64 >= share * total as f64 {
-                return Some(Nanos((2_u64 << slot) - 1).min(self.max));
+                return Some(slot_end(slot).min(self.max));
             }
         }
         None
     }
+}
+
+/// The longest delay of a slot. A damaged record may have more slots than a delay has bits.
+fn slot_end(slot: u32) -> Nanos {
+    2_u64.checked_shl(slot).filter(|next| *next > 0).map_or(Nanos::MAX, |next| Nanos(next - 1))
 }
 
 /// A time in which a thread that had to run did not.
@@ -68,6 +73,16 @@ pub struct ThreadStall {
     /// When the thread should have run, on the record's clock.
     pub begin: Nanos,
     /// When it ran.
+    pub end: Nanos,
+}
+
+/// A step of the wall clock. Kernel timestamps of packets that lay unread at the time of the step may be
+/// off by its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockStep {
+    /// When the clock had not been set yet, on the record's clock.
+    pub begin: Nanos,
+    /// When all packets of before the step had been read.
     pub end: Nanos,
 }
 
@@ -103,6 +118,9 @@ pub struct Health {
     pub peak_memory_bytes: Option<u64>,
     /// Times the wall clock was set during the run.
     pub clock_steps: u32,
+    /// When, as each worker noticed it. `None` in records of older versions.
+    #[serde(default)]
+    pub clock_step_times: Option<Vec<ClockStep>>,
     /// Lateness of a reference thread that sleeps until the same times as the pacer.
     pub pacing_control: DelayHistogram,
     /// Times in which that thread did not run, the longest ones. `None` in records of older versions.
@@ -163,5 +181,17 @@ mod tests {
         let mut twice = delays.clone();
         twice.merge(&delays);
         assert_eq!((twice.len(), twice.max), (8, Nanos(5_000)));
+    }
+
+    /// A histogram comes from `end.json`, which may be damaged: its last slots overflowed.
+    #[test]
+    fn the_longest_delay_and_a_damaged_histogram_have_quantiles_too() {
+        let mut longest = DelayHistogram::default();
+        longest.add(Nanos::MAX);
+        assert_eq!(longest.quantile(0.5), Some(Nanos::MAX));
+        let damaged = DelayHistogram { counts: vec![u64::MAX; 70], max: Nanos(9) };
+        assert_eq!((damaged.len(), damaged.quantile(1.0)), (u64::MAX, Some(Nanos(1))));
+        let late = DelayHistogram { counts: [vec![0; 69], vec![1]].concat(), max: Nanos(9) };
+        assert_eq!(late.quantile(1.0), Some(Nanos(9)));
     }
 }

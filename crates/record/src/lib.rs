@@ -4,6 +4,13 @@
 //! of the record. In: [`Timeline`]s as requests end. Out: a run folder that other tools can read, and
 //! [`RunReader`], which returns the same timelines, also from a folder whose writer was killed. No
 //! network and no metric is known here.
+//!
+//! - One attempt: [`timeline`], its [`event`]s, and [`failure`], how it ended.
+//! - A run: [`run`], the client's [`health`], the server's metrics ([`server`]), and [`sharding`] where
+//!   several processes made it.
+//! - On disk: `writer` writes a folder and [`folder`] reads it. `columns` turn timelines into Arrow columns
+//!   and back, `batches` reads Arrow streams that may be damaged, and `whole_file` writes files that are
+//!   complete or not there.
 
 mod batches;
 mod columns;
@@ -29,8 +36,8 @@ pub use sharding::{
     ClockFit, CommonStart, MergedRun, MergedShard, ShardClock, ShardInfo, Sharding,
 };
 pub use timeline::{
-    AttemptId, Connection, CountSource, MergeWaits, Phase, RequestedLengths, ServerTimings,
-    StampSource, TcpStats, Timeline, Times, Usage,
+    AttemptId, Connection, ContentBytes, CountSource, MergeWaits, Phase, RequestedLengths,
+    ServerTimings, StampSource, TcpStats, Timeline, Times, Usage,
 };
 pub use whole_file::{STDOUT, WholeFile, write_whole};
 pub use writer::{PendingRows, RunWriter, timeline_bytes};

@@ -175,8 +175,10 @@ impl RunInfo {
                 &mut target.backend,
                 &mut target.model,
             ];
-            texts.into_iter().chain(&mut target.server).for_each(clean);
+            let optional = target.server.iter_mut().chain(&mut target.proxy);
+            texts.into_iter().chain(optional).chain(&mut target.addresses).for_each(clean);
         }
+        self.load.ramp.iter_mut().map(|(name, ..)| name).for_each(clean);
         if let Some(sharding) = &mut self.sharding {
             sharding.texts().for_each(clean);
         }

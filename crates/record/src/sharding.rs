@@ -155,8 +155,11 @@ pub struct MergedShard {
     pub host: Option<String>,
     /// Why it stopped; `None` where its record was not finished.
     pub stop: Option<Stop>,
-    /// Measured requests that it sent.
+    /// Measured requests that it sent, as far as they are in its record.
     pub requests: u64,
+    /// Requests that ended after its record could not be written any further.
+    #[serde(default)]
+    pub unwritten: u64,
     /// Of these, requests in flight when its record broke off.
     pub in_flight: u64,
     /// Planned requests that it did not send; `None` where time ends the run and its record was not
@@ -239,6 +242,7 @@ mod tests {
             host: None,
             stop,
             requests: 0,
+            unwritten: 0,
             in_flight: 0,
             never_sent: None,
             clock,

@@ -234,6 +234,15 @@ pub struct MergeWaits {
     pub last: Option<Nanos>,
 }
 
+/// Bytes of the content as it came: where events report no tokens, they show how much of it came first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContentBytes {
+    /// In the first content event.
+    pub first: u64,
+    /// In all content events of the first choice.
+    pub all: u64,
+}
+
 /// Where a count of output tokens comes from, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -269,6 +278,8 @@ pub struct Timeline {
     pub merge_waits: MergeWaits,
     /// The server's token counts. `None` where it reported none.
     pub usage: Option<Usage>,
+    /// Size of the content. `None` where an event had content other than text, and in older records.
+    pub content_bytes: Option<ContentBytes>,
     /// Tokens of the text, counted after the run.
     pub retokenized_tokens: Option<u32>,
     /// The server's own durations. `None` where it reported none.
@@ -309,6 +320,7 @@ impl Timeline {
             merged_reads: 0,
             merge_waits: MergeWaits::default(),
             usage: None,
+            content_bytes: None,
             retokenized_tokens: None,
             server_timings: None,
             network: None,
@@ -398,12 +410,12 @@ impl Timeline {
     pub fn event_tokens(&self) -> Option<u32> {
         let mut content = self.events.iter().filter(|event| event.kind.has_choice()).peekable();
         content.peek()?;
-        let told = content.try_fold(0_u32, |sum, event| match event.tokens() {
+        let sum = content.try_fold(0_u32, |sum, event| match event.tokens() {
             Some(tokens) => Some(sum.saturating_add(tokens)),
             None if event.kind.is_generated() => None,
             None => Some(sum),
         })?;
-        (told > 0).then_some(told)
+        (sum > 0).then_some(sum)
     }
 
     /// Tokens of the text, unless it belongs to only one of several choices.

@@ -57,6 +57,11 @@ impl BatchFile {
         self.write(&bytes)
     }
 
+    /// Waits until the disk has everything that was written.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.file.sync_all().map_err(file_error("write", &self.path))
+    }
+
     /// Writes all of `bytes` or none of them: half a batch would hide the batches after it.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let written = self.file.write_all(bytes);
@@ -189,10 +194,11 @@ impl RunWriter {
         })
     }
 
-    /// Replaces what `plan.json` says. The origin must stay: rows are relative to it.
+    /// Replaces what `plan.json` says, except the origin: the rows are relative to it.
     pub fn amend(&mut self, info: RunInfo) -> Result<(), Error> {
+        let info = RunInfo { origin: self.info.origin, ..info };
         write_json(&self.folder.join(names::PLAN), &info)?;
-        self.info = RunInfo { origin: self.info.origin, ..info };
+        self.info = info;
         Ok(())
     }
 

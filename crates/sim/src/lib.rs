@@ -4,6 +4,12 @@
 //! how long each step takes; [`SimServer`] puts it behind HTTP in real time, in the protocols of the servers
 //! it imitates, and can log when each token was handed to the kernel. It shares no wire types with the
 //! client: captured streams of real servers judge both.
+//!
+//! - The model: [`engine`] (scheduler and KV cache), [`cost`] (how long a step takes), [`profile`] (all
+//!   parameters of one engine), [`what_if`] (changes of a profile).
+//! - The server: [`config`], `front` (listener, connections, streams), `wire` (bodies and events per
+//!   protocol), `vocabulary` (its words as tokens), `slots` (requests in progress), [`faults`] on request,
+//!   and [`truth`], the log.
 
 pub mod config;
 pub mod cost;

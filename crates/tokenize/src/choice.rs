@@ -43,7 +43,7 @@ impl Choice {
 /// as the same.
 const PROBE: &str = "Twelve tokens, 1,024 of 65536: na\u{ef}ve \u{65e5}\u{672c}\u{8a9e} \u{2014} {\"x\": []}\n\tdone";
 
-/// `name` or `org/name`, of the characters that the hub allows.
+/// `org/name`, of the characters that the hub allows. A bare `name` is more often a slip than a model.
 fn is_hub_id(text: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let parts: Vec<&str> = text.split('/').collect();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_wish_the_built_in_encoding_is_used_in_silence() {
+    fn without_any_source_the_built_in_encoding_is_used_without_a_note() {
         let OpenedTokenizer { tokenizer, notes } = open(TokenizerSources::default()).unwrap();
         assert_eq!((tokenizer.name(), notes.len()), ("cl100k", 0));
     }

@@ -3,6 +3,7 @@
 //! Read leniently: the file has dozens of fields and several historic forms, and a field that is
 //! absent or of an unknown form is `None`.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -66,10 +67,15 @@ impl TokenizerConfig {
         })
     }
 
-    /// The configuration beside a `tokenizer.json`. `None` where there is none.
+    /// The configuration beside a `tokenizer.json`. `None` where there is none. One that cannot be read is
+    /// an error: it decides about special tokens, and so about every prompt length.
     pub fn beside(tokenizer: &Path) -> Result<Option<Self>> {
         let path = tokenizer.with_file_name(FILE_NAME);
-        let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::Read { path, source }),
+        };
         let mut config = Self::parse(&text)
             .map_err(|error| Error::Malformed { path, reason: error.to_string() })?;
         if config.chat_template.is_none() {
@@ -114,5 +120,16 @@ mod tests {
         let config =
             TokenizerConfig::beside(&folder.path().join("tokenizer.json")).unwrap().unwrap();
         assert_eq!(config.chat_template.as_deref(), Some("J"));
+    }
+
+    /// It was taken for absent, and prompts of a model with `add_bos_token` were a token short.
+    #[test]
+    fn a_configuration_that_cannot_be_read_is_an_error_and_an_absent_one_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokenizer = folder.path().join("tokenizer.json");
+        assert_eq!(TokenizerConfig::beside(&tokenizer).unwrap(), None);
+        std::fs::write(folder.path().join(FILE_NAME), b"{\xff}").unwrap();
+        let why = TokenizerConfig::beside(&tokenizer).unwrap_err().to_string();
+        assert!(why.contains(FILE_NAME), "{why}");
     }
 }

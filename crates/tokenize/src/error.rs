@@ -67,12 +67,4 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
-    /// A fact that this tokenizer does not report.
-    #[error("the tokenizer `{name}` does not report {what}")]
-    Untold {
-        /// The tokenizer.
-        name: String,
-        /// The missing fact.
-        what: &'static str,
-    },
 }

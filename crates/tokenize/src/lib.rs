@@ -4,6 +4,10 @@
 //! first that opens, with notes about those that did not. Vocabularies load when first used: a
 //! random prompt of the built-in tokenizer comes from an embedded word table and loads nothing.
 //! Refuses to read the environment: addresses, keys and cache folders are passed in.
+//!
+//! `tokenizer` is the trait. It is implemented by [`encoding`] (built in, from `vocabulary`), [`model`] (a
+//! `tokenizer.json`, with its [`config`]) and [`server`] (requests to the server under test). [`choice`]
+//! opens the first that works, [`hub`] fetches files for it, and [`words`] are the tables.
 
 pub mod choice;
 pub mod config;

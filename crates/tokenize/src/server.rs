@@ -34,7 +34,7 @@ pub struct ServerTokenizer {
 }
 
 impl ServerTokenizer {
-    /// Sends one request, which also shows how many special tokens the server adds.
+    /// Sends two requests, with and without special tokens: they show how many of them the server adds.
     pub fn open(calls: ServerCalls) -> Result<Self> {
         let mut opened = Self { calls, added_specials: 0, words: OnceLock::new() };
         let with = opened.encode("a", Specials::Add)?.len();

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::{BuiltIn, Encoding, Reach, Result, Specials, Tokenizer};
 
-/// One word per line, sorted; printed by the example `words`.
+/// One word per line, sorted; written by `cargo lab words`.
 const EMBEDDED: &str = include_str!("../assets/words.txt");
 
 /// Those of the words that are one token without their blank too, for the front of a text.
@@ -154,7 +154,7 @@ fn with_own_id(safe: Vec<(u32, Box<str>)>) -> Vec<Box<str>> {
     safe.into_iter().filter(|(id, _)| uses[id] == 1).map(|(_, word)| word).collect()
 }
 
-/// What the example `words` prints into the two embedded files.
+/// The content of the two embedded files, which `cargo lab words` writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     /// Words that are one token after a blank in every built-in encoding, sorted.

@@ -1,11 +1,12 @@
 //! Files of datasets; `-` is standard input.
 //!
 //! A dataset is read more than once: for its index, for its rows, and again for each point of a sweep.
-//! Standard input and pipes, which can be read once, are therefore copied to an unnamed temporary file first.
+//! Standard input and pipes, which can be read once, are therefore copied to an unnamed temporary file first,
+//! and so is text in UTF-16, as UTF-8.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek as _};
+use std::io::{self, Read, Seek as _, Write as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -20,18 +21,66 @@ const STDIN: &str = "-";
 /// What was read from where it can be read once, for the rest of the program's life.
 static COPIES: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
 
-/// Opens a file at its beginning.
+/// Opens a file at its beginning. Text in UTF-16 is given as UTF-8; a compressed file is refused.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    if !is_read_once(path) {
-        return File::open(path);
-    }
     let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
-    if !copies.contains_key(path) {
-        let _none = copies.insert(path.to_owned(), copied(path)?);
+    if let Some(copy) = copies.get(path) {
+        return rewound(copy);
     }
+    let is_copy = is_read_once(path);
+    let file = if is_copy { copied(path)? } else { File::open(path)? };
+    let copy = match converted(&file)? {
+        Some(text) => text,
+        None if is_copy => file,
+        None => return Ok(file),
+    };
+    rewound(copies.entry(path.to_owned()).or_insert(copy))
+}
+
+/// A handle of its own at the beginning of a copy.
+fn rewound(copy: &File) -> io::Result<File> {
     // The position is shared, and rows are read by their place.
-    let mut copy = copies[path].try_clone()?;
+    let mut copy = copy.try_clone()?;
     copy.rewind().map(|()| copy)
+}
+
+/// First bytes of compressed files.
+const COMPRESSED: [(&[u8], &str, &str); 5] = [
+    (&[0x1f, 0x8b], "gzip", "zcat"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "Zstandard", "zstdcat"),
+    (&[0xfd, b'7', b'z', b'X', b'Z'], "xz", "xzcat"),
+    (b"BZh", "bzip2", "bzcat"),
+    (b"PK\x03\x04", "zip", "unzip -p"),
+];
+
+/// The content of a file that is not in UTF-8, as a file in UTF-8. `None` for one that can be read as it is.
+fn converted(file: &File) -> io::Result<Option<File>> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let mut first = [0; 8];
+    // A folder has no bytes; the reader that follows says what it is.
+    let Ok(read) = file.read_at(&mut first, 0) else { return Ok(None) };
+    let first = &first[..read];
+    if let Some((_, name, tool)) = COMPRESSED.iter().find(|(mark, ..)| first.starts_with(mark)) {
+        return Err(invalid(format!(
+            "it is compressed ({name})\n  unpack it first, or try `--dataset-path <({tool} FILE)`"
+        )));
+    }
+    let of: fn([u8; 2]) -> u16 = match first {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        [0, 1..=255, ..] | [1..=255, 0, ..] => {
+            let why =
+                "it is not text in UTF-8\n  try `iconv -f UTF-16LE -t UTF-8 FILE`, or UTF-16BE";
+            return Err(invalid(why.to_owned()));
+        }
+        _ => return Ok(None),
+    };
+    let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX)];
+    file.read_exact_at(&mut bytes, 0)?;
+    let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| of([pair[0], pair[1]])).collect();
+    let mut text = tempfile::tempfile()?;
+    text.write_all(String::from_utf16_lossy(&units).as_bytes())?;
+    Ok(Some(text))
 }
 
 /// Whether a path names standard input, or a pipe such as `<(zcat rows.jsonl.gz)`.
@@ -113,8 +162,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The text of a file.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    let invalid =
-        |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    let why = "it is not text in UTF-8\n  try `iconv -t UTF-8 FILE`, with `-f` and its encoding";
+    let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, why);
     String::from_utf8(read(path)?).map_err(invalid)
 }
 
@@ -152,6 +201,33 @@ mod tests {
         for path in [folder.path(), &folder.path().join("none")] {
             assert_eq!(super::pipe(&spec(path)), None);
         }
+    }
+
+    /// Such files were taken for damaged JSON.
+    #[test]
+    fn text_in_utf_16_is_converted_and_compressed_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let units: Vec<u16> = "[\u{e9}, \u{1f600}]".encode_utf16().collect();
+        let le: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+        let be: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+        for (name, mark, bytes) in [("le", [0xff, 0xfe], &le), ("be", [0xfe, 0xff], &be)] {
+            let marked = path(name, &[&mark[..], bytes].concat());
+            for _ in 0..2 {
+                assert_eq!(read_text(&marked).unwrap(), "[\u{e9}, \u{1f600}]");
+            }
+        }
+        let refusal = |bytes: &[u8]| open(&path("refused", bytes)).unwrap_err().to_string();
+        assert!(refusal(&le).contains("iconv"), "{}", refusal(&le));
+        assert!(refusal(&be).contains("iconv"), "{}", refusal(&be));
+        assert!(refusal(&[0x1f, 0x8b, 8, 0]).contains("compressed (gzip)"));
+        assert!(refusal(b"PK\x03\x04").contains("unzip"));
+        assert_eq!(read_text(&path("short", b"[")).unwrap(), "[");
+        assert!(read_text(&path("latin", b"caf\xe9")).unwrap_err().to_string().contains("iconv"));
     }
 
     #[test]

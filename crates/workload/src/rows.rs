@@ -222,6 +222,9 @@ impl Scan {
             (self.shape, at) = match block[first] {
                 b'[' => (Shape::Array, first + 1),
                 b'{' => (Shape::Lines, first),
+                b'P' if block[first..].starts_with(b"PAR1") => {
+                    return Err("it is a Parquet file\n  try `--dataset-name hf`".into());
+                }
                 _ => return Err("it is neither a JSON array nor JSON lines".into()),
             };
         }
@@ -354,6 +357,7 @@ mod tests {
         assert!(refusal("").ends_with("it is empty"));
         assert!(refusal(" \n ").ends_with("it is empty"));
         assert!(refusal("id,text\n").contains("line 1: it is neither a JSON array nor JSON lines"));
+        assert!(refusal("PAR1\u{15}").contains("`--dataset-name hf`"));
     }
 
     #[test]

@@ -126,6 +126,11 @@ impl<R: RowReader> ChosenRows<R> {
         Ok(selection)
     }
 
+    /// What reads the rows.
+    pub(crate) fn reader(&self) -> &R {
+        &self.reader
+    }
+
     /// Adds notes from before the rows were chosen.
     pub(crate) fn add_notes(&mut self, notes: Vec<DatasetNote>) {
         self.notes.extend(notes);
@@ -158,11 +163,18 @@ impl<R: RowReader> ChosenRows<R> {
         // Every usable row was requested, so none is missing.
         let wanted = if self.context.count == 0 { usable } else { wanted };
         if usable == 0 {
+            let first = tally.first_broken.as_ref().map(|(row, reason)| {
+                format!(
+                    "\n  the first that is not readable is on line {}: {reason}",
+                    self.rows.line(*row)
+                )
+            });
             let reason = format!(
-                "none of its {} entries can be used ({} too short or too long, {} not readable)",
+                "none of its {} entries can be used ({} too short or too long, {} not readable){}",
                 self.rows.len(),
                 tally.unfit,
-                tally.broken
+                tally.broken,
+                first.unwrap_or_default()
             );
             return Err(Error::TooShort { path, reason });
         }

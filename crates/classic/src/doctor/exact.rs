@@ -9,6 +9,9 @@ use crate::model::{Field, Metric, Percentile, Stat};
 const OTHER_SOURCE: &str = "these lines have different definitions or come from different sources; \
                             the block does not show which line differs";
 
+const TRUNCATED: &str = "the difference is less than one unit of the last digit: probably truncated \
+                         instead of rounded";
+
 pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found = throughputs(figures);
     found.extend(median_is_p50(figures));
@@ -52,9 +55,7 @@ fn throughput(
         return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
     }
     if expected.overlaps(printed.twice_as_wide()) {
-        let meaning = "the difference is less than one unit of the last digit: probably truncated \
-                       instead of rounded";
-        return Finding::new(Level::Remark, Rule::Throughput, what, meaning);
+        return Finding::new(Level::Remark, Rule::Throughput, what, TRUNCATED);
     }
     Finding::inconsistent(Rule::Throughput, what, OTHER_SOURCE)
 }
@@ -155,6 +156,9 @@ fn little(figures: &Figures<'_>) -> Option<Finding> {
             expected.mid(),
             apart(printed.mid(), expected.mid())
         );
+        if expected.overlaps(printed.twice_as_wide()) {
+            return Finding::new(Level::Remark, Rule::Little, what, TRUNCATED);
+        }
         Finding::inconsistent(Rule::Little, what, OTHER_SOURCE)
     })
 }

@@ -3,6 +3,9 @@
 use super::interval::Interval;
 use crate::model::{Field, Key, Metric, Percentile, Report, Stat};
 
+/// Fewer answers have a whole mean length by chance often enough.
+const FEWEST_EQUAL: f64 = 8.0;
+
 /// A report as the checks see it. Absent figures are `None`, and the check is not made.
 pub(super) struct Figures<'a> {
     pub(super) report: &'a Report,
@@ -57,6 +60,15 @@ impl<'a> Figures<'a> {
     /// Tokens per answer.
     pub(super) fn answer_tokens(&self) -> Option<f64> {
         Some(self.report.number(Field::OutputTokens)? / self.requests()?)
+    }
+
+    /// Whether all answers are probably equally long: their mean length is a whole number, which a few
+    /// answers often have by chance.
+    pub(super) fn has_equal_lengths(&self) -> bool {
+        let requests = self.requests().filter(|requests| *requests >= FEWEST_EQUAL);
+        requests.zip(self.answer_tokens()).is_some_and(|(requests, length)| {
+            length >= 1.0 && (length - length.round()).abs() < 0.5 / requests
+        })
     }
 
     /// Quantiles in rising order of their share, in seconds: the median counts as P50 and the

@@ -58,6 +58,15 @@ fn examine_alone(report: &Report) -> Vec<Finding> {
     findings.extend(shape::findings(&figures));
     findings.extend(stream::findings(&figures));
     findings.extend(load::findings(&figures));
+    if findings.is_empty() && report.values.is_empty() && report.printed.is_some() {
+        let what = "the block has no values".to_owned();
+        findings.push(Finding::new(
+            Level::Misleading,
+            Rule::WholeBlock,
+            what,
+            "nothing is checked",
+        ));
+    }
     findings
 }
 
@@ -67,6 +76,10 @@ fn text_finding(problem: &Problem) -> Finding {
             (Level::Inconsistent, "figures may be missing or belong to another report")
         }
         Problem::NoHeader { .. } => (Level::Remark, "lines before or after them may be missing"),
+        Problem::Unknown { .. } => (
+            Level::Misleading,
+            "they may be translated or another tool's; most of the block is not checked",
+        ),
         Problem::BadObject { .. } => (Level::Misleading, "its figures are not checked"),
     };
     Finding::new(level, Rule::WholeBlock, problem.to_string(), meaning)

@@ -70,10 +70,10 @@ pub(super) fn file_findings(reports: &[Report]) -> Vec<Finding> {
 
 fn stated_length(reports: &[Report]) -> Option<Finding> {
     let off = |report: &&Report| {
-        let stated = stated::prompt_tokens(report)?;
+        let length = stated::prompt_tokens(report)?;
         let counted = report.number(Field::InputTokens)? / report.number(Field::Successful)?;
-        let is_off = !(0.5..=2.0).contains(&(counted / stated));
-        is_off.then_some((stated, counted))
+        let is_off = !(length.lowest..=length.highest).contains(&counted);
+        is_off.then_some((length.stated, counted))
     };
     let found: Vec<(f64, f64)> = reports.iter().filter_map(|report| off(&report)).collect();
     let (stated, counted) = found.first()?;

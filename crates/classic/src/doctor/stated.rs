@@ -6,19 +6,36 @@ use crate::model::{Field, Report};
 const REQUEST_NAMES: [&str; 5] =
     ["--num-prompts", "--num-prompt", "num_prompts", "num_prompt", "num-prompts"];
 
-/// Flags and settings that state the length of prompts in tokens.
-const LENGTH_NAMES: [&str; 7] = [
-    "--random-input-len",
-    "--random-input",
-    "--book-input-len",
-    "--sonnet-input-len",
-    "--input-len",
-    "seq_length",
-    "input_len",
+const RANDOM: &str = "random";
+
+/// Programs whose dataset is not `random` unless it is named.
+const WITHOUT_RANDOM: [&str; 3] = ["bench_serving", "benchmark_serving", "benchmark.serving"];
+
+/// Flags and settings that state the length of prompts in tokens, with the dataset that each belongs to.
+const LENGTH_NAMES: [(&str, Option<&str>); 8] = [
+    ("--random-input-len", Some(RANDOM)),
+    ("--random-input", Some(RANDOM)),
+    ("--book-input-len", Some("book")),
+    ("--sonnet-input-len", Some("sonnet")),
+    ("--input-len", None),
+    ("seq_length", None),
+    ("input_len", None),
+    ("random_input_len", Some(RANDOM)),
 ];
+
+/// Parts of a command whose number of requests is not the one stated: groups, turns and rounds.
+const OTHER_COUNTS: [&str; 5] =
+    ["generated-shared-prefix", "--gsp-", "multi-turn", "--mooncake-num-rounds", "multi_turn"];
+
+/// Parts of a command whose prompts hold more than the stated text.
+const OTHER_LENGTHS: [&str; 7] =
+    ["random-mm", "--image-", "multi-turn", "multi_turn", "--gsp-", "random-rerank", "--audio-"];
 
 /// Requests asked for. A list is that of a sweep, whose blocks stand in its order.
 pub(super) fn requests(report: &Report) -> Option<f64> {
+    if says_any(report, &OTHER_COUNTS) {
+        return None;
+    }
     let list = list(stated(report, &REQUEST_NAMES)?)?;
     match list.as_slice() {
         [single] => Some(*single),
@@ -26,10 +43,47 @@ pub(super) fn requests(report: &Report) -> Option<f64> {
     }
 }
 
-/// Prompt length asked for, where a single one is stated.
-pub(super) fn prompt_tokens(report: &Report) -> Option<f64> {
-    let list = list(stated(report, &LENGTH_NAMES)?)?;
-    (list.len() == 1).then(|| list[0])
+/// Mean prompt length asked for, as the shortest and the longest mean that so many prompts may have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct StatedLength {
+    pub(super) stated: f64,
+    pub(super) lowest: f64,
+    pub(super) highest: f64,
+}
+
+/// Prompt length asked for, where a single one is stated that the named dataset uses.
+pub(super) fn prompt_tokens(report: &Report) -> Option<StatedLength> {
+    if says_any(report, &OTHER_LENGTHS) {
+        return None;
+    }
+    let dataset = stated(report, &["--dataset-name", "dataset_name"]);
+    let is_used = |of: Option<&str>| match (of, dataset) {
+        (Some(of), Some(dataset)) => dataset.starts_with(of),
+        // These tools take conversations unless told otherwise.
+        (Some(_), None) => !says_any(report, &WITHOUT_RANDOM),
+        (None, _) => true,
+    };
+    let (text, of) = LENGTH_NAMES
+        .into_iter()
+        .filter(|(_, of)| is_used(*of))
+        .find_map(|(name, of)| Some((stated(report, &[name])?, of)))?;
+    let [length] = list(text)?[..] else { return None };
+    let prefix = stated(report, &["--random-prefix-len"]).and_then(|text| text.parse().ok());
+    let stated = length + prefix.unwrap_or(0.0);
+    // SGLang draws lengths from the whole range below the stated one, so that their mean is half of it;
+    // three standard deviations are allowed for few prompts.
+    let spread = match (of, report.number(Field::Successful)) {
+        (Some(RANDOM), Some(requests)) if requests > 0.0 => 0.87 / requests.sqrt(),
+        _ => 0.0,
+    };
+    // Templates and other tokenizers may double a length.
+    Some(StatedLength { stated, lowest: (0.5 - spread) * stated, highest: 2.0 * stated })
+}
+
+/// Whether the command above the block has one of these words in it.
+fn says_any(report: &Report, words: &[&str]) -> bool {
+    let command = report.context.command.as_deref().unwrap_or_default();
+    words.iter().any(|word| command.contains(word))
 }
 
 /// Rate asked for, requests per second; `None` when infinite or unknown.
@@ -50,16 +104,18 @@ fn stated<'a>(report: &'a Report, names: &[&str]) -> Option<&'a str> {
     setting.or_else(|| flag(context.command.as_deref()?, names))
 }
 
+/// The value of a flag, which may be written with `_` for `-` and have its value in quotes.
 fn flag<'a>(command: &'a str, names: &[&str]) -> Option<&'a str> {
+    let is_named = |word: &str| names.contains(&word.replace('_', "-").as_str());
     let mut words = command.split_whitespace();
     while let Some(word) = words.next() {
-        if names.contains(&word) {
-            return words.next();
-        }
-        if let Some((name, value)) = word.split_once('=')
-            && names.contains(&name)
-        {
-            return Some(value);
+        let found = match word.split_once('=') {
+            Some((name, value)) if is_named(name) => Some(value),
+            None if is_named(word) => Some(words.next()?),
+            _ => None,
+        };
+        if let Some(value) = found {
+            return Some(value.trim_matches(['"', '\'']));
         }
     }
     None
@@ -109,11 +165,56 @@ mod tests {
         check("all", None);
     }
 
+    fn of(command: &str, requests: u64, prompt_tokens: u64) -> Report {
+        let mut report = Report::default();
+        report.context.command = Some(command.to_owned());
+        report.set_count(Field::Successful, requests);
+        report.set_count(Field::InputTokens, requests * prompt_tokens);
+        report
+    }
+
+    /// Lengths that SGLang draws from a range, prefixes, and flags of another dataset were told that the
+    /// command line was not the one of the block.
+    #[test]
+    fn a_stated_length_is_one_that_the_dataset_uses() {
+        let check = |command: &str, counted: u64, expected: Option<bool>| {
+            let length = prompt_tokens(&of(command, 100, counted));
+            let fits = length.map(|it| (it.lowest..=it.highest).contains(&(counted as f64)));
+            assert_eq!(fits, expected, "{command}");
+        };
+        let sglang = "python -m sglang.bench_serving --dataset-name random --random-input-len 1024";
+        check(sglang, 506, Some(true));
+        check(sglang, 300, Some(false));
+        check("python -m sglang.bench_serving --random-input-len 1024", 220, None);
+        check("vllm bench serve --random-input-len 1024", 220, Some(false));
+        check("vllm bench serve --dataset-name sharegpt --random-input-len 1024", 220, None);
+        check("vllm bench serve --random-input-len 128 --random-prefix-len 896", 1_024, Some(true));
+        check("vllm bench serve --dataset-name random-mm --random-input-len 64", 2_000, None);
+        check("x --dataset-name book --book-input-len 10000", 80, Some(false));
+    }
+
+    /// Groups, turns and rounds make another number of requests than `--num-prompts`.
+    #[test]
+    fn a_stated_number_of_prompts_is_one_of_requests() {
+        let check = |command: &str| requests(&of(command, 100, 1));
+        assert_eq!(check("sglang.bench_serving --num-prompts 1000"), Some(1_000.0));
+        for flags in
+            ["--dataset-name generated-shared-prefix", "--multi-turn", "--gsp-num-groups 8"]
+        {
+            assert_eq!(
+                check(&format!("bench_serving --num-prompts 1000 {flags}")),
+                None,
+                "{flags}"
+            );
+        }
+    }
+
     #[test]
     fn flags_are_found_in_both_spellings() {
         let check = |command: &str| flag(command, &REQUEST_NAMES).map(str::to_owned);
         assert_eq!(check("x --num-prompts 8 --y").as_deref(), Some("8"));
         assert_eq!(check("x --num-prompt=1,2").as_deref(), Some("1,2"));
+        assert_eq!(check("x --num_prompts \"8\"").as_deref(), Some("8"));
         assert_eq!(check("x --num-prompts"), None);
     }
 }

@@ -23,6 +23,8 @@ const FAR: f64 = 0.25;
 
 const TOO_FEW_COUNTED: &str = "fewer tokens are counted than were streamed: the count is probably \
                                the requested length, and TPOT and token throughput follow it";
+const UNEQUAL: &str = "short answers streamed at another pace than long ones, as in a burst: TPOT counts \
+                       every answer once, ITL every token";
 const MERGED: &str = "an event holds several tokens: ITL is the time between events, not tokens";
 
 /// How a ratio of events to counted tokens is judged. Fewer events than tokens is a way of streaming;
@@ -62,12 +64,14 @@ fn events_per_token(figures: &Figures<'_>) -> Option<Finding> {
     judge(Rule::EventsPerToken, ratio, what)
 }
 
-fn weighted_tpot(figures: &Figures<'_>) -> Option<Finding> {
+/// Streaming time per counted token after the first, over all answers.
+fn time_per_token(figures: &Figures<'_>) -> Option<Interval> {
     let later_tokens = figures.positive(Field::OutputTokens)?.mid() - figures.requests()?;
-    if later_tokens <= 0.0 {
-        return None;
-    }
-    let tpot = stream_seconds(figures)? / Interval::exact(later_tokens);
+    (later_tokens > 0.0).then_some(stream_seconds(figures)? / Interval::exact(later_tokens))
+}
+
+fn weighted_tpot(figures: &Figures<'_>) -> Option<Finding> {
+    let tpot = time_per_token(figures)?;
     let itl = figures.mean(Metric::Itl)?;
     let what = format!(
         "streaming time per counted token is {:.2} ms, mean ITL {:.2} ms",
@@ -92,7 +96,11 @@ fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
         ratio.mid()
     );
     if ratio.low > highest.max(1.0 + FAR) {
-        Some(Finding::inconsistent(Rule::TpotAgainstItl, what, TOO_FEW_COUNTED))
+        Some(if is_from_lengths(figures) {
+            Finding::new(Level::Misleading, Rule::TpotAgainstItl, what, UNEQUAL)
+        } else {
+            Finding::inconsistent(Rule::TpotAgainstItl, what, TOO_FEW_COUNTED)
+        })
     } else if ratio.high < 1.0 - FAR {
         Some(Finding::new(Level::Misleading, Rule::TpotAgainstItl, what, MERGED))
     } else if ratio.low > highest || ratio.high < 0.97 {
@@ -101,6 +109,26 @@ fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
     } else {
         None
     }
+}
+
+/// Means of whole requests differ by this factor at most where only the lengths of answers explain it.
+const FARTHEST: f64 = 2.0;
+
+/// Whether answers of different lengths may explain that the mean TPOT, which weighs all answers alike,
+/// is not what the other lines give. Where the block has the means that weigh tokens, these decide;
+/// otherwise the median shows whether a few short answers raise the mean.
+fn is_from_lengths(figures: &Figures<'_>) -> bool {
+    if figures.has_equal_lengths() {
+        return false;
+    }
+    if let Some((tpot, itl)) = time_per_token(figures).zip(figures.mean(Metric::Itl)) {
+        return (tpot / itl).overlaps(Interval { low: 1.0 - FAR, high: 1.0 + FAR });
+    }
+    let usual = figures.seconds(Metric::Tpot, Stat::Median).or_else(|| figures.mean(Metric::Tpot));
+    let per_token = figures.mean(Metric::Itl).or_else(|| time_per_token(figures));
+    usual.zip(per_token).is_some_and(|(usual, per_token)| {
+        (usual / per_token).overlaps(Interval { low: 1.0 / FARTHEST, high: FARTHEST })
+    })
 }
 
 /// The mean of products is not the product of means: only a gross difference counts.
@@ -124,6 +152,9 @@ fn end_to_end_sum(figures: &Figures<'_>) -> Option<Finding> {
             let meaning =
                 "TPOT × all tokens is the mean E2E: TPOT probably includes the first token";
             return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
+        }
+        if is_from_lengths(figures) {
+            return Finding::new(Level::Misleading, Rule::EndToEndSum, what, UNEQUAL);
         }
         let meaning = "TPOT has another definition, or long answers stream at another speed than \
                        short ones";

@@ -103,6 +103,8 @@ fn a_wrong_digit_breaks_the_arithmetic() {
     );
     check("002", "4.53 ", "4.03 ", Rule::SingleRequest);
     check("004", "16.42", "16.52", Rule::Little);
+    // Truncated instead of rounded is no contradiction.
+    super::tests::check("004", "16.42", "16.43", Rule::Little, Level::Remark);
 }
 
 #[test]
@@ -240,6 +242,12 @@ fn a_cut_block_is_inconsistent() {
 }
 
 #[test]
+fn a_block_without_values_is_not_called_consistent() {
+    let empty = format!("==== Serving Benchmark Result ====\n{}\n", "=".repeat(50));
+    assert_eq!(first(&empty), [(Rule::WholeBlock, Level::Misleading)]);
+}
+
+#[test]
 fn a_report_without_figures_has_no_findings() {
     let mut report = Report::default();
     assert_eq!(examine(&[report.clone()]).worst(), None);
@@ -326,4 +334,36 @@ fn a_short_run_or_a_low_rate_is_not_called_overloaded() {
         "Successful requests: 10; Benchmark duration (s): 2.00; Total generated tokens: 10; \
          Total generated tokens (retokenized): 7",
     );
+}
+
+/// 1,000 conversations that vLLM answered in one burst (published in vllm#18566). Short answers decode while
+/// prompts are still processed, so the mean TPOT is twice the mean ITL; it was called a wrong count.
+#[test]
+fn a_burst_of_conversations_is_not_called_inconsistent() {
+    let block = |end: &str, output: u32| {
+        let rows = format!(
+            "Successful requests: 1000; Benchmark duration (s): 30.85; Total generated tokens: {output}; \
+             Mean TTFT (ms): 9626.13; Median TTFT (ms): 9459.70; P99 TTFT (ms): 12666.73; \
+             Mean TPOT (ms): 77.86; Median TPOT (ms): 48.84; P99 TPOT (ms): 211.21; \
+             Mean ITL (ms): 38.13; Median ITL (ms): 25.44; P99 ITL (ms): 214.35{end}"
+        );
+        format!(
+            "==== Serving Benchmark Result ====\n{}\n{}\n",
+            rows.replace("; ", "\n"),
+            "=".repeat(50)
+        )
+    };
+    let end = "; Mean E2EL (ms): 17330.98; P99 E2EL (ms): 29800.00";
+    let rules = |text: &str, level| -> Vec<Rule> {
+        first(text).into_iter().filter(|(_, of)| *of == level).map(|(rule, _)| rule).collect()
+    };
+    let (short, whole) = (block("", 203_068), block(end, 203_068));
+    assert_eq!(rules(&short, Level::Inconsistent), []);
+    assert_eq!(rules(&short, Level::Misleading), [Rule::TpotAgainstItl]);
+    assert_eq!(rules(&whole, Level::Inconsistent), []);
+    assert_eq!(rules(&whole, Level::Misleading), [Rule::TpotAgainstItl, Rule::EndToEndSum]);
+    // Answers of one length leave no such explanation, and a wrong count of tokens does not either.
+    assert_eq!(rules(&block("", 203_000), Level::Inconsistent), [Rule::TpotAgainstItl]);
+    let miscounted = rules(&block(end, 103_068), Level::Inconsistent);
+    assert!(miscounted.contains(&Rule::TpotAgainstItl), "{miscounted:?}");
 }

@@ -28,7 +28,14 @@ pub fn read(text: &str) -> Result<Vec<Report>, Error> {
         Some('[') => Ok(read_list(text).unwrap_or_else(|| parse(text))),
         _ => {
             let printed = parse(text);
-            Ok(if printed.is_empty() { read_embedded(text) } else { printed })
+            // The keys of a JSON object on lines of their own look like the lines of a report.
+            let is_loose = |report: &Report| {
+                report.problems.iter().any(|it| matches!(it, Problem::NoHeader { .. }))
+            };
+            if !printed.iter().all(is_loose) {
+                return Ok(printed);
+            }
+            Ok(Some(read_embedded(text)).filter(|found| !found.is_empty()).unwrap_or(printed))
         }
     }
 }
@@ -59,14 +66,50 @@ fn nested(values: &[Value]) -> Option<Vec<Report>> {
     Some(reports).filter(|reports| !reports.is_empty())
 }
 
-/// Result objects that stand between other lines, as in a Markdown fence.
+/// Result objects that stand between other words, as in a Markdown fence or behind a log's prefix.
 fn read_embedded(text: &str) -> Vec<Report> {
-    let is_start = |at: &usize| text[..*at].trim_end_matches([' ', '\t']).ends_with(['\n', '>']);
-    let first = text.match_indices('{').map(|(at, _)| at).find(is_start);
-    first.and_then(|at| read_results(&text[at..]).ok()).unwrap_or_default()
+    let mut reports = Vec::new();
+    let mut broken = 0;
+    let mut rest = text;
+    while let Some(begin) = rest.find('{').filter(|_| broken < MOST_BROKEN) {
+        let from = &rest[begin..];
+        let is_object = from[1..].trim_start().starts_with('"');
+        let end = if is_object { end_of_object(from) } else { None };
+        let object =
+            end.and_then(|end| serde_json::from_str(&with_valid_numbers(&from[..end])).ok());
+        if let (Some(end), Some(object)) = (end, object) {
+            reports.extend(nested(&[Value::Object(object)]).unwrap_or_default());
+            rest = &from[end..];
+        } else {
+            broken += usize::from(is_object);
+            rest = &from[1..];
+        }
+    }
+    reports
 }
 
-/// The reports of a vLLM or SGLang result file, which may hold several objects. An object that
+/// The bytes of the object at the beginning of a text; `None` where it does not end.
+fn end_of_object(text: &str) -> Option<usize> {
+    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b'{' if !is_string => depth += 1,
+            b'}' if !is_string => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The reports of a result file, which may hold several objects. An object that
 /// cannot be read is named in the report before it, or in the first one.
 pub fn read_results(text: &str) -> Result<Vec<Report>, Error> {
     let mut reports: Vec<Report> = Vec::new();
@@ -151,7 +194,7 @@ fn with_valid_numbers(text: &str) -> String {
     let mut is_string = false;
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
-        let bare = [("-Infinity", "null"), ("Infinity", "\"inf\""), ("NaN", "null")]
+        let bare = [("-Infinity", "\"-inf\""), ("Infinity", "\"inf\""), ("NaN", "\"nan\"")]
             .into_iter()
             .find(|(word, _)| !is_string && rest.starts_with(word));
         let taken = match (bare, character) {
@@ -222,7 +265,7 @@ fn report(object: &Map<String, Value>) -> Result<Report, String> {
     let has = |key: &str| object.get(key).is_some_and(|told| !told.is_object() && !told.is_array());
     let is_sglang = has("total_throughput");
     if !is_sglang && !has("request_throughput") {
-        let reason = "no request_throughput: this is neither vLLM's nor SGLang's schema";
+        let reason = "it has no `request_throughput`, nor the metrics of another known tool";
         return Err(reason.to_owned());
     }
     let layout = if is_sglang { Layout::S3 } else { Layout::V4 };
@@ -231,6 +274,8 @@ fn report(object: &Map<String, Value>) -> Result<Report, String> {
     for (key, field) in SHARED.iter().chain(own) {
         match object.get(*key).map(scalar) {
             Some(Ok(Some(scalar))) => report.set(crate::Key::Field(*field), scalar),
+            // A run without a rate says `inf`.
+            Some(Err(_)) if *field == Field::RateConfigured => {}
             Some(Err(text)) => report.unread.push(unread(key, &text)),
             Some(Ok(None)) | None => {}
         }
@@ -266,8 +311,7 @@ fn set_sglang_words(report: &mut Report, object: &Map<String, Value>) {
     }
 }
 
-/// A number, also inside quotes. `None` for a missing one and for an infinite one; the text of
-/// anything else.
+/// A number, also inside quotes. `None` for a missing one; the text of anything else.
 fn scalar(value: &Value) -> Result<Option<Scalar>, String> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     match value {
@@ -275,8 +319,8 @@ fn scalar(value: &Value) -> Result<Option<Scalar>, String> {
         Value::Number(number) => {
             Ok(number.as_u64().map(Scalar::Count).or_else(|| number.as_f64().map(Scalar::Number)))
         }
-        Value::String(text) => match number(text) {
-            Some(number) => Ok(Some(Scalar::Number(number)).filter(|_| number.is_finite())),
+        Value::String(text) => match number(text).filter(|number| number.is_finite()) {
+            Some(number) => Ok(Some(Scalar::Number(number))),
             None => Err(text.clone()),
         },
         other => Err(other.to_string()),

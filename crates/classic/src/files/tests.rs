@@ -141,6 +141,8 @@ fn python_s_numbers_and_old_keys_are_understood() {
     let p999 = Stat::Percentile(Percentile::parse("99.9").unwrap());
     assert_eq!(reports[0].latency(Metric::Ttft, p999), Some(7.25));
     assert_eq!(reports[0].latency(Metric::Itl, Stat::Mean), None);
+    let unread: Vec<_> = reports[0].unread.iter().map(|it| (&*it.label, &*it.text)).collect();
+    assert_eq!(unread, [("mean_itl_ms", "nan")], "said, as in a printed report");
     assert_eq!(reports[1].number(Field::Goodput), Some(2.25));
     assert!(reports[1].values.get(Key::Field(Field::Successful)).is_none());
 }
@@ -152,7 +154,7 @@ fn a_file_of_another_kind_is_refused_with_a_reason() {
         assert!(matches!(error, Error::BadResult(_)));
         assert!(error.to_string().contains(expected), "{error}");
     };
-    check("{\"a\": 1}", "neither vLLM's nor SGLang's");
+    check("{\"a\": 1}", "no `request_throughput`, nor the metrics of another known tool");
     check("{\"a\": ", "object 1: EOF");
 }
 
@@ -166,7 +168,23 @@ fn an_object_that_cannot_be_read_costs_only_itself() {
         .collect();
     assert_eq!(found.len(), 2);
     assert!(problems[0].contains("object 2: key must be a string at line 2"), "{problems:?}");
-    assert!(problems[1].contains("neither vLLM's nor SGLang's"), "{problems:?}");
+    assert!(problems[1].contains("no `request_throughput`"), "{problems:?}");
+}
+
+/// Its lines were read as those of a report without a header, and their commas spoiled every value.
+#[test]
+fn a_result_on_several_lines_of_a_page_is_read_as_json() {
+    let text = "Our run:\n```json\n{\n \"completed\": 200,\n \"duration\": 40.5,\n \
+        \"request_throughput\": 4.94,\n \"mean_ttft_ms\": 150.25\n}\n```\nThat is all.\n";
+    let [report] = &read(text).unwrap()[..] else { panic!("one report") };
+    assert_eq!(report.number(Field::Duration), Some(40.5));
+    assert_eq!(report.latency(Metric::Ttft, Stat::Mean), Some(150.25));
+    assert!(report.unread.is_empty() && report.printed.is_none() && report.problems.is_empty());
+    let line = r#"{"request_throughput": 2.0, "tag": "a \"}{ b", "mean_itl_ms": NaN}"#;
+    let logged =
+        read(&format!("x {{ y\n12:00 INFO result: {line}\n12:01 INFO {line} done\n")).unwrap();
+    assert_eq!(logged.len(), 2, "behind a log's prefix");
+    assert!(logged.iter().all(|report| report.problems.is_empty()));
 }
 
 #[test]

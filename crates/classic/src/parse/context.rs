@@ -10,9 +10,10 @@ const LONGEST: usize = 4_000;
 const MOST_SETTINGS: usize = 64;
 
 /// Programs whose command lines make reports.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "benchmark_serving",
     "bench_serving",
+    "sglang.benchmark.serving",
     "vllm bench serve",
     "vllm-bench",
     "tokometer bench",

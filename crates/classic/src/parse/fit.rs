@@ -36,6 +36,8 @@ pub(super) struct Fit {
     /// Line on which a value stands for the second time, differently.
     pub(super) repeated: Option<usize>,
     pub(super) unread: Vec<UnreadValue>,
+    /// Lines that look like a label with a number, and have a label that no layout has.
+    pub(super) strange: Vec<usize>,
     /// Lines whose values the layout did not give, by their place in the block.
     left: Vec<usize>,
     /// Labels of the layout whose values it could not read.
@@ -91,6 +93,7 @@ fn fit(lines: &[KnownLine<'_>], layout: Layout, table: &LayoutTable) -> Fit {
         blanks: Blanks::Stripped,
         repeated: None,
         unread: Vec::new(),
+        strange: Vec::new(),
         left: Vec::new(),
         bad: Vec::new(),
         unknown: 0,
@@ -199,10 +202,25 @@ impl Fit {
                 Some(LooseValue { label, text, scalar: None, .. }) => {
                     self.unread.push(unread(*line, label, text));
                 }
+                None if bad.is_none() && is_labelled_number(line.text) => {
+                    self.strange.push(line.number);
+                }
                 None => self.unread.extend(bad),
             }
         }
     }
+}
+
+/// `Temps moyen : 12`: words, a colon, a blank and a number. Times and places in code (`a.py:12`) have no
+/// blank there.
+pub(super) fn is_labelled_number(text: &str) -> bool {
+    let Some((label, value)) = text.rsplit_once([':', '：']) else { return false };
+    let number = value.trim();
+    let is_apart = number.len() < value.len() || text[label.len()..].starts_with('：');
+    is_apart
+        && label.contains(char::is_alphabetic)
+        && number.starts_with(|letter: char| letter.is_ascii_digit())
+        && !number.contains(char::is_whitespace)
 }
 
 fn unread(line: TextLine<'_>, label: &str, text: &str) -> UnreadValue {

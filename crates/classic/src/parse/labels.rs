@@ -258,7 +258,8 @@ pub(super) enum SectionTitle {
 }
 
 /// Words that titles of ordinary sections are made of.
-const ORDINARY: [&str; 36] = [
+const ORDINARY: [&str; 37] = [
+    "text",
     "throughput",
     "summary",
     "result",

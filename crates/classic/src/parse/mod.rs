@@ -4,7 +4,7 @@
 //! block, in its layout, with the heading or command line above it. `markup`, `plain`, `wrapped` and `lines`
 //! undo what web pages and terminals do to text, `blocks` finds where blocks begin and end, `fit` reads one by the layouts'
 //! tables, and `context` understands what stands before it. Lines that differ from the tables are
-//! read by `labels`, `number` and `loose`; `fragments` and `grid` read a text without a header.
+//! read by `labels`, `number` and `loose`; `fragments`, `grid` and `guidellm` read a text without a header.
 //!
 //! A block that is cut or mixed with another is returned as far as it goes and says so. A value that
 //! cannot be read costs only itself: its text is kept and named. Time is linear in the text.
@@ -16,6 +16,7 @@ mod damage_tests;
 mod fit;
 mod fragments;
 mod grid;
+mod guidellm;
 mod labels;
 mod lines;
 mod loose;

@@ -254,7 +254,8 @@ fn is_comment(rest: &str) -> bool {
     let is_apart = rest.starts_with(char::is_whitespace);
     let has_digits = text.contains(|letter: char| letter.is_ascii_digit());
     let is_arrow = text.starts_with("->") || text.starts_with(['→', '/', '=', '~', '-']);
-    text.is_empty()
+    // A comma at the end is that of a list or of an object.
+    matches!(text, "" | "," | ";")
         || MARKS.iter().any(|mark| text.starts_with(mark))
         || (is_apart && !has_digits && !is_arrow)
 }
@@ -299,6 +300,7 @@ mod tests {
         check("463.85 <-- look", 463.85);
         check("463.85 (was 512.00)", 463.85);
         check("463.85, which is slow", 463.85);
+        check("463.85,", 463.85);
         check("463.85    rather slow", 463.85);
         check("463.85 ± 3.1", 463.85);
         check("4.6385e2", 463.85);

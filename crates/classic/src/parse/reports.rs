@@ -2,9 +2,10 @@
 
 use super::blocks::{TextBlock, blocks};
 use super::context::context;
-use super::fit::best_fit;
+use super::fit::{best_fit, is_labelled_number};
 use super::fragments::fragments;
 use super::grid;
+use super::guidellm;
 use super::lines::lines;
 use super::markup::spelled_out;
 use super::plain::plain;
@@ -20,7 +21,10 @@ pub fn parse(text: &str) -> Vec<Report> {
     let lines = lines(&text);
     let mut found = blocks(&lines);
     if found.is_empty() {
-        let tables = grid::reports(&lines);
+        let mut tables = guidellm::reports(&lines);
+        if tables.is_empty() {
+            tables = grid::reports(&lines);
+        }
         if !tables.is_empty() {
             return tables;
         }
@@ -51,6 +55,7 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
         blanks: Blanks::Kept,
         line_end: block.line_end,
     };
+    let strange;
     if let Some(fit) = best_fit(block) {
         report.layout = Some(fit.layout);
         report.unread = fit.unread;
@@ -58,9 +63,18 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
         printed.places = fit.places;
         printed.blanks = fit.blanks;
         report.problems.extend(fit.repeated.map(|line| Problem::Interleaved { line }));
+        strange = fit.strange;
     } else {
         let unknown = |text: &str| Place::Unknown(text.to_owned());
         printed.places = block.lines.iter().map(|line| unknown(line.text)).collect();
+        let labelled = block.lines.iter().filter(|line| is_labelled_number(line.text));
+        strange = labelled.map(|line| line.number).collect();
+    }
+    // A fork may print a few lines of its own; a block of which most is unknown is not checked.
+    if let Some(line) = strange.first().copied()
+        && strange.len() > report.values.iter().count()
+    {
+        report.problems.push(Problem::Unknown { lines: strange.len(), line });
     }
     report.printed = Some(printed);
     report

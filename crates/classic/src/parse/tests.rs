@@ -299,3 +299,35 @@ proptest! {
         let _noise = parse(&lines.join("\n"));
     }
 }
+
+/// Such a block was called consistent.
+#[test]
+fn a_block_with_unknown_labels_says_so() {
+    let head = "============ Serving Benchmark Result ============";
+    let foot = "=".repeat(50);
+    let lines = "Requêtes réussies :   200\nDurée (s) :   40.00\nJetons :   25600\n";
+    let check = |text: &str, expected: &[Problem]| {
+        let [report] = &parse(text)[..] else { panic!("one report: {text}") };
+        assert_eq!(report.problems, expected, "{text}");
+    };
+    check(&format!("{head}\n{lines}{foot}\n"), &[Problem::Unknown { lines: 3, line: 2 }]);
+    let some = "Failed requests: 0\nMean TTFT (ms): 5.0\n";
+    check(&format!("{head}\n{some}{lines}{foot}\n"), &[Problem::Unknown { lines: 3, line: 4 }]);
+    // A fork with a few lines more.
+    let more = "Successful requests: 5\nP99 TTFT (ms): 5.0\n";
+    check(&format!("{head}\n{some}{more}{lines}{foot}\n"), &[]);
+    // Times and places of a log are no labels.
+    let logged = "2026-11-16T12:00:01.1Z\nbench.go:12\n12:00:01\n[a.py:7]\nnote: see below\n";
+    check(&format!("{head}\n{some}{logged}{foot}\n"), &[]);
+}
+
+/// vLLM-Omni parts a block by what was generated.
+#[test]
+fn a_part_about_text_belongs_to_the_block() {
+    let text = "============ Serving Benchmark Result ============\nSuccessful requests: 2\n\
+        ================== Text Result ===================\nTotal generated tokens: 5926\n\
+        ================== Audio Result ==================\nTotal generated tokens: 7\n";
+    let report = &parse(&format!("{text}{}\n", "=".repeat(50)))[0];
+    assert_eq!(report.number(Field::OutputTokens), Some(5_926.0));
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}

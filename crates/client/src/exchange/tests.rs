@@ -5,6 +5,8 @@ mod choices;
 mod constructed;
 mod counts;
 mod failures;
+mod last_words;
+mod mislabelled;
 mod odd_answers;
 mod other_forms;
 mod typed_events;

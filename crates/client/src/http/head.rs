@@ -16,6 +16,8 @@ pub enum Media {
     JsonLines,
     /// `application/octet-stream`.
     Octets,
+    /// `text/plain`.
+    Plain,
     /// Another type, or none.
     #[default]
     Other,
@@ -118,7 +120,8 @@ impl Builder {
                 self.content_length = Some(length);
             }
         } else if is("transfer-encoding") {
-            self.is_chunked = has_word(text, "chunked");
+            // Several lines are one list.
+            self.is_chunked |= has_word(text, "chunked");
             let compression = text.split(',').map(str::trim).find(|word| is_compression(word));
             if let Some(word) = compression {
                 self.head.encoding = ContentEncoding::parse(word);
@@ -178,9 +181,13 @@ fn media(text: &str) -> Media {
         "text/event-stream" => Media::EventStream,
         "application/json" => Media::Json,
         "application/octet-stream" => Media::Octets,
-        "application/x-ndjson" | "application/jsonl" | "application/x-jsonlines" => {
-            Media::JsonLines
-        }
+        "text/plain" => Media::Plain,
+        "application/x-ndjson"
+        | "application/ndjson"
+        | "application/jsonl"
+        | "application/x-jsonlines"
+        | "application/stream+json"
+        | "application/x-json-stream" => Media::JsonLines,
         _ => Media::Other,
     }
 }

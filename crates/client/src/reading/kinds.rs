@@ -6,7 +6,8 @@ use crate::scan::{Fields, Marks, Text};
 
 /// The reasoning of a choice, under whichever name it has.
 pub(super) fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
-    let known = [fields.reasoning.as_ref(), fields.reasoning_alias.as_ref()];
+    let known = [&fields.reasoning, &fields.reasoning_alias, &fields.reasoning_parts];
+    let known = known.map(Option::as_ref);
     known.into_iter().flatten().find(|text| !text.is_empty())
 }
 
@@ -32,7 +33,9 @@ pub(super) fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
 pub(super) fn merge(known: &mut Usage, told: Usage) {
     // The Messages API counts cached tokens apart, and not every event repeats them.
     known.prompt_tokens = told.prompt_tokens.max(known.prompt_tokens);
-    known.completion_tokens = told.completion_tokens.or(known.completion_tokens);
+    // Some gateways end with zeros behind the count.
+    let counted = told.completion_tokens.filter(|tokens| *tokens > 0);
+    known.completion_tokens = counted.or(known.completion_tokens).or(told.completion_tokens);
     known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
     known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
 }

@@ -31,7 +31,7 @@ impl ResponseReading {
         timeline: &mut Timeline,
     ) {
         let found = scan_pooled(data);
-        let Ok(PooledAnswer { results, usage, is_error }) = found else {
+        let Ok(PooledAnswer { results, empty, usage, is_error }) = found else {
             let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
             self.fail(FailureKind::Protocol, what, data);
             return push(timeline, arrival, EventKind::Error, None);
@@ -44,9 +44,18 @@ impl ResponseReading {
             merge(timeline.usage.get_or_insert_default(), usage);
         }
         let found = results.unwrap_or(0);
-        let asked = timeline.requested.items.filter(|_| self.rules.schema == EventSchema::Vectors);
-        if let Some(asked) = asked.filter(|asked| found > 0 && *asked != found) {
-            let message = format!("the answer has {found} results for {asked} inputs");
+        let is_ranking = self.rules.schema == EventSchema::Ranking;
+        // A ranking may be limited to the best.
+        let is_wrong = |asked: &u32| {
+            if is_ranking { found > *asked } else { results.is_some() && found != *asked }
+        };
+        let message = if let Some(asked) = timeline.requested.items.filter(is_wrong) {
+            let inputs = if is_ranking { "documents" } else { "inputs" };
+            Some(format!("the answer has {found} results for {asked} {inputs}"))
+        } else {
+            (empty > 0).then(|| format!("{empty} of the {found} results are empty or no numbers"))
+        };
+        if let Some(message) = message {
             self.failure.get_or_insert(Failure::new(FailureKind::Protocol, message));
         }
         let kind = if found > 0 { EventKind::Result } else { EventKind::Other };

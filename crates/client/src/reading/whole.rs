@@ -4,7 +4,7 @@ use tokometer_record::{EventKind, FailureKind, Timeline};
 
 use super::{EventArrival, ResponseReading, kind_without_text, push};
 use crate::scan::{EventSchema, Fields, Marks, Text, scan_whole};
-use crate::server_message::{error_message, html_page};
+use crate::server_message::{error_message, html_page, is_error_document};
 
 impl ResponseReading {
     /// Processes the value of a response that is not streamed.
@@ -32,7 +32,8 @@ impl ResponseReading {
             Some(text) if !text.is_empty() => EventKind::Text,
             _ => kind_without_text(&fields, Marks::CHOICE),
         };
-        if kind == EventKind::Other && error_message(data).is_some() {
+        let is_error = || error_message(data).is_some() || is_error_document(data);
+        if kind == EventKind::Other && is_error() {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }

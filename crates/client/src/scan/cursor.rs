@@ -92,6 +92,12 @@ impl<'a> Cursor<'a> {
                 }
                 // A text in parts is rare and has a form of its own.
                 KeyUse::Take(EventField::Text) if self.peek()? == b'[' => return Err(Unusual),
+                // An empty list of parts is in every event of some servers.
+                KeyUse::Take(EventField::ReasoningParts) => {
+                    if matches!(self.value()?, JsonValue::Array(1.., _)) {
+                        return Err(Unusual);
+                    }
+                }
                 KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => {
                     let value = self.value()?;
                     fields.take(field, value);

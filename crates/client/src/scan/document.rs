@@ -38,8 +38,19 @@ fn enter(place: KnownObject, json: &Json, fields: &mut Fields<'static>) {
             KeyUse::Take(EventField::Text) if has_parts(json) => {
                 json.as_array().into_iter().flatten().for_each(|part| take_part(fields, part));
             }
+            KeyUse::Take(EventField::ReasoningParts) => take_reasoning(json, fields),
             KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => fields.take(field, value(json)),
         }
+    }
+}
+
+/// Takes the text of reasoning in parts (`OpenRouter`, `MiniMax`). Most events have it under another name too.
+fn take_reasoning(json: &Json, fields: &mut Fields<'static>) {
+    let texts = json.as_array().into_iter().flatten();
+    let texts = texts.filter_map(|part| part.get("text").or_else(|| part.get("summary")));
+    let text: String = texts.filter_map(Json::as_str).collect();
+    if !text.is_empty() {
+        fields.take(EventField::ReasoningParts, JsonValue::Text(Text::Owned(text)));
     }
 }
 

@@ -65,8 +65,9 @@ impl Marks {
 }
 
 /// Finish reasons for a response that the server could not complete.
-pub(super) const ABORTS: [&str; 8] = [
+const ABORTS: [&str; 9] = [
     "error",
+    "network_error",
     "abort",
     "aborted",
     "cancelled",
@@ -75,6 +76,11 @@ pub(super) const ABORTS: [&str; 8] = [
     "timeout",
     "insufficient_system_resource",
 ];
+
+/// Whether a finish reason reports a failure. Some gateways pass it on in capitals.
+pub(super) fn is_abort(reason: &[u8]) -> bool {
+    ABORTS.iter().any(|word| reason.eq_ignore_ascii_case(word.as_bytes()))
+}
 
 /// The fields of one event that the client uses. Absent fields are `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -87,6 +93,8 @@ pub struct Fields<'a> {
     pub reasoning: Option<Text<'a>>,
     /// Text of the reasoning, in `reasoning`, `reasoning_text` or `thinking`.
     pub reasoning_alias: Option<Text<'a>>,
+    /// Text of the reasoning, in the list `reasoning_details`.
+    pub reasoning_parts: Option<Text<'a>>,
     /// The text of the whole response, in the event that ends it.
     pub whole_text: Option<Text<'a>>,
     /// Number of token ids in the event.
@@ -163,7 +171,11 @@ pub(super) enum EventField {
     Refusal,
     Reasoning,
     ReasoningAlias,
+    /// The same in a list of parts, beside or in the place of the text.
+    ReasoningParts,
     WholeText,
+    /// The text of a part that has ended, which its pieces had before.
+    EndedText,
     Role,
     ToolCalls,
     /// The form of a tool call before `tool_calls`: an object.
@@ -213,7 +225,8 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
             Enter(KnownObject::Usage)
         }
         (KnownObject::Root, b"x_groq") => Enter(KnownObject::Vendor),
-        (KnownObject::Root, b"error") => Take(EventField::Error),
+        // OpenRouter has the error of a choice inside of it.
+        (KnownObject::Root | KnownObject::Choice, b"error") => Take(EventField::Error),
         (KnownObject::Root, b"object" | b"type") => Take(EventField::Object),
         (KnownObject::Root, b"timings") => Enter(KnownObject::Timings),
         (KnownObject::Root, b"meta_info") => Enter(KnownObject::Meta),
@@ -242,6 +255,7 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         (KnownObject::Delta, b"reasoning" | b"reasoning_text" | b"thinking") => {
             Take(EventField::ReasoningAlias)
         }
+        (KnownObject::Delta, b"reasoning_details") => Take(EventField::ReasoningParts),
         (KnownObject::Delta, b"tool_calls") => Take(EventField::ToolCalls),
         (KnownObject::Token, b"special") => Take(EventField::Special),
         (KnownObject::Usage, b"prompt_tokens_details" | b"input_tokens_details") => {
@@ -306,8 +320,8 @@ impl<'a> Fields<'a> {
             KnownObject::Message => self.marks.set(Marks::MESSAGE),
             KnownObject::Delta => {
                 if self.marks.has(Marks::MESSAGE) {
-                    (self.text, self.reasoning, self.reasoning_alias) = (None, None, None);
-                    self.marks.clear(Marks::MESSAGE.and(Marks::ROLE).and(Marks::TOOL_CALL));
+                    self.forget_content();
+                    self.marks.clear(Marks::MESSAGE.and(Marks::ROLE));
                 }
                 self.marks.set(Marks::INCREMENT);
             }
@@ -319,6 +333,13 @@ impl<'a> Fields<'a> {
             _ => {}
         }
         true
+    }
+
+    /// Removes the content of a choice: it repeats what was known before.
+    pub fn forget_content(&mut self) {
+        (self.text, self.reasoning) = (None, None);
+        (self.reasoning_alias, self.reasoning_parts) = (None, None);
+        self.marks.clear(Marks::TOOL_CALL);
     }
 
     /// Stores the value of a known field. A null is ignored.
@@ -338,10 +359,14 @@ impl<'a> Fields<'a> {
                 let told = text(value).filter(|text| !text.is_empty());
                 self.reasoning_alias = told.or(self.reasoning_alias.take());
             }
+            EventField::ReasoningParts => {
+                self.reasoning_parts = text(value);
+            }
             EventField::WholeText => {
                 self.marks.set(Marks::LAST);
                 self.whole_text = text(value);
             }
+            EventField::EndedText => self.whole_text = text(value),
             EventField::TokenIds => {
                 if let JsonValue::Array(count, _) = value {
                     self.token_ids = Some(count);
@@ -410,9 +435,7 @@ impl<'a> Fields<'a> {
             }
             // TGI's completions have an empty finish reason in every event except the last.
             (EventField::Finish, JsonValue::Text(reason)) if reason.is_empty() => return,
-            (EventField::Finish, JsonValue::Text(reason))
-                if ABORTS.iter().any(|word| reason.is(word)) =>
-            {
+            (EventField::Finish, JsonValue::Text(reason)) if is_abort(reason.as_bytes()) => {
                 Marks::FINISHED.and(Marks::ABORTED)
             }
             (EventField::Finish, _) => Marks::FINISHED,

@@ -17,6 +17,7 @@ pub use fields::{Fields, Marks};
 pub use pooled::{PooledAnswer, scan_pooled};
 pub use template::EventTemplate;
 pub use text::Text;
+pub(crate) use typed::says_error;
 
 /// The data is not a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +58,18 @@ impl EventSchema {
 
 /// The fields of one event; an error when `data` is not JSON.
 pub fn scan(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
+    scan_event(schema, b"", data)
+}
+
+/// The same for an event with a name, which is its type where the data has none.
+pub fn scan_event<'a>(
+    schema: EventSchema,
+    name: &'a [u8],
+    data: &'a [u8],
+) -> Result<Fields<'a>, NotJson> {
     let root = schema.root();
     let mut fields = cursor::fields(root, data).or_else(|_unusual| document::fields(root, data))?;
+    fields.set_type(name);
     fields.settle(schema);
     Ok(fields)
 }

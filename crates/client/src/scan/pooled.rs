@@ -19,6 +19,8 @@ use super::typed::says_error;
 pub struct PooledAnswer {
     /// Number of results. `None` where there is no list of them.
     pub results: Option<u32>,
+    /// Results among them that are null, empty, or no numbers.
+    pub empty: u32,
     /// The server's count of the prompt.
     pub usage: Option<Usage>,
     /// Whether the document reports an error.
@@ -73,7 +75,9 @@ impl<'de> Visitor<'de> for AnswerVisitor {
         while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
             match key.as_ref() {
                 "data" | "results" | "embeddings" | "scores" => {
-                    answer.results = map.next_value::<Counted>()?.results.or(answer.results);
+                    let found: Counted = map.next_value()?;
+                    answer.results = found.results.or(answer.results);
+                    answer.empty = answer.empty.max(found.empty);
                 }
                 "usage" | "meta" | "meta_info" => {
                     let told: Value = map.next_value()?;
@@ -92,8 +96,8 @@ impl<'de> Visitor<'de> for AnswerVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PooledAnswer, A::Error> {
-        let Counted { results, prompt_tokens } = Counted::of_list(seq)?;
-        Ok(PooledAnswer { results, usage: usage(prompt_tokens), is_error: false })
+        let Counted { results, empty, prompt_tokens } = Counted::of_list(seq)?;
+        Ok(PooledAnswer { results, empty, usage: usage(prompt_tokens), is_error: false })
     }
 
     nothing_in_scalars!();
@@ -110,18 +114,21 @@ impl<'de> Deserialize<'de> for PooledAnswer {
 #[derive(Default)]
 struct Counted {
     results: Option<u32>,
+    /// Entries among them without a value.
+    empty: u32,
     /// Sum of the counts that the entries have.
     prompt_tokens: Option<u32>,
 }
 
 impl Counted {
     fn of_list<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
-        let (mut results, mut sum) = (0_u32, None);
-        while let Some(Entry(tokens)) = seq.next_element()? {
+        let (mut results, mut empty, mut sum) = (0_u32, 0_u32, None);
+        while let Some(Entry { tokens, is_empty }) = seq.next_element()? {
             results = results.saturating_add(1);
+            empty += u32::from(is_empty);
             sum = tokens.map(|tokens| tokens.saturating_add(sum.unwrap_or(0))).or(sum);
         }
-        Ok(Self { results: Some(results), prompt_tokens: sum })
+        Ok(Self { results: Some(results), empty, prompt_tokens: sum })
     }
 }
 
@@ -141,7 +148,9 @@ impl<'de> Visitor<'de> for CountedVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counted, A::Error> {
         let mut found = Counted::default();
         while map.next_key::<IgnoredAny>()?.is_some() {
-            found.results = found.results.max(map.next_value::<Counted>()?.results);
+            let list: Counted = map.next_value()?;
+            found.results = found.results.max(list.results);
+            found.empty = found.empty.max(list.empty);
         }
         Ok(found)
     }
@@ -155,9 +164,72 @@ impl<'de> Deserialize<'de> for Counted {
     }
 }
 
-/// One result, with the count of its prompt where it has one (SGLang's rerank).
+/// Keys under which a result has its value: a vector, a score, or the probabilities of classes.
+const VALUES: [&str; 5] = ["embedding", "data", "score", "relevance_score", "probs"];
+
+/// One result.
 #[derive(Default)]
-struct Entry(Option<u32>);
+struct Entry {
+    /// The count of its prompt, where it has one (SGLang's rerank).
+    tokens: Option<u32>,
+    /// Whether its value is null, empty, or a list of nulls. A server writes vectors that are not numbers so.
+    is_empty: bool,
+}
+
+/// Whether a value is something. A list is what its first element is.
+#[derive(Default)]
+struct Something(bool);
+
+struct SomethingVisitor;
+
+impl<'de> Visitor<'de> for SomethingVisitor {
+    type Value = Something;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value of a result")
+    }
+
+    fn visit_unit<E>(self) -> Result<Something, E> {
+        Ok(Something(false))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Something, E> {
+        Ok(Something(true))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Something, E> {
+        Ok(Something(true))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Something, E> {
+        Ok(Something(true))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Something, E> {
+        Ok(Something(true))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Something, E> {
+        Ok(Something(!text.is_empty()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Something, A::Error> {
+        let first = seq.next_element::<Something>()?.unwrap_or_default();
+        while let Some(IgnoredAny) = seq.next_element()? {}
+        Ok(first)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Something, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Something(true))
+    }
+}
+
+impl<'de> Deserialize<'de> for Something {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SomethingVisitor)
+    }
+}
 
 struct EntryVisitor;
 
@@ -169,20 +241,23 @@ impl<'de> Visitor<'de> for EntryVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
-        let mut tokens = None;
+        let mut entry = Entry::default();
         while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
             if key == "meta_info" {
-                tokens = prompt_tokens(&map.next_value::<Value>()?);
+                entry.tokens = prompt_tokens(&map.next_value::<Value>()?);
+            } else if VALUES.contains(&key.as_ref()) {
+                entry.is_empty |= !map.next_value::<Something>()?.0;
             } else {
                 let IgnoredAny = map.next_value()?;
             }
         }
-        Ok(Entry(tokens))
+        Ok(entry)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entry, A::Error> {
+        let first = seq.next_element::<Something>()?.unwrap_or_default();
         while let Some(IgnoredAny) = seq.next_element()? {}
-        Ok(Entry(None))
+        Ok(Entry { tokens: None, is_empty: !first.0 })
     }
 
     nothing_in_scalars!();
@@ -232,6 +307,23 @@ mod tests {
         check(r#"{"data":[]}"#, Some(0), None);
         check(r#"{"choices":[]}"#, None, None);
         check("3", None, None);
+        let empty = |body: &str| scan_pooled(body.as_bytes()).unwrap().empty;
+        assert_eq!(
+            empty(
+                r#"{"data":[{"embedding":null},{"embedding":[]},{"embedding":[null,null]},{"embedding":""},{"embedding":[0.0]}]}"#
+            ),
+            4
+        );
+        assert_eq!(empty("[[],[null],[0.5]]"), 2);
+        assert_eq!(
+            empty(r#"{"results":[{"index":0,"relevance_score":null},{"relevance_score":0}]}"#),
+            1
+        );
+        assert_eq!(empty(r#"{"embeddings":{"float":[[1],[]]}}"#), 1);
+        assert_eq!(
+            empty(r#"{"data":[{"label":"a","probs":[0.5]},{"data":[[1]]},{"score":0.0}]}"#),
+            0
+        );
         assert!(scan_pooled(br#"{"error":{"message":"x"}}"#).unwrap().is_error);
         assert!(scan_pooled(br#"{"object":"error","message":"x"}"#).unwrap().is_error);
         assert!(scan_pooled(b"{\"data\":[1,").is_err());

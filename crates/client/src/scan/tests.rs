@@ -12,6 +12,7 @@ fn meaning(fields: Fields<'_>) -> Fields<'static> {
         text: owned(fields.text),
         reasoning: owned(fields.reasoning),
         reasoning_alias: owned(fields.reasoning_alias),
+        reasoning_parts: owned(fields.reasoning_parts),
         whole_text: owned(fields.whole_text),
         marks: fields.marks,
         token_ids: fields.token_ids,

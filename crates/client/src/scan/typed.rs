@@ -7,7 +7,7 @@
 use serde_json::Value as Json;
 use tokometer_record::Usage;
 
-use super::fields::{ABORTS, EventField, Fields, KeyUse, KnownObject, Marks};
+use super::fields::{EventField, Fields, KeyUse, KnownObject, Marks, is_abort};
 use super::text::Text;
 use super::{EventSchema, NotJson};
 
@@ -31,6 +31,8 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         ) => Take(EventField::Error),
         (KnownObject::ResponsesEvent | KnownObject::TranscriptEvent, b"delta")
         | (KnownObject::BlockDelta, b"text") => Take(EventField::Text),
+        // The whole text of a part that has ended.
+        (KnownObject::ResponsesEvent, b"text" | b"refusal") => Take(EventField::EndedText),
         (KnownObject::ResponsesEvent, b"response") => Enter(KnownObject::ResponseObject),
         (KnownObject::ResponseObject, b"status") => Take(EventField::Status),
         (KnownObject::ResponseObject | KnownObject::TranscriptEvent, b"usage") => {
@@ -53,7 +55,14 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
     }
 }
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    /// Sets the type of an event whose data does not name it.
+    pub(super) fn set_type(&mut self, name: &'a [u8]) {
+        if self.event_type.is_none() && !name.is_empty() {
+            self.event_type = Some(Text::Plain(name));
+        }
+    }
+
     /// Gives the fields of an event the meaning that its type implies.
     pub(super) fn settle(&mut self, schema: EventSchema) {
         match schema {
@@ -81,6 +90,9 @@ impl Fields<'_> {
             Some(_) => {}
             None => self.settle_state(kind),
         }
+        if !matches!(kind, b"response.output_text.done" | b"response.refusal.done") {
+            self.whole_text = None;
+        }
     }
 
     /// An event about the response as a whole.
@@ -89,8 +101,7 @@ impl Fields<'_> {
             b"error" | b"response.failed" => self.marks.set(Marks::ERROR),
             b"response.completed" | b"response.incomplete" | b"response.cancelled" => {
                 self.marks.set(Marks::FINISHED.and(Marks::LAST));
-                let is_aborted = |status: &Text<'_>| ABORTS.iter().any(|word| status.is(word));
-                if self.status.as_ref().is_some_and(is_aborted) {
+                if self.status.as_ref().is_some_and(|status| is_abort(status.as_bytes())) {
                     self.marks.set(Marks::ABORTED);
                 }
             }
@@ -150,7 +161,7 @@ pub(super) fn whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'static>,
     }
     if let Some(state) = document.get(state).and_then(Json::as_str) {
         fields.marks.set(Marks::FINISHED);
-        if ABORTS.contains(&state) {
+        if is_abort(state.as_bytes()) {
             fields.marks.set(Marks::ABORTED);
         }
     }
@@ -159,7 +170,7 @@ pub(super) fn whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'static>,
 }
 
 /// Whether the value of `error` reports one: some servers have the field always and leave it empty.
-pub(super) fn says_error(value: &Json) -> bool {
+pub(crate) fn says_error(value: &Json) -> bool {
     match value {
         Json::Null | Json::Bool(false) => false,
         Json::String(said) => !said.is_empty(),
@@ -178,7 +189,8 @@ pub(super) fn take_part(fields: &mut Fields<'static>, part: &Json) {
                 take_part(fields, part);
             }
         }
-        "output_text" | "text" => append(&mut fields.text, text("text")),
+        // Some gateways leave the type of a text out.
+        "output_text" | "text" | "" => append(&mut fields.text, text("text")),
         "refusal" => append(&mut fields.text, text("refusal")),
         "reasoning_text" | "summary_text" => append(&mut fields.reasoning, text("text")),
         "thinking" => {

@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use tokometer_base::{Nanos, Script};
 
 use super::read::{TextColumn, U32s, U64s};
-use crate::timeline::{RequestedLengths, ServerTimings, Usage};
+use crate::timeline::{ContentBytes, RequestedLengths, ServerTimings, Usage};
 
 pub(super) struct CountColumns {
     asked_prompt: U32s,
@@ -18,6 +18,8 @@ pub(super) struct CountColumns {
     completion: U32s,
     cached: U32s,
     reasoning: U32s,
+    first_bytes: U64s,
+    all_bytes: U64s,
     pub(super) retokenized: U32s,
     queue: U64s,
     prefill: U64s,
@@ -38,6 +40,8 @@ impl CountColumns {
             completion: U32s::of(batch, "usage_completion_tokens"),
             cached: U32s::of(batch, "usage_cached_tokens"),
             reasoning: U32s::of(batch, "usage_reasoning_tokens"),
+            first_bytes: U64s::of(batch, "first_content_bytes"),
+            all_bytes: U64s::of(batch, "content_bytes"),
             retokenized: U32s::of(batch, "retokenized_tokens"),
             queue: U64s::of(batch, "server_queue_ns"),
             prefill: U64s::of(batch, "server_prefill_ns"),
@@ -65,6 +69,10 @@ impl CountColumns {
             reasoning_tokens: self.reasoning.at(row),
         };
         (usage != Usage::default()).then_some(usage)
+    }
+
+    pub(super) fn content_bytes(&self, row: usize) -> Option<ContentBytes> {
+        Some(ContentBytes { first: self.first_bytes.at(row)?, all: self.all_bytes.at(row)? })
     }
 
     pub(super) fn timings(&self, row: usize) -> Option<ServerTimings> {

@@ -350,6 +350,7 @@ impl BatchRows {
             merged_reads: self.outcomes.merged_reads.at(row).unwrap_or(0),
             merge_waits: self.outcomes.merge_waits(row),
             usage: self.counts.usage(row),
+            content_bytes: self.counts.content_bytes(row),
             retokenized_tokens: self.counts.retokenized.at(row),
             server_timings: self.counts.timings(row),
             network: self.connections.network(row),

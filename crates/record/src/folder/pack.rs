@@ -1,13 +1,11 @@
 //! Makes the record of an ended run smaller, without loss.
 
-use std::fs;
-
-use super::{Error, RunReader, Unfinished, file_error, names, read_json};
+use super::{Error, Replacement, RunReader, names, read_json};
 use crate::batches::Damages;
 use crate::columns::{self, EventColumns};
 use crate::run::{PACKED_SCHEMA, RunInfo};
 use crate::timeline::Timeline;
-use crate::writer::{BatchFile, timeline_bytes, write_json};
+use crate::writer::{timeline_bytes, write_json};
 
 /// Memory of the rows of one batch, about: the head of a batch is large, so few batches make a small file.
 const BATCH_BYTES: usize = 16 << 20;
@@ -20,14 +18,12 @@ impl RunReader {
         if self.kept.is_some() || !self.folder.join(names::END).is_file() {
             return Ok(());
         }
-        let path = self.folder.join(names::REQUESTS);
-        let beside = self.folder.join("requests.arrows.part");
-        let mut file = Unfinished(BatchFile::create(beside.clone())?);
+        let mut file = Replacement::create(&self.folder.join(names::REQUESTS))?;
         let reader = Self { damages: Damages::default(), ..Self::open(&self.folder)? };
         let mut append = |rows: &mut Vec<Timeline>| -> Result<(), Error> {
             let batch = columns::encode_as(EventColumns::Packed, rows, self.info.origin)?;
             rows.clear();
-            file.0.append(&batch)
+            file.append(&batch)
         };
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for timeline in reader.timelines()? {
@@ -41,7 +37,7 @@ impl RunReader {
         if !rows.is_empty() {
             append(&mut rows)?;
         }
-        file.0.finish()?;
+        file.finish()?;
         if let Some(damage) = reader.take_damages().into_iter().next() {
             return Err(damage);
         }
@@ -49,6 +45,6 @@ impl RunReader {
         // events.
         let plan = self.folder.join(names::PLAN);
         write_json(&plan, &RunInfo { schema: PACKED_SCHEMA, ..read_json(&plan)? })?;
-        fs::rename(&beside, &path).map_err(file_error("write", &path))
+        file.take_place(&reader.damages)
     }
 }

@@ -5,7 +5,9 @@ use crate::RunWriter;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::run::{SCHEMA_VERSION, Stop};
-use crate::timeline::{AttemptId, MergeWaits, Phase, RequestedLengths, TcpStats, Usage};
+use crate::timeline::{
+    AttemptId, ContentBytes, MergeWaits, Phase, RequestedLengths, TcpStats, Usage,
+};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
 
@@ -26,6 +28,33 @@ fn a_writer_that_cannot_begin_leaves_nothing() {
     let mut left: Vec<_> = left.collect();
     left.sort();
     assert_eq!(left, ["notes.txt", names::STARTS]);
+}
+
+/// The plan on disk got the other origin, and every time of the record was then wrong.
+#[test]
+fn a_plan_that_is_replaced_keeps_the_origin_of_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(folder.path(), &info()).unwrap();
+    let other = RunInfo { origin: Nanos(7), name: "renamed".to_owned(), ..info() };
+    writer.amend(other).unwrap();
+    writer.finish(&end()).unwrap();
+    let read = RunReader::open(folder.path()).unwrap();
+    assert_eq!((read.info().origin, read.info().name.as_str()), (Nanos(1_000), "renamed"));
+}
+
+/// The addresses and the proxy of a target, and the name of a ramp, were shown as the folder had them.
+#[test]
+fn every_text_of_a_foreign_folder_is_fit_for_a_terminal() {
+    let odd = || "a\u{1b}[2Jb".to_owned();
+    let mut info = info();
+    let target = &mut info.targets[0];
+    (target.server, target.proxy, target.addresses) = (Some(odd()), Some(odd()), vec![odd()]);
+    (target.base_url, target.endpoint, target.model) = (odd(), odd(), odd());
+    info.load.ramp = Some((odd(), 1.0, 2.0));
+    info.name = odd();
+    let shown = info.printable();
+    let text = serde_json::to_string(&(&shown.targets, &shown.load, &shown.name)).unwrap();
+    assert!(!text.contains("\\u001b"), "{text}");
 }
 
 /// Opening it waited for a writer that would never come.
@@ -79,6 +108,7 @@ fn timeline(index: u64) -> Timeline {
     timeline.times.end = Some(Nanos(90_000));
     timeline.stamp_source = StampSource::Kernel;
     timeline.usage = Some(Usage { completion_tokens: Some(3), ..Usage::default() });
+    timeline.content_bytes = Some(ContentBytes { first: 6, all: 11 });
     timeline.network = Some(TcpStats { round_trip: Nanos(7), retransmits: 1, segments_in: 4 });
     timeline.merge_waits = MergeWaits { first: None, last: Some(Nanos(900)) };
     timeline.outcome = Outcome::Success;

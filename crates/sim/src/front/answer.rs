@@ -15,8 +15,8 @@ use crate::profile::Profile;
 use crate::truth::{Fact, SentKind, TrueRequest};
 use crate::vocabulary::{block_hashes, scramble};
 use crate::wire::{
-    AnswerDelivery, AnswerWriter, Complaint, ControlRequest, Desk, EngineRequest, Hex, Reply,
-    Response, refuse, route,
+    AnswerDelivery, AnswerWriter, ApiError, ControlRequest, EngineRequest, Hex, Reply,
+    RequestContext, Response, refuse, route,
 };
 
 impl Reactor<'_> {
@@ -36,8 +36,8 @@ impl Reactor<'_> {
                 }
                 RequestProgress::Complete(request) => self.answer(key, &request),
                 RequestProgress::Broken(reason) => {
-                    let complaint = Complaint::new(400, reason);
-                    let response = complaint.response(self.config.flavour);
+                    let api_error = ApiError::new(400, reason);
+                    let response = api_error.response(self.config.flavour);
                     self.respond(key, None, &response, Persistence::Close);
                     return;
                 }
@@ -68,16 +68,16 @@ impl Reactor<'_> {
                 }
                 self.respond(key, None, &response, request.persistence);
             }
-            Reply::Events { headers, sheet } => {
+            Reply::Events { headers, buffer } => {
                 let Some(connection) = self.connections.get_mut(key) else { return };
                 let text = head(200, &headers, BodyFraming::Chunked, request.persistence);
                 connection.queue(text.as_bytes());
                 connection.seal();
                 connection.persistence = request.persistence;
-                self.post(key, None, &sheet, Hex::Lower);
+                self.post(key, None, &buffer, Hex::Lower);
                 self.finish_answer(key, None);
             }
-            Reply::Later(ask, script) => {
+            Reply::Later(ask, writer) => {
                 let faults = &self.config.faults;
                 let is_hit = faults.breaks(base::Seed(self.config.seed), number);
                 let opening = OpeningStream {
@@ -91,7 +91,7 @@ impl Reactor<'_> {
                     malformed_after: faults.malformed_after_tokens.filter(|_| is_hit),
                     broken_after: faults.broken_after().filter(|_| is_hit),
                 };
-                self.open_stream(&opening, &ask, script, request);
+                self.open_stream(&opening, &ask, writer, request);
             }
         }
     }
@@ -108,9 +108,9 @@ impl Reactor<'_> {
             429 => "Too many requests",
             _ => "Injected engine error",
         };
-        let complaint = Complaint::new(errors.status, message);
+        let api_error = ApiError::new(errors.status, message);
         let mut reply =
-            refuse(self.config.flavour, &request.path, &complaint, AnswerDelivery::Whole);
+            refuse(self.config.flavour, &request.path, &api_error, AnswerDelivery::Whole);
         if let (Reply::Now(response), Some(seconds)) = (&mut reply, errors.retry_after_s) {
             response.headers.push(("retry-after", seconds.to_string()));
         }
@@ -132,7 +132,7 @@ impl Reactor<'_> {
             TokenTiming::Fixed { .. } | TokenTiming::Flood { .. } => 1 << 20,
         };
         let wall = self.clock.wall();
-        let mut desk = Desk {
+        let mut context = RequestContext {
             config: &self.config,
             vocabulary: &mut self.vocabulary,
             max_model_len,
@@ -140,7 +140,7 @@ impl Reactor<'_> {
             request_id,
             snapshot: &self.snapshot,
         };
-        route(&mut desk, request)
+        route(&mut context, request)
     }
 
     /// Sends a whole answer; `last` is its entry in the truth log, if it has one.
@@ -169,10 +169,10 @@ impl Reactor<'_> {
         &mut self,
         opening: &OpeningStream,
         ask: &EngineRequest,
-        script: Box<dyn AnswerWriter>,
+        writer: Box<dyn AnswerWriter>,
         request: &HttpRequest,
     ) {
-        let mut stream = ResponseStream::new(opening, ask, script);
+        let mut stream = ResponseStream::new(opening, ask, writer);
         if matches!(&self.config.pace, TokenTiming::Engine(profile) if profile.front_end.eos_step) {
             stream.expect_end_token();
         }

@@ -5,11 +5,11 @@ use tokometer_base as base;
 
 use super::connection::LastEvent;
 use super::reactor::Reactor;
-use super::stream::Voice;
+use super::stream::SendContext;
 use super::timers::Alarm;
 use crate::config::TokenTiming;
 use crate::truth::{SentKind, StreamEnd};
-use crate::wire::{AnswerDelivery, Complaint, Sheet};
+use crate::wire::{AnswerDelivery, ApiError, EventBuffer};
 
 /// A step that ends later than this is not made up for: the next one begins when it was noticed.
 const LATENESS_MAX: Nanos = Nanos::from_millis(20);
@@ -17,7 +17,7 @@ const LATENESS_MAX: Nanos = Nanos::from_millis(20);
 /// Writes that one flooding stream may do before the others get their turn.
 const FLOOD_WRITES_MAX: u32 = 16;
 
-/// How many writes the events of a sheet get.
+/// How many writes the events of a buffer get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
     /// One each, unless a fault says otherwise.
@@ -34,7 +34,7 @@ impl Reactor<'_> {
         };
         let Some(job) = stream.job.take() else { return };
         if let Err(refusal) = engine.submit(at, *job) {
-            self.fail(key, &Complaint::new(400, refusal.to_string()));
+            self.fail(key, &ApiError::new(400, refusal.to_string()));
             return;
         }
         if !self.is_stepping {
@@ -97,16 +97,17 @@ impl Reactor<'_> {
     fn flood(&mut self, key: u64, events: u32) {
         let now = self.clock.now();
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let mut sheet = std::mem::take(&mut self.sheet);
-        sheet.clear();
-        let voice = Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let context =
+            SendContext { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
         for _ in 0..events.max(1) {
             if !stream.is_complete() {
-                stream.speak(1, &voice, &mut sheet);
+                stream.write_tokens(1, &context, &mut buffer);
             }
         }
-        self.pass_on(key, &sheet, Packing::Together);
-        self.sheet = sheet;
+        self.pass_on(key, &buffer, Packing::Together);
+        self.buffer = buffer;
     }
 
     /// Gives tokens to a stream and sends their events.
@@ -120,22 +121,23 @@ impl Reactor<'_> {
         if stream.holds_back(tokens, coalesce) {
             return;
         }
-        let mut sheet = std::mem::take(&mut self.sheet);
-        sheet.clear();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
         let is_first = stream.ttft().is_none();
-        let voice = Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
-        stream.speak(tokens, &voice, &mut sheet);
+        let context =
+            SendContext { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
+        stream.write_tokens(tokens, &context, &mut buffer);
         if let (true, Some(ttft)) = (is_first, stream.ttft()) {
             self.snapshot.ttft.add(ttft);
         }
-        self.pass_on(key, &sheet, Packing::Apart);
-        self.sheet = sheet;
+        self.pass_on(key, &buffer, Packing::Apart);
+        self.buffer = buffer;
     }
 
     /// Sends a stream's events, breaks it where a fault says so, and ends it after the last token.
-    fn pass_on(&mut self, key: u64, sheet: &Sheet, packing: Packing) {
+    fn pass_on(&mut self, key: u64, buffer: &EventBuffer, packing: Packing) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let (connection, number, hex) = (stream.connection, stream.number, stream.script.hex());
+        let (connection, number, hex) = (stream.connection, stream.number, stream.writer.hex());
         let (sent_tokens, is_complete) = (stream.sent_tokens, stream.is_complete());
         let is_broken_off = stream.is_broken_off();
         if stream.delivery == AnswerDelivery::Streamed {
@@ -143,8 +145,8 @@ impl Reactor<'_> {
                 self.send_head(key);
             }
             match packing {
-                Packing::Apart => self.post(connection, Some(number), sheet, hex),
-                Packing::Together => self.post_together(connection, number, sheet, hex),
+                Packing::Apart => self.post(connection, Some(number), buffer, hex),
+                Packing::Together => self.post_together(connection, number, buffer, hex),
             }
         }
         self.stall(connection, number, sent_tokens);
@@ -173,9 +175,9 @@ impl Reactor<'_> {
                 self.finish_answer(connection_key, Some(last));
             }
             AnswerDelivery::Whole => {
-                let voice =
-                    Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
-                let response = stream.whole(&voice);
+                let context =
+                    SendContext { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
+                let response = stream.whole(&context);
                 self.respond(connection_key, Some(last), &response, stream.persistence);
             }
         }
@@ -196,18 +198,18 @@ impl Reactor<'_> {
     }
 
     /// Refuses a request that was already accepted.
-    fn fail(&mut self, key: u64, complaint: &Complaint) {
+    fn fail(&mut self, key: u64, api_error: &ApiError) {
         let Some(stream) = self.streams.remove(key) else { return };
         let last = LastEvent { stream: stream.number, outcome: StreamEnd::Broken };
         let Some(connection) = self.connections.get_mut(stream.connection) else { return };
         connection.stream = None;
         connection.persistence = stream.persistence;
-        let response = complaint.response(self.config.flavour);
+        let response = api_error.response(self.config.flavour);
         if stream.has_head {
-            let mut sheet = Sheet::default();
+            let mut buffer = EventBuffer::default();
             let text = String::from_utf8_lossy(&response.body);
-            sheet.put("data: ").put(&text).close(SentKind::Error, 0);
-            self.post(stream.connection, Some(stream.number), &sheet, stream.script.hex());
+            buffer.put("data: ").put(&text).close(SentKind::Error, 0);
+            self.post(stream.connection, Some(stream.number), &buffer, stream.writer.hex());
             self.finish_answer(stream.connection, Some(last));
         } else {
             self.respond(stream.connection, Some(last), &response, stream.persistence);

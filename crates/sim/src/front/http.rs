@@ -180,7 +180,9 @@ fn take_chunks(bytes: &mut Vec<u8>, body: &mut Vec<u8>) -> Result<bool, &'static
             Ok(httparse::Status::Partial) => break false,
             Err(_) => return Err("a chunk has no size"),
         };
-        let size = usize::try_from(size).map_err(|_| "a chunk is too long")?;
+        // A larger number could not be added to a place in the bytes.
+        let size = usize::try_from(size).ok().filter(|size| *size <= BODY_BYTES_MAX);
+        let size = size.ok_or("a chunk is too long")?;
         if size == 0 {
             // Trailers are not read: no client of this server sends them.
             let Some(end) = bytes.get(start..start + 2) else { break false };
@@ -315,5 +317,10 @@ mod tests {
         check(b"\x16\x03\x01 hello", "the head is not HTTP/1.1");
         check(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "the content length is not a number");
         check(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "a chunk has no size");
+        // Such a size ended the server: the end of the chunk overflowed.
+        check(
+            b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nab",
+            "a chunk is too long",
+        );
     }
 }

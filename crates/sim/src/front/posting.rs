@@ -13,16 +13,16 @@ use super::reactor::Reactor;
 use super::timers::Alarm;
 use crate::faults::{Faults, PacketFault};
 use crate::truth::{SentKind, StreamEnd};
-use crate::wire::{EventEnd, Hex, Joint, Sheet};
+use crate::wire::{EventBuffer, EventEnd, Hex, Joint};
 
 impl Reactor<'_> {
-    /// Sends the events of a sheet, each in a write of its own unless a fault says otherwise.
-    pub(super) fn post(&mut self, key: u64, stream: Option<u64>, sheet: &Sheet, hex: Hex) {
+    /// Sends the events of a buffer, each in a write of its own unless a fault says otherwise.
+    pub(super) fn post(&mut self, key: u64, stream: Option<u64>, buffer: &EventBuffer, hex: Hex) {
         let logged = stream.filter(|_| self.truth.is_some());
         let Some(connection) = self.connections.get_mut(key) else { return };
         let faults = &self.config.faults;
         let per_write = faults.events_per_write.unwrap_or(1);
-        for chunk in chunks(sheet) {
+        for chunk in chunks(buffer) {
             let parts = parts_of(faults);
             connection.queue_chunk(chunk.bytes, hex, parts);
             connection.note_all(logged, chunk.marks);
@@ -35,11 +35,11 @@ impl Reactor<'_> {
         self.flush(key);
     }
 
-    /// Sends the events of a sheet in one write.
-    pub(super) fn post_together(&mut self, key: u64, number: u64, sheet: &Sheet, hex: Hex) {
+    /// Sends the events of a buffer in one write.
+    pub(super) fn post_together(&mut self, key: u64, number: u64, buffer: &EventBuffer, hex: Hex) {
         let logged = Some(number).filter(|_| self.truth.is_some());
         let Some(connection) = self.connections.get_mut(key) else { return };
-        for chunk in chunks(sheet) {
+        for chunk in chunks(buffer) {
             connection.queue_chunk(chunk.bytes, hex, WriteParts::One);
             connection.note_all(logged, chunk.marks);
         }
@@ -51,19 +51,19 @@ impl Reactor<'_> {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.has_head = true;
         let (connection_key, number) = (stream.connection, stream.number);
-        let text = head(200, &stream.script.headers(), BodyFraming::Chunked, stream.persistence);
+        let text = head(200, &stream.writer.headers(), BodyFraming::Chunked, stream.persistence);
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.queue(text.as_bytes());
         if self.truth.is_some() {
             connection.note(number, SentKind::Head, 0);
         }
         connection.seal();
-        let mut sheet = Sheet::default();
-        stream.script.open(&mut sheet);
-        let hex = stream.script.hex();
+        let mut buffer = EventBuffer::default();
+        stream.writer.open(&mut buffer);
+        let hex = stream.writer.hex();
         self.flush(connection_key);
-        if !sheet.marks.is_empty() {
-            self.post(connection_key, Some(number), &sheet, hex);
+        if !buffer.marks.is_empty() {
+            self.post(connection_key, Some(number), &buffer, hex);
         }
     }
 
@@ -100,28 +100,28 @@ impl Reactor<'_> {
     pub(super) fn comment(&mut self, key: u64, now: Nanos) {
         let Some(interval) = self.config.faults.comment_interval else { return };
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let (connection, number, hex) = (stream.connection, stream.number, stream.script.hex());
+        let (connection, number, hex) = (stream.connection, stream.number, stream.writer.hex());
         if stream.has_head {
-            let mut sheet = Sheet::default();
-            sheet.put(": ping").close(SentKind::Comment, 0);
-            self.post(connection, Some(number), &sheet, hex);
+            let mut buffer = EventBuffer::default();
+            buffer.put(": ping").close(SentKind::Comment, 0);
+            self.post(connection, Some(number), &buffer, hex);
         }
         self.timers.set(now + interval, Alarm::Comment(key));
     }
 }
 
-/// One HTTP chunk of a sheet.
+/// One HTTP chunk of a buffer.
 struct Chunk<'a> {
     bytes: &'a [u8],
     marks: &'a [EventEnd],
 }
 
-/// The chunks of a sheet: one per event, except that some events share theirs with the next.
-fn chunks(sheet: &Sheet) -> impl Iterator<Item = Chunk<'_>> {
+/// The chunks of a buffer: one per event, except that some events share theirs with the next.
+fn chunks(buffer: &EventBuffer) -> impl Iterator<Item = Chunk<'_>> {
     let mut start = 0;
-    sheet.marks.split_inclusive(|mark| mark.joint == Joint::Apart).map(move |marks| {
+    buffer.marks.split_inclusive(|mark| mark.joint == Joint::Apart).map(move |marks| {
         let end = marks.last().map_or(start, |mark| mark.end);
-        let bytes = &sheet.bytes[start..end];
+        let bytes = &buffer.bytes[start..end];
         start = end;
         Chunk { bytes, marks }
     })

@@ -23,7 +23,7 @@ use crate::faults::PacketFault;
 use crate::slots::Slots;
 use crate::truth::{Fact, Log, StreamEnd};
 use crate::vocabulary::{Vocabulary, warm_up};
-use crate::wire::{Sheet, Snapshot};
+use crate::wire::{EventBuffer, Snapshot};
 
 /// How long the loop sleeps at most: a stop is noticed this often.
 const NAP_MS: u16 = 50;
@@ -62,7 +62,7 @@ pub(super) struct Reactor<'a> {
     pub(super) truth: Option<Log>,
     truth_handed_over: Nanos,
     pub(super) snapshot: Snapshot,
-    pub(super) sheet: Sheet,
+    pub(super) buffer: EventBuffer,
     pub(super) requests: u64,
     pub(super) last_arrival: Nanos,
     pub(super) is_dying: bool,
@@ -112,7 +112,7 @@ impl<'a> Reactor<'a> {
             truth,
             truth_handed_over: Nanos::ZERO,
             snapshot: Snapshot::default(),
-            sheet: Sheet::default(),
+            buffer: EventBuffer::default(),
             requests: 0,
             last_arrival: Nanos::ZERO,
             is_dying: false,

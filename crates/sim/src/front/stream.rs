@@ -13,8 +13,8 @@ use crate::faults::{DoneFault, Faults, UsageFault};
 use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 use crate::wire::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, PieceKind,
-    Reason, ReportedUsage, Response, Sheet,
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, EventBuffer, LengthBounds,
+    PieceKind, Reason, ReportedUsage, Response,
 };
 
 /// An answer in progress.
@@ -22,7 +22,7 @@ pub(super) struct ResponseStream {
     /// Its number, in order of arrival.
     pub(super) number: u64,
     pub(super) connection: u64,
-    pub(super) script: Box<dyn AnswerWriter>,
+    pub(super) writer: Box<dyn AnswerWriter>,
     pub(super) delivery: AnswerDelivery,
     pub(super) persistence: Persistence,
     /// What its words are drawn from.
@@ -56,8 +56,8 @@ pub(super) struct ResponseStream {
     generator: Generator,
 }
 
-/// What a stream needs to send.
-pub(super) struct Voice<'a> {
+/// What a stream needs in order to write its tokens.
+pub(super) struct SendContext<'a> {
     pub(super) now: Nanos,
     pub(super) faults: &'a Faults,
     pub(super) vocabulary: &'a Vocabulary,
@@ -95,7 +95,7 @@ impl ResponseStream {
     pub(super) fn new(
         opening: &OpeningStream,
         ask: &EngineRequest,
-        script: Box<dyn AnswerWriter>,
+        writer: Box<dyn AnswerWriter>,
     ) -> Self {
         // The same prompt gets the same answer, whenever it comes.
         let content = ask.prompt.iter().fold(opening.seed.0, |hash, token| scramble(hash ^ token));
@@ -110,14 +110,14 @@ impl ResponseStream {
             }
             None => plan(ask.length, opening.answer, &mut generator),
         };
-        let can_reason = script.can_reason() && ask.constrained.is_none();
+        let can_reason = writer.can_reason() && ask.constrained.is_none();
         let reasoning_tokens = if can_reason { opening.reasoning_tokens } else { 0 };
         Self {
             number: opening.number,
             malformed_after: opening.malformed_after,
             broken_after: opening.broken_after,
             connection: opening.connection,
-            script,
+            writer,
             delivery: ask.delivery,
             persistence: opening.persistence,
             seed: content,
@@ -201,8 +201,13 @@ impl ResponseStream {
     }
 
     /// Writes the events of the next `tokens` tokens, and those of the end after the last.
-    pub(super) fn speak(&mut self, tokens: u32, voice: &Voice<'_>, sheet: &mut Sheet) {
-        let (now, faults) = (voice.now, voice.faults);
+    pub(super) fn write_tokens(
+        &mut self,
+        tokens: u32,
+        context: &SendContext<'_>,
+        buffer: &mut EventBuffer,
+    ) {
+        let (now, faults) = (context.now, context.faults);
         let tokens = tokens + std::mem::take(&mut self.withheld_tokens);
         let from = self.sent_tokens;
         self.awaits_end_token &= from < self.answer_tokens;
@@ -211,47 +216,49 @@ impl ResponseStream {
             self.first_token = Some(now);
         }
         if self.delivery == AnswerDelivery::Streamed {
-            self.speak_range(from, voice, sheet);
+            self.write_range(from, context, buffer);
             if self.is_complete() && !self.is_broken_off() {
                 let ending = self.ending(now, faults);
-                self.script.end(&ending, sheet);
+                self.writer.end(&ending, buffer);
                 let is_announced =
-                    sheet.marks.last().is_some_and(|mark| mark.kind == SentKind::Done);
+                    buffer.marks.last().is_some_and(|mark| mark.kind == SentKind::Done);
                 if is_announced && faults.done == DoneFault::Twice {
-                    sheet.done();
+                    buffer.done();
                 }
             }
         }
     }
 
-    fn speak_range(&mut self, from: u32, voice: &Voice<'_>, sheet: &mut Sheet) {
+    fn write_range(&mut self, from: u32, context: &SendContext<'_>, buffer: &mut EventBuffer) {
         if self.malformed_after.is_some_and(|after| from < after && self.sent_tokens >= after) {
-            sheet.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(SentKind::Error, 0);
+            buffer
+                .put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te")
+                .close(SentKind::Error, 0);
         }
         let is_last = self.is_complete() && !self.is_broken_off();
         let last = is_last.then_some(self.reason);
         let (border, to) = (self.reasoning_tokens.clamp(from, self.sent_tokens), self.sent_tokens);
         if from < border && border < to {
-            self.speak_piece((PieceKind::Reasoning, from..border), None, voice, sheet);
+            self.write_piece((PieceKind::Reasoning, from..border), None, context, buffer);
         }
         // The token that ends an answer has no text: it belongs to what came before it.
         let is_reasoning = border == to && to > 0 && (from < to || self.reasoning_tokens == to);
         if is_reasoning {
-            self.speak_piece((PieceKind::Reasoning, from..to), last, voice, sheet);
+            self.write_piece((PieceKind::Reasoning, from..to), last, context, buffer);
         } else {
-            self.speak_piece((PieceKind::Answer, border..to), last, voice, sheet);
+            self.write_piece((PieceKind::Answer, border..to), last, context, buffer);
         }
     }
 
-    fn speak_piece(
+    fn write_piece(
         &mut self,
         (kind, range): (PieceKind, Range<u32>),
         last: Option<Reason>,
-        voice: &Voice<'_>,
-        sheet: &mut Sheet,
+        context: &SendContext<'_>,
+        buffer: &mut EventBuffer,
     ) {
-        let vocabulary = voice.vocabulary;
-        let ids: Vec<u32> = if self.script.wants_ids() {
+        let vocabulary = context.vocabulary;
+        let ids: Vec<u32> = if self.writer.wants_ids() {
             range.clone().map(|at| vocabulary.id(self.seed, at)).collect()
         } else {
             Vec::new()
@@ -267,10 +274,10 @@ impl ResponseStream {
         // Words of the vocabulary need no escape.
         let escaped = self.constrained.as_ref().map(|_| json_escaped(plain));
         let text = escaped.as_deref().unwrap_or(plain);
-        let usage = self.usage(voice.faults).unwrap_or_default();
+        let usage = self.usage(context.faults).unwrap_or_default();
         let reasoning = "";
         let piece = AnswerPiece { kind, reasoning, text, plain, ids: &ids, tokens, usage, last };
-        self.script.speak(&piece, sheet);
+        self.writer.write_piece(&piece, buffer);
     }
 
     /// The text of these tokens.
@@ -297,12 +304,12 @@ impl ResponseStream {
     }
 
     /// The answer as a whole, once it is complete.
-    pub(super) fn whole(&mut self, voice: &Voice<'_>) -> Response {
-        let (now, faults, vocabulary) = (voice.now, voice.faults, voice.vocabulary);
+    pub(super) fn whole(&mut self, context: &SendContext<'_>) -> Response {
+        let (now, faults, vocabulary) = (context.now, context.faults, context.vocabulary);
         let all = 0..self.answer_tokens;
         let text = self.text(self.reasoning_tokens..self.answer_tokens, vocabulary);
         let reasoning = self.text(0..self.reasoning_tokens, vocabulary);
-        let ids: Vec<u32> = if self.script.wants_ids() {
+        let ids: Vec<u32> = if self.writer.wants_ids() {
             all.map(|at| vocabulary.id(self.seed, at)).collect()
         } else {
             Vec::new()
@@ -313,7 +320,7 @@ impl ResponseStream {
         let reasoning = reasoning.as_str();
         let piece = AnswerPiece { kind, reasoning, text, plain: text, ids, tokens, usage, last };
         let ending = self.ending(now, faults);
-        self.script.whole(&piece, &ending)
+        self.writer.whole(&piece, &ending)
     }
 }
 

@@ -1,10 +1,10 @@
-//! A request for tokens and the script that will send them, whatever the protocol.
+//! A request to the engine, and what writes its answer, whatever the protocol.
 
 use base::Nanos;
 use tokometer_base as base;
 
+use super::event_buffer::{EventBuffer, Hex};
 use super::route::Response;
-use super::sheet::{Hex, Sheet};
 
 /// What a request asks of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -94,7 +94,7 @@ pub(crate) struct AnswerPiece<'a> {
     pub(crate) text: &'a str,
     /// The text itself.
     pub(crate) plain: &'a str,
-    /// Token ids, if the script wants them.
+    /// Token ids, if the writer wants them.
     pub(crate) ids: &'a [u32],
     pub(crate) tokens: u32,
     /// Figures with these tokens included.
@@ -136,13 +136,13 @@ pub(crate) trait AnswerWriter {
     fn headers(&self) -> Vec<(&'static str, String)>;
 
     /// Events that leave together with the headers.
-    fn open(&mut self, _sheet: &mut Sheet) {}
+    fn open(&mut self, _sheet: &mut EventBuffer) {}
 
     /// Events for some tokens, with what must precede the first.
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet);
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer);
 
     /// Events after the last token.
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet);
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer);
 
     /// The answer as a whole; `piece` holds all of it.
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response;

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 const TOKEN_CHARS: usize = 4;
 /// Depth of schemas that is followed.
 const DEPTH_MAX: usize = 16;
+/// Items and characters of a document that is made. No model answers with as many.
+const SIZE_MAX: u64 = 1_000_000;
 
 /// What an answer must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,55 +92,66 @@ fn call<'b>(
 
 fn document(schema: Option<&Value>) -> Option<Constraint> {
     let schema = schema?;
-    let text = smallest(schema, schema, 0)?.to_string();
+    let text = SmallestDocument { root: schema, left: SIZE_MAX }.of(schema, 0)?.to_string();
     let letters: Vec<char> = text.chars().collect();
     let pieces = letters.chunks(TOKEN_CHARS).map(|piece| piece.iter().collect()).collect();
     Some(Constraint { pieces, tool: None })
 }
 
-/// The smallest document that fits a schema.
-fn smallest(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
-    if depth > DEPTH_MAX {
-        return None;
-    }
-    let inner = |schema: &Value| smallest(schema, root, depth + 1);
-    let first = |name: &str| schema[name].as_array().and_then(|list| list.first());
-    if let Some(value) = schema.get("const").or(first("enum")) {
-        return Some(value.clone());
-    }
-    if let Some(place) = schema["$ref"].as_str() {
-        return inner(root.pointer(place.strip_prefix('#')?)?);
-    }
-    if let Some(choice) = first("anyOf").or(first("oneOf")) {
-        return inner(choice);
-    }
-    let kind = schema["type"].as_str().or_else(|| first("type").and_then(Value::as_str));
-    match kind {
-        Some("object") => {
-            let names = schema["required"].as_array().into_iter().flatten();
-            let member = |name: &Value| {
-                let name = name.as_str()?;
-                Some((name.to_owned(), inner(&schema["properties"][name])?))
-            };
-            names.map(member).collect::<Option<Map<String, Value>>>().map(Value::Object)
+/// Finds the smallest document that fits a schema. `None` for a schema that is not understood, and for
+/// documents that are too deep or too large to be an answer.
+struct SmallestDocument<'a> {
+    root: &'a Value,
+    /// Items and characters that may still be added.
+    left: u64,
+}
+
+impl SmallestDocument<'_> {
+    fn of(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+        if depth > DEPTH_MAX {
+            return None;
         }
-        Some("array") => {
-            let least = schema["minItems"].as_u64().unwrap_or(0);
-            (0..least)
-                .map(|_| inner(&schema["items"]))
-                .collect::<Option<Vec<Value>>>()
-                .map(Value::Array)
+        let first = |name: &str| schema[name].as_array().and_then(|list| list.first());
+        if let Some(value) = schema.get("const").or(first("enum")) {
+            return Some(value.clone());
         }
-        Some("string") => {
-            let least = schema["minLength"].as_u64().unwrap_or(1);
-            Some(json!("a".repeat(usize::try_from(least).unwrap_or(1))))
+        if let Some(place) = schema["$ref"].as_str() {
+            return self.of(self.root.pointer(place.strip_prefix('#')?)?, depth + 1);
         }
-        Some("integer" | "number") => {
-            Some(schema.get("minimum").cloned().unwrap_or_else(|| json!(0)))
+        if let Some(choice) = first("anyOf").or(first("oneOf")) {
+            return self.of(choice, depth + 1);
         }
-        Some("boolean") => Some(json!(true)),
-        Some("null") => Some(Value::Null),
-        _ => None,
+        let kind = schema["type"].as_str().or_else(|| first("type").and_then(Value::as_str));
+        match kind {
+            Some("object") => {
+                let names = schema["required"].as_array().into_iter().flatten();
+                let member = |name: &Value| {
+                    let name = name.as_str()?;
+                    Some((name.to_owned(), self.of(&schema["properties"][name], depth + 1)?))
+                };
+                names.map(member).collect::<Option<Map<String, Value>>>().map(Value::Object)
+            }
+            Some("array") => {
+                let least = self.take(schema["minItems"].as_u64().unwrap_or(0))?;
+                let item = |_| self.of(&schema["items"], depth + 1);
+                (0..least).map(item).collect::<Option<Vec<Value>>>().map(Value::Array)
+            }
+            Some("string") => {
+                let least = self.take(schema["minLength"].as_u64().unwrap_or(1))?;
+                Some(json!("a".repeat(least)))
+            }
+            Some("integer" | "number") => {
+                Some(schema.get("minimum").cloned().unwrap_or_else(|| json!(0)))
+            }
+            Some("boolean") => Some(json!(true)),
+            Some("null") => Some(Value::Null),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, count: u64) -> Option<usize> {
+        self.left = self.left.checked_sub(count)?;
+        usize::try_from(count).ok()
     }
 }
 
@@ -162,7 +175,7 @@ mod tests {
 
     const FITS: &str = r#"{"city":"Oslo","days":1,"next":true,"tags":["aa"]}"#;
 
-    fn told(found: Option<Constraint>) -> Option<(String, Option<(String, bool)>)> {
+    fn written(found: Option<Constraint>) -> Option<(String, Option<(String, bool)>)> {
         let tool = |tool: CalledTool| (tool.name, tool.is_named);
         found.map(|found| (found.pieces.concat(), found.tool.map(tool)))
     }
@@ -171,37 +184,57 @@ mod tests {
     fn every_route_has_its_own_words_for_a_schema_and_a_tool() {
         let text = Some((FITS.to_owned(), None));
         let chat = json!({ "response_format": { "type": "json_schema", "json_schema": { "schema": schema() } } });
-        assert_eq!(told(of_chat(&chat)), text);
-        assert_eq!(told(of_chat(&json!({ "structured_outputs": { "json": schema() } }))), text);
+        assert_eq!(written(of_chat(&chat)), text);
+        assert_eq!(written(of_chat(&json!({ "structured_outputs": { "json": schema() } }))), text);
         assert_eq!(
-            told(of_response(&json!({ "text": { "format": { "schema": schema() } } }))),
+            written(of_response(&json!({ "text": { "format": { "schema": schema() } } }))),
             text
         );
         let message = json!({ "output_config": { "format": { "schema": schema() } } });
-        assert_eq!(told(of_message(&message)), text);
+        assert_eq!(written(of_message(&message)), text);
 
         let call = |is_named| Some((FITS.to_owned(), Some(("f".to_owned(), is_named))));
         let tools =
             json!([{ "type": "function", "function": { "name": "f", "parameters": schema() } }]);
         assert_eq!(
-            told(of_chat(&json!({ "tools": tools, "tool_choice": "required" }))),
+            written(of_chat(&json!({ "tools": tools, "tool_choice": "required" }))),
             call(false)
         );
         let named = json!({ "type": "function", "function": { "name": "f" } });
-        assert_eq!(told(of_chat(&json!({ "tools": tools, "tool_choice": named }))), call(true));
+        assert_eq!(written(of_chat(&json!({ "tools": tools, "tool_choice": named }))), call(true));
         let tools = json!([{ "type": "function", "name": "f", "parameters": schema() }]);
         let named = json!({ "type": "function", "name": "f" });
-        assert_eq!(told(of_response(&json!({ "tools": tools, "tool_choice": named }))), call(true));
+        assert_eq!(
+            written(of_response(&json!({ "tools": tools, "tool_choice": named }))),
+            call(true)
+        );
         let tools = json!([{ "name": "f", "input_schema": schema() }]);
         let any = json!({ "type": "any" });
-        assert_eq!(told(of_message(&json!({ "tools": tools, "tool_choice": any }))), call(false));
+        assert_eq!(
+            written(of_message(&json!({ "tools": tools, "tool_choice": any }))),
+            call(false)
+        );
         // What is left to the model, or cannot be read, constrains nothing.
         assert_eq!(
-            told(of_message(&json!({ "tools": tools, "tool_choice": { "type": "auto" } }))),
+            written(of_message(&json!({ "tools": tools, "tool_choice": { "type": "auto" } }))),
             None
         );
         let unknown = json!({ "type": "function", "name": "g" });
-        assert_eq!(told(of_response(&json!({ "tools": tools, "tool_choice": unknown }))), None);
-        assert_eq!(told(of_response(&json!({ "text": { "format": { "schema": true } } }))), None);
+        assert_eq!(written(of_response(&json!({ "tools": tools, "tool_choice": unknown }))), None);
+        assert_eq!(
+            written(of_response(&json!({ "text": { "format": { "schema": true } } }))),
+            None
+        );
+    }
+
+    /// One such request took all memory and ended the server.
+    #[test]
+    fn a_schema_whose_documents_are_endless_constrains_nothing() {
+        let longest = json!({ "type": "string", "minLength": u64::MAX });
+        assert_eq!(document(Some(&longest)), None);
+        let many = json!({ "type": "array", "items": { "type": "null" }, "minItems": 2_000 });
+        assert!(document(Some(&many)).is_some());
+        let squared = json!({ "type": "array", "items": many, "minItems": 2_000 });
+        assert_eq!(document(Some(&squared)), None);
     }
 }

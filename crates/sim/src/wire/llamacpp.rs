@@ -8,14 +8,14 @@ use base::Nanos;
 use serde_json::{Value, json};
 use tokometer_base as base;
 
+use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage,
     RequestedLength,
 };
-use super::complaint::Complaint;
+use super::event_buffer::EventBuffer;
 use super::openai::{OpenAiRoute, RequestedUsage, is_set, token_id, whole_number};
-use super::route::{Accepted, Desk, Response, hash_ids};
-use super::sheet::Sheet;
+use super::route::{Accepted, RequestContext, Response, hash_ids};
 use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "b0-tokometer-sim";
@@ -62,14 +62,14 @@ struct LlamaCppOpenAi {
     has_begun: bool,
 }
 
-pub(super) fn script(
-    desk: &Desk<'_>,
+pub(super) fn writer(
+    context: &RequestContext<'_>,
     route: OpenAiRoute,
     model: &str,
     usage: RequestedUsage,
 ) -> Box<dyn AnswerWriter> {
-    let id = json!(format!("chatcmpl-{}", desk.request_id));
-    let (created, model) = (desk.created, json!(model));
+    let id = json!(format!("chatcmpl-{}", context.request_id));
+    let (created, model) = (context.created, json!(model));
     let closing = match route {
         OpenAiRoute::Completions => format!(
             "],\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"text_completion\",\"id\":{id}"
@@ -82,9 +82,9 @@ pub(super) fn script(
 }
 
 impl LlamaCppOpenAi {
-    fn put_event(&self, sheet: &mut Sheet, choice: &str, extra: &str) {
-        sheet.put("data: {\"choices\":[").put(choice).put(&self.closing);
-        sheet.put(extra).put("}");
+    fn put_event(&self, buffer: &mut EventBuffer, choice: &str, extra: &str) {
+        buffer.put("data: {\"choices\":[").put(choice).put(&self.closing);
+        buffer.put(extra).put("}");
     }
 }
 
@@ -93,7 +93,7 @@ impl AnswerWriter for LlamaCppOpenAi {
         stream_headers()
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let text = piece.text;
         let choice = match self.route {
@@ -103,19 +103,19 @@ impl AnswerWriter for LlamaCppOpenAi {
             OpenAiRoute::Chat => {
                 if is_first {
                     let role = "{\"finish_reason\":null,\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null}}";
-                    self.put_event(sheet, role, "");
-                    sheet.close_joined(SentKind::Role, 0);
+                    self.put_event(buffer, role, "");
+                    buffer.close_joined(SentKind::Role, 0);
                 }
                 format!(
                     "{{\"finish_reason\":null,\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}"
                 )
             }
         };
-        self.put_event(sheet, &choice, "");
-        sheet.close(SentKind::Text, piece.tokens);
+        self.put_event(buffer, &choice, "");
+        buffer.close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         let (reason, timings) = (ending.reason.name(), timings(ending));
         let usage = ending.usage.map_or(json!(null), usage_json);
         let figures = format!(",\"usage\":{usage},\"timings\":{timings}");
@@ -124,24 +124,24 @@ impl AnswerWriter for LlamaCppOpenAi {
                 let choice = format!(
                     "{{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"{reason}\"}}"
                 );
-                self.put_event(sheet, &choice, &figures);
-                sheet.close(SentKind::Finish, 0);
+                self.put_event(buffer, &choice, &figures);
+                buffer.close(SentKind::Finish, 0);
             }
             OpenAiRoute::Chat => {
                 let choice =
                     format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"delta\":{{}}}}");
                 if self.usage == RequestedUsage::Never {
-                    self.put_event(sheet, &choice, &format!(",\"timings\":{timings}"));
-                    sheet.close(SentKind::Finish, 0);
+                    self.put_event(buffer, &choice, &format!(",\"timings\":{timings}"));
+                    buffer.close(SentKind::Finish, 0);
                 } else {
-                    self.put_event(sheet, &choice, "");
-                    sheet.close_joined(SentKind::Finish, 0);
-                    self.put_event(sheet, "", &figures);
-                    sheet.close(SentKind::Usage, 0);
+                    self.put_event(buffer, &choice, "");
+                    buffer.close_joined(SentKind::Finish, 0);
+                    self.put_event(buffer, "", &figures);
+                    buffer.close(SentKind::Usage, 0);
                 }
             }
         }
-        sheet.done();
+        buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
@@ -164,15 +164,18 @@ impl AnswerWriter for LlamaCppOpenAi {
 }
 
 /// The native route.
-pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+pub(super) fn completion(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
     let prompt = match body.get("prompt") {
-        Some(Value::String(text)) => desk.hash_text(text),
+        Some(Value::String(text)) => context.hash_text(text),
         Some(Value::Array(ids)) => {
             let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
-            let ids = ids.ok_or_else(|| Complaint::field("prompt", "token ids are needed"))?;
+            let ids = ids.ok_or_else(|| ApiError::field("prompt", "token ids are needed"))?;
             hash_ids(&ids)
         }
-        _ => return Err(Complaint::field("prompt", "\"prompt\" must be a string or a list")),
+        _ => return Err(ApiError::field("prompt", "\"prompt\" must be a string or a list")),
     };
     // Minus one means without limit here.
     let asked = body
@@ -185,11 +188,11 @@ pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, 
     };
     let requested =
         RequestedLength { limit: asked, least: 0, ignores_eos: is_set(body, "ignore_eos") };
-    let length = desk.length(prompt.len(), requested)?;
+    let length = context.length(prompt.len(), requested)?;
     let delivery =
         if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
-    let script = LlamaCppStream { model: desk.config.model.clone() };
-    Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(script)))
+    let writer = LlamaCppStream { model: context.config.model.clone() };
+    Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(writer)))
 }
 
 struct LlamaCppStream {
@@ -219,17 +222,17 @@ impl AnswerWriter for LlamaCppStream {
         true
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
-        sheet.put("data: {\"index\":0,\"content\":\"").put(piece.text);
-        sheet.put("\",\"tokens\":").put_numbers(piece.ids);
-        sheet.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
-        sheet.put_number(piece.usage.completion_tokens).put(",\"tokens_evaluated\":");
-        sheet.put_number(piece.usage.prompt_tokens).put("}").close(SentKind::Text, piece.tokens);
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
+        buffer.put("data: {\"index\":0,\"content\":\"").put(piece.text);
+        buffer.put("\",\"tokens\":").put_numbers(piece.ids);
+        buffer.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
+        buffer.put_number(piece.usage.completion_tokens).put(",\"tokens_evaluated\":");
+        buffer.put_number(piece.usage.prompt_tokens).put("}").close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         let event = self.last_event("", &[], ending);
-        sheet.put(&format!("data: {event}")).close(SentKind::Finish, 0);
+        buffer.put(&format!("data: {event}")).close(SentKind::Finish, 0);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {

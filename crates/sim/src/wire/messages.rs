@@ -5,24 +5,27 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{
     AnswerEnd, AnswerPiece, AnswerWriter, PieceKind, Reason, ReportedUsage, RequestedLength,
 };
-use super::complaint::Complaint;
 use super::constraint::{self, CalledTool};
+use super::event_buffer::EventBuffer;
 use super::openai::{read_conversation, whole_number};
-use super::route::{Accepted, Desk, Response};
-use super::sheet::Sheet;
+use super::route::{Accepted, RequestContext, Response};
 use super::vllm;
 use crate::truth::SentKind;
 
 /// The signature of every block of reasoning.
 const SIGNATURE: &str = "0123456789abcdef";
 
-pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+pub(super) fn respond(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
     let missing = || {
         let message = "1 validation error:\n  {'type': 'missing', 'loc': 'body.max_tokens', 'msg': 'Field required'}";
-        Complaint::field("max_tokens", message)
+        ApiError::field("max_tokens", message)
     };
     let limit = whole_number(body, "max_tokens")?.ok_or_else(missing)?;
     let mut messages = body.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -30,14 +33,14 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
         messages.insert(0, json!({ "role": "system", "content": system }));
     }
     let wish = RequestedLength { limit: Some(limit), least: 0, ignores_eos: false };
-    let mut ask = read_conversation(desk, body, messages, wish)?;
+    let mut ask = read_conversation(context, body, messages, wish)?;
     let constraint = constraint::of_message(body);
     let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
     ask.constrained = pieces;
     let model = body.get("model").and_then(Value::as_str);
     let writer = Messages {
-        id: format!("chatcmpl-{}", desk.request_id),
-        model: model.unwrap_or(&desk.config.model).to_owned(),
+        id: format!("chatcmpl-{}", context.request_id),
+        model: model.unwrap_or(&context.config.model).to_owned(),
         block: None,
         tool: tool.flatten(),
     };
@@ -66,14 +69,14 @@ impl Messages {
 impl Messages {
     /// Opens the message and the block that a piece belongs to, where they are not open. Returns the
     /// number of the block.
-    fn enter(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) -> u32 {
+    fn enter(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) -> u32 {
         if let Some((index, kind)) = self.block
             && kind == piece.kind
         {
             return index;
         }
         let index = if let Some((index, _)) = self.block {
-            self.leave(SentKind::Role, sheet);
+            self.leave(SentKind::Role, buffer);
             index + 1
         } else {
             let message = json!({
@@ -81,7 +84,7 @@ impl Messages {
                 "model": self.model, "stop_reason": null, "stop_sequence": null,
                 "usage": usage(ReportedUsage { completion_tokens: 0, ..piece.usage }),
             });
-            event("message_start", json!({ "message": message }), SentKind::Role, sheet);
+            event("message_start", json!({ "message": message }), SentKind::Role, buffer);
             0
         };
         let opened = match (piece.kind, &self.tool) {
@@ -92,20 +95,20 @@ impl Messages {
             (PieceKind::Answer, None) => json!({ "type": "text", "text": "" }),
         };
         let block = json!({ "content_block": opened, "index": index });
-        event("content_block_start", block, SentKind::Role, sheet);
+        event("content_block_start", block, SentKind::Role, buffer);
         self.block = Some((index, piece.kind));
         index
     }
 
     /// Closes the open block; that of reasoning is signed.
-    fn leave(&self, sent: SentKind, sheet: &mut Sheet) {
+    fn leave(&self, sent: SentKind, buffer: &mut EventBuffer) {
         let Some((index, kind)) = self.block else { return };
         if kind == PieceKind::Reasoning {
             let delta = json!({ "type": "signature_delta", "signature": SIGNATURE });
             let data = json!({ "delta": delta, "index": index });
-            event("content_block_delta", data, SentKind::Role, sheet);
+            event("content_block_delta", data, SentKind::Role, buffer);
         }
-        event("content_block_stop", json!({ "index": index }), sent, sheet);
+        event("content_block_stop", json!({ "index": index }), sent, buffer);
     }
 }
 
@@ -113,9 +116,9 @@ fn usage(usage: ReportedUsage) -> Value {
     json!({ "input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens })
 }
 
-fn event(kind: &str, mut data: Value, sent: SentKind, sheet: &mut Sheet) {
+fn event(kind: &str, mut data: Value, sent: SentKind, buffer: &mut EventBuffer) {
     data["type"] = kind.into();
-    sheet.put("event: ").put(kind).put("\ndata: ").put(&data.to_string()).close(sent, 0);
+    buffer.put("event: ").put(kind).put("\ndata: ").put(&data.to_string()).close(sent, 0);
 }
 
 impl AnswerWriter for Messages {
@@ -127,14 +130,14 @@ impl AnswerWriter for Messages {
         true
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
-        let index = self.enter(piece, sheet);
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
+        let index = self.enter(piece, buffer);
         let kind = match (piece.kind, &self.tool) {
             (PieceKind::Reasoning, _) => "\"thinking_delta\",\"thinking\":\"",
             (PieceKind::Answer, Some(_)) => "\"input_json_delta\",\"partial_json\":\"",
             (PieceKind::Answer, None) => "\"text_delta\",\"text\":\"",
         };
-        sheet
+        buffer
             .put("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":")
             .put(kind)
             .put(piece.text)
@@ -144,16 +147,16 @@ impl AnswerWriter for Messages {
             .close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
-        self.leave(SentKind::Finish, sheet);
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
+        self.leave(SentKind::Finish, buffer);
         let delta =
             json!({ "stop_reason": self.stop_reason(ending.reason), "stop_sequence": null });
         let mut data = json!({ "delta": delta });
-        if let Some(told) = ending.usage {
-            data["usage"] = usage(told);
+        if let Some(reported) = ending.usage {
+            data["usage"] = usage(reported);
         }
-        event("message_delta", data, SentKind::Usage, sheet);
-        event("message_stop", json!({}), SentKind::Done, sheet);
+        event("message_delta", data, SentKind::Usage, buffer);
+        event("message_stop", json!({}), SentKind::Done, buffer);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {

@@ -2,24 +2,27 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, RequestedLength,
 };
-use super::complaint::Complaint;
+use super::event_buffer::EventBuffer;
 use super::openai::whole_number;
-use super::route::{Accepted, Desk, Response};
-use super::sheet::Sheet;
+use super::route::{Accepted, RequestContext, Response};
 
-pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+pub(super) fn generate(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
     let prompt = body.get("prompt").or_else(|| body.get("prompts")).and_then(Value::as_str);
-    let prompt = prompt.ok_or_else(|| Complaint::field("prompt", "`prompt` must be a text"))?;
-    let prompt = desk.hash_text(prompt);
+    let prompt = prompt.ok_or_else(|| ApiError::field("prompt", "`prompt` must be a text"))?;
+    let prompt = context.hash_text(prompt);
     let asked = match whole_number(body, "max_tokens")? {
         Some(limit) => Some(limit),
         None => whole_number(body, "max_new_tokens")?,
     };
     let requested = RequestedLength { limit: asked.or(Some(128)), least: 0, ignores_eos: true };
-    let length = desk.length(prompt.len(), requested)?;
+    let length = context.length(prompt.len(), requested)?;
     let ask = EngineRequest {
         prompt,
         length,
@@ -36,9 +39,9 @@ impl AnswerWriter for Mii {
         Vec::new()
     }
 
-    fn speak(&mut self, _: &AnswerPiece<'_>, _: &mut Sheet) {}
+    fn write_piece(&mut self, _: &AnswerPiece<'_>, _: &mut EventBuffer) {}
 
-    fn end(&mut self, _: &AnswerEnd, _: &mut Sheet) {}
+    fn end(&mut self, _: &AnswerEnd, _: &mut EventBuffer) {}
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, _: &AnswerEnd) -> Response {
         Response::json(200, &json!({ "text": [piece.text] }))

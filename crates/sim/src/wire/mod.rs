@@ -1,13 +1,14 @@
 //! Reads requests and writes answers: one file per protocol that the server imitates.
 //!
-//! In: a whole HTTP request. Out: a reply at once, or an [`EngineRequest`] for the engine with the [`AnswerWriter`] that
-//! will speak its tokens. Scripts write events into a [`Sheet`] and know neither sockets nor clocks;
-//! the sequence and the keys of their events are those of the captured streams in the fixtures.
-//! Nothing here is shared with the client.
+//! In: a whole HTTP request. Out: a reply at once, or an [`EngineRequest`] for the engine with the
+//! [`AnswerWriter`] that will write its tokens. Writers put events into an [`EventBuffer`] and know neither
+//! sockets nor clocks; the sequence and the keys of their events are those of the captured streams in the
+//! fixtures. Nothing here is shared with the client.
 
+mod api_error;
 mod ask;
-mod complaint;
 mod constraint;
+mod event_buffer;
 mod form;
 mod llamacpp;
 mod messages;
@@ -18,7 +19,6 @@ mod pooling;
 mod responses;
 mod route;
 mod sglang;
-mod sheet;
 mod tgi;
 mod tokens;
 mod transcription;
@@ -26,11 +26,11 @@ mod transformers;
 mod triton;
 mod vllm;
 
+pub(crate) use api_error::ApiError;
 pub(crate) use ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, PieceKind,
     Reason, ReportedUsage,
 };
-pub(crate) use complaint::Complaint;
+pub(crate) use event_buffer::{EventBuffer, EventEnd, Hex, Joint};
 pub(crate) use metrics::Snapshot;
-pub(crate) use route::{ControlRequest, Desk, Reply, Response, refuse, route};
-pub(crate) use sheet::{EventEnd, Hex, Joint, Sheet};
+pub(crate) use route::{ControlRequest, Reply, RequestContext, Response, refuse, route};

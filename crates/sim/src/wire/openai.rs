@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::api_error::ApiError;
 use super::ask::{AnswerDelivery, EngineRequest, LengthBounds, RequestedLength};
-use super::complaint::Complaint;
-use super::route::{Desk, hash_ids};
+use super::route::{RequestContext, hash_ids};
 
 /// Tokens that a chat template adds to each message, and before the answer: hashes that no text has.
 const TEMPLATE_TOKENS: [u64; 4] = [1, 2, 3, 4];
@@ -34,14 +34,14 @@ pub(super) enum OpenAiRoute {
     Chat,
 }
 
-/// Field lookups with the complaint that belongs to them.
-pub(super) fn whole_number(body: &Value, field: &str) -> Result<Option<u32>, Complaint> {
+/// A field of a body as a whole number; `None` where it is absent. An error response names another value.
+pub(super) fn whole_number(body: &Value, field: &str) -> Result<Option<u32>, ApiError> {
     match body.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
             let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-            let complaint = || Complaint::field(field, format!("`{field}` must be a whole number"));
-            number.map(Some).ok_or_else(complaint)
+            let api_error = || ApiError::field(field, format!("`{field}` must be a whole number"));
+            number.map(Some).ok_or_else(api_error)
         }
     }
 }
@@ -56,16 +56,18 @@ pub(super) fn token_id(value: &Value) -> Option<u32> {
 
 /// Reads a body of either route.
 pub(super) fn read(
-    desk: &mut Desk<'_>,
+    context: &mut RequestContext<'_>,
     body: &Value,
     route: OpenAiRoute,
-) -> Result<(EngineRequest, RequestedExtras), Complaint> {
+) -> Result<(EngineRequest, RequestedExtras), ApiError> {
     let wants_ids = is_set(body, "return_token_ids");
     let (prompt, ids) = match route {
-        OpenAiRoute::Completions => read_prompt(desk, body.get("prompt").unwrap_or(&Value::Null))?,
+        OpenAiRoute::Completions => {
+            read_prompt(context, body.get("prompt").unwrap_or(&Value::Null))?
+        }
         OpenAiRoute::Chat => {
             let messages = body.get("messages").unwrap_or(&Value::Null);
-            (hash_conversation(desk, messages)?, None)
+            (hash_conversation(context, messages)?, None)
         }
     };
     let prompt_ids = wants_ids.then(|| {
@@ -79,8 +81,8 @@ pub(super) fn read(
         Some(options) if is_set(options, "include_usage") => RequestedUsage::AtEnd,
         _ => RequestedUsage::Never,
     };
-    let length = read_length(desk, body, route, prompt.len())?;
-    let ask = request(desk, body, prompt, length);
+    let length = read_length(context, body, route, prompt.len())?;
+    let ask = request(context, body, prompt, length);
     Ok((ask, RequestedExtras { usage, prompt_ids }))
 }
 
@@ -91,34 +93,39 @@ pub(super) fn delivery(body: &Value) -> AnswerDelivery {
 
 /// A conversation with the length that its route read from the body.
 pub(super) fn read_conversation(
-    desk: &mut Desk<'_>,
+    context: &mut RequestContext<'_>,
     body: &Value,
     messages: Vec<Value>,
     wish: RequestedLength,
-) -> Result<EngineRequest, Complaint> {
-    let prompt = hash_conversation(desk, &Value::Array(messages))?;
-    let length = desk.length(prompt.len(), wish)?;
-    Ok(request(desk, body, prompt, length))
+) -> Result<EngineRequest, ApiError> {
+    let prompt = hash_conversation(context, &Value::Array(messages))?;
+    let length = context.length(prompt.len(), wish)?;
+    Ok(request(context, body, prompt, length))
 }
 
-fn request(desk: &Desk<'_>, body: &Value, prompt: Vec<u64>, length: LengthBounds) -> EngineRequest {
+fn request(
+    context: &RequestContext<'_>,
+    body: &Value,
+    prompt: Vec<u64>,
+    length: LengthBounds,
+) -> EngineRequest {
     let priority = body.get("priority").and_then(Value::as_i64).unwrap_or(0);
     EngineRequest {
         prompt,
         length,
         delivery: delivery(body),
         priority: i32::try_from(priority).unwrap_or(0),
-        lora: desk.lora(body.get("model").and_then(Value::as_str)),
+        lora: context.lora(body.get("model").and_then(Value::as_str)),
         constrained: None,
     }
 }
 
 fn read_length(
-    desk: &Desk<'_>,
+    context: &RequestContext<'_>,
     body: &Value,
     route: OpenAiRoute,
     prompt_tokens: usize,
-) -> Result<LengthBounds, Complaint> {
+) -> Result<LengthBounds, ApiError> {
     let asked = match whole_number(body, "max_completion_tokens")? {
         Some(limit) => Some(limit),
         None => whole_number(body, "max_tokens")?,
@@ -132,19 +139,19 @@ fn read_length(
         least: whole_number(body, "min_tokens")?.unwrap_or(0),
         ignores_eos: is_set(body, "ignore_eos"),
     };
-    desk.length(prompt_tokens, requested)
+    context.length(prompt_tokens, requested)
 }
 
 /// A prompt as text, as token ids, or as a list with one of either.
 fn read_prompt(
-    desk: &mut Desk<'_>,
+    context: &mut RequestContext<'_>,
     prompt: &Value,
-) -> Result<(Vec<u64>, Option<Vec<u32>>), Complaint> {
-    let bad = || Complaint::field("prompt", "`prompt` must be one text or one list of token ids");
+) -> Result<(Vec<u64>, Option<Vec<u32>>), ApiError> {
+    let bad = || ApiError::field("prompt", "`prompt` must be one text or one list of token ids");
     match prompt {
-        Value::String(text) => Ok((desk.hash_text(text), None)),
+        Value::String(text) => Ok((context.hash_text(text), None)),
         Value::Array(items) => match items.as_slice() {
-            [one @ (Value::String(_) | Value::Array(_))] => read_prompt(desk, one),
+            [one @ (Value::String(_) | Value::Array(_))] => read_prompt(context, one),
             [] => Err(bad()),
             _ => {
                 let ids = items.iter().map(token_id).collect::<Option<Vec<u32>>>();
@@ -156,35 +163,35 @@ fn read_prompt(
     }
 }
 
-fn content_texts(message: &Value) -> Result<Vec<&str>, Complaint> {
+fn content_texts(message: &Value) -> Result<Vec<&str>, ApiError> {
     match message.get("content") {
         Some(Value::String(text)) => Ok(vec![text]),
         Some(Value::Array(parts)) => {
             Ok(parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
         }
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(_) => Err(Complaint::field("messages", "`content` must be a text or a list of parts")),
+        Some(_) => Err(ApiError::field("messages", "`content` must be a text or a list of parts")),
     }
 }
 
-fn messages_of(messages: &Value) -> Result<&[Value], Complaint> {
+fn messages_of(messages: &Value) -> Result<&[Value], ApiError> {
     let list = messages.as_array().map(Vec::as_slice).filter(|list| !list.is_empty());
-    list.ok_or_else(|| Complaint::field("messages", "Expected 'messages' to be an array"))
+    list.ok_or_else(|| ApiError::field("messages", "Expected 'messages' to be an array"))
 }
 
 /// One hash per token of a conversation in a plain chat template: a mark, the role and a line end
 /// before each message, an end mark after it, and the opening of the answer.
 pub(super) fn hash_conversation(
-    desk: &mut Desk<'_>,
+    context: &mut RequestContext<'_>,
     messages: &Value,
-) -> Result<Vec<u64>, Complaint> {
+) -> Result<Vec<u64>, ApiError> {
     let mut hashes = Vec::new();
     for message in messages_of(messages)? {
         hashes.extend_from_slice(&TEMPLATE_TOKENS[..2]);
         let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
         hashes.push(crate::vocabulary::fingerprint(role.as_bytes()));
         for text in content_texts(message)? {
-            desk.vocabulary.hash_text(text, &mut hashes);
+            context.vocabulary.hash_text(text, &mut hashes);
         }
         hashes.push(TEMPLATE_TOKENS[2]);
     }
@@ -194,7 +201,7 @@ pub(super) fn hash_conversation(
 }
 
 /// A conversation as one text.
-pub(super) fn conversation_text(messages: &Value) -> Result<String, Complaint> {
+pub(super) fn conversation_text(messages: &Value) -> Result<String, ApiError> {
     let mut text = String::new();
     for message in messages_of(messages)? {
         let role = message.get("role").and_then(Value::as_str).unwrap_or("user");

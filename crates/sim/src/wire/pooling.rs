@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds,
 };
-use super::complaint::Complaint;
+use super::event_buffer::EventBuffer;
 use super::openai::{hash_conversation, token_id, whole_number};
-use super::route::{Accepted, Desk, Response, hash_ids};
-use super::sheet::Sheet;
+use super::route::{Accepted, RequestContext, Response, hash_ids};
 use crate::config::Flavour;
 use crate::vocabulary::scramble;
 
@@ -52,13 +52,13 @@ enum VectorEncoding {
 }
 
 impl VectorEncoding {
-    fn asked(body: &Value) -> Result<Self, Complaint> {
+    fn asked(body: &Value) -> Result<Self, ApiError> {
         match body.get("encoding_format").and_then(Value::as_str) {
             None | Some("float") => Ok(Self::Float),
             Some("base64") => Ok(Self::Base64),
             Some("bytes") => Ok(Self::Bytes),
             Some("bytes_only") => Ok(Self::BytesOnly),
-            Some(other) => Err(Complaint::field(
+            Some(other) => Err(ApiError::field(
                 "encoding_format",
                 format!("encoding_format `{other}` is none of float, base64, bytes, bytes_only"),
             )),
@@ -68,11 +68,11 @@ impl VectorEncoding {
 
 /// Answers the route at `path`; `None` when it is none of these.
 pub(super) fn respond(
-    desk: &mut Desk<'_>,
+    context: &mut RequestContext<'_>,
     path: &str,
     body: &Value,
-) -> Option<Result<Accepted, Complaint>> {
-    let flavour = desk.config.flavour;
+) -> Option<Result<Accepted, ApiError>> {
+    let flavour = context.config.flavour;
     let shape = match path {
         "/v1/embeddings" | "/embeddings" => {
             Shape::Data { object: "embedding", vector: "embedding" }
@@ -87,40 +87,44 @@ pub(super) fn respond(
         "/v2/embed" => Shape::Cohere,
         _ => return None,
     };
-    Some(accept(desk, shape, body))
+    Some(accept(context, shape, body))
 }
 
-fn accept(desk: &mut Desk<'_>, shape: Shape, body: &Value) -> Result<Accepted, Complaint> {
+fn accept(
+    context: &mut RequestContext<'_>,
+    shape: Shape,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
     let inputs = match shape {
         Shape::Data { .. } | Shape::Classes if body.get("messages").is_some() => {
-            Inputs::one(hash_conversation(desk, &body["messages"])?)
+            Inputs::one(hash_conversation(context, &body["messages"])?)
         }
-        Shape::Data { .. } | Shape::Classes => Inputs::read(desk, body, "input")?,
-        Shape::TeiVectors => Inputs::read(desk, body, "inputs")?,
-        Shape::Cohere => Inputs::read(desk, body, "texts")?,
+        Shape::Data { .. } | Shape::Classes => Inputs::read(context, body, "input")?,
+        Shape::TeiVectors => Inputs::read(context, body, "inputs")?,
+        Shape::Cohere => Inputs::read(context, body, "texts")?,
         Shape::Scores => {
             let [query, documents] = if body.get("queries").is_some() {
                 ["queries", "documents"]
             } else {
                 ["text_1", "text_2"]
             };
-            Inputs::pairs(desk, body, query, documents)?
+            Inputs::pairs(context, body, query, documents)?
         }
-        Shape::TeiScores => Inputs::pairs(desk, body, "query", "texts")?,
-        Shape::Results | Shape::SglangScores => Inputs::pairs(desk, body, "query", "documents")?,
+        Shape::TeiScores => Inputs::pairs(context, body, "query", "texts")?,
+        Shape::Results | Shape::SglangScores => Inputs::pairs(context, body, "query", "documents")?,
     };
-    let max = desk.max_model_len;
+    let max = context.max_model_len;
     let prompt: Vec<u64> = inputs.hashes.concat();
     let longest = inputs.hashes.iter().map(Vec::len).max().unwrap_or(0);
     let longest = u32::try_from(longest.max(prompt.len() / 64)).unwrap_or(u32::MAX);
     if prompt.is_empty() {
-        return Err(Complaint::field("input", "the input is empty"));
+        return Err(ApiError::field("input", "the input is empty"));
     }
     if longest > max {
         let message = format!(
             "This model's maximum context length is {max} tokens. However, your prompt contains at least {longest} input tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value={longest})"
         );
-        return Err(Complaint::field("input_tokens", message));
+        return Err(ApiError::field("input_tokens", message));
     }
     let encoding = VectorEncoding::asked(body)?;
     let top = whole_number(body, "top_n")?.filter(|top| *top > 0);
@@ -128,9 +132,9 @@ fn accept(desk: &mut Desk<'_>, shape: Shape, body: &Value) -> Result<Accepted, C
     let writer = Pooled {
         shape,
         encoding,
-        id: desk.request_id.clone(),
-        model: model.unwrap_or(&desk.config.model).to_owned(),
-        created: desk.created,
+        id: context.request_id.clone(),
+        model: model.unwrap_or(&context.config.model).to_owned(),
+        created: context.created,
         seeds: inputs.hashes.iter().map(|hashes| seed(hashes)).collect(),
         texts: inputs.texts,
         top: top.map_or(usize::MAX, |top| top as usize),
@@ -157,20 +161,20 @@ impl Inputs {
     }
 
     /// A text, a list of texts, token ids or a list of them.
-    fn read(desk: &mut Desk<'_>, body: &Value, field: &str) -> Result<Self, Complaint> {
+    fn read(context: &mut RequestContext<'_>, body: &Value, field: &str) -> Result<Self, ApiError> {
         let bad = || {
             let message = format!("`{field}` must be a text, token ids, or a list of either");
-            Complaint::field(field, message)
+            ApiError::field(field, message)
         };
         let ids = |items: &[Value]| items.iter().map(token_id).collect::<Option<Vec<u32>>>();
         match body.get(field) {
-            Some(Value::String(text)) => Ok(Self::one(desk.hash_text(text))),
+            Some(Value::String(text)) => Ok(Self::one(context.hash_text(text))),
             Some(Value::Array(items)) if items.first().is_some_and(Value::is_number) => {
                 Ok(Self::one(hash_ids(&ids(items).ok_or_else(bad)?)))
             }
             Some(Value::Array(items)) if !items.is_empty() => {
                 let mut one = |item: &Value| match item {
-                    Value::String(text) => Ok(desk.hash_text(text)),
+                    Value::String(text) => Ok(context.hash_text(text)),
                     Value::Array(list) => Ok(hash_ids(&ids(list).ok_or_else(bad)?)),
                     _ => Err(bad()),
                 };
@@ -183,12 +187,12 @@ impl Inputs {
 
     /// A query with each of some documents. The query is read once.
     fn pairs(
-        desk: &mut Desk<'_>,
+        context: &mut RequestContext<'_>,
         body: &Value,
         query: &str,
         documents: &str,
-    ) -> Result<Self, Complaint> {
-        let missing = |field: &str| Complaint::field(field, format!("`{field}` is required"));
+    ) -> Result<Self, ApiError> {
+        let missing = |field: &str| ApiError::field(field, format!("`{field}` is required"));
         let asked = body.get(query).and_then(Value::as_str).ok_or_else(|| missing(query))?;
         let list = match body.get(documents) {
             Some(Value::Array(list)) if !list.is_empty() => list.clone(),
@@ -198,9 +202,9 @@ impl Inputs {
         let texts: Option<Vec<String>> =
             list.iter().map(|one| one.as_str().map(str::to_owned)).collect();
         let texts = texts.ok_or_else(|| missing(documents))?;
-        let mut hashes: Vec<Vec<u64>> = texts.iter().map(|text| desk.hash_text(text)).collect();
+        let mut hashes: Vec<Vec<u64>> = texts.iter().map(|text| context.hash_text(text)).collect();
         if let Some(first) = hashes.first_mut() {
-            let mut both = desk.hash_text(asked);
+            let mut both = context.hash_text(asked);
             both.append(first);
             *first = both;
         }
@@ -369,9 +373,9 @@ impl AnswerWriter for Pooled {
         Vec::new()
     }
 
-    fn speak(&mut self, _: &AnswerPiece<'_>, _: &mut Sheet) {}
+    fn write_piece(&mut self, _: &AnswerPiece<'_>, _: &mut EventBuffer) {}
 
-    fn end(&mut self, _: &AnswerEnd, _: &mut Sheet) {}
+    fn end(&mut self, _: &AnswerEnd, _: &mut EventBuffer) {}
 
     fn whole(&mut self, _: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let tokens = ending.usage.map(|usage| usage.prompt_tokens);

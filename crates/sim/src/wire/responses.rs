@@ -6,44 +6,47 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, PieceKind, Reason, RequestedLength};
-use super::complaint::Complaint;
 use super::constraint::{self, CalledTool};
+use super::event_buffer::EventBuffer;
 use super::openai::{is_set, read_conversation, whole_number};
-use super::route::{Accepted, Desk, Response};
-use super::sheet::Sheet;
+use super::route::{Accepted, RequestContext, Response};
 use super::vllm;
 use crate::truth::SentKind;
 
-pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+pub(super) fn respond(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
     let mut messages = match body.get("input") {
         Some(Value::String(text)) => vec![json!({ "role": "user", "content": text })],
         Some(Value::Array(items)) => items.clone(),
         _ => {
-            return Err(Complaint::field("input", "`input` must be a text or a list of items"));
+            return Err(ApiError::field("input", "`input` must be a text or a list of items"));
         }
     };
     if let Some(instructions) = body.get("instructions").filter(|it| it.is_string()) {
         messages.insert(0, json!({ "role": "system", "content": instructions }));
     }
     let limit = whole_number(body, "max_output_tokens")?;
-    if let Some(limit) = limit.filter(|limit| *limit > desk.max_model_len) {
-        let max = desk.max_model_len;
+    if let Some(limit) = limit.filter(|limit| *limit > context.max_model_len) {
+        let max = context.max_model_len;
         let message = format!(
             "max_output_tokens={limit} cannot be greater than max_model_len={max}. Please request fewer output tokens. (parameter=max_output_tokens, value={limit})"
         );
-        return Err(Complaint::field("max_output_tokens", message));
+        return Err(ApiError::field("max_output_tokens", message));
     }
     let wish = RequestedLength { limit, least: 0, ignores_eos: is_set(body, "ignore_eos") };
-    let mut ask = read_conversation(desk, body, messages, wish)?;
+    let mut ask = read_conversation(context, body, messages, wish)?;
     let constraint = constraint::of_response(body);
     let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
     ask.constrained = pieces;
     let model = body.get("model").and_then(Value::as_str);
     let writer = Responses {
-        id: desk.request_id.clone(),
-        model: model.unwrap_or(&desk.config.model).to_owned(),
-        created: desk.created,
+        id: context.request_id.clone(),
+        model: model.unwrap_or(&context.config.model).to_owned(),
+        created: context.created,
         limit,
         sequence: 0,
         reasoning: String::new(),
@@ -69,11 +72,11 @@ struct Responses {
 }
 
 impl Responses {
-    fn event(&mut self, kind: &str, mut data: Value, sent: SentKind, sheet: &mut Sheet) {
+    fn event(&mut self, kind: &str, mut data: Value, sent: SentKind, buffer: &mut EventBuffer) {
         data["sequence_number"] = self.sequence.into();
         data["type"] = kind.into();
         self.sequence += 1;
-        sheet.put("event: ").put(kind).put("\ndata: ").put(&data.to_string()).close(sent, 0);
+        buffer.put("event: ").put(kind).put("\ndata: ").put(&data.to_string()).close(sent, 0);
     }
 
     fn item_id(&self) -> String {
@@ -99,18 +102,18 @@ impl Responses {
         })
     }
 
-    fn reason(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn reason(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let id = self.reasoning_id();
         if self.reasoning.is_empty() {
             let data = json!({ "item": self.reasoning_item("in_progress"), "output_index": 0 });
-            self.event("response.output_item.added", data, SentKind::Role, sheet);
+            self.event("response.output_item.added", data, SentKind::Role, buffer);
             let part = json!({ "text": "", "type": "reasoning_text" });
             let data =
                 json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
-            self.event("response.content_part.added", data, SentKind::Role, sheet);
+            self.event("response.content_part.added", data, SentKind::Role, buffer);
         }
         self.reasoning.push_str(piece.plain);
-        sheet
+        buffer
             .put("event: response.reasoning_text.delta\ndata: {\"content_index\":0,\"delta\":\"")
             .put(piece.text)
             .put("\",\"item_id\":\"")
@@ -123,7 +126,7 @@ impl Responses {
     }
 
     /// Events that end the item of reasoning, where there is one.
-    fn end_reasoning(&mut self, sheet: &mut Sheet) {
+    fn end_reasoning(&mut self, buffer: &mut EventBuffer) {
         if self.reasoning.is_empty() {
             return;
         }
@@ -131,12 +134,12 @@ impl Responses {
         let place = json!({ "content_index": 0, "item_id": id, "output_index": 0 });
         let mut data = place.clone();
         data["text"] = text.as_str().into();
-        self.event("response.reasoning_text.done", data, SentKind::Role, sheet);
+        self.event("response.reasoning_text.done", data, SentKind::Role, buffer);
         let mut data = place;
         data["part"] = json!({ "text": text, "type": "reasoning_text" });
-        self.event("response.content_part.done", data, SentKind::Role, sheet);
+        self.event("response.content_part.done", data, SentKind::Role, buffer);
         let data = json!({ "item": self.reasoning_item("completed"), "output_index": 0 });
-        self.event("response.output_item.done", data, SentKind::Role, sheet);
+        self.event("response.output_item.done", data, SentKind::Role, buffer);
     }
 
     /// Whether the answer ended inside its reasoning.
@@ -145,7 +148,7 @@ impl Responses {
     }
 
     /// Events that repeat the whole text.
-    fn repeat(&mut self, sheet: &mut Sheet) {
+    fn repeat(&mut self, buffer: &mut EventBuffer) {
         let id = self.item_id();
         if let Some(tool) = &self.tool {
             let data = json!({
@@ -153,18 +156,18 @@ impl Responses {
                 "name": tool.name,
             });
             let kind = "response.function_call_arguments.done";
-            return self.event(kind, data, SentKind::Finish, sheet);
+            return self.event(kind, data, SentKind::Finish, buffer);
         }
         let data = json!({
             "content_index": 0, "item_id": id, "logprobs": [], "output_index": self.index(),
             "text": self.text,
         });
-        self.event("response.output_text.done", data, SentKind::Finish, sheet);
+        self.event("response.output_text.done", data, SentKind::Finish, buffer);
         let part = self.part(&Value::Null);
         let index = self.index();
         let data =
             json!({ "content_index": 0, "item_id": id, "output_index": index, "part": part });
-        self.event("response.content_part.done", data, SentKind::Finish, sheet);
+        self.event("response.content_part.done", data, SentKind::Finish, buffer);
     }
 
     fn part(&self, logprobs: &Value) -> Value {
@@ -235,10 +238,10 @@ impl AnswerWriter for Responses {
         vllm::headers()
     }
 
-    fn open(&mut self, sheet: &mut Sheet) {
+    fn open(&mut self, buffer: &mut EventBuffer) {
         for kind in ["response.created", "response.in_progress"] {
             let data = json!({ "response": self.object(None) });
-            self.event(kind, data, SentKind::Role, sheet);
+            self.event(kind, data, SentKind::Role, buffer);
         }
     }
 
@@ -246,21 +249,21 @@ impl AnswerWriter for Responses {
         true
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         if piece.kind == PieceKind::Reasoning {
-            return self.reason(piece, sheet);
+            return self.reason(piece, buffer);
         }
         let (id, at) = (self.item_id(), self.index());
         if self.text.is_empty() {
-            self.end_reasoning(sheet);
+            self.end_reasoning(buffer);
             let item = self.item("in_progress", &json!([]));
             let data = json!({ "item": item, "output_index": at });
-            self.event("response.output_item.added", data, SentKind::Role, sheet);
+            self.event("response.output_item.added", data, SentKind::Role, buffer);
             if self.tool.is_none() {
                 let part = self.part(&json!([]));
                 let data =
                     json!({ "content_index": 0, "item_id": id, "output_index": at, "part": part });
-                self.event("response.content_part.added", data, SentKind::Role, sheet);
+                self.event("response.content_part.added", data, SentKind::Role, buffer);
             }
         }
         self.text.push_str(piece.plain);
@@ -268,7 +271,7 @@ impl AnswerWriter for Responses {
             Some(_) => ("response.function_call_arguments.delta", "", ""),
             None => ("response.output_text.delta", "\"content_index\":0,", "\"logprobs\":[],"),
         };
-        sheet
+        buffer
             .put("event: ")
             .put(kind)
             .put("\ndata: {")
@@ -290,17 +293,17 @@ impl AnswerWriter for Responses {
         self.sequence += 1;
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         if self.is_reasoning_alone() {
-            self.end_reasoning(sheet);
+            self.end_reasoning(buffer);
         } else {
-            self.repeat(sheet);
+            self.repeat(buffer);
             let item = self.item("completed", &json!([self.part(&Value::Null)]));
             let data = json!({ "item": item, "output_index": self.index() });
-            self.event("response.output_item.done", data, SentKind::Finish, sheet);
+            self.event("response.output_item.done", data, SentKind::Finish, buffer);
         }
         let data = json!({ "response": self.object(Some(ending)) });
-        self.event("response.completed", data, SentKind::Usage, sheet);
+        self.event("response.completed", data, SentKind::Usage, buffer);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, RequestedLength};
-use super::complaint::Complaint;
+use super::event_buffer::EventBuffer;
 use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
-use super::sheet::Sheet;
 use super::{
     constraint, llamacpp, messages, metrics, mii, pooling, responses, sglang, tgi, tokens,
     transcription, transformers, triton, vllm,
@@ -17,7 +17,7 @@ use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 
 /// What the routes know of the server while they answer one request.
-pub(crate) struct Desk<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) config: &'a SimConfig,
     pub(crate) vocabulary: &'a mut Vocabulary,
     pub(crate) max_model_len: u32,
@@ -56,7 +56,7 @@ pub(crate) enum Reply {
     /// It is answered at once.
     Now(Response),
     /// It is answered at once with events.
-    Events { headers: Vec<(&'static str, String)>, sheet: Sheet },
+    Events { headers: Vec<(&'static str, String)>, buffer: EventBuffer },
     /// The engine has work to do.
     Later(Box<EngineRequest>, Box<dyn AnswerWriter>),
     /// Changes the engine, then responds.
@@ -69,10 +69,10 @@ pub(crate) enum ControlRequest {
     ResetPrefixCache,
 }
 
-/// An ask and its script.
+/// A request to the engine, and what writes its answer.
 pub(super) type Accepted = (EngineRequest, Box<dyn AnswerWriter>);
 
-impl Desk<'_> {
+impl RequestContext<'_> {
     pub(super) fn hash_text(&mut self, text: &str) -> Vec<u64> {
         let mut hashes = Vec::new();
         self.vocabulary.hash_text(text, &mut hashes);
@@ -96,16 +96,16 @@ impl Desk<'_> {
         &self,
         prompt_tokens: usize,
         requested: RequestedLength,
-    ) -> Result<LengthBounds, Complaint> {
+    ) -> Result<LengthBounds, ApiError> {
         let max = self.max_model_len;
         let prompt_tokens = u32::try_from(prompt_tokens).unwrap_or(u32::MAX);
         if prompt_tokens == 0 {
-            return Err(Complaint::field("prompt", "the prompt is empty"));
+            return Err(ApiError::field("prompt", "the prompt is empty"));
         }
-        let too_long = |message| Complaint {
+        let too_long = |message| ApiError {
             param: Some("max_tokens".to_owned()),
             excess: Some((prompt_tokens, max)),
-            ..Complaint::new(400, message)
+            ..ApiError::new(400, message)
         };
         let room = max.saturating_sub(prompt_tokens);
         if room == 0 {
@@ -114,7 +114,7 @@ impl Desk<'_> {
             )));
         }
         match requested.limit {
-            Some(0) => Err(Complaint::field("max_tokens", "max_tokens must be at least 1, got 0.")),
+            Some(0) => Err(ApiError::field("max_tokens", "max_tokens must be at least 1, got 0.")),
             Some(limit) if limit > room => Err(too_long(format!(
                 "max_tokens={limit} and {prompt_tokens} prompt tokens cannot be greater than max_model_len={max}. Please request fewer output tokens. (parameter=max_tokens, value={limit})"
             ))),
@@ -133,27 +133,27 @@ pub(super) fn hash_ids(ids: &[u32]) -> Vec<u64> {
 }
 
 /// Answers a request or prepares its answer.
-pub(crate) fn route(desk: &mut Desk<'_>, request: &HttpRequest) -> Reply {
-    let flavour = desk.config.flavour;
-    if !is_allowed(desk.config, request) {
-        let complaint = Complaint::new(401, "Invalid or missing API key");
-        return Reply::Now(complaint.response(flavour));
+pub(crate) fn route(context: &mut RequestContext<'_>, request: &HttpRequest) -> Reply {
+    let flavour = context.config.flavour;
+    if !is_allowed(context.config, request) {
+        let api_error = ApiError::new(401, "Invalid or missing API key");
+        return Reply::Now(api_error.response(flavour));
     }
-    if desk.config.faults.broken_paths.contains(&request.path) {
-        let complaint = Complaint::new(500, "injected fault on this route");
-        return Reply::Now(complaint.response(flavour));
+    if context.config.faults.broken_paths.contains(&request.path) {
+        let api_error = ApiError::new(500, "injected fault on this route");
+        return Reply::Now(api_error.response(flavour));
     }
     if request.method == "GET" {
-        return get(desk, &request.path)
-            .unwrap_or_else(|| Reply::Now(Complaint::not_found().response(flavour)));
+        return get(context, &request.path)
+            .unwrap_or_else(|| Reply::Now(ApiError::not_found().response(flavour)));
     }
     if let Some(reply) = control(&request.path) {
         return reply;
     }
     if let Some(task) = transcription::task(&request.path) {
-        return match transcription::respond(desk, task, request) {
-            Ok((ask, script)) => Reply::Later(Box::new(ask), script),
-            Err(complaint) => Reply::Now(complaint.response(flavour)),
+        return match transcription::respond(context, task, request) {
+            Ok((ask, writer)) => Reply::Later(Box::new(ask), writer),
+            Err(api_error) => Reply::Now(api_error.response(flavour)),
         };
     }
     let body: Value = match serde_json::from_slice(&request.body) {
@@ -162,14 +162,14 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &HttpRequest) -> Reply {
             return refuse(
                 flavour,
                 &request.path,
-                &Complaint::bad_json(&error),
+                &ApiError::bad_json(&error),
                 AnswerDelivery::Whole,
             );
         }
     };
-    match post(desk, &request.path, &body) {
+    match post(context, &request.path, &body) {
         Ok(reply) => reply,
-        Err(complaint) => refuse(flavour, &request.path, &complaint, openai::delivery(&body)),
+        Err(api_error) => refuse(flavour, &request.path, &api_error, openai::delivery(&body)),
     }
 }
 
@@ -184,29 +184,29 @@ fn is_allowed(config: &SimConfig, request: &HttpRequest) -> bool {
 pub(crate) fn refuse(
     flavour: Flavour,
     path: &str,
-    complaint: &Complaint,
+    api_error: &ApiError,
     delivery: AnswerDelivery,
 ) -> Reply {
-    let is_json = complaint.param.as_deref() != Some("body");
-    let mut sheet = Sheet::default();
+    let is_json = api_error.param.as_deref() != Some("body");
+    let mut buffer = EventBuffer::default();
     match path {
         "/generate_stream" if is_json => {
-            let body = complaint.tgi_body();
-            sheet.put(&format!("data: {body}")).close(SentKind::Error, 0);
-            Reply::Events { headers: tgi::stream_headers(0), sheet }
+            let body = api_error.tgi_body();
+            buffer.put(&format!("data: {body}")).close(SentKind::Error, 0);
+            Reply::Events { headers: tgi::stream_headers(0), buffer }
         }
         "/generate" if delivery == AnswerDelivery::Streamed && is_json => {
-            let (message, code) = (&complaint.message, complaint.status);
+            let (message, code) = (&api_error.message, api_error.status);
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
-            sheet.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
-            sheet.done();
-            Reply::Events { headers: vllm::headers(), sheet }
+            buffer.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
+            buffer.done();
+            Reply::Events { headers: vllm::headers(), buffer }
         }
-        "/generate_stream" => Reply::Now(complaint.tgi_response()),
-        "/generate" if flavour == Flavour::Tgi => Reply::Now(complaint.tgi_response()),
-        "/generate" => Reply::Now(complaint.response(Flavour::Sglang)),
-        "/v1/messages" => Reply::Now(complaint.messages_response()),
-        _ => Reply::Now(complaint.response(flavour)),
+        "/generate_stream" => Reply::Now(api_error.tgi_response()),
+        "/generate" if flavour == Flavour::Tgi => Reply::Now(api_error.tgi_response()),
+        "/generate" => Reply::Now(api_error.response(Flavour::Sglang)),
+        "/v1/messages" => Reply::Now(api_error.messages_response()),
+        _ => Reply::Now(api_error.response(flavour)),
     }
 }
 
@@ -224,22 +224,23 @@ fn control(path: &str) -> Option<Reply> {
     }
 }
 
-fn get(desk: &Desk<'_>, path: &str) -> Option<Reply> {
+fn get(context: &RequestContext<'_>, path: &str) -> Option<Reply> {
     let response = match path {
-        "/health" | "/ping" | "/health_generate" => match desk.config.flavour {
+        "/health" | "/ping" | "/health_generate" => match context.config.flavour {
             Flavour::Llamacpp => Response::json(200, &json!({ "status": "ok" })),
             _ => Response::text(200, ""),
         },
-        "/v1/models" | "/models" => Response::json(200, &model_list(desk)),
+        "/v1/models" | "/models" => Response::json(200, &model_list(context)),
         "/metrics" => {
-            let text = metrics::render(desk.config.flavour, &desk.config.model, desk.snapshot);
+            let text =
+                metrics::render(context.config.flavour, &context.config.model, context.snapshot);
             Response::typed(200, "text/plain; version=0.0.4; charset=utf-8", text)
         }
         "/version" => Response::json(200, &json!({ "version": env!("CARGO_PKG_VERSION") })),
-        "/info" => Response::json(200, &tgi::info(desk)),
-        "/server_info" | "/get_server_info" => Response::json(200, &server_info(desk)),
+        "/info" => Response::json(200, &tgi::info(context)),
+        "/server_info" | "/get_server_info" => Response::json(200, &server_info(context)),
         "/model_info" | "/get_model_info" => {
-            let model = &desk.config.model;
+            let model = &context.config.model;
             let body =
                 json!({ "model_path": model, "tokenizer_path": model, "is_generation": true });
             Response::json(200, &body)
@@ -249,101 +250,105 @@ fn get(desk: &Desk<'_>, path: &str) -> Option<Reply> {
     Some(Reply::Now(response))
 }
 
-fn model_list(desk: &Desk<'_>) -> Value {
+fn model_list(context: &RequestContext<'_>) -> Value {
     let entry = |name: &str| {
         json!({
-            "id": name, "object": "model", "created": desk.created, "owned_by": "tokometer-sim",
-            "root": desk.config.model, "parent": null, "max_model_len": desk.max_model_len,
+            "id": name, "object": "model", "created": context.created, "owned_by": "tokometer-sim",
+            "root": context.config.model, "parent": null, "max_model_len": context.max_model_len,
         })
     };
-    let data: Vec<Value> = desk.models().into_iter().map(entry).collect();
+    let data: Vec<Value> = context.models().into_iter().map(entry).collect();
     json!({ "object": "list", "data": data })
 }
 
-fn server_info(desk: &Desk<'_>) -> Value {
-    let lateness = desk.snapshot.lateness;
+fn server_info(context: &RequestContext<'_>) -> Value {
+    let lateness = context.snapshot.lateness;
     json!({
         "server": "tokometer-sim",
         "version": env!("CARGO_PKG_VERSION"),
-        "model_path": desk.config.model,
-        "max_model_len": desk.max_model_len,
-        "pace": desk.config.pace,
-        "flavour": desk.config.flavour,
+        "model_path": context.config.model,
+        "max_model_len": context.max_model_len,
+        "pace": context.config.pace,
+        "flavour": context.config.flavour,
         "lateness_ms_mean": lateness.mean_ms,
         "lateness_ms_max": lateness.max_ms,
     })
 }
 
-fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complaint> {
-    for field in &desk.config.faults.refused_fields {
+fn post(context: &mut RequestContext<'_>, path: &str, body: &Value) -> Result<Reply, ApiError> {
+    for field in &context.config.faults.refused_fields {
         if body.get(field).is_some() {
             let message = format!("Unknown field `{field}` in the request");
-            return Err(Complaint::field(field, message));
+            return Err(ApiError::field(field, message));
         }
     }
-    if let Some(accepted) = pooling::respond(desk, path, body) {
-        check_model(desk, body)?;
-        let (ask, script) = accepted?;
-        return Ok(Reply::Later(Box::new(ask), script));
+    if let Some(accepted) = pooling::respond(context, path, body) {
+        check_model(context, body)?;
+        let (ask, writer) = accepted?;
+        return Ok(Reply::Later(Box::new(ask), writer));
     }
-    let (ask, script) = match path {
+    let (ask, writer) = match path {
         "/v1/completions" | "/v1/models/model:predict" => {
-            openai(desk, body, OpenAiRoute::Completions)?
+            openai(context, body, OpenAiRoute::Completions)?
         }
-        "/v1/chat/completions" => openai(desk, body, OpenAiRoute::Chat)?,
+        "/v1/chat/completions" => openai(context, body, OpenAiRoute::Chat)?,
         "/v1/responses" => {
-            check_model(desk, body)?;
-            responses::respond(desk, body)?
+            check_model(context, body)?;
+            responses::respond(context, body)?
         }
         "/v1/messages" => {
-            check_model(desk, body)?;
-            messages::respond(desk, body)?
+            check_model(context, body)?;
+            messages::respond(context, body)?
         }
-        "/generate" if body.get("inputs").is_some() => tgi::generate(desk, body)?,
-        "/generate" => sglang::generate(desk, body)?,
-        "/generate_stream" => tgi::generate_stream(desk, body)?,
-        "/completion" | "/completions" => llamacpp::completion(desk, body)?,
+        "/generate" if body.get("inputs").is_some() => tgi::generate(context, body)?,
+        "/generate" => sglang::generate(context, body)?,
+        "/generate_stream" => tgi::generate_stream(context, body)?,
+        "/completion" | "/completions" => llamacpp::completion(context, body)?,
         "/v2/models/ensemble/generate_stream" | "/v2/models/ensemble/generate" => {
-            triton::generate(desk, body, path)?
+            triton::generate(context, body, path)?
         }
-        path if path == desk.config.mii_path => mii::generate(desk, body)?,
-        "/tokenize" => return Ok(Reply::Now(tokens::tokenize(desk, body)?)),
+        path if path == context.config.mii_path => mii::generate(context, body)?,
+        "/tokenize" => return Ok(Reply::Now(tokens::tokenize(context, body)?)),
         "/detokenize" => return Ok(Reply::Now(tokens::detokenize(body)?)),
-        _ => return Err(Complaint::not_found()),
+        _ => return Err(ApiError::not_found()),
     };
-    Ok(Reply::Later(Box::new(ask), script))
+    Ok(Reply::Later(Box::new(ask), writer))
 }
 
 /// Refuses a model that the server does not have, where the imitated server does so.
-pub(super) fn check_model(desk: &Desk<'_>, body: &Value) -> Result<(), Complaint> {
-    let checks_model = matches!(desk.config.flavour, Flavour::Vllm | Flavour::Transformers);
+pub(super) fn check_model(context: &RequestContext<'_>, body: &Value) -> Result<(), ApiError> {
+    let checks_model = matches!(context.config.flavour, Flavour::Vllm | Flavour::Transformers);
     let model = body.get("model").and_then(Value::as_str);
-    match model.filter(|model| checks_model && !desk.models().contains(model)) {
-        Some(model) => Err(Complaint::unknown_model(model, &desk.models())),
+    match model.filter(|model| checks_model && !context.models().contains(model)) {
+        Some(model) => Err(ApiError::unknown_model(model, &context.models())),
         None => Ok(()),
     }
 }
 
-fn openai(desk: &mut Desk<'_>, body: &Value, route: OpenAiRoute) -> Result<Accepted, Complaint> {
-    let flavour = desk.config.flavour;
+fn openai(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+    route: OpenAiRoute,
+) -> Result<Accepted, ApiError> {
+    let flavour = context.config.flavour;
     if flavour == Flavour::Transformers {
         transformers::check_fields(body)?;
     }
-    check_model(desk, body)?;
+    check_model(context, body)?;
     let model = body.get("model").and_then(Value::as_str);
-    let model = model.unwrap_or(&desk.config.model).to_owned();
-    let (mut ask, extras) = openai::read(desk, body, route)?;
-    let script = match flavour {
+    let model = model.unwrap_or(&context.config.model).to_owned();
+    let (mut ask, extras) = openai::read(context, body, route)?;
+    let writer = match flavour {
         Flavour::Vllm => {
             let constraint = constraint::of_chat(body).filter(|_| route == OpenAiRoute::Chat);
             let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
             ask.constrained = pieces;
-            vllm::script(desk, route, (&model, tool.flatten()), extras)
+            vllm::writer(context, route, (&model, tool.flatten()), extras)
         }
-        Flavour::Sglang => sglang::script(desk, route, &model, extras.usage),
-        Flavour::Llamacpp => llamacpp::script(desk, route, &model, extras.usage),
-        Flavour::Tgi => tgi::script(desk, route, extras.usage),
-        Flavour::Transformers => transformers::script(desk, route, &model),
+        Flavour::Sglang => sglang::writer(context, route, &model, extras.usage),
+        Flavour::Llamacpp => llamacpp::writer(context, route, &model, extras.usage),
+        Flavour::Tgi => tgi::writer(context, route, extras.usage),
+        Flavour::Transformers => transformers::writer(context, route, &model),
     };
-    Ok((ask, script))
+    Ok((ask, writer))
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage,
     RequestedLength,
 };
-use super::complaint::Complaint;
+use super::event_buffer::EventBuffer;
 use super::openai::{OpenAiRoute, RequestedUsage, is_set, token_id, whole_number};
-use super::route::{Accepted, Desk, Response, hash_ids};
-use super::sheet::Sheet;
+use super::route::{Accepted, RequestContext, Response, hash_ids};
 use super::vllm::headers;
 use crate::truth::SentKind;
 
@@ -21,8 +21,8 @@ struct SglangOpenAi {
     has_begun: bool,
 }
 
-pub(super) fn script(
-    desk: &Desk<'_>,
+pub(super) fn writer(
+    context: &RequestContext<'_>,
     route: OpenAiRoute,
     model: &str,
     usage: RequestedUsage,
@@ -31,7 +31,7 @@ pub(super) fn script(
         OpenAiRoute::Completions => "text_completion",
         OpenAiRoute::Chat => "chat.completion.chunk",
     };
-    let (id, created, model) = (json!(desk.request_id), desk.created, json!(model));
+    let (id, created, model) = (json!(context.request_id), context.created, json!(model));
     let opening = format!(
         "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
     );
@@ -54,14 +54,14 @@ impl SglangOpenAi {
     }
 
     /// A chat event around the inside of its delta.
-    fn put_delta(&self, sheet: &mut Sheet, delta: &str, text: Option<&str>, reason: &str) {
-        sheet.put("data: ").put(&self.opening);
-        sheet.put("{\"index\":0,\"delta\":{\"reasoning_content\":null").put(delta);
+    fn put_delta(&self, buffer: &mut EventBuffer, delta: &str, text: Option<&str>, reason: &str) {
+        buffer.put("data: ").put(&self.opening);
+        buffer.put("{\"index\":0,\"delta\":{\"reasoning_content\":null").put(delta);
         if let Some(text) = text {
-            sheet.put(",\"content\":\"").put(text).put("\"");
+            buffer.put(",\"content\":\"").put(text).put("\"");
         }
-        sheet.put("},\"logprobs\":null,\"finish_reason\":").put(reason);
-        sheet.put(",\"matched_stop\":null}]}");
+        buffer.put("},\"logprobs\":null,\"finish_reason\":").put(reason);
+        buffer.put(",\"matched_stop\":null}]}");
     }
 }
 
@@ -70,11 +70,11 @@ impl AnswerWriter for SglangOpenAi {
         headers()
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         match self.route {
             OpenAiRoute::Completions => {
-                sheet
+                buffer
                     .put("data: ")
                     .put(&self.opening)
                     .put("{\"index\":0,\"text\":\"")
@@ -84,36 +84,36 @@ impl AnswerWriter for SglangOpenAi {
                     .put(",\"matched_stop\":null}],\"usage\":");
                 match self.usage {
                     RequestedUsage::Continuous => {
-                        sheet.put(&self.usage_json(piece.usage));
+                        buffer.put(&self.usage_json(piece.usage));
                     }
                     RequestedUsage::Never | RequestedUsage::AtEnd => {
-                        sheet.put("null");
+                        buffer.put("null");
                     }
                 }
-                sheet.put("}").close(SentKind::Text, piece.tokens);
+                buffer.put("}").close(SentKind::Text, piece.tokens);
             }
             OpenAiRoute::Chat => {
                 if is_first {
-                    self.put_delta(sheet, ",\"role\":\"assistant\"", Some(""), "null");
-                    sheet.close(SentKind::Role, 0);
+                    self.put_delta(buffer, ",\"role\":\"assistant\"", Some(""), "null");
+                    buffer.close(SentKind::Role, 0);
                 }
-                self.put_delta(sheet, "", Some(piece.text), "null");
-                sheet.close(SentKind::Text, piece.tokens);
+                self.put_delta(buffer, "", Some(piece.text), "null");
+                buffer.close(SentKind::Text, piece.tokens);
             }
         }
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         if self.route == OpenAiRoute::Chat {
-            self.put_delta(sheet, "", None, &format!("\"{}\"", ending.reason.name()));
-            sheet.close(SentKind::Finish, 0);
+            self.put_delta(buffer, "", None, &format!("\"{}\"", ending.reason.name()));
+            buffer.close(SentKind::Finish, 0);
         }
         if let Some(usage) = ending.usage.filter(|_| self.usage != RequestedUsage::Never) {
             let usage = self.usage_json(usage);
-            sheet.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
-            sheet.put("}").close(SentKind::Usage, 0);
+            buffer.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
+            buffer.put("}").close(SentKind::Usage, 0);
         }
-        sheet.done();
+        buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
@@ -134,35 +134,38 @@ impl AnswerWriter for SglangOpenAi {
 }
 
 /// The native route.
-pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+pub(super) fn generate(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
     let prompt = match (body.get("text"), body.get("input_ids")) {
-        (Some(Value::String(text)), _) => desk.hash_text(text),
+        (Some(Value::String(text)), _) => context.hash_text(text),
         (_, Some(Value::Array(ids))) => {
             let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
-            let ids = ids.ok_or_else(|| Complaint::field("input_ids", "token ids are needed"))?;
+            let ids = ids.ok_or_else(|| ApiError::field("input_ids", "token ids are needed"))?;
             hash_ids(&ids)
         }
-        _ => return Err(Complaint::field("text", "either `text` or `input_ids` is needed")),
+        _ => return Err(ApiError::field("text", "either `text` or `input_ids` is needed")),
     };
     let sampling = body.get("sampling_params").unwrap_or(&Value::Null);
     let asked = whole_number(sampling, "max_new_tokens")?.or(Some(128));
     let least = whole_number(sampling, "min_new_tokens")?.unwrap_or(0);
     let requested =
         RequestedLength { limit: asked, least, ignores_eos: is_set(sampling, "ignore_eos") };
-    let length = desk.length(prompt.len(), requested)?;
+    let length = context.length(prompt.len(), requested)?;
     let delivery =
         if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
-    let lora = desk.lora(body.get("lora_path").and_then(Value::as_str));
-    let script = SglangStream {
-        id: json!(desk.request_id).to_string(),
-        created: desk.created,
+    let lora = context.lora(body.get("lora_path").and_then(Value::as_str));
+    let writer = SglangStream {
+        id: json!(context.request_id).to_string(),
+        created: context.created,
         returns_logprobs: is_set(body, "return_logprob"),
         text: String::new(),
         ids: Vec::new(),
     };
     Ok((
         EngineRequest { prompt, length, delivery, lora, ..EngineRequest::default() },
-        Box::new(script),
+        Box::new(writer),
     ))
 }
 
@@ -177,47 +180,47 @@ struct SglangStream {
 
 impl SglangStream {
     /// The object of an event, with everything said so far.
-    fn put_object(&self, sheet: &mut Sheet, piece: &AnswerPiece<'_>) {
+    fn put_object(&self, buffer: &mut EventBuffer, piece: &AnswerPiece<'_>) {
         let (usage, last) = (piece.usage, piece.last);
         // Only the first message of an answer says when it was sent.
         let has_time = usage.completion_tokens == piece.tokens;
-        sheet.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
-        let _sheet = sheet.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
-        sheet.put(",\"finish_reason\":");
+        buffer.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
+        let _sheet = buffer.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
+        buffer.put(",\"finish_reason\":");
         let completion = usage.completion_tokens;
         let _ = match last {
-            None => sheet.put("null"),
+            None => buffer.put("null"),
             Some(Reason::Length) => {
-                sheet.put(&format!("{{\"type\":\"length\",\"length\":{completion}}}"))
+                buffer.put(&format!("{{\"type\":\"length\",\"length\":{completion}}}"))
             }
-            Some(Reason::Stop) => sheet.put("{\"type\":\"stop\",\"matched\":0}"),
+            Some(Reason::Stop) => buffer.put("{\"type\":\"stop\",\"matched\":0}"),
         };
-        sheet.put(",\"prompt_tokens\":").put_number(usage.prompt_tokens);
-        sheet.put(",\"weight_version\":\"default\",\"num_retractions\":0");
+        buffer.put(",\"prompt_tokens\":").put_number(usage.prompt_tokens);
+        buffer.put(",\"weight_version\":\"default\",\"num_retractions\":0");
         if self.returns_logprobs {
             let pairs: Vec<String> =
                 self.ids.iter().map(|id| format!("[-1.0,{id},null]")).collect();
             let (pairs, count) = (pairs.join(","), self.ids.len());
-            sheet.put(&format!(
+            buffer.put(&format!(
                 ",\"input_token_logprobs\":[],\"output_token_logprobs\":[{pairs}],\"output_token_logprobs_length\":{count}"
             ));
         }
-        sheet.put(",\"reasoning_tokens\":0,\"completion_tokens\":");
-        sheet.put_number(completion).put(",\"cached_tokens\":0");
+        buffer.put(",\"reasoning_tokens\":0,\"completion_tokens\":");
+        buffer.put_number(completion).put(",\"cached_tokens\":0");
         if last.is_some() {
-            sheet.put(&format!(
+            buffer.put(&format!(
                 ",\"weight_versions\":[{{\"version\":\"default\",\"start\":0,\"end\":{completion}}}]"
             ));
         }
-        sheet.put(",\"cached_tokens_details\":null,\"dp_rank\":null");
+        buffer.put(",\"cached_tokens_details\":null,\"dp_rank\":null");
         if last.is_some() {
-            sheet.put(",\"e2e_latency\":0.0");
+            buffer.put(",\"e2e_latency\":0.0");
         }
         if has_time {
             let created = self.created;
-            sheet.put(&format!(",\"response_sent_to_client_ts\":{created}.0"));
+            buffer.put(&format!(",\"response_sent_to_client_ts\":{created}.0"));
         }
-        sheet.put("}}");
+        buffer.put("}}");
     }
 }
 
@@ -230,24 +233,24 @@ impl AnswerWriter for SglangStream {
         true
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         self.text.push_str(piece.text);
         self.ids.extend_from_slice(piece.ids);
-        sheet.put("data: ");
-        self.put_object(sheet, piece);
-        sheet.close(SentKind::Text, piece.tokens);
+        buffer.put("data: ");
+        self.put_object(buffer, piece);
+        buffer.close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, _: &AnswerEnd, sheet: &mut Sheet) {
-        sheet.done();
+    fn end(&mut self, _: &AnswerEnd, buffer: &mut EventBuffer) {
+        buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, _: &AnswerEnd) -> Response {
         piece.text.clone_into(&mut self.text);
         self.ids = piece.ids.to_vec();
-        let mut sheet = Sheet::default();
-        self.put_object(&mut sheet, piece);
-        let body = String::from_utf8_lossy(&sheet.bytes).into_owned();
+        let mut buffer = EventBuffer::default();
+        self.put_object(&mut buffer, piece);
+        let body = String::from_utf8_lossy(&buffer.bytes).into_owned();
         Response::typed(200, "application/json", body)
     }
 }

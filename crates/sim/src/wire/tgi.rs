@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage,
     RequestedLength,
 };
-use super::complaint::Complaint;
+use super::event_buffer::{EventBuffer, Hex};
 use super::openai::{OpenAiRoute, RequestedUsage, is_set, whole_number};
-use super::route::{Accepted, Desk, Response};
-use super::sheet::{Hex, Sheet};
+use super::route::{Accepted, RequestContext, Response};
 use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "3.3.6-dev0-native";
@@ -26,11 +26,11 @@ pub(super) fn stream_headers(characters: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn info(desk: &Desk<'_>) -> Value {
+pub(super) fn info(context: &RequestContext<'_>) -> Value {
     json!({
-        "model_id": desk.config.model, "model_sha": null, "model_pipeline_tag": "text-generation",
+        "model_id": context.config.model, "model_sha": null, "model_pipeline_tag": "text-generation",
         "max_concurrent_requests": 1_000_000, "max_best_of": 2, "max_stop_sequences": 4,
-        "max_input_tokens": desk.max_model_len.saturating_sub(1), "max_total_tokens": desk.max_model_len,
+        "max_input_tokens": context.max_model_len.saturating_sub(1), "max_total_tokens": context.max_model_len,
         "validation_workers": 2, "max_client_batch_size": 4, "router": "text-generation-router",
         "version": FINGERPRINT, "sha": null, "docker_label": null,
     })
@@ -38,21 +38,21 @@ pub(super) fn info(desk: &Desk<'_>) -> Value {
 
 /// The native routes' common part.
 fn read(
-    desk: &mut Desk<'_>,
+    context: &mut RequestContext<'_>,
     body: &Value,
     delivery: AnswerDelivery,
-) -> Result<Accepted, Complaint> {
+) -> Result<Accepted, ApiError> {
     let inputs = body.get("inputs").and_then(Value::as_str);
-    let inputs = inputs.ok_or_else(|| Complaint::new(400, "`inputs` must be a text"))?;
-    let prompt = desk.hash_text(inputs);
+    let inputs = inputs.ok_or_else(|| ApiError::new(400, "`inputs` must be a text"))?;
+    let prompt = context.hash_text(inputs);
     let parameters = body.get("parameters").unwrap_or(&Value::Null);
     let asked = whole_number(parameters, "max_new_tokens")?.or(Some(100));
     let ignores_eos = is_set(parameters, "ignore_eos_token");
     let total = u64::from(asked.unwrap_or(0)) + prompt.len() as u64;
-    if total > u64::from(desk.max_model_len) {
-        let (max, given) = (desk.max_model_len, prompt.len());
+    if total > u64::from(context.max_model_len) {
+        let (max, given) = (context.max_model_len, prompt.len());
         let new = asked.unwrap_or(0);
-        return Err(Complaint::new(
+        return Err(ApiError::new(
             400,
             format!(
                 "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {max}. Given: {given} `inputs` tokens and {new} `max_new_tokens`"
@@ -60,25 +60,31 @@ fn read(
         ));
     }
     let length =
-        desk.length(prompt.len(), RequestedLength { limit: asked, least: 0, ignores_eos })?;
-    let script = TgiStream {
+        context.length(prompt.len(), RequestedLength { limit: asked, least: 0, ignores_eos })?;
+    let writer = TgiStream {
         characters: inputs.len(),
         prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
         text: String::new(),
         wants_details: is_set(parameters, "details"),
         index: 0,
     };
-    Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(script)))
+    Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(writer)))
 }
 
-pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+pub(super) fn generate(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
     let delivery =
         if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
-    read(desk, body, delivery)
+    read(context, body, delivery)
 }
 
-pub(super) fn generate_stream(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
-    read(desk, body, AnswerDelivery::Streamed)
+pub(super) fn generate_stream(
+    context: &mut RequestContext<'_>,
+    body: &Value,
+) -> Result<Accepted, ApiError> {
+    read(context, body, AnswerDelivery::Streamed)
 }
 
 /// One event per token, counted from one; the last also carries the whole text.
@@ -114,7 +120,7 @@ impl AnswerWriter for TgiStream {
         Hex::Upper
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         self.text.push_str(piece.text);
         // The token that ends an answer has an event of its own, without text. Like every other it is
         // counted by the server.
@@ -124,13 +130,13 @@ impl AnswerWriter for TgiStream {
         let count = piece.ids.len().max(1);
         for (at, (id, text)) in tokens.enumerate() {
             self.index += 1;
-            sheet.put("data: {\"index\":").put_number(self.index);
-            sheet.put(",\"token\":{\"id\":").put_number(id);
-            sheet.put(",\"text\":\"").put(text).put("\",\"logprob\":-1.0,\"special\":");
-            sheet.put(if is_end_token { "true}" } else { "false}" });
+            buffer.put("data: {\"index\":").put_number(self.index);
+            buffer.put(",\"token\":{\"id\":").put_number(id);
+            buffer.put(",\"text\":\"").put(text).put("\",\"logprob\":-1.0,\"special\":");
+            buffer.put(if is_end_token { "true}" } else { "false}" });
             match piece.last.filter(|_| at + 1 == count) {
                 Some(reason) => {
-                    sheet.put(",\"generated_text\":\"").put(&self.text);
+                    buffer.put(",\"generated_text\":\"").put(&self.text);
                     let details = if self.wants_details {
                         let reason = tgi_reason(reason.name());
                         let (generated, length) = (self.index, self.prompt_tokens);
@@ -140,17 +146,17 @@ impl AnswerWriter for TgiStream {
                     } else {
                         "null".to_owned()
                     };
-                    sheet.put("\",\"details\":").put(&details).put("}");
+                    buffer.put("\",\"details\":").put(&details).put("}");
                 }
                 None => {
-                    sheet.put(",\"generated_text\":null,\"details\":null}");
+                    buffer.put(",\"generated_text\":null,\"details\":null}");
                 }
             }
-            sheet.close(SentKind::Text, 1);
+            buffer.close(SentKind::Text, 1);
         }
     }
 
-    fn end(&mut self, _: &AnswerEnd, _: &mut Sheet) {}
+    fn end(&mut self, _: &AnswerEnd, _: &mut EventBuffer) {}
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let mut body = json!({ "generated_text": piece.text });
@@ -192,13 +198,13 @@ struct TgiOpenAi {
     usage: RequestedUsage,
 }
 
-pub(super) fn script(
-    desk: &Desk<'_>,
+pub(super) fn writer(
+    context: &RequestContext<'_>,
     route: OpenAiRoute,
     usage: RequestedUsage,
 ) -> Box<dyn AnswerWriter> {
-    let model = json!(desk.config.model).to_string();
-    let created = desk.created;
+    let model = json!(context.config.model).to_string();
+    let created = context.created;
     Box::new(TgiOpenAi { route, characters: 0, created, model, usage })
 }
 
@@ -242,7 +248,7 @@ impl AnswerWriter for TgiOpenAi {
         Hex::Upper
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let event = match self.route {
             OpenAiRoute::Completions => self.completion_event(piece),
             OpenAiRoute::Chat => {
@@ -253,16 +259,16 @@ impl AnswerWriter for TgiOpenAi {
                 self.chat_event(&choice, "null")
             }
         };
-        sheet.put(&event).close(SentKind::Text, piece.tokens);
+        buffer.put(&event).close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         let wants_usage = self.route == OpenAiRoute::Chat && self.usage != RequestedUsage::Never;
         if let Some(usage) = ending.usage.filter(|_| wants_usage) {
             let event = self.chat_event("", &usage_json(usage));
-            sheet.put(&event).close(SentKind::Usage, 0);
+            buffer.put(&event).close(SentKind::Usage, 0);
         }
-        sheet.done();
+        buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {

@@ -5,15 +5,15 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage,
     RequestedLength,
 };
-use super::complaint::Complaint;
+use super::event_buffer::EventBuffer;
 use super::form;
 use super::openai::RequestedUsage;
-use super::route::{Accepted, Desk, Response, check_model};
-use super::sheet::Sheet;
+use super::route::{Accepted, RequestContext, Response, check_model};
 use super::vllm;
 use crate::front::HttpRequest;
 use crate::truth::SentKind;
@@ -36,21 +36,21 @@ pub(super) fn task(path: &str) -> Option<&'static str> {
 
 /// Answers a form with an audio file.
 pub(super) fn respond(
-    desk: &mut Desk<'_>,
+    context: &mut RequestContext<'_>,
     task: &'static str,
     request: &HttpRequest,
-) -> Result<Accepted, Complaint> {
+) -> Result<Accepted, ApiError> {
     let form = form::read(&request.content_type, &request.body)
-        .ok_or_else(|| Complaint::field("body", "the body is not a form with a file"))?;
-    let sound = form.file.ok_or_else(|| Complaint::field("file", "Field required: file"))?;
-    for field in &desk.config.faults.refused_fields {
+        .ok_or_else(|| ApiError::field("body", "the body is not a form with a file"))?;
+    let sound = form.file.ok_or_else(|| ApiError::field("file", "Field required: file"))?;
+    for field in &context.config.faults.refused_fields {
         if form.text(field).is_some() {
-            return Err(Complaint::field(field, format!("Unknown field `{field}` in the request")));
+            return Err(ApiError::field(field, format!("Unknown field `{field}` in the request")));
         }
     }
-    check_model(desk, &json!({ "model": form.text("model") }))?;
+    check_model(context, &json!({ "model": form.text("model") }))?;
     let seconds = seconds(sound)
-        .ok_or_else(|| Complaint::field("file", "Invalid or unsupported audio file."))?;
+        .ok_or_else(|| ApiError::field("file", "Invalid or unsupported audio file."))?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -68,8 +68,8 @@ pub(super) fn respond(
         () if form.is_set("stream_include_usage") => RequestedUsage::AtEnd,
         () => RequestedUsage::Never,
     };
-    let model = json!(form.text("model").unwrap_or(&desk.config.model));
-    let (id, created) = (json!(format!("{task}-{}", desk.request_id)), desk.created);
+    let model = json!(form.text("model").unwrap_or(&context.config.model));
+    let (id, created) = (json!(format!("{task}-{}", context.request_id)), context.created);
     let writer = Transcription {
         opening: format!(
             "{{\"id\":{id},\"object\":\"{task}.chunk\",\"created\":{created},\"model\":{model},\"choices\":["
@@ -79,10 +79,10 @@ pub(super) fn respond(
         format: form.text("response_format").unwrap_or("json").to_owned(),
     };
     let ask = EngineRequest {
-        length: desk.length(prompt.len(), requested)?,
+        length: context.length(prompt.len(), requested)?,
         prompt,
         delivery: if is_streamed { AnswerDelivery::Streamed } else { AnswerDelivery::Whole },
-        lora: desk.lora(form.text("model")),
+        lora: context.lora(form.text("model")),
         ..EngineRequest::default()
     };
     Ok((ask, Box::new(writer)))
@@ -121,8 +121,8 @@ impl AnswerWriter for Transcription {
         vllm::headers()
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
-        sheet
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
+        buffer
             .put("data: ")
             .put(&self.opening)
             .put("{\"delta\":{\"content\":\"")
@@ -131,17 +131,17 @@ impl AnswerWriter for Transcription {
             .put(piece.finish_reason())
             .put(",\"stop_reason\":null}]");
         if self.usage == RequestedUsage::Continuous {
-            sheet.put(&format!(",\"usage\":{}", usage_json(piece.usage)));
+            buffer.put(&format!(",\"usage\":{}", usage_json(piece.usage)));
         }
-        sheet.put("}").close(SentKind::Text, piece.tokens);
+        buffer.put("}").close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         if let Some(usage) = ending.usage.filter(|_| self.usage != RequestedUsage::Never) {
-            sheet.put("data: ").put(&self.opening).put("]");
-            sheet.put(&format!(",\"usage\":{}}}", usage_json(usage))).close(SentKind::Usage, 0);
+            buffer.put("data: ").put(&self.opening).put("]");
+            buffer.put(&format!(",\"usage\":{}}}", usage_json(usage))).close(SentKind::Usage, 0);
         }
-        sheet.done();
+        buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, _ending: &AnswerEnd) -> Response {

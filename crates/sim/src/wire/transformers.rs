@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
+use super::api_error::ApiError;
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, ReportedUsage};
-use super::complaint::Complaint;
+use super::event_buffer::EventBuffer;
 use super::openai::OpenAiRoute;
-use super::route::{Desk, Response};
-use super::sheet::Sheet;
+use super::route::{RequestContext, Response};
 use crate::truth::SentKind;
 
 const KNOWN_FIELDS: [&str; 22] = [
@@ -35,7 +35,7 @@ const KNOWN_FIELDS: [&str; 22] = [
     "generation_config",
 ];
 
-pub(super) fn check_fields(body: &Value) -> Result<(), Complaint> {
+pub(super) fn check_fields(body: &Value) -> Result<(), ApiError> {
     let fields = body.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
     let unknown: Vec<String> = fields
         .filter(|field| !KNOWN_FIELDS.contains(field))
@@ -45,7 +45,7 @@ pub(super) fn check_fields(body: &Value) -> Result<(), Complaint> {
         return Ok(());
     }
     let message = format!("Unexpected fields in the request: {{{}}}", unknown.join(", "));
-    Err(Complaint::new(400, message))
+    Err(ApiError::new(400, message))
 }
 
 struct Transformers {
@@ -58,8 +58,12 @@ struct Transformers {
     has_begun: bool,
 }
 
-pub(super) fn script(desk: &Desk<'_>, route: OpenAiRoute, model: &str) -> Box<dyn AnswerWriter> {
-    let (id, created) = (json!(desk.request_id), desk.created);
+pub(super) fn writer(
+    context: &RequestContext<'_>,
+    route: OpenAiRoute,
+    model: &str,
+) -> Box<dyn AnswerWriter> {
+    let (id, created) = (json!(context.request_id), context.created);
     let model = json!(format!("{model}@main"));
     let (object, extra) = match route {
         OpenAiRoute::Completions => ("text_completion", ""),
@@ -71,7 +75,7 @@ pub(super) fn script(desk: &Desk<'_>, route: OpenAiRoute, model: &str) -> Box<dy
         closing: format!(
             "],\"created\":{created},\"model\":{model},\"object\":\"{object}\"{extra}"
         ),
-        request_id: desk.request_id.clone(),
+        request_id: context.request_id.clone(),
         has_begun: false,
     })
 }
@@ -90,11 +94,11 @@ impl AnswerWriter for Transformers {
         ]
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let (opening, closing) = (&self.opening, &self.closing);
         if self.route == OpenAiRoute::Chat && !self.has_begun {
             let role = "{\"delta\":{\"role\":\"assistant\"},\"index\":0}";
-            sheet
+            buffer
                 .put("data: ")
                 .put(opening)
                 .put(role)
@@ -107,11 +111,11 @@ impl AnswerWriter for Transformers {
             OpenAiRoute::Completions => ("{\"index\":0,\"text\":\"", "\"}"),
             OpenAiRoute::Chat => ("{\"delta\":{\"content\":\"", "\"},\"index\":0}"),
         };
-        sheet.put("data: ").put(opening).put(before).put(piece.text).put(after);
-        sheet.put(closing).put("}").close(SentKind::Text, piece.tokens);
+        buffer.put("data: ").put(opening).put(before).put(piece.text).put(after);
+        buffer.put(closing).put("}").close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         let reason = ending.reason.name();
         let choice = match self.route {
             OpenAiRoute::Completions => {
@@ -121,11 +125,11 @@ impl AnswerWriter for Transformers {
                 format!("{{\"delta\":{{}},\"index\":0,\"finish_reason\":\"{reason}\"}}")
             }
         };
-        sheet.put("data: ").put(&self.opening).put(&choice).put(&self.closing);
+        buffer.put("data: ").put(&self.opening).put(&choice).put(&self.closing);
         if let Some(usage) = ending.usage {
-            sheet.put(&format!(",\"usage\":{}", usage_json(usage)));
+            buffer.put(&format!(",\"usage\":{}", usage_json(usage)));
         }
-        sheet.put("}").close(SentKind::Finish, 0);
+        buffer.put("}").close(SentKind::Finish, 0);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {

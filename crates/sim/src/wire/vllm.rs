@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, PieceKind, Reason, ReportedUsage};
 use super::constraint::CalledTool;
+use super::event_buffer::EventBuffer;
 use super::openai::{OpenAiRoute, RequestedExtras, RequestedUsage};
-use super::route::{Desk, Response};
-use super::sheet::Sheet;
+use super::route::{RequestContext, Response};
 use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "tokometer-sim";
@@ -37,8 +37,8 @@ struct Vllm {
     tool: Option<CalledTool>,
 }
 
-pub(super) fn script(
-    desk: &Desk<'_>,
+pub(super) fn writer(
+    context: &RequestContext<'_>,
     route: OpenAiRoute,
     (model, tool): (&str, Option<CalledTool>),
     extras: RequestedExtras,
@@ -47,16 +47,16 @@ pub(super) fn script(
         OpenAiRoute::Completions => ("cmpl", "text_completion"),
         OpenAiRoute::Chat => ("chatcmpl", "chat.completion.chunk"),
     };
-    let id = json!(format!("{prefix}-{}", desk.request_id));
-    let (created, model) = (desk.created, json!(model));
+    let id = json!(format!("{prefix}-{}", context.request_id));
+    let (created, model) = (context.created, json!(model));
     let opening = format!(
         "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
     );
     Box::new(Vllm { route, opening, extras, has_begun: false, tool })
 }
 
-fn put_usage(sheet: &mut Sheet, usage: ReportedUsage) {
-    sheet
+fn put_usage(buffer: &mut EventBuffer, usage: ReportedUsage) {
+    buffer
         .put(",\"usage\":{\"prompt_tokens\":")
         .put_number(usage.prompt_tokens)
         .put(",\"total_tokens\":")
@@ -67,39 +67,39 @@ fn put_usage(sheet: &mut Sheet, usage: ReportedUsage) {
 
 impl Vllm {
     /// Usage in an event that is not about usage.
-    fn put_running_usage(&self, sheet: &mut Sheet, usage: ReportedUsage) {
+    fn put_running_usage(&self, buffer: &mut EventBuffer, usage: ReportedUsage) {
         if self.extras.usage == RequestedUsage::Continuous {
-            put_usage(sheet, usage);
+            put_usage(buffer, usage);
             let details = match self.route {
                 OpenAiRoute::Completions => "}",
                 OpenAiRoute::Chat => ",\"completion_tokens_details\":null}",
             };
-            sheet.put(details);
+            buffer.put(details);
         }
     }
 
     /// The prompt's ids, in the first event only.
-    fn put_prompt_ids(&self, sheet: &mut Sheet) {
+    fn put_prompt_ids(&self, buffer: &mut EventBuffer) {
         let _ = match &self.extras.prompt_ids {
-            Some(ids) if !self.has_begun => sheet.put_numbers(ids),
-            _ => sheet.put("null"),
+            Some(ids) if !self.has_begun => buffer.put_numbers(ids),
+            _ => buffer.put("null"),
         };
     }
 
-    fn role(&self, usage: ReportedUsage, sheet: &mut Sheet) {
-        sheet.put("data: ").put(&self.opening).put(
+    fn role(&self, usage: ReportedUsage, buffer: &mut EventBuffer) {
+        buffer.put("data: ").put(&self.opening).put(
             "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]",
         );
-        self.put_running_usage(sheet, ReportedUsage { completion_tokens: 0, ..usage });
-        sheet.put(",\"prompt_token_ids\":");
-        self.put_prompt_ids(sheet);
-        sheet.put(",\"prompt_text\":null}").close(SentKind::Role, 0);
+        self.put_running_usage(buffer, ReportedUsage { completion_tokens: 0, ..usage });
+        buffer.put(",\"prompt_token_ids\":");
+        self.put_prompt_ids(buffer);
+        buffer.put(",\"prompt_text\":null}").close(SentKind::Role, 0);
     }
 
     /// The event that names the tool, ahead of its arguments.
-    fn name_tool(&self, tool: &CalledTool, sheet: &mut Sheet) {
+    fn name_tool(&self, tool: &CalledTool, buffer: &mut EventBuffer) {
         let name = json!(tool.name).to_string();
-        sheet
+        buffer
             .put("data: ")
             .put(&self.opening)
             .put("{\"index\":0,\"delta\":{\"content\":null,\"tool_calls\":[{\"id\":\"")
@@ -131,16 +131,16 @@ impl Vllm {
         }
     }
 
-    fn put_choice(&self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn put_choice(&self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         match self.route {
             OpenAiRoute::Completions => {
-                sheet
+                buffer
                     .put("{\"index\":0,\"text\":\"")
                     .put(piece.text)
                     .put("\",\"logprobs\":null,\"finish_reason\":")
                     .put(piece.finish_reason())
                     .put(",\"stop_reason\":null,\"prompt_token_ids\":");
-                self.put_prompt_ids(sheet);
+                self.put_prompt_ids(buffer);
             }
             OpenAiRoute::Chat => {
                 let (before, behind) = match (&self.tool, piece.kind) {
@@ -150,20 +150,20 @@ impl Vllm {
                         ("{\"index\":0,\"delta\":{\"reasoning\":\"", "\"}")
                     }
                 };
-                sheet
+                buffer
                     .put(before)
                     .put(piece.text)
                     .put(behind)
                     .put(",\"logprobs\":null,\"finish_reason\":")
                     .put(self.finish_reason(piece));
                 if piece.last.is_some() {
-                    sheet.put(",\"stop_reason\":null");
+                    buffer.put(",\"stop_reason\":null");
                 }
             }
         }
-        sheet.put(",\"token_ids\":");
-        let _ = if self.wants_ids() { sheet.put_numbers(piece.ids) } else { sheet.put("null") };
-        sheet.put("}]");
+        buffer.put(",\"token_ids\":");
+        let _ = if self.wants_ids() { buffer.put_numbers(piece.ids) } else { buffer.put("null") };
+        buffer.put("}]");
     }
 }
 
@@ -180,36 +180,36 @@ impl AnswerWriter for Vllm {
         self.extras.prompt_ids.is_some()
     }
 
-    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         if self.route == OpenAiRoute::Chat && !self.has_begun {
-            self.role(piece.usage, sheet);
+            self.role(piece.usage, buffer);
             self.has_begun = true;
             if let Some(tool) = &self.tool {
-                self.name_tool(tool, sheet);
+                self.name_tool(tool, buffer);
             }
         }
-        sheet.put("data: ").put(&self.opening);
-        self.put_choice(piece, sheet);
+        buffer.put("data: ").put(&self.opening);
+        self.put_choice(piece, buffer);
         self.has_begun = true;
-        self.put_running_usage(sheet, piece.usage);
+        self.put_running_usage(buffer, piece.usage);
         if piece.last.is_some() && self.extras.usage == RequestedUsage::Never {
-            sheet.put(",\"system_fingerprint\":\"").put(FINGERPRINT).put("\"");
+            buffer.put(",\"system_fingerprint\":\"").put(FINGERPRINT).put("\"");
         }
-        sheet.put("}").close(SentKind::Text, piece.tokens);
+        buffer.put("}").close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
         if let Some(usage) = ending.usage.filter(|_| self.extras.usage != RequestedUsage::Never) {
-            sheet.put("data: ").put(&self.opening).put("]");
-            put_usage(sheet, usage);
+            buffer.put("data: ").put(&self.opening).put("]");
+            put_usage(buffer, usage);
             if ending.reasoning_tokens > 0 {
-                sheet.put(",\"completion_tokens_details\":{\"reasoning_tokens\":");
-                sheet.put_number(ending.reasoning_tokens).put("}");
+                buffer.put(",\"completion_tokens_details\":{\"reasoning_tokens\":");
+                buffer.put_number(ending.reasoning_tokens).put("}");
             }
-            sheet.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
-            sheet.put("\"}").close(SentKind::Usage, 0);
+            buffer.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
+            buffer.put("\"}").close(SentKind::Usage, 0);
         }
-        sheet.done();
+        buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {

@@ -64,7 +64,11 @@ fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
     let header = reader.headers().map_err(|error| malformed(1, error.to_string()))?.clone();
     let column = |name: &str| {
         let found = header.iter().position(|field| field.trim().eq_ignore_ascii_case(name));
-        found.ok_or_else(|| malformed(1, format!("there is no column `{name}`")))
+        found.ok_or_else(|| {
+            let others = header.iter().collect::<Vec<_>>().join(", ");
+            let hint = "for a trace with ContextTokens and GeneratedTokens try `--dataset-name timed_trace`";
+            malformed(1, format!("there is no column `{name}` among {others}\n  {hint}"))
+        })
     };
     let (model, prompt, answer) =
         (column("Model")?, column("Request tokens")?, column("Response tokens")?);

@@ -14,7 +14,7 @@ use crate::datasets::sharegpt::{self, ShareGpt};
 use crate::rows::FileRows;
 use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
-use crate::{DatasetContext, Error, Result};
+use crate::{DatasetContext, DatasetNote, Error, Result};
 
 /// The options of `custom`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -64,6 +64,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
         return Err(Error::NoFile("custom"));
     }
     let rows = FileRows::open(&options.path)?;
+    let mut notes = unused_lengths(&rows, options, context)?;
     let reader = match context.conventions {
         Conventions::Vllm => Custom::Vllm(Box::new(Lines {
             output_len: options.output_len,
@@ -80,7 +81,37 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
             Custom::Sglang(Box::new(ShareGpt::new(like_sharegpt, context)?))
         }
     };
-    ChosenRows::open(rows, reader, context)
+    let mut chosen = ChosenRows::open(rows, reader, context)?;
+    if let Custom::Sglang(sharegpt) = chosen.reader() {
+        notes.extend(sharegpt.notes());
+    }
+    chosen.add_notes(notes);
+    Ok(chosen)
+}
+
+/// A note where the rows have answer lengths that are not used, as with vLLM's default. The first row
+/// stands for all.
+fn unused_lengths(
+    rows: &FileRows,
+    options: &Options,
+    context: &DatasetContext,
+) -> Result<Vec<DatasetNote>> {
+    let Some(used) = options.output_len.filter(|_| context.conventions == Conventions::Vllm) else {
+        return Ok(Vec::new());
+    };
+    if rows.len() == 0 {
+        return Ok(Vec::new());
+    }
+    let row = serde_json::from_str::<CustomRow>(&rows.text(0)?).ok();
+    let own = row.and_then(|row| row.output_tokens).filter(|own| *own != used);
+    let note = |own: u32| {
+        let text = format!(
+            "rows have `output_tokens` ({own} in the first), but {used} are asked for; \
+             `--custom-output-len -1` uses the rows' own"
+        );
+        DatasetNote::new("unused-lengths", text)
+    };
+    Ok(own.map(note).into_iter().collect())
 }
 
 /// A line in vLLM's form, or of an export.
@@ -230,6 +261,7 @@ mod tests {
             options.output_len = None;
         });
         let workload = workload.unwrap();
+        assert!(workload.notes().is_empty(), "the rows' own lengths are used");
         assert_eq!(workload.len(), 2);
         let prompt = workload.item(0).unwrap().prompt;
         assert_eq!(prompt.content, PromptContent::Text("one two".into()));
@@ -240,7 +272,8 @@ mod tests {
     fn rows_are_repeated_by_vllms_rules_and_not_otherwise() {
         let repeated = workload(TWO, 5, |_, _| {}).unwrap();
         assert_eq!(repeated.len(), 5);
-        assert_eq!(repeated.notes()[0].code, "few-rows");
+        let codes: Vec<_> = repeated.notes().iter().map(|note| note.code).collect();
+        assert_eq!(codes, ["few-rows", "unused-lengths"]);
         assert_eq!(repeated.item(4).unwrap().prompt.output_tokens, Some(256));
         let fewer =
             workload(TWO, 5, |context, _| context.oversample = crate::Oversample::Never).unwrap();

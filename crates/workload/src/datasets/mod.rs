@@ -19,3 +19,4 @@ pub mod sharegpt;
 pub mod sonnet;
 pub mod spec_bench;
 pub mod timed_trace;
+mod trace_table;

@@ -60,6 +60,11 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Moonca
     }
     let lines = context.count.div_ceil(u64::from(options.num_rounds));
     let trace = SortedTrace::open(&options.path, lines)?;
+    // Its prompts are made of blocks: without any, all of them would be one short sentence.
+    if trace.records.iter().all(|record| record.hash_ids.is_empty()) {
+        let reason = "no request has `hash_ids`, of which the prompts are made\n  try `--dataset-name timed_trace`";
+        return Err(Error::TooShort { path: options.path.clone(), reason: reason.to_owned() });
+    }
     Ok(Mooncake { options: options.clone(), context: context.clone(), trace })
 }
 
@@ -127,6 +132,19 @@ impl Source for Mooncake {
 mod tests {
     use super::*;
     use crate::{Spec, open};
+
+    /// All prompts were the same short sentence, whatever their lengths in the file.
+    #[test]
+    fn a_trace_without_blocks_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.jsonl");
+        std::fs::write(&path, r#"{"timestamp":1000,"input_length":900,"output_length":5}"#)
+            .unwrap();
+        let options = Options { path, ..Options::default() };
+        let context = DatasetContext::for_test(1, 0);
+        let error = open(&Spec::Mooncake(options), &context).err().unwrap().to_string();
+        assert!(error.contains("`hash_ids`") && error.contains("timed_trace"), "{error}");
+    }
 
     #[test]
     fn times_count_from_the_first_request_and_rounds_go_together() {

@@ -1,4 +1,4 @@
-//! Requests in OpenAI's chat form, one JSON object per line.
+//! Requests in OpenAI's chat form, one JSON object per line, also as the `body` of a batch file's lines.
 //!
 //! `messages` are sent as they are, with parts, tool calls and names; what else a line holds (tools, say) goes into the body of its
 //! request, except what the run itself decides: the model, streaming, and the answer length.
@@ -52,9 +52,9 @@ pub(crate) fn open(
 
 impl RowReader for OpenAiBodies {
     fn read(&self, row: &str) -> RowReading {
-        let fields: BTreeMap<String, &RawValue> = match serde_json::from_str(row) {
+        let fields = match fields(row) {
             Ok(fields) => fields,
-            Err(error) => return RowReading::Broken(error.to_string()),
+            Err(why) => return RowReading::Broken(why),
         };
         let messages = match fields.get("messages").map(|it| messages(it)) {
             Some(Ok(messages)) => messages,
@@ -97,6 +97,16 @@ impl RowReader for OpenAiBodies {
     }
 }
 
+/// The fields of a row, or of the `body` in a line of a batch file.
+fn fields(row: &str) -> std::result::Result<BTreeMap<String, &RawValue>, String> {
+    let read = |text| serde_json::from_str::<BTreeMap<String, &RawValue>>(text);
+    let fields = read(row).map_err(|error| error.to_string())?;
+    match fields.get("body").filter(|_| !fields.contains_key("messages")) {
+        Some(body) => read(body.get()).map_err(|_| "its `body` is not an object".to_owned()),
+        None => Ok(fields),
+    }
+}
+
 /// A conversation as plain text, for routes that know no messages.
 pub(crate) fn joined(messages: &[Message]) -> String {
     messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
@@ -129,6 +139,19 @@ mod tests {
         );
         let second = workload.item(1).unwrap().prompt;
         assert_eq!((second.output_tokens, second.extra_body), (Some(256), None));
+    }
+
+    #[test]
+    fn the_bodies_of_a_batch_file_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("batch.jsonl");
+        let row = r#"{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":9,"top_p":0.5}}"#;
+        std::fs::write(&path, row).unwrap();
+        let context = DatasetContext { form: WireForm::Chat, ..DatasetContext::for_test(1, 0) };
+        let workload = open(&Spec::Openai(Options { path, output_len: None }), &context).unwrap();
+        let prompt = workload.item(0).unwrap().prompt;
+        assert_eq!(prompt.output_tokens, Some(9));
+        assert_eq!(prompt.extra_body.as_deref(), Some(r#"{"top_p":0.5}"#));
     }
 
     /// Tool calls were dropped without a word.

@@ -4,15 +4,18 @@
 //! only those that are tried are read. Both tools' filters are known; what differs is the conventions followed.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::{Specials, Tokenizer};
 
 use crate::rows::FileRows;
 use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
-use crate::{DatasetContext, Error, Result, WireForm, order};
+use crate::{DatasetContext, DatasetNote, Error, Result, WireForm, order};
 
 /// What SGLang keeps at the end of a prompt when it adds a suffix.
 const ASSISTANT: &str = "Assistant:";
@@ -62,6 +65,8 @@ pub(crate) struct ShareGpt {
     context: DatasetContext,
     limits: LengthLimits,
     template: Option<ChatTemplate>,
+    /// Whether a conversation had a system message before its first exchange.
+    has_system: AtomicBool,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<ShareGpt>> {
@@ -69,7 +74,10 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
         return Err(Error::NoFile("sharegpt"));
     }
     let rows = FileRows::open(&options.path)?;
-    ChosenRows::open(rows, ShareGpt::new(options.clone(), context)?, context)
+    let mut chosen = ChosenRows::open(rows, ShareGpt::new(options.clone(), context)?, context)?;
+    let notes = chosen.reader().notes();
+    chosen.add_notes(notes);
+    Ok(chosen)
 }
 
 impl ShareGpt {
@@ -82,7 +90,16 @@ impl ShareGpt {
         }
         let limits = LengthLimits::of(context.conventions, options.context_len);
         let template = ChatTemplate::open(context, Habit::Raw)?;
-        Ok(Self { options, context: context.clone(), limits, template })
+        let has_system = AtomicBool::new(false);
+        Ok(Self { options, context: context.clone(), limits, template, has_system })
+    }
+
+    /// What was left out of the rows read so far.
+    pub(crate) fn notes(&self) -> Vec<DatasetNote> {
+        let text = "conversations begin with a system message, which is left out; vLLM and SGLang send it as \
+                    the prompt";
+        let has_system = self.has_system.load(Ordering::Relaxed);
+        has_system.then(|| DatasetNote::new("system-turns", text.to_owned())).into_iter().collect()
     }
 
     fn with_suffix(&self, text: String) -> String {
@@ -100,24 +117,49 @@ impl ShareGpt {
 struct Entry {
     #[serde(alias = "conversation")]
     conversations: Option<Vec<Turn>>,
+    /// The name of other datasets for the same.
+    messages: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
 struct Turn {
     #[serde(alias = "content")]
     value: String,
+    #[serde(default)]
+    from: Value,
+    #[serde(default)]
+    role: Value,
+}
+
+impl Turn {
+    fn is_system(&self) -> bool {
+        [&self.from, &self.role].into_iter().any(|who| who == "system")
+    }
 }
 
 impl RowReader for ShareGpt {
     fn read(&self, row: &str) -> RowReading {
+        if !row.trim_start().starts_with('{') {
+            let reason =
+                "it is not a JSON object; a file is one array of objects, or has one per line";
+            return RowReading::Broken(reason.into());
+        }
         let entry: Entry = match serde_json::from_str(row) {
             Ok(entry) => entry,
             Err(error) => return RowReading::Broken(error.to_string()),
         };
         let Some(conversations) = entry.conversations else {
-            return RowReading::Broken("it has no `conversations`".into());
+            let reason = match entry.messages {
+                Some(_) => "it has `messages` instead of `conversations`; use the dataset `openai`",
+                None => "it has no `conversations`",
+            };
+            return RowReading::Broken(reason.into());
         };
-        let mut turns = conversations.into_iter().map(|turn| turn.value);
+        if conversations.first().is_some_and(Turn::is_system) {
+            self.has_system.store(true, Ordering::Relaxed);
+        }
+        let turns = conversations.into_iter().skip_while(Turn::is_system);
+        let mut turns = turns.map(|turn| turn.value);
         let (Some(prompt), Some(answer)) = (turns.next(), turns.next()) else {
             return RowReading::Unfit;
         };
@@ -213,7 +255,8 @@ impl FirstMessages {
         let start = usize::try_from(index % self.order.len() as u64).unwrap_or(0);
         for row in self.order.iter().cycle().skip(start).take(self.order.len()) {
             let entry = serde_json::from_str::<Entry>(&self.rows.text(*row)?).ok();
-            let first = entry.and_then(|entry| entry.conversations?.into_iter().next());
+            let turns = entry.and_then(|entry| entry.conversations);
+            let first = turns.and_then(|turns| turns.into_iter().find(|turn| !turn.is_system()));
             if let Some(turn) = first.filter(|turn| !turn.value.trim().is_empty()) {
                 return Ok(turn.value);
             }
@@ -295,6 +338,35 @@ mod tests {
             workload(&[entry("hi", "ho")], Conventions::Vllm, Options::default()).err().unwrap();
         assert!(error.to_string().contains("none of its 1 entries can be used"), "{error}");
         assert!(workload(&[], Conventions::Vllm, Options::default()).is_err());
+    }
+
+    /// The system message was sent as the prompt, and the question's length asked for as the answer's.
+    #[test]
+    fn a_system_message_is_left_out_with_a_note() {
+        for who in ["from", "role"] {
+            let turn = |role: &str, text: &str| serde_json::json!({who: role, "value": text});
+            let turns = [
+                turn("system", "be brief"),
+                turn("human", "one two three four"),
+                turn("gpt", "a b c d e"),
+            ];
+            let entries = [serde_json::json!({"conversations": turns}).to_string()];
+            let workload = workload(&entries, Conventions::Vllm, Options::default()).unwrap();
+            assert_eq!(lengths(&workload), [(4, 5)], "{who}");
+            assert_eq!(workload.notes()[0].code, "system-turns");
+        }
+    }
+
+    #[test]
+    fn the_reason_is_said_when_no_entry_can_be_read() {
+        let check = |entry: &str, expected: &str| {
+            let entries = [entry.to_owned()];
+            let error = workload(&entries, Conventions::Vllm, Options::default()).err().unwrap();
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check("{}", "line 1: it has no `conversations`");
+        check(r#"{"messages":[]}"#, "line 1: it has `messages` instead of `conversations`");
+        check(r#"[{"value":"a"}]"#, "line 1: it is not a JSON object");
     }
 
     #[test]

@@ -108,6 +108,14 @@ impl Sonnet {
             |tokens: u32| (f64::from(tokens.saturating_sub(base)) / mean).round() as usize;
         self.base = base;
         self.line_count = lines_in(input_len);
+        // Without a single line, every prompt would be the request alone.
+        if let Some(path) = self.options.path.clone().filter(|_| self.line_count == 0) {
+            let reason = format!(
+                "a line has {mean:.0} tokens on average, more than fit into prompts of {input_len}\n  \
+                 try shorter lines, or a larger `--sonnet-input-len`"
+            );
+            return Err(Error::TooShort { path, reason });
+        }
         self.prefix_lines = lines_in(prefix_len).min(self.lines.len());
         Ok(())
     }
@@ -317,6 +325,21 @@ mod tests {
         let lines: Vec<_> = SONNETS.lines().filter(|line| !line.is_empty()).collect();
         assert!(lines.len() >= 300, "{} lines", lines.len());
         assert!(lines.iter().all(|line| (20..70).contains(&line.len())));
+    }
+
+    /// Every prompt was the request alone, whatever length was asked for.
+    #[test]
+    fn lines_that_are_longer_than_a_prompt_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("line.txt");
+        std::fs::write(&path, "word ".repeat(2_000)).unwrap();
+        let options =
+            Options { path: Some(path), input_len: 400, prefix_len: 100, ..Options::default() };
+        let error = open(&Spec::Sonnet(options), &DatasetContext::for_test(1, 3))
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("more than fit into prompts of 400"), "{error}");
     }
 
     #[test]

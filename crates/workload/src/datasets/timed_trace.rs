@@ -1,4 +1,5 @@
-//! A trace of requests with times, lengths and shared blocks, one JSON object per line.
+//! A trace of requests with times, lengths and shared blocks: one JSON object per line, or the columns of
+//! Azure's public trace (`trace_table`).
 //!
 //! Each hash id stands for one block of tokens, always the same one, so that prompts share prefixes
 //! as the recorded ones did. What of a prompt is longer than its blocks is its own.
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, Prompt, PromptContent};
 
+use super::trace_table;
 use crate::compose::Composer;
 use crate::rows::FileRows;
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
@@ -33,11 +35,24 @@ impl Default for Options {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct TraceLine {
     pub(crate) timestamp: f64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     pub(crate) input_length: u32,
+    #[serde(deserialize_with = "whole")]
     pub(crate) output_length: u32,
     #[serde(default)]
     pub(crate) hash_ids: Vec<u64>,
+}
+
+/// A whole number, also as tables with gaps write it: `600.0`.
+fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<u32, D::Error> {
+    let number = serde_json::Number::deserialize(from)?;
+    let whole = number.as_u64().and_then(|whole| u32::try_from(whole).ok());
+    let fraction = number.as_f64().filter(|it| it.fract() == 0.0 && (0.0..4e9).contains(it));
+    // Exact: a number without a fraction below 4e9.
+    let fraction = fraction.map(tokometer_base::units::nearest_count);
+    whole
+        .or_else(|| fraction.and_then(|whole| u32::try_from(whole).ok()))
+        .ok_or_else(|| serde::de::Error::custom(format!("`{number}` is not a number of tokens")))
 }
 
 /// A trace, sorted by time.
@@ -54,24 +69,32 @@ impl SortedTrace {
         let malformed =
             |row, reason| Error::Malformed { path: path.to_owned(), line: rows.line(row), reason };
         let mut records: Vec<TraceLine> = Vec::with_capacity(rows.len());
-        let mut late: Vec<usize> = Vec::new();
         for row in 0..rows.len() {
             let record: TraceLine = serde_json::from_str(&rows.text(row)?)
                 .map_err(|error| malformed(row, error.to_string()))?;
             if !record.timestamp.is_finite() || record.timestamp < 0.0 {
                 return Err(malformed(row, format!("`{}` is not a time", record.timestamp)));
             }
-            if records.last().is_some_and(|before| before.timestamp > record.timestamp) {
-                late.push(row);
-            }
             records.push(record);
         }
+        Self::sorted(path, count, records, |row| rows.line(row))
+    }
+
+    /// A trace of these records; `line` is the line of a record in its file.
+    pub(crate) fn sorted(
+        path: &Path,
+        count: u64,
+        mut records: Vec<TraceLine>,
+        line: impl Fn(usize) -> u64,
+    ) -> Result<Self> {
         if records.is_empty() {
             return Err(Error::TooShort {
                 path: path.to_owned(),
                 reason: "it has no request".into(),
             });
         }
+        let is_late = |at: &usize| records[at - 1].timestamp > records[*at].timestamp;
+        let late: Vec<usize> = (1..records.len()).filter(is_late).collect();
         let mut notes = Vec::new();
         if let Some(first) = late.first() {
             let text = format!(
@@ -79,7 +102,7 @@ impl SortedTrace {
                 late.len(),
                 records.len(),
                 path.display(),
-                rows.line(*first)
+                line(*first)
             );
             notes.push(DatasetNote::new("trace-order", text));
             records.sort_by(|left, right| left.timestamp.total_cmp(&right.timestamp));
@@ -124,7 +147,10 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedT
         return Err(Error::Options { dataset: "timed_trace", reason });
     }
     Ok(TimedTrace {
-        trace: SortedTrace::open(&options.path, context.count)?,
+        trace: match trace_table::open(&options.path, context.count)? {
+            Some(trace) => trace,
+            None => SortedTrace::open(&options.path, context.count)?,
+        },
         options: options.clone(),
         composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
         specials: context.specials()?,
@@ -236,9 +262,73 @@ mod tests {
     }
 
     #[test]
+    fn lengths_may_be_written_with_a_fraction_of_zero() {
+        let line = |length: &str| {
+            format!("{{\"timestamp\": 1.5, \"input_length\": {length}, \"output_length\": 6.0}}\n")
+        };
+        let item = workload(&line("20.0"), WireForm::Text).unwrap().item(0).unwrap();
+        assert_eq!((item.prompt.prompt_tokens, item.prompt.output_tokens), (Some(20), Some(6)));
+        for length in ["20.5", "-1", "5000000000"] {
+            let error = workload(&line(length), WireForm::Text).err().unwrap().to_string();
+            assert!(error.contains("is not a number of tokens"), "{error}");
+        }
+    }
+
+    #[test]
     fn text_has_the_recorded_lengths_too() {
         let check = workload(TRACE, WireForm::Text).unwrap().check_lengths().unwrap();
         assert_eq!((check.checked, check.missed), (2, 0));
+    }
+
+    /// The files of 2023 and of 2024 write their times differently.
+    #[test]
+    fn azure_s_public_trace_is_read_with_its_times() {
+        let check = |times: [&str; 3], expected: [u64; 3]| {
+            let [a, b, c] = times;
+            let text = format!(
+                "TIMESTAMP,ContextTokens,GeneratedTokens\n{a},48,10\n{b},31,8\n{c},11,27\n"
+            );
+            let workload = workload(&text, WireForm::TokenIds).unwrap();
+            let items = [0, 1, 2].map(|index| workload.item(index).unwrap());
+            // The multiplier of these tests is a half.
+            assert_eq!(
+                items.clone().map(|item| (item.due.unwrap().0 + 250) / 500),
+                expected,
+                "{times:?}"
+            );
+            let lengths = items.map(|item| (item.prompt.prompt_tokens, item.prompt.output_tokens));
+            assert_eq!(lengths[0], (Some(48), Some(10)), "{times:?}");
+            assert_eq!(lengths[2], (Some(11), Some(27)), "{times:?}");
+        };
+        check(
+            [
+                "2023-11-16 18:17:03.9799600",
+                "2023-11-16 18:17:04.0319600",
+                "2023-11-17 00:00:00.0000000",
+            ],
+            [0, 52_000, 20_576_020_040],
+        );
+        check(
+            [
+                "2024-02-28 23:59:59.009930+00:00",
+                "2024-02-29T00:00:00Z",
+                "2024-03-01 01:00:00+01:00",
+            ],
+            [0, 990_070, 86_400_990_070],
+        );
+        check(["0", "1.5", "3"], [0, 1_500_000, 3_000_000]);
+    }
+
+    #[test]
+    fn a_table_that_is_no_trace_is_named() {
+        let refusal = |text: &str| workload(text, WireForm::Text).err().unwrap().to_string();
+        let head = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+        let error = refusal("Timestamp,Model,Request tokens,Response tokens\n5,GPT-4,1,2\n");
+        assert!(error.contains("`ContextTokens`") && error.contains("burstgpt"), "{error}");
+        assert!(refusal(&format!("{head}soon,1,2\n")).contains("line 2: `soon` is not a time"));
+        assert!(refusal(&format!("{head}1,many,2\n")).contains("line 2: `many` is not a number"));
+        assert!(refusal(head).contains("it has no request"));
+        assert!(refusal("just words\n").contains("neither a JSON array"));
     }
 
     #[test]

@@ -142,6 +142,38 @@ fn a_message_beside_the_increment_is_no_text_of_its_own() {
     );
 }
 
+/// `MiniMax` ends its pieces with the whole message. It counted as another piece, so E2E and TPOT were those of its
+/// time, and the text was there twice.
+#[test]
+fn a_message_behind_the_increments_is_no_text_of_its_own() {
+    let call = r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}}]}"#;
+    let last = r#"{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"a b","reasoning_content":"h","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]}}]}"#;
+    let events =
+        [chat("a", None, None), chat(" b", None, None), call.into(), last.into(), "[DONE]".into()];
+    let timeline = read("openai-chat", &events);
+    assert_eq!(letters(&timeline.events), "ttce.");
+    assert_eq!(timeline.text.as_deref(), Some("a b"));
+    assert_eq!(timeline.tool_calls.as_deref(), Some(r#"[{"name":"f","arguments":"{}"}]"#));
+    // A stream of messages has its text there.
+    let piece = |text: &str| format!(r#"{{"choices":[{{"message":{{"content":"{text}"}}}}]}}"#);
+    let timeline = read("openai-chat", &[piece("a"), piece(" b"), "[DONE]".into()]);
+    assert_eq!(
+        (letters(&timeline.events).as_str(), timeline.text.as_deref()),
+        ("tt.", Some("a b"))
+    );
+}
+
+/// The count was zero, so the text was tokenized in its place.
+#[test]
+fn zeros_behind_a_count_do_not_replace_it() {
+    let zeros = r#"{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}"#;
+    let events = [chat("a", None, None), chat("", Some(7), Some("stop")), zeros.into()];
+    let usage = read("openai-chat", &[&events[..], &["[DONE]".to_owned()]].concat()).usage.unwrap();
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens), (Some(5), Some(7)));
+    let events = [chat("", Some(0), None), chat("a", None, Some("stop")), "[DONE]".into()];
+    assert_eq!(read("openai-chat", &events).usage.unwrap().completion_tokens, Some(0));
+}
+
 /// Ollama's own API, for example.
 #[test]
 fn a_stream_of_another_protocol_names_the_flags_to_check() {

@@ -59,6 +59,49 @@ fn content_in_parts_is_text_and_reasoning() {
     check("openai-chat", &[&delta(r#""content":[]"#), &text, STOP, "[DONE]"], "ete.", "ok");
 }
 
+/// The reasoning of `OpenRouter` and `MiniMax` came as events without content, so TTFT was that of the answer.
+#[test]
+fn reasoning_in_a_list_of_details_is_reasoning() {
+    let thought = delta(
+        r#""content":"","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0}]"#,
+    );
+    let both = delta(
+        r#""reasoning":"hm","reasoning_details":[{"type":"reasoning.summary","summary":"hm"}]"#,
+    );
+    let sealed = delta(r#""reasoning_details":[{"type":"reasoning.encrypted","data":"xyz"}]"#);
+    let text = delta(r#""content":"a","reasoning_details":[]"#);
+    let events = [&thought, &both, &sealed, &text, STOP, "[DONE]"];
+    let timeline = check("openai-chat", &events, "hhete.", "ok");
+    assert_eq!(timeline.text.as_deref(), Some("hmhma"));
+}
+
+#[test]
+fn a_part_of_content_without_a_type_is_text() {
+    let part = delta(r#""content":[{"text":" a"},{"text":" b"}]"#);
+    let timeline = check("openai-chat", &[&part, STOP, "[DONE]"], "te.", "ok");
+    assert_eq!(timeline.text.as_deref(), Some(" a b"));
+}
+
+/// They show how many tokens the first event has, where nothing counts them.
+#[test]
+fn the_bytes_of_the_first_content_are_counted_apart() {
+    let bytes = |events: &[&str]| {
+        let timeline = read_whole("openai-chat", &streamed(events));
+        timeline.content_bytes.map(|bytes| (bytes.first, bytes.all))
+    };
+    let text = |text: &str| delta(&format!(r#""content":"{text}""#));
+    let role = delta(r#""role":"assistant","content":"""#);
+    let (a, b, c) = (text("one two"), text(" x"), text(" yz"));
+    assert_eq!(bytes(&[&role, &a, &b, &c, STOP, "[DONE]"]), Some((7, 12)));
+    let thought = delta(r#""reasoning":"hm""#);
+    assert_eq!(bytes(&[&thought, &a, &b, STOP, "[DONE]"]), Some((2, 11)));
+    let call = delta(r#""tool_calls":[{"index":0,"function":{"arguments":"{}"}}]"#);
+    assert_eq!(bytes(&[&a, &call, STOP, "[DONE]"]), None, "the size of a call is not known");
+    assert_eq!(bytes(&[&a]), None, "it was cut");
+    let further = r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#;
+    assert_eq!(bytes(&[&a, further, &b, STOP, "[DONE]"]), Some((7, 9)));
+}
+
 /// An empty `error` in every event made every answer a failure.
 #[test]
 fn an_error_field_that_is_empty_is_no_error() {

@@ -52,6 +52,20 @@ fn every_kind_of_piece_is_told_apart() {
     check("openai-responses", &events, "hhtcceu", "ok");
 }
 
+/// They had neither TTFT nor E2E, and without usage they failed.
+#[test]
+fn a_response_without_pieces_has_its_text_in_the_event_that_ends_it() {
+    let done = r#"{"type":"response.output_text.done","text":"a b"}"#;
+    let part =
+        r#"{"type":"response.content_part.done","part":{"type":"output_text","text":"a b"}}"#;
+    let ended = completed("completed");
+    check("openai-responses", &[done, part, &ended], "tou", "ok");
+    check("openai-responses", &[DELTA, done, &ended], "tou", "ok");
+    let text = |events: &[&str]| read_whole("openai-responses", &streamed(events)).text;
+    assert_eq!(text(&[done, part, &ended]).as_deref(), Some("a b"));
+    assert_eq!(text(&[DELTA, done, &ended]).as_deref(), Some("a"));
+}
+
 #[test]
 fn failures_inside_a_response_are_told_in_the_servers_words() {
     let check = |events: &[&str], kinds: &str, outcome: &str| {

@@ -7,7 +7,7 @@ use crate::config::Flavour;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Complaint {
+pub(crate) struct ApiError {
     pub(crate) status: u16,
     pub(crate) message: String,
     /// The field that is wrong.
@@ -16,7 +16,7 @@ pub(crate) struct Complaint {
     pub(crate) excess: Option<(u32, u32)>,
 }
 
-impl Complaint {
+impl ApiError {
     pub(crate) fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), param: None, excess: None }
     }

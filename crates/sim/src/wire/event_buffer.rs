@@ -1,4 +1,4 @@
-//! The page on which a script writes its events.
+//! The buffer into which answers are written, event by event.
 
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use crate::truth::SentKind;
 
 /// Events that were written, with where each ends and what it carries.
 #[derive(Debug, Default)]
-pub(crate) struct Sheet {
+pub(crate) struct EventBuffer {
     pub(crate) bytes: Vec<u8>,
     pub(crate) marks: Vec<EventEnd>,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Hex {
     Upper,
 }
 
-impl Sheet {
+impl EventBuffer {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.marks.clear();

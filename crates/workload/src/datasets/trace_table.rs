@@ -1,0 +1,159 @@
+//! A trace as a table of comma-separated values, in the columns of Azure's public LLM inference traces:
+//! `TIMESTAMP,ContextTokens,GeneratedTokens`.
+//!
+//! Times are dates, which count from the earliest one, or numbers. A table has no shared blocks.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use super::timed_trace::{SortedTrace, TraceLine};
+use crate::{Error, Result, input};
+
+/// The columns, and other names for them.
+const COLUMNS: [(&str, [&str; 2]); 3] = [
+    ("TIMESTAMP", ["timestamp", "arrived_at"]),
+    ("ContextTokens", ["contexttokens", "input_length"]),
+    ("GeneratedTokens", ["generatedtokens", "output_length"]),
+];
+
+/// The trace of a table; `None` for a file that is not one, such as JSON lines.
+pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
+    let file = input::open(path).map_err(Error::read(path))?;
+    let mut reader = BufReader::new(file);
+    let start = reader.fill_buf().map_err(Error::read(path))?;
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    let first_line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_json = first_line.trim_ascii_start().first().is_none_or(|byte| b"[{".contains(byte));
+    if is_json || !first_line.contains(&b',') {
+        return Ok(None);
+    }
+    let malformed = |line, reason: String| Error::Malformed { path: path.to_owned(), line, reason };
+    let mut reader =
+        csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(reader);
+    let header = reader.headers().map_err(|error| malformed(1, error.to_string()))?.clone();
+    let [time, input, output] = columns(&header).map_err(|reason| malformed(1, reason))?;
+    let (mut records, mut times, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    for record in reader.records() {
+        let record = record.map_err(|error| {
+            malformed(error.position().map_or(0, csv::Position::line), error.to_string())
+        })?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let cell = |at: usize| record.get(at).unwrap_or_default();
+        let tokens = |at: usize| {
+            let text = cell(at);
+            text.parse::<u32>()
+                .map_err(|_| malformed(line, format!("`{text}` is not a number of tokens")))
+        };
+        let time = TraceTime::parse(cell(time))
+            .ok_or_else(|| malformed(line, format!("`{}` is not a time", cell(time))))?;
+        times.push(time);
+        let (input_length, output_length) = (tokens(input)?, tokens(output)?);
+        records.push(TraceLine {
+            timestamp: 0.0,
+            input_length,
+            output_length,
+            hash_ids: Vec::new(),
+        });
+        lines.push(line);
+    }
+    let first = times.iter().copied().reduce(TraceTime::earlier);
+    for (record, time) in records.iter_mut().zip(times) {
+        record.timestamp = time.since(first);
+    }
+    SortedTrace::sorted(path, count, records, |row| lines[row]).map(Some)
+}
+
+/// Where the three columns are.
+fn columns(header: &csv::StringRecord) -> std::result::Result<[usize; 3], String> {
+    let mut found = [0; 3];
+    for (place, (name, names)) in found.iter_mut().zip(COLUMNS) {
+        let is_it = |field: &str| names.contains(&field.to_lowercase().as_str());
+        *place = header.iter().position(|field| is_it(field.trim_start_matches('\u{feff}'))).ok_or_else(|| {
+            let others = header.iter().collect::<Vec<_>>().join(", ");
+            format!(
+                "there is no column `{name}` among {others}\n  a trace has the columns TIMESTAMP, ContextTokens, \
+                 GeneratedTokens; for a BurstGPT file try `--dataset-name burstgpt`"
+            )
+        })?;
+    }
+    Ok(found)
+}
+
+/// A time of a trace. The fraction stands apart: seconds since 1970 leave a double no room for the last digits.
+#[derive(Debug, Clone, Copy)]
+struct TraceTime {
+    seconds: f64,
+    fraction: f64,
+}
+
+/// Seconds of 1990 and later are dates, which count from the earliest one; smaller numbers are times of the
+/// trace itself.
+const FIRST_DATE: f64 = 631_152_000.0;
+
+impl TraceTime {
+    /// A number of seconds, or a date with a time of day and perhaps an offset.
+    fn parse(text: &str) -> Option<Self> {
+        if let Ok(number) = text.parse::<f64>() {
+            let is_time = number.is_finite() && number >= 0.0;
+            return is_time.then_some(Self { seconds: number.trunc(), fraction: number.fract() });
+        }
+        let (date, rest) = text.split_once([' ', 'T'])?;
+        let (clock, offset) = match rest.rfind(['+', '-', 'Z']) {
+            Some(at) => (&rest[..at], offset_seconds(&rest[at..])?),
+            None => (rest, 0.0),
+        };
+        let [year, month, day] = parts(date, '-')?;
+        let [hours, minutes, seconds] = parts(clock, ':')?;
+        let is_date = (1.0..=12.0).contains(&month) && (1.0..=31.0).contains(&day);
+        let is_time = hours < 24.0 && minutes < 60.0 && seconds < 61.0;
+        let whole = days(year, month, day) * 86_400.0 + hours * 3_600.0 + minutes * 60.0;
+        (is_date && is_time).then_some(Self {
+            seconds: whole + seconds.trunc() - offset,
+            fraction: seconds.fract(),
+        })
+    }
+
+    fn earlier(self, other: Self) -> Self {
+        let is_later = (other.seconds, other.fraction) < (self.seconds, self.fraction);
+        if is_later { other } else { self }
+    }
+
+    /// Seconds of the trace at this time.
+    fn since(self, first: Option<Self>) -> f64 {
+        match first.filter(|first| first.seconds >= FIRST_DATE) {
+            Some(first) => (self.seconds - first.seconds) + (self.fraction - first.fraction),
+            None => self.seconds + self.fraction,
+        }
+    }
+}
+
+/// Three numbers, none below zero.
+fn parts(text: &str, separator: char) -> Option<[f64; 3]> {
+    let numbers: Option<Vec<f64>> = text
+        .split(separator)
+        .map(|part| part.parse().ok().filter(|number: &f64| *number >= 0.0))
+        .collect();
+    numbers?.try_into().ok()
+}
+
+/// `Z`, `+02:00` or `-0500` in seconds.
+fn offset_seconds(text: &str) -> Option<f64> {
+    if text == "Z" {
+        return Some(0.0);
+    }
+    let digits = text[1..].replace(':', "");
+    let (hours, minutes) = digits.split_at_checked(2)?;
+    let minutes: f64 = if minutes.is_empty() { 0.0 } else { minutes.parse().ok()? };
+    let size = hours.parse::<f64>().ok()? * 3_600.0 + minutes * 60.0;
+    Some(if text.starts_with('-') { -size } else { size })
+}
+
+/// Days from 1970 to a date of the Gregorian calendar, with years that begin in March, so that a leap day is
+/// the last of its year.
+fn days(year: f64, month: f64, day: f64) -> f64 {
+    let (year, month) = if month > 2.0 { (year, month - 3.0) } else { (year - 1.0, month + 9.0) };
+    let leap_days = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
+    let before = ((153.0 * month + 2.0) / 5.0).floor();
+    // 1970-01-01 is day 719,468 of this count.
+    365.0 * year + leap_days + before + day - 1.0 - 719_468.0
+}
