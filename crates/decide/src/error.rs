@@ -32,6 +32,14 @@ pub enum Error {
         /// As typed.
         text: String,
     },
+    /// A least latency, or a most throughput.
+    #[error("the objective `{text}` asks for {}\n  write `{turned}`", unwanted(turned))]
+    WrongSide {
+        /// As typed.
+        text: String,
+        /// With the other sign.
+        turned: String,
+    },
     /// A limit that cannot be parsed as this quantity.
     #[error("cannot parse the limit of the objective `{text}`: {source}")]
     Limit {
@@ -70,4 +78,9 @@ pub enum Error {
         /// As the user named the run.
         name: String,
     },
+}
+
+/// What an objective asks for whose sign is the other one than here.
+fn unwanted(turned: &str) -> &'static str {
+    if turned.contains('<') { "slow responses" } else { "little throughput" }
 }

@@ -23,7 +23,9 @@ use self::bracket::BracketStep;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
-pub use self::budget::{Forecast, SecondStage, UNLIMITED_POINTS, first_lengths, second_stage};
+pub use self::budget::{
+    Forecast, SecondStage, StageBudget, UNLIMITED_POINTS, first_lengths, second_stage,
+};
 pub use self::design::{Design, Expected};
 pub use self::length::{PointLength, fit, least, needed, wanted};
 pub use self::options::SearchOptions;
@@ -354,6 +356,9 @@ mod tests {
         let limits = SearchLimits { is_whole: true, ..LIMITS };
         let (answer, _) = search(limits, |load| load / 13.3);
         assert!(matches!(answer, SearchResult::Found { load: 13.0, .. }), "{answer:?}");
+        // Fourteen in flight would exceed the limit.
+        let (answer, _) = search(limits, |load| load / 13.7);
+        assert!(matches!(answer, SearchResult::Found { load: 13.0, .. }), "{answer:?}");
     }
 
     #[test]
@@ -372,6 +377,75 @@ mod tests {
             matches!(answer, SearchResult::Unfinished { highest_met: Some(_), .. }),
             "{answer:?}"
         );
+    }
+
+    #[test]
+    fn fewer_than_four_points_after_the_bracket_are_no_second_stage() {
+        let (_, points) = search(LIMITS, |load| load / 12.4);
+        let (first, _) = LIMITS.second_stage(&points).unwrap();
+        let stage = |left: usize| {
+            let limits = LIMITS.with_points(first + left);
+            limits.second_stage(&points[..first]).map(|(_, design)| design.loads.len())
+        };
+        assert_eq!((stage(3), stage(4)), (None, Some(4)));
+    }
+
+    /// A point that was ended for overload saw a few requests beyond the limit; with more time all would
+    /// have been.
+    #[test]
+    fn an_overloaded_point_counts_as_one_whose_every_request_is_beyond_the_limit() {
+        let used = |fit: PointOutcome, used: f64, allowed: Option<f64>| {
+            let one = Use { used, variance: 0.5, allowed };
+            let point = Point { fit, uses: vec![Some(one)], ..measured(8.0, Stage::Narrow, 0.0) };
+            let found = point.sample(0).unwrap();
+            (found.used, found.variance)
+        };
+        let check = |found: (f64, f64), expected: (f64, f64)| {
+            let is_near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+            assert!(is_near(found.0, expected.0) && is_near(found.1, expected.1), "{found:?}");
+        };
+        check(used(PointOutcome::Missed, 3.0, Some(0.01)), (3.0, 0.5));
+        check(used(PointOutcome::Overloaded, 3.0, Some(0.01)), (100.0, 0.0));
+        check(used(PointOutcome::Failed, 0.2, None), (2.0, 0.0));
+        check(used(PointOutcome::Overloaded, 7.0, None), (7.0, 0.0));
+    }
+
+    #[test]
+    fn an_estimate_far_away_from_all_points_is_no_answer() {
+        let (_, points) = search(LIMITS, |load| (load / 12.4).powi(8));
+        let (first, _) = LIMITS.second_stage(&points).unwrap();
+        for used in [0.0, 1e6] {
+            let mut changed = points.clone();
+            for point in &mut changed[first..] {
+                *point = measured(point.load, Stage::Estimate, used);
+            }
+            let next = LIMITS.next(&changed);
+            let is_open = matches!(next, Next::Done(SearchResult::Unfinished { .. }));
+            assert!(is_open, "{used}: {next:?}");
+        }
+    }
+
+    /// The limit of an objective that is known less well may be the lowest one too.
+    #[test]
+    fn the_interval_ends_where_the_first_objective_may_be_violated() {
+        let loads = [9.0, 9.4, 9.8, 10.2, 10.6, 11.0, 9.2, 10.4];
+        let of = |sharp: bool, rough: bool| {
+            let point = |(at, load): (usize, &f64)| {
+                let steep = Use { used: (load / 10.0).powi(40), variance: 0.0, allowed: None };
+                let scatter = if at % 2 == 0 { 1.8 } else { 0.5 };
+                let share = scatter * (load / 10.2).powi(12);
+                let gentle = Use { used: share, variance: 0.0, allowed: None };
+                let uses = [sharp.then_some(steep), rough.then_some(gentle)];
+                Point { uses: uses.to_vec(), ..measured(*load, Stage::Estimate, 0.0) }
+            };
+            let points: Vec<Point> = loads.iter().enumerate().map(point).collect();
+            found(&points).unwrap()
+        };
+        let (sharp, rough, both) = (of(true, false), of(false, true), of(true, true));
+        assert!(rough.low.unwrap_or(0.0) < sharp.low.unwrap() - 0.1, "{sharp:?} {rough:?}");
+        assert_eq!((both.load.to_bits(), both.objective), (sharp.load.to_bits(), 0));
+        assert_eq!(both.low, rough.low);
+        assert_eq!(both.high, sharp.high);
     }
 
     /// Neither the estimate so far nor its margin may move a point of the second stage: intervals of

@@ -19,7 +19,7 @@ const LEAST_VALUES: usize = 60;
 
 /// A figure, and the precision at which a run may end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "StoredRule", into = "StoredRule")]
+#[serde(try_from = "StoredGoal", into = "StoredGoal")]
 pub struct PrecisionGoal {
     /// The mean or a percentile of one value per request.
     pub figure: Figure,
@@ -27,9 +27,9 @@ pub struct PrecisionGoal {
     pub margin: f64,
 }
 
-/// A rule as stored in plans.
+/// A goal as stored in plans.
 #[derive(Serialize, Deserialize)]
-struct StoredRule {
+struct StoredGoal {
     /// Key of [`tokometer_metrics::define`].
     key: String,
     /// `None` is the mean.
@@ -38,30 +38,49 @@ struct StoredRule {
     margin: f64,
 }
 
-impl From<PrecisionGoal> for StoredRule {
-    fn from(until: PrecisionGoal) -> Self {
+impl From<PrecisionGoal> for StoredGoal {
+    fn from(goal: PrecisionGoal) -> Self {
         Self {
-            key: until.figure.quantity.key().to_owned(),
-            percentile: until.figure.statistic.percentile().map(Percentile::percent),
-            margin: until.margin,
+            key: goal.figure.quantity.key().to_owned(),
+            percentile: goal.figure.statistic.percentile().map(Percentile::percent),
+            margin: goal.margin,
         }
     }
 }
 
-impl TryFrom<StoredRule> for PrecisionGoal {
+impl TryFrom<StoredGoal> for PrecisionGoal {
     type Error = Error;
 
-    fn try_from(recorded: StoredRule) -> Result<Self, Error> {
-        let fault = |why: String| Error::Until { text: recorded.key.clone(), why };
-        let quantity = Quantity::parse(&recorded.key).map_err(|why| fault(why.to_string()))?;
-        let statistic = match recorded.percentile {
+    fn try_from(stored: StoredGoal) -> Result<Self, Error> {
+        let fault = |why: String| Error::Until { text: stored.key.clone(), why };
+        let quantity = Quantity::parse(&stored.key).map_err(|why| fault(why.to_string()))?;
+        let statistic = match stored.percentile {
             None => Statistic::Mean,
             Some(percent) => Percentile::from_percent(percent)
                 .map(Statistic::Percentile)
                 .ok_or_else(|| fault(format!("{percent} is not a percentile")))?,
         };
-        Self::new(Figure { quantity, statistic }, recorded.margin)
+        if !is_margin(stored.margin) {
+            return Err(fault(format!("its margin of {} is not between 0 and 1", stored.margin)));
+        }
+        Self::new(Figure { quantity, statistic }, stored.margin)
     }
+}
+
+/// Whether a run can end by this half width: one of zero is never reached, one of 1 says nothing.
+fn is_margin(share: f64) -> bool {
+    share > 0.0 && share < 1.0
+}
+
+/// A figure of the values so far, with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureSoFar {
+    /// In the unit of the values.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
 }
 
 impl PrecisionGoal {
@@ -80,7 +99,7 @@ impl PrecisionGoal {
             .ok_or_else(|| fault("`±` is missing".to_owned()))?;
         let margin = tokometer_base::units::parse_share(margin)
             .ok()
-            .filter(|share| *share > 0.0 && *share < 1.0)
+            .filter(|share| is_margin(*share))
             .ok_or_else(|| fault("a share such as `10%` must follow `±`".to_owned()))?;
         let figure = Figure::parse(figure).map_err(|why| fault(why.to_string()))?;
         Self::new(figure, margin)
@@ -88,19 +107,19 @@ impl PrecisionGoal {
 
     /// Whether `values`, in the order of arrival, determine the figure well enough.
     pub fn is_known(&self, values: &[f64]) -> bool {
-        let Some((value, low, high)) = self.interval(values) else { return false };
+        let Some(FigureSoFar { value, low, high }) = self.interval(values) else { return false };
         value > 0.0 && (high - low) / 2.0 <= self.margin * value
     }
 
     /// The figure with its 95 % interval. `None` while there are too few values.
-    pub fn interval(&self, values: &[f64]) -> Option<(f64, f64, f64)> {
+    pub fn interval(&self, values: &[f64]) -> Option<FigureSoFar> {
         if values.len() < LEAST_VALUES {
             return None;
         }
         let Some(percentile) = self.figure.statistic.percentile().map(Percentile::percent) else {
             let means: Vec<f64> = blocks(values).filter_map(statistics::mean).collect();
             let (mean, margin) = (statistics::mean(values)?, statistics::mean_margin(&means)?);
-            return Some((mean, mean - margin, mean + margin));
+            return Some(FigureSoFar { value: mean, low: mean - margin, high: mean + margin });
         };
         let mut sorted = values.to_vec();
         tokometer_base::sort_numbers(&mut sorted);
@@ -110,7 +129,8 @@ impl PrecisionGoal {
         let spread =
             (share * (1.0 - share) * inflation(values, value, share) / values.len() as f64).sqrt();
         let at = |share: f64| statistics::percentile(&sorted, (share * 100.0).clamp(0.0, 100.0));
-        Some((value, at(share - 1.96 * spread)?, at(share + 1.96 * spread)?))
+        let (low, high) = (at(share - 1.96 * spread)?, at(share + 1.96 * spread)?);
+        Some(FigureSoFar { value, low, high })
     }
 }
 
@@ -138,16 +158,27 @@ const DEFICIT: f64 = 0.2;
 const FAR: f64 = 4.0;
 /// Completions may speed up by this share and still count as steady.
 const STEADY: f64 = 0.1;
+/// A server that completes a smaller share than this of what it is sent has not begun to answer.
+const LEAST_ANSWERED: f64 = 0.02;
 
-/// Whether the number in flight grows without limit. `readings` are (seconds, in flight), `rate` is
-/// requests sent per second. For open loops only: in a closed loop the number in flight is bounded.
+/// The number in flight at one time of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InFlightReading {
+    /// Seconds since the start of the measured phase.
+    pub at_s: f64,
+    /// Requests in flight; a mean where it stands for several readings.
+    pub in_flight: f64,
+}
+
+/// Whether the number in flight grows without limit. `rate` is requests sent per second. For open loops
+/// only: in a closed loop the number in flight is bounded.
 ///
 /// A run starts empty, and a server that is filling up looks like one that is falling behind: both
 /// have ever more in flight. But one that is filling up completes requests ever faster, until it
 /// keeps up with the arrivals; one that is falling behind completes them at a constant rate. Chance
 /// may make the first look like the second for a moment, so the result must hold both now and at two
 /// thirds of the run.
-pub fn is_running_away(readings: &[(f64, f64)], rate: f64) -> bool {
+pub fn is_running_away(readings: &[InFlightReading], rate: f64) -> bool {
     falls_behind(readings, rate) && falls_behind(&readings[..readings.len() * 2 / 3], rate)
 }
 
@@ -166,7 +197,7 @@ pub fn overloads(timelines: &[Timeline], seconds: f64, rate: f64) -> bool {
     let mut at = LOOK_S;
     while at <= seconds {
         let until = |times: &[f64]| times.partition_point(|time| *time <= at) as f64;
-        readings.push((at, until(&sent) - until(&ended)));
+        readings.push(InFlightReading { at_s: at, in_flight: until(&sent) - until(&ended) });
         if is_running_away(&readings, rate) {
             return true;
         }
@@ -175,28 +206,47 @@ pub fn overloads(timelines: &[Timeline], seconds: f64, rate: f64) -> bool {
     false
 }
 
-fn falls_behind(readings: &[(f64, f64)], rate: f64) -> bool {
+/// Whether the last two thirds of the readings show a server that completes requests at a constant rate
+/// below the arrival rate.
+fn falls_behind(readings: &[InFlightReading], rate: f64) -> bool {
     if readings.len() < LEAST_READINGS {
         return false;
     }
     let late = &readings[readings.len() / 3..];
     let third = late.len() / 3;
-    let mean = |part: &[(f64, f64)]| {
-        let sum = part.iter().fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
-        (sum.0 / part.len() as f64, sum.1 / part.len() as f64)
+    let mean = |part: &[InFlightReading]| {
+        let count = part.len() as f64;
+        InFlightReading {
+            at_s: part.iter().map(|reading| reading.at_s).sum::<f64>() / count,
+            in_flight: part.iter().map(|reading| reading.in_flight).sum::<f64>() / count,
+        }
     };
     let (first, middle, last) =
         (mean(&late[..third]), mean(&late[third..2 * third]), mean(&late[2 * third..]));
-    let growth = |from: (f64, f64), to: (f64, f64)| {
-        let sent = rate * (to.0 - from.0);
-        let grown = to.1 - from.1;
-        let is_far = grown > FAR * sent.max(from.1).max(1.0).sqrt() && grown > DEFICIT * sent;
-        (is_far, 1.0 - grown / sent)
-    };
-    let ((is_growing, answered), (is_still, answered_late)) =
-        (growth(first, middle), growth(middle, last));
-    let is_steady = answered > 0.02 && answered_late <= answered * (1.0 + STEADY);
-    is_growing && is_still && is_steady
+    let (early, recent) = (Growth::of(first, middle, rate), Growth::of(middle, last, rate));
+    let is_steady = early.answered_share > LEAST_ANSWERED
+        && recent.answered_share <= early.answered_share * (1.0 + STEADY);
+    early.is_significant && recent.is_significant && is_steady
+}
+
+/// How the number in flight grew between two parts of a run.
+struct Growth {
+    /// Whether it is more than chance, and more than a server that keeps up would show.
+    is_significant: bool,
+    /// Share of what was sent in between that was completed.
+    answered_share: f64,
+}
+
+impl Growth {
+    fn of(from: InFlightReading, to: InFlightReading, rate: f64) -> Self {
+        let sent = rate * (to.at_s - from.at_s);
+        let grown = to.in_flight - from.in_flight;
+        let scatter = sent.max(from.in_flight).max(1.0).sqrt();
+        Self {
+            is_significant: grown > FAR * scatter && grown > DEFICIT * sent,
+            answered_share: 1.0 - grown / sent,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -209,9 +259,9 @@ mod tests {
     #[test]
     fn rules_are_read_as_people_type_them() {
         let check = |text: &str, key: &str, margin: f64| {
-            let until = PrecisionGoal::parse(text).unwrap();
-            assert_eq!(until.figure.key(), key, "{text}");
-            assert!((until.margin - margin).abs() < 1e-12, "{text}");
+            let goal = PrecisionGoal::parse(text).unwrap();
+            assert_eq!(goal.figure.key(), key, "{text}");
+            assert!((goal.margin - margin).abs() < 1e-12, "{text}");
         };
         check("p99 ttft ±10%", "ttft_ms_p99", 0.1);
         check("ttft p99 ±10%", "ttft_ms_p99", 0.1);
@@ -239,16 +289,20 @@ mod tests {
     #[test]
     fn a_rule_is_stored_as_it_always_was() {
         let check = |text: &str, stored: &str| {
-            let until = PrecisionGoal::parse(text).unwrap();
-            assert_eq!(serde_json::to_string(&until).unwrap(), stored);
-            assert_eq!(serde_json::from_str::<PrecisionGoal>(stored).unwrap(), until);
+            let goal = PrecisionGoal::parse(text).unwrap();
+            assert_eq!(serde_json::to_string(&goal).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<PrecisionGoal>(stored).unwrap(), goal);
         };
         check("p99 ttft ±10%", r#"{"key":"ttft_ms","percentile":99.0,"margin":0.1}"#);
         check("mean e2e ±25%", r#"{"key":"e2e_ms","percentile":null,"margin":0.25}"#);
-        assert!(
-            serde_json::from_str::<PrecisionGoal>(r#"{"key":"x","percentile":1,"margin":0.1}"#)
-                .is_err()
-        );
+        let refused = |stored: &str, expected: &str| {
+            let why = serde_json::from_str::<PrecisionGoal>(stored).unwrap_err().to_string();
+            assert!(why.contains(expected), "{stored}: {why}");
+        };
+        refused(r#"{"key":"x","percentile":1,"margin":0.1}"#, "`x` is not a metric");
+        // A run by such a plan never ended by its rule, or ended at its first values.
+        refused(r#"{"key":"ttft_ms","percentile":99,"margin":-0.1}"#, "not between 0 and 1");
+        refused(r#"{"key":"ttft_ms","percentile":null,"margin":7}"#, "its margin of 7 is not");
     }
 
     fn noise(count: usize) -> Vec<f64> {
@@ -258,25 +312,40 @@ mod tests {
 
     #[test]
     fn a_percentile_is_known_once_its_sample_supports_it_and_is_steady() {
-        let until = PrecisionGoal::parse("p99 ttft ±10%").unwrap();
-        assert_eq!(until.interval(&noise(200)), None, "P99 needs 368 values");
-        assert!(until.is_known(&noise(4_000)));
+        let goal = PrecisionGoal::parse("p99 ttft ±10%").unwrap();
+        assert_eq!(goal.interval(&noise(200)), None, "P99 needs 368 values");
+        assert!(goal.is_known(&noise(4_000)));
         // The same values, but all large ones together: blocks scatter.
         let mut bunched = noise(4_000);
         tokometer_base::sort_numbers(&mut bunched);
-        let (_, low, high) = until.interval(&bunched).unwrap();
-        let (_, steady_low, steady_high) = until.interval(&noise(4_000)).unwrap();
-        assert!(high - low > 2.0 * (steady_high - steady_low));
+        let width = |values: &[f64]| {
+            let FigureSoFar { low, high, .. } = goal.interval(values).unwrap();
+            high - low
+        };
+        assert!(width(&bunched) > 2.0 * width(&noise(4_000)));
+    }
+
+    fn reading(at_s: f64, in_flight: f64) -> InFlightReading {
+        InFlightReading { at_s, in_flight }
     }
 
     #[test]
     fn a_backlog_that_grows_is_found_and_a_full_server_is_not() {
         let seconds = |count: u32| (0..count).map(|i| f64::from(i) * 0.25);
-        let growing: Vec<_> = seconds(80).map(|t| (t, 10.0 + 20.0 * t)).collect();
+        let growing: Vec<_> = seconds(80).map(|t| reading(t, 10.0 + 20.0 * t)).collect();
         assert!(is_running_away(&growing, 60.0));
         assert!(!is_running_away(&growing[..10], 60.0), "too early to tell");
-        let noisy: Vec<_> = seconds(80).map(|t| (t, 40.0 + 8.0 * (t * 3.0).sin())).collect();
+        let noisy: Vec<_> = seconds(80).map(|t| reading(t, 40.0 + 8.0 * (t * 3.0).sin())).collect();
         assert!(!is_running_away(&noisy, 60.0));
+    }
+
+    /// Chance makes a server that keeps up look as if it fell behind for a while.
+    #[test]
+    fn a_backlog_that_has_only_begun_to_grow_is_no_overload_yet() {
+        let run: Vec<_> = (0..90_u32)
+            .map(|at| reading(f64::from(at) * 0.25, 10.0 + 10.0 * f64::from(at.saturating_sub(45))))
+            .collect();
+        assert!(falls_behind(&run, 60.0) && !is_running_away(&run, 60.0));
     }
 
     /// An engine whose responses take six seconds was reported as overloaded at half of its capacity,
@@ -284,20 +353,20 @@ mod tests {
     #[test]
     fn a_server_that_fills_up_is_not_called_overloaded_at_any_moment() {
         let seconds = |count: u32| (0..count).map(|i| f64::from(i) * 0.25);
-        let check = |name: &str, run: Vec<(f64, f64)>| {
+        let check = |name: &str, run: Vec<InFlightReading>| {
             let alarm = (1..run.len()).find(|end| is_running_away(&run[..*end], 60.0));
             assert_eq!(alarm, None, "{name}");
         };
         for stay in [2.0, 6.0, 20.0] {
-            check("equal answers", seconds(400).map(|t| (t, 60.0 * t.min(stay))).collect());
+            check("equal answers", seconds(400).map(|t| reading(t, 60.0 * t.min(stay))).collect());
             let filled = |t: f64| 60.0 * stay * (1.0 - (-t / stay).exp());
-            check("answers of all lengths", seconds(400).map(|t| (t, filled(t))).collect());
+            check("answers of all lengths", seconds(400).map(|t| reading(t, filled(t))).collect());
         }
     }
 
     /// Requests arrive at random and take a second: a server that keeps up with 32 requests per
     /// second.
-    fn sound_run(seed: u64) -> Vec<(f64, f64)> {
+    fn sound_run(seed: u64) -> Vec<InFlightReading> {
         let mut generator = Seed(seed).stream("sound").at(0);
         let mut at = 0.0;
         let mut arrivals = Vec::new();
@@ -307,7 +376,7 @@ mod tests {
         }
         let in_flight =
             |t: f64| arrivals.iter().filter(|a| **a <= t && **a > t - 1.0).count() as f64;
-        (0..80_u32).map(|i| f64::from(i) * 0.25).map(|t| (t, in_flight(t))).collect()
+        (0..80_u32).map(|i| f64::from(i) * 0.25).map(|t| reading(t, in_flight(t))).collect()
     }
 
     /// A server with a constant rate below the arrival rate is detected, sooner the larger the
@@ -317,15 +386,16 @@ mod tests {
         for (pace, soon) in [(16.0, 20.0), (24.0, 80.0)] {
             let mut generator = Seed(7).stream("behind").at(0);
             let mut waiting = 0.0_f64;
-            let run: Vec<(f64, f64)> = (0..400_u32)
+            let run: Vec<InFlightReading> = (0..400_u32)
                 .map(|i| {
                     let arrived = (0..32).filter(|_| unit_float(&mut generator) < 0.25).count();
                     waiting = (waiting + arrived as f64 - pace / 4.0).max(0.0);
-                    (f64::from(i) * 0.25, waiting)
+                    reading(f64::from(i) * 0.25, waiting)
                 })
                 .collect();
             let alarm = (1..run.len()).find(|end| is_running_away(&run[..*end], 32.0)).unwrap();
-            assert!(run[alarm].0 < soon, "a pace of {pace} was found after {} s", run[alarm].0);
+            let at_s = run[alarm].at_s;
+            assert!(at_s < soon, "a pace of {pace} was found after {at_s} s");
         }
     }
 

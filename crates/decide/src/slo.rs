@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, units};
 use tokometer_metrics::define::Unit;
-use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
+use tokometer_metrics::figure::{Better, Figure, Percentile, Quantity, Statistic};
 use tokometer_metrics::{Distribution, Objectives, Summary};
 
 use crate::Error;
@@ -109,6 +109,30 @@ impl Objective {
         }
     }
 
+    /// How the words are read, where they could mean something else; `None` where they say it.
+    pub fn remark(&self) -> Option<String> {
+        let typed = self.text.split(['<', '>']).next().unwrap_or_default().to_ascii_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| typed.contains(word));
+        let meaning = match self.figure.quantity {
+            // Some tools count it to the first token.
+            Quantity::E2e if !has(&["e2e", "end"]) => ", from sending a request to its last token",
+            // Some tools count requests.
+            Quantity::Output if !has(&["output", "tok"]) => ", in tokens per second",
+            _ => "",
+        };
+        let is_open = self.figure.statistic == Statistic::Mean && !has(&["mean", "avg", "average"]);
+        if meaning.is_empty() && !is_open {
+            return None;
+        }
+        let figure = self.figure;
+        let more = if is_open {
+            format!("\n  write `p99 {}` for a percentile", self.text)
+        } else {
+            String::new()
+        };
+        Some(format!("`{}` is read as {figure}{meaning}{more}", self.text))
+    }
+
     fn parse(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Err(Error::EmptyObjective);
@@ -120,6 +144,18 @@ impl Objective {
         let limit = right.trim_start_matches('=').trim();
         let figure = Figure::parse(left)
             .map_err(|source| Error::Figure { text: text.to_owned(), source })?;
+        // Nobody wants slow responses, or few: the signs are easily mixed up.
+        let good = match figure.better() {
+            Better::Lower => GoodSide::Below,
+            Better::Higher => GoodSide::Above,
+        };
+        if side != good {
+            let turned = match good {
+                GoodSide::Below => text.replacen('>', "<", 1),
+                GoodSide::Above => text.replacen('<', ">", 1),
+            };
+            return Err(Error::WrongSide { text: text.to_owned(), turned });
+        }
         let is_bare = limit.ends_with(|last: char| last.is_ascii_digit() || last == '.');
         // `p99_ttft_ms < 200` names its unit on the left.
         let is_named = left.trim_end().to_ascii_lowercase().ends_with("_ms");
@@ -216,6 +252,33 @@ mod tests {
         check("req/s > 12", "requests_per_s", GoodSide::Above, 12.0);
     }
 
+    /// `ttft < 2s` was the mean without a word about it, and `latency` whatever the reader took it for.
+    #[test]
+    fn words_that_could_mean_something_else_are_explained() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(Objective::parse(text).unwrap().remark().as_deref(), expected);
+        };
+        check("p99 ttft < 2s", None);
+        check("mean ttft < 2s", None);
+        check("avg tpot < 50ms", None);
+        check("p99 e2e < 2s", None);
+        check("p99 end-to-end latency < 2s", None);
+        check("output throughput > 500 tok/s", None);
+        check("goodput > 99%", None);
+        check(
+            "p99 latency < 2s",
+            Some("`p99 latency < 2s` is read as p99 E2E, from sending a request to its last token"),
+        );
+        check(
+            "ttft < 2s",
+            Some("`ttft < 2s` is read as mean TTFT\n  write `p99 ttft < 2s` for a percentile"),
+        );
+        check(
+            "throughput > 500",
+            Some("`throughput > 500` is read as Output throughput, in tokens per second"),
+        );
+    }
+
     #[test]
     fn what_cannot_be_read_is_named() {
         let check = |text: &str, expected: &str| {
@@ -232,6 +295,8 @@ mod tests {
         check("p99 ttft < 2", "write `p99 ttft < 2s` or `p99 ttft < 2ms`");
         check("p99 e2e < 1.5, goodput > 99%", "the objective `p99 e2e < 1.5` has no unit");
         check("goodput > 99", "write `goodput > 99%`");
+        check("p99 ttft > 2s", "asks for slow responses\n  write `p99 ttft < 2s`");
+        check("throughput <= 500", "asks for little throughput\n  write `throughput >= 500`");
     }
 
     fn summary(p99: Option<f64>, infinite: u64) -> Summary {

@@ -162,21 +162,23 @@ fn is_flat(steps: &[StairStep]) -> bool {
     doublings > 0.0 && high < low * (1.0 + LEAST_GROWTH).powf(doublings)
 }
 
+/// The highest throughput of the steps whose requests did not fail.
+fn highest_throughput(steps: &[StairStep]) -> Option<f64> {
+    let sound = steps.iter().filter(|step| !step.is_failing());
+    sound.filter_map(StairStep::throughput).max_by(f64::total_cmp)
+}
+
 /// The place of the knee among `steps` of rising concurrency: the first with nearly the highest
 /// throughput. `None` while throughput still grows at the last step, and for fewer than two steps.
 pub fn knee(steps: &[StairStep]) -> Option<usize> {
-    let sound: Vec<(usize, f64)> = steps
-        .iter()
-        .enumerate()
-        .filter(|(_, step)| !step.is_failing())
-        .filter_map(|(at, step)| Some((at, step.throughput()?)))
-        .collect();
-    let best = sound.iter().map(|(_, throughput)| *throughput).max_by(f64::total_cmp)?;
+    let highest = highest_throughput(steps)?;
     let is_over = steps.last().is_some_and(StairStep::is_failing) || is_flat(steps);
     if steps.len() < 2 || !is_over {
         return None;
     }
-    sound.iter().find(|(_, throughput)| *throughput >= KNEE_SHARE * best).map(|(at, _)| *at)
+    let is_near =
+        |step: &StairStep| step.throughput().is_some_and(|own| own >= KNEE_SHARE * highest);
+    steps.iter().position(|step| !step.is_failing() && is_near(step))
 }
 
 /// What a staircase found, as its folder keeps it.
@@ -208,12 +210,8 @@ impl StaircaseFindings {
         let last = self.steps.last().map_or(0, |step| step.concurrency);
         let knee =
             self.knee.and_then(|knee| self.steps.iter().find(|step| step.concurrency == knee));
-        let best = self.steps.iter().max_by(|a, b| {
-            let of = |step: &StairStep| step.throughput().unwrap_or(0.0);
-            of(a).total_cmp(&of(b))
-        });
-        let share = knee.zip(best).and_then(|(knee, best)| {
-            Some((knee.concurrency, 100.0 * knee.throughput()? / best.throughput()?))
+        let share = knee.zip(highest_throughput(&self.steps)).and_then(|(knee, highest)| {
+            Some((knee.concurrency, 100.0 * knee.throughput()? / highest))
         });
         match (share, self.ending) {
             (Some((knee, share)), StairEnd::Failing) => format!(
@@ -349,6 +347,15 @@ mod tests {
         assert_eq!(
             findings(15.0, StairEnd::Flat, 6).sentence(),
             "knee: 16 in flight reach 100 % of the highest throughput; more only wait longer"
+        );
+        // A step whose requests fail is no measure of what the server can do: it once was, and the knee
+        // reached half of the highest throughput.
+        let mut failing = findings(1e9, StairEnd::Failing, 4);
+        failing.steps[3].failed = 20;
+        failing.knee = knee(&failing.steps).map(|at| failing.steps[at].concurrency);
+        assert_eq!(
+            failing.sentence(),
+            "knee: 4 in flight reach 100 % of the highest throughput; at 8 requests fail"
         );
         let growing = findings(1e9, StairEnd::BudgetSpent, 4).sentence();
         assert!(growing.contains("still growing at 8 in flight when the budget"), "{growing}");

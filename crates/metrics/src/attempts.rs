@@ -85,7 +85,7 @@ impl<T> Default for LastAttempts<T> {
 impl<T> LastAttempts<T> {
     /// Takes an attempt of a request. `value` is asked for what to keep of it only if it is the last
     /// one so far.
-    pub fn push(&mut self, (request, attempt): (u64, u32), value: impl FnOnce() -> T) {
+    pub fn push(&mut self, request: u64, attempt: u32, value: impl FnOnce() -> T) {
         let known = self.0.get(&request).map(|(known, _)| *known);
         if known.is_none_or(|known| attempt > known) {
             self.0.insert(request, (attempt, value()));
@@ -138,8 +138,8 @@ mod tests {
     fn the_last_attempt_of_each_request_stays_in_the_order_of_requests() {
         let mut attempts = vec![(7, 0), (3, 1), (7, 2), (3, 0), (5, 0), (7, 1)];
         let mut one_by_one = LastAttempts::default();
-        for attempt in &attempts {
-            one_by_one.push(*attempt, || *attempt);
+        for (request, attempt) in &attempts {
+            one_by_one.push(*request, *attempt, || (*request, *attempt));
         }
         assert_eq!(keep_last(&mut attempts, |item| *item), 3);
         assert_eq!(attempts, [(3, 1), (5, 0), (7, 2)]);
@@ -153,7 +153,7 @@ mod tests {
         let mut attempts = vec![(1, 0, 'a'), (1, 0, 'b')];
         let mut one_by_one = LastAttempts::default();
         for (request, attempt, name) in &attempts {
-            one_by_one.push((*request, *attempt), || *name);
+            one_by_one.push(*request, *attempt, || *name);
         }
         keep_last(&mut attempts, |(request, attempt, _)| (*request, *attempt));
         assert_eq!(attempts[0].2, 'a');

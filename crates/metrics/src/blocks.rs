@@ -88,9 +88,11 @@ impl<T: BlockContent> TimeBlocks<T> {
     /// Each block with its begin and end.
     pub(crate) fn timed(&self) -> impl Iterator<Item = (Nanos, Nanos, &T)> {
         let width = self.width.0;
+        // A damaged record may have times at the end of all numbers.
+        let begin = move |number: u64| Nanos(number.saturating_mul(width));
         (self.first..)
             .zip(&self.blocks)
-            .map(move |(number, block)| (Nanos(number * width), Nanos((number + 1) * width), block))
+            .map(move |(number, block)| (begin(number), begin(number.saturating_add(1)), block))
     }
 }
 
@@ -165,29 +167,39 @@ impl ValueBlocks {
     /// Values that fall into the same step of the histogram as that one count in proportion, so that
     /// over all blocks exactly `share` of the values lie below.
     pub(crate) fn shares(&self, share: f64, value: f64) -> Vec<BlockPart> {
-        let step = if value.is_finite() { step(value) } else { u64::MAX };
-        let counts: Vec<(f64, f64, f64)> = self
-            .contents()
-            .map(|block| {
-                let all = (block.finite + block.infinite) as f64;
-                let Some(values) = &block.values else { return (0.0, 0.0, all) };
-                if step == u64::MAX {
-                    return (block.finite as f64, block.infinite as f64, all);
-                }
-                let at = f64::from(values.count_at(step));
-                let up_to = values.count_between(0, step) as f64;
-                (up_to - at, at, all)
-            })
-            .collect();
-        let sum = counts
-            .iter()
-            .fold((0.0, 0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));
+        let counts: Vec<RankCounts> = self.contents().map(|block| block.around(value)).collect();
+        let sum = |of: fn(&RankCounts) -> f64| counts.iter().map(of).sum::<f64>();
+        let (below, at, all) = (sum(|one| one.below), sum(|one| one.at), sum(|one| one.all));
         let part_of_step =
-            if sum.1 > 0.0 { ((share * sum.2 - sum.0) / sum.1).clamp(0.0, 1.0) } else { 0.0 };
-        counts
-            .into_iter()
-            .map(|(below, at, all)| BlockPart { amount: below + part_of_step * at, weight: all })
-            .collect()
+            if at > 0.0 { ((share * all - below) / at).clamp(0.0, 1.0) } else { 0.0 };
+        let part = |one: &RankCounts| BlockPart {
+            amount: one.below + part_of_step * one.at,
+            weight: one.all,
+        };
+        counts.iter().map(part).collect()
+    }
+}
+
+/// The values of a block by their place relative to one value.
+struct RankCounts {
+    /// In lower steps of the histogram.
+    below: f64,
+    /// In the same step.
+    at: f64,
+    all: f64,
+}
+
+impl ValueBlock {
+    /// Infinite values have a step of their own, above all others.
+    fn around(&self, value: f64) -> RankCounts {
+        let all = (self.finite + self.infinite) as f64;
+        if value.is_infinite() {
+            return RankCounts { below: self.finite as f64, at: self.infinite as f64, all };
+        }
+        let Some(values) = &self.values else { return RankCounts { below: 0.0, at: 0.0, all } };
+        let step = step(value);
+        let at = f64::from(values.count_at(step));
+        RankCounts { below: values.count_between(0, step) as f64 - at, at, all }
     }
 }
 
@@ -221,5 +233,19 @@ mod tests {
         let first = |share: f64, value: f64| blocks.shares(share, value)[0];
         assert_eq!(first(0.5, 1e6), BlockPart { amount: 2.0, weight: 4.0 });
         assert_eq!(first(0.875, f64::INFINITY), BlockPart { amount: 3.5, weight: 4.0 });
+    }
+
+    /// An outage: one block has failed requests only. They were not counted among the infinite values, so
+    /// that more than the asked share of all values lay below the percentile.
+    #[test]
+    fn a_block_of_failed_requests_counts_among_those_of_the_percentile() {
+        let mut blocks = ValueBlocks::default();
+        blocks.add(Nanos::from_millis(0), 1e6, 6);
+        blocks.add(Nanos::from_millis(0), f64::INFINITY, 2);
+        blocks.add(Nanos::from_millis(4), f64::INFINITY, 8);
+        let found = blocks.shares(0.75, f64::INFINITY);
+        assert_eq!(found[1], BlockPart { amount: 4.8, weight: 8.0 });
+        let below: f64 = found.iter().map(|part| part.amount).sum();
+        assert!((below - 0.75 * 16.0).abs() < 1e-9, "{found:?}");
     }
 }

@@ -17,7 +17,6 @@ use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
 use crate::family::aggregate::{Details, Frame, GapUnit};
 use crate::family::{Family, FamilyCollector, Route};
-use crate::figures::ProbeFigures;
 use crate::goodput::{Goodput, Objectives};
 use crate::interval::{self, NoInterval};
 use crate::interval_gate::IntervalGate;
@@ -25,9 +24,9 @@ use crate::measure;
 use crate::notes::{self, CheckInput};
 use crate::observe::Observed;
 use crate::outcomes;
+use crate::probe::ProbeSample;
 use crate::quality::{CanaryCheck, QualityCheck};
 use crate::rows::{self, FailureClass, Fate, RequestRow, TimeSpan};
-use crate::sample::Sample;
 use crate::sends::Capped;
 use crate::series::{DistributionView, TimedValues};
 use crate::server;
@@ -83,7 +82,7 @@ pub struct Collector {
     quality: QualityCheck,
     canaries: CanaryCheck,
     warmups: u64,
-    probes: (Sample, u64),
+    probes: ProbeSample,
 }
 
 impl Collector {
@@ -107,7 +106,7 @@ impl Collector {
             quality: QualityCheck::of(info),
             canaries: CanaryCheck::of(info),
             warmups: 0,
-            probes: (Sample::default(), 0),
+            probes: ProbeSample::default(),
             info: info.clone(),
             options,
         }
@@ -115,16 +114,12 @@ impl Collector {
 
     /// Adds one ended attempt, in any order.
     pub fn push(&mut self, timeline: &Timeline) {
+        self.observed.add_beside(timeline);
         match timeline.identity.phase {
             Phase::Measure => self.push_measured(timeline),
             Phase::Warmup => self.warmups += 1,
             Phase::Canary => self.canaries.add(timeline),
-            Phase::Probe => {
-                match measure::end_of_stream(timeline).filter(|_| timeline.is_success()) {
-                    Some(latency) => self.probes.0.push(latency),
-                    None => self.probes.1 += 1,
-                }
-            }
+            Phase::Probe => self.probes.add(timeline),
         }
     }
 
@@ -294,7 +289,7 @@ impl Collector {
         totals.duration = span.map(|span| span.length());
         totals.goodput = goodput;
         totals.peak_in_flight =
-            (!self.rows.is_empty()).then(|| rows::sweep(&self.rows, u64::MAX).0 as f64);
+            (!self.rows.is_empty()).then(|| rows::peak_in_flight(&self.rows) as f64);
         totals.peak_output_tokens_per_s = self.token_seconds.peak();
         totals.requested_rate = load.request_rate.filter(|_| load.ramp.is_none());
         totals.achieved_rate = self.observed.achieved_rate();
@@ -420,7 +415,7 @@ impl Collector {
         server: Option<&server::ServerFigures>,
         last: &LastOfEach,
     ) -> BTreeMap<Family, crate::figures::FamilyFigures> {
-        let told = server.and_then(|server| server.reported_accept_length);
+        let accept_length = server.and_then(|server| server.reported_accept_length);
         let backend = self.info.targets.first().map_or("", |target| target.backend.as_str());
         let frame = Frame {
             begin: span.map_or(self.info.origin, |span| span.begin),
@@ -428,25 +423,16 @@ impl Collector {
             load: &self.info.load,
             percentiles: &self.options.percentiles,
             objectives: self.options.objectives,
-            gap_unit: GapUnit::of_sglang(backend, told),
+            gap_unit: GapUnit::of_sglang(backend, accept_length),
             last,
         };
-        let probe = probe(std::mem::take(&mut self.probes));
+        let probe = std::mem::take(&mut self.probes).figures();
         let finish = |family: FamilyCollector| {
             let name = family.family();
             (name, crate::figures::FamilyFigures { probe: probe.clone(), ..family.finish(&frame) })
         };
         std::mem::take(&mut self.families).into_iter().map(finish).collect()
     }
-}
-
-fn probe((answered, failed): (Sample, u64)) -> Option<ProbeFigures> {
-    let completed = answered.count();
-    (completed + failed > 0).then(|| {
-        let stats = answered.into_ordered().stats(&[99.0], Unit::Millis.divisor());
-        let p99 = stats.percentile(99.0).unwrap_or(0.0);
-        ProbeFigures { completed, failed, median: stats.median, p99, max: stats.max }
-    })
 }
 
 fn figures(totals: &Totals) -> BTreeMap<String, Option<f64>> {

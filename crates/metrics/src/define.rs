@@ -137,7 +137,7 @@ pub static METRICS: &[Definition] = &[
         key: "tpot_ms",
         label: "Time per output token",
         unit: Unit::Millis,
-        definition: "(Last content minus first content) / (tokens after the first content event, up to the last), per request. Absent for answers with no token after the first event. Tokens outside of that time are excluded: hidden reasoning, which was never streamed, and tokens without text before the first content or after the last (an end token, special tokens), by the counts of their events or else one per event. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
+        definition: "(Last content minus first content) / (tokens after the first content event, up to the last), per request. Absent for answers with no token after the first event. Tokens outside of that time are excluded: hidden reasoning, which was never streamed, and tokens without text before the first content or after the last (an end token, special tokens), by the counts of their events or else one per event. A first event that does not report its tokens counts as one, or, if its share of the text stands for three or more, as that many. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
         formula: Formula::Latency(measure::tpot),
     },
     Definition {
@@ -428,7 +428,7 @@ pub fn metrics_markdown() -> String {
          instead.\n\n\
          Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their\n\
          confidence intervals are two-sided at 95 %. Requests that share a queue are slow together, so all\n\
-         intervals come from how blocks of time scatter (`docs/intervals.md`). P99 needs 368 effective\n\
+         intervals come from how blocks of time scatter ([Confidence intervals](intervals.md)). P99 needs 368 effective\n\
          values, P99.9 needs 3,688; with fewer, a value is shown with `?`. The last column says how failed\n\
          requests count. *Infinitely slow*: a percentile that falls among the failed requests is\n\
          shown as `> 60 s`, and the mean covers the successful requests only. All figures use only requests\n\

@@ -53,8 +53,9 @@ mod rule {
     pub(super) const LEAST_STAYS_OF_VARYING: f64 = 25.0;
     /// Waits vary much where their standard deviation exceeds this share of their median.
     pub(super) const VARYING: f64 = 0.4;
-    /// The 95 % upper bound of the expected number of events of a kind that has not happened once.
-    pub(super) const UNSEEN: f64 = 3.0;
+    /// The upper bound of the expected number of events of a kind that has not happened once, at the
+    /// 97.5 % of one side of the interval: -ln 0.025.
+    pub(super) const UNSEEN: f64 = 3.69;
 }
 
 /// The two-sided 95 % confidence interval of a figure, or why there is none.
@@ -290,8 +291,9 @@ pub(crate) struct Moments {
 
 impl Moments {
     /// By how much rare values that a run did not happen to see could move this `mean` of so many
-    /// effective values: three of them as far away as the farthest one seen. A run without a long queue
-    /// has small scatter too, so the scatter alone cannot account for them. Negative on the lower side.
+    /// effective values: [`rule::UNSEEN`] of them as far away as the farthest one seen. A run without a
+    /// long queue has small scatter too, so the scatter alone cannot account for them. Negative on the
+    /// lower side.
     fn unseen(&self, mean: f64, effective: f64) -> f64 {
         let farthest = match self.skewness {
             skewness if skewness > 0.0 => (self.most - mean).max(0.0),
@@ -462,3 +464,7 @@ impl Waits {
         self.are_fewer_than(rule::LEAST_WAITS_FOR_SPEED)
     }
 }
+
+#[cfg(test)]
+#[path = "interval_tests.rs"]
+mod tests;

@@ -5,6 +5,17 @@
 //! [`family`]; the statistics do not know requests. No clock and no I/O: the same record always gives
 //! the same summary. Timelines are not kept; what stays is a few dozen bytes per request and a
 //! bounded sample per distribution.
+//!
+//! - Definitions: [`define`] lists every metric, `measure` has the formulas of one timeline, [`figure`] the
+//!   names of figures, [`family`] other tools' definitions ([`figures`] are their results).
+//! - One pass: [`collect`] fills `rows` (one per request), [`totals`], `series` and `completed` (values over
+//!   time), `observe` and [`sends`] (what shows the client's health), [`quality`], [`steps`], [`anatomy`]
+//!   and `probe`; [`attempts`] keeps the last attempt of a retried request. [`summary`] is the result.
+//! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], `ticks`, [`blocks`] of time,
+//!   and [`interval`], with `interval_gate` for the figures that get none.
+//! - Over the run: [`steady`] part and overload, [`windows`], `outcomes`, [`addresses`], [`goodput`], the
+//!   [`server`]'s own metrics, `reported` values that are impossible, `joined` reads.
+//! - Judging: [`notes`] and [`verdict`]. [`instrument`] compares the client with a server's log.
 
 pub mod addresses;
 pub mod anatomy;
@@ -26,6 +37,7 @@ mod measure;
 pub mod notes;
 mod observe;
 mod outcomes;
+mod probe;
 pub mod quality;
 mod reported;
 mod rows;
@@ -37,6 +49,7 @@ pub mod statistics;
 pub mod steady;
 pub mod steps;
 pub mod summary;
+mod tail;
 mod ticks;
 pub mod totals;
 pub mod verdict;

@@ -140,12 +140,28 @@ fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
     let later = if let Some(counted) = counted_between(timeline, first, last) {
         f64::from(counted)
     } else {
-        let in_first = timeline.events[first].tokens().unwrap_or(1);
-        let all = first_choice_tokens(timeline)?.checked_sub(in_first)?;
-        f64::from(all) - tokens_outside(timeline, first, last)
+        let inside =
+            f64::from(first_choice_tokens(timeline)?) - tokens_outside(timeline, first, last);
+        let in_first = timeline.events[first].tokens().map(f64::from);
+        inside - in_first.unwrap_or_else(|| opening_tokens(timeline, inside))
     };
     let span = timeline.events[last].at - timeline.events[first].at;
     (later > 0.0).then_some((span.0 as f64, later))
+}
+
+/// Fewest tokens by which a first event is taken for more than one token. A single one may be three times
+/// as long as the others are on average.
+const OPENING_TOKENS_MIN: f64 = 3.0;
+
+/// Tokens of a first content event that does not report them, of `inside` tokens from there to the last content.
+/// Engines begin with one token, also those that send several later on. Gateways and servers that join tokens do
+/// not: there the event has its share of the text, as far as the other events leave tokens for it.
+fn opening_tokens(timeline: &Timeline, inside: f64) -> f64 {
+    let Some(bytes) = timeline.content_bytes.filter(|bytes| bytes.all > 0) else { return 1.0 };
+    let likely = (inside * (bytes.first as f64 / bytes.all as f64)).round();
+    let contents = timeline.events.iter().filter(|event| event.kind.is_content()).count();
+    let most = inside - contents.saturating_sub(1) as f64;
+    if likely >= OPENING_TOKENS_MIN && most >= OPENING_TOKENS_MIN { likely.min(most) } else { 1.0 }
 }
 
 /// Tokens that the events behind `first` report up to `last`; `None` unless each content event reports
@@ -270,18 +286,18 @@ pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32))
     }
 }
 
-/// Calls `visit` with the time and the tokens of each content event, those of one time together. Where an event does not report
-/// its tokens, those of the response are spread evenly over its events.
+/// Calls `visit` with the time and the tokens of each content event, those of one time together. Where
+/// an event does not report its tokens, those of the response are spread evenly over its events.
 pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nanos, f64)) {
     let inside = tokens_inside(timeline);
     let contents = || timeline.events.iter().filter(|event| event.kind.is_content());
     let all = streamed_tokens(timeline).map_or(0.0, f64::from);
     let share = all / (contents().count().max(1)) as f64;
-    let is_told = contents().all(|event| inside(event).is_some());
+    let is_known = contents().all(|event| inside(event).is_some());
     // Those of one read are visited together.
     let mut waiting: Option<(Nanos, f64)> = None;
     for event in contents() {
-        let tokens = inside(event).filter(|_| is_told).map_or(share, f64::from);
+        let tokens = inside(event).filter(|_| is_known).map_or(share, f64::from);
         match &mut waiting {
             Some((at, sum)) if *at == event.at => *sum += tokens,
             _ => {
@@ -298,7 +314,7 @@ pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nano
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{AttemptId, Phase, RequestedLengths, Usage};
+    use tokometer_record::{AttemptId, ContentBytes, Phase, RequestedLengths, Usage};
 
     use super::*;
 
@@ -377,6 +393,31 @@ mod tests {
             Some(5e6),
             "a count of the text has no token without text"
         );
+    }
+
+    /// A first event of 17 tokens and 83 of one token every 10 ms, which took 830 ms: the first counted as one
+    /// token, so the time per token was 8.4 ms.
+    #[test]
+    fn a_first_event_of_several_tokens_has_its_share_of_the_text() {
+        let check = |events: u64, tokens: u32, bytes: Option<(u64, u64)>, expected_ms: f64| {
+            let events: Vec<_> = (1..=events).map(|at| (at * 10, EventKind::Text)).collect();
+            let mut timeline = crate::testing::answer(0, 0, &events);
+            timeline.usage = Some(crate::testing::usage(7, tokens));
+            timeline.content_bytes = bytes.map(|(first, all)| ContentBytes { first, all });
+            let found = tpot(&timeline).unwrap() / 1e6;
+            assert!((found - expected_ms).abs() < 1e-9, "{found} ms: {tokens} tokens, {bytes:?}");
+        };
+        check(84, 100, Some((85, 500)), 10.0);
+        check(84, 100, None, 830.0 / 99.0);
+        // Even groups of five tokens.
+        check(20, 100, Some((25, 500)), 2.0);
+        // Speculative decoding: one token, then three in each event.
+        check(31, 91, Some((7, 455)), 300.0 / 90.0);
+        // One token per event: a long word is one token, whatever its share.
+        check(100, 100, Some((40, 500)), 10.0);
+        check(100, 101, Some((40, 500)), 9.9);
+        // The other events leave no more than four.
+        check(97, 100, Some((85, 500)), 10.0);
     }
 
     /// OpenAI streams a summary of the reasoning and counts the reasoning itself.

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
-use tokometer_record::{CountSource, StampSource, Timeline};
+use tokometer_record::{CountSource, Phase, StampSource, Timeline};
 
 use crate::family::Route;
 use crate::reported;
 use crate::sends::{Capped, Sends};
+use crate::tail::Tails;
 
 /// Two sums that should agree, over the requests that have both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +63,12 @@ pub(crate) struct Observed {
     pub(crate) later_turns: u64,
     /// Responses with more than one choice.
     pub(crate) several_choices: u64,
+    /// Tokens without text behind the text of answers.
+    pub(crate) tails: Tails,
+    /// Most tokens of the requests beside the load: canaries and probes.
+    pub(crate) beside_tokens: u64,
+    /// Requests beside the load without a limit on their tokens.
+    pub(crate) beside_unlimited: u64,
     pub(crate) uncounted: u64,
     /// Responses whose usage contradicts their content events.
     pub(crate) contradictions: u64,
@@ -79,6 +86,17 @@ pub(crate) struct Observed {
 const KEPT_ROUND_TRIPS: usize = 1 << 16;
 
 impl Observed {
+    /// Adds an attempt beside the load, with the limit on its tokens; a probe has one token.
+    pub(crate) fn add_beside(&mut self, timeline: &Timeline) {
+        let limit = match timeline.identity.phase {
+            Phase::Measure | Phase::Warmup => return,
+            Phase::Probe => Some(1),
+            Phase::Canary => timeline.requested.output_tokens,
+        };
+        self.beside_tokens += limit.map_or(0, u64::from);
+        self.beside_unlimited += u64::from(limit.is_none());
+    }
+
     /// Adds one measured attempt, however it ended.
     pub(crate) fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
         self.add_send(timeline, is_capped);
@@ -126,6 +144,7 @@ impl Observed {
             // There is no answer to count.
             return self.prompt_lengths.add(timeline.requested.prompt_tokens, usage.prompt_tokens);
         }
+        self.tails.add(timeline);
         self.contradictions += u64::from(reported::contradicts_stream(timeline));
         reported::count_ignored(timeline, &mut self.ignored);
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());

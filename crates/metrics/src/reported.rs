@@ -82,7 +82,8 @@ pub(crate) fn count_ignored(timeline: &Timeline, ignored: &mut Ignored) {
         ("prefill time", reported.prefill.is_some(), kept.prefill.is_some()),
         ("decode time", reported.decode.is_some(), kept.decode.is_some()),
     ];
-    for (name, _, _) in found.into_iter().filter(|(_, was_told, is_kept)| was_told != is_kept) {
+    for (name, _, _) in found.into_iter().filter(|(_, is_reported, is_kept)| is_reported != is_kept)
+    {
         *ignored.entry(name).or_default() += 1;
     }
 }

@@ -175,6 +175,12 @@ impl RequestRow {
         self
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_attempt(mut self, attempt: u16) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
     pub(crate) fn with_lateness(mut self, late: Option<Nanos>) -> Self {
         self.late = u32::try_from(late.unwrap_or(Nanos::ZERO).0 / 1_000).unwrap_or(u32::MAX);
         self
@@ -315,17 +321,23 @@ pub(crate) fn changes(
     })
 }
 
-/// Most requests in flight at one instant, and when the number first reached `wanted`.
-pub(crate) fn sweep(rows: &[RequestRow], wanted: u64) -> (u64, Option<Nanos>) {
-    let (mut in_flight, mut peak, mut reached) = (0_i64, 0_i64, None);
-    for (at, step) in changes(rows.iter().map(|row| (row.start, row.end))) {
-        in_flight += step;
-        peak = peak.max(in_flight);
-        if reached.is_none() && u64::try_from(in_flight).is_ok_and(|now| now >= wanted) {
-            reached = Some(at);
-        }
-    }
-    (u64::try_from(peak).unwrap_or(0), reached)
+/// The number in flight after each change, in order.
+fn in_flight(rows: &[RequestRow]) -> impl Iterator<Item = (Nanos, u64)> {
+    let mut count = 0_i64;
+    changes(rows.iter().map(|row| (row.start, row.end))).map(move |(at, step)| {
+        count += step;
+        (at, u64::try_from(count).unwrap_or(0))
+    })
+}
+
+/// Most requests in flight at one instant.
+pub(crate) fn peak_in_flight(rows: &[RequestRow]) -> u64 {
+    in_flight(rows).map(|(_, count)| count).max().unwrap_or(0)
+}
+
+/// When so many requests were first in flight; `None` where they never were.
+pub(crate) fn first_reaching(rows: &[RequestRow], wanted: u64) -> Option<Nanos> {
+    in_flight(rows).find(|(_, count)| *count >= wanted).map(|(at, _)| at)
 }
 
 #[cfg(test)]

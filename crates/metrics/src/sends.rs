@@ -45,6 +45,16 @@ impl Sends {
         self.late += u64::from(lateness > LATE);
         self.worst = self.worst.max(lateness);
     }
+
+    /// The same with those of another process.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            judged: self.judged.saturating_add(other.judged),
+            late: self.late.saturating_add(other.late),
+            worst: self.worst.max(other.worst),
+        }
+    }
 }
 
 impl fmt::Display for Sends {

@@ -2,8 +2,8 @@
 //!
 //! After the load has reached its target, skip one P99 of the time in flight. The steady part is then
 //! the longest stretch without a trend in the number in flight and in the rate of completions, at
-//! least three mean times in flight long (under five, with a remark). A trend counts when it is both significant and large: a few
-//! of many good runs have a significant one by chance.
+//! least three mean times in flight long (under five, with a remark). A trend counts when it is both
+//! significant and large: a few of many good runs have a significant one by chance.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
@@ -108,7 +108,7 @@ pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan,
             let cap = f64::from(load.max_concurrency.unwrap_or(1));
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cap")]
             let full = (cap * FULL).ceil() as u64;
-            rows::sweep(rows, full.max(1)).1.ok_or(Unsteady::NeverFull)?
+            rows::first_reaching(rows, full.max(1)).ok_or(Unsteady::NeverFull)?
         }
         LoadClass::Open => rows.iter().map(|row| row.start).min().ok_or(Unsteady::TooShort)?,
     };
@@ -311,6 +311,65 @@ mod tests {
         assert_eq!(part.begin, at(1_030));
         let never = RecordedLoad { max_concurrency: Some(40), ..load };
         assert_eq!(find(&rows, &never), Err(Unsteady::NeverFull));
+    }
+
+    /// Of many good runs a few have a significant trend by chance, so a trend must be large too.
+    #[test]
+    fn a_trend_counts_where_it_is_significant_and_large() {
+        let rising = |by: f64| -> Vec<f64> {
+            (0..12_u32).map(|at| 100.0 + by * f64::from(at) / 11.0 + f64::from(at % 2)).collect()
+        };
+        assert!(!has_slope(&rising(8.0)) && has_slope(&rising(15.0)));
+        let scattered: Vec<f64> =
+            (0..12_u32).map(|at| 100.0 + f64::from(at) + 60.0 * f64::from(at % 2)).collect();
+        assert!(!has_slope(&scattered), "large, but not significant");
+    }
+
+    /// The part begins later where the start of the run still has a trend.
+    #[test]
+    fn a_steady_part_begins_where_the_trend_ends() {
+        let rows = open_loop(400, 50, |start| 200 + start.min(8 * SECOND) / 4);
+        let load = testing::load(Some(20.0), 400);
+        let part = find(&rows, &load).unwrap();
+        assert!(part.begin > at(4 * SECOND) && part.begin <= at(12 * SECOND), "{part:?}");
+    }
+
+    /// An open loop whose answers take ever longer completes as many requests per second as before, and a
+    /// closed loop that slows down has as many in flight: each shows its trend in one of both only.
+    #[test]
+    fn a_trend_of_either_kind_is_no_steady_state() {
+        let rows = open_loop(2_000, 50, |start| SECOND + start / 10);
+        assert_eq!(find(&rows, &testing::load(Some(20.0), 2_000)), Err(Unsteady::Sloping));
+        let mut rows = Vec::new();
+        for place in 0..16 {
+            let mut start = place * 60;
+            for turn in 0..60 {
+                // Not in step with the other places.
+                let length = SECOND + 20 * turn + place * 37 % 100;
+                rows.push(testing::row(place * 60 + turn, at(start), at(start + length)));
+                start += length;
+            }
+        }
+        let load = RecordedLoad { max_concurrency: Some(16), ..testing::load(None, 960) };
+        assert_eq!(find(&rows, &load), Err(Unsteady::Sloping));
+    }
+
+    /// Four requests more than at the start are no growing backlog, however few arrive.
+    #[test]
+    fn a_backlog_of_a_few_requests_is_no_overload() {
+        let growing = |by: u64| {
+            let rows = open_loop(60, 1_000, |start| 2 * SECOND + start * by / 60);
+            overload(&rows, &testing::load(Some(1.0), 60))
+        };
+        assert_eq!(growing(5), None);
+        assert!(growing(20).is_some());
+    }
+
+    /// Answers that take more than half of the run show nothing of its end.
+    #[test]
+    fn a_run_that_is_shorter_than_two_answers_is_not_called_overloaded() {
+        let rows = open_loop(400, 50, |start| 11 * SECOND + start / 2);
+        assert_eq!(overload(&rows, &testing::load(Some(20.0), 400)), None);
     }
 
     #[test]

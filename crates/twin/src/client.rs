@@ -19,15 +19,15 @@ pub struct OldClient {
     pub event_ms: f64,
 }
 
-/// The state of a serial client.
+/// A client that works through requests and events one at a time.
 #[derive(Debug, Clone)]
-pub(crate) struct Bench {
+pub(crate) struct SerialClient {
     request: Nanos,
     event: Nanos,
     free_at: Nanos,
 }
 
-impl Bench {
+impl SerialClient {
     pub(crate) fn new(costs: OldClient) -> Self {
         Self {
             request: Nanos::from_millis_f64(costs.request_ms),

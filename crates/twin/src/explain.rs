@@ -1,7 +1,5 @@
 //! What limited a run: steps by kind, how full the engine was, and the parts of TTFT.
 
-use std::fmt;
-
 use base::Nanos;
 use serde::{Deserialize, Serialize};
 use sim::engine::{Counters, Occupancy, Step, StepKind};
@@ -207,88 +205,6 @@ impl Explanation {
     }
 }
 
-/// What limited the run, for a reader: a few lines and the run over time.
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let busy = self.prefill.seconds + self.decode.seconds + self.mixed.seconds;
-        let share = |part: f64, of: f64| if of > 0.0 { 100.0 * part / of } else { 0.0 };
-        writeln!(f, "engine time by kind of step")?;
-        let kinds = [("prefill", &self.prefill), ("decode", &self.decode), ("mixed", &self.mixed)];
-        for (name, steps) in kinds.into_iter().filter(|(_, steps)| steps.count > 0) {
-            writeln!(
-                f,
-                "  {name:8} {:5.1} %  {:9} steps of {:8.2} ms, {:7.1} decodes and {:7.1} prompt tokens each",
-                share(steps.seconds, busy),
-                steps.count,
-                1e3 * steps.seconds / steps.count as f64,
-                steps.decode_tokens as f64 / steps.count as f64,
-                steps.prefill_tokens as f64 / steps.count as f64,
-            )?;
-        }
-        let first = &self.first_token;
-        let whole = first.front_end_s + first.queue_s + first.prefill_s;
-        writeln!(
-            f,
-            "time to first token: {:.0} % front end, {:.0} % queue, {:.0} % prefill",
-            share(first.front_end_s, whole),
-            share(first.queue_s, whole),
-            share(first.prefill_s, whole),
-        )?;
-        write!(f, "at most {} running and {} waiting", self.peak_running, self.peak_waiting)?;
-        if let Some(kv) = self.peak_kv {
-            write!(f, ", {:.0} % of the KV cache", 100.0 * kv)?;
-        }
-        writeln!(f, ", {} preemptions", self.preemptions)?;
-        if self.prefix_queries > 0 {
-            let hits = share(self.prefix_hits as f64, self.prefix_queries as f64);
-            writeln!(f, "prefix cache: {hits:.1} % of the prompt tokens were hits")?;
-        }
-        self.fmt_windows(f)
-    }
-}
-
-impl Explanation {
-    /// At most this many lines of the run over time are shown.
-    const LINES_MAX: usize = 24;
-
-    fn fmt_windows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "     time    busy  running  waiting  decode tok/s  prefill tok/s")?;
-        let has = |is_used: bool, head: &'static str| if is_used { head } else { "" };
-        let (has_kv, has_preemptions) = (self.peak_kv.is_some(), self.preemptions > 0);
-        let has_prefixes = self.prefix_queries > 0;
-        write!(f, "{}", has(has_kv, "    KV"))?;
-        write!(f, "{}", has(has_preemptions, "  preempted"))?;
-        writeln!(f, "{}", has(has_prefixes, "  prefix hits"))?;
-        let per_line = self.windows.len().div_ceil(Self::LINES_MAX).max(1);
-        for (at, group) in self.windows.chunks(per_line).enumerate() {
-            let window = group.iter().fold(EngineWindow::default(), join);
-            let width = self.window_s * group.len() as f64;
-            let mean = |sum: f64| if window.busy_s > 0.0 { sum / window.busy_s } else { 0.0 };
-            write!(
-                f,
-                "{:7.1} s  {:4.0} %  {:7.1}  {:7.1}  {:12.0}  {:13.0}",
-                self.window_s * (at * per_line) as f64,
-                (100.0 * window.busy_s / (width * self.replicas as f64)).min(100.0),
-                mean(window.running),
-                mean(window.waiting),
-                window.decode_tokens as f64 / width,
-                window.prefill_tokens as f64 / width,
-            )?;
-            if has_kv {
-                write!(f, "  {:2.0} %", 100.0 * mean(window.kv))?;
-            }
-            if has_preemptions {
-                write!(f, "  {:9}", window.memory.preemptions)?;
-            }
-            if has_prefixes {
-                write!(f, "  {:9.1} %", 100.0 * window.memory.hit_share())?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
-    }
-}
-
 /// Counts while a run goes on.
 #[derive(Debug)]
 pub(crate) struct RunTally {
@@ -305,7 +221,8 @@ impl RunTally {
         Self { explanation, width: Nanos::from_millis(100), first_token: [0; 3] }
     }
 
-    pub(crate) fn step(&mut self, now: Nanos, step: &Step, (load, memory): (Occupancy, Memory)) {
+    /// A step that begins now, with the engine's load and what its memory did since the step before.
+    pub(crate) fn step(&mut self, now: Nanos, step: &Step, load: Occupancy, memory: Memory) {
         let seconds = (step.until - now).as_secs_f64();
         let explanation = &mut self.explanation;
         let kind = match step.kind {

@@ -30,15 +30,16 @@ pub struct PredictedFigures {
     pub itl: Weighted,
     /// From the send to the last event.
     pub e2el: Weighted,
+    /// Gaps of one length that follow each other, and their number: they become one sample of `itl`.
     gap: u64,
     gap_weight: u32,
     first_send: Option<Nanos>,
 }
 
 impl PredictedFigures {
-    /// Answer tokens per second; zero for a run without length.
-    pub fn output_throughput(&self) -> f64 {
-        self.per_second(self.output_tokens).unwrap_or(0.0)
+    /// Answer tokens per second; `None` for a run without length.
+    pub fn output_throughput(&self) -> Option<f64> {
+        self.per_second(self.output_tokens)
     }
 
     /// Prompt and answer tokens.
@@ -51,6 +52,7 @@ impl PredictedFigures {
         (self.duration_s > 0.0).then(|| count as f64 / self.duration_s)
     }
 
+    /// Adds the last gaps to their distribution.
     pub(crate) fn flush(&mut self) {
         if self.gap_weight > 0 {
             self.itl.push(self.gap, self.gap_weight);
@@ -126,6 +128,6 @@ mod tests {
         assert_eq!(figures.per_second(figures.total_tokens()), None);
         figures.duration_s = 4.0;
         assert_eq!(figures.per_second(figures.total_tokens()), Some(10.0));
-        assert!((figures.output_throughput() - 2.5).abs() < 1e-12);
+        assert_eq!(figures.output_throughput(), Some(2.5));
     }
 }

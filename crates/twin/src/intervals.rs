@@ -6,7 +6,7 @@
 use base::Seed;
 use sim::Profile;
 use tokometer_base as base;
-use tokometer_metrics::Figure;
+use tokometer_metrics::{Figure, statistics};
 use tokometer_sim as sim;
 
 use crate::Error;
@@ -38,19 +38,32 @@ impl SeedInterval {
     }
 }
 
-/// Predicts `seeds` runs, whose workloads `workload` makes for each seed, and says how far each figure
-/// ranges. The runs are spread over `options.threads` threads.
+/// The seeds of several runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seeds {
+    /// That of the first run; the others are drawn from it.
+    pub first: Seed,
+    /// How many runs; at least one is predicted.
+    pub count: u64,
+}
+
+/// Predicts a run for each seed, with the workload that `workload` makes for it, and says how far each
+/// figure ranges. A figure that no run has, such as the TPOT of single tokens, is left out. The runs are
+/// spread over `options.threads` threads.
 pub fn intervals(
     profile: &Profile,
     workload: &(dyn Fn(Seed) -> RequestLoad + Sync),
-    (first, seeds): (Seed, u64),
+    seeds: Seeds,
     options: PredictOptions,
 ) -> Result<Vec<SeedInterval>, Error> {
-    let numbers: Vec<u64> = (0..seeds.max(1)).collect();
+    let numbers: Vec<u64> = (0..seeds.count.max(1)).collect();
     let one_thread = PredictOptions { threads: 1, keep: KeptDetail::Figures, ..options };
     let runs = in_parallel(&numbers, options.threads, |number| {
         // The first run is the one that was asked for.
-        let seed = if *number == 0 { first } else { Seed(first.stream("seeds").draw(*number)) };
+        let seed = match number {
+            0 => seeds.first,
+            _ => Seed(seeds.first.stream("seeds").draw(*number)),
+        };
         let prediction = predict(profile, &workload(seed), seed, one_thread)?;
         Ok(cells_of(&prediction.figures))
     });
@@ -58,12 +71,12 @@ pub fn intervals(
     let interval = |figure: Figure| {
         let mut values: Vec<f64> = runs.iter().filter_map(|cells| cells.get(figure)).collect();
         tokometer_base::sort_numbers(&mut values);
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let mean = statistics::mean(&values)?;
         let tail = values.len() / 20;
         let (low, high) = (values[tail], values[values.len() - 1 - tail]);
-        SeedInterval { figure, mean, low, high }
+        Some(SeedInterval { figure, mean, low, high })
     };
-    Ok(FIGURES.into_iter().map(interval).collect())
+    Ok(FIGURES.into_iter().filter_map(interval).collect())
 }
 
 #[cfg(test)]
@@ -88,7 +101,8 @@ mod tests {
         };
         let run = |threads| {
             let options = PredictOptions { threads, ..PredictOptions::default() };
-            intervals(&Profile::default(), &workload, (Seed(1), 20), options).unwrap()
+            let seeds = Seeds { first: Seed(1), count: 20 };
+            intervals(&Profile::default(), &workload, seeds, options).unwrap()
         };
         let found = run(1);
         assert_eq!(found, run(3));
@@ -101,5 +115,16 @@ mod tests {
             width(Figure::percentile(Quantity::Ttft, 99)) > width(Figure::mean(Quantity::Ttft))
         );
         assert!(width(Figure::mean(Quantity::Ttft)) > 0.0);
+    }
+
+    /// Answers of one token have no time between tokens. It was predicted as zero.
+    #[test]
+    fn a_figure_that_no_run_has_is_left_out() {
+        let workload = |_: Seed| RequestLoad::burst(vec![Ask::new(100, 1); 4]);
+        let seeds = Seeds { first: Seed(1), count: 3 };
+        let found = intervals(&Profile::default(), &workload, seeds, PredictOptions::default());
+        let quantities: Vec<Quantity> =
+            found.unwrap().iter().map(|one| one.figure.quantity).collect();
+        assert_eq!(quantities, [Quantity::Output, Quantity::Ttft, Quantity::Ttft, Quantity::Ttft]);
     }
 }

@@ -2,21 +2,31 @@
 //!
 //! [`predict()`] drives the simulator's own engine in virtual time and gives what a client would have
 //! seen, as timelines for the usual reports or as weighted figures for runs of any size;
-//! [`fit::calibrate`] finds the engine's constants from printed tables. No clock, no socket, no file:
-//! the same input gives the same bytes everywhere.
+//! [`fit::calibrate`] finds the engine's constants from printed tables, [`fit::calibrate_runs`] from
+//! recorded runs. No clock, no socket, no file: the same input gives the same bytes everywhere.
+//!
+//! - A prediction: `predict` is the entry, [`workload`] what is asked, `sender` when, [`client`] the slow
+//!   client of old tables. `virtual_time` is the driver. Its fleet: `router` chooses a replica,
+//!   `replica_engines` says which engines that has, `fleet_engine` is one of them, and `fleet` divides
+//!   independent replicas among threads (`parallel`).
+//! - Its result: `timelines` or [`figures`] (of [`weighted`] samples), their spread over seeds
+//!   (`intervals`), and [`explain`], `limit` and `mechanism`: what limited the run, and which parts of the
+//!   model it used.
+//! - An engine model: [`fit`] finds one from data ([`steps`] are those of recorded runs), [`roofline`]
+//!   derives one from data sheets.
 
 pub mod client;
 pub mod explain;
 pub mod figures;
 pub mod fit;
 mod fleet;
+mod fleet_engine;
 mod intervals;
 mod limit;
 mod mechanism;
 mod parallel;
-mod parts;
 mod predict;
-mod replica;
+mod replica_engines;
 pub mod roofline;
 mod router;
 mod sender;
@@ -34,7 +44,7 @@ mod tests;
 pub use client::OldClient;
 pub use explain::Explanation;
 pub use figures::PredictedFigures;
-pub use intervals::{SEEDS, SeedInterval, intervals};
+pub use intervals::{SEEDS, SeedInterval, Seeds, intervals};
 pub use limit::Bottleneck;
 pub use mechanism::{BeyondRange, InPlay, Mechanism, beyond_range, in_play, shown_by};
 pub use predict::{KeptDetail, PredictOptions, Prediction, predict};
@@ -120,15 +130,17 @@ pub enum Error {
     },
     /// Two rows of the same load that differ too much.
     #[error(
-        "cannot calibrate from `{one}` and `{other}` together: the same load has a mean TPOT of {:.1} ms in one and {:.1} ms in the other, so they are not the same engine\n  calibrate each engine from its own rows", tpot.0, tpot.1
+        "cannot calibrate from `{one}` and `{other}` together: the same load has a mean TPOT of {one_tpot_ms:.1} ms in one and {other_tpot_ms:.1} ms in the other, so they are not the same engine\n  calibrate each engine from its own rows"
     )]
     MixedEngines {
         /// Label of the first row.
         one: String,
         /// Label of the second row.
         other: String,
-        /// Their mean TPOT in milliseconds.
-        tpot: (f64, f64),
+        /// Mean TPOT of the first row.
+        one_tpot_ms: f64,
+        /// Mean TPOT of the second row.
+        other_tpot_ms: f64,
     },
     /// A record whose times are those of reads.
     #[error(

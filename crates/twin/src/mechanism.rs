@@ -46,6 +46,15 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
+    /// That of a scheduler.
+    pub(crate) fn of_policy(policy: &Policy) -> Self {
+        match policy {
+            Policy::Chunked { .. } => Self::ChunkedPrefill,
+            Policy::Blocking { .. } => Self::BlockingPrefill,
+            Policy::Tgi { .. } => Self::Router,
+        }
+    }
+
     /// Its name in profiles and summaries.
     pub fn name(self) -> &'static str {
         match self {
@@ -87,9 +96,7 @@ pub fn in_play(
     let has_cap = workload.max_concurrency.is_some();
     let is_burst = workload.arrivals == Arrivals::AtOnce;
     let used = [
-        (Mechanism::ChunkedPrefill, matches!(profile.scheduler.policy, Policy::Chunked { .. })),
-        (Mechanism::BlockingPrefill, matches!(profile.scheduler.policy, Policy::Blocking { .. })),
-        (Mechanism::Router, matches!(profile.scheduler.policy, Policy::Tgi { .. })),
+        (Mechanism::of_policy(&profile.scheduler.policy), true),
         (Mechanism::Burst, is_burst && !has_cap),
         (Mechanism::ClosedLoop, has_cap),
         (Mechanism::Rate, !is_burst),
@@ -114,8 +121,8 @@ pub fn in_play(
         .collect()
 }
 
-/// Prompts that are longer than those a profile was fitted to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+/// Prompts that are longer than those a profile was fitted to, ordered by how long they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct BeyondRange {
     /// Tokens of the longest prompt that is predicted.
     pub asked: u32,
@@ -138,11 +145,7 @@ pub fn beyond_range(profile: &Profile, workload: &RequestLoad) -> Option<BeyondR
 
 /// The mechanisms that runs of these loads show: the scheduler's own, and the kinds of load.
 pub fn shown_by(profile: &Profile, loads: &[RecordedLoad]) -> Vec<Mechanism> {
-    let mut shown = vec![match profile.scheduler.policy {
-        Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
-        Policy::Blocking { .. } => Mechanism::BlockingPrefill,
-        Policy::Tgi { .. } => Mechanism::Router,
-    }];
+    let mut shown = vec![Mechanism::of_policy(&profile.scheduler.policy)];
     for load in loads {
         let is_paced = load.request_rate.is_some() || load.is_traced || load.ramp.is_some();
         shown.extend(is_paced.then_some(Mechanism::Rate));
@@ -157,7 +160,11 @@ pub fn shown_by(profile: &Profile, loads: &[RecordedLoad]) -> Vec<Mechanism> {
 
 #[cfg(test)]
 mod tests {
+    use sim::cost::Experts;
+    use sim::profile::{Disaggregation, SpeculativeDecoding};
+
     use super::*;
+    use crate::Ask;
 
     #[test]
     fn runs_show_the_scheduler_and_the_kinds_of_their_loads() {
@@ -181,9 +188,6 @@ mod tests {
             &["chunked-prefill", "closed-loop", "rate"],
         );
     }
-    use crate::Ask;
-    use sim::cost::Experts;
-    use sim::profile::{Disaggregation, SpeculativeDecoding};
 
     #[test]
     fn prompts_beyond_the_calibrated_range_are_named() {

@@ -142,17 +142,20 @@ pub fn predict(
     Ok(all)
 }
 
-/// Ends suffice for figures, unless the client takes its time for each event, tokens come in runs of
-/// guesses, an answer moves between engines, or a step's budget may not reach all decoding requests.
+/// Ends suffice for figures, unless the client takes its time for each event, a step accepts several draft
+/// tokens, prefixes are cached, an answer moves between engines, or a step's budget may not reach all
+/// decoding requests.
 fn report_form(profile: &Profile, options: PredictOptions) -> ReportForm {
     let reaches_all = match profile.scheduler.policy {
         Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,
         Policy::Blocking { .. } | Policy::Tgi { .. } => true,
     };
-    // Where prefixes are cached, the blocks of an answer become known token by token.
+    // The blocks of an answer then become known token by token.
     let is_caching = profile.kv.as_ref().is_some_and(|kv| kv.prefix_cache == PrefixCache::Lru);
-    let is_regular =
-        options.client.event_ms <= 0.0 && profile.scheduler.speculation.is_none() && !is_caching;
+    let is_regular = options.client.event_ms <= 0.0
+        && profile.scheduler.speculation.is_none()
+        && profile.disaggregation.is_none()
+        && !is_caching;
     match options.keep {
         KeptDetail::Figures if reaches_all && is_regular => ReportForm::Ends,
         KeptDetail::Figures | KeptDetail::Timelines => ReportForm::Events,

@@ -84,6 +84,28 @@ fn figures_and_timelines_tell_the_same_run() {
     }
 }
 
+/// Without a prefix cache, figures of disaggregated engines ended with the first token: throughput was too
+/// high, and there was no TPOT.
+#[test]
+fn figures_and_timelines_agree_when_answers_move_between_engines() {
+    let mut profile = profile();
+    profile.kv = None;
+    profile.disaggregation = Some(sim::profile::Disaggregation {
+        prefill_engines: 1,
+        decode_engines: 1,
+        transfer_ms: 5.0,
+        transfer_token_ms: 0.0,
+    });
+    let workload = RequestLoad::burst(asks(100)).arriving(Arrivals::poisson(20.0));
+    let run = |keep| {
+        let options = PredictOptions { keep, ..PredictOptions::default() };
+        predict(&profile, &workload, Seed(1), options).unwrap()
+    };
+    let (short, long) = (run(KeptDetail::Figures), run(KeptDetail::Timelines));
+    assert!(short.figures.tpot.count() > 0);
+    assert_eq!(text(&short.figures), text(&long.figures));
+}
+
 /// With little memory requests are preempted and recomputed, in both ways of reporting.
 #[test]
 fn figures_and_timelines_agree_when_memory_runs_out() {

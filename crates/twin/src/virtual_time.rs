@@ -19,10 +19,10 @@ use tokometer_base as base;
 use tokometer_sim as sim;
 
 use crate::Error;
-use crate::client::{Bench, OldClient};
+use crate::client::{OldClient, SerialClient};
 use crate::explain::{Memory, RunTally};
-use crate::parts::ReplicaEngines;
-use crate::replica::Replica;
+use crate::fleet_engine::{Coalescing, FleetEngine, Joiner};
+use crate::replica_engines::ReplicaEngines;
 use crate::router::{Router, Routing};
 use crate::sender::{Due, FleetShare, Sender};
 use crate::workload::{Ask, RequestLoad};
@@ -45,8 +45,8 @@ pub(crate) struct Active {
     out_since: Option<Nanos>,
     /// Tokens that wait to travel in one event with the next one.
     held: u32,
-    /// Tokens handed on so far.
-    told: u32,
+    /// Tokens that the client has got so far.
+    delivered: u32,
     /// What another engine is to do after the first token.
     rest: Option<Box<Job>>,
 }
@@ -78,7 +78,7 @@ pub(crate) enum ReportForm {
     Ends,
 }
 
-/// What a run is made of.
+/// The input of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VirtualSetup<'a> {
     pub(crate) profile: &'a Profile,
@@ -100,12 +100,13 @@ pub(crate) struct VirtualRun<'a, K> {
     sender: Sender<'a>,
     router: Router,
     /// All engines: those of one replica stand together, prompts before answers.
-    engines: Vec<Replica>,
-    parts: ReplicaEngines,
+    engines: Vec<FleetEngine>,
+    per_replica: ReplicaEngines,
+    /// When which engine has something to do. One whose time is not the engine's own is out of date.
     wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
     active: Vec<Active>,
     free_slots: Vec<usize>,
-    client: Bench,
+    client: SerialClient,
     coalescing: Generator,
     pub(crate) tally: RunTally,
     pub(crate) sink: K,
@@ -125,34 +126,34 @@ pub(crate) fn run<K: Sink>(setup: VirtualSetup<'_>, sink: K) -> Result<RunRemain
     setup.profile.check()?;
     let mut world = VirtualRun::new(setup, sink)?;
     while world.advance()? {}
-    let counters: Vec<_> = world.engines.iter().map(|replica| replica.engine.counters()).collect();
+    let counters: Vec<_> = world.engines.iter().map(|engine| engine.inner.counters()).collect();
     world.tally.close(&counters);
     Ok(RunRemainder { sink: world.sink, tally: world.tally, at: world.last_end })
 }
 
 impl<'a, K: Sink> VirtualRun<'a, K> {
     fn new(setup: VirtualSetup<'a>, sink: K) -> Result<Self, Error> {
-        let parts = ReplicaEngines::new(setup.profile.disaggregation);
+        let per_replica = ReplicaEngines::new(setup.profile.disaggregation);
         let engine = |number: usize| {
             let engine = Engine::new(setup.profile.clone(), engine_seed(setup.seed, number));
-            Replica::new(match setup.report_form {
+            FleetEngine::new(match setup.report_form {
                 ReportForm::Events => engine,
                 ReportForm::Ends => engine.report_ends_only(),
             })
         };
-        let first = usize::try_from(setup.share.first).unwrap_or(0) * parts.engines();
-        let count = setup.replicas * parts.engines();
+        let first = usize::try_from(setup.share.first).unwrap_or(0) * per_replica.engines();
+        let count = setup.replicas * per_replica.engines();
         Ok(Self {
             now: Nanos::ZERO,
             last_end: Nanos::ZERO,
             sender: Sender::new(setup.workload, setup.seed, setup.share)?,
             router: Router::new(setup.routing, setup.replicas, setup.seed),
             engines: (0..count).map(|number| engine(first + number)).collect(),
-            parts,
+            per_replica,
             wakes: BinaryHeap::new(),
             active: Vec::new(),
             free_slots: Vec::new(),
-            client: Bench::new(setup.client),
+            client: SerialClient::new(setup.client),
             coalescing: setup.seed.stream("coalescing").at(setup.share.first),
             tally: RunTally::new(setup.replicas),
             sink,
@@ -165,7 +166,7 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         while self
             .wakes
             .peek()
-            .is_some_and(|Reverse((at, replica))| self.engines[*replica].wake_at != *at)
+            .is_some_and(|Reverse((at, number))| self.engines[*number].wake_at != *at)
         {
             self.wakes.pop();
         }
@@ -177,10 +178,10 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
                 self.now = at;
                 self.send()?;
             }
-            (_, Some((at, replica))) => {
+            (_, Some((at, number))) => {
                 self.now = at;
                 self.wakes.pop();
-                self.wake(replica)?;
+                self.wake(number)?;
             }
             (Some(_), None) => unreachable!("a send without a wake-up is taken by the arm above"),
         }
@@ -191,13 +192,13 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         let Some(due) = self.sender.take() else { return Ok(()) };
         self.check(&due)?;
         let on_wire = self.client.send(self.now);
-        let parts = self.parts;
+        let per_replica = self.per_replica;
         let replica = self.router.choose(&due.ask);
-        let number = self.least_loaded(parts.prefill_of(replica));
+        let number = self.least_loaded(per_replica.prefill_of(replica));
         let front_end = &self.setup.profile.front_end;
-        let arrived = self.engines[number].arrival(on_wire, front_end);
+        let arrived = self.engines[number].queued_at(on_wire, front_end);
         let mut job = job(due.index, &due.ask, front_end);
-        let rest = parts.split(&mut job);
+        let rest = per_replica.split(&mut job);
         let slot = self.place(Active {
             index: due.index,
             sent: self.now,
@@ -208,7 +209,7 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
             output_tokens: due.ask.output_tokens.max(1),
             out_since: None,
             held: 0,
-            told: 0,
+            delivered: 0,
             rest,
         });
         self.sink.sent(slot, &self.active[slot], &due);
@@ -231,9 +232,13 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
     /// Sends a request, whose prompt engine `from` has computed, on to an engine that writes its answer.
     fn hand_over(&mut self, slot: usize, from: usize, mut job: Job) {
         job.id = slot as u64;
-        let number = self.least_loaded(self.parts.decode_of(from / self.parts.engines()));
-        let arrived = self.now + self.parts.transfer(job.prompt_tokens - 1);
+        let number = self.least_loaded(self.per_replica.decode_of(self.replica_of(from)));
+        let arrived = self.now + self.per_replica.transfer(job.prompt_tokens - 1);
         self.expect(number, arrived, job);
+    }
+
+    fn replica_of(&self, engine: usize) -> usize {
+        engine / self.per_replica.engines()
     }
 
     /// Refuses what the engine could never finish, and a backlog that would fill the memory.
@@ -261,7 +266,7 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         }
     }
 
-    /// The end of a replica's step, or the arrival of a request at an idle one.
+    /// The end of an engine's step, or the arrival of a request at an idle one.
     fn wake(&mut self, number: usize) -> Result<(), Error> {
         if std::mem::take(&mut self.engines[number].is_stepping) {
             match self.setup.report_form {
@@ -269,30 +274,29 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
                 ReportForm::Ends => self.deliver_ends(number),
             }
         }
-        let replica = &mut self.engines[number];
-        while replica.inbox.front().is_some_and(|(arrived, _)| *arrived <= self.now) {
-            let Some((_, job)) = replica.inbox.pop_front() else { break };
-            let slot = slot_of(job.id);
-            let submitted = replica.engine.submit(self.now, job);
+        let engine = &mut self.engines[number];
+        while let Some(arrival) = engine.inbox.pop_front_if(|arrival| arrival.at <= self.now) {
+            let slot = slot_of(arrival.job.id);
+            let submitted = engine.inner.submit(self.now, arrival.job);
             submitted.map_err(|why| Error::Refused { index: self.active[slot].index, why })?;
         }
-        let step = replica.engine.step(self.now);
-        for id in replica.engine.admitted() {
+        let step = engine.inner.step(self.now);
+        for id in engine.inner.admitted() {
             let request = &mut self.active[slot_of(*id)];
             request.begun.get_or_insert(self.now);
         }
-        replica.is_stepping = step.kind != StepKind::Idle;
-        replica.decodes = step.batch.decodes;
-        let arrival = replica.inbox.front().map_or(Nanos::MAX, |(arrived, _)| *arrived);
-        replica.wake_at = if replica.is_stepping { step.until } else { step.until.min(arrival) };
-        if replica.wake_at < Nanos::MAX {
-            self.wakes.push(Reverse((replica.wake_at, number)));
+        engine.is_stepping = step.kind != StepKind::Idle;
+        engine.decodes = step.batch.decodes;
+        let next_arrival = engine.inbox.front().map_or(Nanos::MAX, |arrival| arrival.at);
+        engine.wake_at = if engine.is_stepping { step.until } else { step.until.min(next_arrival) };
+        if engine.wake_at < Nanos::MAX {
+            self.wakes.push(Reverse((engine.wake_at, number)));
         }
-        if replica.is_stepping {
-            let counters = replica.engine.counters();
-            let memory = Memory::between(&replica.counters, &counters);
-            replica.counters = counters;
-            self.tally.step(self.now, &step, (replica.engine.load(), memory));
+        if engine.is_stepping {
+            let counters = engine.inner.counters();
+            let memory = Memory::between(&engine.counters, &counters);
+            engine.counters = counters;
+            self.tally.step(self.now, &step, engine.inner.load(), memory);
         }
         Ok(())
     }
@@ -300,38 +304,34 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
     /// Hands the tokens of the step that just ended to their clients.
     fn deliver(&mut self, number: usize) {
         let coalesce = self.setup.profile.front_end.coalesce;
-        let mut handed_over = Vec::new();
-        for produced in self.engines[number].engine.produced() {
+        let (mut handed_over, mut answered) = (Vec::new(), Vec::new());
+        for produced in self.engines[number].inner.produced() {
             let slot = slot_of(produced.id);
             let request = &mut self.active[slot];
             let tokens = produced.tokens + request.held;
             // The last text never waits, nor does an end without text.
             let waits = coalesce > 0.0
                 && request.first.is_some()
-                && request.told + tokens < request.output_tokens
+                && request.delivered + tokens < request.output_tokens
                 && unit_float(&mut self.coalescing) < coalesce;
             if waits {
                 request.held = tokens;
                 continue;
             }
             request.held = 0;
-            let tokens = tokens.min(request.output_tokens - request.told);
+            let tokens = tokens.min(request.output_tokens - request.delivered);
             let seen = SeenEvent { at: self.client.stamp(self.now), tokens };
             self.sink.event(slot, request, seen);
             request.first.get_or_insert(seen.at);
             request.last = seen.at;
-            request.told += tokens;
+            request.delivered += tokens;
             if let Some(rest) = request.rest.take() {
                 handed_over.push((slot, *rest));
             } else if produced.is_last {
-                self.tally.answered(request);
-                self.sink.ended(slot, request);
-                self.sender.ended(request.index, request.last);
-                self.router.answered(number / self.parts.engines());
-                self.last_end = self.last_end.max(request.last);
-                self.free_slots.push(slot);
+                answered.push(slot);
             }
         }
+        self.end_requests(number, &answered);
         for (slot, rest) in handed_over {
             self.hand_over(slot, number, rest);
         }
@@ -343,8 +343,9 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         self.note_preempted(number);
         self.report_gaps(number);
         let now = self.now;
-        let replica = &mut self.engines[number];
-        for produced in replica.engine.produced() {
+        let engine = &mut self.engines[number];
+        let mut answered = Vec::new();
+        for produced in engine.inner.produced() {
             let slot = slot_of(produced.id);
             let request = &mut self.active[slot];
             let out_since = request.out_since.take();
@@ -358,51 +359,61 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
             let has_joined = request.first == Some(now) || out_since.is_some();
             if produced.is_last {
                 request.last = now;
-                self.tally.answered(request);
-                self.sink.ended(slot, request);
-                self.sender.ended(request.index, now);
-                self.router.answered(number / self.parts.engines());
-                self.last_end = now;
-                self.free_slots.push(slot);
+                answered.push(slot);
             } else if has_joined {
-                replica.joiners.push((now, slot));
+                engine.joiners.push(Joiner { since: now, slot });
             }
+        }
+        self.end_requests(number, &answered);
+    }
+
+    /// Requests whose last token engine `number` has produced, in that order.
+    fn end_requests(&mut self, number: usize, answered: &[usize]) {
+        let replica = self.replica_of(number);
+        for slot in answered {
+            let request = &self.active[*slot];
+            self.tally.answered(request);
+            self.sink.ended(*slot, request);
+            self.sender.ended(request.index, request.last);
+            self.router.answered(replica);
+            self.last_end = self.last_end.max(request.last);
+            self.free_slots.push(*slot);
         }
     }
 
     /// Stores since when preempted requests have had no token.
     fn note_preempted(&mut self, number: usize) {
-        let replica = &mut self.engines[number];
-        for id in replica.engine.preempted() {
+        let engine = &mut self.engines[number];
+        for id in engine.inner.preempted() {
             let slot = slot_of(*id);
-            let joined = replica.joiners.iter().position(|(_, joiner)| *joiner == slot);
-            let since = joined.map(|at| replica.joiners.swap_remove(at).0);
-            self.active[slot].out_since = Some(since.unwrap_or(replica.advanced_at));
+            let joined = engine.joiners.iter().position(|joiner| joiner.slot == slot);
+            let since = joined.map(|at| engine.joiners.swap_remove(at).since);
+            self.active[slot].out_since = Some(since.unwrap_or(engine.advanced_at));
         }
     }
 
     /// Reports how long the decoding requests had waited for the token that they all got now.
     fn report_gaps(&mut self, number: usize) {
         let now = self.now;
-        let replica = &mut self.engines[number];
-        if replica.decodes == 0 {
+        let engine = &mut self.engines[number];
+        if engine.decodes == 0 {
             return;
         }
-        let joined = u32::try_from(replica.joiners.len()).unwrap_or(u32::MAX);
-        for (since, _) in replica.joiners.drain(..) {
-            self.sink.gaps(now - since, 1);
+        let joined = u32::try_from(engine.joiners.len()).unwrap_or(u32::MAX);
+        for joiner in engine.joiners.drain(..) {
+            self.sink.gaps(now - joiner.since, 1);
         }
-        let together = replica.decodes.saturating_sub(joined);
-        let gap = now - replica.advanced_at;
-        let coalesce = self.setup.profile.front_end.coalesce;
-        let plain = if coalesce > 0.0 {
-            let draw = (coalesce, unit_float(&mut self.coalescing));
-            replica.hold(together, gap, draw, &mut self.sink)
+        let together = engine.decodes.saturating_sub(joined);
+        let gap = now - engine.advanced_at;
+        let share = self.setup.profile.front_end.coalesce;
+        let alone = if share > 0.0 {
+            let coalescing = Coalescing { share, rounding: unit_float(&mut self.coalescing) };
+            engine.hold(together, gap, coalescing, &mut self.sink)
         } else {
             together
         };
-        self.sink.gaps(gap, plain);
-        replica.advanced_at = now;
+        self.sink.gaps(gap, alone);
+        engine.advanced_at = now;
     }
 }
 

@@ -109,7 +109,7 @@ impl Weighted {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1e6)
     }
 
-    /// Largest value in milliseconds.
+    /// Largest value in milliseconds; `None` without samples.
     pub fn max_ms(&self) -> Option<f64> {
         (self.count > 0).then(|| self.largest as f64 / 1e6)
     }
@@ -123,12 +123,9 @@ impl Weighted {
     }
 
     /// Several percentiles in milliseconds, with linear interpolation between neighbours; `percents`
-    /// must rise. Zeros without samples. Call [`Weighted::sort`] before.
+    /// must rise. Empty without samples. Call [`Weighted::sort`] before.
     pub fn percentiles_ms(&self, percents: &[f64]) -> Vec<f64> {
-        if self.count == 0 {
-            return vec![0.0; percents.len()];
-        }
-        let last = self.count - 1;
+        let Some(last) = self.count.checked_sub(1) else { return Vec::new() };
         let ranks: Vec<Rank> =
             percents.iter().filter_map(|percent| rank(*percent, self.count)).collect();
         let wanted = ranks.iter().flat_map(|rank| [rank.low, (rank.low + 1).min(last)]);
@@ -176,7 +173,8 @@ mod tests {
         let expected = [10.0, 17.5, 20.0, 34.0, 40.0];
         assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{got:?}");
         assert_eq!(samples.mean_ms(), Some(22.5));
-        assert_eq!(Weighted::default().mean_ms(), None);
+        assert_eq!((Weighted::default().mean_ms(), Weighted::default().max_ms()), (None, None));
+        assert!(Weighted::default().percentiles_ms(&[50.0]).is_empty());
     }
 
     #[test]

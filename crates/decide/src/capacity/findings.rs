@@ -202,10 +202,16 @@ impl Findings {
                 let why = at
                     .and_then(MeasuredPoint::worst)
                     .map_or(String::new(), |worst| format!(" ({})", worst.words()));
-                format!(
-                    "no load meets the objectives: even {} {unit} violates them{why}",
-                    self.over.text(*load)
-                )
+                let at = self.over.text(*load);
+                match self.over {
+                    // Fewer than one in flight there are not.
+                    LoadKind::Concurrency => {
+                        format!("no load meets the objectives: even {at} {unit} violates them{why}")
+                    }
+                    LoadKind::RequestRate => format!(
+                        "no measured load meets the objectives: even {at} {unit} violates them{why}; lower loads take longer points (`--budget`, `--max-duration`) or a lower `--start`"
+                    ),
+                }
             }
             SearchResult::Unfinished { .. } => {
                 self.known("the points or the time ended before an estimate was possible")
@@ -362,7 +368,13 @@ mod tests {
         );
         check(
             answered(SearchResult::NoneMeets { load: 8.0 }),
-            "no load meets the objectives: even 8.00 req/s violates them (p99 ttft 1.27 s < 2s)",
+            "no measured load meets the objectives: even 8.00 req/s violates them (p99 ttft 1.27 s < 2s); lower loads take longer points (`--budget`, `--max-duration`) or a lower `--start`",
+        );
+        let mut closed = findings(answered(SearchResult::NoneMeets { load: 8.0 }));
+        closed.over = LoadKind::Concurrency;
+        assert_eq!(
+            closed.sentence(),
+            "no load meets the objectives: even 8 in flight violates them (p99 ttft 1.27 s < 2s)"
         );
         check(
             answered(SearchResult::LimitedByMost { load: 64.0 }),

@@ -3,9 +3,10 @@
 //!
 //! Two neighbouring pairs have opposite orders, so that a steady drift of the machine adds the same to
 //! both sides of them. Which of both orders comes first is drawn for every two pairs, so that a load
-//! that comes and goes in step with the blocks does not meet one side alone. Both blocks of a pair
-//! request the same lengths at the same offsets. A block starts when the previous one has drained: requests of both sides never share the
-//! machine, every block has the same ramp and tail, and no data are discarded.
+//! that comes and goes in step with the blocks does not affect one side alone. Both blocks of a pair
+//! request the same lengths at the same offsets. A block starts when the previous one has drained:
+//! requests of both sides never share the machine, every block has the same ramp and tail, and no data
+//! are discarded.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +74,7 @@ impl AbBlocks {
 
     /// Whether every two pairs begin with request `index`.
     pub fn begins_couple(self, index: u64) -> bool {
-        index.is_multiple_of(2 * COUPLE * self.block)
+        self.is_first(index) && (index / self.block).is_multiple_of(2 * COUPLE)
     }
 
     /// The pair that request `index` belongs to.
@@ -93,7 +94,9 @@ impl AbBlocks {
 
     /// Requests in complete pairs among `count`.
     pub fn whole_pairs(self, count: u64) -> u64 {
-        count / (2 * self.block) * (2 * self.block)
+        // A block of a plan file may be as large as a number can be.
+        let pair = self.block.saturating_mul(2);
+        count / pair * pair
     }
 
     /// Values of both sides per pair. A pair with a missing request is skipped. A percentile that a
@@ -114,9 +117,9 @@ impl AbBlocks {
             BlockChange::Nothing => 1,
             BlockChange::Restart => 2,
         };
-        let values = figures
-            .iter()
-            .filter_map(|figure| Some((*figure, paired(*figure, &whole, (block, least))?)));
+        let sizes = PairSizes { block_requests: block, joined_min: least };
+        let values =
+            figures.iter().filter_map(|figure| Some((*figure, paired(*figure, &whole, sizes)?)));
         let values = values.collect();
         Pairs { values, count: whole.len(), restarted: self.restarted(whole.len() as u64) }
     }
@@ -146,14 +149,28 @@ pub struct Pairs {
     pub restarted: Option<(usize, usize)>,
 }
 
+/// What decides how many neighbouring pairs become one value.
+#[derive(Debug, Clone, Copy)]
+struct PairSizes {
+    /// Requests of one side in a pair.
+    block_requests: usize,
+    /// Fewest pairs that share nothing with the next ones.
+    joined_min: usize,
+}
+
+/// One (A, B) per pair or group of pairs; `None` for a percentile of which there are too few groups.
 fn paired(
     figure: Figure,
     pairs: &[[Vec<&ComparedRequest>; 2]],
-    (block, least): (usize, usize),
+    sizes: PairSizes,
 ) -> Option<Vec<(f64, f64)>> {
     let is_throughput = figure.statistic == Statistic::Whole;
-    let needed = if is_throughput { 1 } else { requests::needed(figure.statistic).div_ceil(block) };
-    let joined = needed.next_multiple_of(least);
+    let needed = if is_throughput {
+        1
+    } else {
+        requests::needed(figure.statistic).div_ceil(sizes.block_requests)
+    };
+    let joined = needed.next_multiple_of(sizes.joined_min);
     let groups: Vec<&[[Vec<&ComparedRequest>; 2]]> = pairs.chunks_exact(joined).collect();
     if needed > 1 && groups.len() < FEWEST_GROUPS {
         return None;
@@ -289,7 +306,7 @@ mod tests {
         let requests: Vec<ComparedRequest> = (0..16)
             .map(|index| {
                 let target = ab.target(index);
-                request(index, target, index * 100, 10.0 + f64::from(target))
+                request(index, target, index * 300, 10.0 + f64::from(target))
             })
             .collect();
         let found = ab.pairs(&requests, &compared([]));
@@ -297,8 +314,9 @@ mod tests {
         let values = |words: &str| &found.values[&Figure::parse(words).unwrap()];
         assert_eq!(values("ttft mean"), &[(10.0, 11.0), (10.0, 11.0)]);
         assert_eq!(values("requests").len(), 2);
-        // Two requests, the second a tenth of a second after the first, half a second each.
-        assert!((values("requests")[0].0 - 2.0 / 0.6).abs() < 1e-9, "{:?}", values("requests"));
+        // Two requests, the second 0.3 s after the first, half a second each; the time between the
+        // blocks of a side is not theirs.
+        assert!((values("requests")[0].0 - 2.0 / 0.8).abs() < 1e-9, "{:?}", values("requests"));
     }
 
     #[test]
@@ -310,6 +328,8 @@ mod tests {
         assert_eq!(prompts, [0, 1, 0, 1, 2, 3, 2, 3]);
         assert!(ab.is_first(4) && !ab.is_first(5));
         assert_eq!(ab.whole_pairs(11), 8);
+        let largest = AbBlocks { block: 1 << 63, ..ABBA };
+        assert_eq!((largest.whole_pairs(1_000), largest.begins_couple(2)), (0, false));
     }
 
     #[test]
@@ -331,6 +351,19 @@ mod tests {
         assert!(!found.values.contains_key(&p99), "two requests have no P99");
         let p50 = Figure::parse("ttft p50").unwrap();
         assert_eq!(found.values[&p50].len(), 3);
+    }
+
+    /// P90 takes ten requests, five pairs of blocks of two: with fewer than five such values their scatter is
+    /// unknown.
+    #[test]
+    fn a_percentile_of_joined_pairs_needs_five_values() {
+        let found = |pairs: u64| {
+            let of = |index: u64| request(index, ABBA.target(index), index * 100, 10.0);
+            let requests: Vec<ComparedRequest> = (0..pairs * 4).map(of).collect();
+            let p90 = Figure::parse("ttft p90").unwrap();
+            ABBA.pairs(&requests, &compared([])).values.get(&p90).map(Vec::len)
+        };
+        assert_eq!((found(24), found(25)), (None, Some(5)));
     }
 
     #[test]
@@ -369,6 +402,8 @@ mod tests {
         let spans = Spans::of(ABBA, timelines.iter().cloned());
         let half = spans.half(run, 0, timelines.into_iter());
         assert_eq!(half.summary.counts.succeeded, 4);
+        let planned = info.load.planned_requests.unwrap();
+        assert_eq!(half.info.load.planned_requests, Some(planned / 2));
         assert_eq!(half.summary.figure("achieved_rate_per_s"), Some(1.0));
     }
 

@@ -75,7 +75,13 @@ impl ComparedFigure {
     /// Values per side, or pairs, that would detect a change of [`LOOKED_FOR`] four times in five.
     /// `None` without an interval, and beyond what anybody would measure.
     pub fn units_needed(&self) -> Option<usize> {
-        self.difference?.units_needed(LOOKED_FOR)
+        let difference = self.difference?;
+        Some(difference.values_needed(LOOKED_FOR)? * difference.pairs_per_unit)
+    }
+
+    /// Values per side, or pairs, that its interval comes from.
+    fn units(&self) -> Option<usize> {
+        self.difference.map(|difference| difference.units * difference.pairs_per_unit)
     }
 
     /// Whether both are of one quantity; all throughputs count as one, because they move together.
@@ -109,7 +115,7 @@ impl Serialize for ComparedFigure {
             "conclusion",
             &self.difference.map(|difference| difference.conclusion),
         )?;
-        row.serialize_field("units", &self.difference.map(|difference| difference.units))?;
+        row.serialize_field("units", &self.units())?;
         row.serialize_field("units_for_3_percent", &self.units_needed())?;
         row.end()
     }
@@ -197,8 +203,8 @@ impl Comparison {
             );
             likeness.warnings.insert(0, Warning { weight: Weight::Caution, text });
         }
-        let units = RunUnits { basis, restarts: restarts.as_ref() };
-        let row = |figure: &Figure| row(*figure, (a, b), units, criteria);
+        let runs = ComparedRuns { a, b, basis, restarts: restarts.as_ref() };
+        let row = |figure: &Figure| runs.row(*figure, criteria);
         let rows: Vec<ComparedFigure> = criteria.figures.iter().filter_map(row).collect();
         let answers = AnswerComparison::of(a, b);
         likeness.warnings.extend(answer_warning(answers.as_ref(), &rows));
@@ -222,7 +228,9 @@ impl Comparison {
             let figure = *figure;
             let values = pairs.values.get(&figure).map_or(&[][..], Vec::as_slice);
             let judgement = criteria.judgement(figure, Basis::Pairs);
-            let difference = difference::paired(values, judgement);
+            let pairs_per_unit = (pairs.count / values.len().max(1)).max(1);
+            let difference = difference::paired(values, judgement)
+                .map(|difference| difference.of_joined_pairs(pairs_per_unit));
             let of_runs = (*a.values.get(&figure)?, *b.values.get(&figure)?);
             Some(ComparedFigure::new(figure, of_runs, difference))
         };
@@ -276,38 +284,37 @@ pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// What the values of a comparison of runs are.
+/// The runs of both sides, and which values of them are compared.
 #[derive(Clone, Copy)]
-struct RunUnits<'a> {
+struct ComparedRuns<'a> {
+    a: &'a [Run],
+    b: &'a [Run],
     basis: Basis,
     /// The runs in groups of one server process each, where these are the units.
     restarts: Option<&'a Restarts>,
 }
 
-/// The row of a figure that every run has; `None` where one lacks it.
-fn row(
-    figure: Figure,
-    (a, b): (&[Run], &[Run]),
-    units: RunUnits<'_>,
-    criteria: Criteria<'_>,
-) -> Option<ComparedFigure> {
-    let of_runs = |runs: &[Run]| {
-        runs.iter().map(|run| run.values.get(&figure).copied()).collect::<Option<Vec<f64>>>()
-    };
-    let of_blocks = |runs: &[Run]| {
-        let blocks = runs.iter().map(|run| run.blocks.get(&figure).map(Vec::as_slice));
-        blocks.collect::<Option<Vec<&[f64]>>>().map(|blocks| blocks.concat())
-    };
-    let (of_a, of_b) = (of_runs(a)?, of_runs(b)?);
-    let means = (statistics::mean(&of_a)?, statistics::mean(&of_b)?);
-    let compared = match (units.basis, units.restarts) {
-        (Basis::Runs, None) => Some((of_a, of_b)),
-        (Basis::Runs, Some(restarts)) => Some(restarts.means(&of_a, &of_b)),
-        (Basis::Blocks | Basis::Pairs, _) => of_blocks(a).zip(of_blocks(b)),
-    };
-    let judgement = criteria.judgement(figure, units.basis);
-    let difference = compared.and_then(|(a, b)| difference::unpaired(&a, &b, judgement));
-    Some(ComparedFigure::new(figure, means, difference))
+impl ComparedRuns<'_> {
+    /// The row of a figure that every run has; `None` where one lacks it.
+    fn row(&self, figure: Figure, criteria: Criteria<'_>) -> Option<ComparedFigure> {
+        let of_runs = |runs: &[Run]| {
+            runs.iter().map(|run| run.values.get(&figure).copied()).collect::<Option<Vec<f64>>>()
+        };
+        let of_blocks = |runs: &[Run]| {
+            let blocks = runs.iter().map(|run| run.blocks.get(&figure).map(Vec::as_slice));
+            blocks.collect::<Option<Vec<&[f64]>>>().map(|blocks| blocks.concat())
+        };
+        let (of_a, of_b) = (of_runs(self.a)?, of_runs(self.b)?);
+        let means = (statistics::mean(&of_a)?, statistics::mean(&of_b)?);
+        let compared = match (self.basis, self.restarts) {
+            (Basis::Runs, None) => Some((of_a, of_b)),
+            (Basis::Runs, Some(restarts)) => Some(restarts.means(&of_a, &of_b)),
+            (Basis::Blocks | Basis::Pairs, _) => of_blocks(self.a).zip(of_blocks(self.b)),
+        };
+        let judgement = criteria.judgement(figure, self.basis);
+        let difference = compared.and_then(|(a, b)| difference::unpaired(&a, &b, judgement));
+        Some(ComparedFigure::new(figure, means, difference))
+    }
 }
 
 #[cfg(test)]
@@ -360,6 +367,32 @@ mod tests {
     }
 
     #[test]
+    fn fewer_than_three_runs_on_a_side_are_compared_by_blocks() {
+        let runs = |count: usize| vec![run("a", 100.0, 50.0); count];
+        let basis = |a: usize, b: usize| {
+            let criteria = compared([]);
+            Comparison::of_runs(&runs(a), &runs(b), Criteria::of(&criteria), Vec::new()).basis
+        };
+        assert_eq!(
+            (basis(2, 2), basis(3, 2), basis(2, 3)),
+            (Basis::Blocks, Basis::Blocks, Basis::Blocks)
+        );
+        assert_eq!(basis(3, 3), Basis::Runs);
+    }
+
+    #[test]
+    fn two_servers_that_keep_running_are_warned_of_and_restarted_ones_are_not() {
+        let warnings = |restarted: Option<(usize, usize)>| {
+            let values = BTreeMap::from([(TTFT, vec![(100.0, 103.0), (110.0, 113.0)])]);
+            let pairs = Pairs { values, count: 2, restarted };
+            let (a, b) = (run("a", 100.0, 50.0), run("b", 100.0, 50.0));
+            let found = Comparison::of_pairs(&a, &b, Criteria::of(&compared([])), &pairs);
+            found.likeness.warnings.len()
+        };
+        assert_eq!((warnings(None), warnings(Some((2, 1)))), (1, 0));
+    }
+
+    #[test]
     fn a_figure_that_one_run_lacks_is_no_row_and_one_without_blocks_has_no_verdict() {
         let mut a = run("a", 100.0, 50.0);
         a.values.remove(&OUTPUT);
@@ -390,6 +423,24 @@ mod tests {
         );
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert_eq!(conclusion(&found, OUTPUT), None);
+    }
+
+    /// A percentile that takes four pairs per value was said to need as many pairs as it needs values.
+    #[test]
+    fn the_pairs_that_are_needed_are_those_of_all_values() {
+        let of = |count: usize| {
+            let joined = vec![(100.0, 103.0), (101.0, 108.0), (99.0, 97.0), (100.0, 106.0)];
+            let pairs = Pairs { values: BTreeMap::from([(TTFT, joined)]), count, restarted: None };
+            let (a, b) = (run("a", 100.0, 50.0), run("b", 103.0, 50.0));
+            let rules = [FailRule::parse("ttft worse by 2%").unwrap()];
+            let found = Comparison::of_pairs(&a, &b, Criteria::of(&compared([])), &pairs);
+            let found = found.judged(&rules);
+            let row = found.rows.iter().find(|row| row.figure == TTFT).unwrap();
+            [row.units(), row.units_needed(), found.rules[0].more_units].map(Option::unwrap)
+        };
+        let single = of(4);
+        assert!(single[0] == 4 && single[1] > 4 && single[2] > 0, "{single:?}");
+        assert_eq!(of(16), single.map(|pairs| 4 * pairs));
     }
 
     /// The table showed the means of whole runs beside a change of means over pairs, and the two did

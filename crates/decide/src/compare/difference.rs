@@ -60,7 +60,7 @@ pub enum Conclusion {
 }
 
 /// The difference of B from A in one metric. Shares are relative to A.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
     /// Mean of A.
     pub a: f64,
@@ -76,18 +76,18 @@ pub struct Difference {
     pub detectable: f64,
     /// Where the values come from.
     pub basis: Basis,
-    /// Independent values per side (the fewer of both), or pairs.
+    /// Independent values per side (the fewer of both), or of pairs.
     pub units: usize,
+    /// Pairs that one value is made of: a percentile takes several small blocks, and two pairs share the
+    /// processes of a restarted server. 1 for runs and blocks.
+    #[serde(skip)]
+    pub pairs_per_unit: usize,
     /// From the interval and the detectable change.
     pub conclusion: Conclusion,
     /// Whether a higher value is better.
     #[serde(skip)]
-    better: BetterSide,
+    better: Better,
 }
-
-/// [`Better`] with a default, for values that are read back.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct BetterSide(Option<Better>);
 
 /// A difference of means, its standard error and degrees of freedom.
 struct Estimate {
@@ -159,28 +159,60 @@ fn conclude(estimate: &Estimate, judgement: DifferenceRule) -> Option<Difference
         _ if detectable <= USEFUL => Conclusion::NoDifferenceShown,
         _ => Conclusion::CannotTell,
     };
-    let better = BetterSide(Some(better));
-    Some(Difference { a, b, change, low, high, detectable, basis, units, conclusion, better })
+    Some(Difference {
+        a,
+        b,
+        change,
+        low,
+        high,
+        detectable,
+        basis,
+        units,
+        pairs_per_unit: 1,
+        conclusion,
+        better,
+    })
 }
 
 impl Difference {
-    /// Whether the interval shows that B is worse, and the estimate is at least `share` of A.
+    /// Whether the interval shows that B is worse, and the estimate is at least `share` of A. A share of
+    /// zero asks for any loss that is not negligible.
     pub fn is_worse_by(&self, share: f64) -> bool {
-        self.conclusion == Conclusion::Worse && self.change.abs() >= share
+        let is_shown = match self.conclusion {
+            Conclusion::Worse => true,
+            // Nobody minds such a loss, except who names a smaller one.
+            Conclusion::Negligible => share > 0.0 && self.loss() > 0.0,
+            _ => false,
+        };
+        is_shown && self.loss() >= share
+    }
+
+    /// The same, where each value was made of so many pairs.
+    #[must_use]
+    pub(super) fn of_joined_pairs(self, pairs_per_unit: usize) -> Self {
+        Self { pairs_per_unit, ..self }
+    }
+
+    /// The loss from A to B, as a share of A; negative where B is better.
+    fn loss(&self) -> f64 {
+        match self.better {
+            Better::Higher => -self.change,
+            Better::Lower => self.change,
+        }
     }
 
     /// The largest loss from A to B that the interval does not exclude, as a share of A; negative
     /// where B is better at least.
     pub fn largest_loss(&self) -> f64 {
-        match self.better.0 {
-            Some(Better::Higher) => -self.low,
-            Some(Better::Lower) | None => self.high,
+        match self.better {
+            Better::Higher => -self.low,
+            Better::Lower => self.high,
         }
     }
 
-    /// Values per side, or pairs, that would detect a change of `share` four times in five if they
+    /// Values per side, or of pairs, that would detect a change of `share` four times in five if they
     /// scatter as these do. `None` beyond what anybody would measure.
-    pub fn units_needed(&self, share: f64) -> Option<usize> {
+    pub(super) fn values_needed(&self, share: f64) -> Option<usize> {
         let quantiles = |units: usize| {
             let sides = if self.basis == Basis::Pairs { 1.0 } else { 2.0 };
             let freedom = sides * (units as f64 - 1.0);
@@ -226,6 +258,32 @@ mod tests {
         assert!((found.change - 0.2).abs() < 1e-12);
         assert!((found.low - (0.2 - 0.22666)).abs() < 1e-4, "{}", found.low);
         assert!((found.high - (0.2 + 0.22666)).abs() < 1e-4);
+        assert_eq!(found.conclusion, Conclusion::CannotTell);
+    }
+
+    /// The side that scatters decides: three values of it have two degrees of freedom, t(2) = 4.303.
+    #[test]
+    fn a_side_without_scatter_adds_no_freedom() {
+        let found = unpaired(&[99.9, 100.0, 100.1], &[100.0, 110.0, 120.0], RUNS).unwrap();
+        assert!((found.high - found.low - 2.0 * 0.2484).abs() < 1e-3, "{found:?}");
+    }
+
+    /// Differences 1, 2 and 3: error 0.577, t(2) = 4.303. With a quarter of the change that three pairs
+    /// detect, 16 are needed: (t + p) · √(3 / 16) is a quarter of (t + p) of three.
+    #[test]
+    fn pairs_have_one_freedom_less_than_their_number() {
+        let pairs = [(10.0, 11.0), (10.0, 12.0), (10.0, 13.0)];
+        let found = paired(&pairs, judgement(Basis::Pairs, Better::Lower)).unwrap();
+        assert!((found.high - found.low - 2.0 * 0.24841).abs() < 1e-3, "{found:?}");
+        assert_eq!(found.values_needed(found.detectable / 4.0), Some(16));
+    }
+
+    /// Equal sides with a scatter of 5 % would detect 15 %, not the tenth that "no difference" asks for.
+    #[test]
+    fn no_difference_is_found_only_where_a_tenth_would_be_seen() {
+        let side = [10.0, 10.5, 9.5];
+        let found = unpaired(&side, &side, RUNS).unwrap();
+        assert!((found.detectable - 0.152).abs() < 1e-3, "{found:?}");
         assert_eq!(found.conclusion, Conclusion::CannotTell);
     }
 
@@ -311,12 +369,12 @@ mod tests {
     #[test]
     fn the_runs_that_a_change_needs_follow_from_the_scatter() {
         let found = unpaired(&[100.0, 104.0, 96.0], &[101.0, 105.0, 97.0], RUNS).unwrap();
-        let needed = found.units_needed(0.05).unwrap();
+        let needed = found.values_needed(0.05).unwrap();
         // By hand: with 4 % of scatter, (t + p) · 4 % · √(2/n) is 5.0 % at 12 or 13 runs.
         assert!((11..=14).contains(&needed), "{needed}");
-        assert_eq!(found.units_needed(found.detectable), Some(3));
-        assert_eq!(found.units_needed(0.0), None);
-        assert_eq!(found.units_needed(1e-5), None, "nobody makes so many runs");
+        assert_eq!(found.values_needed(found.detectable), Some(3));
+        assert_eq!(found.values_needed(0.0), None);
+        assert_eq!(found.values_needed(1e-5), None, "nobody makes so many runs");
         assert!((found.largest_loss() - found.high).abs() < 1e-12);
         let speed =
             unpaired(&[100.0, 104.0], &[90.0, 94.0], judgement(Basis::Runs, Better::Higher));

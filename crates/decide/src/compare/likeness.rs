@@ -217,4 +217,36 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn other_work_is_meaningless_and_other_conditions_are_a_caution() {
+        let check = |change: fn(&mut Facts), expected: &[&str]| {
+            let (mut a, mut b) = (run(), run());
+            for side in [&mut a, &mut b] {
+                side.facts.dataset = Some("random".to_owned());
+                side.facts.tokenizer = Some("own".to_owned());
+            }
+            change(&mut b.facts);
+            assert_eq!(shown(&likeness(&[a], &[b], Vec::new())), expected);
+        };
+        check(|_| {}, &[]);
+        check(
+            |facts| facts.dataset = Some("sharegpt".to_owned()),
+            &["Meaningless: the datasets differ: random in a, sharegpt in b"],
+        );
+        check(
+            |facts| facts.tokenizer = Some("other".to_owned()),
+            &["Meaningless: the tokenizers differ: own in a, other in b"],
+        );
+        check(
+            |facts| facts.prompt_tokens = Some(103.0),
+            &["Caution: prompt tokens per request differ: 100.0 in a, 103.0 in b"],
+        );
+        check(|facts| facts.prompt_tokens = Some(101.0), &[]);
+        check(|facts| facts.is_partial = true, &["Caution: r: the run ended early"]);
+        check(
+            |facts| facts.is_simulated = true,
+            &["Caution: one side is simulated and the other is not"],
+        );
+    }
 }

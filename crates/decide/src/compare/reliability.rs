@@ -41,7 +41,7 @@ fn run(scale: f64, seed: Seed) -> Run {
     let workload = RequestLoad::burst(asks).arriving(Arrivals::Paced(pace));
     let figures = predict(&profile, &workload, seed, PredictOptions::default()).unwrap().figures;
     let values = BTreeMap::from([
-        (Figure::whole(Quantity::Output), figures.output_throughput()),
+        (Figure::whole(Quantity::Output), figures.output_throughput().unwrap()),
         (Figure::mean(Quantity::Ttft), figures.ttft.mean_ms().unwrap()),
         (Figure::mean(Quantity::Tpot), figures.tpot.mean_ms().unwrap()),
         (Figure::mean(Quantity::Itl), figures.itl.mean_ms().unwrap()),

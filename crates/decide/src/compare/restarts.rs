@@ -99,6 +99,7 @@ mod tests {
         assert_eq!(counts(&nested, &apart), Some((2, 3)));
         assert_eq!(counts(&apart, &apart), None, "every run is its own unit anyway");
         assert_eq!(counts(&nested, &single), None);
+        assert_eq!(counts(&single, &nested), None);
         assert_eq!(counts(&nested, &unknown), None);
         let restarts = Restarts::of(&nested, &apart).unwrap();
         let (a, b) = restarts.means(&[1.0, 3.0, 7.0], &[1.0, 2.0, 3.0]);
@@ -107,5 +108,6 @@ mod tests {
         let text = one_process(&nested, &single).unwrap().text;
         assert!(text.starts_with("all runs of b come from one"), "{text}");
         assert!(one_process(&unknown, &unknown).is_none());
+        assert!(one_process(&single[..1], &apart).is_none(), "a single run says so itself");
     }
 }

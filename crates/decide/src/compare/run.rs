@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
+use tokometer_metrics::windows::Block;
 use tokometer_metrics::{Summary, Verdict};
 use tokometer_record::RunInfo;
 
@@ -123,21 +124,56 @@ fn tokenizer(name: &str) -> String {
     if name.starts_with("http") { "the server's own".to_owned() } else { name.to_owned() }
 }
 
+/// Mean times in flight that a block must last. Streams of equal lengths end in waves: shorter blocks
+/// hold one wave each, show no scatter, and miss the rate by a wave.
+const LEAST_STAYS: f64 = 2.0;
+/// The record counts tokens by the second.
+const TOKENS_COUNTED_S: f64 = 1.0;
+
 /// Throughputs in blocks of time, without the first and the last one, which hold the ramp and the
-/// tail.
+/// tail. A run whose blocks are too short has none.
 pub fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
     let inner = summary.blocks.get(1..summary.blocks.len().saturating_sub(1)).unwrap_or_default();
-    if inner.len() < 2 {
+    let stay_s = summary.distribution("e2e_ms").and_then(|e2e| e2e.mean).map(|mean| mean / 1e3);
+    let block_s = summary.duration_s.map(|seconds| seconds / summary.blocks.len() as f64);
+    let (Some(stay_s), Some(block_s)) = (stay_s, block_s) else { return BTreeMap::new() };
+    if inner.len() < 2 || block_s < LEAST_STAYS * stay_s {
         return BTreeMap::new();
     }
-    BTreeMap::from([
-        (
-            Figure::whole(Quantity::Requests),
-            inner.iter().map(|block| block.requests_per_s).collect(),
-        ),
-        (
-            Figure::whole(Quantity::Output),
-            inner.iter().map(|block| block.output_tokens_per_s).collect(),
-        ),
-    ])
+    let of = |quantity: Quantity, rate: fn(&Block) -> f64| {
+        (Figure::whole(quantity), inner.iter().map(rate).collect::<Vec<f64>>())
+    };
+    let requests = of(Quantity::Requests, |block| block.requests_per_s);
+    let output = of(Quantity::Output, |block| block.output_tokens_per_s);
+    [requests].into_iter().chain((block_s >= TOKENS_COUNTED_S).then_some(output)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_metrics::Distribution;
+
+    use super::*;
+
+    /// Two runs of 3 s in a closed loop had the same number of completions in every block, and differed by
+    /// "-5.0 % to -5.0 %" where the truth was -9 %; one of 0.2 s was shown with a sixth of its tokens
+    /// per second.
+    #[test]
+    fn blocks_too_short_to_show_a_rate_are_not_compared() {
+        let found = |duration_s: f64, stay_ms: f64| -> Vec<String> {
+            let e2e = Distribution { mean: Some(stay_ms), ..Distribution::default() };
+            let summary = Summary {
+                duration_s: Some(duration_s),
+                blocks: vec![Block { requests_per_s: 44.0, ..Block::default() }; 16],
+                distributions: [("e2e_ms".to_owned(), e2e)].into(),
+                ..Summary::default()
+            };
+            let blocks = throughput_blocks(&summary);
+            assert!(blocks.values().all(|values| values.len() == 14), "{blocks:?}");
+            blocks.keys().map(|figure| figure.key()).collect()
+        };
+        assert_eq!(found(2.8, 177.0), Vec::<String>::new());
+        assert_eq!(found(8.0, 177.0), ["requests_per_s"]);
+        assert_eq!(found(16.0, 177.0), ["requests_per_s", "output_tokens_per_s"]);
+        assert_eq!(found(16.0, 600.0), Vec::<String>::new());
+    }
 }

@@ -72,7 +72,7 @@ impl<'a> Allowance<'a> {
             return;
         }
         let tallies = || self.slo.objectives.iter().map(|one| tally(one, timeline)).collect();
-        self.requests.push((identity.index, identity.attempt), tallies);
+        self.requests.push(identity.index, identity.attempt, tallies);
     }
 
     /// Number of distinct requests.
@@ -172,6 +172,50 @@ mod tests {
         timeline
     }
 
+    fn failed(index: u64) -> Timeline {
+        let mut failed = request(index, 20);
+        failed.outcome = Outcome::Failed(Failure {
+            kind: FailureKind::Connect,
+            status: None,
+            message: "refused".to_owned(),
+        });
+        failed
+    }
+
+    /// The use and its variance of P90 TTFT < 100 ms, where the requests of these numbers are slow.
+    fn of_slow(slow: &[u64], failures: &[u64]) -> (f64, f64) {
+        let slo = Slo::parse("p90 ttft < 100ms").unwrap();
+        let mut allowance = Allowance::new(&slo);
+        for index in 0..100 {
+            if failures.contains(&index) {
+                allowance.push(&failed(index));
+            } else {
+                allowance.push(&request(index, if slow.contains(&index) { 150 } else { 20 }));
+            }
+        }
+        let found = allowance.uses(&summary(1.0))[0].unwrap();
+        (found.used, found.variance * 100.0)
+    }
+
+    /// Ten of a hundred are allowed; a burst of two counts as two squared.
+    #[test]
+    fn a_failed_request_is_beyond_every_limit_and_a_burst_ends_after_twenty_good_ones() {
+        let check = |found: (f64, f64), used: f64, variance: f64| {
+            assert!((found.0 - used).abs() < 1e-9, "{found:?}");
+            assert!((found.1 - variance).abs() < 1e-9, "{found:?}");
+        };
+        check(of_slow(&[], &[3, 70]), 0.2, 2.0);
+        check(of_slow(&[3, 70], &[]), 0.2, 2.0);
+        check(of_slow(&[3, 10], &[]), 0.2, 4.0);
+        check(of_slow(&[3, 24], &[]), 0.2, 2.0);
+        check(of_slow(&[3, 23], &[]), 0.2, 4.0);
+        // On the limit is not beyond it.
+        let slo = Slo::parse("p90 ttft < 100ms").unwrap();
+        let mut allowance = Allowance::new(&slo);
+        allowance.push(&request(0, 100));
+        assert!(allowance.uses(&summary(1.0))[0].unwrap().used <= 0.0);
+    }
+
     fn summary(good: f64) -> Summary {
         let percentile = |percent: f64| tokometer_metrics::PercentileValue {
             percent,
@@ -200,16 +244,10 @@ mod tests {
         for index in 0..10 {
             allowance.push(&request(index, if index < 2 { 150 } else { 20 }));
         }
-        let mut failed = request(10, 20);
-        failed.outcome = Outcome::Failed(Failure {
-            kind: FailureKind::Connect,
-            status: None,
-            message: "refused".to_owned(),
-        });
         let mut again = request(10, 20);
         again.identity.attempt = 1;
         allowance.push(&again);
-        allowance.push(&failed);
+        allowance.push(&failed(10));
         assert_eq!(allowance.requests(), 11);
         let uses = allowance.uses(&summary(0.97));
         let near = |at: usize, expected: f64| {

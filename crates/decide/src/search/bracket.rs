@@ -248,6 +248,21 @@ mod tests {
         assert_eq!(LIMITS.bracket(&again), BracketStep::Found(Bracket { low: 3.1, high: 3.4 }));
     }
 
+    /// Between 1 and 3 in flight lies 2: rounding the middle must not measure an end again.
+    #[test]
+    fn the_middle_of_whole_loads_is_neither_end() {
+        use PointOutcome::{Met, Missed};
+        use Stage::Narrow;
+        let limits = SearchLimits { is_whole: true, ..LIMITS };
+        for (low, high, middle) in [(1.0, 3.0, 2.0), (2.0, 4.0, 3.0), (5.0, 7.0, 6.0)] {
+            let points = [point(low, Narrow, Met, 0.1), point(high, Narrow, Missed, 90.0)];
+            assert_eq!(limits.bracket(&points), BracketStep::Measure(middle, Narrow));
+        }
+        let points = [point(1.0, Narrow, Met, 0.1), point(2.0, Narrow, Missed, 90.0)];
+        let found = BracketStep::Found(Bracket { low: 1.0, high: 2.0 });
+        assert_eq!(limits.bracket(&points), found);
+    }
+
     /// Ten seconds at a load that is 10 % too high met every objective, because the queue had only
     /// begun to grow.
     #[test]

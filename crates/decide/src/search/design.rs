@@ -15,7 +15,8 @@ use tokometer_metrics::statistics;
 /// Distance of the outermost loads from the middle, as a difference of logarithms: half of the
 /// bracket's width, within these bounds. Nearer, the slope would stay unknown; further away, the use
 /// no longer rises in a line.
-const HALF_WIDTH: (f64, f64) = (0.08, 0.1);
+const LEAST_HALF_WIDTH: f64 = 0.08;
+const MOST_HALF_WIDTH: f64 = 0.1;
 /// Offsets of one round, in half widths.
 const OFFSETS: [f64; 5] = [0.0, 1.0, -0.5, 0.5, -1.0];
 /// The loads are shifted down by this share of the half width. A short point at the capacity usually has
@@ -56,11 +57,20 @@ pub struct Expected {
     pub effort: f64,
 }
 
+/// How the use of the limiting objective is expected to rise with the load.
+#[derive(Debug, Clone, Copy)]
+struct ExpectedLine {
+    /// Of the logarithm of use over that of the load.
+    slope: f64,
+    /// What a point at the centre of the design counts.
+    weight: f64,
+}
+
 impl SearchLimits {
     /// The second stage of a search with this bracket and this many points left.
     pub(super) fn design(&self, bracket: Bracket, left: usize) -> Design {
         let (low, high) = (libm::log(bracket.low), libm::log(bracket.high));
-        let half = ((high - low) / 2.0).clamp(HALF_WIDTH.0, HALF_WIDTH.1);
+        let half = ((high - low) / 2.0).clamp(LEAST_HALF_WIDTH, MOST_HALF_WIDTH);
         let centre = f64::midpoint(low, high) - DOWN * half;
         let load = |at: usize| {
             // A second round lies between the loads of the first.
@@ -92,7 +102,7 @@ impl Design {
             .map_or((USUAL_SLOPE, USUAL_DISPERSION), |edge| {
                 (edge.slope, edge.dispersion.max(USUAL_DISPERSION / 4.0))
             });
-        self.margin((slope, requests * allowed / dispersion), limits)
+        self.margin(ExpectedLine { slope, weight: requests * allowed / dispersion }, limits)
     }
 
     /// The margin to expect before anything near the limit was measured: from the objective that allows
@@ -106,11 +116,13 @@ impl Design {
     ) -> Option<Expected> {
         let allowed = slo.objectives.iter().filter_map(Objective::allowed);
         let allowed = allowed.filter(|allowed| *allowed > 0.0).min_by(f64::total_cmp)?;
-        self.margin((USUAL_SLOPE, requests * allowed / USUAL_DISPERSION), limits)
+        let weight = requests * allowed / USUAL_DISPERSION;
+        self.margin(ExpectedLine { slope: USUAL_SLOPE, weight }, limits)
     }
 
-    /// The margin where the use rises with this slope and a point at the centre has this weight.
-    fn margin(&self, (slope, weight): (f64, f64), limits: &SearchLimits) -> Option<Expected> {
+    /// The margin of the answer where the use rises on this line.
+    fn margin(&self, line: ExpectedLine, limits: &SearchLimits) -> Option<Expected> {
+        let ExpectedLine { slope, weight } = line;
         let centre = libm::log(self.centre);
         // The slope is known by a factor before any measurement.
         let (mut cc, mut cb, mut bb) = (0.0, 0.0, 1.0 / (USUAL_SPREAD * USUAL_SPREAD));
@@ -171,6 +183,24 @@ mod tests {
             few.loads.iter().all(|load| load.fract().abs() < 1e-9 && (1.0..=2.0).contains(load)),
             "{few:?}"
         );
+    }
+
+    /// A narrow bracket would leave the slope unknown, a wide one leaves the line; a second round lies
+    /// between the loads of the first.
+    #[test]
+    fn the_loads_span_neither_less_nor_more_than_a_line_allows() {
+        let span = |high: f64| {
+            let loads = LIMITS.design(Bracket { low: 10.0, high }, 5).loads;
+            let ends = loads.iter().fold((f64::INFINITY, 0.0_f64), |ends, load| {
+                (ends.0.min(*load), ends.1.max(*load))
+            });
+            libm::log(ends.1 / ends.0) / 2.0
+        };
+        assert!((span(10.1) - 0.08).abs() < 0.01, "{}", span(10.1));
+        assert!((span(20.0) - 0.1).abs() < 0.01, "{}", span(20.0));
+        let loads = LIMITS.design(BRACKET, 10).loads;
+        let is_new = |load: &f64| loads[..5].iter().all(|other| (load - other).abs() > 1e-9);
+        assert!(loads[5..].iter().filter(|load| is_new(load)).count() >= 4, "{loads:?}");
     }
 
     #[test]

@@ -8,13 +8,15 @@
 //! variance of a run's use grows with its power of one and a half. This is the quasi-likelihood here;
 //! its deviance exists for a use of zero, where a logarithm would not.
 
+use std::ops::Range;
+
 use tokometer_metrics::statistics;
 
 /// Exponent of the mean in the variance of a use.
 const POWER: f64 = 1.5;
 /// Bounds of the slope of the logarithm of use: from twice the use at ten times the load to a cliff
 /// within a fifth of a percent.
-const SLOPES: (f64, f64) = (0.3, 2_000.0);
+const SLOPES: Range<f64> = 0.3..2_000.0;
 /// The usual slope before any measurement. A few runs with few bursts do not determine it, and without
 /// this the interval would be useless. It counts as one observation.
 pub(super) const USUAL_SLOPE: f64 = 25.0;
@@ -112,16 +114,23 @@ impl EdgeLikelihood<'_> {
         self.samples.iter().map(of).sum::<f64>() + self.dispersion * surprise
     }
 
-    /// The least deviance of all lines through this position, and its slope's logarithm.
-    fn best(&self, x: f64) -> (f64, f64) {
-        let (low, high) = (libm::log(SLOPES.0), libm::log(SLOPES.1));
-        minimum((low, high), SLOPE_STEPS, |log_slope| self.at(x, log_slope))
+    /// The least deviance of all lines through this position, at the logarithm of its slope.
+    fn best(&self, x: f64) -> Minimum {
+        let slopes = libm::log(SLOPES.start)..libm::log(SLOPES.end);
+        minimum(slopes, SLOPE_STEPS, |log_slope| self.at(x, log_slope))
     }
 }
 
-/// The least value of a function in a range and where it lies: the best of a grid, refined between its
-/// neighbours.
-fn minimum((low, high): (f64, f64), steps: usize, value: impl Fn(f64) -> f64) -> (f64, f64) {
+/// The least value of a function, and where it lies.
+#[derive(Debug, Clone, Copy)]
+struct Minimum {
+    value: f64,
+    at: f64,
+}
+
+/// The minimum of a function in a range: the best of a grid, refined between its neighbours.
+fn minimum(range: Range<f64>, steps: usize, value: impl Fn(f64) -> f64) -> Minimum {
+    let Range { start: low, end: high } = range;
     let step = (high - low) / steps as f64;
     let at = |index: usize| low + step * index as f64;
     let tried = (0..=steps).map(|index| (value(at(index)), at(index)));
@@ -141,7 +150,11 @@ fn minimum((low, high): (f64, f64), steps: usize, value: impl Fn(f64) -> f64) ->
             of_right = value(right);
         }
     }
-    if of_left <= of_right { (of_left, left) } else { (of_right, right) }
+    if of_left <= of_right {
+        Minimum { value: of_left, at: left }
+    } else {
+        Minimum { value: of_right, at: right }
+    }
 }
 
 /// The golden section.
@@ -157,24 +170,22 @@ pub(super) fn edge(samples: &[EdgeSample]) -> Option<Edge> {
     let (first, last) = samples.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |ends, one| {
         (ends.0.min(one.x), ends.1.max(one.x))
     });
-    let range = (first - BEYOND, last + BEYOND);
+    let range = first - BEYOND..last + BEYOND;
     let mut profile = EdgeLikelihood { samples: &samples, dispersion: 1.0 };
-    let mut found = (0.0, 0.0);
-    let mut slope = USUAL_SLOPE;
+    let (mut x, mut slope) = (0.0, USUAL_SLOPE);
     // The weight of what is known of slopes depends on the scatter, and the scatter on the line.
     for _ in 0..3 {
-        found = minimum(range, POSITION_STEPS, |x| profile.best(x).0);
-        slope = libm::exp(profile.best(found.1).1);
-        profile.dispersion = dispersion(&samples, found.1, slope);
+        x = minimum(range.clone(), POSITION_STEPS, |x| profile.best(x).value).at;
+        slope = libm::exp(profile.best(x).at);
+        profile.dispersion = dispersion(&samples, x, slope);
     }
-    let (_, x) = found;
-    let lowest = profile.best(x).0;
+    let lowest = profile.best(x).value;
     let freedom = samples.len() as f64 - 2.0;
     let quantile = statistics::student_quantile(0.975, freedom);
     let reach = profile.dispersion * quantile * quantile;
-    let is_inside = |at: f64| profile.best(at).0 - lowest <= reach;
+    let is_inside = |at: f64| profile.best(at).value - lowest <= reach;
     let end = |bound: f64| (!is_inside(bound)).then(|| crossing(x, bound, is_inside));
-    let (low, high) = (end(range.0), end(range.1));
+    let (low, high) = (end(range.start), end(range.end));
     Some(Edge { x, low, high, slope, dispersion: profile.dispersion })
 }
 
@@ -255,6 +266,47 @@ mod tests {
         let missed = of(100.0);
         assert!(missed.low.is_none() && missed.x < libm::log(9.0), "{missed:?}");
         assert_eq!(edge(&[sample(1.0, 0.5), sample(2.0, 1.5)]), None, "too few");
+    }
+
+    /// How far a ratio is beyond its limit depends on the length of an overloaded run.
+    #[test]
+    fn a_gross_violation_counts_as_a_violation_only() {
+        let at = |gross: f64| {
+            let used = |load: f64| if load > 10.5 { gross } else { (load / 10.0).powi(6) };
+            let loads = [9.0, 9.5, 9.8, 10.0, 10.2, 11.0];
+            let of = |load: f64| EdgeSample { allowed: None, ..sample(load, used(load)) };
+            edge(&loads.map(of)).unwrap().x
+        };
+        assert_eq!(at(50.0).to_bits(), at(5_000.0).to_bits());
+    }
+
+    /// Requests beyond a limit are counted one by one; runs that agree by chance do not make them fewer.
+    #[test]
+    fn the_scatter_is_the_largest_that_the_runs_or_their_bursts_show() {
+        let x = libm::log(10.0);
+        let loads = [9.0, 9.5, 10.0, 10.5, 11.0];
+        let line = |load: f64, factor: f64, variance: f64| {
+            let one = sample(load, 0.0);
+            EdgeSample { used: factor * one.mean(8.0 * (one.x - x)), variance, ..one }
+        };
+        let on_the_line = loads.map(|load| line(load, 1.0, 0.0));
+        assert!((dispersion(&on_the_line, x, 8.0) - 1.0).abs() < 1e-9);
+        let ratios = on_the_line.map(|one| EdgeSample { allowed: None, ..one });
+        assert!(
+            dispersion(
+                &ratios.map(|one| EdgeSample { used: one.mean(8.0 * (one.x - x)), ..one }),
+                x,
+                8.0
+            ) < 1e-6
+        );
+        let bursts = dispersion(&loads.map(|load| line(load, 1.0, 0.5)), x, 8.0);
+        assert!(bursts > 5.0, "{bursts}");
+        let scattered = dispersion(
+            &loads.map(|load| line(load, if load < 10.2 { 2.0 } else { 0.4 }, 0.0)),
+            x,
+            8.0,
+        );
+        assert!(scattered > 5.0, "{scattered}");
     }
 
     /// Runs whose requests beyond the limit come in bursts of exponential size: both the number and

@@ -98,6 +98,24 @@ mod tests {
     }
 
     #[test]
+    fn a_point_that_was_ended_or_failed_is_not_judged_by_what_it_saw() {
+        let slo = Slo::parse("requests > 1").unwrap();
+        let outcome = |succeeded: u64, rate: Option<f64>, stop: Stop| {
+            let mut summary = Summary::default();
+            (summary.counts.sent, summary.counts.succeeded) = (100, succeeded);
+            summary.figures.insert("requests_per_s".to_owned(), rate);
+            fit(&slo, &summary, Some(stop))
+        };
+        assert_eq!(outcome(100, Some(5.0), Stop::Complete), PointOutcome::Met);
+        assert_eq!(outcome(100, Some(0.5), Stop::Complete), PointOutcome::Missed);
+        assert_eq!(outcome(100, None, Stop::Complete), PointOutcome::Missed, "nothing is known");
+        assert_eq!(outcome(100, Some(5.0), Stop::Overloaded), PointOutcome::Overloaded);
+        assert_eq!(outcome(50, Some(5.0), Stop::Complete), PointOutcome::Met);
+        assert_eq!(outcome(49, Some(5.0), Stop::Complete), PointOutcome::Failed);
+        assert_eq!(outcome(0, None, Stop::Complete), PointOutcome::Failed);
+    }
+
+    #[test]
     fn a_point_is_long_enough_for_its_percentiles_and_longer_at_the_edge() {
         let length = PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
         let slo = Slo::parse("p99 ttft < 2s").unwrap();

@@ -18,8 +18,18 @@ pub fn with_preload(counted: Nanos) -> Nanos {
     Nanos::from_secs_f64(counted.as_secs_f64() * (1.0 + EXTRA))
 }
 
-/// When a request was in flight.
-type FlightSpan = (Nanos, Nanos);
+/// When a request was in flight, or another part of a run.
+#[derive(Debug, Clone, Copy)]
+struct FlightSpan {
+    begin: Nanos,
+    end: Nanos,
+}
+
+impl FlightSpan {
+    fn length_s(self) -> f64 {
+        (self.end - self.begin).as_secs_f64()
+    }
+}
 
 /// Marks the measured requests that began before the number in flight was flat as warm-up, and returns
 /// that time. `None` without any request.
@@ -28,7 +38,10 @@ pub fn discard_preload(timelines: &mut [Timeline]) -> Option<Nanos> {
     let flights: Vec<FlightSpan> = timelines
         .iter()
         .filter(|one| one.identity.phase == Phase::Measure)
-        .map(|one| (begin(one), one.times.end.unwrap_or(begin(one))))
+        .map(|one| FlightSpan {
+            begin: begin(one),
+            end: one.times.end.unwrap_or_else(|| begin(one)),
+        })
         .collect();
     let from = flat_from(&flights)?;
     for one in timelines.iter_mut().filter(|one| one.identity.phase == Phase::Measure) {
@@ -40,31 +53,31 @@ pub fn discard_preload(timelines: &mut [Timeline]) -> Option<Nanos> {
 }
 
 fn flat_from(flights: &[FlightSpan]) -> Option<Nanos> {
-    let first = flights.iter().map(|flight| flight.0).min()?;
-    let last = flights.iter().map(|flight| flight.0).max()?;
+    let first = flights.iter().map(|flight| flight.begin).min()?;
+    let last = flights.iter().map(|flight| flight.begin).max()?;
     let middle = first + Nanos::from_secs_f64((last - first).as_secs_f64() * MOST);
-    let lengths: Vec<f64> =
-        flights.iter().map(|flight| (flight.1 - flight.0).as_secs_f64()).collect();
+    let lengths: Vec<f64> = flights.iter().map(|flight| flight.length_s()).collect();
     // Before the first requests have ended, no number in flight can be the usual one.
     let settled = first + Nanos::from_secs_f64(statistics::mean(&lengths)?);
-    let level = mean_in_flight(flights, (middle, last));
+    let level = mean_in_flight(flights, FlightSpan { begin: middle, end: last });
     Some(reached(flights, level).unwrap_or(middle).max(settled).min(middle))
 }
 
-fn mean_in_flight(flights: &[FlightSpan], (from, to): FlightSpan) -> f64 {
+/// Over this part of the point; zero for a part without length.
+fn mean_in_flight(flights: &[FlightSpan], part: FlightSpan) -> f64 {
     let inside = |flight: &FlightSpan| {
-        let (begin, end) = (flight.0.max(from), flight.1.min(to));
-        if end > begin { (end - begin).as_secs_f64() } else { 0.0 }
+        let both =
+            FlightSpan { begin: flight.begin.max(part.begin), end: flight.end.min(part.end) };
+        both.length_s()
     };
     let sum: f64 = flights.iter().map(inside).sum();
-    let length = (to - from).as_secs_f64();
-    if length > 0.0 { sum / length } else { 0.0 }
+    if part.length_s() > 0.0 { sum / part.length_s() } else { 0.0 }
 }
 
 /// When so many were first in flight.
 fn reached(flights: &[FlightSpan], level: f64) -> Option<Nanos> {
-    let begins = flights.iter().map(|flight| (flight.0, 1_i64));
-    let ends = flights.iter().map(|flight| (flight.1, -1_i64));
+    let begins = flights.iter().map(|flight| (flight.begin, 1_i64));
+    let ends = flights.iter().map(|flight| (flight.end, -1_i64));
     let mut changes: Vec<(Nanos, i64)> = begins.chain(ends).collect();
     changes.sort_unstable();
     let mut count = 0;
@@ -81,8 +94,9 @@ mod tests {
     use super::*;
 
     fn flights(of: impl Iterator<Item = (f64, f64)>) -> Vec<FlightSpan> {
-        of.map(|(begin, length)| {
-            (Nanos::from_secs_f64(begin), Nanos::from_secs_f64(begin + length))
+        of.map(|(begin, length)| FlightSpan {
+            begin: Nanos::from_secs_f64(begin),
+            end: Nanos::from_secs_f64(begin + length),
         })
         .collect()
     }
@@ -100,6 +114,13 @@ mod tests {
         }));
         let from = flat_from(&slow).unwrap().as_secs_f64();
         assert!((40.0..=75.0).contains(&from), "{from}");
+    }
+
+    /// Ten requests at once are as many as later on, but none of them has met a full server.
+    #[test]
+    fn the_start_lasts_at_least_a_mean_time_in_flight() {
+        let waves = flights((0..400).map(|at| (f64::from(at / 10) * 5.0, 5.0)));
+        assert_eq!(flat_from(&waves), Some(Nanos::from_secs(5)));
     }
 
     #[test]

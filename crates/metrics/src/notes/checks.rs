@@ -115,7 +115,9 @@ pub(super) fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
     // Failed and abandoned requests generated tokens too, so only a complete run can be compared.
     let counts = &evidence.summary.counts;
     let is_whole = counts.failed == 0 && counts.abandoned == 0 && counts.retries == 0;
-    let ours = evidence.summary.figure("total_output_tokens").filter(|_| is_whole);
+    let is_bounded = evidence.observed.beside_unlimited == 0;
+    let ours = evidence.summary.figure("total_output_tokens").filter(|_| is_whole && is_bounded);
+    let ours = ours.map(|load| load + evidence.observed.beside_tokens as f64);
     if let (Some(theirs), Some(ours)) = (server.generation_tokens, ours)
         && theirs > ours * (1.0 + limit)
     {
@@ -137,15 +139,15 @@ pub(super) fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
 pub(super) fn prompt_length(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let Pair { requests, left, right } = evidence.observed.prompt_lengths;
     let surplus = evidence.observed.least_surplus.unwrap_or(0).max(0).unsigned_abs();
-    let told = right.saturating_sub(surplus * requests);
-    if left == 0 || (told as f64 / left as f64 - 1.0).abs() <= limit {
+    let counted = right.saturating_sub(surplus.saturating_mul(requests));
+    if left == 0 || (counted as f64 / left as f64 - 1.0).abs() <= limit {
         return None;
     }
     let template = match surplus {
         0 => String::new(),
         tokens => format!(" plus {tokens} chat-template tokens per request"),
     };
-    Some(format!("{left} prompt tokens were planned, the server counted {told}{template}"))
+    Some(format!("{left} prompt tokens were planned, the server counted {counted}{template}"))
 }
 
 pub(super) fn missing_usage(evidence: &CheckInput<'_>, limit: f64) -> Found {
@@ -246,24 +248,37 @@ pub(super) fn port_limit(evidence: &CheckInput<'_>, limit: f64) -> Found {
 }
 
 /// Datasets whose prompts have no common prefix, unless the plan asks for one.
-const UNSHARED: [&str; 4] = ["random", "random-ids", "burstgpt", "book"];
+const UNSHARED: [&str; 6] = ["random", "random-ids", "random-mm", "image", "burstgpt", "book"];
+/// Tokens that every prompt of a tokenizer may begin with: a cache that compares token by token finds
+/// them again.
+const SPECIAL_TOKENS: u64 = 1;
 
 fn promises_unshared_prompts(info: &RunInfo) -> bool {
-    let prefix = info.plan.pointer("/workload/prefix_len").and_then(serde_json::Value::as_u64);
-    UNSHARED.contains(&info.dataset.as_str()) && prefix.unwrap_or(0) == 0
+    let option = |key: &str| info.plan.get("workload").and_then(|workload| workload.get(key));
+    let prefix = option("prefix_len").and_then(serde_json::Value::as_u64);
+    // Blank images are all alike.
+    let is_blank = option("image_content").is_some_and(|content| content == "blank");
+    UNSHARED.contains(&info.dataset.as_str()) && prefix.unwrap_or(0) == 0 && !is_blank
 }
 
 pub(super) fn warm_cache(evidence: &CheckInput<'_>, limit: f64) -> Found {
     if !promises_unshared_prompts(evidence.info) {
         return None;
     }
-    let Pair { left, right, .. } = evidence.observed.cached;
-    let told = (left > 0).then(|| right as f64 / left as f64);
-    let server = evidence.summary.server.as_ref().filter(|_| evidence.observed.later_turns == 0);
-    let scraped = server.and_then(|server| server.prefix_hit_share);
+    let seen = evidence.observed;
+    // All prompts begin with the same part of the chat template.
+    let template = seen.least_surplus.unwrap_or(0).max(0).unsigned_abs() + SPECIAL_TOKENS;
+    let Pair { requests, left, right } = seen.cached;
+    let unexplained = right.saturating_sub(template * requests);
+    let told = (left > 0).then(|| unexplained as f64 / left as f64);
+    let server = evidence.summary.server.as_ref().filter(|_| seen.later_turns == 0);
+    let explained = share(template * seen.prompt_lengths.requests, seen.prompt_lengths.right);
+    let scraped = server.and_then(|server| server.prefix_hit_share).map(|hits| hits - explained);
     let found = told.or(scraped)?;
-    (found >= limit)
-        .then(|| format!("{} of the prompt tokens were prefix-cache hits", percent(found)))
+    (found >= limit).then(|| {
+        let beyond = if seen.least_surplus > Some(0) { " beyond the chat template" } else { "" };
+        format!("{} of the prompt tokens were prefix-cache hits{beyond}", percent(found))
+    })
 }
 
 pub(super) fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
@@ -380,6 +395,18 @@ pub(super) fn slow_disk(evidence: &CheckInput<'_>, limit: f64) -> Found {
 pub(super) fn hidden_reasoning(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let hidden = evidence.summary.figure("hidden_tokens")?;
     (hidden > 0.0).then(|| format!("{hidden:.0} reasoning tokens were counted but not streamed"))
+}
+
+pub(super) fn tokens_after_text(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let tails = evidence.observed.tails;
+    let succeeded = evidence.summary.counts.succeeded;
+    (tails.share() > limit).then(|| {
+        let mean_ms = tails.after_text.as_secs_f64() * 1e3 / tails.answers.max(1) as f64;
+        format!(
+            "{} of {succeeded} answers went on without text after their last text, for {mean_ms:.0} ms on average",
+            tails.answers
+        )
+    })
 }
 
 pub(super) fn same_host(evidence: &CheckInput<'_>, _limit: f64) -> Found {

@@ -17,12 +17,15 @@ pub(crate) enum NoteJudgement {
     Invalid,
     /// Each figure is judged by the effect on it.
     ByEffect,
+    /// The same, but no figure is worse than SUSPECT: it is what the path did.
+    SuspectByEffect,
 }
 
 impl NoteJudgement {
     fn name(self) -> &'static str {
         match self {
             Self::ByEffect => "by effect",
+            Self::SuspectByEffect => "by effect, at most SUSPECT",
             fixed => fixed.worst().name(),
         }
     }
@@ -31,14 +34,17 @@ impl NoteJudgement {
     fn worst(self) -> Severity {
         match self {
             Self::Remark => Severity::Remark,
-            Self::Suspect => Severity::Suspect,
+            Self::Suspect | Self::SuspectByEffect => Severity::Suspect,
             Self::Invalid | Self::ByEffect => Severity::Invalid,
         }
     }
 
     /// The severity without an effect.
     fn least(self) -> Severity {
-        if self == Self::ByEffect { Severity::Remark } else { self.worst() }
+        match self {
+            Self::ByEffect | Self::SuspectByEffect => Severity::Remark,
+            fixed => fixed.worst(),
+        }
     }
 }
 
@@ -147,12 +153,17 @@ fn bound(effect: Option<(&str, f64)>) -> String {
 }
 
 /// The parts of the page of notes: judgement, heading, and what to know of all its notes.
-const PARTS: [(NoteJudgement, &str, &str); 4] = [
+const PARTS: [(NoteJudgement, &str, &str); 5] = [
     (NoteJudgement::Invalid, "INVALID", "The figures that the note affects are INVALID."),
     (
         NoteJudgement::ByEffect,
         "By effect",
         "The note states how far it may have moved a figure, and that decides: INVALID, SUSPECT or a remark.",
+    ),
+    (
+        NoteJudgement::SuspectByEffect,
+        "By effect, at most SUSPECT",
+        "The same, but the path did it, not the client: no figure becomes INVALID.",
     ),
     (NoteJudgement::Suspect, "SUSPECT", "The figures that the note affects are SUSPECT."),
     (NoteJudgement::Remark, "Remarks", "A remark does not change the verdict."),

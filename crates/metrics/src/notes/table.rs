@@ -6,7 +6,7 @@ mod invalidating;
 
 pub(crate) use invalidating::INVALIDATING;
 
-use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect};
+use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect, SuspectByEffect};
 use super::rule::NoteRule;
 use super::{checks, client_checks, shard_checks};
 
@@ -174,7 +174,7 @@ pub(crate) static RULES: &[NoteRule] = &[
     },
     NoteRule {
         code: "retransmits",
-        severity: Suspect,
+        severity: SuspectByEffect,
         figure: "ttft_ms",
         limit: 0.01,
         threshold: "more than {} % of the requests had TCP retransmissions",
@@ -217,7 +217,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         severity: Suspect,
         figure: "ttft_ms",
         limit: 0.01,
-        threshold: "at least {} % of the prompt tokens were prefix-cache hits, and the dataset promises prompts without a common prefix",
+        threshold: "at least {} % of the prompt tokens were prefix-cache hits beyond the chat template and the first special token, and the dataset promises prompts without a common prefix",
         why: "such prompts share no prefix unless they were sent before: TTFT is that of a warm cache",
         action: "omit --seed, or reset the server's prefix cache before the run",
         check: checks::warm_cache,
@@ -331,6 +331,16 @@ pub(crate) static RULES: &[NoteRule] = &[
         why: "they count in throughput but not in TPOT, and TTFT includes the time to generate them",
         action: "configure the server to stream its reasoning",
         check: checks::hidden_reasoning,
+    },
+    NoteRule {
+        code: "tokens-after-text",
+        severity: Suspect,
+        figure: "e2e_ms",
+        limit: 0.01,
+        threshold: "answers went on with two or more tokens without text after their last text, for more than {} % of the time until it",
+        why: "E2E and TPOT end at the last text; the server worked on, and these tokens count in throughput",
+        action: "use end_of_stream_ms for the whole answer, or omit --ignore-eos so that answers end with their end token",
+        check: checks::tokens_after_text,
     },
     NoteRule {
         code: "answer-length",

@@ -15,6 +15,7 @@ use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
 use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
 use crate::summary::{Counts, Distribution, Ended, FailureGroup, PercentileValue, Summary};
+use crate::tail::Tails;
 use crate::testing;
 use crate::verdict::{self, Effects};
 
@@ -222,6 +223,13 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "failures" => scene.summary.counts.failed = 100,
         "few-failures" => scene.summary.counts.failed = 1,
         "partial-run" => scene.summary.ended = Ended::Early(Stop::Interrupted),
+        "tokens-after-text" => {
+            scene.observed.tails = Tails {
+                answers: 10,
+                after_text: Nanos::from_secs(2),
+                until_text: Nanos::from_secs(100),
+            };
+        }
         "hidden-reasoning" => scene.set_figure("hidden_tokens", 50.0),
         "answer-length" => scene.observed.answer_lengths.right = 90_000,
         "ended-answers" => {
@@ -269,6 +277,7 @@ fn merged(count: u32, clock: Option<ClockFit>) -> Sharding {
         host: None,
         stop: Some(Stop::Complete),
         requests: 500,
+        unwritten: 0,
         in_flight: 0,
         never_sent: Some(0),
         clock,
@@ -346,7 +355,7 @@ fn the_worst_note_decides_the_verdict() {
     check(&["burst", "same-host"], Verdict::Valid);
     check(&["burst", "few-samples"], Verdict::Suspect);
     check(&["few-samples", "late-sends"], Verdict::Suspect);
-    check(&["few-samples", "clock-step"], Verdict::Invalid);
+    check(&["few-samples", "clock-faults"], Verdict::Invalid);
 }
 
 /// A cause does not judge; its effect does, at the thresholds of the table.
@@ -407,12 +416,50 @@ fn a_warm_cache_is_judged_where_prompts_promise_to_share_nothing() {
         scene.info.plan = serde_json::json!({ "workload": { "prefix_len": prefix } });
         assert_eq!(!scene.notes().is_empty(), expected, "{dataset} {prefix}");
     };
-    for dataset in ["random", "random-ids", "burstgpt", "book"] {
+    for dataset in ["random", "random-ids", "random-mm", "image", "burstgpt", "book"] {
         check(dataset, 0, true);
     }
     check("random", 64, false);
+    check("random-mm", 64, false);
     check("sonnet", 0, false);
     check("prefix_repetition", 0, false);
+    let mut blank = sound();
+    spoil(&mut blank, "warm-cache");
+    blank.info.dataset = "image".to_owned();
+    blank.info.plan = serde_json::json!({ "workload": { "image_content": "blank" } });
+    assert_eq!(blank.notes(), [], "images that are all alike");
+}
+
+/// Every chat run against a server with a prefix cache was SUSPECT: all prompts begin with the chat
+/// template, whose first block of 16 tokens is in the cache after the first request.
+#[test]
+fn a_chat_template_in_the_cache_is_no_warm_cache() {
+    let chat = |cached: u64| {
+        let mut scene = sound();
+        scene.observed.prompt_lengths.right = 1_026_000;
+        scene.observed.least_surplus = Some(26);
+        scene.observed.cached = Pair { requests: 1_000, left: 1_026_000, right: cached };
+        scene
+    };
+    let found = |scene: &Scene| scene.notes().into_iter().map(|note| note.found).next();
+    assert_eq!(found(&chat(16_000)), None);
+    let warm = "1.2 % of the prompt tokens were prefix-cache hits beyond the chat template";
+    assert_eq!(found(&chat(39_000)).as_deref(), Some(warm));
+    // The same from the server's own counters.
+    let scraped = |share: f64| {
+        let mut scene = chat(0);
+        scene.observed.cached = Pair::default();
+        scene.server().prefix_hit_share = Some(share);
+        found(&scene).is_some()
+    };
+    assert!(!scraped(0.016) && scraped(0.04));
+    // A cache that compares token by token finds the first special token of every prompt.
+    let mut short = sound();
+    short.observed.prompt_lengths = Pair { requests: 1_000, left: 32_000, right: 32_000 };
+    short.observed.cached = Pair { requests: 1_000, left: 32_000, right: 1_000 };
+    assert_eq!(found(&short), None);
+    short.observed.cached.right = 2_000;
+    assert!(found(&short).is_some());
 }
 
 #[test]
@@ -431,8 +478,67 @@ fn the_page_of_notes_has_a_part_for_each_with_its_threshold() {
     assert!(rules().any(|rule| rule.severity == NoteJudgement::Remark));
 }
 
+/// A rule about one load says nothing about another, and what one note has said no other one repeats.
+#[test]
+fn notes_know_which_load_and_which_machine_they_speak_of() {
+    let codes = |scene: &Scene| -> Vec<String> {
+        scene.notes().into_iter().map(|note| note.code).collect()
+    };
+    // Failed and retried requests generated tokens too, which this client did not count.
+    let mut retried = sound();
+    retried.server().generation_tokens = Some(120_000.0);
+    assert_eq!(codes(&retried), ["other-clients"]);
+    retried.summary.counts.retries = 5;
+    assert_eq!(codes(&retried), ["retries"]);
+    // Requests that leave and come between two looks are no other client's.
+    let mut present = sound();
+    present.server().present_max = Some(22.5);
+    assert_eq!(codes(&present), Vec::<String>::new());
+    present.server().present_max = Some(23.5);
+    assert_eq!(codes(&present), ["other-clients"]);
+    // Two cores lost 1.5 s of 100 s between them.
+    let mut stolen = sound();
+    stolen.health.stolen = Some(Nanos::from_millis(1_500));
+    assert_eq!(codes(&stolen), Vec::<String>::new());
+    stolen.health.cores = Some(1);
+    assert_eq!(codes(&stolen), ["stolen-time"]);
+    // Slots are refilled in a closed loop, and requests are late in an open one.
+    let mut open = sound();
+    open.health.refill_delay.add(Nanos::from_millis(40));
+    assert_eq!(codes(&open), Vec::<String>::new());
+    let mut closed = sound();
+    closed.summary.load_class = LoadClass::Closed;
+    spoil(&mut closed, "late-sends");
+    assert_eq!(codes(&closed), Vec::<String>::new());
+    let mut overloaded = sound();
+    spoil(&mut overloaded, "overloaded");
+    spoil(&mut overloaded, "no-steady-state");
+    assert_eq!(codes(&overloaded), ["overloaded"]);
+}
+
 /// The last scrape of a server that died was before the end of the run: its counter was then lower
 /// than the client's count, without an error in either.
+/// A run with canaries said that another client used the server.
+#[test]
+fn tokens_of_canaries_and_probes_are_no_other_clients() {
+    let mut scene = sound();
+    let has_note = |scene: &Scene| scene.notes().iter().any(|note| note.code == "other-clients");
+    scene.server().generation_tokens = Some(110_000.0);
+    assert!(has_note(&scene));
+    let canary = |output_tokens: Option<u32>| {
+        let lengths = tokometer_record::RequestedLengths { output_tokens, ..Default::default() };
+        let identity = tokometer_record::AttemptId::new(0, tokometer_record::Phase::Canary);
+        tokometer_record::Timeline::new(identity, lengths, Nanos::ZERO)
+    };
+    scene.observed.add_beside(&canary(Some(9_500)));
+    assert!(!has_note(&scene));
+    scene.server().generation_tokens = Some(120_000.0);
+    assert!(has_note(&scene));
+    // Older records do not say how long a canary's answer may be.
+    scene.observed.add_beside(&canary(None));
+    assert!(!has_note(&scene));
+}
+
 #[test]
 fn a_server_that_was_not_read_to_the_end_is_not_said_to_have_counted_less() {
     let mut scene = sound();

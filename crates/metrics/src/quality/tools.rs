@@ -21,6 +21,10 @@ pub struct ToolCallCounts {
     pub not_json: u64,
     /// Of these, that name a tool which was not declared.
     pub unknown_tool: u64,
+    /// Of these, that name a declared tool which the tool choice does not allow: another one than the
+    /// named, or any with `none`.
+    #[serde(default)]
+    pub not_allowed: u64,
     /// Of these, whose arguments do not fit the tool's schema.
     pub misfit: u64,
     /// Of these, that parse and name a declared tool, whose schema has a keyword that is not checked.
@@ -42,6 +46,8 @@ pub(super) struct ToolCheck {
 struct Offer {
     tools: BTreeMap<String, Arguments>,
     is_required: bool,
+    /// The tools that may be called, by the tool choice. `None`: any of them.
+    allowed: Option<Vec<String>>,
 }
 
 /// What is known of a tool's arguments.
@@ -66,6 +72,7 @@ enum CallFault {
     None,
     Unchecked,
     Misfit,
+    NotAllowed,
     UnknownTool,
     NotJson,
 }
@@ -90,10 +97,13 @@ impl Offer {
             .filter_map(|text| serde_json::from_str(text.as_str()?).ok())
             .collect();
         let choice = tools.get("choice").and_then(Value::as_str);
-        Some(Self {
-            tools: definitions.iter().filter_map(tool).collect(),
-            is_required: choice.is_some_and(|choice| !matches!(choice, "auto" | "none")),
-        })
+        let (is_required, allowed) = match choice {
+            None | Some("auto") => (false, None),
+            Some("none") => (false, Some(Vec::new())),
+            Some("required") => (true, None),
+            Some(name) => (true, Some(vec![name.to_owned()])),
+        };
+        Some(Self { tools: definitions.iter().filter_map(tool).collect(), is_required, allowed })
     }
 
     /// The tools of a body, in the words of any API.
@@ -102,10 +112,18 @@ impl Offer {
         let choice = body.get("tool_choice").filter(|choice| !choice.is_null());
         let word =
             choice.and_then(|choice| choice.as_str().or_else(|| choice.get("type")?.as_str()));
+        // OpenAI's choice among several tools says apart whether one of them must be called.
+        let mode = choice.and_then(|choice| choice.get("mode")?.as_str());
+        let mode = mode.filter(|_| word == Some("allowed_tools"));
         Some(Self {
             tools: tools.iter().filter_map(tool).collect(),
-            is_required: choice.is_some() && !matches!(word, Some("auto" | "none")),
+            is_required: choice.is_some() && !matches!(mode.or(word), Some("auto" | "none")),
+            allowed: choice.and_then(|choice| allowed(choice, word)),
         })
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|one| one == name))
     }
 
     fn fault(&self, call: &Call) -> CallFault {
@@ -114,11 +132,29 @@ impl Offer {
         let Ok(arguments) = serde_json::from_str::<Value>(text) else { return CallFault::NotJson };
         match self.tools.get(&call.name) {
             None => CallFault::UnknownTool,
+            Some(_) if !self.allows(&call.name) => CallFault::NotAllowed,
             Some(Arguments::Checked(schema)) if !schema.accepts(&arguments) => CallFault::Misfit,
             Some(_) if !arguments.is_object() => CallFault::Misfit,
             Some(Arguments::Unchecked) => CallFault::Unchecked,
             Some(Arguments::Any | Arguments::Checked(_)) => CallFault::None,
         }
+    }
+}
+
+/// The tools that the choice of a body allows. Chat nests the name under `function`, Responses and Messages
+/// do not. `None` for a choice that names none.
+fn allowed(choice: &Value, word: Option<&str>) -> Option<Vec<String>> {
+    let name = |tool: &Value| {
+        let name = tool.get("function").unwrap_or(tool).get("name")?;
+        name.as_str().map(str::to_owned)
+    };
+    if word == Some("none") {
+        return Some(Vec::new());
+    }
+    let several = choice.get("tools").and_then(Value::as_array);
+    match several {
+        Some(tools) => Some(tools.iter().filter_map(name).collect()),
+        None => name(choice).map(|name| vec![name]),
     }
 }
 
@@ -155,6 +191,7 @@ impl ToolCheck {
             Some(CallFault::None) => &mut self.found.valid,
             Some(CallFault::Unchecked) => &mut self.found.unchecked,
             Some(CallFault::Misfit) => &mut self.found.misfit,
+            Some(CallFault::NotAllowed) => &mut self.found.not_allowed,
             Some(CallFault::UnknownTool) => &mut self.found.unknown_tool,
             Some(CallFault::NotJson) => &mut self.found.not_json,
         };
@@ -251,6 +288,43 @@ mod tests {
         for choice in [json!("required"), json!({ "type": "tool", "name": "weather" })] {
             assert_eq!(missing(choice.clone()), 1, "{choice}");
         }
+    }
+
+    /// A call of another declared tool than the named one counted as valid, and so did a call with `none`.
+    #[test]
+    fn a_call_of_a_tool_that_the_choice_does_not_allow_is_a_fault() {
+        let time = json!({ "name": "time" });
+        let other = r#"[{"name":"time","arguments":"{}"}]"#;
+        let counts = |choice: Value, call: &str| {
+            let own = json!({ "tools": [weather(), time], "tool_choice": choice }).to_string();
+            let found = judged(&json!({}), &[(Some(call), Some(own.as_str()))]).unwrap();
+            assert_eq!(found.judged, 1, "{own}");
+            (found.valid, found.not_allowed)
+        };
+        for named in [
+            json!({ "type": "function", "function": { "name": "weather" } }),
+            json!({ "type": "function", "name": "weather" }),
+            json!({ "type": "tool", "name": "weather" }),
+            json!({ "type": "allowed_tools", "mode": "auto", "tools": [{ "name": "weather" }] }),
+        ] {
+            assert_eq!(counts(named.clone(), GOOD), (1, 0), "{named}");
+            assert_eq!(counts(named.clone(), other), (0, 1), "{named}");
+        }
+        for free in [json!(null), json!("auto"), json!("required"), json!({ "type": "any" })] {
+            assert_eq!(counts(free.clone(), other), (1, 0), "{free}");
+        }
+        assert_eq!(counts(json!("none"), GOOD), (0, 1));
+        let definitions: Vec<String> = [weather(), time].iter().map(Value::to_string).collect();
+        let planned = |choice: &str| {
+            let tools = json!({ "definitions": definitions, "choice": choice });
+            judged(&json!({ "tools": tools }), &[(Some(other), None)]).unwrap().not_allowed
+        };
+        assert_eq!(["weather", "time", "required", "none"].map(planned), [1, 0, 0, 1]);
+        // A choice among several that leaves the model free requires no call.
+        let auto = json!({ "tools": [weather()], "tool_choice":
+            { "type": "allowed_tools", "mode": "auto", "tools": [{ "name": "weather" }] } });
+        let found = judged(&json!({}), &[(None, Some(auto.to_string().as_str()))]).unwrap();
+        assert_eq!(found.judged, 0);
     }
 
     /// A row's own tools come before those of the plan, and a call may have no arguments at all.

@@ -156,8 +156,8 @@ impl ServerFigures {
     fn ignore_impossible(&mut self) {
         let ignored = &mut self.ignored;
         let mut check = |name: &str, value: &mut Option<f64>, most: f64, unit: (f64, &str)| {
-            if let Some(told) = value.take_if(|told| !(0.0..=most).contains(told)) {
-                ignored.push(format!("{name} of {:.3e} {}", told * unit.0, unit.1));
+            if let Some(odd) = value.take_if(|value| !(0.0..=most).contains(value)) {
+                ignored.push(format!("{name} of {:.3e} {}", odd * unit.0, unit.1));
             }
         };
         check("prefix hits", &mut self.prefix_hit_share, 1.0, (100.0, "%"));

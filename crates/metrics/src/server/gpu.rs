@@ -171,10 +171,10 @@ pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<TimeSpan>) -> 
             let memory = device.iter().filter_map(|(_, seen)| seen.memory_mib);
             add(&mut found.memory_mib_max, memory.max_by(f64::total_cmp));
             let from_power = power_over_time(&device);
-            add(&mut found.power_w_mean, from_power.map(|(mean, _)| mean));
+            add(&mut found.power_w_mean, from_power.map(|power| power.mean_w));
             let counted = counted_energy(&device);
             found.is_energy_from_power |= counted.is_none() && from_power.is_some();
-            add(&mut found.energy_j, counted.or(from_power.map(|(_, energy)| energy)));
+            add(&mut found.energy_j, counted.or(from_power.map(|power| power.energy_j)));
         }
     }
     found.utilisation_percent_mean = (use_count > 0).then(|| use_sum / f64::from(use_count));
@@ -200,8 +200,15 @@ fn course(readings: &[&GpuReading]) -> Vec<Vec<(Nanos, Device)>> {
     numbers.iter().map(of).collect()
 }
 
-/// Mean power, and energy in joules, of a device with at least two power values.
-fn power_over_time(device: &[(Nanos, Device)]) -> Option<(f64, f64)> {
+/// What the power of a device adds up to.
+#[derive(Debug, Clone, Copy)]
+struct PowerSum {
+    mean_w: f64,
+    energy_j: f64,
+}
+
+/// `None` for a device with fewer than two power values.
+fn power_over_time(device: &[(Nanos, Device)]) -> Option<PowerSum> {
     let (mut seconds, mut joules) = (0.0, 0.0);
     for pair in device.windows(2) {
         let Some((before, now)) = pair[0].1.power_w.zip(pair[1].1.power_w) else { continue };
@@ -209,7 +216,7 @@ fn power_over_time(device: &[(Nanos, Device)]) -> Option<(f64, f64)> {
         seconds += span;
         joules += span * f64::midpoint(before, now);
     }
-    (seconds > 0.0).then(|| (joules / seconds, joules))
+    (seconds > 0.0).then(|| PowerSum { mean_w: joules / seconds, energy_j: joules })
 }
 
 /// Joules from the device's energy counter.

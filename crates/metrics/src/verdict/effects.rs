@@ -3,8 +3,10 @@
 //! Short delays are bounded by the share of the load that they held back. Requests that overlap a long
 //! one are left out and the figure is computed again: the difference, where it is larger than chance
 //! explains, is the effect. Figures from the intended time, and those of a burst, have two versions whose
-//! difference is the effect. What the path did to the answers is in [`path`].
+//! difference is the effect. What the path did to the answers is in [`path`], what a step of the wall clock
+//! did to their times in [`clock`].
 
+mod clock;
 mod path;
 
 use tokometer_base::Nanos;
@@ -88,6 +90,7 @@ impl Effects {
             study.rate_missed();
             study.reads();
             study.lost_packets();
+            study.clock_steps();
             study.machine();
         }
         Self { late_in_stalls: late_in_stalls(input), found: study.found }
@@ -189,10 +192,22 @@ impl Study<'_> {
 
     /// Adds an effect for each shown figure for which `share` gives one.
     fn add_each(&mut self, code: &'static str, share: impl Fn(&ShownFigure) -> Option<f64>) {
-        let shares: Vec<Option<f64>> = self.shown.iter().map(share).collect();
+        let shares: Vec<Option<f64>> =
+            self.shown.iter().map(|shown| share(&self.decisive(shown))).collect();
         let shares = between::raised(&self.shown, &shares);
         for (shown, share) in self.shown.clone().iter().zip(shares) {
             self.add(shown, code, share.unwrap_or(0.0));
+        }
+    }
+
+    /// The figure that a figure moves with. Where requests come whatever the server does, as many are in
+    /// flight as their mean time in flight decides (Little's law).
+    fn decisive(&self, shown: &ShownFigure) -> ShownFigure {
+        match (shown.quantity, self.class) {
+            ("concurrency", LoadClass::Open | LoadClass::Ramp) => {
+                ShownFigure { quantity: "e2e_ms", statistic: Statistic::Mean, ..*shown }
+            }
+            _ => *shown,
         }
     }
 
@@ -245,6 +260,7 @@ impl Study<'_> {
         let touched = touched::leave_out(rows, &delays(rows, late, slots));
         let rest = held::held(rows, late, touched.longest_kept);
         let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
+        let versions = Versions { all, clean: &clean, touched: &touched };
         let whole = held::held(rows, late, Nanos::MAX);
         let rate = match self.class {
             LoadClass::Closed => whole.raw / (1.0 + whole.raw),
@@ -257,7 +273,7 @@ impl Study<'_> {
             let Some(one) = Latency::behind(shown.quantity) else {
                 return shown.is_rate().then_some(rate);
             };
-            let shift = self_shift(self.input.summary, shown, one, (all, &clean), &touched);
+            let shift = versions.shift(self.input.summary, shown, one);
             // Short delays are spread over the run; longer ones that had to stay are not.
             let is_short = touched.longest_kept <= LEFT_OUT_ABOVE;
             Some(shift + if is_short { rest.mean } else { rest.for_statistic(shown.statistic) })
@@ -326,7 +342,10 @@ impl Study<'_> {
         let touched = touched::leave_out(rows, &delays);
         let all = Samples::of(rows, |_| true, |_, _, value| value);
         let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
+        let versions = Versions { all: &all, clean: &clean, touched: &touched };
         let last_start = rows.iter().map(|row| row.start).max().unwrap_or(Nanos::ZERO);
+        let end = rows.iter().map(|row| row.end).max().unwrap_or(last_start);
+        let drain = (end - last_start).as_secs_f64();
         let sum = |is_meant: &dyn Fn(&Delay) -> bool| {
             let of = delays.iter().filter(|delay| is_meant(delay));
             of.map(|delay| delay.length.as_secs_f64()).sum::<f64>() / seconds
@@ -340,15 +359,20 @@ impl Study<'_> {
             LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),
         };
         self.add_each("stalls", |shown| match Latency::behind(shown.quantity) {
-            Some(one) => {
-                let shift = self_shift(self.input.summary, shown, one, (&all, &clean), &touched);
-                Some(shift + rest)
-            }
+            Some(one) => Some(versions.shift(self.input.summary, shown, one) + rest),
             None => shown.is_rate().then_some(of_rate),
         });
         if let Some(stolen) = health.stolen {
             let share = stolen.as_secs_f64() / seconds / cores;
-            self.add_each("stolen-time", |shown| shown.depends_on_load().then_some(share));
+            // Requests that come whatever the server does end by so much later as the last ones do.
+            let of_rate = match self.class {
+                LoadClass::Closed | LoadClass::Burst => share,
+                LoadClass::Open | LoadClass::Ramp => share * drain / seconds,
+            };
+            self.add_each("stolen-time", |shown| {
+                let of = if shown.is_rate() { of_rate } else { share };
+                shown.depends_on_load().then_some(of)
+            });
         }
     }
 
@@ -402,27 +426,29 @@ fn delays(rows: &[RequestRow], late: &[Nanos], slots: u32) -> Vec<Delay> {
     rows.iter().zip(late).filter(|(row, _)| is_meant(row)).map(delay).collect()
 }
 
-/// The share by which a figure moves when the touched requests are left out; zero where it moves less
-/// than leaving out as many others would move it.
-fn self_shift(
-    summary: &Summary,
-    shown: &ShownFigure,
-    one: Latency,
-    (all, clean): (&Samples, &Samples),
-    touched: &Touched,
-) -> f64 {
-    let count = touched.is_touched.len();
-    let (Some(share), false) =
-        (clean.difference(all, one, shown.statistic), touched.count == 0 || touched.count == count)
-    else {
-        return 0.0;
-    };
-    // A mean or percentile of a part of the requests scatters about that of all by this much.
-    let part = count as f64 / (count - touched.count) as f64 - 1.0;
-    let margin = judge::margin(summary, shown.quantity, shown.statistic)
-        .or_else(|| all.margin(one, shown.statistic));
-    match margin {
-        Some(margin) if share > margin * part.sqrt() => share,
-        _ => 0.0,
+/// The latencies of a run with and without the requests that a delay touched.
+struct Versions<'a> {
+    all: &'a Samples,
+    clean: &'a Samples,
+    touched: &'a Touched,
+}
+
+impl Versions<'_> {
+    /// The share by which a figure moves when the touched requests are left out; zero where it moves
+    /// less than leaving out as many others would move it.
+    fn shift(&self, summary: &Summary, shown: &ShownFigure, one: Latency) -> f64 {
+        let (count, left_out) = (self.touched.is_touched.len(), self.touched.count);
+        if left_out == 0 || left_out == count {
+            return 0.0;
+        }
+        let Some(share) = self.clean.difference(self.all, one, shown.statistic) else { return 0.0 };
+        // A mean or percentile of a part of the requests scatters about that of all by this much.
+        let part = count as f64 / (count - left_out) as f64 - 1.0;
+        let margin = judge::margin(summary, shown.quantity, shown.statistic)
+            .or_else(|| self.all.margin(one, shown.statistic));
+        match margin {
+            Some(margin) if share > margin * part.sqrt() => share,
+            _ => 0.0,
+        }
     }
 }

@@ -211,6 +211,11 @@ fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
         ("merged-segments", _) => key == "gap_ms" && is_tail_merged(summary, shown.statistic),
         // The rate of an open loop is the plan's, whoever else uses the server.
         ("other-clients", _) => summary.load_class != LoadClass::Open || !shown.is_rate(),
+        // Where the load is the plan's, a trend is one of the latencies.
+        ("no-steady-state", _) if summary.load_class == LoadClass::Open => shown.depends_on_load(),
+        // What waits ever longer for its first token also ends ever later.
+        ("overloaded", _) => key.starts_with("ttft_") || key.starts_with("e2e_"),
+        ("long-answers", _) if key.starts_with("e2e_") => true,
         (_, "all") => true,
         // Their figures tell something else than they seem to: the load was not the requested one.
         (_, "achieved_rate_per_s") => shown.depends_on_load(),

@@ -1,5 +1,9 @@
 //! Each rule at its thresholds, in both directions, on records made by hand.
 
+mod clock;
+mod delays;
+mod held;
+mod marks;
 mod path;
 
 use proptest::prelude::*;
@@ -29,6 +33,8 @@ struct Scene {
     load: RecordedLoad,
     health: Health,
     observed: Observed,
+    /// Gaps between tokens, of which the report shows the same values as of TPOT.
+    gaps: Option<u64>,
 }
 
 impl Scene {
@@ -44,7 +50,7 @@ impl Scene {
         let mut summary = Summary {
             duration_s: Some(end.as_secs_f64()),
             load_class: LoadClass::of(&self.load),
-            figures: ["requests_per_s", "total_output_tokens"]
+            figures: ["requests_per_s", "concurrency", "total_output_tokens"]
                 .map(|key| (key.to_owned(), Some(20.0)))
                 .into(),
             ..Summary::default()
@@ -71,6 +77,10 @@ impl Scene {
         add("tpot_ms", RequestRow::tpot);
         add("e2e_ms", RequestRow::e2e);
         add("ttft_from_intended_ms", |row| Some(row.ttft()? + (row.start - row.due).0 as f64));
+        if let Some(count) = self.gaps {
+            let gaps = Distribution { count, ..summary.distributions["tpot_ms"].clone() };
+            summary.distributions.insert("gap_ms".to_owned(), gaps);
+        }
         Effects::measure(&EffectInput {
             info: &info,
             summary: &summary,
@@ -89,6 +99,7 @@ fn open_loop() -> Scene {
         load: testing::load(Some(20.0), 400),
         health: Health::default(),
         observed: Observed::default(),
+        gaps: None,
     }
 }
 
@@ -222,6 +233,7 @@ fn burst(millis: u64) -> Scene {
         load: testing::load(None, 512),
         health: Health::default(),
         observed: Observed::default(),
+        gaps: None,
     }
 }
 
@@ -252,6 +264,7 @@ fn closed_loop(refill: u64) -> Scene {
         load,
         health: Health::default(),
         observed: Observed::default(),
+        gaps: None,
     }
 }
 
@@ -318,6 +331,35 @@ fn stolen_time_judges_a_server_on_the_same_host_only() {
     check(false, 2_200, "remark");
 }
 
+/// The rate of an open loop is the plan's: stolen time marked it as much as the latencies.
+#[test]
+fn stolen_time_moves_the_rate_of_an_open_loop_by_its_drain_only() {
+    let check = |mut scene: Scene, expected: &str| {
+        scene.health.is_same_host = Some(true);
+        scene.health.stolen = Some(ms(1_000));
+        let effect = scene.effect("stolen-time", "requests_per_s");
+        assert_eq!(class(effect), expected, "{effect}");
+        assert_ne!(class(scene.effect("stolen-time", "ttft_ms_mean")), "remark");
+    };
+    check(open_loop(), "remark");
+    check(closed_loop(0), "SUSPECT");
+}
+
+/// As many requests are in flight as come in a mean time in flight: a stall that moved mean E2E left the
+/// mean number in flight VALID.
+#[test]
+fn requests_in_flight_of_an_open_loop_move_with_their_mean_time_in_flight() {
+    let mut scene = stalled(1.0);
+    for row in scene.rows.iter_mut().filter(|row| row.lateness() > Nanos::ZERO) {
+        row.end += ms(1_000);
+        row.e2e = row.e2e().map(|e2e| 2.0 * e2e).into();
+    }
+    let [mean, in_flight, rate] = ["e2e_ms_mean", "concurrency", "requests_per_s"]
+        .map(|figure| scene.effect("late-sends", figure));
+    assert_eq!((class(mean), class(rate)), ("SUSPECT", "remark"), "{mean} {rate}");
+    assert!((in_flight - mean).abs() < 1e-12, "{in_flight} is not {mean}");
+}
+
 #[test]
 fn late_requests_are_the_machines_where_the_control_thread_was_late_too() {
     let mut scene = stalled(1.0);
@@ -369,7 +411,7 @@ proptest! {
             is_same_host: Some(true),
             ..Health::default()
         };
-        let scene = Scene { rows, load, health, observed: Observed::default() };
+        let scene = Scene { rows, load, health, observed: Observed::default(), gaps: None };
         for figure in ["ttft_ms_mean", "ttft_ms_p99", "requests_per_s", "e2e_ms_p90"] {
             for code in ["late-sends", "slow-refill", "stalls"] {
                 prop_assert!(scene.effect(code, figure).is_finite());

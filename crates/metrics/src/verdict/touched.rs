@@ -28,9 +28,9 @@ pub(super) fn leave_out(rows: &[RequestRow], delays: &[Delay]) -> Touched {
     let longest = delays.iter().map(|delay| delay.length).max().unwrap_or(Nanos::ZERO);
     let mut limit = LEFT_OUT_ABOVE;
     while limit < longest {
-        let is_touched = overlapping(rows, delays, limit);
-        let count = is_touched.iter().filter(|touched| **touched).count();
-        if count as f64 <= LEFT_OUT_MOST * rows.len() as f64 {
+        let long = delays.iter().filter(|delay| delay.length > limit);
+        let (is_touched, count) = overlapping(rows, long.map(|delay| delay.span));
+        if is_part(count, rows) {
             return Touched { is_touched, count, longest_kept: limit };
         }
         limit = limit + limit;
@@ -38,9 +38,24 @@ pub(super) fn leave_out(rows: &[RequestRow], delays: &[Delay]) -> Touched {
     Touched { is_touched: vec![false; rows.len()], count: 0, longest_kept: longest }
 }
 
-fn overlapping(rows: &[RequestRow], delays: &[Delay], above: Nanos) -> Vec<bool> {
-    let mut spans: Vec<TimeSpan> =
-        delays.iter().filter(|delay| delay.length > above).map(|delay| delay.span).collect();
+/// Leaves out the requests that wait or are in flight during one of the spans. `None` where these are
+/// most of the run.
+pub(super) fn leave_out_all(
+    rows: &[RequestRow],
+    spans: impl Iterator<Item = TimeSpan>,
+) -> Option<Touched> {
+    let (is_touched, count) = overlapping(rows, spans);
+    is_part(count, rows).then_some(Touched { is_touched, count, longest_kept: Nanos::ZERO })
+}
+
+/// Whether enough requests stay when so many are left out.
+fn is_part(count: usize, rows: &[RequestRow]) -> bool {
+    count as f64 <= LEFT_OUT_MOST * rows.len() as f64
+}
+
+/// Which requests overlap one of the spans, and how many.
+fn overlapping(rows: &[RequestRow], spans: impl Iterator<Item = TimeSpan>) -> (Vec<bool>, usize) {
+    let mut spans: Vec<TimeSpan> = spans.collect();
     spans.sort_by_key(|span| span.begin);
     // Joined spans are disjoint, so the last one that begins before a request ends decides.
     let mut joined: Vec<TimeSpan> = Vec::new();
@@ -54,7 +69,9 @@ fn overlapping(rows: &[RequestRow], delays: &[Delay], above: Nanos) -> Vec<bool>
         let before = joined.partition_point(|span| span.begin <= row.end);
         before.checked_sub(1).is_some_and(|place| joined[place].end >= row.due.min(row.start))
     };
-    rows.iter().map(is_touched).collect()
+    let is_touched: Vec<bool> = rows.iter().map(is_touched).collect();
+    let count = is_touched.iter().filter(|touched| **touched).count();
+    (is_touched, count)
 }
 
 /// One latency of the rows, changed by `change`, without those that `keep` refuses.

@@ -11,7 +11,6 @@ use tokometer_sim as sim;
 use super::Prepared;
 use super::model::{Candidate, EngineModel};
 use super::search::promise;
-use crate::client::OldClient;
 use crate::parallel::in_parallel;
 
 /// A kind of engine and how well it describes a table.
@@ -31,15 +30,17 @@ const BUDGETS: [u32; 3] = [512, 2_048, 8_192];
 /// A router limits tokens, not sequences.
 const ROUTER_SEQS: u32 = 1_000_000;
 
-/// The declared kinds with what they promise for the rows of a set, the best first.
+/// The declared kinds with what they promise for the rows of a set, the best first. Of `given`, the client
+/// and what no kind declares are kept.
 pub(super) fn among(
     prepared: &Prepared<'_>,
     set: &[usize],
-    (base, client): (&Profile, OldClient),
+    given: &Candidate,
     threads: usize,
 ) -> Vec<EngineFit> {
-    let templates = declared(base);
+    let templates = declared(&given.profile);
     let mut kinds = in_parallel(&templates, threads, |(name, profile)| {
+        let client = given.client;
         let template = Candidate { profile: profile.clone(), client, spread: super::SPREAD };
         let loss = promise(prepared, &EngineModel::new(template.clone()), set);
         EngineFit { name: name.clone(), template, loss }
@@ -93,6 +94,7 @@ const GRAPH_CONTEXT: u32 = 8_192;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::OldClient;
     use crate::fit::{MeasuredRow, predict_rows};
 
     /// Bursts of short prompts, as a known engine would have served them.
@@ -109,16 +111,16 @@ mod tests {
                 ..MeasuredRow::default()
             })
             .collect();
-        let candidate = Candidate {
-            profile: profile.clone(),
-            client: OldClient::default(),
-            spread: crate::fit::SPREAD,
-        };
         let all: Vec<usize> = (0..rows.len()).collect();
-        for held in predict_rows(&candidate, &rows, &all, 1).unwrap() {
+        for held in predict_rows(&candidate(profile), &rows, &all, 1).unwrap() {
             rows[held.row].cells = held.predicted;
         }
         rows
+    }
+
+    fn candidate(profile: &Profile) -> Candidate {
+        let (client, spread) = (OldClient::default(), crate::fit::SPREAD);
+        Candidate { profile: profile.clone(), client, spread }
     }
 
     #[test]
@@ -131,8 +133,7 @@ mod tests {
             }
             let rows = table(&profile);
             let all: Vec<usize> = (0..rows.len()).collect();
-            let client = OldClient::default();
-            let found = among(&Prepared::new(&rows), &all, (&base, client), 2);
+            let found = among(&Prepared::new(&rows), &all, &candidate(&base), 2);
             assert_eq!(found[0].name, name, "{:?}", losses(&found));
             assert!(found[0].loss < found[1].loss, "{:?}", losses(&found));
         }

@@ -1,6 +1,6 @@
 //! Calibration: the constants of an engine from rows of a measured table.
 //!
-//! In: rows, a template or the wish to choose one, and how hard to search. Out: a profile fitted to all
+//! In: rows, a template or the request to choose one, and how hard to search. Out: a profile fitted to all
 //! rows, the error on rows that a fit had not seen (two folds), which parameters the table does not
 //! determine, and which rows were left out and why. Everything that is chosen by looking at rows (the
 //! kind of engine, the completion quantum, the rows to leave out) is chosen for each fold from its own
@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 
 use base::Seed;
 use sim::Profile;
-use sim::profile::{Evidence, Policy};
+use sim::profile::Evidence;
 use tokometer_base as base;
 use tokometer_sim as sim;
 
@@ -169,15 +169,9 @@ impl Calibration {
 
 /// The mechanisms that the rows of a table exercise.
 fn validated(rows: &[MeasuredRow], profile: &Profile) -> Vec<String> {
-    let policy = match profile.scheduler.policy {
-        Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
-        Policy::Blocking { .. } => Mechanism::BlockingPrefill,
-        Policy::Tgi { .. } => Mechanism::Router,
-    };
-    let mut mechanisms = vec![policy];
+    let mut mechanisms = vec![Mechanism::of_policy(&profile.scheduler.policy)];
     let mut add = |mechanism, is_seen: bool| mechanisms.extend(is_seen.then_some(mechanism));
-    let is_open = |row: &MeasuredRow| row.request_rate.is_none() && row.max_concurrency.is_none();
-    add(Mechanism::Burst, rows.iter().any(is_open));
+    add(Mechanism::Burst, rows.iter().any(MeasuredRow::is_burst));
     add(Mechanism::ClosedLoop, rows.iter().any(|row| row.max_concurrency.is_some()));
     add(Mechanism::Rate, rows.iter().any(|row| row.request_rate.is_some()));
     mechanisms.into_iter().map(|mechanism| mechanism.name().to_owned()).collect()
@@ -233,9 +227,8 @@ impl ChosenFit {
         }
         let mut kind = None;
         if settings.choice == TemplateChoice::Kind {
-            let base = (&template.profile, template.client);
-            let best = kinds::among(prepared, &kept, base, settings.threads).into_iter().next();
-            if let Some(best) = best {
+            let found = kinds::among(prepared, &kept, &template, settings.threads);
+            if let Some(best) = found.into_iter().next() {
                 (kind, template) = (Some(best.name), best.template);
             }
         }
@@ -305,15 +298,15 @@ fn searched(
     settings: &FitSettings,
     progress: &(dyn Fn(FitProgress) + Sync),
 ) -> [FitSearch; 3] {
-    let mut before = 0;
+    let mut sets_done = 0;
     chosen.each_ref().map(|fit| {
-        let set = before;
-        before += 1;
+        let before = sets_done;
+        sets_done += 1;
         let shifted = |one: FitProgress| {
-            let (done, total) = (one.done + set * one.total, one.total * chosen.len());
+            let (done, total) = (one.done + before * one.total, one.total * chosen.len());
             progress(FitProgress { done, total });
         };
-        FitSearch::run(prepared, &fit.model, &[&fit.kept], (settings, &shifted))
+        FitSearch::run(prepared, &fit.model, &[&fit.kept], settings, &shifted)
     })
 }
 
@@ -336,7 +329,7 @@ pub fn describe(
 ) -> Result<FitDescription, Error> {
     let all: Vec<usize> = (0..rows.len()).collect();
     let prepared = Prepared::new(rows);
-    let search = FitSearch::run(&prepared, model, &[&all], (settings, &|_| {}));
+    let search = FitSearch::run(&prepared, model, &[&all], settings, &|_| {});
     let candidate = model.candidate(&search.refined[0].point);
     let in_sample = predict_rows(&candidate, rows, &all, REPORT_SEEDS)?;
     let parameters = fitted(model, search.of_set(0), &search.refined[0]);

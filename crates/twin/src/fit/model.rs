@@ -5,12 +5,15 @@
 //! budget of a chunked scheduler, its graph limit, its number of sequences) are the defaults of the
 //! engine in question and stand in the template.
 
+use std::ops::Range;
+
 use base::Seed;
 use schedule::Arrivals;
 use serde::{Deserialize, Serialize};
 use sim::Profile;
 use sim::profile::Policy;
 use tokometer_base as base;
+use tokometer_metrics::figure::{Figure, Quantity};
 use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
@@ -70,13 +73,14 @@ pub struct Parameter {
 impl Parameter {
     /// The value at a place between 0 and 1 of its range.
     pub fn value(&self, place: f64) -> f64 {
-        value_at((self.low, self.high), place)
+        value_at(self.low..self.high, place)
     }
 }
 
 /// The value at a place between 0 and 1 of a range. A range is divided by ratios; one that begins at zero,
 /// for terms that an engine may not have, by the fourth power of the place.
-pub(super) fn value_at((low, high): (f64, f64), place: f64) -> f64 {
+pub(super) fn value_at(range: Range<f64>, place: f64) -> f64 {
+    let Range { start: low, end: high } = range;
     if low > 0.0 {
         low * libm::pow(high / low, place)
     } else {
@@ -300,14 +304,14 @@ pub(crate) fn seeds(row: &MeasuredRow, most: u64) -> u64 {
     (128 / row.requests).min(by_length).clamp(1, most)
 }
 
-/// What a candidate predicts for a row: the mean over seeds of each figure.
+/// What a candidate predicts for a row: the mean of each figure over the seeds that have it.
 pub(crate) fn predict_row(
     candidate: &Candidate,
     row: &MeasuredRow,
     blocks: &[LengthBlock],
     seeds: u64,
 ) -> Result<Cells, Error> {
-    let mut sums = [0.0; 10];
+    let mut runs = Vec::new();
     for seed in (0..seeds).map(Seed) {
         let asks = lengths::asks(row, blocks, candidate.spread, seed);
         let mut workload = RequestLoad::burst(asks);
@@ -316,53 +320,40 @@ pub(crate) fn predict_row(
         }
         workload.max_concurrency = row.max_concurrency;
         let options = PredictOptions { client: candidate.client, ..PredictOptions::default() };
-        let prediction = predict(&candidate.profile, &workload, seed, options)?;
-        for (sum, value) in sums.iter_mut().zip(figures(&prediction.figures)) {
-            *sum += value / seeds as f64;
-        }
+        runs.push(cells_of(&predict(&candidate.profile, &workload, seed, options)?.figures));
     }
-    Ok(cells(sums))
+    let mut cells = Cells::default();
+    for figure in FIGURES {
+        let values: Vec<f64> = runs.iter().filter_map(|run| run.get(figure)).collect();
+        let count = values.len() as f64;
+        let mean = || values.iter().map(|value| value / count).sum();
+        cells.set(figure, (!values.is_empty()).then(mean));
+    }
+    Ok(cells)
 }
 
-fn cells(values: [f64; 10]) -> Cells {
+/// The figures of a predicted run, by name. One that it does not have is `None`.
+pub fn cells_of(run: &PredictedFigures) -> Cells {
     let mut cells = Cells::default();
-    for (figure, value) in FIGURES.into_iter().zip(values) {
-        cells.set(figure, Some(value));
+    cells.set(Figure::whole(Quantity::Output), run.output_throughput());
+    let latencies =
+        [(Quantity::Ttft, &run.ttft), (Quantity::Tpot, &run.tpot), (Quantity::Itl, &run.itl)];
+    for (quantity, samples) in latencies {
+        cells.set(Figure::mean(quantity), samples.mean_ms());
+        let percentiles = [50, 99].map(|percent| Figure::percentile(quantity, percent));
+        for (figure, value) in percentiles.into_iter().zip(samples.percentiles_ms(&[50.0, 99.0])) {
+            cells.set(figure, Some(value));
+        }
     }
     cells
 }
 
-/// The figures of a predicted run, by name.
-pub fn cells_of(run: &PredictedFigures) -> Cells {
-    cells(figures(run))
-}
-
-/// The figures of a run in the order of [`FIGURES`].
-fn figures(figures: &PredictedFigures) -> [f64; 10] {
-    let of = |samples: &crate::weighted::Weighted| {
-        let percentiles = samples.percentiles_ms(&[50.0, 99.0]);
-        [samples.mean_ms().unwrap_or(0.0), percentiles[0], percentiles[1]]
-    };
-    let (ttft, tpot, itl) = (of(&figures.ttft), of(&figures.tpot), of(&figures.itl));
-    [
-        figures.output_throughput(),
-        ttft[0],
-        ttft[1],
-        ttft[2],
-        tpot[0],
-        tpot[1],
-        tpot[2],
-        itl[0],
-        itl[1],
-        itl[2],
-    ]
-}
-
-/// By how much predicted cells miss the printed ones.
+/// By how much predicted cells miss the printed ones. A figure that was printed and not predicted is
+/// missed by far, so that every candidate has the same figures.
 pub(crate) fn misses(predicted: &Cells, measured: &Cells) -> Vec<Miss> {
     let miss = |figure| {
         let measured = measured.get(figure).filter(|value| *value > 0.0)?;
-        let error = libm::log(predicted.get(figure)?.max(1e-9) / measured);
+        let error = libm::log(predicted.get(figure).unwrap_or(0.0).max(1e-9) / measured);
         Some(Miss { weight: weight(figure), error })
     };
     FIGURES.into_iter().filter_map(miss).collect()

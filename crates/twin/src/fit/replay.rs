@@ -1,9 +1,12 @@
 //! Whole runs predicted and compared: what single inferred steps do not show.
 //!
 //! In: recorded runs and a profile whose costs came from their steps. Out: the profile with its front end
-//! and its prompt costs turned so that the same requests under the same load give the printed figures, and
-//! the error of a profile on runs that its fit had not seen. Requests that a closed loop sends at one moment reach an
-//! engine one after the other, and who comes first is computed alone: no step shows that, every mean does.
+//! and its prompt costs adjusted so that the same requests under the same load give the printed figures,
+//! and the error of a profile on runs that its fit had not seen. Requests that a closed loop sends at one
+//! moment reach an engine one after the other, and the first of them is computed alone: no step shows
+//! that, every mean does.
+
+use std::ops::Range;
 
 use record::Timeline;
 use schedule::Arrivals;
@@ -35,22 +38,19 @@ const REQUESTS_MIN: usize = 4;
 impl Replay {
     /// `None` where too little is known of the requests.
     pub(super) fn new(run: &[Timeline]) -> Option<Self> {
-        let mut sent: Vec<(Nanos, Nanos, &Timeline)> = run
-            .iter()
-            .filter_map(|one| Some((one.times.first_byte_sent?, one.times.end?, one)))
-            .collect();
-        sent.sort_by_key(|(at, ..)| *at);
-        let origin = sent.first()?.0;
-        let is_timed = sent.iter().all(|(.., one)| one.times.intended.is_some());
-        let mut asks = Vec::with_capacity(sent.len());
-        for (at, _, one) in &sent {
-            let mut ask = Ask::new(one.prompt_tokens()?, one.output_tokens()?.0.max(1));
-            let due = one.times.intended.unwrap_or(*at).max(origin);
+        let requests = sent_requests(run);
+        let origin = requests.first()?.sent;
+        let is_timed = requests.iter().all(|one| one.timeline.times.intended.is_some());
+        let mut asks = Vec::with_capacity(requests.len());
+        for SentRequest { sent, timeline, .. } in &requests {
+            let output_tokens = timeline.output_tokens()?.0.max(1);
+            let mut ask = Ask::new(timeline.prompt_tokens()?, output_tokens);
+            let due = timeline.times.intended.unwrap_or(*sent).max(origin);
             ask.due = is_timed.then_some(due - origin);
             asks.push(ask);
         }
-        let peak = peak_in_flight(&sent);
-        let cells = cells_of(&figures(&sent)?);
+        let peak = peak_in_flight(&requests);
+        let cells = cells_of(&figures(&requests)?);
         let row = MeasuredRow { requests: asks.len() as u64, cells, ..MeasuredRow::default() };
         let is_capped = !is_timed && (peak as usize) < asks.len();
         let mut workload = RequestLoad::burst(asks);
@@ -60,7 +60,7 @@ impl Replay {
         if is_capped {
             workload = workload.capped(peak);
         }
-        (sent.len() >= REQUESTS_MIN).then_some(Self { workload, row })
+        (requests.len() >= REQUESTS_MIN).then_some(Self { workload, row })
     }
 
     fn predicted(&self, profile: &Profile) -> Option<Cells> {
@@ -69,10 +69,30 @@ impl Replay {
     }
 }
 
-fn peak_in_flight(sent: &[(Nanos, Nanos, &Timeline)]) -> u32 {
+/// A request that was sent and has ended.
+pub(super) struct SentRequest<'a> {
+    pub(super) sent: Nanos,
+    pub(super) end: Nanos,
+    pub(super) timeline: &'a Timeline,
+}
+
+/// The requests of a run that were sent and have ended, in the order of their sends.
+pub(super) fn sent_requests(run: &[Timeline]) -> Vec<SentRequest<'_>> {
+    let times = |timeline: &Timeline| timeline.times.first_byte_sent.zip(timeline.times.end);
+    let mut requests: Vec<SentRequest<'_>> = run
+        .iter()
+        .filter_map(|timeline| {
+            times(timeline).map(|(sent, end)| SentRequest { sent, end, timeline })
+        })
+        .collect();
+    requests.sort_by_key(|request| request.sent);
+    requests
+}
+
+fn peak_in_flight(requests: &[SentRequest<'_>]) -> u32 {
     // Ends before sends of the same moment: the place was free.
     let mut changes: Vec<(Nanos, i32)> =
-        sent.iter().flat_map(|(at, end, _)| [(*at, 1), (*end, -1)]).collect();
+        requests.iter().flat_map(|one| [(one.sent, 1), (one.end, -1)]).collect();
     changes.sort_unstable();
     let (mut open, mut peak) = (0_i32, 0_i32);
     for (_, change) in changes {
@@ -83,20 +103,20 @@ fn peak_in_flight(sent: &[(Nanos, Nanos, &Timeline)]) -> u32 {
 }
 
 /// The figures of a measured run, by the definitions of the predicted ones.
-fn figures(sent: &[(Nanos, Nanos, &Timeline)]) -> Option<PredictedFigures> {
+fn figures(requests: &[SentRequest<'_>]) -> Option<PredictedFigures> {
     let mut figures = PredictedFigures::default();
     let mut end = Nanos::ZERO;
-    for (at, _, one) in sent {
-        let (first, last) = (one.first_content()?.at, one.last_content()?.at);
-        let tokens = one.output_tokens()?.0;
+    for SentRequest { sent, timeline, .. } in requests {
+        let (first, last) = (timeline.first_content()?.at, timeline.last_content()?.at);
+        let tokens = timeline.output_tokens()?.0;
         figures.completed += 1;
         figures.output_tokens += u64::from(tokens);
-        figures.ttft.push((first - *at).0, 1);
-        figures.e2el.push((last - *at).0, 1);
+        figures.ttft.push((first - *sent).0, 1);
+        figures.e2el.push((last - *sent).0, 1);
         if tokens > 1 {
             figures.tpot.push((last - first).0 / u64::from(tokens - 1), 1);
         }
-        let content = one.events.iter().filter(|event| event.kind.is_content());
+        let content = timeline.events.iter().filter(|event| event.kind.is_content());
         let times: Vec<Nanos> = content.map(|event| event.at).collect();
         for pair in times.windows(2) {
             figures.itl.push((pair[1] - pair[0]).0, 1);
@@ -106,12 +126,12 @@ fn figures(sent: &[(Nanos, Nanos, &Timeline)]) -> Option<PredictedFigures> {
     for samples in [&mut figures.ttft, &mut figures.tpot, &mut figures.itl, &mut figures.e2el] {
         samples.sort();
     }
-    figures.duration_s = (end - sent.first()?.0).as_secs_f64();
+    figures.duration_s = (end - requests.first()?.sent).as_secs_f64();
     Some(figures)
 }
 
-/// A parameter that is varied, with its bounds.
-struct Knob {
+/// A parameter that whole runs adjust, with its bounds.
+struct Adjustable {
     name: &'static str,
     low: f64,
     high: f64,
@@ -124,9 +144,9 @@ struct Knob {
 /// Loss of a number that has moved by its whole range, where many steps determine it.
 const HOLD: f64 = 0.05;
 
-impl Knob {
+impl Adjustable {
     fn value(&self, place: f64) -> f64 {
-        value_at((self.low, self.high), place)
+        value_at(self.low..self.high, place)
     }
 
     /// The place of a value, a little away from the ends so that it can move both ways.
@@ -140,13 +160,13 @@ impl Knob {
     }
 }
 
-macro_rules! knob {
+macro_rules! adjustable {
     ($name:literal, $($field:ident).+, $bounds:expr) => {{
-        let (low, high) = $bounds;
-        Knob {
+        let bounds: Range<f64> = $bounds;
+        Adjustable {
             name: $name,
-            low,
-            high,
+            low: bounds.start,
+            high: bounds.end,
             get: |p| p.$($field).+,
             set: |p, value| p.$($field).+ = value,
             hold: 0.0,
@@ -156,31 +176,32 @@ macro_rules! knob {
 
 /// Costs of decoding are known from many steps and may move little; what a prompt costs and what lies
 /// before the engine are known from few, and may move far.
-fn knobs(profile: &Profile, prompts: PromptLengths) -> Vec<Knob> {
+fn adjustables(profile: &Profile, prompts: PromptLengths) -> Vec<Adjustable> {
     let cost = &profile.cost;
     let prompt = prompts.mean;
     // All that lies before the first token of a lone request could be its prompt's cost.
     let before = 2.0 * (profile.front_end.arrival_ms + cost.base_ms) / prompt;
-    let around = |value: f64, factor: f64| (value / factor, value * factor);
+    let around = |value: f64, factor: f64| value / factor..value * factor;
     let base = cost.base_ms.max(0.1);
-    let most = |value: f64| (0.0, (4.0 * value).max(2.0 * base));
-    let mut knobs = vec![
-        knob!("front_end.arrival_ms", front_end.arrival_ms, most(profile.front_end.arrival_ms)),
-        knob!("front_end.serial_ms", front_end.serial_ms, (0.0, base)),
+    let up_from_zero = |value: f64| 0.0..(4.0 * value).max(2.0 * base);
+    let arrival = up_from_zero(profile.front_end.arrival_ms);
+    let mut all = vec![
+        adjustable!("front_end.arrival_ms", front_end.arrival_ms, arrival),
+        adjustable!("front_end.serial_ms", front_end.serial_ms, 0.0..base),
     ];
     let decoding = [
-        knob!("cost.base_ms", cost.base_ms, around(cost.base_ms, 1.25)),
-        knob!("cost.sequence_ms", cost.sequence_ms, around(cost.sequence_ms, 2.0)),
-        knob!("cost.context_ms", cost.context_ms, around(cost.context_ms, 2.0)),
+        adjustable!("cost.base_ms", cost.base_ms, around(cost.base_ms, 1.25)),
+        adjustable!("cost.sequence_ms", cost.sequence_ms, around(cost.sequence_ms, 2.0)),
+        adjustable!("cost.context_ms", cost.context_ms, around(cost.context_ms, 2.0)),
     ];
-    let known = decoding.into_iter().filter(|knob| knob.low > 0.0);
-    knobs.extend(known.map(|knob| Knob { hold: HOLD, ..knob }));
+    let known = decoding.into_iter().filter(|one| one.low > 0.0);
+    all.extend(known.map(|one| Adjustable { hold: HOLD, ..one }));
     if let Some(prefill) = &cost.prefill {
-        knobs.push(Knob {
+        all.push(Adjustable {
             name: "cost.prefill.base_ms",
             hold: 0.0,
             low: 0.0,
-            high: most(prefill.base_ms).1,
+            high: up_from_zero(prefill.base_ms).end,
             get: |p| p.cost.prefill.as_ref().map_or(0.0, |prefill| prefill.base_ms),
             set: |p, value| {
                 if let Some(prefill) = &mut p.cost.prefill {
@@ -188,7 +209,7 @@ fn knobs(profile: &Profile, prompts: PromptLengths) -> Vec<Knob> {
                 }
             },
         });
-        knobs.push(Knob {
+        all.push(Adjustable {
             name: "cost.prefill.token_ms",
             hold: 0.0,
             low: 0.0,
@@ -202,21 +223,21 @@ fn knobs(profile: &Profile, prompts: PromptLengths) -> Vec<Knob> {
         });
     } else {
         let dearest = (cost.token_ms * 2.5).max(before);
-        knobs.push(knob!("cost.token_ms", cost.token_ms, (0.0, dearest)));
-        knobs.push(knob!("cost.compute_ms", cost.compute_ms, (0.0, 2.0 * dearest)));
-        knobs.push(knob!("cost.eager_ms", cost.eager_ms, most(cost.eager_ms)));
+        all.push(adjustable!("cost.token_ms", cost.token_ms, 0.0..dearest));
+        all.push(adjustable!("cost.compute_ms", cost.compute_ms, 0.0..2.0 * dearest));
+        all.push(adjustable!("cost.eager_ms", cost.eager_ms, up_from_zero(cost.eager_ms)));
     }
     if shows_attention(prompts.shortest, prompts.longest) {
-        knobs.push(attention(cost, before, prompts.longest));
+        all.push(attention(cost, before, prompts.longest));
     }
-    knobs
+    all
 }
 
 /// What attention between the tokens of a prompt costs. It grows with the square of a prompt, so it is
-/// turned only where prompts are of very different lengths; a few long ones are enough.
-fn attention(cost: &sim::cost::Cost, before: f64, longest: f64) -> Knob {
+/// adjusted only where prompts are of very different lengths; a few long ones are enough.
+fn attention(cost: &sim::cost::Cost, before: f64, longest: f64) -> Adjustable {
     let token_ms = cost.prefill.as_ref().map_or(cost.token_ms, |prefill| prefill.token_ms);
-    Knob {
+    Adjustable {
         name: ATTENTION,
         hold: 0.0,
         low: 0.0,
@@ -246,8 +267,16 @@ struct PromptLengths {
 /// What whole runs say.
 pub(super) struct Refined {
     pub(super) profile: Profile,
-    /// Every number that was turned, and whether fits from all starts end within 20 % of each other.
-    pub(super) turned: Vec<(&'static str, f64, bool)>,
+    /// What was adjusted. Identified where fits from all starts end within 20 % of each other.
+    pub(super) adjusted: Vec<DerivedConstant>,
+}
+
+/// A constant without a standard error of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DerivedConstant {
+    pub(super) name: &'static str,
+    pub(super) value: f64,
+    pub(super) is_identified: bool,
 }
 
 /// Where a search begins.
@@ -283,21 +312,25 @@ const ROUNDS: Rounds = Rounds { most: 15, step: 0.04 };
 /// Adjusts a profile so that it predicts these runs.
 pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> Option<Refined> {
     let prompts = prompts_of(replays)?;
-    let knobs = knobs(profile, prompts);
+    let varied = adjustables(profile, prompts);
+    let model = ReplayModel { profile, varied: &varied, replays };
     let ends = in_parallel(&STARTS, threads, |start| {
-        search((profile, &knobs), replays, &start.point(profile, &knobs, prompts.mean))
+        model.search(&start.point(profile, &varied, prompts.mean))
     });
     let best = best_of(&ends)?;
-    let refined = turned(profile, &knobs, &best.point);
-    let of = |at: usize| ends.iter().map(move |end| end.point[at]);
-    let list = knobs.iter().enumerate().map(|(at, knob)| {
-        let values: Vec<f64> = of(at).map(|place| knob.value(place)).collect();
+    let refined = model.profile_at(&best.point);
+    let adjusted = varied.iter().enumerate().map(|(at, one)| {
+        let values: Vec<f64> = ends.iter().map(|end| one.value(end.point[at])).collect();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(0.0, f64::max);
-        (knob.name, (knob.get)(&refined), high <= low * IDENTIFIED_RATIO)
+        DerivedConstant {
+            name: one.name,
+            value: (one.get)(&refined),
+            is_identified: high <= low * IDENTIFIED_RATIO,
+        }
     });
-    let turned_list = list.collect();
-    Some(Refined { profile: refined, turned: turned_list })
+    let adjusted = adjusted.collect();
+    Some(Refined { profile: refined, adjusted })
 }
 
 /// Errors of a profile on runs that its fit has not seen.
@@ -308,14 +341,6 @@ pub(super) fn errors_of(replays: &[Replay], profile: &Profile) -> Vec<f64> {
         .enumerate()
         .filter_map(|(row, replay)| Some(HeldOut { row, predicted: replay.predicted(profile)? }));
     main_errors(&rows, &held.collect::<Vec<_>>())
-}
-
-fn turned(profile: &Profile, knobs: &[Knob], point: &[f64]) -> Profile {
-    let mut profile = profile.clone();
-    for (knob, place) in knobs.iter().zip(point) {
-        (knob.set)(&mut profile, knob.value(*place));
-    }
-    profile
 }
 
 fn best_of(ends: &[Best]) -> Option<&Best> {
@@ -336,35 +361,54 @@ fn prompts_of(replays: &[Replay]) -> Option<PromptLengths> {
 }
 
 impl Start {
-    fn point(self, profile: &Profile, knobs: &[Knob], prompt: f64) -> Vec<f64> {
+    /// The place of each varied parameter where this search begins.
+    fn point(self, profile: &Profile, varied: &[Adjustable], prompt: f64) -> Vec<f64> {
         let moved = self.prompted * profile.front_end.arrival_ms;
         let is_hidden = self.prompts == PromptCost::Hidden;
         let added = profile.cost.token_ms + moved / prompt;
         let hidden = added + profile.cost.base_ms / prompt;
-        let place = |knob: &Knob| {
-            let value = (knob.get)(profile);
-            match knob.name {
+        let place = |one: &Adjustable| {
+            let value = (one.get)(profile);
+            match one.name {
                 "front_end.serial_ms" => self.serial,
-                "front_end.arrival_ms" => knob.place(value - moved),
-                "cost.token_ms" => knob.place(if is_hidden { 0.0 } else { added }),
-                "cost.compute_ms" => knob.place(if is_hidden { hidden } else { 0.0 }),
-                "cost.prefill.token_ms" => knob.place(value + moved / prompt),
+                "front_end.arrival_ms" => one.place(value - moved),
+                "cost.token_ms" => one.place(if is_hidden { 0.0 } else { added }),
+                "cost.compute_ms" => one.place(if is_hidden { hidden } else { 0.0 }),
+                "cost.prefill.token_ms" => one.place(value + moved / prompt),
                 ATTENTION => ATTENTION_PLACE,
-                _ => knob.place(value),
+                _ => one.place(value),
             }
         };
-        knobs.iter().map(place).collect()
+        varied.iter().map(place).collect()
     }
 }
 
-fn search((profile, knobs): (&Profile, &[Knob]), set: &[Replay], start: &[f64]) -> Best {
-    let pulls: Vec<Pull> = knobs.iter().map(|knob| Pull { price: 0.0, hold: knob.hold }).collect();
-    descend(start, ROUNDS, &pulls, |point| {
-        let profile = turned(profile, knobs, point);
-        let mut all = Vec::new();
-        for replay in set {
-            all.extend(misses(&replay.predicted(&profile)?, &replay.row.cells));
+/// A profile whose parameters are varied until it predicts recorded runs.
+struct ReplayModel<'a> {
+    profile: &'a Profile,
+    varied: &'a [Adjustable],
+    replays: &'a [Replay],
+}
+
+impl ReplayModel<'_> {
+    fn profile_at(&self, point: &[f64]) -> Profile {
+        let mut profile = self.profile.clone();
+        for (one, place) in self.varied.iter().zip(point) {
+            (one.set)(&mut profile, one.value(*place));
         }
-        Some(all)
-    })
+        profile
+    }
+
+    fn search(&self, start: &[f64]) -> Best {
+        let pull = |one: &Adjustable| Pull { price: 0.0, hold: one.hold };
+        let pulls: Vec<Pull> = self.varied.iter().map(pull).collect();
+        descend(start, ROUNDS, &pulls, |point| {
+            let profile = self.profile_at(point);
+            let mut all = Vec::new();
+            for replay in self.replays {
+                all.extend(misses(&replay.predicted(&profile)?, &replay.row.cells));
+            }
+            Some(all)
+        })
+    }
 }

@@ -73,10 +73,15 @@ pub struct MeasuredRow {
 }
 
 impl MeasuredRow {
-    /// The same in whole tokens.
+    /// Mean prompt length, rounded up to whole tokens.
     pub(crate) fn prompt_tokens(&self) -> u32 {
         let tokens = self.input_tokens.div_ceil(self.requests.max(1));
         u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
+    /// Whether all its requests came at once, without a limit.
+    pub(crate) fn is_burst(&self) -> bool {
+        self.request_rate.is_none() && self.max_concurrency.is_none()
     }
 
     /// The name of a row of so many requests: `8 x 1024`, with the tokens of a prompt last.

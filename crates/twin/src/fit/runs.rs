@@ -17,7 +17,9 @@ use tokometer_sim as sim;
 
 use super::accuracy::Accuracy;
 use super::regress::{Regression, regress};
-use super::replay::{Refined, Replay, errors_of, refine};
+use super::replay::{
+    DerivedConstant, Refined, Replay, SentRequest, errors_of, refine, sent_requests,
+};
 use crate::Error;
 use crate::steps::{STEPS_MIN, SeenStep, steps};
 
@@ -54,8 +56,8 @@ pub struct RunCalibration {
 
 /// What the steps of some runs give, before whole runs are replayed.
 struct FromSteps {
-    found: StepsOfRun,
-    decode: Decode,
+    draft: ProfileDraft,
+    decode: DecodeCost,
     steps: Vec<SeenStep>,
 }
 
@@ -69,12 +71,12 @@ impl FromSteps {
         if quiet.len() < STEPS_MIN {
             return Err(Error::TooFewSteps { steps: quiet.len(), least: STEPS_MIN });
         }
-        let decode = Decode::fit(&quiet).ok_or(Error::OneBatchSize)?;
-        let mut found = StepsOfRun { profile: template, constants: Vec::new() };
-        found.set_decode(&decode);
-        found.set_prefill(&decode, &all);
-        found.set_arrival(runs);
-        Ok(Self { found, decode, steps: all })
+        let decode = DecodeCost::fit(&quiet).ok_or(Error::OneBatchSize)?;
+        let mut draft = ProfileDraft { profile: template, constants: Vec::new() };
+        draft.set_decode(&decode);
+        draft.set_prefill(&decode, &all);
+        draft.set_arrival(runs);
+        Ok(Self { draft, decode, steps: all })
     }
 }
 
@@ -86,6 +88,9 @@ fn quiet(steps: &[SeenStep]) -> Vec<&SeenStep> {
 fn replays(runs: &[&[Timeline]]) -> Vec<Replay> {
     runs.iter().filter_map(|run| Replay::new(run)).collect()
 }
+
+/// Fewest steps with prompts, and fewest lone requests, that determine a constant.
+const OBSERVATIONS_MIN: usize = 8;
 
 /// Fewest runs of which half are held out.
 const RUNS_TO_SPLIT: usize = 4;
@@ -102,7 +107,7 @@ fn held_out_runs(runs: &[&[Timeline]], template: &Profile, threads: usize) -> Op
     let mut errors = Vec::new();
     for (seen, unseen) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
         let from_steps = FromSteps::of(seen, template.clone()).ok()?;
-        let refined = refine(&from_steps.found.profile, &replays(seen), threads)?;
+        let refined = refine(&from_steps.draft.profile, &replays(seen), threads)?;
         errors.extend(errors_of(&replays(unseen), &refined.profile));
     }
     Accuracy::of(&errors)
@@ -116,14 +121,21 @@ pub fn calibrate_runs(
 ) -> Result<RunCalibration, Error> {
     let runs: Vec<&[Timeline]> = runs.iter().map(Vec::as_slice).collect();
     let held_out_runs = held_out_runs(&runs, &template, threads);
-    let FromSteps { mut found, decode, steps: all } = FromSteps::of(&runs, template)?;
+    let FromSteps { mut draft, decode, steps: all } = FromSteps::of(&runs, template)?;
     let quiet = quiet(&all);
     let held_out_median = held_out(&quiet, &decode);
-    if let Some(refined) = refine(&found.profile, &replays(&runs), threads) {
-        found.take(refined);
+    if let Some(refined) = refine(&draft.profile, &replays(&runs), threads) {
+        draft.adjust(refined);
     }
-    let StepsOfRun { mut profile, constants } = found;
-    profile.provenance = provenance((runs.len(), all.len(), quiet.len()), held_out_median);
+    let ProfileDraft { mut profile, constants } = draft;
+    profile.provenance = format!(
+        "Fitted to {} engine steps of {} recorded runs, {} of them decoding only. Held-out error of \
+         their durations: median {:.1} %.",
+        all.len(),
+        runs.len(),
+        quiet.len(),
+        100.0 * held_out_median
+    );
     if let Some(accuracy) = held_out_runs {
         let _ = write!(
             profile.provenance,
@@ -154,20 +166,30 @@ pub fn calibrate_runs(
     })
 }
 
-fn provenance((runs, steps, decoding): (usize, usize, usize), held_out: f64) -> String {
-    format!(
-        "Fitted to {steps} engine steps of {runs} recorded runs, {decoding} of them decoding only. Held-out error of \
-         their durations: median {:.1} %.",
-        100.0 * held_out
-    )
+/// A number and its standard error.
+#[derive(Debug, Clone, Copy)]
+struct Estimate {
+    value: f64,
+    error: f64,
 }
 
-/// The duration of a step that only decodes.
+impl Estimate {
+    /// The coefficient of a line at this place; zero without an error where the line has none. A cost is
+    /// not negative.
+    fn of(line: &Regression, at: usize) -> Self {
+        let value = line.coefficients.get(at).copied().unwrap_or(0.0).max(0.0);
+        Self { value, error: line.errors.get(at).copied().unwrap_or(0.0) }
+    }
+}
+
+/// The duration of a step that only decodes, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-struct Decode {
-    base: (f64, f64),
-    sequence: (f64, f64),
-    context: (f64, f64),
+struct DecodeCost {
+    base: Estimate,
+    /// Per decoding sequence.
+    sequence: Estimate,
+    /// Per token of context.
+    context: Estimate,
     /// Context that costs nothing.
     context_free: f64,
     jitter: f64,
@@ -178,7 +200,7 @@ const KINKS: usize = 24;
 /// Share of the error that a kink must save.
 const KINK_GAIN: f64 = 0.03;
 
-impl Decode {
+impl DecodeCost {
     /// With a term for the context if it comes out above zero, else without; with a kink in that term where it
     /// makes the errors clearly smaller. Errors are relative: a short step counts as much as a long one.
     fn fit(steps: &[&SeenStep]) -> Option<Self> {
@@ -212,12 +234,9 @@ impl Decode {
         let line = regress(&inputs, &vec![1.0; steps.len()])?;
         let is_sound = |line: &Regression| line.coefficients.iter().all(|c| *c >= 0.0);
         let line = Some(line).filter(|line| context_free.is_none() || is_sound(line))?;
-        let of = |at: usize| {
-            let value = line.coefficients.get(at).copied().unwrap_or(0.0);
-            (value.max(0.0), line.errors.get(at).copied().unwrap_or(0.0))
-        };
+        let [base, sequence, context] = [0, 1, 2].map(|at| Estimate::of(&line, at));
         let context_free = context_free.unwrap_or(0.0);
-        Some(Self { base: of(0), sequence: of(1), context: of(2), context_free, jitter: 0.0 })
+        Some(Self { base, sequence, context, context_free, jitter: 0.0 })
     }
 
     fn mean_error(&self, steps: &[&SeenStep]) -> f64 {
@@ -226,9 +245,9 @@ impl Decode {
     }
 
     fn mean_ms(&self, step: &SeenStep) -> f64 {
-        self.base.0
-            + self.sequence.0 * f64::from(step.decodes)
-            + self.context.0 * (step.context as f64 - self.context_free).max(0.0)
+        self.base.value
+            + self.sequence.value * f64::from(step.decodes)
+            + self.context.value * (step.context as f64 - self.context_free).max(0.0)
     }
 
     fn ratio(&self, step: &SeenStep) -> f64 {
@@ -236,38 +255,45 @@ impl Decode {
     }
 }
 
-fn held_out(steps: &[&SeenStep], whole: &Decode) -> f64 {
+/// Median error of the durations of steps by a fit to the other half of them, as a share.
+fn held_out(steps: &[&SeenStep], whole: &DecodeCost) -> f64 {
     let every_second = |rest: usize| -> Vec<&SeenStep> {
         steps.iter().enumerate().filter(|(at, _)| at % 2 == rest).map(|(_, step)| *step).collect()
     };
     let halves = [every_second(0), every_second(1)];
     let mut errors = Vec::new();
     for (seen, unseen) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
-        let fit = Decode::fit(seen).unwrap_or(*whole);
+        let fit = DecodeCost::fit(seen).unwrap_or(*whole);
         errors.extend(unseen.iter().map(|step| (1.0 / fit.ratio(step) - 1.0).abs()));
     }
     tokometer_base::sort_numbers(&mut errors);
     errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-struct StepsOfRun {
+/// A profile under construction, with the constants that have been found for it.
+struct ProfileDraft {
     profile: Profile,
     constants: Vec<MeasuredConstant>,
 }
 
-impl StepsOfRun {
-    fn note(&mut self, name: &'static str, (value, error): (f64, f64)) {
+impl ProfileDraft {
+    fn note(&mut self, name: &'static str, Estimate { value, error }: Estimate) {
         let is_identified = error < 0.1 * value;
         self.constants.push(MeasuredConstant { name, value, error: Some(error), is_identified });
     }
 
-    fn set_decode(&mut self, decode: &Decode) {
+    fn note_derived(&mut self, constant: DerivedConstant) {
+        let DerivedConstant { name, value, is_identified } = constant;
+        self.constants.push(MeasuredConstant { name, value, error: None, is_identified });
+    }
+
+    fn set_decode(&mut self, decode: &DecodeCost) {
         let cost = &mut self.profile.cost;
         (cost.cliff_ms, cost.compute_ms, cost.quantum_ms, cost.waiting_ms) = (0.0, 0.0, 0.0, 0.0);
-        cost.base_ms = decode.base.0;
+        cost.base_ms = decode.base.value;
         cost.token_ms = 0.0;
-        cost.sequence_ms = decode.sequence.0;
-        cost.context_ms = decode.context.0;
+        cost.sequence_ms = decode.sequence.value;
+        cost.context_ms = decode.context.value;
         cost.context_free = decode.context_free;
         cost.admission_ms = 0.0;
         cost.jitter = decode.jitter.min(0.5);
@@ -275,15 +301,18 @@ impl StepsOfRun {
         self.note("cost.sequence_ms", decode.sequence);
         self.note("cost.context_ms", decode.context);
         if decode.context_free > 0.0 {
-            let (name, value) = ("cost.context_free", decode.context_free);
-            self.constants.push(MeasuredConstant { name, value, error: None, is_identified: true });
+            self.note_derived(DerivedConstant {
+                name: "cost.context_free",
+                value: decode.context_free,
+                is_identified: true,
+            });
         }
         let (name, value) = ("cost.jitter", decode.jitter);
-        self.constants.push(MeasuredConstant { name, value, error: None, is_identified: true });
+        self.note_derived(DerivedConstant { name, value, is_identified: true });
     }
 
     /// What first tokens cost beyond the decodes of their step.
-    fn set_prefill(&mut self, decode: &Decode, steps: &[SeenStep]) {
+    fn set_prefill(&mut self, decode: &DecodeCost, steps: &[SeenStep]) {
         let is_blocking = !matches!(self.profile.scheduler.policy, Policy::Chunked { .. });
         let pairs = steps.windows(2).filter(|pair| {
             let (before, step) = (&pair[0], &pair[1]);
@@ -298,28 +327,21 @@ impl StepsOfRun {
             inputs.push(vec![1.0 / span, step.prefill_tokens as f64 / span]);
             targets.push(1.0 - decoding / span);
         }
-        let enough = inputs.len() >= 8;
-        let Some(line) = enough.then(|| regress(&inputs, &targets)).flatten() else {
+        let is_enough = inputs.len() >= OBSERVATIONS_MIN;
+        let Some(line) = is_enough.then(|| regress(&inputs, &targets)).flatten() else {
             let name = "cost of prompt tokens (kept from the template)";
-            self.constants.push(MeasuredConstant {
-                name,
-                value: 0.0,
-                error: None,
-                is_identified: false,
-            });
-            return;
+            return self.note_derived(DerivedConstant { name, value: 0.0, is_identified: false });
         };
-        let base = (line.coefficients[0].max(0.0), line.errors[0]);
-        let token = (line.coefficients[1].max(0.0), line.errors[1]);
+        let [base, token] = [0, 1].map(|at| Estimate::of(&line, at));
         let cost = &mut self.profile.cost;
         if let Some(prefill) = cost.prefill.as_mut().filter(|_| is_blocking) {
-            (prefill.base_ms, prefill.token_ms, prefill.pair_ms) = (base.0, token.0, 0.0);
+            (prefill.base_ms, prefill.token_ms, prefill.pair_ms) = (base.value, token.value, 0.0);
             self.note("cost.prefill.base_ms", base);
             self.note("cost.prefill.token_ms", token);
         } else {
             // In a mixed step every token costs alike; what a decode costs beyond that is its own.
-            cost.sequence_ms = (decode.sequence.0 - token.0).max(0.0);
-            (cost.token_ms, cost.eager_ms, cost.pair_ms) = (token.0, base.0, 0.0);
+            cost.sequence_ms = (decode.sequence.value - token.value).max(0.0);
+            (cost.token_ms, cost.eager_ms, cost.pair_ms) = (token.value, base.value, 0.0);
             self.note("cost.token_ms", token);
             self.note("cost.eager_ms", base);
         }
@@ -341,44 +363,35 @@ impl StepsOfRun {
                 None => cost.eager_ms = (cost.eager_ms + median).max(0.0),
             }
         }
-        let (name, value) = ("front_end.arrival_ms", self.profile.front_end.arrival_ms);
-        let is_identified = delays.len() >= 8;
-        self.constants.push(MeasuredConstant { name, value, error: None, is_identified });
+        self.note_derived(DerivedConstant {
+            name: "front_end.arrival_ms",
+            value: self.profile.front_end.arrival_ms,
+            is_identified: delays.len() >= OBSERVATIONS_MIN,
+        });
     }
 
-    /// Takes over what whole runs say.
-    fn take(&mut self, refined: Refined) {
+    /// Replaces the constants that whole runs have adjusted.
+    fn adjust(&mut self, refined: Refined) {
         self.profile = refined.profile;
-        for (name, value, is_identified) in refined.turned {
-            match self.constants.iter_mut().find(|constant| constant.name == name) {
+        for adjusted in refined.adjusted {
+            match self.constants.iter_mut().find(|constant| constant.name == adjusted.name) {
                 Some(known) => {
-                    known.value = value;
-                    known.is_identified &= is_identified;
+                    known.value = adjusted.value;
+                    known.is_identified &= adjusted.is_identified;
                 }
-                None => {
-                    self.constants.push(MeasuredConstant {
-                        name,
-                        value,
-                        error: None,
-                        is_identified,
-                    });
-                }
+                None => self.note_derived(adjusted),
             }
         }
     }
 
     fn idle_delays(&self, run: &[Timeline]) -> Vec<f64> {
-        let mut spans: Vec<(Nanos, Nanos, &Timeline)> = run
-            .iter()
-            .filter_map(|one| Some((one.times.first_byte_sent?, one.times.end?, one)))
-            .collect();
-        spans.sort_by_key(|(sent, ..)| *sent);
+        let requests = sent_requests(run);
         let mut busy_until = Nanos::ZERO;
         let mut delays = Vec::new();
-        for (at, (sent, end, timeline)) in spans.iter().enumerate() {
+        for (at, SentRequest { sent, end, timeline }) in requests.iter().enumerate() {
             let first = timeline.first_content().map(|event| event.at);
-            let is_alone =
-                *sent >= busy_until && spans.get(at + 1).is_none_or(|next| Some(next.0) > first);
+            let next = requests.get(at + 1);
+            let is_alone = *sent >= busy_until && next.is_none_or(|next| Some(next.sent) > first);
             busy_until = busy_until.max(*end);
             let (Some(first), Some(prompt), true) = (first, timeline.prompt_tokens(), is_alone)
             else {

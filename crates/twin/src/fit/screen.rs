@@ -1,6 +1,8 @@
 //! What a table says before anything is fitted: rows that fit no engine, rows that do not belong
 //! together, and the mark of a poll.
 
+use std::ops::Range;
+
 use tokometer_metrics::figure::{Figure, Quantity};
 
 use super::row::MeasuredRow;
@@ -18,17 +20,18 @@ pub struct LeftOut {
 /// Share by which a smaller burst must be slower than a larger one to be called stalled.
 const STALL_SHARE: f64 = 0.05;
 
-/// Rows with a stall. In a burst the first `n` requests of a larger burst meet the same engine, so a
+/// Rows with a stall. The first `n` requests of a larger burst are served as those of a burst of `n`, so a
 /// larger one cannot have the smaller mean time to first token; where it has, the smaller run was held
 /// up by something that is not the engine's steady work.
 pub fn stalls(rows: &[MeasuredRow]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         let Some(mine) = row.cells.get(Figure::mean(Quantity::Ttft)) else { continue };
-        let is_burst = row.request_rate.is_none() && row.max_concurrency.is_none();
         let witness = rows
             .iter()
-            .filter(|other| is_burst && other.requests > row.requests && other.is_same_sweep(row))
+            .filter(|other| {
+                row.is_burst() && other.requests > row.requests && other.is_same_sweep(row)
+            })
             .filter_map(|other| {
                 other.cells.get(Figure::mean(Quantity::Ttft)).map(|ttft| (ttft, other))
             })
@@ -45,6 +48,9 @@ pub fn stalls(rows: &[MeasuredRow]) -> Vec<LeftOut> {
     left_out
 }
 
+/// Ratio of the mean TPOT of one load in two rows, as far as one engine explains it.
+const SAME_ENGINE: Range<f64> = 0.6..1.7;
+
 /// Refuses tables that no single engine can have printed.
 pub(crate) fn check(rows: &[MeasuredRow]) -> Result<(), Error> {
     if rows.len() < super::ROWS_MIN {
@@ -55,16 +61,21 @@ pub(crate) fn check(rows: &[MeasuredRow]) -> Result<(), Error> {
         {
             return Err(Error::EmptyRow { row: at, label: row.label.clone() });
         }
-        let twin = rows[..at]
+        let earlier = rows[..at]
             .iter()
-            .find(|other| other.requests == row.requests && other.is_same_sweep(row));
-        let Some(twin) = twin else { continue };
-        let figure = Figure::mean(Quantity::Tpot);
-        let pair = row.cells.get(figure).zip(twin.cells.get(figure));
-        let apart = pair.filter(|(one, other)| !(0.6..1.7).contains(&(one / other)));
-        if let Some((one, other)) = apart.filter(|(one, other)| *one > 0.0 && *other > 0.0) {
-            let (first, second) = (twin.label.clone(), row.label.clone());
-            return Err(Error::MixedEngines { one: first, other: second, tpot: (other, one) });
+            .find(|earlier| earlier.requests == row.requests && earlier.is_same_sweep(row));
+        let Some(earlier) = earlier else { continue };
+        let tpot = |row: &MeasuredRow| {
+            row.cells.get(Figure::mean(Quantity::Tpot)).filter(|tpot_ms| *tpot_ms > 0.0)
+        };
+        let Some((one_tpot_ms, other_tpot_ms)) = tpot(earlier).zip(tpot(row)) else { continue };
+        if !SAME_ENGINE.contains(&(other_tpot_ms / one_tpot_ms)) {
+            return Err(Error::MixedEngines {
+                one: earlier.label.clone(),
+                other: row.label.clone(),
+                one_tpot_ms,
+                other_tpot_ms,
+            });
         }
     }
     Ok(())
@@ -72,6 +83,13 @@ pub(crate) fn check(rows: &[MeasuredRow]) -> Result<(), Error> {
 
 /// Poll intervals that are looked for, in milliseconds.
 const QUANTA: [f64; 4] = [50.0, 100.0, 200.0, 250.0];
+/// A gap is just above a multiple of an interval when it exceeds it by at most this share of the interval.
+/// Gaps that know nothing of the interval lie there with the same probability.
+const JUST_ABOVE: f64 = 0.12;
+/// Fewest gaps that can show an interval.
+const GAPS_MIN: usize = 6;
+/// Standard deviations by which the gaps just above multiples must exceed what chance puts there.
+const DEVIATIONS_MIN: f64 = 5.0;
 
 /// The interval at which steps are completed, if the printed gaps show one: medians and 99th
 /// percentiles of gaps then lie just above its multiples.
@@ -91,14 +109,13 @@ pub fn quantum_of<'a>(rows: impl Iterator<Item = &'a MeasuredRow>) -> Option<f64
             .collect();
         let is_above = |gap: &&f64| {
             let place = **gap / quantum;
-            place - libm::floor(place) <= 0.12
+            place - libm::floor(place) <= JUST_ABOVE
         };
         let hits = gaps.iter().filter(is_above).count() as f64;
-        let (count, chance) = (gaps.len() as f64, 0.12);
-        // Five standard deviations above what chance would put there.
-        let deviation = libm::sqrt(count * chance * (1.0 - chance));
-        let excess = (hits - count * chance) / deviation.max(1e-9);
-        (gaps.len() >= 6 && excess > 5.0).then_some((excess, quantum))
+        let count = gaps.len() as f64;
+        let deviation = libm::sqrt(count * JUST_ABOVE * (1.0 - JUST_ABOVE));
+        let excess = (hits - count * JUST_ABOVE) / deviation.max(1e-9);
+        (gaps.len() >= GAPS_MIN && excess > DEVIATIONS_MIN).then_some((excess, quantum))
     });
     best.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, quantum)| quantum)
 }

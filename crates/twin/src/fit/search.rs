@@ -8,8 +8,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use base::Seed;
-use base::seed::normal;
+use base::seed::{Generator, normal};
 use tokometer_base as base;
 
 use super::descent::{self, Best, Pull, Rounds, descend, reflect};
@@ -50,7 +49,8 @@ impl FitSearch {
         prepared: &Prepared<'_>,
         model: &EngineModel,
         sets: &[&[usize]],
-        (settings, progress): (&FitSettings, &(dyn Fn(FitProgress) + Sync)),
+        settings: &FitSettings,
+        progress: &(dyn Fn(FitProgress) + Sync),
     ) -> Self {
         let searches = settings.searches.max(1);
         let total = sets.len() * (STARTS.len() * (searches + 1) + 1);
@@ -62,18 +62,20 @@ impl FitSearch {
         };
         let pulls = model.pulls();
         let on = |set| LossSlope { prepared, model, pulls: &pulls, set };
-        let mut heats = Vec::new();
+        let mut starts = Vec::new();
         for set in sets {
             for (number, place) in STARTS.into_iter().enumerate() {
-                let start = vec![place; model.parameters.len()];
+                let declared = vec![place; model.parameters.len()];
                 let first = (number * searches) as u64;
-                heats.extend((0..searches as u64).map(|heat| (*set, start.clone(), first, heat)));
+                starts.push((*set, declared.clone()));
+                let near = (1..searches as u64).map(|further| {
+                    (*set, beside(&declared, settings.seed.stream("beside").at(first + further)))
+                });
+                starts.extend(near);
             }
         }
-        let found = in_parallel(&heats, settings.threads, |(set, start, first, heat)| {
-            let start = beside(start, settings.seed, (*first, *heat));
-            ended(on(*set).begun(&start))
-        });
+        let found =
+            in_parallel(&starts, settings.threads, |(set, start)| ended(on(*set).begun(start)));
         let places = sets.iter().flat_map(|set| [*set; STARTS.len()]);
         let best: Vec<(&[usize], &Best)> =
             places.zip(found.chunks(searches).map(best_of)).collect();
@@ -111,13 +113,9 @@ fn best_of(found: &[Best]) -> &Best {
     best.expect("there is a search from every declared point")
 }
 
-/// The first descent begins at the declared point itself.
-fn beside(start: &[f64], seed: Seed, (first, heat): (u64, u64)) -> Vec<f64> {
-    if heat == 0 {
-        return start.to_vec();
-    }
-    let mut generator = seed.stream("beside").at(first + heat);
-    start.iter().map(|place| reflect(place + BESIDE * normal(&mut generator))).collect()
+/// Where a further descent begins: near the declared point.
+fn beside(declared: &[f64], mut generator: Generator) -> Vec<f64> {
+    declared.iter().map(|place| reflect(place + BESIDE * normal(&mut generator))).collect()
 }
 
 /// The loss of a model on some rows, to go down on.

@@ -77,12 +77,12 @@ pub(crate) static INVALIDATING: &[NoteRule] = &[
     },
     NoteRule {
         code: "clock-step",
-        severity: Invalid,
+        severity: ByEffect,
         figure: "all",
         limit: 0.0,
         threshold: "the wall clock was stepped during the run",
-        why: "kernel timestamps are wall-clock times: those around the step are wrong by its size",
-        action: "stop time synchronisation from stepping the clock, then repeat the run",
+        why: "kernel timestamps are wall-clock times: those of packets that lay unread at the step may be wrong by its size",
+        action: "if figures are affected, stop time synchronisation from stepping the clock and repeat the run",
         check: checks::clock_step,
     },
     NoteRule {

@@ -43,26 +43,36 @@ impl Study<'_> {
 
     /// Requests that waited for a retransmission. The client sees those of its own packets; the same path
     /// carries the answers, and the loss of an answer's last packet leaves no trace here. So as many answers
-    /// may have waited as requests did.
+    /// may have waited as requests did, but none whose latency is below the shortest wait.
     pub(super) fn lost_packets(&mut self) {
         let (rows, seen) = (self.input.rows, self.input.observed);
         if seen.retransmitting == 0 {
             return;
         }
-        let share = seen.retransmitting as f64 / seen.network_views as f64;
         let all = Samples::of(rows, |_| true, |_, _, value| value);
-        let (wait, one) = (RETRANSMISSION.0 as f64, Latency::E2e);
+        let wait = RETRANSMISSION.0 as f64;
+        // The share of requests in one of whose latencies a wait may be contained.
+        let share = |one: Latency| {
+            let long = rows.iter().filter(|row| one.of(row).is_some_and(|value| value >= wait));
+            seen.retransmitting.min(long.count() as u64) as f64 / seen.network_views as f64
+        };
+        let (of_ttft, of_e2e) = (share(Latency::Ttft), share(Latency::E2e));
         let rate = match self.class {
             LoadClass::Closed => {
-                all.statistic(one, Statistic::Mean).map(|mean| share * wait / mean)
+                let mean = all.statistic(Latency::E2e, Statistic::Mean);
+                mean.map(|mean| of_e2e * wait / mean)
             }
-            _ => self.last_stay(&all),
+            _ => self.last_stay(&all).filter(|_| of_e2e > 0.0),
         };
         self.add_each("retransmits", |shown| {
             if shown.is_rate() {
                 return rate;
             }
-            let _is_whole = Latency::behind(shown.quantity).filter(|behind| *behind == one)?;
+            let (one, share) = match Latency::behind(shown.quantity)? {
+                Latency::Ttft => (Latency::Ttft, of_ttft),
+                Latency::E2e => (Latency::E2e, of_e2e),
+                Latency::Tpot => return None,
+            };
             let value = all.statistic(one, shown.statistic).filter(|value| *value > 0.0)?;
             match shown.statistic.percentile() {
                 // A percentile follows once such requests are half of what lies beyond it.

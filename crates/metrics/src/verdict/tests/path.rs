@@ -63,6 +63,30 @@ fn a_path_that_loses_requests_may_have_delayed_as_many_answers() {
     check(24, "requests_per_s", "remark");
 }
 
+/// Probes and early retransmissions of a fast path were taken for waits of 200 ms, in answers of 40 ms.
+#[test]
+fn an_answer_faster_than_the_shortest_timeout_has_not_waited_for_one() {
+    let check = |slow: usize, figure: &str, expected: &str| {
+        let mut scene = open_loop();
+        scene.observed.network_views = 400;
+        scene.observed.retransmitting = 24;
+        for (place, row) in scene.rows.iter_mut().enumerate() {
+            let nanos = if place < slow { 250.0 } else { 150.0 } * MILLI;
+            (row.ttft, row.e2e) = (Some(nanos).into(), Some(nanos).into());
+            row.end = row.start + ms(150);
+        }
+        let effect = scene.effect("retransmits", figure);
+        assert_eq!(class(effect), expected, "{slow} {figure}: {effect}");
+    };
+    for figure in ["ttft_ms_mean", "ttft_ms_p99", "e2e_ms_p99", "requests_per_s"] {
+        check(0, figure, "remark");
+    }
+    check(6, "ttft_ms_p99", "INVALID");
+    check(6, "ttft_ms_p90", "remark");
+    check(6, "e2e_ms_p99", "INVALID");
+    check(6, "e2e_ms_mean", "SUSPECT");
+}
+
 #[test]
 fn a_last_answer_that_may_have_waited_for_a_lost_packet_moves_the_rate() {
     let mut scene = open_loop();

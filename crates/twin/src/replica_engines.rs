@@ -24,10 +24,12 @@ impl ReplicaEngines {
         Self { prefill, decode, transfer }
     }
 
+    /// Engines of one replica.
     pub(crate) fn engines(self) -> usize {
         self.prefill + self.decode
     }
 
+    /// The numbers of a replica's engines in the fleet.
     pub(crate) fn of(self, replica: usize) -> Range<usize> {
         replica * self.engines()..(replica + 1) * self.engines()
     }
@@ -43,9 +45,11 @@ impl ReplicaEngines {
     }
 
     /// Leaves a request only its first token, where another engine writes the others, and returns
-    /// those.
+    /// those. `None` where one engine does everything.
     pub(crate) fn split(self, job: &mut Job) -> Option<Box<Job>> {
-        let _parts = self.transfer.filter(|_| job.output_tokens > 1)?;
+        if self.transfer.is_none() || job.output_tokens < 2 {
+            return None;
+        }
         let rest = Job {
             prompt_tokens: job.prompt_tokens + 1,
             output_tokens: job.output_tokens - 1,
@@ -58,6 +62,7 @@ impl ReplicaEngines {
         Some(Box::new(rest))
     }
 
+    /// How long the keys and values of a prompt take from one engine to the other.
     pub(crate) fn transfer(self, prompt_tokens: u32) -> Nanos {
         let millis = self.transfer.map_or(0.0, |parts| {
             parts.transfer_ms + parts.transfer_token_ms * f64::from(prompt_tokens)

@@ -1,4 +1,5 @@
-//! One engine of a fleet with what lies between it and the network.
+//! One engine of a fleet, with what lies between it and the network. A replica has one, or several where
+//! prefill and decode are disaggregated ([`crate::replica_engines`]).
 
 use std::collections::VecDeque;
 
@@ -10,34 +11,63 @@ use tokometer_sim as sim;
 
 use crate::virtual_time::Sink;
 
-pub(crate) struct Replica {
-    pub(crate) engine: Engine,
+pub(crate) struct FleetEngine {
+    pub(crate) inner: Engine,
     /// What it had counted when its last step began.
     pub(crate) counters: Counters,
     /// Tokens that the step under way gives to decoding requests.
     pub(crate) decodes: u32,
     /// When its decoding requests last got a token.
     pub(crate) advanced_at: Nanos,
-    /// Requests that began to decode since then, and when.
-    pub(crate) joiners: Vec<(Nanos, usize)>,
-    /// Events that wait to travel with the next one, and the gap that they have waited.
-    held: (u32, Nanos),
+    /// Requests that began to decode since then.
+    pub(crate) joiners: Vec<Joiner>,
+    held: HeldEvents,
     /// Requests between the network and the engine's queue, in order of arrival.
-    pub(crate) inbox: VecDeque<(Nanos, Job)>,
+    pub(crate) inbox: VecDeque<Arrival>,
     serial_free_at: Nanos,
     pub(crate) is_stepping: bool,
     pub(crate) wake_at: Nanos,
 }
 
-impl Replica {
-    pub(crate) fn new(engine: Engine) -> Self {
+/// A request that began to decode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joiner {
+    pub(crate) since: Nanos,
+    pub(crate) slot: usize,
+}
+
+/// A request on its way to the engine's queue.
+pub(crate) struct Arrival {
+    pub(crate) at: Nanos,
+    pub(crate) job: Job,
+}
+
+/// Events that wait to travel with the next one.
+#[derive(Debug, Clone, Copy, Default)]
+struct HeldEvents {
+    count: u32,
+    /// The gap that they have waited.
+    gap: Nanos,
+}
+
+/// Which events of a step wait for the next one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Coalescing {
+    /// Share of the events.
+    pub(crate) share: f64,
+    /// A number from 0 to 1 that rounds their expected number up or down.
+    pub(crate) rounding: f64,
+}
+
+impl FleetEngine {
+    pub(crate) fn new(inner: Engine) -> Self {
         Self {
-            engine,
+            inner,
             counters: Counters::default(),
             decodes: 0,
             advanced_at: Nanos::ZERO,
             joiners: Vec::new(),
-            held: (0, Nanos::ZERO),
+            held: HeldEvents::default(),
             inbox: VecDeque::new(),
             serial_free_at: Nanos::ZERO,
             is_stepping: false,
@@ -46,7 +76,7 @@ impl Replica {
     }
 
     /// When a request that reaches the front end at `at` reaches the engine's queue.
-    pub(crate) fn arrival(&mut self, at: Nanos, front_end: &FrontEnd) -> Nanos {
+    pub(crate) fn queued_at(&mut self, at: Nanos, front_end: &FrontEnd) -> Nanos {
         let serial = Nanos::from_millis_f64(front_end.serial_ms);
         self.serial_free_at = self.serial_free_at.max(at) + serial;
         self.serial_free_at + Nanos::from_millis_f64(front_end.arrival_ms)
@@ -54,8 +84,8 @@ impl Replica {
 
     /// Puts a request into the inbox, and returns when to wake an idle engine earlier than planned.
     pub(crate) fn expect(&mut self, at: Nanos, job: Job) -> Option<Nanos> {
-        let place = self.inbox.partition_point(|(arrived, _)| *arrived <= at);
-        self.inbox.insert(place, (at, job));
+        let place = self.inbox.partition_point(|arrival| arrival.at <= at);
+        self.inbox.insert(place, Arrival { at, job });
         let is_earlier = !self.is_stepping && at < self.wake_at;
         is_earlier.then(|| {
             self.wake_at = at;
@@ -63,36 +93,35 @@ impl Replica {
         })
     }
 
-    /// Lets a share of the tokens wait for the next one, and hands on those that waited, two in one event. Returns how
-    /// many of `together` neither wait nor waited.
+    /// Lets a share of the tokens wait for the next one, and hands on those that waited, two in one event.
+    /// Returns how many of `together` neither wait nor waited.
     pub(crate) fn hold(
         &mut self,
         together: u32,
         gap: Nanos,
-        draw: (f64, f64),
+        coalescing: Coalescing,
         sink: &mut impl Sink,
     ) -> u32 {
-        let (held, waited) = self.held;
-        let held = held.min(together);
-        sink.gaps(waited + gap, held);
-        let ends = self.engine.produced().iter().filter(|produced| produced.is_last).count();
+        let held = self.held.count.min(together);
+        sink.gaps(self.held.gap + gap, held);
+        let ends = self.inner.produced().iter().filter(|produced| produced.is_last).count();
         let ends = u32::try_from(ends).unwrap_or(u32::MAX);
         let free = (together - held).saturating_sub(ends);
         // The expected number, rounded at random: one draw per step instead of one per event.
-        let expected = draw.0 * f64::from(free) + draw.1;
+        let expected = coalescing.share * f64::from(free) + coalescing.rounding;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "between zero and the number of running requests"
         )]
         let waits = (expected as u32).min(free);
-        self.held = (waits, gap);
+        self.held = HeldEvents { count: waits, gap };
         together - held - waits
     }
 
     /// Requests that it has been given and not answered.
     pub(crate) fn load(&self) -> u64 {
-        let load = self.engine.load();
+        let load = self.inner.load();
         u64::from(load.running) + u64::from(load.waiting) + self.inbox.len() as u64
     }
 }
