@@ -70,8 +70,6 @@ impl CapPlaces {
 
     /// What has changed since the last report.
     pub fn report(&self) -> CapReport {
-        let Some(shared) = self.shared.upgrade() else { return CapReport::default() };
-        let (freed, waiting) = shared.gate.lent();
-        CapReport { freed, waiting }
+        self.shared.upgrade().map_or_else(CapReport::default, |shared| shared.gate.take_report())
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn check(wanted: u64, limit: Option<u64>) -> Result<(), Error> {
 /// Grows the descriptor table to its final size. In a process with threads each doubling blocks every
 /// `open` for more than ten milliseconds, so it is done once, before threads start.
 pub(crate) fn grow_table(wanted: u64, any: impl AsFd) {
-    let Ok(high) = i32::try_from(wanted + RESERVED - 1) else { return };
+    let Ok(high) = i32::try_from(wanted.saturating_add(RESERVED - 1)) else { return };
     // If this fails, the table stays smaller and grows later.
     if let Ok(descriptor) = fcntl(any, FcntlArg::F_DUPFD_CLOEXEC(high)) {
         let _ = nix::unistd::close(descriptor);

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokometer_base::Nanos;
 
+use crate::cap::CapReport;
 use crate::flight::Flight;
 
 #[derive(Debug)]
@@ -21,7 +22,8 @@ pub(crate) struct Gate {
 struct State {
     limit: Option<u32>,
     in_flight: u32,
-    line: VecDeque<Box<Flight>>,
+    queue: VecDeque<Box<Flight>>,
+    /// Flights that had to wait for a place since they were last asked for.
     waits: u64,
     /// From this time on no request is admitted.
     closes: Nanos,
@@ -31,7 +33,7 @@ struct State {
 /// Places that other processes ask for; all zero where the limit is this process's own.
 #[derive(Debug, Default)]
 struct LentPlaces {
-    /// To be given up as requests end, although others wait in line here.
+    /// To be given up as requests end, although others wait in the queue here.
     recalled: u32,
     /// To be given up once nothing waits for them here.
     offered: u32,
@@ -41,9 +43,14 @@ struct LentPlaces {
 
 impl Gate {
     pub(crate) fn new(limit: Option<u32>) -> Self {
-        let line = VecDeque::new();
-        let lent = LentPlaces::default();
-        let state = State { limit, in_flight: 0, line, waits: 0, closes: Nanos::MAX, lent };
+        let state = State {
+            limit,
+            in_flight: 0,
+            queue: VecDeque::new(),
+            waits: 0,
+            closes: Nanos::MAX,
+            lent: LentPlaces::default(),
+        };
         Self { state: Mutex::new(state) }
     }
 
@@ -60,11 +67,11 @@ impl Gate {
         let is_full = state.limit.is_some_and(|limit| state.in_flight >= limit);
         if is_full || now >= state.closes {
             state.waits += u64::from(is_full);
-            // A further attempt belongs to a request that had its turn before all others in line.
+            // A further attempt belongs to a request that had its turn before all others in the queue.
             if flight.timeline.identity.attempt > 0 {
-                state.line.push_front(flight);
+                state.queue.push_front(flight);
             } else {
-                state.line.push_back(flight);
+                state.queue.push_back(flight);
             }
             return None;
         }
@@ -90,7 +97,7 @@ impl Gate {
             state.give_up(1);
             return None;
         }
-        let next = if now < state.closes { state.line.pop_front() } else { None };
+        let next = if now < state.closes { state.queue.pop_front() } else { None };
         let Some(mut next) = next else {
             state.in_flight = state.in_flight.saturating_sub(1);
             state.give_up_idle();
@@ -106,7 +113,7 @@ impl Gate {
         state.limit = state.limit.map(|limit| limit.saturating_add(places));
         let mut admitted = VecDeque::new();
         while now < state.closes && state.idle() > 0 {
-            let Some(mut next) = state.line.pop_front() else { break };
+            let Some(mut next) = state.queue.pop_front() else { break };
             state.in_flight += 1;
             next.timeline.times.admitted = now;
             admitted.push_back(next);
@@ -130,10 +137,10 @@ impl Gate {
     }
 
     /// Places given up since the last call, and flights that wait for a place.
-    pub(crate) fn lent(&self) -> (u32, u32) {
+    pub(crate) fn take_report(&self) -> CapReport {
         let mut state = self.state();
         let freed = std::mem::take(&mut state.lent.freed);
-        (freed, u32::try_from(state.line.len()).unwrap_or(u32::MAX))
+        CapReport { freed, waiting: u32::try_from(state.queue.len()).unwrap_or(u32::MAX) }
     }
 
     /// Admits no flight from this time on.
@@ -153,7 +160,7 @@ impl Gate {
         if now < state.closes {
             return VecDeque::new();
         }
-        std::mem::take(&mut state.line)
+        std::mem::take(&mut state.queue)
     }
 
     /// Flights that had to wait in the queue since the last call.
@@ -174,7 +181,7 @@ impl State {
     }
 
     fn give_up_idle(&mut self) {
-        if self.lent.offered > 0 && self.line.is_empty() {
+        if self.lent.offered > 0 && self.queue.is_empty() {
             let places = self.lent.offered.min(self.idle());
             self.lent.offered -= places;
             self.give_up(places);
@@ -189,6 +196,10 @@ mod tests {
 
     fn index(flight: Option<Box<Flight>>) -> Option<u64> {
         flight.map(|flight| flight.timeline.identity.index)
+    }
+
+    fn report(freed: u32, waiting: u32) -> CapReport {
+        CapReport { freed, waiting }
     }
 
     #[test]
@@ -248,9 +259,9 @@ mod tests {
         let gate = Gate::new(Some(3));
         let _ = gate.admit(flight(0), Nanos(1));
         gate.recall(3);
-        assert_eq!(gate.lent(), (2, 0), "the third is in use");
+        assert_eq!(gate.take_report(), report(2, 0), "the third is in use");
         assert_eq!(index(gate.release(Nanos(2))), None);
-        assert_eq!(gate.lent(), (1, 0));
+        assert_eq!(gate.take_report(), report(1, 0));
     }
 
     #[test]
@@ -260,9 +271,9 @@ mod tests {
             let _ = gate.admit(flight(at), Nanos(1));
         }
         gate.recall(1);
-        assert_eq!(gate.lent(), (0, 2), "both places are used");
+        assert_eq!(gate.take_report(), report(0, 2), "both places are used");
         assert_eq!(index(gate.release(Nanos(2))), None, "the place leaves");
-        assert_eq!(gate.lent(), (1, 2));
+        assert_eq!(gate.take_report(), report(1, 2));
         assert_eq!(index(gate.release(Nanos(3))), Some(2), "the other one stays");
         let admitted: Vec<_> =
             gate.grant(2, Nanos(4)).into_iter().map(|flight| index(Some(flight))).collect();
@@ -276,12 +287,12 @@ mod tests {
         let gate = Gate::new(Some(3));
         let _ = gate.admit(flight(0), Nanos(1));
         gate.offer(3);
-        assert_eq!(gate.lent(), (2, 0), "two are not used");
+        assert_eq!(gate.take_report(), report(2, 0), "two are not used");
         let _ = gate.admit(flight(1), Nanos(1));
         assert_eq!(index(gate.release(Nanos(2))), Some(1), "somebody waited for it");
-        assert_eq!(gate.lent(), (0, 0));
+        assert_eq!(gate.take_report(), report(0, 0));
         assert_eq!(index(gate.release(Nanos(3))), None);
-        assert_eq!(gate.lent(), (1, 0));
+        assert_eq!(gate.take_report(), report(1, 0));
         assert_eq!(index(gate.admit(flight(2), Nanos(4))), None, "no place is left");
         gate.recall(1);
         gate.close_at(Nanos(5));

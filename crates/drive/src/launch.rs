@@ -113,10 +113,9 @@ pub fn run_on<P: Platform>(
         stop: None,
         stopped: None,
         is_preparer_left: false,
-        limit,
+        descriptor_limit: limit,
     };
-    let calls = (outlets.between, outlets.start);
-    let measured = owner.conduct(calls, preparer.waker().as_ref());
+    let measured = owner.conduct(outlets.between, outlets.start, preparer.waker().as_ref());
     owner.shared.finish();
     let accounts = workers.join();
     // A preparer that waits for a server must not keep the run from ending. It ends by itself later.
@@ -170,8 +169,8 @@ impl Workers {
     ) -> Result<Self, Error> {
         let mut threads = Vec::new();
         for (id, links) in (0..).zip(links) {
-            let place = (platform.clone(), links);
-            let worker = Worker::new(id, Arc::clone(shared), notices.clone(), place);
+            let worker =
+                Worker::new(id, Arc::clone(shared), notices.clone(), platform.clone(), links);
             threads.push(thread::spawn(platform, "worker", shared, move || worker.run())?);
         }
         Ok(Self { threads })
@@ -190,12 +189,14 @@ struct Owner<P: Platform> {
     progress: Arc<PreparerProgress>,
     offsets: Offsets,
     interrupt: Arc<Interrupt>,
+    /// Why the run stops early.
     stop: Option<Stop>,
-    /// When an early stop was decided.
+    /// When that was decided.
     stopped: Option<Nanos>,
     /// Whether the preparer did not notice the end and is left behind.
     is_preparer_left: bool,
-    limit: Option<u64>,
+    /// Open files that this process may have.
+    descriptor_limit: Option<u64>,
 }
 
 /// Measured requests whose sending began.
@@ -213,9 +214,11 @@ struct PhaseResults {
 }
 
 impl<P: Platform> Owner<P> {
+    /// Runs all phases: connections, warm-up, the calls between, the measured phase.
     fn conduct(
         &mut self,
-        (between, start): (Option<Between>, Option<AwaitStart>),
+        between: Option<Between>,
+        start: Option<AwaitStart>,
         preparer: &dyn Wake,
     ) -> PhaseResults {
         self.preopen();
@@ -224,6 +227,7 @@ impl<P: Platform> Owner<P> {
         }
         let progress = Arc::clone(&self.progress);
         self.watch(|| progress.are_warmups_fed());
+        self.shared.live.end_phase();
         if let Some(error) = self.shared.warm_up_error().filter(|_| self.stop.is_none()) {
             return self.refuse(error);
         }
@@ -369,7 +373,7 @@ impl<P: Platform> Owner<P> {
         }
         self.stop = if self.interrupt.is_raised() || self.shared.has_panicked() {
             Some(Stop::Interrupted)
-        } else if self.shared.is_deaf() {
+        } else if self.shared.are_notices_closed() {
             Some(Stop::DiskFull)
         } else if self.shared.is_target_lost() {
             Some(Stop::TargetLost)
@@ -427,7 +431,9 @@ impl<P: Platform> Owner<P> {
             health.workers.push(account.health);
             health.refill_delay.merge(&account.refill_delay);
             // Every worker sees the same steps; the largest count has all of them.
-            health.clock_steps = health.clock_steps.max(account.clock_steps);
+            let steps = u32::try_from(account.clock_steps.len()).unwrap_or(u32::MAX);
+            health.clock_steps = health.clock_steps.max(steps);
+            health.clock_step_times.get_or_insert_default().extend(account.clock_steps);
             health.connections_opened += account.opened;
             health.connections_reused += account.reused;
             health.connections_reopened += account.reopened;
@@ -444,7 +450,7 @@ impl<P: Platform> Owner<P> {
         let direct = endpoints.filter(|endpoint| endpoint.proxy().is_none());
         let addresses: Vec<&Peer> = direct.flat_map(|endpoint| &endpoint.addresses).collect();
         health.is_same_host = vitals::is_same_host(&addresses);
-        health.descriptor_limit = self.limit;
+        health.descriptor_limit = self.descriptor_limit;
         health.dropped_fields = self.shared.dropped_fields();
         let stop = self.stop.unwrap_or(Stop::Complete);
         let due = self.due(measured.begin, sent);

@@ -6,6 +6,18 @@
 //! their links and exchanges; shared state is used once per request. Time, threads and links come
 //! from a [`Platform`]: the machine itself, or a test's. No tokenizer, no metric and no terminal is
 //! known here.
+//!
+//! - The input and the output: [`config`], [`item`], `turns` (conversations), `live` (counters for a
+//!   display), `interrupt`, `error`.
+//! - The threads: `launch` starts them and runs the phases; `preparer` makes requests ahead; `worker`
+//!   sends and reads; `control` only sleeps, as a reference for the pacing. `thread` turns a panic into an
+//!   error.
+//! - What they share: `shared`, the `gate` that limits requests in flight (`cap`, where several processes
+//!   share the limit), one `inbox` per worker, the `rotation` of a target's addresses.
+//! - Rules without a clock: `flight` (one attempt and its retries), `pacer` (how to wait), `harvest` (how
+//!   often to read).
+//! - The machine: [`platform`] is the interface, `native` the real one, `descriptors` and `vitals` its
+//!   limits and counters.
 
 mod cap;
 pub mod config;

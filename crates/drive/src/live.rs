@@ -212,6 +212,11 @@ impl Live {
         let _before = self.all_sent.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Notes that a phase has ended: until the next one begins, nobody waits for what was sent.
+    pub(crate) fn end_phase(&self) {
+        self.all_sent.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn slot(&self, worker: u16) -> &WorkerCounters {
         &self.slots[usize::from(worker.min(MOST_WORKERS - 1))]
     }

@@ -144,8 +144,14 @@ pub trait Links: Send {
     /// Moves a link to another lane. It is reported there at once.
     fn shift(&mut self, wire: &Self::Wire, key: u64, to: Lane) -> io::Result<()>;
 
-    /// Changes what is reported of a link. What it is ready for by then is reported at once.
-    fn watch(&mut self, wire: &Self::Wire, key: u64, watched: (Lane, Interest)) -> io::Result<()>;
+    /// Changes what is reported of a link in this lane. What it is ready for by then is reported at once.
+    fn watch(
+        &mut self,
+        wire: &Self::Wire,
+        key: u64,
+        lane: Lane,
+        interest: Interest,
+    ) -> io::Result<()>;
 
     /// Reports [`Ready::Timer`] at this time instead of the one set before.
     fn arm(&mut self, at: Nanos);

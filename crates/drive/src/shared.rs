@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     is_stopping: AtomicBool,
     is_abandoning: AtomicBool,
     is_over: AtomicBool,
-    is_deaf: AtomicBool,
+    are_notices_closed: AtomicBool,
     has_dropped_fields: AtomicBool,
     /// Refused fields, each with the target that refuses it.
     dropped_fields: Mutex<Vec<(u16, &'static str)>>,
@@ -95,7 +95,7 @@ impl Shared {
             is_stopping: AtomicBool::new(false),
             is_abandoning: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            is_deaf: AtomicBool::new(false),
+            are_notices_closed: AtomicBool::new(false),
             has_dropped_fields: AtomicBool::new(false),
             dropped_fields: Mutex::new(Vec::new()),
             warm_up: Mutex::new(WarmUp::default()),
@@ -229,7 +229,7 @@ impl Shared {
         self.gate.close_at(now);
         self.is_stopping.store(true, Ordering::Release);
         self.dismiss(self.gate.dismiss(now), now);
-        self.ring_all();
+        self.wake_all();
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -239,7 +239,7 @@ impl Shared {
     /// Abandons the requests in flight.
     pub(crate) fn abandon(&self) {
         self.is_abandoning.store(true, Ordering::Release);
-        self.ring_all();
+        self.wake_all();
     }
 
     pub(crate) fn is_abandoning(&self) -> bool {
@@ -249,7 +249,7 @@ impl Shared {
     /// Lets the worker threads end.
     pub(crate) fn finish(&self) {
         self.is_over.store(true, Ordering::Release);
-        self.ring_all();
+        self.wake_all();
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -272,14 +272,15 @@ impl Shared {
 
     /// Records that the receiver of notices is closed.
     pub(crate) fn notices_closed(&self) {
-        self.is_deaf.store(true, Ordering::Release);
+        self.are_notices_closed.store(true, Ordering::Release);
     }
 
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.is_deaf.load(Ordering::Acquire)
+    pub(crate) fn are_notices_closed(&self) -> bool {
+        self.are_notices_closed.load(Ordering::Acquire)
     }
 
-    pub(crate) fn ring_all(&self) {
+    /// Wakes all workers.
+    pub(crate) fn wake_all(&self) {
         self.inboxes.iter().for_each(Inbox::wake);
     }
 

@@ -256,18 +256,17 @@ impl Attendance {
 
     /// The counters of all shards besides the leader's own.
     pub fn counts(&self) -> ShardCounts {
-        self.members.values().fold(ShardCounts::default(), |sum, member| ShardCounts {
-            sent: sum.sent + member.counts.sent,
-            succeeded: sum.succeeded + member.counts.succeeded,
-            failed: sum.failed + member.counts.failed,
-            tokens: sum.tokens + member.counts.tokens,
-        })
+        self.members
+            .values()
+            .map(|member| member.counts)
+            .fold(ShardCounts::default(), ShardCounts::and)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::SendCounts;
 
     fn ready(point: u32) -> ShardState {
         ShardState::Ready { point, prompts: "p".to_owned() }
@@ -296,6 +295,25 @@ mod tests {
         assert_eq!(attendance.latencies(), [vec![(1, 7), (3, 2), (9, 3)], vec![(5, 5)]]);
         attendance.set(1, ready(1));
         assert_eq!(attendance.latencies(), [vec![(1, 7), (9, 2)], vec![(5, 4)]]);
+    }
+
+    #[test]
+    fn counters_add_up_over_shards_and_start_again_with_a_point() {
+        let counts = |sent, late, worst| ShardCounts {
+            sent,
+            succeeded: sent - 1,
+            failed: 1,
+            tokens: 10 * sent,
+            sends: SendCounts { judged: sent, late, worst: Nanos::from_millis(worst) },
+        };
+        let mut attendance = with(3);
+        attendance.progress(1, counts(4, 1, 7));
+        attendance.progress(1, counts(5, 2, 30));
+        attendance.progress(2, counts(6, 3, 8));
+        let sum = ShardCounts { succeeded: 9, failed: 2, ..counts(11, 5, 30) };
+        assert_eq!(attendance.counts(), sum);
+        attendance.set(1, ready(1));
+        assert_eq!(attendance.counts(), counts(6, 3, 8));
     }
 
     #[test]

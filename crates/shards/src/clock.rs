@@ -100,15 +100,13 @@ impl ClockSamples {
         let whole = (self.best.first()?.at, self.best.last()?.at);
         let end = self.best.len().div_ceil(4);
         let (firsts, lasts) = (&self.best[..end], &self.best[self.best.len() - end..]);
-        let lines =
-            firsts.iter().flat_map(|first| lasts.iter().map(move |last| Line(*first, *last)));
-        let line = lines.min_by_key(|line| line.bound_over(whole))?;
+        let (line, bound) = best_line(firsts, lasts, whole)?;
         let mut fit = ClockFit {
             from: whole.0,
             from_offset: line.offset_at(whole.0)?,
             to: whole.1,
             to_offset: line.offset_at(whole.1)?,
-            bound: line.bound_over(whole),
+            bound,
             samples: self.added,
         };
         let contradiction = |sample: &OffsetSample| {
@@ -151,6 +149,31 @@ impl Line {
         let at_end = last.bound + beyond(end.0.saturating_sub(last.at.0));
         at_begin.max(at_end) + ROUNDING
     }
+}
+
+/// The line from one of the first samples to one of the last with the smallest error over a time, and that
+/// error. Of equal lines the first one.
+fn best_line(
+    firsts: &[OffsetSample],
+    lasts: &[OffsetSample],
+    whole: (Nanos, Nanos),
+) -> Option<(Line, Nanos)> {
+    let mut best: Option<(Line, Nanos)> = None;
+    for first in firsts {
+        for last in lasts {
+            // No line is better than the worse of its samples, so most pairs need no division.
+            let least = first.bound.max(last.bound) + ROUNDING;
+            if best.is_some_and(|(_, bound)| least >= bound) {
+                continue;
+            }
+            let line = Line(*first, *last);
+            let bound = line.bound_over(whole);
+            if best.is_none_or(|(_, known)| bound < known) {
+                best = Some((line, bound));
+            }
+        }
+    }
+    best
 }
 
 /// An error over `span` as it is after `distance` more; none where there is no distance.
@@ -253,6 +276,29 @@ mod tests {
                 // Two nanoseconds for the rounding of this test's own clock.
                 prop_assert!(error <= fit.bound.0 + 2, "{error} beyond {:?}", fit);
             }
+        }
+    }
+
+    proptest! {
+        /// Equal bounds and equal times among them.
+        #[test]
+        fn the_best_line_is_the_first_of_the_smallest_error(
+            samples in prop::collection::vec((0_u64..40, 0_u64..30), 1..60),
+        ) {
+            let mut at = 0;
+            let sample = |(step, bound): &(u64, u64)| {
+                at += step;
+                OffsetSample { at: Nanos(at), offset: 0, bound: Nanos(*bound) }
+            };
+            let all: Vec<OffsetSample> = samples.iter().map(sample).collect();
+            let whole = (all[0].at, all[all.len() - 1].at);
+            let end = all.len().div_ceil(4);
+            let (firsts, lasts) = (&all[..end], &all[all.len() - end..]);
+            let lines = firsts.iter().flat_map(|first| lasts.iter().map(|last| Line(*first, *last)));
+            let expected = lines.min_by_key(|line| line.bound_over(whole)).unwrap();
+            let (found, bound) = best_line(firsts, lasts, whole).unwrap();
+            prop_assert_eq!((found.0, found.1), (expected.0, expected.1));
+            prop_assert_eq!(bound, expected.bound_over(whole));
         }
     }
 

@@ -24,6 +24,8 @@ use crate::wire::{Inbound, MessageReader, MessageWriter};
 
 /// Time between two attempts to connect.
 const RETRY: Nanos = Nanos::from_millis(200);
+/// A leader that closes a connection sooner has not waited for anything.
+const TURNED_AWAY: Nanos = Nanos::from_secs(2);
 
 /// Progress and a measurement of the clock are sent this often.
 const TICK: Duration = Duration::from_millis(500);
@@ -37,8 +39,8 @@ const TICKS_PER_LATENCIES: u32 = 2;
 
 /// Without a word from the leader for so long, it is lost. It answers twice a second.
 pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
-/// How often the state is looked at while something is waited for.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often an interrupt is looked for while something is waited for. What the leader says ends the wait.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a follower is told about its run.
 #[derive(Debug, Clone)]
@@ -282,17 +284,26 @@ impl Follower {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Self, JoinError> {
         let deadline = clock.now() + wait;
-        let stream = loop {
+        let (stream, (welcome, sender, receiver)) = loop {
+            let begin = clock.now();
             match connect(address) {
-                Ok(stream) => break stream,
+                Ok(stream) => match enter(address, config, (&stream, clock)) {
+                    // A leader with too many strangers closes a connection at once. One that waits for TLS
+                    // closes it when the time for the handshake is over.
+                    Err(JoinError::Silent { .. })
+                        if clock.now() < deadline.min(begin + TURNED_AWAY) => {}
+                    entered => break (stream, entered?),
+                },
                 Err(why) if clock.now() >= deadline => {
                     return Err(JoinError::Unreached { address: address.to_owned(), why });
                 }
-                Err(_) if is_stopped() => return Err(JoinError::Stopped),
-                Err(_) => clock.sleep(RETRY),
+                Err(_) => {}
             }
+            if is_stopped() {
+                return Err(JoinError::Stopped);
+            }
+            clock.sleep(RETRY);
         };
-        let (welcome, sender, receiver) = enter(address, config, (&stream, clock))?;
         let state = State { heard: clock.now(), ..State::default() };
         let shared = Arc::new(FollowerShared {
             clock: Arc::clone(clock),
@@ -345,6 +356,7 @@ impl Follower {
         mut find: impl FnMut(&State) -> Option<T>,
     ) -> Result<Option<T>, String> {
         loop {
+            let is_stopped = is_stopped();
             let state = self.shared.state();
             if let Some(found) = find(&state) {
                 return Ok(Some(found));
@@ -352,11 +364,10 @@ impl Follower {
             if let Some(why) = &state.lost {
                 return Err(format!("there is no leader any more: {why}"));
             }
-            drop(state);
-            if is_stopped() {
+            if is_stopped {
                 return Ok(None);
             }
-            let state = self.shared.state();
+            // Locked since it was looked at: what comes in between would be seen only after the wait.
             drop(self.shared.changed.wait_timeout(state, LOOK));
         }
     }

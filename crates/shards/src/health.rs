@@ -4,7 +4,7 @@
 //! about one machine must not disappear among the others.
 
 use tokometer_base::Nanos;
-use tokometer_record::health::ThreadStall;
+use tokometer_record::health::{ClockStep, ThreadStall};
 use tokometer_record::{ClockFit, Health, RunEnd};
 
 /// Stalls that a record keeps.
@@ -24,6 +24,7 @@ pub(crate) fn merged(ends: &[(&ClockFit, u32, &RunEnd)]) -> Health {
         stolen: all().filter_map(|one| one.stolen).max(),
         peak_memory_bytes: all().filter_map(|one| one.peak_memory_bytes).max(),
         clock_steps: all().map(|one| one.clock_steps).max().unwrap_or(0),
+        clock_step_times: clock_steps(ends),
         stalls: stalls(ends),
         cap_waits: all().map(|one| one.cap_waits).sum(),
         connections_opened: all().map(|one| one.connections_opened).sum(),
@@ -57,6 +58,18 @@ pub(crate) fn merged(ends: &[(&ClockFit, u32, &RunEnd)]) -> Health {
 /// `None` where one of them is not known: a sum without it would be too small.
 fn sum(values: impl Iterator<Item = Option<Nanos>>) -> Option<Nanos> {
     values.into_iter().try_fold(Nanos::ZERO, |sum, value| Some(sum + value?))
+}
+
+/// The steps of all machines' wall clocks on the leader's clock. `None` where those of one are not known.
+fn clock_steps(ends: &[(&ClockFit, u32, &RunEnd)]) -> Option<Vec<ClockStep>> {
+    let mut all = Vec::new();
+    for (fit, _, end) in ends {
+        all.extend(end.health.clock_step_times.as_ref()?.iter().map(|step| ClockStep {
+            begin: fit.on_leader(step.begin),
+            end: fit.on_leader(step.end),
+        }));
+    }
+    Some(all)
 }
 
 /// The longest stalls of all machines on the leader's clock, in order of time. `None` where no shard

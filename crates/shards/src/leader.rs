@@ -328,6 +328,11 @@ impl Leader {
         Some(at)
     }
 
+    /// Whether a point has begun, with whoever was ready for it.
+    pub fn has_begun(&self, point: u32) -> bool {
+        self.shared.state().begun == Some(point)
+    }
+
     /// Shards that must become ready before a point begins.
     pub fn awaited(&self, point: u32) -> usize {
         match self.shared.state().attendance.barrier(point) {

@@ -36,7 +36,7 @@ pub use leader::{LeadError, Leader, LeaderConfig};
 pub use leases::LeaseChange;
 pub use local_run::LocalRun;
 pub use merge::{MergeError, Merged, lacking, merge};
-pub use message::{LatencyBins, ShardCounts, StopCause, Welcome};
+pub use message::{LatencyBins, SendCounts, ShardCounts, StopCause, Welcome};
 pub use secret::{SharedSecret, fingerprint, fresh_secret, run_id};
 pub use tls::{ShardTls, TlsFileError, TlsFiles};
 

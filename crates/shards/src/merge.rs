@@ -44,7 +44,11 @@ pub enum MergeError {
         other_run: String,
     },
     /// One shard twice.
-    #[error("cannot merge {} and {}: both are shard {rank}", path.display(), other.display())]
+    #[error(
+        "cannot merge {} and {}: both are shard {rank}\n  name the one that has `end.json` or, of two that broke off, the larger one",
+        path.display(),
+        other.display()
+    )]
     Twice {
         /// Their rank.
         rank: u32,
@@ -161,7 +165,7 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
     writer.amend(info)?;
     let end = merged_end(&shards, &parts, &run);
     writer.finish(&end)?;
-    let damages = shards.iter().flat_map(|shard| shard.reader.take_damages()).collect();
+    let damages = parts.into_iter().flat_map(|part| part.damages).collect();
     Ok(Merged { run, end, damages })
 }
 
@@ -252,6 +256,8 @@ struct CopiedShard {
     next_worker: u16,
     /// First and last time of a measured request, on the leader's clock.
     span: Option<(Nanos, Nanos)>,
+    /// What could not be read.
+    damages: Vec<record::Error>,
 }
 
 impl CopiedShard {
@@ -271,6 +277,7 @@ impl CopiedShard {
             host: shard.place.host.clone(),
             stop: end.as_ref().map(|end| end.stop),
             requests: 0,
+            unwritten: end.as_ref().map_or(0, |end| end.health.rows_unwritten),
             in_flight: 0,
             never_sent: None,
             clock: Some(shard.fit).filter(|_| shard.is_measured),
@@ -282,6 +289,7 @@ impl CopiedShard {
             planned: load.planned_requests.filter(|_| load.duration.is_none()),
             next_worker: worker_base,
             span: None,
+            damages: Vec::new(),
         };
         let rows = RowMoves::new(shard, info, worker_base);
         for (at, (index, attempt, sent)) in (1_u64..).zip(shard.reader.starts()?) {
@@ -290,12 +298,19 @@ impl CopiedShard {
                 writer.flush()?;
             }
         }
+        part.damages = shard.reader.take_damages();
         for mut timeline in shard.reader.timelines()? {
             rows.apply(&mut timeline);
             part.count(&timeline);
             writer.push(timeline)?;
         }
-        if part.end.is_none() {
+        let unread = shard.reader.take_damages();
+        if !unread.is_empty() {
+            // Rows are missing that were written: the record is no more whole than one that broke off.
+            part.described.stop = None;
+            part.damages.extend(unread);
+        }
+        if part.described.stop.is_none() {
             for (index, attempt, sent) in shard.reader.unended()? {
                 let mut timeline = in_flight(index, attempt, sent);
                 rows.apply(&mut timeline);
@@ -303,6 +318,8 @@ impl CopiedShard {
                 part.described.in_flight += 1;
                 writer.push(timeline)?;
             }
+            // The same files once more: known damages.
+            drop(shard.reader.take_damages());
         }
         let own = part.end.as_ref().map_or(0, worker_count);
         part.next_worker = part.next_worker.max(worker_base.saturating_add(own));
@@ -310,6 +327,7 @@ impl CopiedShard {
             scrape.at = shard.fit.on_leader(scrape.at);
             writer.scrape(&scrape)?;
         }
+        part.damages.extend(shard.reader.take_damages());
         let unsent = part.planned.map(|planned| planned.saturating_sub(part.described.requests));
         part.described.never_sent = part.end.as_ref().map(|end| end.never_sent).or(unsent);
         Ok(part)
@@ -453,10 +471,15 @@ pub fn lacking(run: &MergedRun) -> Vec<String> {
         )
     });
     let early = run.ended_early().filter_map(|shard| {
-        let MergedShard { rank, requests, never_sent, .. } = shard;
+        let MergedShard { rank, requests, unwritten, never_sent, .. } = shard;
         let (unsent, reason) = (never_sent.unwrap_or(0), shard.stop?.reason());
+        let sent = requests + unwritten;
+        let missing = match unwritten {
+            0 => String::new(),
+            many => format!(", {many} of them are missing from the record"),
+        };
         Some(format!(
-            "shard {rank} of {count} ended early ({reason}): {requests} requests were sent, {unsent} were never sent"
+            "shard {rank} of {count} ended early ({reason}): {sent} requests were sent{missing}, {unsent} were never sent"
         ))
     });
     missing.chain(unfinished).chain(early).collect()

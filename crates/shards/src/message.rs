@@ -16,6 +16,36 @@ pub struct ShardCounts {
     pub failed: u64,
     /// Content events so far.
     pub tokens: u64,
+    /// Of requests that have ended.
+    pub sends: SendCounts,
+}
+
+/// How late requests were sent. When a send is late is the program's matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SendCounts {
+    /// Requests with a planned time.
+    pub judged: u64,
+    /// Late ones among them.
+    pub late: u64,
+    /// The largest lateness.
+    pub worst: Nanos,
+}
+
+impl ShardCounts {
+    /// The counters of two shards together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_add(other.sent),
+            succeeded: self.succeeded.saturating_add(other.succeeded),
+            failed: self.failed.saturating_add(other.failed),
+            tokens: self.tokens.saturating_add(other.tokens),
+            sends: SendCounts {
+                judged: self.sends.judged.saturating_add(other.sends.judged),
+                late: self.sends.late.saturating_add(other.sends.late),
+                worst: self.sends.worst.max(other.sends.worst),
+            },
+        }
+    }
 }
 
 /// Latencies of a shard's ended requests, for the display of shard 0: for each latency the numbers of bins,

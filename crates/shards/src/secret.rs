@@ -25,7 +25,7 @@ pub struct SharedSecret(hmac::Key);
 
 /// Why a text cannot be the secret of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the secret has {0} bytes, at least {LEAST_BYTES} are needed")]
+#[error("cannot use a shared secret of {0} bytes: at least {LEAST_BYTES} are needed")]
 pub struct ShortSecret(usize);
 
 impl SharedSecret {

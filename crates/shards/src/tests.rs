@@ -2,6 +2,7 @@
 
 mod clocks;
 mod silence;
+mod strangers;
 mod tls;
 
 use std::io::{Read as _, Write as _};
@@ -19,8 +20,8 @@ use crate::joining::JoinError;
 use crate::leader::{Leader, LeaderConfig};
 use crate::local_run::LocalRun;
 use crate::{
-    LatencyBins, LeaseChange, RUN_MARK, ShardCounts, SharedSecret, StopCause, shard_folder,
-    storage_of,
+    LatencyBins, LeaseChange, RUN_MARK, SendCounts, ShardCounts, SharedSecret, StopCause,
+    shard_folder, storage_of,
 };
 
 const WAIT: Nanos = Nanos::from_secs(60);
@@ -59,7 +60,8 @@ struct Run {
 
 impl LocalRun for Run {
     fn counts(&self) -> ShardCounts {
-        ShardCounts { sent: 5, succeeded: 4, failed: 1, tokens: 9 }
+        let sends = SendCounts { judged: 5, late: 2, worst: Nanos::from_millis(8) };
+        ShardCounts { sent: 5, succeeded: 4, failed: 1, tokens: 9, sends }
     }
 
     fn latencies(&self) -> LatencyBins {
@@ -232,6 +234,7 @@ fn shards_begin_together_stop_together_and_hand_their_records_over() {
     // From the first measurement until the start, or until it was noticed, 40 ppm of drift add up.
     let drift = (clock.now().max(common.own) - stored.fit.from).0 / 1_000_000 * 40;
     assert!(error <= stored.fit.bound.0 + drift + 5_000, "{error} ns beyond {:?}", stored.fit);
+    wait_for("its counters", || leader.counts() == run.counts());
     wait_for("its latencies", || leader.latencies() == [vec![(7, 4)], Vec::new()]);
     leader.stop(0, StopCause::Rule);
     wait_for("the stop", || run.is_stopped.load(Ordering::SeqCst));

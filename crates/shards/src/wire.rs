@@ -30,6 +30,9 @@ pub(crate) enum WireError {
     /// The connection failed.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// What was sent cannot be stored on this side.
+    #[error("its record cannot be written by shard 0: {0}")]
+    Unwritten(io::Error),
     /// A length that no message has.
     #[error("a message of {0} bytes")]
     TooLong(usize),

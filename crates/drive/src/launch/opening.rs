@@ -20,17 +20,17 @@ impl<P: Platform> Owner<P> {
         let targets = u16::try_from(config.targets.len()).unwrap_or(1).max(1);
         let Some(wanted) = wanted_per_target(config) else { return };
         let workers = self.shared.inboxes.len() as u64;
-        let mut total = 0;
+        let opening = &self.shared.opening;
         for (worker, inbox) in (0_u64..).zip(&self.shared.inboxes) {
-            let share = (wanted + workers - 1 - worker) / workers;
+            let share = wanted / workers + u64::from(worker < wanted % workers);
             let count = u32::try_from(share).unwrap_or(u32::MAX);
             for target in 0..targets {
-                total += u64::from(count);
+                // Counted before the worker knows: it may be done before this thread goes on, and what it
+                // takes from a count of zero would be missing for ever.
+                opening.fetch_add(u64::from(count), Ordering::AcqRel);
                 inbox.post(WorkerCommand::Preopen { target, count });
             }
         }
-        let opening = &self.shared.opening;
-        opening.fetch_add(total, Ordering::AcqRel);
         let deadline = self.clock.now() + config.timeouts.connect;
         while opening.load(Ordering::Acquire) > 0
             && self.clock.now() < deadline

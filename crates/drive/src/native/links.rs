@@ -119,12 +119,7 @@ impl Links for EpollLinks {
         Ok(self.lane(to).add(wire, socket_event(key, Interest::default()))?)
     }
 
-    fn watch(
-        &mut self,
-        wire: &Socket,
-        key: u64,
-        (lane, interest): (Lane, Interest),
-    ) -> io::Result<()> {
+    fn watch(&mut self, wire: &Socket, key: u64, lane: Lane, interest: Interest) -> io::Result<()> {
         Ok(self.lane(lane).modify(wire, &mut socket_event(key, interest))?)
     }
 
@@ -204,7 +199,7 @@ mod tests {
         socket.connected().unwrap();
         let mut buffer = ReadBuffer::default();
         for (interest, reports) in [(Interest::ReadsAndWrites, 1), (Interest::Reads, 0)] {
-            links.watch(&socket, 7, (Lane::Eager, interest)).unwrap();
+            links.watch(&socket, 7, Lane::Eager, interest).unwrap();
             // What it is ready for is reported once.
             let _writable = links.wait(MaxWait::None);
             server.write_all(b"one").unwrap();

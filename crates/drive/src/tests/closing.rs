@@ -3,10 +3,11 @@
 use std::io::Read as _;
 use std::net::{Shutdown, TcpStream};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome as End, Timeline};
 
-use super::server::{AfterResponse, FinishedRun, answer, config, head, run, serve};
+use super::server::{AfterResponse, FinishedRun, answer, config, event, head, run, serve};
 use crate::RunConfig;
 
 /// Long enough for any machine, but finite for a test whose request would wait for ever.
@@ -134,6 +135,44 @@ fn a_silent_kept_connection_ends_with_the_timeout() {
         outcome.measured().iter().map(|timeline| failure(timeline).map(|(kind, _)| kind)).collect();
     assert_eq!(kinds, [None, Some(FailureKind::Timeout), None]);
     assert_eq!(outcome.timelines.len(), 3);
+}
+
+/// The words of the server were lost: the failure was the reset, or after hours the timeout.
+#[test]
+fn what_a_server_says_of_a_failure_is_kept_however_the_connection_ends() {
+    let error = r#"{"error":{"message":"worker gone"}}"#;
+    for is_left_open in [false, true] {
+        let address = serve(move |asked| {
+            head(asked.stream);
+            event(asked.stream, error);
+            if is_left_open {
+                let _ = asked.stream.read(&mut [0; 1]);
+            } else {
+                // The client has read the event before the reset.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+                setsockopt(&*asked.stream, sockopt::Linger, &linger).unwrap();
+            }
+            AfterResponse::Close
+        });
+        let outcome = run(patient(config(address, 1, 1)));
+        let failures: Vec<_> = outcome.measured().iter().map(|one| failure(one)).collect();
+        assert_eq!(failures, [Some((FailureKind::InStream, "worker gone"))], "{is_left_open}");
+    }
+}
+
+/// A status with a body shorter than announced.
+#[test]
+fn a_refusal_whose_body_does_not_end_is_told_by_its_status() {
+    let address = serve(|asked| {
+        let text = "HTTP/1.1 503 Busy\r\nContent-Length: 900\r\n\r\n{\"error\":\"too busy\"}";
+        std::io::Write::write_all(asked.stream, text.as_bytes()).unwrap();
+        let _ = asked.stream.read(&mut [0; 1]);
+        AfterResponse::Close
+    });
+    let outcome = run(patient(config(address, 1, 1)));
+    let failures: Vec<_> = outcome.measured().iter().map(|one| failure(one)).collect();
+    assert_eq!(failures, [Some((FailureKind::Status, "too busy"))]);
 }
 
 /// The header has arrived: the server accepted the request, and what follows is its response, cut or

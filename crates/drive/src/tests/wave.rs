@@ -14,13 +14,17 @@ const REQUESTS: u64 = 12;
 
 /// A run that calls `start` when everything is prepared.
 fn run(config: RunConfig, start: AwaitStart) -> (RunEnd, Vec<Timeline>) {
+    run_shown(config, start, Arc::default())
+}
+
+fn run_shown(config: RunConfig, start: AwaitStart, live: Arc<Live>) -> (RunEnd, Vec<Timeline>) {
     let (notices, received) = mpsc::channel();
     let (source, mut next) = (config.clone(), 0);
     let prepare = move || -> Result<Option<QueuedRequest>, PrepareError> {
         next += 1;
         Ok((next <= REQUESTS).then(|| item(&source, next - 1, Phase::Measure)))
     };
-    let (live, interrupt) = (Arc::new(Live::default()), Arc::new(Interrupt::default()));
+    let interrupt = Arc::new(Interrupt::default());
     let outlets = Outlets { notices, live, interrupt, between: None, start: Some(start) };
     let end = crate::run(config, Box::new(prepare), outlets).unwrap();
     let ended = |notice| match notice {
@@ -82,4 +86,26 @@ fn requests_to_nobody_fail_at_the_start_and_not_before() {
         assert_eq!(failure.kind, FailureKind::Connect);
         assert!(timeline.times.connect_begin.unwrap_or(Nanos::ZERO) >= end.measure_begin);
     }
+}
+
+/// While other processes were waited for, a display said that everything was sent and waited for.
+#[test]
+fn before_the_start_nothing_was_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map(Result::unwrap) {
+            std::thread::spawn(move || respond(stream));
+        }
+    });
+    let live = Arc::new(Live::default());
+    let (seen, all_sent) = mpsc::channel();
+    let watched = Arc::clone(&live);
+    let start: AwaitStart = Box::new(move || {
+        seen.send(watched.all_sent()).unwrap();
+        Ok(None)
+    });
+    let (_end, timelines) = run_shown(burst(address), start, live);
+    assert_eq!(timelines.len() as u64, REQUESTS);
+    assert_eq!(all_sent.recv().unwrap(), None);
 }

@@ -60,7 +60,7 @@ impl<P: Platform> Worker<P> {
             RaceStep::Won { address, wire } => {
                 dial.race.failed().iter().for_each(|failed| rotation.failed(*failed, now));
                 rotation.worked(address);
-                self.connected(key, dial, (address, wire));
+                self.connected(key, dial, address, wire);
             }
             RaceStep::Lost(error) => {
                 dial.race.failed().iter().for_each(|failed| rotation.failed(*failed, now));
@@ -77,7 +77,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// One of the target's addresses is connected.
-    fn connected(&mut self, key: u64, dial: Dial<WireOf<P>>, (address, wire): (usize, WireOf<P>)) {
+    fn connected(&mut self, key: u64, dial: Dial<WireOf<P>>, address: usize, wire: WireOf<P>) {
         let now = self.reader.now;
         self.shared.target_responded(dial.target);
         let config = &self.shared.config.targets[usize::from(dial.target)];

@@ -236,7 +236,8 @@ impl<P: Platform> Worker<P> {
         error: &io::Error,
     ) -> KeepOrClose {
         let has_response = connection.flight.as_ref().is_some_and(|flight| flight.has_response);
-        let is_complete = connection.end_marker.is_some();
+        // What the server said of a failure is worth more than how the connection ended.
+        let is_complete = connection.end_marker.is_some() || connection.exchange.has_failed();
         if is_complete || (has_response && connection.stage == ConnectionStage::Writing) {
             return self.on_closed(connection);
         }

@@ -20,7 +20,7 @@ use std::sync::mpsc::Sender;
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::Wire;
-use tokometer_record::health::{DelayHistogram, WorkerHealth};
+use tokometer_record::health::{ClockStep, DelayHistogram, WorkerHealth};
 
 use connection::{ConnectionStage, OpenConnection, Slab};
 use dial::Dial;
@@ -46,7 +46,7 @@ const SWEEP_INTERVAL: Nanos = Nanos::from_millis(50);
 pub(crate) struct Account {
     pub(crate) health: WorkerHealth,
     pub(crate) refill_delay: DelayHistogram,
-    pub(crate) clock_steps: u32,
+    pub(crate) clock_steps: Vec<ClockStep>,
     pub(crate) opened: u64,
     pub(crate) reused: u64,
     pub(crate) reopened: u64,
@@ -124,7 +124,8 @@ impl<P: Platform> Worker<P> {
         id: u16,
         shared: Arc<Shared>,
         notices: Sender<Notice>,
-        (platform, links): (P, P::Links),
+        platform: P,
+        links: P::Links,
     ) -> Self {
         let targets = shared.config.targets.len();
         let clock = platform.clock();
@@ -163,7 +164,7 @@ impl<P: Platform> Worker<P> {
         while !self.shared.is_over() {
             self.turn(&mut commands);
         }
-        self.account.clock_steps = self.reader.stamps.steps();
+        self.account.clock_steps = std::mem::take(&mut self.reader.clock_steps);
         self.account.health.kernel_to_user = std::mem::take(&mut self.reader.kernel_to_user);
         self.sample.finish(&self.platform, &mut self.account.health);
         self.account
@@ -238,6 +239,7 @@ impl<P: Platform> Worker<P> {
                 let opened = (opened.count() + self.dials.len()) as u64;
                 self.account = Account { opened, ..Account::default() };
                 self.reader.kernel_to_user = DelayHistogram::default();
+                self.reader.clock_steps.clear();
                 self.sample = ThreadSample::take(&self.platform);
             }
         }
@@ -380,9 +382,9 @@ impl<P: Platform> Worker<P> {
 
     /// Changes what is reported of a connection.
     fn watch(&mut self, connection: &mut WorkerConnection<P>, interest: Interest) {
-        let watched = (connection.lane, interest);
+        let (key, lane) = (connection.key, connection.lane);
         if interest != connection.interest
-            && self.links.watch(connection.link.source(), connection.key, watched).is_ok()
+            && self.links.watch(connection.link.source(), key, lane, interest).is_ok()
         {
             connection.interest = interest;
         }

@@ -8,12 +8,12 @@ use std::io;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::{ReadBuffer, StampClock, Wire};
 use tokometer_client::{ReadStamp, ResponseProgress};
-use tokometer_record::health::DelayHistogram;
+use tokometer_record::health::{ClockStep, DelayHistogram};
 use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
 use super::connection::{ConnectionStage, OpenConnection};
 use super::lookout::Lookout;
-use crate::harvest::Lane;
+use crate::harvest::{self, Lane};
 use crate::live::WorkerCounters;
 
 /// Stamps may be off by the error of the measured clock offset.
@@ -30,6 +30,10 @@ pub(crate) struct LinkReader<C> {
     pub(crate) lazy: Lookout,
     /// When the last read's bytes arrived, if they were one event by themselves.
     single: Option<Nanos>,
+    /// When the clock offset was last measured.
+    offset_at: Nanos,
+    /// Steps of the wall clock in the measured phase.
+    pub(crate) clock_steps: Vec<ClockStep>,
 }
 
 /// The result of a read for its connection.
@@ -66,6 +70,8 @@ impl<C: Clock> LinkReader<C> {
             eager: Lookout::default(),
             lazy: Lookout::default(),
             single: None,
+            offset_at: clock.now(),
+            clock_steps: Vec::new(),
             clock,
         }
     }
@@ -84,9 +90,16 @@ impl<C: Clock> LinkReader<C> {
         }
     }
 
-    /// Measures the clock offset again.
+    /// Measures the clock offset again. Takes note of a step of the wall clock since the last measurement:
+    /// packets of before it may lie unread until the next time that lazy streams are read.
     pub(crate) fn update_stamps(&mut self) {
+        let steps = self.stamps.steps();
         self.stamps.update(self.clock.wall_offset());
+        if self.stamps.steps() > steps {
+            let end = self.now + harvest::INTERVAL;
+            self.clock_steps.push(ClockStep { begin: self.offset_at, end });
+        }
+        self.offset_at = self.now;
     }
 
     /// Performs one read and passes the bytes to the connection's flight.

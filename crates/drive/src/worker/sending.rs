@@ -69,10 +69,7 @@ impl<P: Platform> Worker<P> {
     pub(super) fn next_due(&self) -> Option<Nanos> {
         let paced = self.paced.front().and_then(|flight| flight.timeline.times.intended);
         let deferred = self.deferred.iter().map(|(at, _)| *at).min();
-        match (paced, deferred) {
-            (Some(paced), Some(deferred)) => Some(paced.min(deferred)),
-            (paced, deferred) => paced.or(deferred),
-        }
+        paced.into_iter().chain(deferred).min()
     }
 
     /// Sends what is due, as far as the gate admits it.

@@ -12,6 +12,9 @@ use crate::platform::Platform;
 /// end costs the connection and nothing else.
 const OPEN_BODY: Nanos = Nanos::from_millis(250);
 
+/// Time for a body to go on after the server has said that the request failed. Some servers leave it open.
+const FAILED_BODY: Nanos = Nanos::from_secs(2);
+
 impl<P: Platform> Worker<P> {
     pub(super) fn sweep(&mut self) {
         self.reader.update_stamps();
@@ -64,7 +67,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Ends a complete response whose body the server has left open.
+    /// Ends a complete or failed response whose body the server has left open.
     fn end_open_body(&mut self, connection: &mut WorkerConnection<P>, end: Nanos) {
         if let Some(flight) = connection.flight.as_deref_mut() {
             let end = flight.timeline.events.last().map_or(end, |event| event.at.max(end));
@@ -107,7 +110,7 @@ impl<P: Platform> Worker<P> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expiry {
-    /// The response is complete since `end`; only its body has not ended.
+    /// The response is complete since `end`, or has failed; only its body has not ended.
     OpenBody { end: Nanos },
     /// A limit was exceeded.
     Failed(Limit),
@@ -173,6 +176,12 @@ fn reading_expiry<W>(
         return exceeds(end, Some(OPEN_BODY)).then_some(Expiry::OpenBody { end });
     }
     let sent = times.first_byte_sent.unwrap_or(connection.last_activity);
+    if connection.exchange.has_failed() {
+        let is_over = exceeds(connection.last_activity, Some(FAILED_BODY))
+            || exceeds(connection.last_content.unwrap_or(sent), timeouts.stall)
+            || exceeds(sent, timeouts.total);
+        return is_over.then_some(Expiry::OpenBody { end: connection.last_activity });
+    }
     if exceeds(sent, timeouts.total) {
         return Some(Expiry::Failed(Limit::Total));
     }

@@ -242,6 +242,52 @@ fn shards_that_died_or_are_missing_are_named_and_their_requests_counted() {
     assert_eq!(abandoned[0].times.admitted, Nanos::from_secs(101) + Nanos::from_millis(6));
 }
 
+/// Rows that cannot be read were left out of a run that was called whole: its report said nothing.
+#[test]
+fn a_shard_whose_rows_cannot_be_read_is_named_and_its_requests_counted() {
+    let check = |damage: fn(&Path), abandoned: u64| {
+        let place = tempfile::tempdir().unwrap();
+        let folders: Vec<PathBuf> =
+            (0..4).map(|rank| Shard::new(rank, 4).write_measured(place.path())).collect();
+        damage(&folders[1].join(record::folder::names::REQUESTS));
+        let out = place.path().join("run");
+        let merged = merge(&folders, &out).unwrap();
+        assert_eq!(merged.damages.len(), 1, "{:?}", merged.damages);
+        assert_eq!((merged.run.unfinished(), merged.end.stop), (vec![1], Stop::ShardsLost));
+        assert_eq!(merged.end.abandoned, abandoned);
+        let lost = &merged.run.shards[1];
+        assert_eq!((lost.requests, lost.in_flight, lost.never_sent), (3, abandoned, Some(0)));
+        assert_eq!(lacking(&merged.run).len(), 1);
+        let rows = RunReader::open(&out).unwrap().timelines().unwrap();
+        assert_eq!(rows.count(), 12, "every request that was sent");
+    };
+    check(|file| std::fs::write(file, "").unwrap(), 3);
+    check(
+        |file| {
+            let content = std::fs::read(file).unwrap();
+            std::fs::write(file, &content[..content.len() - 300]).unwrap();
+        },
+        3,
+    );
+}
+
+/// A full disk keeps rows out of a record: their requests were neither recorded nor never sent.
+#[test]
+fn requests_that_could_not_be_written_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    let full = Shard { requests: 2, stop: Stop::DiskFull, ..Shard::new(1, 2) };
+    let folders = [Shard::new(0, 2).write(place.path()), full.write(place.path())];
+    let end = folders[1].join(record::folder::names::END);
+    let text = std::fs::read_to_string(&end).unwrap();
+    let mut content: serde_json::Value = serde_json::from_str(&text).unwrap();
+    content["health"]["rows_unwritten"] = serde_json::json!(5);
+    std::fs::write(&end, content.to_string()).unwrap();
+    let merged = merge(&folders, &place.path().join("run")).unwrap();
+    let said = lacking(&merged.run);
+    let expected = "7 requests were sent, 5 of them are missing from the record, 1 were never sent";
+    assert!(said.len() == 1 && said[0].ends_with(expected), "{said:?}");
+}
+
 /// A merged run was called interrupted by the user of shard 0, who had not interrupted it.
 #[test]
 fn a_shard_that_ends_by_itself_is_missing_and_shard_0_ends_all() {

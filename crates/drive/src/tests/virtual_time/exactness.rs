@@ -104,6 +104,16 @@ fn a_step_of_the_wall_clock_moves_no_time() {
         };
         let mut found: Vec<(u64, Vec<Nanos>)> = ran.measured().map(of).collect();
         found.sort();
+        let health = &ran.end.as_ref().unwrap().health;
+        let steps = health.clock_step_times.as_deref().unwrap();
+        assert_eq!(health.clock_steps, u32::from(wall_step.is_some()));
+        assert_eq!(steps.is_empty(), wall_step.is_none());
+        if let Some((at, _)) = &wall_step {
+            assert!(
+                steps.iter().all(|step| step.begin <= *at && *at <= step.end),
+                "{steps:?} {at}"
+            );
+        }
         found
     };
     let undisturbed = times(None);

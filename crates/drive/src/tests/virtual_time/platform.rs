@@ -353,7 +353,8 @@ impl Links for VirtualLinks {
         &mut self,
         _wire: &VirtualWire,
         _key: u64,
-        _watched: (Lane, Interest),
+        _lane: Lane,
+        _interest: Interest,
     ) -> io::Result<()> {
         Ok(())
     }
