@@ -3,11 +3,15 @@
 use std::io::{self, IsTerminal as _, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::terminal::print_message;
 
 /// The path that stands for standard input.
 pub(crate) const STDIN: &str = "-";
+
+/// Standard input, which ends once; flags are read again where a server's answer changes a default.
+static READ: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// The bytes of a file, or of standard input to its end.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -17,12 +21,15 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
         }
         return std::fs::read(path);
     }
+    if let Some(bytes) = READ.get() {
+        return Ok(bytes.clone());
+    }
     if io::stdin().is_terminal() {
         print_message("reading standard input; press Ctrl-D at its end");
     }
     let mut bytes = Vec::new();
     let _count = io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok(READ.get_or_init(|| bytes).clone())
 }
 
 /// Says for what the program waits.

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use tokometer_base::printable;
@@ -90,18 +91,33 @@ pub(crate) fn print(text: &str) -> Result<(), Refusal> {
     }
 }
 
+/// Whether `--quiet` was given. There is one terminal, and notes come from every command.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Writes no notes from now on; errors are still written.
+pub(crate) fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Writes a note or a line of progress to stderr; nothing with `--quiet`.
+pub(crate) fn print_note(text: &str) {
+    if !IS_QUIET.load(Ordering::Relaxed) {
+        print_message(text);
+    }
+}
+
 /// Writes a message to stderr. A closed stderr is ignored.
 pub(crate) fn print_message(text: &str) {
     draw_line("");
     let _ = writeln!(std::io::stderr().lock(), "{}", cleaned(text));
 }
 
-/// The same for a message that applies to all runs of a sweep or a search: written once.
-pub(crate) fn print_message_once(text: &str) {
+/// The same for a note that applies to all runs of a sweep or a search: written once.
+pub(crate) fn print_note_once(text: &str) {
     static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_new = WRITTEN.lock().is_ok_and(|mut written| written.insert(text.to_owned()));
     if is_new {
-        print_message(text);
+        print_note(text);
     }
 }
 

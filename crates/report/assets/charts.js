@@ -57,7 +57,7 @@ const logSteps = (low, high, values) => {
 };
 const dateText = (seconds, span) => {
   const text = new Date(seconds * 1000).toISOString();
-  return span > 2 * 86400 ? text.slice(0, 10) : text.slice(5, 16).replace("T", " ");
+  return span > 2 * 86400 ? text.slice(0, 10) : span > 0 && span < 600 ? text.slice(11, 19) : text.slice(5, 16).replace("T", " ");
 };
 // Places of values between `from` and `to` pixels, with the ticks of the axis.
 const scaleOf = (axis, values, from, to, count) => {

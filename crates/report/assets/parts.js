@@ -57,11 +57,12 @@ const csv = (rows) => rows.map((row) => row.map(csvCell).join(",")).join("\n") +
 
 const cellText = (cell) => cell == null ? null : cell.element ? cell.element.textContent
   : cell.value !== undefined ? cell.value : cell.text !== undefined ? cell.text : cell;
-// Values with an interval become two columns.
+// Values with an interval or an outcome become two columns.
+const BESIDE = { range: " 95 % CI", outcome: " outcome" };
 const tableCsv = (columns, rows) => {
-  const hasRange = columns.map((_, column) => rows.some((row) => row[column] && row[column].range));
-  const wide = (cells, range) => cells.flatMap((cell, column) => hasRange[column] ? [cellText(cell), range(cell, column)] : [cellText(cell)]);
-  return csv([wide(columns, (head) => head + " 95 % CI"), ...rows.map((row) => wide(row, (cell) => cell && cell.range))]);
+  const beside = columns.map((_, column) => Object.keys(BESIDE).find((key) => rows.some((row) => row[column] && row[column][key])));
+  const wide = (cells, more) => cells.flatMap((cell, column) => beside[column] ? [cellText(cell), more(cell, beside[column])] : [cellText(cell)]);
+  return csv([wide(columns, (head, key) => head + BESIDE[key]), ...rows.map((row) => wide(row, (cell, key) => cell && cell[key]))]);
 };
 
 const runLink = (run, text) => {
@@ -89,7 +90,7 @@ const cellElement = (cell, isHead) => {
   if (cell == null) return make(tag, scope, absent);
   if (cell.element) return make(tag, scope, cell.element);
   if (cell.run !== undefined) return make(tag, { ...scope, class: cell.text.length <= 40 ? "text name" : "text" }, runLink(cell.run, cell.text));
-  if (cell.value !== undefined) return make(tag, scope, cell.value == null ? absent : shownCell(cell.value), cell.range ? make("div", { class: "range" }, shownCell(cell.range)) : null);
+  if (cell.value !== undefined) return make(tag, scope, cell.value == null ? absent : shownCell(cell.value), cell.range || cell.outcome ? make("div", { class: "range" }, shownCell(cell.range || cell.outcome)) : null);
   if (cell.text !== undefined) return make(tag, { ...scope, class: "text" }, cell.text);
   return make(tag, scope, shownCell(cell));
 };
@@ -101,7 +102,7 @@ const table = (columns, rows, caption, isRuns = false) => {
   const heads = columns.map((name, column) => make("th", { scope: "col", ...(isText(column) ? { class: "text" } : {}) }, name));
   return make("div", { class: "table" },
     make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-      make("table", columns.length > 6 ? { class: "many" } : {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
+      make("table", columns.length > 6 ? { class: columns.length > 12 ? "many most" : "many" } : {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
     button("CSV", "Download this table as CSV", fileName(data.title + "-" + caption, ".csv"), "text/csv", () => tableCsv(columns, rows)));
 };
 

@@ -23,6 +23,7 @@ pub mod trace;
 pub use compact::print_report;
 pub use grid::{Align, Grid};
 pub use style::{Colours, Style};
+pub use summary::fold::wrapped;
 pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
 pub use sweep_table::{SweepRow, sweep_table};
 pub use table::{TableFormat, table};

@@ -7,7 +7,7 @@
 mod affected;
 mod data;
 mod failures;
-mod fold;
+pub(crate) mod fold;
 mod inside;
 mod intervals;
 mod latencies;
@@ -286,6 +286,7 @@ impl SummaryPage<'_> {
                 (calls.missing, "without a call"),
                 (calls.not_json, "not JSON"),
                 (calls.unknown_tool, "of an unknown tool"),
+                (calls.not_allowed, "of a tool that the choice excludes"),
                 (calls.misfit, "unlike the schema"),
                 (calls.unchecked, "with a schema that cannot be checked"),
             ];

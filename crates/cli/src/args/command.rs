@@ -173,15 +173,23 @@ pub(crate) enum TableFormatArg {
     Markdown,
 }
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  tokometer report runs/RUN
+  tokometer report sweep --html page.html --gpus 8 --price 2.5/h
+  tokometer report before after --label before --label after --html page.html
+  tokometer report nightly-* --history";
+
 /// `tokometer report`.
 #[derive(Debug, Args)]
+#[command(after_help = REPORT_EXAMPLES)]
 #[command(group(ArgGroup::new("per_gpu").args(["html", "inferencex", "llm_d"]).multiple(true)))]
 pub(crate) struct ReportArgs {
     /// Run folders, and files with printed reports; `-` reads standard input
     #[arg(required = true, value_name = "RUN|FILE")]
     pub(crate) sources: Vec<PathBuf>,
     /// Layout of the report: auto, same, tokometer, or one of the other tools' layouts
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) layout: Option<String>,
     /// Print a table with one row per report instead
     #[arg(long, value_enum)]
@@ -211,31 +219,37 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// Write one row per request as Parquet, with its events
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) parquet: Option<PathBuf>,
     /// Write the summary as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
     /// Write the result file of the InferenceX kit, and with --gpus its aggregate
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) inferencex: Option<PathBuf>,
     /// Write llm-d's benchmark report 0.2
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) llm_d: Option<PathBuf>,
     /// Metadata for the files of --inferencex and --llm-d, such as hw=h200
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., value_parser = pair)]
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        num_args = 1..,
+        value_parser = pair,
+        hide_short_help = true
+    )]
     pub(crate) metadata: Vec<(String, String)>,
     /// Repair a truncated record first
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) repair: bool,
     /// Sections of the report: any of ttft,tpot,itl,e2el
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub(crate) percentile_metrics: Option<String>,
     /// Percentiles of each section
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub(crate) metric_percentiles: Option<String>,
     /// Goodput objectives in milliseconds, such as ttft:200 tpot:50
-    #[arg(long, value_name = "METRIC:MS", num_args = 1..)]
+    #[arg(long, value_name = "METRIC:MS", num_args = 1.., hide_short_help = true)]
     pub(crate) goodput: Vec<String>,
 }
 

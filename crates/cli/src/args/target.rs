@@ -147,7 +147,7 @@ impl TargetArgs {
             let message = format!("cannot use `--api-key-file {}`: {why}", path.display());
             Refusal::usage(message, "write the key alone into the file")
         };
-        let text = std::fs::read_to_string(path)
+        let text = crate::input::read_text(path)
             .map_err(|why| refused(format!("the file cannot be read ({})", why.kind())))?;
         api_key(text.trim()).map(Some).map_err(refused)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::args::AddressArgs;
 use crate::lower::Preset;
 use crate::runs;
-use crate::terminal::print_message;
+use crate::terminal::print_note;
 
 /// Whether the events of a step or point stay as they were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +31,7 @@ impl KeptEvents {
         }
         let Ok(reader) = runs::open(folder) else { return };
         if let Err(why) = reader.pack_events() {
-            print_message(&format!(
-                "note: cannot pack the events of `{}`: {why}",
-                folder.display()
-            ));
+            print_note(&format!("note: cannot pack the events of `{}`: {why}", folder.display()));
         }
     }
 }

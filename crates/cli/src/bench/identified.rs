@@ -6,7 +6,7 @@ use crate::args::BenchArgs;
 use crate::commands::Given;
 use crate::exit::Refusal;
 use crate::lower::{Lowered, OwnDefaults, lower_over};
-use crate::terminal::{hide, print_message};
+use crate::terminal::{hide, print_note};
 
 /// Asks the server what it is. What the user left open follows from its answers: the backend, and lengths
 /// that its context has room for.
@@ -37,7 +37,7 @@ pub(crate) fn identified(
         *lowered = lower_over(Some(&own), args, order, &given.environment)?;
     }
     for change in changes {
-        print_message(&format!("note: {change}"));
+        print_note(&format!("note: {change}"));
     }
     Ok(server)
 }

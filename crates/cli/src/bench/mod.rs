@@ -34,6 +34,6 @@ pub(crate) use results::{RunFacts, check as check_result_files, write as write_r
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};
 pub(crate) use silence::Silence;
-pub(crate) use staircase::{Climbed, StaircaseRun, read_findings, staircase_text};
+pub(crate) use staircase::{Climbed, StaircaseRun, next_line, read_findings, staircase_text};
 pub(crate) use sweep::{PointJob, SweepOutcome, SweepRun, measure_silently};
 pub(crate) use sweep_view::{SweepEntry, sweep_text};

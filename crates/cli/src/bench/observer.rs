@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::Clock;
+use tokometer_base::redact::hide_in_url;
 use tokometer_drive::Interrupt;
 use tokometer_measure::{
     Coordination, Credentials, Error, Guard, Measurement, Observer, RunInProgress, Tools,
@@ -15,9 +16,9 @@ use crate::activity::Activity;
 use crate::command_line::command_line;
 use crate::commands::Given;
 use crate::dashboard::{Dashboard, DashboardSource};
-use crate::terminal::{self, print_message, print_message_once};
+use crate::terminal::{self, print_message, print_note_once};
 use crate::version;
-use tokometer_plan::{Load, Shown, Timing};
+use tokometer_plan::{Load, Plan, Shown, Target, Timing};
 
 /// The terminal as a measurement's observer.
 struct TerminalObserver {
@@ -47,9 +48,19 @@ impl TerminalObserver {
     }
 }
 
-/// The run's name, and which point of a sweep it is.
+/// The name that the user gave the run, otherwise what it measures.
+fn subject(plan: &Plan) -> String {
+    let Some(target) = plan.targets.first() else { return plan.name.clone() };
+    if plan.name != target.backend.name() {
+        return plan.name.clone();
+    }
+    let address = |target: &Target| hide_in_url(&target.address.to_string());
+    plan.targets.iter().map(address).collect::<Vec<_>>().join(" and ")
+}
+
+/// What is measured, and which point of a sweep it is.
 fn title(run: &RunInProgress<'_>) -> String {
-    let name = &run.plan.name;
+    let name = subject(run.plan);
     let load = &run.plan.load;
     let cap = load.max_concurrency.map(|cap| format!("at most {cap} in flight"));
     let rate = target_rate(load).map(|rate| format!("{rate} req/s"));
@@ -100,7 +111,7 @@ impl Observer for TerminalObserver {
     }
 
     fn remark_once(&self, text: &str) {
-        print_message_once(text);
+        print_note_once(text);
     }
 
     fn preparing(&self, step: &'static str) {
@@ -118,7 +129,7 @@ impl Observer for TerminalObserver {
         let exporter =
             output.prometheus_port.map(|port| Exporter::start(port, run.live)).transpose()?;
         if let Some(exporter) = exporter.as_ref().filter(|_| output.shown != Shown::Nothing) {
-            print_message_once(&format!(
+            print_note_once(&format!(
                 "note: serving counters on http://{}/metrics",
                 exporter.address
             ));
@@ -133,5 +144,20 @@ impl Observer for TerminalObserver {
 
     fn is_interrupted(&self) -> bool {
         self.signals.is_interrupted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The dashboard was headed by the name of a protocol.
+    #[test]
+    fn a_run_without_a_name_is_headed_by_its_address() {
+        let plan = |text: &str| crate::lower::complete_part(toml::from_str(text).unwrap()).unwrap();
+        let targets = "[[targets]]\naddress = \"http://h:8000\"\nbackend = \"openai\"\n";
+        let of = |name: &str| subject(&plan(&format!("name = \"{name}\"\n{targets}")));
+        assert_eq!(of("nightly"), "nightly");
+        assert_eq!(of("openai"), "http://h:8000");
     }
 }

@@ -193,7 +193,9 @@ fn bar_for(goal: Goal) -> ProgressBar {
         .or(goal.seconds.map(|all| Nanos::from_secs_f64(all).whole_seconds()))
         .unwrap_or(0);
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:28} {pos}/{len} {msg} ETA {eta}");
+    let unit = if goal.requests.is_none() { "s" } else { "requests" };
+    let style = format!("{{bar:20}} {{pos}}/{{len}} {unit} · {{msg}} · ETA {{eta}}");
+    let style = ProgressStyle::with_template(&style);
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 

@@ -25,7 +25,7 @@ use super::sweep_view::{SweepEntry, stairs_text};
 use crate::exit::{Exit, Refusal};
 use crate::lower::PlannedPoint;
 use crate::shards::Role;
-use crate::terminal::{print, print_message};
+use crate::terminal::{print, print_message, print_note};
 
 /// The findings of a staircase, beside the folders of its steps.
 pub(crate) const STAIRCASE: &str = "staircase.json";
@@ -78,14 +78,10 @@ impl StaircaseRun<'_> {
                     self.events.settle(&folder);
                     steps.push(StairStep::new(concurrency, &shown.summary));
                     let left = self.staircase.budget.saturating_sub(self.clock.now() - begin);
-                    self.say(&step_line(steps.last(), &shown, left));
+                    print_note(&step_line(steps.last(), &shown, left));
                     course.point(exit, Blame::Server);
                     if runs.is_empty() {
-                        shown
-                            .info
-                            .remarks
-                            .iter()
-                            .for_each(|text| self.say(&format!("note: {text}")));
+                        say_remarks(&shown);
                     }
                     runs.push(shown);
                 }
@@ -104,12 +100,6 @@ impl StaircaseRun<'_> {
         };
         let findings = self.findings(steps, &runs, ending);
         Ok(Climbed { findings, runs, exit: course.overall(SweepSize::Sweep) })
-    }
-
-    fn say(&self, text: &str) {
-        if self.plan.output.shown != Shown::Nothing {
-            print_message(text);
-        }
     }
 
     fn point(&self, concurrency: u32, length: Nanos) -> PlannedPoint {
@@ -149,6 +139,13 @@ impl StaircaseRun<'_> {
     }
 }
 
+/// Remarks about the first step, which hold for all.
+fn say_remarks(shown: &SummarisedRun) {
+    for text in &shown.info.remarks {
+        print_note(&format!("note: {text}"));
+    }
+}
+
 /// `8 in flight: 12.1 req/s · 1548 tok/s · p50 TTFT 26 ms · p50 E2E 790 ms (61 s left)`.
 fn step_line(step: Option<&StairStep>, shown: &SummarisedRun, left: Nanos) -> String {
     let summary = &shown.summary;
@@ -181,38 +178,6 @@ impl Climbed {
         })
     }
 
-    /// The whole staircase as text.
-    pub(crate) fn text(&self, style: Style) -> String {
-        let entry = |run: &SummarisedRun| SweepEntry::new(run.info.name.clone(), run);
-        staircase_text(&self.findings, &self.runs.iter().map(entry).collect::<Vec<_>>(), style)
-            + &self.verdict()
-    }
-
-    /// The worst verdict of a step up to the knee, with the notes that led to it.
-    fn verdict(&self) -> String {
-        let until = self.findings.knee.unwrap_or(u32::MAX);
-        let counted = self.findings.steps.iter().zip(&self.runs);
-        let counted: Vec<_> = counted.filter(|(step, _)| step.concurrency <= until).collect();
-        let worst = counted.iter().map(|(_, run)| run.summary.verdict).max().unwrap_or_default();
-        let mut codes: Vec<(String, Vec<String>)> = Vec::new();
-        for (step, run) in &counted {
-            let doubts = run.summary.notes.iter().filter(|note| note.severity > Severity::Remark);
-            for note in doubts {
-                let flights = step.concurrency.to_string();
-                match codes.iter_mut().find(|(code, _)| *code == note.code) {
-                    Some((_, at)) => at.push(flights),
-                    None => codes.push((note.code.clone(), vec![flights])),
-                }
-            }
-        }
-        let whose = if self.findings.knee.is_some() { " up to the knee" } else { "" };
-        let mut lines = vec![format!("verdict{whose}: {}", worst.name())];
-        if worst > Verdict::Valid {
-            lines.extend(codes.iter().map(|(code, at)| format!("  {code} at {}", at.join(", "))));
-        }
-        lines.join("\n") + "\n"
-    }
-
     /// The whole staircase for other programs.
     pub(crate) fn json(&self) -> Result<String, Refusal> {
         let internal = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
@@ -229,25 +194,61 @@ impl Climbed {
     /// Prints what the plan asks for.
     pub(crate) fn show(&self, shown: Shown, style: Style) -> Result<(), Refusal> {
         match shown {
-            Shown::Text => print(&self.text(style)),
+            Shown::Text => {
+                let runs: Vec<&SummarisedRun> = self.runs.iter().collect();
+                print(&staircase_text(&self.findings, &runs, style))
+            }
             Shown::Json => print(&self.json()?),
             Shown::Nothing => Ok(()),
         }
     }
 }
 
-/// The server, the table and the knee: the same for `bench` and for `report`.
+/// The server, the table, the knee and the verdict: the same for `bench` and for `report`.
 pub(crate) fn staircase_text(
     findings: &StaircaseFindings,
-    entries: &[SweepEntry],
+    runs: &[&SummarisedRun],
     style: Style,
 ) -> String {
     let StaircaseFindings { server, address, model, workload, .. } = findings;
+    let entry = |run: &&SummarisedRun| SweepEntry::new(run.info.name.clone(), run);
+    let entries: Vec<SweepEntry> = runs.iter().map(entry).collect();
     format!(
-        "{server} at {address}, model {model}\n{workload}\n\n{}\n{}\n",
-        stairs_text(entries, style),
-        findings.sentence()
+        "{server} at {address}, model {model}\n{workload}\n\n{}\n{}\n{}",
+        stairs_text(&entries, style),
+        findings.sentence(),
+        verdict(findings, runs)
     )
+}
+
+/// The worst verdict of a step up to the knee, with the notes that led to it.
+fn verdict(findings: &StaircaseFindings, runs: &[&SummarisedRun]) -> String {
+    let until = findings.knee.unwrap_or(u32::MAX);
+    let counted = findings.steps.iter().zip(runs);
+    let counted: Vec<_> = counted.filter(|(step, _)| step.concurrency <= until).collect();
+    let worst = counted.iter().map(|(_, run)| run.summary.verdict).max().unwrap_or_default();
+    let mut codes: Vec<(String, Vec<String>)> = Vec::new();
+    for (step, run) in &counted {
+        let doubts = run.summary.notes.iter().filter(|note| note.severity > Severity::Remark);
+        for note in doubts {
+            let flights = step.concurrency.to_string();
+            match codes.iter_mut().find(|(code, _)| *code == note.code) {
+                Some((_, at)) => at.push(flights),
+                None => codes.push((note.code.clone(), vec![flights])),
+            }
+        }
+    }
+    let whose = if findings.knee.is_some() { " up to the knee" } else { "" };
+    let mut lines = vec![format!("verdict{whose}: {}", worst.name())];
+    if worst > Verdict::Valid {
+        lines.extend(codes.iter().map(|(code, at)| format!("  {code} at {}", at.join(", "))));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The command to go on with, on a line of its own; nothing where no step succeeded.
+pub(crate) fn next_line(findings: &StaircaseFindings) -> String {
+    findings.next.as_ref().map(|next| format!("next: {next}\n")).unwrap_or_default()
 }
 
 /// The findings in a folder; `None` where it holds no staircase.

@@ -18,7 +18,7 @@ use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, PlannedPoint};
 use crate::runs;
 use crate::shards::{MadePoint, Role};
-use crate::terminal::{print, print_message};
+use crate::terminal::{print, print_message, print_note};
 
 /// Whether a measurement is one run or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl SweepRun<'_> {
             _ => {}
         }
         if self.place.is_kept() && shown == plan::Shown::Text {
-            print_message(&format!("record: {}", self.place.path().display()));
+            print_note(&format!("record: {}", self.place.path().display()));
         }
         Ok(())
     }
@@ -301,7 +301,7 @@ pub(super) fn one(
         results::write(&shown, plan, &facts)?
     };
     for path in written {
-        print_message(&format!("results: {}", path.display()));
+        print_note(&format!("results: {}", path.display()));
     }
     let mut exit = made.exit.unwrap_or(judged_fresh(&made, &shown, plan));
     if exit == Exit::Done && has_refused_connections(&shown) && measurement.is_target_gone() {

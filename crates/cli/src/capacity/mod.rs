@@ -23,12 +23,12 @@ use tokometer_shards::Membership;
 
 use crate::args::{AddressArgs, BenchArgs};
 use crate::bench::{Bar, CAPACITY, Earlier, KeptEvents, RunFolder, RunView, identified};
-use crate::commands::Given;
+use crate::commands::{Given, say_remarks};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Lowered, OwnDefaults, layered, lower_over, put_address, written};
+use crate::lower::{Lowered, OwnDefaults, ProgressView, layered, lower_over, put_address, written};
 use crate::pages;
 use crate::shards::{self, PartRequest, RunPart, Varied};
-use crate::terminal::{print, print_message, style};
+use crate::terminal::{print, print_note, style};
 
 use predicted::EngineArgs;
 use search::CapacitySearch;
@@ -63,10 +63,16 @@ pub(crate) struct CapacityArgs {
     #[arg(long, value_enum, default_value_t, help_heading = "Search")]
     pub(crate) over: Over,
     /// First load to try [default: 1; with --budget: 78 % of the highest throughput of a short staircase]
-    #[arg(long, value_name = "LOAD", help_heading = "Search")]
+    #[arg(long, value_name = "LOAD", help_heading = "Search", hide_short_help = true)]
     pub(crate) start: Option<f64>,
     /// Highest load to try
-    #[arg(long, default_value_t = 4096.0, value_name = "LOAD", help_heading = "Search")]
+    #[arg(
+        long,
+        default_value_t = 4096.0,
+        value_name = "LOAD",
+        help_heading = "Search",
+        hide_short_help = true
+    )]
     pub(crate) max: f64,
     /// Precision to aim for: half width of the 95 % confidence interval, relative to the result
     #[arg(
@@ -115,11 +121,9 @@ pub(crate) fn capacity(
         own = Some(OwnDefaults::below(&layered(&presets, &bench)));
     }
     let mut lowered = lower_over(own.as_ref(), &bench, order, &given.environment)?;
-    for remark in &lowered.remarks {
-        print_message(&format!("note: {remark}"));
-    }
+    say_remarks(&lowered);
     // Objectives that cannot be read are refused before anything is sent.
-    let _checked = CapacitySearch::new(args, &lowered)?;
+    CapacitySearch::new(args, &lowered)?.say_objectives();
     let budget = time::budget(args, &presets)?;
     let events = KeptEvents::asked(&args.at, &presets);
     if bench.print_plan {
@@ -132,11 +136,15 @@ pub(crate) fn capacity(
         None => None,
     };
     if let Some(server) = server.as_ref().filter(|server| server.is_recognised()) {
-        print_message(&format!("server: {}", server.identity));
+        print_note(&format!("server: {}", server.identity));
     }
     let begin = given.clock.now();
     let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
     let found = membership(args, &bench, &lowered, given)?;
+    if found.is_none() {
+        pages::check(args.at.html.as_deref(), &lowered)?;
+    }
+    pages::clear_stdout(args.at.html.as_deref(), &mut lowered);
     let bar = bar(&lowered);
     let request = PartRequest { args: &bench, varied: Varied::Load, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
@@ -221,6 +229,11 @@ fn membership(
 
 /// A search has many short runs: a full-screen dashboard would open and close with each.
 fn bar(lowered: &Lowered) -> Bar {
+    if lowered.display.progress == ProgressView::Live {
+        print_note(
+            "note: `--live` has no effect on a search, whose runs are short: a line follows each point",
+        );
+    }
     match Bar::from(lowered.display) {
         Bar::Live => Bar::Allowed,
         bar => bar,
@@ -237,11 +250,11 @@ fn finish(
     report(findings, lowered, place.path())?;
     if let Some(out) = &args.at.html {
         let view = RunView::new(&lowered.plan.metrics)?;
-        pages::write(pages::capacity_page(findings, place.path(), &view)?, out)?;
-        print_message(&format!("page: {}", out.display()));
+        pages::write(pages::capacity_page(findings, place.path(), &view, None)?, out)?;
+        pages::say_page(out);
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
-        print_message(&format!("record: {}", place.path().display()));
+        print_note(&format!("record: {}", place.path().display()));
     }
     Ok(match &findings.ending {
         Ending::Interrupted => Exit::Interrupted,

@@ -16,18 +16,19 @@ use tokometer_decide::sequential::overloads;
 use tokometer_measure::Credentials;
 use tokometer_plan as plan;
 use tokometer_record::{RunState, Stop};
-use tokometer_twin::{self as twin, Routing};
+use tokometer_twin::{self as twin, BeyondRange, Routing};
 
 use super::search::{CapacitySearch, PointRecord};
 use super::{CapacityArgs, views};
+use crate::activity::Activity;
 use crate::bench::workload_words;
-use crate::commands::Given;
+use crate::commands::{Given, say_remarks};
 use crate::exit::{Exit, Refusal};
 use crate::lower::written;
 use crate::predict::{
     Asks, EngineChoice, PredictionSetting, free_memory, predicted_info, prediction_plan, run_once,
 };
-use crate::terminal::{print, print_message};
+use crate::terminal::print;
 
 /// Flags of a search in virtual time.
 #[derive(Debug, Clone, Args)]
@@ -40,7 +41,13 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "KEY=VALUES", requires = "engine", hide_short_help = true)]
     pub(crate) set: Vec<String>,
     /// Number of servers behind a router; a list gives one search per number [default: 1]
-    #[arg(long, value_name = "LIST", requires = "engine", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "LIST",
+        requires = "engine",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
     pub(crate) replicas: Vec<usize>,
     /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
     #[arg(
@@ -92,6 +99,8 @@ pub(crate) struct PredictedCapacities {
     pub(crate) workload: String,
     /// The load that must be held, where `--request-rate` or `--max-concurrency` names one.
     pub(crate) wanted: Option<f64>,
+    /// Prompts that the profile's data do not cover.
+    pub(crate) beyond_range: Option<BeyondRange>,
     /// One per combination.
     pub(crate) capacities: Vec<PredictedCapacity>,
 }
@@ -152,13 +161,12 @@ pub(super) fn capacity(
     }
     let name = args.engine.engine.as_deref().unwrap_or("default");
     let lowered = prediction_plan(Some(name), &args.bench, order, &given.environment)?;
-    for remark in &lowered.remarks {
-        print_message(&format!("note: {remark}"));
-    }
+    say_remarks(&lowered);
     if args.bench.print_plan {
         print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
+    CapacitySearch::new(args, &lowered)?.say_objectives();
     let over = LoadKind::from(args.over);
     let wanted = match over {
         LoadKind::RequestRate => {
@@ -171,9 +179,13 @@ pub(super) fn capacity(
         engine: name.to_owned(),
         workload: workload_words(&lowered.plan),
         wanted,
+        beyond_range: None,
         capacities: Vec::new(),
     };
-    for combination in combinations(&args.engine)? {
+    let combinations = combinations(&args.engine)?;
+    let (activity, total) = (Activity::start("capacity: predicting"), combinations.len());
+    for (done, combination) in combinations.into_iter().enumerate() {
+        activity.state().set(done, total, "searches");
         let engine = EngineChoice::open(Some(name), None)?.set(&combination.set)?;
         let search = CapacitySearch::new(args, &lowered)?;
         let options = twin::PredictOptions {
@@ -182,9 +194,11 @@ pub(super) fn capacity(
             ..twin::PredictOptions::default()
         };
         let job = SearchJob { engine, options, plan: &lowered.plan, secrets: &lowered.secrets };
-        let findings = job.findings(search, args)?;
+        let (findings, beyond) = job.findings(search, args)?;
+        found.beyond_range = beyond.max(found.beyond_range);
         found.capacities.push(PredictedCapacity { combination, findings });
     }
+    drop(activity);
     match lowered.plan.output.shown {
         plan::Shown::Text => print(&views::predictions(&found))?,
         plan::Shown::Json => print(&format!("{}\n", serde_json::to_string_pretty(&found)?))?,
@@ -209,33 +223,40 @@ impl SearchJob<'_> {
         &self,
         mut search: CapacitySearch,
         args: &CapacityArgs,
-    ) -> Result<Findings, Refusal> {
+    ) -> Result<(Findings, Option<BeyondRange>), Refusal> {
+        let mut longest = None;
         let answer = loop {
             match search.next() {
                 Next::Done(answer) => break answer,
                 Next::Measure { load, stage } => {
                     let plan = search.plan_of(self.plan, load, stage);
-                    let record = self.predicted(&plan, load)?;
+                    let (record, beyond) = self.predicted(&plan, load)?;
+                    longest = beyond.max(longest);
                     search.add((load, stage), record, Path::new(""));
                 }
             }
         };
-        Ok(search.into_findings(args, Ending::Answered(answer)))
+        Ok((search.into_findings(args, Ending::Answered(answer)), longest))
     }
 
-    fn predicted(&self, plan: &plan::Plan, load: f64) -> Result<PointRecord, Refusal> {
+    fn predicted(
+        &self,
+        plan: &plan::Plan,
+        load: f64,
+    ) -> Result<(PointRecord, Option<BeyondRange>), Refusal> {
         let profile = &self.engine.profile;
         let mut asks = Asks::open(plan, profile, self.secrets)?;
         let setting =
             PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
-        let run = run_once(setting, &mut asks)?;
+        let (run, beyond) = run_once(setting, &mut asks)?;
         let (info, mut end) = predicted_info(setting, &asks, &run);
         let rate = plan.load.request_rate.0;
         let is_open = rate.is_finite();
         if is_open && overloads(&run.timelines, plan.load.duration_s.unwrap_or(0.0), load) {
             end.stop = Stop::Overloaded;
         }
-        Ok(PointRecord { info, timelines: run.timelines, state: RunState::Ended(Box::new(end)) })
+        let state = RunState::Ended(Box::new(end));
+        Ok((PointRecord { info, timelines: run.timelines, state }, beyond))
     }
 }
 

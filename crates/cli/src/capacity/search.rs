@@ -10,6 +10,7 @@ use tokometer_decide::search::{
     Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wanted,
     with_preload,
 };
+use tokometer_decide::slo::Objective;
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::{RunInfo, RunState, Stop, Timeline};
 
@@ -20,7 +21,7 @@ use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::runs;
 use crate::shards::{MadePoint, RunPart};
-use crate::terminal::print_message;
+use crate::terminal::{print_message, print_note};
 
 /// Points shorter than this end before an overloaded server's queue has grown.
 const SHORT_POINT: Nanos = Nanos::from_secs(1);
@@ -110,6 +111,13 @@ impl CapacitySearch {
         Ok(Self { slo, over, limits, length, view, time, sent, is_warned, events, readings, dead })
     }
 
+    /// Prints how objectives are read whose words could mean something else.
+    pub(super) fn say_objectives(&self) {
+        for remark in self.slo.objectives.iter().filter_map(Objective::remark) {
+            print_note(&format!("note: {remark}"));
+        }
+    }
+
     fn points(&self) -> Vec<Point> {
         self.readings.iter().map(MeasuredPoint::point).collect()
     }
@@ -155,7 +163,7 @@ impl CapacitySearch {
                 continue;
             }
             if let Some(text) = self.announcement() {
-                print_message(&text);
+                print_note(&text);
             }
             let number = self.readings.len();
             let folder = part.place.path().join(format!("{number:03}-{}", load_name(load)));
@@ -170,7 +178,7 @@ impl CapacitySearch {
             } else {
                 let length = with_preload(self.counted(load, stage));
                 let words = format!("{} {}", load_name(load), self.over.unit());
-                print_message(&views::point(number, &words, length));
+                print_note(&views::point(number, &words, length));
                 self.warn_of_short_points(length);
                 self.sent += length;
                 self.measure(part, &self.plan_of(plan, load, stage), (load, stage), &folder)?
@@ -182,11 +190,11 @@ impl CapacitySearch {
             let fit = reading.fit;
             self.readings.push(reading);
             self.dead.push(dead);
-            print_message(&self.course());
+            print_note(&self.course());
             if let Some(ending) = self.dead_end()? {
                 return Ok(ending);
             }
-            let waiting = || print_message("the server does not respond; waiting for it");
+            let waiting = || print_note("the server does not respond; waiting for it");
             let is_lost = fit == PointOutcome::Failed && !is_there;
             if is_lost && !part.measurement.wait_for_return(waiting) {
                 return Ok(Ending::ServerGone);
@@ -207,7 +215,7 @@ impl CapacitySearch {
             // have. The bracket is what is known.
             if time.are_points_open && time.is_length_open {
                 self.limits = self.limits.with_points(first);
-                print_message(&views::no_estimate(bounds.1));
+                print_note(&views::no_estimate(bounds.1));
             }
             return;
         };
@@ -286,7 +294,7 @@ impl CapacitySearch {
             Err(error) if self.readings.is_empty() => Err(error),
             Err(error) => {
                 if !measurement.is_interrupted() {
-                    print_message(&format!("point failed: {error}"));
+                    print_message(&format!("error: point failed: {error}"));
                 }
                 Ok((MeasuredPoint::failed(load, stage, folder), Some(error.message)))
             }
@@ -308,7 +316,7 @@ impl CapacitySearch {
             Some(time) if time.is_length_open => "--budget",
             _ => "--max-duration",
         };
-        print_message(&views::short_points(flag));
+        print_note(&views::short_points(flag));
     }
 
     /// Requests per second in the second stage.
@@ -348,7 +356,7 @@ impl CapacitySearch {
         let (Some(time), Some(rate)) = (&self.time, rate) else { return };
         let found = self.limits.forecast(&self.slo, time.forecast_span(budget), rate);
         if let Some(found) = found {
-            print_message(&views::forecast(&found, self.limits.resolution, rate));
+            print_note(&views::forecast(&found, self.limits.resolution, rate));
         }
     }
 

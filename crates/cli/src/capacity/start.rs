@@ -15,7 +15,7 @@ use crate::commands::Given;
 use crate::exit::Refusal;
 use crate::runs;
 use crate::shards::RunPart;
-use crate::terminal::print_message;
+use crate::terminal::print_note;
 
 /// The folder of the staircase, beside the points of the search.
 const FOLDER: &str = "staircase";
@@ -65,7 +65,7 @@ impl StartSearch<'_> {
             None => self.climbed(part, &folder, given)?,
         };
         let load = first_load(&findings.steps, over).clamp(most.min(0.1), most);
-        print_message(&findings.sentence());
+        print_note(&findings.sentence());
         Ok(SearchStart { load, rate: most_per_s(&findings.steps) })
     }
 
@@ -88,8 +88,7 @@ impl StartSearch<'_> {
         given: &Given,
     ) -> Result<StaircaseFindings, Refusal> {
         let budget = Nanos(self.budget.0 / PART).min(LONGEST);
-        let seconds = budget.as_secs_f64();
-        print_message(&format!("finding the first load: a staircase of at most {seconds:.0} s"));
+        print_note(&format!("finding the first load: a staircase of at most {budget}"));
         // An unfinished staircase cannot be continued: its steps follow from each other.
         let earlier = match part.earlier {
             Earlier::Refused => Earlier::Refused,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokometer_base::{Clock, Nanos};
-use tokometer_decide::search::{SecondStage, second_stage};
+use tokometer_decide::search::{SecondStage, StageBudget, second_stage};
 
 use super::CapacityArgs;
 use crate::exit::Refusal;
@@ -75,6 +75,6 @@ impl SearchTime {
     ) -> Option<SecondStage> {
         let all = self.clock.now() - self.begin;
         let overhead = Nanos((all - sent).0 / points.max(1) as u64);
-        second_stage((self.left(), overhead), wanted, least)
+        second_stage(StageBudget { left: self.left(), overhead, wanted, least })
     }
 }

@@ -8,18 +8,27 @@ use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoi
 use tokometer_decide::search::{
     Design, Expected, Forecast, PointOutcome, SearchResult, with_preload,
 };
-use tokometer_report::Grid;
+use tokometer_report::grid::GAP;
+use tokometer_report::{Grid, wrapped};
 
 use super::predicted::PredictedCapacities;
+use crate::predict::beyond_text;
+
+/// Columns of a line that fits any terminal.
+const TERMINAL: usize = 80;
+/// Cells of the bar of the highest throughput; where fewer than the shortest fit, there are no bars.
+const LONGEST_BAR: usize = 20;
+const SHORTEST_BAR: usize = 5;
 
 /// The points as a table, then the sentence and what the edge delivers.
 pub(crate) fn text(findings: &Findings) -> String {
     let mut lines = vec![format!("objectives: {}", findings.slo), String::new()];
     lines.extend(table(findings));
     lines.push(String::new());
-    lines.push(format!("capacity: {}", findings.sentence));
+    lines.extend(wrapped(&format!("capacity: {}", findings.sentence)));
     lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
-    lines.extend(findings.caveats().iter().map(caveat));
+    let caveats: Vec<String> = findings.caveats().iter().map(caveat).collect();
+    lines.extend(caveats.iter().flat_map(|caveat| caveat.lines()).flat_map(wrapped));
     lines.join("\n") + "\n"
 }
 
@@ -29,13 +38,14 @@ const PREDICTED: &str = "PREDICTED in virtual time, not measured";
 /// What searches in virtual time found. One search is shown with its points, several as a table.
 pub(crate) fn predictions(found: &PredictedCapacities) -> String {
     let mut lines = vec![format!("{PREDICTED}; engine {}", found.engine), found.workload.clone()];
+    lines.extend(found.beyond_range.map(|beyond| format!("warning: {}", beyond_text(beyond))));
     if let [one] = found.capacities.as_slice() {
         let findings = &one.findings;
         lines.push(format!("{}; objectives: {}", one.combination.name(), findings.slo));
         lines.push(String::new());
         lines.extend(table(findings));
         lines.push(String::new());
-        lines.push(format!("predicted capacity: {}", findings.sentence));
+        lines.extend(wrapped(&format!("predicted capacity: {}", findings.sentence)));
         lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
     } else if let Some(first) = found.capacities.first() {
         lines.push(format!("objectives: {}", first.findings.slo));
@@ -53,38 +63,47 @@ pub(crate) fn predictions(found: &PredictedCapacities) -> String {
     }
     lines.extend(found.wanted.map(|wanted| {
         let unit = found.capacities.first().map_or("", |one| one.findings.over.unit());
-        let first = found.capacities.iter().find(|one| holds(&one.findings, wanted) == "yes");
-        let answer = first.map_or_else(
-            || "no combination is predicted to hold it".to_owned(),
-            |one| format!("{} is predicted to hold it", one.combination.name()),
-        );
+        let first = |answer: &str| {
+            let mut all = found.capacities.iter();
+            all.find(|one| holds(&one.findings, wanted) == answer).map(|one| one.combination.name())
+        };
+        let answer = match (first(HOLDS), first(OPEN)) {
+            (Some(name), _) => format!("{name} is predicted to hold it"),
+            (None, Some(name)) => format!("cannot tell whether {name} holds it; none surely does"),
+            (None, None) => "no combination is predicted to hold it".to_owned(),
+        };
         format!("\nfor {} {unit}: {answer}", digits(wanted))
     }));
     lines.join("\n") + "\n"
 }
 
+/// Answers of [`holds`].
+const HOLDS: &str = "yes";
+const OPEN: &str = "cannot tell";
+
 /// Whether an answer shows that a load is held: only where its whole interval lies on one side.
 fn holds(findings: &Findings, wanted: f64) -> &'static str {
     match &findings.ending {
         Ending::Answered(SearchResult::Found { low, high, .. }) => match (low, high) {
-            (Some(low), _) if *low >= wanted => "yes",
+            (Some(low), _) if *low >= wanted => HOLDS,
             (_, Some(high)) if *high < wanted => "no",
-            _ => "cannot tell",
+            _ => OPEN,
         },
-        Ending::Answered(SearchResult::LimitedByMost { load }) if *load >= wanted => "yes",
+        Ending::Answered(SearchResult::LimitedByMost { load }) if *load >= wanted => HOLDS,
         Ending::Answered(SearchResult::NoneMeets { .. }) => "no",
-        _ => "cannot tell",
+        _ => OPEN,
     }
 }
 
 /// Before the first point: the margin that the time allows, and what the asked one would take.
 pub(crate) fn forecast(found: &Forecast, resolution: f64, rate: f64) -> String {
     let Forecast { expected: Expected { margin, effort }, needed } = found;
-    let text = format!(
-        "first estimate, for a server of {} req/s: expect a margin of about ±{:.0} %",
-        digits(rate),
-        (100.0 * margin).max(1.0)
-    );
+    let margin = if *margin < 1.0 {
+        format!("expect a margin of about ±{:.0} %", (100.0 * margin).max(1.0))
+    } else {
+        "the budget is too short to bound the capacity".to_owned()
+    };
+    let text = format!("first estimate, for a server of {} req/s: {margin}", digits(rate));
     if *effort <= 1.0 {
         return text;
     }
@@ -211,12 +230,27 @@ fn table(findings: &Findings) -> Vec<String> {
     let tokens: &[&str] = if has_tokens { &["tok/s", "per user"] } else { &[] };
     let heads = ["requests", "req/s"].into_iter().chain(tokens.iter().copied());
     let first = Grid::new().right(findings.over.unit()).left("outcome");
-    let mut grid = heads.chain(objectives.iter().copied()).fold(first, Grid::right).left("");
-    for (point, share) in findings.course() {
+    let mut grid = heads.chain(objectives.iter().copied()).fold(first, Grid::right);
+    let course = findings.course();
+    for (point, _) in &course {
         let load = findings.over.text(point.load);
-        grid.push(row(load, point, (objectives.len(), has_tokens, share)));
+        grid.push(row(load, point, (objectives.len(), has_tokens)));
     }
-    grid.lines()
+    let shares: Vec<f64> = course.iter().map(|(_, share)| *share).collect();
+    with_bars(grid.lines(), &shares)
+}
+
+/// The lines of a table, each but the head with a bar of its share where the terminal has room for bars.
+fn with_bars(mut lines: Vec<String>, shares: &[f64]) -> Vec<String> {
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let room = TERMINAL.saturating_sub(width + GAP).min(LONGEST_BAR);
+    if room >= SHORTEST_BAR {
+        for (line, share) in lines.iter_mut().skip(1).zip(shares) {
+            let whole = format!("{line:<width$}  {}", bar(*share, room));
+            whole.trim_end().clone_into(line);
+        }
+    }
+    lines
 }
 
 /// What the server delivers at the point nearest to the answer.
@@ -263,7 +297,7 @@ fn optional(value: Option<f64>) -> String {
 fn row(
     load: String,
     point: &MeasuredPoint,
-    (objectives, has_tokens, share): (usize, bool, f64),
+    (objectives, has_tokens): (usize, bool),
 ) -> Vec<String> {
     let value = |at: usize| match point.objectives.get(at) {
         None => "–".to_owned(),
@@ -283,18 +317,17 @@ fn row(
         cells.push(optional(point.tokens_per_s_per_user));
     }
     cells.extend((0..objectives).map(value));
-    cells.push(bar(share));
     cells
 }
 
-/// A bar of at most twenty cells: the curve of throughput, turned on its side.
+/// A bar of at most `room` cells: the curve of throughput, turned on its side.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a share between 0 and 1 times twenty"
+    reason = "a share between 0 and 1 times at most twenty"
 )]
-fn bar(share: f64) -> String {
-    "▮".repeat((share.clamp(0.0, 1.0) * 20.0).round() as usize)
+fn bar(share: f64, room: usize) -> String {
+    "▮".repeat((share.clamp(0.0, 1.0) * room as f64).round() as usize)
 }
 
 #[cfg(test)]
@@ -346,15 +379,25 @@ mod tests {
         insta::assert_snapshot!(text(&findings(found())), @r#"
         objectives: p99 ttft < 2s, p99 tpot < 50ms
 
-        req/s  outcome     requests  req/s  tok/s  per user  p99 ttft < 2s  p99 tpot < 50ms
-         8.00  met              400   7.92   1024     61.40         1.27 s         28.00 ms  ▮▮▮▮▮▮▮▮▮▮
-        12.00  met              400  11.88   1536     61.40         1.90 s         32.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
-        12.80  missed           400  12.67   1638     61.40         2.03 s         32.80 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
-        16.00  overloaded       400  15.84   2048     61.40         2.54 s         36.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
+        req/s outcome    requests req/s tok/s per user p99 ttft < 2s p99 tpot < 50ms
+         8.00 met             400  7.92  1024    61.40        1.27 s        28.00 ms
+        12.00 met             400 11.88  1536    61.40        1.90 s        32.00 ms
+        12.80 missed          400 12.67  1638    61.40        2.03 s        32.80 ms
+        16.00 overloaded      400 15.84  2048    61.40        2.54 s        36.00 ms
 
         capacity: 12.4 req/s, 95 % CI 12.2 to 12.7 (p99 ttft 1.90 s < 2s)
         at 12.00 req/s: 1536 tok/s, 61.40 tok/s per user, 768.0 tok/s per GPU
         "#);
+    }
+
+    /// Its bars made the table wider than a terminal.
+    #[test]
+    fn bars_fill_what_a_terminal_of_80_columns_leaves_them() {
+        let row = |width: usize| vec!["x".repeat(width), "y".repeat(width)];
+        let shown = |width: usize| with_bars(row(width), &[1.0]);
+        assert_eq!(shown(20)[1], format!("{}  {}", "y".repeat(20), "▮".repeat(20)));
+        assert_eq!(shown(70)[1].chars().count(), 80);
+        assert_eq!(shown(74), row(74));
     }
 
     #[test]
@@ -382,6 +425,7 @@ mod tests {
             engine: "default".to_owned(),
             workload: "random prompts of 512 tokens, 128 output tokens".to_owned(),
             wanted: Some(20.0),
+            beyond_range: None,
             capacities: vec![one(1, 1.0), one(2, 2.0)],
         };
         insta::assert_snapshot!(predictions(&found), @"
@@ -395,8 +439,19 @@ mod tests {
 
         for 20.00 req/s: replicas=2 scheduler.max_seqs=64 is predicted to hold it
         ");
-        let single = PredictedCapacities { wanted: None, capacities: vec![one(1, 1.0)], ..found };
+        let open =
+            PredictedCapacities { wanted: Some(12.4), capacities: vec![one(1, 1.0)], ..found };
+        let text = predictions(&open);
+        let answer =
+            "for 12.40 req/s: cannot tell whether replicas=1 scheduler.max_seqs=64 holds it";
+        assert!(text.contains(answer), "{text}");
+        let beyond = tokometer_twin::BeyondRange { asked: 128_000, calibrated: 506 };
+        let single = PredictedCapacities { wanted: None, beyond_range: Some(beyond), ..open };
         let text = predictions(&single);
+        assert!(
+            text.contains("\nwarning: prompts of up to 128000 tokens, but the profile"),
+            "{text}"
+        );
         assert!(text.starts_with("PREDICTED") && !text.contains("VALID"), "{text}");
         assert!(text.contains("predicted capacity: 12.4 req/s"), "{text}");
     }
@@ -413,6 +468,11 @@ mod tests {
         ");
         insta::assert_snapshot!(shown(0.31, 40.0, 12_000), @"
         first estimate, for a server of 18.20 req/s: expect a margin of about ±31 %
+          ±5 % takes about `--budget 4h`
+        ");
+        // A margin of ±198 % was announced.
+        insta::assert_snapshot!(shown(1.98, 900.0, 14_000), @"
+        first estimate, for a server of 18.20 req/s: the budget is too short to bound the capacity
           ±5 % takes about `--budget 4h`
         ");
         insta::assert_snapshot!(shown(0.03, 0.5, 300), @"first estimate, for a server of 18.20 req/s: expect a margin of about ±3 %");
@@ -443,13 +503,15 @@ mod tests {
         let caveats: Vec<&str> =
             text.lines().skip_while(|line| !line.starts_with("warning")).collect();
         insta::assert_snapshot!(caveats.join("\n"), @"
-        warning: 1 of 2 points near the capacity were too short for their percentiles (down to 90 requests, 368 needed)
+        warning: 1 of 2 points near the capacity were too short for their percentiles
+            (down to 90 requests, 368 needed)
           use a longer `--max-duration` or `--budget`
-        warning: at 1 of 2 points near the capacity the client, not the server, was at its limit (late-sends)
+        warning: at 1 of 2 points near the capacity the client, not the server, was at
+            its limit (late-sends)
           use a faster client machine, or several machines
         ");
         doubtful.points[2].requests = 912;
-        let text = super::text(&doubtful);
+        let text = super::text(&doubtful).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             text.contains("(down to 912 requests, not independent; 368 independent ones needed)")
         );

@@ -10,12 +10,12 @@ use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_shards::Membership;
 
-use super::Given;
 use super::export::html;
+use super::{Given, say_remarks};
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
     Bar, Climbed, Earlier, KeptEvents, RunFolder, RunView, StaircaseRun, SweepOutcome, SweepRun,
-    check_result_files, identified,
+    check_result_files, identified, next_line,
 };
 use crate::exit::{Exit, Refusal};
 use crate::input::say_pipe;
@@ -24,8 +24,9 @@ use crate::lower::{
     Environment, Lowered, OwnDefaults, Preset, ProgressView, SelfCheck, key_variable, layered,
     load_flag, lower_over, put_address, seconds, written,
 };
+use crate::pages;
 use crate::shards::{self, PartRequest, RunPart, Varied};
-use crate::terminal::{print, print_message, style};
+use crate::terminal::{print, print_note, style};
 
 /// Time for a staircase, and for one run of a URL that nothing else ends.
 const BUDGET_S: f64 = 120.0;
@@ -84,7 +85,7 @@ fn is_one_run(command: &BenchCommand, presets: &[Preset]) -> bool {
     let preset = presets.iter().rev().find_map(|one| Some((load_flag(&one.args)?, one.origin)));
     let Some((flag, origin)) = preset else { return false };
     let (name, is_staircase) = (flag.trim_start_matches('-'), command.at.budget.is_some());
-    print_message(&if is_staircase {
+    print_note(&if is_staircase {
         format!("note: the staircase sets the load; `{name}` ({}) has no effect", origin.name())
     } else {
         format!(
@@ -102,7 +103,7 @@ fn put_end(args: &mut BenchArgs, own: &mut OwnDefaults, budget: Option<&str>, pr
         args.stop.num_prompts.is_some() || args.stop.duration.is_some() || args.plan.is_some()
     };
     match budget {
-        Some(budget) if is_ended(args) => print_message(&format!(
+        Some(budget) if is_ended(args) => print_note(&format!(
             "note: `--budget {budget}` has no effect: other flags say when the run ends"
         )),
         Some(budget) => args.stop.duration = Some(budget.to_owned()),
@@ -120,9 +121,7 @@ pub(crate) fn bench(
     let asked = AskedBench::new(command, &given.environment)?;
     let (args, own) = (&asked.args, asked.own.as_ref());
     let mut lowered = lower_over(own, args, order, &given.environment)?;
-    for remark in &lowered.remarks {
-        print_message(&format!("note: {remark}"));
-    }
+    say_remarks(&lowered);
     if args.print_plan {
         let plan = asked
             .staircase
@@ -144,14 +143,14 @@ pub(crate) fn bench(
         return stairs.climb(found.as_ref(), lowered, given);
     }
     if command.at.keep_events {
-        print_message(
+        print_note(
             "note: `--keep-events` has no effect: a single run keeps its events as they are",
         );
     }
     if let Some(own) = own.filter(|_| command.at.url.is_some()) {
         let server = identified(args, own, &mut lowered, order, given)?;
         if server.is_recognised() {
-            print_message(&format!("server: {}", server.identity));
+            print_note(&format!("server: {}", server.identity));
         }
     }
     measure_points(command, args, lowered, given)
@@ -170,11 +169,15 @@ fn measure_points(
         style.error = instrument::calibrate(&lowered.plan, given)?;
     }
     let found = shards::membership(args, &lowered, given)?;
-    match &found {
-        Some(found) => shards::note_unused_cap(found, &args.shards, &lowered),
+    let page = command.at.html.as_deref();
+    if let Some(found) = &found {
+        shards::note_unused_cap(found, &args.shards, &lowered);
+    } else {
         // Before a folder is made that would stay empty.
-        None => check_result_files(&lowered.plan.output)?,
+        check_result_files(&lowered.plan.output)?;
+        pages::check(page, &lowered)?;
     }
+    pages::clear_stdout(page, &mut lowered);
     let bar = bar(&lowered);
     let request = PartRequest { args, varied: Varied::Nothing, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
@@ -188,8 +191,9 @@ fn measure_points(
     let place = part.close(&outcome);
     place.leave_if_empty();
     let outcome = outcome?;
-    if let Some(page) = command.at.html.as_deref().filter(|_| is_reporting && outcome.results > 0) {
+    if let Some(page) = page.filter(|_| is_reporting && outcome.results > 0) {
         write_page(place.path(), &lowered.plan, page)?;
+        pages::say_page(page);
     }
     Ok(outcome.exit)
 }
@@ -224,7 +228,7 @@ fn check_staircase(
 fn say_missing_key(args: &BenchArgs, lowered: &Lowered) {
     let variable = args.plan.as_deref().and_then(key_variable);
     if let Some(variable) = variable.filter(|_| lowered.secrets.api_key.is_none()) {
-        print_message(&format!(
+        print_note(&format!(
             "note: the run of this plan sent the key in `{variable}`, which is not set\n  set it if the server needs a key"
         ));
     }
@@ -233,7 +237,7 @@ fn say_missing_key(args: &BenchArgs, lowered: &Lowered) {
 fn bar(lowered: &Lowered) -> Bar {
     let is_live = lowered.display.progress == ProgressView::Live;
     if is_live && !std::io::stderr().is_terminal() {
-        print_message(
+        print_note(
             "note: `--live` has no effect here: stderr is not a terminal\n  \
              run it in a terminal; elsewhere progress is one line every 10 s, and `--prometheus-port PORT` serves counters",
         );
@@ -272,6 +276,10 @@ impl Stairs<'_> {
         given: &Given,
     ) -> anyhow::Result<Exit> {
         let Self { command, staircase, server, events } = self;
+        if found.is_none() {
+            pages::check(command.at.html.as_deref(), &lowered)?;
+        }
+        pages::clear_stdout(command.at.html.as_deref(), &mut lowered);
         let (args, bar, style) = (&command.bench, bar(&lowered), style(&given.environment));
         let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
         let request = PartRequest { args, varied: Varied::Load, earlier, bar, given };
@@ -283,7 +291,7 @@ impl Stairs<'_> {
         let shown = plan.output.shown;
         if shown != Shown::Nothing && server.is_recognised() {
             let model = server.model.as_ref().map(|model| format!(", model {model}"));
-            print_message(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
+            print_note(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
         }
         let clock = std::sync::Arc::clone(&given.clock);
         let run = StaircaseRun { plan, staircase, server, clock, events };
@@ -308,10 +316,9 @@ impl Stairs<'_> {
 /// Where the results are, and what to do next.
 fn say_where(climbed: &Climbed, page: Option<&Path>, place: &RunFolder) -> Result<(), Refusal> {
     let page = page.map(|page| format!("page: {}\n", page.display()));
-    let next = climbed.findings.next.as_ref().map(|next| format!("next: {next}\n"));
-    print(&format!("{}{}", page.unwrap_or_default(), next.unwrap_or_default()))?;
+    print(&format!("{}{}", page.unwrap_or_default(), next_line(&climbed.findings)))?;
     if place.is_kept() {
-        print_message(&format!("record: {}", place.path().display()));
+        print_note(&format!("record: {}", place.path().display()));
     }
     Ok(())
 }

@@ -7,10 +7,11 @@ use anyhow::Context as _;
 use tokometer_base::Seed;
 use tokometer_record::{STDOUT, WholeFile};
 
+use super::say_remarks;
 use crate::args::DatasetArgs;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, lower, written};
-use crate::terminal::{print, print_message};
+use crate::terminal::{print, print_message, print_note};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
 
 /// Default number of prompts shown.
@@ -24,9 +25,7 @@ pub(crate) fn dataset(
 ) -> anyhow::Result<Exit> {
     crate::shards::refuse(&args.bench.shards, "dataset")?;
     let lowered = lower(&args.bench, order, environment)?;
-    for remark in &lowered.remarks {
-        print_message(&format!("note: {remark}"));
-    }
+    say_remarks(&lowered);
     if args.bench.print_plan {
         print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
@@ -35,7 +34,7 @@ pub(crate) fn dataset(
         let plan = &point.plan;
         let opened = tokenizer(plan, &lowered.secrets, None)?;
         for note in &opened.notes {
-            print_message(&format!("note: {note}"));
+            print_note(&format!("note: {note}"));
         }
         let name = opened.tokenizer.name().to_owned();
         let means = WorkloadInputs {
@@ -63,7 +62,9 @@ pub(crate) fn dataset(
             opened.workload.export(&mut rows)?.and_then(|()| rows.flush()).map_err(unwritable)?;
             drop(rows);
             file.keep().map_err(unwritable)?;
-            print_message(&format!("wrote {} prompts to {}", opened.len(), path.display()));
+            if path != Path::new(STDOUT) {
+                print_note(&format!("wrote {} prompts to {}", opened.len(), path.display()));
+            }
         }
     }
     Ok(Exit::Done)

@@ -30,7 +30,7 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
     };
     let earlier = if args.overwrite { Earlier::Removed } else { Earlier::Refused };
     let place = RunFolder::for_merge(&out, earlier)?;
-    let merged = merge_to(&folders, place.path())?;
+    let merged = merge_to(&folders, place.path()).inspect_err(|_| place.leave_if_empty())?;
     print_message(&format!("merged {} of {} shards", merged.run.shards.len(), merged.run.count));
     print_message(&format!("record: {}", place.path().display()));
     Ok(if merged.run.is_whole() { Exit::Done } else { Exit::Points })

@@ -25,9 +25,9 @@ use crate::activity::Activity;
 use crate::args::{Command, DocPage, ParsedArguments};
 use crate::bench::Signals;
 use crate::exit::Exit;
-use crate::lower::Environment;
+use crate::lower::{Environment, Lowered, ProgressView};
 use crate::store;
-use crate::terminal::{hide, print, print_message};
+use crate::terminal::{be_quiet, hide, print, print_note};
 
 /// What the program gets from the system.
 pub(crate) struct Given {
@@ -52,13 +52,37 @@ fn activity(command: &Command) -> Option<Activity> {
     Some(Activity::start(what))
 }
 
+/// Whether the command line asks for errors alone.
+fn is_quiet(command: &Command) -> bool {
+    match command {
+        Command::Bench(args) => args.bench.output.quiet,
+        Command::Capacity(args) => args.bench.output.quiet,
+        Command::Dataset(args) => args.bench.output.quiet,
+        Command::Predict(args) => args.bench.output.quiet,
+        _ => false,
+    }
+}
+
+/// Prints what lowering has to say; nothing where a flag or a preset asks for errors alone.
+pub(crate) fn say_remarks(lowered: &Lowered) {
+    if lowered.display.progress == ProgressView::Silent {
+        be_quiet();
+    }
+    for remark in &lowered.remarks {
+        print_note(&format!("note: {remark}"));
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let ParsedArguments { command, order, remarks, colour } = typed;
     let environment = Environment::read().with_colour(colour)?;
     hide(&environment.secrets);
+    if is_quiet(&command) {
+        be_quiet();
+    }
     for remark in remarks {
-        print_message(&format!("note: {remark}"));
+        print_note(&format!("note: {remark}"));
     }
     // The simulated server stops in an orderly way, so that its logs are whole.
     let signals = match &command {

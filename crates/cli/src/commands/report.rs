@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_classic::{Layout, LayoutChoice, Report, print_same};
 use tokometer_decide::Slo;
+use tokometer_decide::slo::Objective;
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::{RunReader, STDOUT};
 use tokometer_report::html::{Page, Price};
@@ -13,7 +14,7 @@ use tokometer_report::{Style, TableFormat, print_report};
 use super::export::{csv, markdown, parquet, trace};
 use super::kit;
 use super::source::{ReportSource, expanded};
-use super::sweep_report::several_runs;
+use super::sweep_report::{several_runs, staircase};
 use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::capacity::views;
@@ -53,12 +54,17 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     }
     let sources = ReportSource::open_all(&args.sources, &view)?;
     let style = style(environment);
+    let is_plain = args.format.is_none() && args.layout.is_none();
+    if let Some(text) = staircase(&args.sources, &sources, style).filter(|_| is_plain) {
+        print(&text)?;
+        return Ok(Exit::Done);
+    }
     let text = match (&sources[..], args.format, &args.layout) {
         ([(_, ReportSource::Run(run))], None, _) => run.text(style)?,
         ([(_, ReportSource::Run(run))], Some(TableFormatArg::Json), _) => run.json(),
         ([(_, ReportSource::Run(run))], Some(TableFormatArg::Csv), _) => run.csv(),
         (_, None, Some(name)) => blocks(&sources, name, style)?,
-        (_, None, None) => match several_runs(&args.sources, &sources, style) {
+        (_, None, None) => match several_runs(&sources, style) {
             Some(text) => text,
             None => table(&named(args, sources), TableFormatArg::Text)?,
         },
@@ -96,7 +102,7 @@ fn history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     match &args.html {
         Some(out) => {
             pages::write(history.page()?, out)?;
-            print_message(&format!("wrote {}", out.display()));
+            tell_written(out);
         }
         None => print(&history.text())?,
     }
@@ -107,6 +113,9 @@ fn history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
 fn context(args: &ReportArgs) -> Result<PageContext, Refusal> {
     let slo = args.slo.as_deref().map(Slo::parse).transpose();
     let slo = slo.map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
+    for remark in slo.iter().flat_map(|slo| &slo.objectives).filter_map(Objective::remark) {
+        print_message(&format!("note: {remark}"));
+    }
     let price = |text: &String| {
         Price::parse(text).ok_or_else(|| {
             Refusal::usage(
@@ -124,8 +133,9 @@ fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
     if let ([folder], None) = (args.sources.as_slice(), &args.slo)
         && pages::capacity_found(folder)
     {
-        let findings = pages::read_findings(folder)?;
-        return pages::capacity_page(&findings, folder, view);
+        let mut findings = pages::read_findings(folder)?;
+        findings.gpus = args.gpus.or(findings.gpus);
+        return pages::capacity_page(&findings, folder, view, context(args)?.price.as_ref());
     }
     let sources = PageSource::of(&args.sources, &args.label)?;
     pages::page_of_runs(&sources, view, &context(args)?)
@@ -157,7 +167,7 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     }
     if let Some(out) = args.inferencex.as_ref().or(args.llm_d.as_ref()) {
         for path in kit::write(args, only(&folders, out)?, &metrics(args)?)? {
-            print_message(&format!("wrote {}", path.display()));
+            tell_written(&path);
         }
     }
     Ok(Exit::Done)

@@ -57,8 +57,8 @@ impl ReportSource {
 }
 
 /// What can be read.
-pub(crate) const SOURCES: &str =
-    "give run folders, vLLM's JSON, SGLang's JSONL, or files with printed reports";
+pub(crate) const SOURCES: &str = "give run folders, printed reports, or results of vLLM, SGLang, \
+    AIPerf, GenAI-Perf, genai-bench, GuideLLM or inference-perf";
 
 /// The reports of a file, or of standard input; never none.
 pub(crate) fn read_reports(path: &Path) -> Result<Vec<Report>, Refusal> {
@@ -68,12 +68,24 @@ pub(crate) fn read_reports(path: &Path) -> Result<Vec<Report>, Refusal> {
     let bytes = input::read(path).map_err(|why| unreadable(reason(&why)))?;
     let reports = files::read(&decoded(&bytes)).map_err(|why| unreadable(why.to_string()))?;
     if reports.is_empty() {
+        let message = format!("cannot find a report in `{shown}`");
+        if is_compressed(&bytes) {
+            let hint = "it is compressed; unpack it, as in `zcat FILE | tokometer doctor -`";
+            return Err(Refusal::usage(message, hint));
+        }
         return Err(Refusal::usage(
-            format!("cannot find a report in `{shown}`"),
-            "a printed report starts with the line `= Serving Benchmark Result =`",
+            message,
+            format!("a printed report starts with `= Serving Benchmark Result =`; {SOURCES}"),
         ));
     }
     Ok(reports)
+}
+
+/// Whether this is a file of gzip, Zstandard, xz, bzip2 or zip.
+fn is_compressed(bytes: &[u8]) -> bool {
+    const MARKS: [&[u8]; 5] =
+        [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"\xfd7zXZ", b"BZh", b"PK\x03\x04"];
+    MARKS.iter().any(|mark| bytes.starts_with(mark))
 }
 
 /// The text of a file. Windows shells redirect output as UTF-16; a byte that is no text costs only
@@ -106,6 +118,18 @@ pub(crate) fn expanded(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compressed_file_is_named_as_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (bytes, hint) in
+            [(&b"\x1f\x8b\x08\x00"[..], "zcat"), (b"no report here", "GuideLLM or inference-perf")]
+        {
+            std::fs::write(file.path(), bytes).unwrap();
+            let refusal = read_reports(file.path()).err().unwrap();
+            assert!(refusal.to_string().contains(hint), "{refusal}");
+        }
+    }
 
     #[test]
     fn text_in_any_encoding_is_decoded() {

@@ -5,26 +5,34 @@ use std::path::PathBuf;
 use tokometer_report::Style;
 
 use super::source::ReportSource;
-use crate::bench::{SweepEntry, read_findings, staircase_text, sweep_text};
+use crate::bench::{
+    SummarisedRun, SweepEntry, next_line, read_findings, staircase_text, sweep_text,
+};
 
-/// The table of several runs; `None` where a report of another tool is among them, whose figures follow
-/// other definitions.
-pub(super) fn several_runs(
+/// What a staircase showed at its end, with as many steps as it had; `None` where something else was
+/// given. The path of its page is left out: the folder may have been moved.
+pub(super) fn staircase(
     given: &[PathBuf],
     sources: &[(String, ReportSource)],
     style: Style,
 ) -> Option<String> {
+    let [folder] = given else { return None };
+    let findings = read_findings(folder)?;
+    let runs = sources.iter().map(|(_, source)| match source {
+        ReportSource::Run(run) => Some(&**run),
+        ReportSource::Blocks(_) => None,
+    });
+    let runs: Vec<&SummarisedRun> = runs.collect::<Option<_>>()?;
+    Some(staircase_text(&findings, &runs, style) + &next_line(&findings))
+}
+
+/// The table of several runs; `None` where a report of another tool is among them, whose figures follow
+/// other definitions.
+pub(super) fn several_runs(sources: &[(String, ReportSource)], style: Style) -> Option<String> {
     let entry = |(name, source): &(String, ReportSource)| match source {
         ReportSource::Run(run) => Some(SweepEntry::new(name.clone(), run)),
         ReportSource::Blocks(_) => None,
     };
     let entries: Vec<SweepEntry> = sources.iter().map(entry).collect::<Option<_>>()?;
-    let findings = match given {
-        [folder] => read_findings(folder),
-        _ => None,
-    };
-    Some(match findings {
-        Some(findings) => staircase_text(&findings, &entries, style),
-        None => sweep_text(&entries, style),
-    })
+    Some(sweep_text(&entries, style))
 }

@@ -43,7 +43,7 @@ pub(crate) struct CompareArgs {
     /// A run of `bench --against`, which holds both targets
     #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
     pub(crate) run: Option<PathBuf>,
-    /// Runs of the first side: run folders, vLLM's JSON, SGLang's JSONL, printed reports
+    /// Runs of the first side: run folders, other tools' results, printed reports
     #[arg(long, value_name = "RUN", num_args = 1..)]
     pub(crate) a: Vec<PathBuf>,
     /// Runs of the second side
@@ -156,7 +156,7 @@ fn compare_points(
             let head = if args.format == ComparisonView::Markdown { "## " } else { "" };
             print(&format!("{head}{}\n{}\n", point.name, shown(&comparison, args.format)?))?;
         }
-        worst = worst.max(exit(&comparison, power));
+        worst = graver(worst, exit(&comparison, power));
     }
     if args.format == ComparisonView::Json {
         print(&format!("{:#}\n", Value::Array(documents)))?;
@@ -212,6 +212,14 @@ fn exit(comparison: &Comparison, power: Power) -> Exit {
         () if has(RuleOutcome::Unproven) && power == Power::Required => Exit::CannotTell,
         () => Exit::Done,
     }
+}
+
+/// The exit code of two points: as within one comparison, a violated rule comes before one that could
+/// not be checked, and that one before data that cannot tell.
+fn graver(one: Exit, other: Exit) -> Exit {
+    const GRAVEST_FIRST: [Exit; 3] = [Exit::Missed, Exit::Usage, Exit::CannotTell];
+    let found = GRAVEST_FIRST.into_iter().find(|exit| [one, other].contains(exit));
+    found.unwrap_or(Exit::Done)
 }
 
 /// The comparison in the requested format.
@@ -274,4 +282,23 @@ pub(crate) fn halves(
     let state = reader.state()?;
     let run = RecordedRun { info: reader.info(), state: &state, options };
     Ok([spans.half(run, 0, reader.timelines()?), spans.half(run, 1, reader.timelines()?)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sweep with a violated rule at one point and too few data at another ended with code 8.
+    #[test]
+    fn a_violated_rule_at_one_point_decides_the_exit_code() {
+        let check = |codes: &[Exit], expected: Exit| {
+            let found = codes.iter().copied().fold(Exit::Done, graver);
+            assert_eq!(found, expected, "{codes:?}");
+        };
+        check(&[Exit::Done, Exit::Done], Exit::Done);
+        check(&[Exit::Missed, Exit::CannotTell, Exit::Usage], Exit::Missed);
+        check(&[Exit::CannotTell, Exit::Missed], Exit::Missed);
+        check(&[Exit::Done, Exit::CannotTell, Exit::Usage], Exit::Usage);
+        check(&[Exit::CannotTell, Exit::Done], Exit::CannotTell);
+    }
 }

@@ -7,7 +7,7 @@ use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, Equivalence, GoodAnswers, LOOKED_FOR,
     RuleOutcome, RuleResult, Side, Weight, counted,
 };
-use tokometer_report::Grid;
+use tokometer_report::{Grid, wrapped};
 
 /// Heads of the table's columns.
 pub(super) const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % CI", "detectable", "verdict"];
@@ -257,29 +257,24 @@ pub(super) fn answers(comparison: &Comparison) -> Vec<String> {
 /// The comparison for a terminal.
 pub(crate) fn text(comparison: &Comparison) -> String {
     let what = run_word(comparison);
-    let mut page = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(page, "a  {}\nb  {}", side(&comparison.a, what), side(&comparison.b, what));
-    for warning in &comparison.likeness.warnings {
-        let _ = writeln!(page, "{}: {}", word(warning.weight), warning.text);
-    }
-    for subject in subjects(comparison) {
-        let _ = writeln!(page, "compared: {subject}");
-    }
-    page.push('\n');
-    page.push_str(&grid(comparison, cells).text());
-    let _ = writeln!(page, "\n{}", headline(comparison));
-    for line in answers(comparison) {
-        let _ = writeln!(page, "{line}");
-    }
-    let _ = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
-    if let Some(power) = power(comparison) {
-        let _ = writeln!(page, "{power}");
-    }
-    for judged in &comparison.rules {
-        let _ = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged, comparison));
-    }
-    page
+    let sides = [("a", &comparison.a), ("b", &comparison.b)];
+    let mut above: Vec<String> =
+        sides.map(|(name, one)| format!("{name}  {}", side(one, what))).to_vec();
+    let warnings = comparison.likeness.warnings.iter();
+    above.extend(warnings.map(|one| format!("{}: {}", word(one.weight), one.text)));
+    above.extend(subjects(comparison).map(|subject| format!("compared: {subject}")));
+    let mut below = vec![headline(comparison)];
+    below.extend(answers(comparison));
+    below.extend([ground(comparison), chance(comparison)]);
+    below.extend(power(comparison));
+    let rules = comparison.rules.iter();
+    below.extend(
+        rules.map(|judged| format!("rule \"{}\": {}", judged.rule, outcome(judged, comparison))),
+    );
+    let lines = |all: Vec<String>| -> String {
+        all.iter().flat_map(|line| wrapped(line)).flat_map(|line| [line, "\n".to_owned()]).collect()
+    };
+    format!("{}\n{}\n{}", lines(above), grid(comparison, cells).text(), lines(below))
 }
 
 pub(super) fn word(weight: Weight) -> &'static str {
@@ -389,9 +384,14 @@ pub(super) mod tests {
         mean TTFT          100.0    110.0 ms  +10.0 %  +5.5 % to +14.5 %       6.1 %  worse
 
         b is worse in mean TTFT (+10.0 %)
-        Confidence intervals from the variation between 3 and 3 runs. Whether the server was restarted between them is not recorded.
-        2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within 1 % are negligible (`--equivalence`).
-        Too few data to detect a change of 3 % four times in five, and what it would take in all: mean TTFT (9 runs per side).
+        Confidence intervals from the variation between 3 and 3 runs. Whether the server
+            was restarted between them is not recorded.
+        2 figures tested at 95 % confidence each: without any true difference, about one
+            in twenty would still show one. `detectable` is the smallest change that
+            would be found four times in five. Differences within 1 % are negligible
+            (`--equivalence`).
+        Too few data to detect a change of 3 % four times in five, and what it would
+            take in all: mean TTFT (9 runs per side).
         rule "ttft worse by 5%": FAIL
         rule "e2e worse": cannot be checked: no confidence interval for this figure
         "##);

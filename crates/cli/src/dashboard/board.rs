@@ -41,6 +41,8 @@ pub(crate) struct BoardValues {
     pub(crate) sending: Nanos,
     /// The run's counters.
     pub(crate) counts: LiveCounts,
+    /// Whether the user has ended the run.
+    pub(crate) is_stopping: bool,
     /// How long requests in flight have received nothing, where that is long.
     pub(crate) silent: Option<Nanos>,
     /// TTFT and TPOT so far.
@@ -172,6 +174,9 @@ impl Board {
         let left = self.left().map_or(String::new(), |left| format!(", about {left:.0} s left"));
         // Nothing arrives, so the pace so far says nothing about the time left.
         let left = match self.last.silent {
+            _ if self.last.is_stopping => {
+                format!(", stopping: {} in flight", counts.in_flight())
+            }
             Some(span) => format!(", no content for {} s", span.whole_seconds()),
             None => left,
         };

@@ -9,14 +9,14 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 pub(super) fn render(frame: &mut Frame<'_>) {
     let lines = [
         "in flight     requests sent and not finished",
-        "req/s sent    mean while there are requests to send, of the target rate",
+        "req/s sent    mean while sending, of the target rate",
         "finished/s    over the last second; failed requests count",
-        "output tok/s  over the last second; one per content event of a stream",
-        "TTFT, TPOT    of successful requests so far; percentiles within 1.2 %",
-        "server        what it reports; of several the sum, and the highest %",
-        "notes         what the report would note if the run ended now",
+        "output tok/s  over the last second, one per content event",
+        "TTFT, TPOT    of successful requests so far, within 1.2 %",
+        "server        its own metrics; of several: sum, highest %",
+        "notes         as judged if the run ended now",
         "",
-        "q, Ctrl-C     stop sending, wait for what is in flight, report",
+        "q, Ctrl-C     stop sending, wait for the rest, report",
         "?             close this help",
     ];
     let area = frame.area();

@@ -5,6 +5,7 @@
 
 mod board;
 mod help;
+mod keys;
 
 use std::io::stderr;
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -27,6 +27,7 @@ use tokometer_measure::{Goal, LiveNotes};
 
 use crate::bench::{Silence, waiting_for_shards};
 use board::{Board, BoardValues};
+use keys::{BoardKey, Input, Keyboard};
 
 /// Between two drawings.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -89,6 +90,7 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
     let mut board = Board::new(watched.title.clone(), watched.goal, watched.target_rate);
     let Ok(mut terminal) = Terminal::new(CrosstermBackend::new(stderr())) else { return };
     let mut silence = Silence::default();
+    let keyboard = Keyboard::open();
     while !stop.load(Ordering::Relaxed) {
         let (began, now) = (watched.live.began(), watched.clock.now());
         let counts = watched.live.counts();
@@ -97,6 +99,7 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
         board.push(BoardValues {
             elapsed,
             sending: all_sent.unwrap_or(elapsed),
+            is_stopping: watched.interrupt.is_raised(),
             silent: silence.span(&counts, now),
             counts,
             latencies: watched.notes.latencies(),
@@ -106,35 +109,19 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
         });
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _ = terminal.draw(|frame| board.render(frame));
-        let key = pressed();
-        if key == Some(BoardKey::Help) {
-            board.toggle_help();
-        }
-        if key == Some(BoardKey::Stop) {
-            // Treated like a signal from the terminal, so that a sweep stops as well.
-            if signal_hook::low_level::raise(signal_hook::consts::SIGINT).is_err() {
-                watched.interrupt.raise();
-            }
+        match keyboard.wait(INTERVAL) {
+            Input::Nothing => {}
+            Input::Key(BoardKey::Help) => board.toggle_help(),
+            Input::Key(BoardKey::Stop) => stop_run(&watched.interrupt),
+            // The run goes on or ends by the signal that comes with it.
+            Input::Closed => return,
         }
     }
 }
 
-/// A key that means something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BoardKey {
-    Stop,
-    Help,
-}
-
-/// Waits for a key until the next drawing. In raw mode Ctrl-C is a key like any other.
-fn pressed() -> Option<BoardKey> {
-    let Ok(true) = event::poll(INTERVAL) else { return None };
-    let Ok(Event::Key(key)) = event::read() else { return None };
-    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        KeyCode::Char('c') if is_control => Some(BoardKey::Stop),
-        KeyCode::Char('q') => Some(BoardKey::Stop),
-        KeyCode::Char('?' | 'h') => Some(BoardKey::Help),
-        _ => None,
+/// Stops as a signal from the terminal does, so that a sweep stops as well.
+fn stop_run(interrupt: &Interrupt) {
+    if signal_hook::low_level::raise(signal_hook::consts::SIGINT).is_err() {
+        interrupt.raise();
     }
 }

@@ -1,7 +1,10 @@
 //! Plans that make no sense are refused before anything is opened.
 
+use std::path::Path;
+
 use tokometer_classic::LayoutChoice;
 use tokometer_plan::{Load, Plan};
+use tokometer_record::STDOUT;
 
 use super::{constraints, figures, numbers, pooling, route, sizes};
 use crate::exit::Refusal;
@@ -18,6 +21,12 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     for name in &plan.metrics.sections {
         let _section = figures::section(name)?;
+    }
+    if plan.output.run_dir.as_deref() == Some(Path::new(STDOUT)) {
+        return Err(Refusal::usage(
+            "cannot use `--run-dir -`: a run is a folder",
+            "`--json` prints the summary, `--no-run-dir` keeps no record",
+        ));
     }
     if !(1..=2).contains(&plan.targets.len()) {
         return Err(Refusal::usage(

@@ -18,7 +18,7 @@ use crate::exit::Refusal;
 pub(super) const PREFIX: &str = "TOKOMETER_";
 
 /// Flags that ask for one command, and are no values for every measurement.
-const PER_COMMAND: [&str; 15] = [
+const PER_COMMAND: [&str; 19] = [
     "plan",
     "print-plan",
     "resume",
@@ -31,7 +31,11 @@ const PER_COMMAND: [&str; 15] = [
     "shards",
     "leader",
     "shard-secret-file",
+    "shard-tls-cert",
+    "shard-tls-key",
+    "shard-tls-ca",
     "shard-wait",
+    "global-cap",
     "workers-on",
     "help",
 ];
@@ -394,6 +398,19 @@ mod tests {
         assert!(why.contains("unknown key `num-promts`; similar: `num-prompts`"), "{why}");
         let why = refused(&presets(&[], Some("api-key = \"hunter22\"")));
         assert!(why.contains("`api-key-file") && !why.contains("hunter22"), "{why}");
+    }
+
+    /// `TOKOMETER_SHARD_TLS_CERT` was read and had no effect, so that the shards connected without TLS.
+    #[test]
+    fn flags_of_shards_are_those_of_one_command() {
+        let flags = BenchFlags::declared();
+        let all = flags.0.get_arguments();
+        let of_shards = all.filter(|arg| arg.get_help_heading() == Some("Many machines"));
+        let names: Vec<&str> = of_shards.filter_map(clap::Arg::get_long).collect();
+        assert!(names.contains(&"shard-tls-cert") && names.contains(&"global-cap"), "{names:?}");
+        for name in names {
+            assert!(matches!(flags.known(name), Err(Unknown::PerCommand(_))), "--{name}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokometer_base::digits::digits;
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, MeasuredPoint};
 use tokometer_decide::search::{PointOutcome, SearchResult, needed};
@@ -10,7 +11,7 @@ use tokometer_metrics::Summary;
 use tokometer_record::RunInfo;
 use tokometer_report::html::{
     Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, Page, PageAnswer, PageFact,
-    PageNote, PointMark, RunPage, Series, Table, command, facts,
+    PageNote, PointMark, Price, RunPage, Scale, Series, Table, command, facts,
 };
 
 use super::several::begin;
@@ -18,6 +19,9 @@ use crate::bench::{CAPACITY, RunView, SummarisedRun, summarise};
 use crate::capacity::views;
 use crate::command_line::quoted;
 use crate::exit::Refusal;
+
+/// Loads within this factor of each other are close.
+const CLOSE: f64 = 3.0;
 
 /// Whether a folder holds a capacity search.
 pub(crate) fn found(folder: &Path) -> bool {
@@ -44,7 +48,12 @@ struct PagePoint<'a> {
 }
 
 /// The page of a search whose points are below `folder`.
-pub(crate) fn page(findings: &Findings, folder: &Path, view: &RunView) -> Result<Page, Refusal> {
+pub(crate) fn page(
+    findings: &Findings,
+    folder: &Path,
+    view: &RunView,
+    price: Option<&Price>,
+) -> Result<Page, Refusal> {
     let slo = Slo::parse(&findings.slo).unwrap_or_default();
     let view = &view.clone().with_objectives(&slo);
     let points: Vec<PagePoint<'_>> = findings
@@ -65,7 +74,7 @@ pub(crate) fn page(findings: &Findings, folder: &Path, view: &RunView) -> Result
     let model = infos.first().and_then(|info| info.targets.first()).map(|one| one.model.clone());
     let mut page = Page {
         title: format!("Capacity of {}", model.unwrap_or_else(|| "the server".to_owned())),
-        answer: Some(answer(findings)),
+        answer: Some(answer(findings, price)),
         notes: notes(findings),
         facts: origin(findings, &runs),
         command: Some(command(&infos).unwrap_or_else(|| repeat(findings, folder))),
@@ -97,16 +106,25 @@ fn part(folder: &Path, one: &PagePoint<'_>) -> Result<Option<RunPage>, Refusal> 
     Ok(Some(part.named(&one.name).brief()))
 }
 
-/// The sentence: its first part large, the rest below.
-fn answer(findings: &Findings) -> PageAnswer {
+/// The sentence: the load with its interval, and what follows.
+fn parts(findings: &Findings) -> (&str, &str) {
     let sentence = findings.sentence.as_str();
     let end = [" (", "; ", ": "].iter().filter_map(|mark| sentence.find(mark)).min();
-    let (headline, rest) = sentence.split_at(end.unwrap_or(sentence.len()));
+    sentence.split_at(end.unwrap_or(sentence.len()))
+}
+
+/// The first part of the sentence large, the rest below.
+fn answer(findings: &Findings, price: Option<&Price>) -> PageAnswer {
+    let (headline, rest) = parts(findings);
     let rest = rest.trim_start_matches([';', ':', ' ']);
     let rest = rest.strip_prefix('(').map_or(rest.to_owned(), |rest| rest.replacen(')', "", 1));
+    let is_limited =
+        matches!(findings.ending, Ending::Answered(SearchResult::Found { objective: Some(_), .. }));
+    let label = if is_limited { "limiting objective: " } else { "" };
     let mut lines = vec![format!("objectives: {}", findings.slo)];
-    lines.extend((!rest.is_empty()).then_some(rest));
+    lines.extend((!rest.is_empty()).then(|| format!("{label}{rest}")));
     lines.extend(findings.edge().map(|edge| views::delivered(findings, edge)));
+    lines.extend(price.and_then(|price| cost(findings, price)));
     let tone = match &findings.ending {
         // An estimate without any bound is no answer to rely on.
         Ending::Answered(SearchResult::Found { low: None, high: None, .. }) => "open",
@@ -115,6 +133,20 @@ fn answer(findings: &Findings) -> PageAnswer {
         _ => "open",
     };
     PageAnswer { tone, headline: headline.to_owned(), lines }
+}
+
+/// What output tokens cost at the point nearest to the answer. `None` without a number of GPUs.
+fn cost(findings: &Findings, price: &Price) -> Option<String> {
+    let edge = findings.edge()?;
+    let cost = price.per_million(findings.tokens_per_s_per_gpu(edge)?)?;
+    let (load, unit) = (findings.over.text(edge.load), findings.over.unit());
+    let (currency, gpus) = (price.currency(), findings.gpus?);
+    let gpus = if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") };
+    let cost = digits(cost);
+    Some(format!(
+        "at {load} {unit}: {currency}{cost} per million output tokens ({gpus} at {} each)",
+        price.text()
+    ))
 }
 
 fn notes(findings: &Findings) -> Vec<PageNote> {
@@ -192,7 +224,7 @@ fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
         cells.extend((0..objectives.len()).map(|at| match point.objectives.get(at) {
             Some(one) => json!({
                 "value": one.shown,
-                "range": match (one.is_met, one.is_supported) {
+                "outcome": match (one.is_met, one.is_supported) {
                     (_, false) => "too few requests",
                     (Some(true), true) => "met",
                     (Some(false), true) => "missed",
@@ -219,7 +251,7 @@ fn run_index(points: &[PagePoint<'_>], index: usize) -> Option<usize> {
 
 fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
     let loads: Vec<f64> = points.iter().map(|one| one.point.load).collect();
-    let x = ChartAxis::spread(format!("load ({})", findings.over.unit()), &loads, 20.0);
+    let x = load_axis(format!("load ({})", findings.over.unit()), &loads);
     let bands: Vec<Band> = interval(findings).into_iter().collect();
     let of = |value: PointValue<'_>| series(points, value);
     let slo = Slo::parse(&findings.slo).unwrap_or_default();
@@ -262,13 +294,20 @@ fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
     charts
 }
 
+/// Loads far apart by factors; close ones without the empty part below them.
+fn load_axis(label: String, loads: &[f64]) -> ChartAxis {
+    let axis = ChartAxis::spread(label, loads, 20.0);
+    let low = loads.iter().copied().fold(f64::INFINITY, f64::min);
+    let is_close = loads.iter().all(|load| *load < CLOSE * low);
+    if is_close { ChartAxis { scale: Scale::Fitted, ..axis } } else { axis }
+}
+
 /// The confidence interval of the answer.
 fn interval(findings: &Findings) -> Option<Band> {
-    let Ending::Answered(SearchResult::Found { load, low, high, .. }) = &findings.ending else {
+    let Ending::Answered(SearchResult::Found { low, high, .. }) = &findings.ending else {
         return None;
     };
-    let (load, unit) = (findings.over.text(*load), findings.over.unit());
-    let label = format!("capacity {load} {unit}, 95 % CI");
+    let label = format!("capacity {}", parts(findings).0);
     (low.is_some() || high.is_some()).then_some(Band { of: Of::X, low: *low, high: *high, label })
 }
 
@@ -294,4 +333,59 @@ fn series(points: &[PagePoint<'_>], value: PointValue<'_>) -> Vec<Series> {
     let points: Vec<ChartPoint> = points.iter().enumerate().filter_map(point).collect();
     let series = Series { name: "points".to_owned(), look: 0, points, is_line: false };
     [series].into_iter().filter(|one| !one.points.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings() -> Findings {
+        let text = include_str!("../../../../fixtures/run/capacity.json");
+        let mut findings: Findings = serde_json::from_str(text).unwrap();
+        findings.ending = Ending::Answered(SearchResult::Found {
+            load: 12.41,
+            margin: Some(0.27),
+            low: Some(12.17),
+            high: Some(12.71),
+            objective: Some(0),
+            highest_met: 12.0,
+            lowest_missed: 12.8,
+        });
+        findings.sentence = findings.sentence();
+        findings
+    }
+
+    fn made(price: Option<&Price>) -> Page {
+        let view = RunView::plain(tokometer_classic::Selection::default());
+        page(&findings(), Path::new("nowhere"), &view, price).unwrap()
+    }
+
+    /// The legend had digits that the interval does not support, and the objective stood without a word.
+    #[test]
+    fn the_answer_its_band_and_its_limit_say_the_same() {
+        let page = made(None);
+        let answer = page.answer.unwrap();
+        assert_eq!(answer.headline, "12.4 req/s, 95 % CI 12.2 to 12.7");
+        assert_eq!(answer.lines[1], "limiting objective: p99 ttft 1.90 s < 2s");
+        let chart = &page.groups[0].charts[0];
+        assert_eq!(chart.bands[0].label, "capacity 12.4 req/s, 95 % CI 12.2 to 12.7");
+        assert_eq!(chart.x.scale, Scale::Fitted);
+    }
+
+    /// The download of the table called the word `met` a confidence interval.
+    #[test]
+    fn the_outcome_of_an_objective_is_no_interval() {
+        let table = made(None).overview.unwrap();
+        let cell = &table.rows[0][6];
+        assert_eq!((&cell["value"], &cell["outcome"]), (&json!("1.27 s"), &json!("met")));
+        assert_eq!(cell.get("range"), None);
+    }
+
+    #[test]
+    fn a_price_gives_the_cost_of_output_tokens_at_the_capacity() {
+        let price = Price::parse("3.6/h").unwrap();
+        let answer = made(Some(&price)).answer.unwrap();
+        let cost = answer.lines.last().unwrap();
+        assert_eq!(cost, "at 12.00 req/s: $1.30 per million output tokens (2 GPUs at $3.6/h each)");
+    }
 }

@@ -209,14 +209,38 @@ const COLUMNS: [Figure; 4] = [
     Figure::percentile(Quantity::Tpot, 99),
 ];
 
+/// Their heads in a table of 80 columns, and what these leave out.
+const HEADS: [&str; 4] = ["tok/s", "TTFT p50", "p99", "TPOT p99"];
+const LEGEND: &str = "tok/s: output tokens; latencies in ms";
+/// Characters of a date to its minute.
+const MINUTES: usize = 16;
+
+/// Whether a name begins with the date of a run folder, such as `20260131-094501-nightly`.
+fn is_stamped(label: &str) -> bool {
+    let mut parts = label.split('-');
+    let is_number = |part: Option<&str>, digits: usize| {
+        part.is_some_and(|part| part.len() == digits && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    is_number(parts.next(), 8) && is_number(parts.next(), 6)
+}
+
 impl History {
     /// A table of the steps, and the changes.
     pub(crate) fn text(&self) -> String {
-        let heads = COLUMNS.map(|figure| format!("{figure} {}", figure.unit().name()));
-        let first = Grid::new().left("date").left("step").right("runs");
-        let mut grid = heads.iter().fold(first, Grid::right).left("changes");
+        // The name of a run folder begins with its date.
+        let is_dated = self.steps.iter().all(|step| is_stamped(&step.label));
+        let is_each_one = self.steps.iter().all(|step| step.runs.len() == 1);
+        let mut grid = if is_dated { Grid::new() } else { Grid::new().left("date (UTC)") };
+        grid = grid.left("step");
+        if !is_each_one {
+            grid = grid.right("runs");
+        }
+        grid = HEADS.into_iter().fold(grid, Grid::right).left("changes");
         for step in &self.steps {
-            let mut cells = vec![step.date(), step.label.clone(), step.runs.len().to_string()];
+            let date = (!is_dated).then(|| step.date().chars().take(MINUTES).collect());
+            let mut cells: Vec<String> = date.into_iter().collect();
+            cells.push(step.label.clone());
+            cells.extend((!is_each_one).then(|| step.runs.len().to_string()));
             cells.extend(COLUMNS.map(|figure| {
                 step.estimate(figure).map_or_else(|| "–".to_owned(), |one| digits(one.value))
             }));
@@ -232,7 +256,7 @@ impl History {
                     .map(|row| format!("{}: {} {}\n", step.label, row.figure, words(row)))
             })
             .collect();
-        format!("{}\n{}\n{}", grid.text(), self.headline(), changes.concat())
+        format!("{}{LEGEND}\n\n{}\n{}", grid.text(), self.headline(), changes.concat())
     }
 
     /// At which steps figures became worse or better.

@@ -45,16 +45,30 @@ fn last(path: &Path) -> String {
     printable::short(&name.to_string_lossy())
 }
 
-/// The name of a run's folder, without the number that orders the points of a sweep.
+/// The name of a run's folder, without the number that orders the points of a sweep, and with what
+/// distinguishes it from the others in the words of the field.
 pub(crate) fn point_name(folder: &Path) -> String {
     let name = last(folder);
     let is_number = |text: &str| {
         (3..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
     };
     match name.split_once('-') {
-        Some((number, label)) if is_number(number) && !label.is_empty() => label.to_owned(),
+        Some((number, label)) if is_number(number) && !label.is_empty() => in_words(label),
         _ => name,
     }
+}
+
+/// `max_concurrency=8,num_prompts=40` for people.
+fn in_words(label: &str) -> String {
+    let part = |part: &str| match part.split_once('=') {
+        Some(("max_concurrency", value)) => format!("concurrency {value}"),
+        Some(("request_rate", value)) => format!("rate {value}"),
+        Some(("num_prompts", value)) => format!("{value} requests"),
+        Some(("input_len", value)) => format!("input {value}"),
+        Some(("output_len", value)) => format!("output {value}"),
+        _ => part.to_owned(),
+    };
+    label.split(',').map(part).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -66,7 +80,12 @@ mod tests {
         let check = |path: &str, expected: &str| {
             assert_eq!(point_name(Path::new(path)), expected);
         };
-        check("sweep/003-max_concurrency=8", "max_concurrency=8");
+        check("sweep/003-max_concurrency=8", "concurrency 8");
+        check(
+            "sweep/003-request_rate=2.5,input_len=64,num_prompts=40",
+            "rate 2.5, input 64, 40 requests",
+        );
+        check("sweep/004-seed=3", "seed=3");
         check("runs/20260131-094501-nightly", "20260131-094501-nightly");
         check("run", "run");
     }

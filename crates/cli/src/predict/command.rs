@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 use tokometer_classic::Report;
 use tokometer_measure::Credentials;
-use tokometer_plan::{self as plan, Plan};
+use tokometer_plan as plan;
 use tokometer_record::{RunInfo, RunState};
 use tokometer_report::{self as report, TableFormat};
 use tokometer_twin::{self as twin, Routing};
@@ -19,11 +19,13 @@ use super::shown;
 use super::views::{Explain, PredictionPage, beyond_text};
 use crate::args::BenchArgs;
 use crate::bench::{
-    Earlier, RunFacts, RunFolder, RunView, SweepDocument, layout_of, summarise_kept, write_results,
+    Earlier, RunFacts, RunFolder, RunView, SweepDocument, SweepEntry, layout_of, summarise_kept,
+    sweep_text, write_results,
 };
+use crate::commands::say_remarks;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
-use crate::terminal::{print, print_message, style};
+use crate::terminal::{print, print_message, print_note, style};
 
 /// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.
 #[derive(Debug, Clone, Args)]
@@ -46,7 +48,13 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub(crate) replicas: usize,
     /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
-    #[arg(long, value_name = "HOW", default_value = "round-robin", help_heading = "Engine")]
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "round-robin",
+        help_heading = "Engine",
+        hide_short_help = true
+    )]
     pub(crate) router: Routing,
     /// Add the overhead of the older single-threaded clients [default: 1.5,0.05]
     #[arg(
@@ -55,7 +63,8 @@ pub(crate) struct PredictArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "1.5,0.05",
-        help_heading = "Engine"
+        help_heading = "Engine",
+        hide_short_help = true
     )]
     pub(crate) old_client: Option<String>,
     /// Explain what limited the run
@@ -63,6 +72,16 @@ pub(crate) struct PredictArgs {
     pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
+}
+
+/// A predicted point, for the table and the document of a sweep.
+struct ShownPoint {
+    /// What distinguishes it from the others.
+    label: String,
+    /// `None` where only figures were kept.
+    entry: Option<SweepEntry>,
+    block: Report,
+    json: Value,
 }
 
 /// A prediction in progress.
@@ -83,9 +102,7 @@ pub(crate) fn predict(
     let engine =
         EngineChoice::open(args.engine.as_deref(), args.roofline.as_deref())?.set(&args.set)?;
     let lowered = prediction_plan(args.engine.as_deref(), &args.bench, order, environment)?;
-    for remark in &lowered.remarks {
-        print_message(&format!("note: {remark}"));
-    }
+    say_remarks(&lowered);
     if args.bench.print_plan {
         print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
@@ -153,7 +170,7 @@ impl PredictRun<'_> {
     fn all(&self, lowered: &Lowered) -> Result<Exit, Refusal> {
         let is_single = lowered.points.len() == 1;
         let is_text = lowered.plan.output.shown == plan::Shown::Text;
-        let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
+        let mut shown: Vec<ShownPoint> = Vec::new();
         let mut document = SweepDocument::default();
         let mut exit = Exit::Done;
         for (number, point) in lowered.points.iter().enumerate() {
@@ -164,13 +181,13 @@ impl PredictRun<'_> {
                 if is_single { place.to_owned() } else { place.join(format!("{number:03}")) }
             });
             let outcome = self.one(point, folder);
-            document.push(point, outcome.as_ref().map(|(_, json)| json.to_string()));
+            document.push(point, outcome.as_ref().map(|one| one.json.to_string()));
             match outcome {
-                Ok((block, json)) => {
+                Ok(one) => {
                     if is_single && lowered.plan.output.shown == plan::Shown::Json {
-                        print(&format!("{json:#}\n"))?;
+                        print(&format!("{:#}\n", one.json))?;
                     }
-                    rows.push((point.label(), vec![block]));
+                    shown.push(one);
                 }
                 Err(refusal) if is_single => return Err(refusal),
                 Err(refusal) => {
@@ -180,58 +197,62 @@ impl PredictRun<'_> {
             }
         }
         match lowered.plan.output.shown {
-            plan::Shown::Text if !is_single => {
-                let table = report::table(&rows, TableFormat::Text);
-                print(&format!("\nPREDICTED, not measured\n{table}"))?;
-            }
+            plan::Shown::Text if !is_single => print(&format!("\n{}", self.table(shown)))?,
             plan::Shown::Json if !is_single => print(&document.text())?,
             _ => {}
         }
         Ok(exit)
     }
 
-    /// The point as a row of a table and as JSON; its text is printed.
-    fn one(
-        &self,
-        point: &PlannedPoint,
-        folder: Option<PathBuf>,
-    ) -> Result<(Report, Value), Refusal> {
+    /// The table of a sweep: that of `bench`, where every point has its requests.
+    fn table(&self, shown: Vec<ShownPoint>) -> String {
+        if shown.iter().all(|one| one.entry.is_some()) {
+            let entries: Vec<SweepEntry> = shown.into_iter().filter_map(|one| one.entry).collect();
+            return sweep_text(&entries, self.style);
+        }
+        let rows: Vec<(String, Vec<Report>)> =
+            shown.into_iter().map(|one| (one.label, vec![one.block])).collect();
+        format!("PREDICTED, not measured\n{}", report::table(&rows, TableFormat::Text))
+    }
+
+    /// The point as rows of tables and as JSON; its text is printed.
+    fn one(&self, point: &PlannedPoint, folder: Option<PathBuf>) -> Result<ShownPoint, Refusal> {
         let plan = &point.plan;
         let profile = &self.engine.profile;
         let mut asks = Asks::open(plan, profile, self.secrets)?;
         for remark in asks.remarks() {
-            print_message(&format!("note: {remark}"));
+            print_note(&format!("note: {remark}"));
         }
         let setting =
             PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
         let mut predicted = point::predict(setting, &mut asks)?;
         if let Some(beyond) = predicted.beyond {
-            print_message(&format!("note: {}", beyond_text(beyond)));
+            print_note(&format!("note: {}", beyond_text(beyond)));
         }
         let mut info = shown::info(setting, &asks);
         info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
         let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
-        let (text, json, block) = self.views(&info, &predicted, &view, plan)?;
+        let (text, shown) = self.views(&info, &predicted, &view, point)?;
         if plan.output.shown == plan::Shown::Text {
             print(&text)?;
         }
         if let Some(folder) = folder {
             save(&folder, &info, &mut predicted)?;
             if plan.output.shown == plan::Shown::Text {
-                print_message(&format!("record: {}", folder.display()));
+                print_note(&format!("record: {}", folder.display()));
             }
         }
-        Ok((block, json))
+        Ok(shown)
     }
 
-    /// The point as text, as JSON and as a row of a table.
+    /// The point as text, and as what the others are shown with.
     fn views(
         &self,
         info: &RunInfo,
         predicted: &PredictedPoint,
         view: &RunView,
-        plan: &Plan,
-    ) -> Result<(String, Value, Report), Refusal> {
+        point: &PlannedPoint,
+    ) -> Result<(String, ShownPoint), Refusal> {
         let is_large = predicted.detail == PredictedDetail::Figures || self.options.replicas > 1;
         let peak = || kibibytes("/proc/self/status", "VmHWM:");
         let page = PredictionPage {
@@ -246,17 +267,21 @@ impl PredictRun<'_> {
             let block = shown::block(info, &predicted.prediction.figures, layout, &view.shown);
             let text =
                 format!("{}\n{}", report::print_report(&block, layout, self.style), page.text());
-            return Ok((text, serde_json::json!({ "prediction": page.json() }), block));
+            let json = serde_json::json!({ "prediction": page.json() });
+            return Ok((text, ShownPoint { label: point.label(), entry: None, block, json }));
         }
         let end = shown::end(predicted, info);
         let state = RunState::Ended(Box::new(end));
         let run = summarise_kept(info.clone(), &predicted.prediction.timelines, &state, view);
-        for path in write_results(&run, plan, &RunFacts::default())? {
-            print_message(&format!("results: {}", path.display()));
+        for path in write_results(&run, &point.plan, &RunFacts::default())? {
+            print_note(&format!("results: {}", path.display()));
         }
         let mut json: Value = serde_json::from_str(&run.json()).unwrap_or_default();
         json["prediction"] = page.json();
-        Ok((format!("{}\n{}", run.text(self.style)?, page.text()), json, run.report()?))
+        let text = format!("{}\n{}", run.text(self.style)?, page.text());
+        let (label, block) = (point.label(), run.report()?);
+        let entry = Some(SweepEntry::new(label.clone(), &run));
+        Ok((text, ShownPoint { label, entry, block, json }))
     }
 }
 

@@ -11,7 +11,7 @@ use tokometer_sim::Profile;
 use tokometer_twin::workload::in_flight_max;
 use tokometer_twin::{
     self as twin, BeyondRange, InPlay, KeptDetail, Prediction, RequestLoad, SEEDS, SeedInterval,
-    beyond_range, in_play,
+    Seeds, beyond_range, in_play,
 };
 
 use super::asks::Asks;
@@ -79,16 +79,18 @@ pub(crate) fn predict(
     Ok(PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play, beyond })
 }
 
-/// The run of the plan's seed alone, with its timelines.
+/// The run of the plan's seed alone, with its timelines and the prompts that the profile's data do not
+/// cover.
 pub(crate) fn run_once(
     setting: PredictionSetting<'_>,
     asks: &mut Asks,
-) -> Result<Prediction, Refusal> {
+) -> Result<(Prediction, Option<BeyondRange>), Refusal> {
     let seed = Seed(setting.plan.seed);
     let (workload, quick) = settled(setting, asks, seed)?;
+    let beyond = beyond_range(setting.profile, &workload);
     let workload = workload.sent_only(quick.figures.completed);
     let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
-    Ok(twin::predict(setting.profile, &workload, seed, options)?)
+    Ok((twin::predict(setting.profile, &workload, seed, options)?, beyond))
 }
 
 /// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with
@@ -144,7 +146,6 @@ fn over_seeds(
         }
         None => workload.clone(),
     };
-    let first = Seed(setting.plan.seed);
-    let found = twin::intervals(setting.profile, &of_seed, (first, SEEDS), setting.options);
-    Ok(found?.into_iter().filter(|interval| interval.high > 0.0).collect())
+    let seeds = Seeds { first: Seed(setting.plan.seed), count: SEEDS };
+    Ok(twin::intervals(setting.profile, &of_seed, seeds, setting.options)?)
 }

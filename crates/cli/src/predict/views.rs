@@ -16,7 +16,7 @@ use super::point::{EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint};
 
 /// Width of the labels, and of lines of running text.
 pub(super) const LABEL: usize = 17;
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 
 /// Whether to explain the engine's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,11 +306,12 @@ mod tests {
         insta::assert_snapshot!(text, @r"
         prediction        from the engine profile `default`; no server was measured
         provenance        Made by hand.
-        held-out error    median 2.9 %; 84 % of the cells within 10 %; not determined by the data:
-                          cost.cliff_ms
-        beyond data       prompts of up to 9000 tokens, but the profile was fitted to prompts of up to 80:
-                          TTFT and throughput are extrapolated and usually too optimistic, because short
-                          prompts do not show what attention costs
+        held-out error    median 2.9 %; 84 % of the cells within 10 %; not determined by
+                          the data: cost.cliff_ms
+        beyond data       prompts of up to 9000 tokens, but the profile was fitted to
+                          prompts of up to 80: TTFT and throughput are extrapolated and
+                          usually too optimistic, because short prompts do not show what
+                          attention costs
         validated         chunked-prefill
         not validated     burst, fleet: used here, but not covered by the profile's data
         fleet             2 replicas behind round-robin

@@ -9,12 +9,14 @@ use std::time::Duration;
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
 use tokometer_drive::{CapLending, Interrupt, Live, LiveCounts};
 use tokometer_measure::{CapRule, Coordination, LiveNotes, OtherRequests, ShardPlace, ShardRun};
+use tokometer_metrics::sends::Sends;
 use tokometer_plan::Plan;
 use tokometer_record::folder::write_clock;
 use tokometer_record::{ShardClock, Stop};
 use tokometer_schedule::Share;
 use tokometer_shards::{
-    Follower, LatencyBins, Leader, LeaseChange, LocalRun, RecordStorage, ShardCounts, StopCause,
+    Follower, LatencyBins, Leader, LeaseChange, LocalRun, RecordStorage, SendCounts, ShardCounts,
+    StopCause,
 };
 
 use super::lending::PlaceLink;
@@ -167,7 +169,9 @@ impl LeadingShard {
                 let counts = leader.counts();
                 live.set_others(&live_counts(counts));
                 let (ended, failed) = (counts.succeeded + counts.failed, counts.failed);
-                notes.set_others(OtherRequests { ended, failed, bins: leader.latencies() });
+                let SendCounts { judged, late, worst } = counts.sends;
+                let sends = Sends { judged, late, worst };
+                notes.set_others(OtherRequests { ended, failed, sends, bins: leader.latencies() });
                 if interrupt.times() > told {
                     told = interrupt.times();
                     leader.stop(point, cause(&signals));
@@ -206,6 +210,11 @@ impl LeadingShard {
         self.remote.lock().unwrap_or_else(PoisonError::into_inner).end(&*self.clock);
     }
 
+    /// Whether the point that was handed out last has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.leader.has_begun(self.turn())
+    }
+
     /// Waits until all other shards have ended, and returns those that are lost. After an interrupt
     /// they have a while to drain.
     pub(crate) fn finish(&self) -> Vec<(u32, String)> {
@@ -221,7 +230,7 @@ impl LeadingShard {
 }
 
 fn live_counts(counts: ShardCounts) -> LiveCounts {
-    let ShardCounts { sent, succeeded, failed, tokens } = counts;
+    let ShardCounts { sent, succeeded, failed, tokens, .. } = counts;
     LiveCounts { sent, succeeded, failed, tokens, ttft_mean: None }
 }
 
@@ -350,7 +359,9 @@ impl LocalPart {
 impl LocalRun for LocalPart {
     fn counts(&self) -> ShardCounts {
         let LiveCounts { sent, succeeded, failed, tokens, .. } = self.live.counts();
-        ShardCounts { sent, succeeded, failed, tokens }
+        let Sends { judged, late, worst } = self.notes.sends();
+        let sends = SendCounts { judged, late, worst };
+        ShardCounts { sent, succeeded, failed, tokens, sends }
     }
 
     fn latencies(&self) -> LatencyBins {

@@ -15,6 +15,27 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Nothing that was reported before counts.
 const UNKNOWN: u32 = u32::MAX;
 
+/// Places of a run that shard 0 changes.
+trait LentPlaces {
+    fn grant(&self, places: u32);
+    fn recall(&self, places: u32);
+    fn offer(&self, places: u32);
+}
+
+impl LentPlaces for CapPlaces {
+    fn grant(&self, places: u32) {
+        Self::grant(self, places);
+    }
+
+    fn recall(&self, places: u32) {
+        Self::recall(self, places);
+    }
+
+    fn offer(&self, places: u32) {
+        Self::offer(self, places);
+    }
+}
+
 /// One run's places.
 #[derive(Debug)]
 pub(super) struct PlaceLink {
@@ -39,7 +60,12 @@ impl PlaceLink {
 
     /// What shard 0 has decided.
     pub(super) fn apply(&self, change: LeaseChange) {
-        let Some(places) = self.places() else { return };
+        if let Some(places) = self.places() {
+            self.apply_to(&places, change);
+        }
+    }
+
+    fn apply_to(&self, places: &impl LentPlaces, change: LeaseChange) {
         let LeaseChange { granted, recalled, offered } = change;
         // A place that comes and goes serves one request in between.
         places.grant(granted);
@@ -118,6 +144,7 @@ mod tests {
         // A place that is given back is always news, and what waits beside it is known then.
         check(1, 2, Some((1, 2)));
         check(0, 2, None);
+        check(1, 2, Some((1, 2)));
         check(2, 2, Some((2, 2)));
     }
 
@@ -125,9 +152,41 @@ mod tests {
     #[test]
     fn a_change_of_places_makes_what_waits_news_again() {
         let link = PlaceLink::new();
-        assert!(link.news(CapReport { freed: 0, waiting: 2 }, 4).is_some());
-        link.forget();
-        assert_eq!(link.news(CapReport { freed: 0, waiting: 2 }, 4), Some((0, 2)));
+        for waiting in [2, 0] {
+            assert!(link.news(CapReport { freed: 0, waiting }, 4).is_some());
+            link.forget();
+            assert_eq!(link.news(CapReport { freed: 0, waiting }, 4), Some((0, waiting)));
+        }
+    }
+
+    /// Places in the order in which they were changed.
+    #[derive(Default)]
+    struct Changed(Mutex<Vec<(&'static str, u32)>>);
+
+    impl LentPlaces for Changed {
+        fn grant(&self, places: u32) {
+            self.0.lock().unwrap().push(("grant", places));
+        }
+
+        fn recall(&self, places: u32) {
+            self.0.lock().unwrap().push(("recall", places));
+        }
+
+        fn offer(&self, places: u32) {
+            self.0.lock().unwrap().push(("offer", places));
+        }
+    }
+
+    /// With fewer places than shards, a place that was recalled first would serve nobody.
+    #[test]
+    fn a_place_that_comes_and_goes_is_granted_first_and_reported_after() {
+        let (link, places) = (PlaceLink::new(), Changed::default());
+        assert!(link.news(CapReport { freed: 0, waiting: 1 }, 4).is_some());
+        link.apply_to(&places, LeaseChange { granted: 1, recalled: 2, offered: 3 });
+        assert_eq!(*places.0.lock().unwrap(), [("grant", 1), ("recall", 2), ("offer", 3)]);
+        let signalled = link.signalled.lock().unwrap().take().unwrap();
+        assert!(signalled.try_recv().is_ok(), "the thread that reports looks");
+        assert_eq!(link.news(CapReport { freed: 0, waiting: 1 }, 4), Some((0, 1)), "again");
     }
 
     /// Many changes before the thread looks are one signal, and none is lost.

@@ -166,8 +166,18 @@ impl Role {
             }
             Self::Leader(shard) => {
                 shard.leave(own.end.stop);
+                // Interrupted while it waited for the others: no shard has sent anything.
+                if !shard.has_begun() {
+                    return Ok(own);
+                }
                 for (rank, why) in shard.finish() {
-                    print_message(&format!("error: shard {rank} was lost: {why}"));
+                    print_message(&if has_ended(&shard_folder(folder, rank)) {
+                        format!(
+                            "note: the connection to shard {rank} was lost ({why}); its record has ended"
+                        )
+                    } else {
+                        format!("error: shard {rank} was lost: {why}")
+                    });
                 }
                 let end = merge_present(folder)?.end;
                 Ok(MadePoint { folder: folder.to_owned(), end, reader: None, ..own })
@@ -189,10 +199,18 @@ fn merge_present(folder: &Path) -> Result<Merged, Refusal> {
         std::thread::sleep(REMOVAL);
         let present = shard_records(folder);
         if present.is_empty() || present.len() >= records.len() {
-            return Err(refusal);
+            let again = format!("tokometer merge {} --overwrite", folder.display());
+            let hint = format!("the records of the shards are kept; merge them with `{again}`");
+            return Err(refusal.hint(hint));
         }
         records = present;
     }
+}
+
+/// Whether a record has its own end.
+fn has_ended(record: &Path) -> bool {
+    let reader = RunReader::open(record).ok();
+    reader.is_some_and(|reader| matches!(reader.state(), Ok(RunState::Ended(_))))
 }
 
 /// Whether these are the records of all shards of one run, each with its own end.

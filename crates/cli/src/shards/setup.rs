@@ -126,7 +126,7 @@ fn secret(args: &ShardArgs, given: &Given) -> Result<String, Refusal> {
 
 fn proved(text: &str) -> Result<SharedSecret, Refusal> {
     SharedSecret::new(text)
-        .map_err(|why| Refusal::usage(format!("cannot use the shared secret: {why}"), ""))
+        .map_err(|why| Refusal::usage(why.to_string(), "make one with `openssl rand -hex 16`"))
 }
 
 /// TLS between the shards, where it is asked for.
@@ -199,6 +199,8 @@ pub(super) fn join(
         .chain(lowered.points.iter_mut().map(|point| &mut point.plan.output))
     {
         (output.shown, output.vllm_result, output.sglang_result) = (Shown::Nothing, None, None);
+        // It serves the counters of all shards; here its port would be taken on one machine.
+        output.prometheus_port = None;
     }
     let following = FollowingShard {
         identity: ShardIdentity { share, run, content_root, cap },

@@ -21,7 +21,7 @@ use super::load_axis::LoadAxis;
 /// One run of several.
 #[derive(Debug, Clone, Copy)]
 pub struct SweepPoint<'a> {
-    /// For the table, such as `max_concurrency=8`.
+    /// For the table, such as `concurrency 8`.
     pub name: &'a str,
     /// The folder or the label that it was given with; `None` for a run that was given by itself.
     pub source: Option<&'a str>,

@@ -27,6 +27,25 @@ pub(super) fn folded(line: &str) -> Vec<String> {
     folded.lines
 }
 
+/// A sentence in lines of at most `WIDTH` columns, all but the first indented by four. No line begins
+/// with a number: it stays behind the word that says what it is.
+pub fn wrapped(line: &str) -> Vec<String> {
+    let mut folded = Folded { lines: vec![String::new()], indent: 4 };
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        let is_number =
+            word.trim_start_matches(['+', '-', '(']).starts_with(|c: char| c.is_ascii_digit());
+        match words.last_mut().filter(|_| is_number) {
+            Some(last) => last.extend([" ", word]),
+            None => words.push(word.to_owned()),
+        }
+    }
+    for (at, word) in words.iter().enumerate() {
+        folded.push(word, usize::from(at > 0));
+    }
+    folded.lines
+}
+
 /// Lines so far.
 struct Folded {
     lines: Vec<String>,
@@ -97,6 +116,18 @@ mod tests {
         check(&format!("target: http://h:8000/v1/completions ({})", "model, ".repeat(12)), 4);
         check(&format!("  {}", "the reason of a note ".repeat(7).trim_end()), 2);
         check(&format!("note[late-sends]: {}", "412 of 1000 ".repeat(9).trim_end()), 4);
+    }
+
+    #[test]
+    fn a_sentence_is_wrapped_and_a_number_begins_no_line() {
+        let (few, many) = ("of several words ".repeat(4), "so many words ".repeat(6));
+        let line = format!("warning: {few}12345 runs of {many}");
+        let found = wrapped(line.trim_end());
+        assert!(found.len() > 1 && found.iter().all(|line| columns(line) <= WIDTH), "{found:#?}");
+        assert!(found[1].starts_with("    words 12345 runs of so many"), "{found:#?}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&found.join(" ")), words(&line));
+        assert_eq!(wrapped("short"), ["short"]);
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub(crate) const ROWS: &[CompatFlag] = &[
         "PRSO",
         Kept("a name that vLLM and SGLang share means vLLM's; see `--compat`"),
     ),
+    row("--endpoint-type", "P", Renamed("--backend")),
     row("--base-url", "PRSO", Kept("")),
     row("--host", "PRSO", Kept("")),
     row("--port", "PRSO", Kept("")),
@@ -182,6 +183,7 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--profile-prefill-url", "S", Refused(OTHER_PROFILERS)),
     row("--profile-decode-url", "S", Refused(OTHER_PROFILERS)),
     // Datasets.
+    row("--dataset", "O", Refused("use `--dataset-name sharegpt --dataset-path FILE`")),
     row("--dataset-name", "PRSO", Kept("")),
     row("--dataset-path", "PRSO", Kept("")),
     row("--input-len", "PR", Kept("the input length of whichever dataset is chosen")),

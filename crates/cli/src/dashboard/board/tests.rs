@@ -45,6 +45,7 @@ fn a_screen_shows_progress_rates_gauges_and_notes() {
                 tokens: second * second * 50,
                 ttft_mean: Some(Nanos::from_millis(42)),
             },
+            is_stopping: false,
             silent: None,
             latencies: [
                 Some(LivePercentiles {
@@ -171,6 +172,18 @@ fn a_question_mark_explains_the_figures_and_closes_again() {
     assert!(!screen(&board).contains("requests sent and not finished"));
 }
 
+/// Its last lines, with the key that closes it, were cut off.
+#[test]
+fn help_is_whole_on_a_small_screen() {
+    let mut board = Board::new("run".into(), Goal::default(), None);
+    board.push(BoardValues::default());
+    board.toggle_help();
+    let mut terminal = Terminal::new(TestBackend::new(60, 15)).unwrap();
+    terminal.draw(|frame| board.render(frame)).unwrap();
+    let screen = terminal.backend().to_string();
+    assert!(screen.contains("close this help"), "{screen}");
+}
+
 /// A server that accepts requests and sends nothing looked like a slow one.
 #[test]
 fn a_silent_server_is_named_instead_of_the_time_left() {
@@ -184,6 +197,20 @@ fn a_silent_server_is_named_instead_of_the_time_left() {
     terminal.draw(|frame| board.render(frame)).unwrap();
     let screen = terminal.backend().to_string();
     assert!(screen.contains("2 of 8 requests, 20 s elapsed, no content for 12 s"), "{screen}");
+}
+
+/// A run that the user had ended went on counting the time left.
+#[test]
+fn a_run_that_is_stopped_says_what_it_waits_for() {
+    let goal = Goal { requests: None, seconds: Some(60.0) };
+    let mut board = Board::new("run".into(), goal, None);
+    let counts = LiveCounts { sent: 8, succeeded: 2, ..LiveCounts::default() };
+    let elapsed = Nanos::from_secs(20);
+    board.push(BoardValues { elapsed, counts, is_stopping: true, ..BoardValues::default() });
+    let mut terminal = Terminal::new(TestBackend::new(78, 26)).unwrap();
+    terminal.draw(|frame| board.render(frame)).unwrap();
+    let screen = terminal.backend().to_string();
+    assert!(screen.contains("2 requests, 20 s elapsed, stopping: 6 in flight"), "{screen}");
 }
 
 #[test]
