@@ -243,7 +243,7 @@ fn answer_control(asked: &mut ScriptedRequest<'_>) {
 }
 
 /// Method with path, the head's other lines, and the body of one request. `None` at the end.
-fn read_request(reader: &mut impl BufRead) -> Option<(String, String, Vec<u8>)> {
+pub fn read_request(reader: &mut impl BufRead) -> Option<(String, String, Vec<u8>)> {
     let mut first = String::new();
     if reader.read_line(&mut first).ok()? == 0 {
         return None;

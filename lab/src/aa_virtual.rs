@@ -76,8 +76,8 @@ fn run(scale: f64, rate: f64, seed: Seed) -> Run {
         (Quantity::Itl, &figures.itl),
         (Quantity::E2e, &figures.e2el),
     ];
-    let mut values =
-        BTreeMap::from([(Figure::whole(Quantity::Output), figures.output_throughput())]);
+    let throughput = figures.output_throughput().expect("a run has a length");
+    let mut values = BTreeMap::from([(Figure::whole(Quantity::Output), throughput)]);
     for (quantity, sample) in samples {
         values.extend(sample.mean_ms().map(|mean| (Figure::mean(quantity), mean)));
         for percent in [50, 90, 99] {

@@ -46,9 +46,9 @@ pub(crate) fn end(mut child: Child) {
     }
     let _ = child.kill();
     let _ = child.wait();
-    for (process, name) in own {
+    for (process, start_time) in own {
         // The number may belong to another program by now.
-        if name_of(process).is_some_and(|found| found == name) {
+        if start_time_of(process).is_some_and(|found| found == start_time) {
             let _ = kill(pid(process), Signal::SIGKILL);
         }
     }
@@ -68,7 +68,7 @@ fn descendants(parent: u32) -> Vec<(u32, String)> {
     while let Some(parent) = parents.pop() {
         for process in all.iter().copied().filter(|one| parent_of(*one) == Some(parent)) {
             parents.push(process);
-            found.extend(name_of(process).map(|name| (process, name)));
+            found.extend(start_time_of(process).map(|start_time| (process, start_time)));
         }
     }
     found
@@ -84,8 +84,8 @@ fn parent_of(process: u32) -> Option<u32> {
     stat(process)?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Distinguishes a process from a later one with the same pid: its start time.
-fn name_of(process: u32) -> Option<String> {
+/// Distinguishes a process from a later one with the same pid.
+fn start_time_of(process: u32) -> Option<String> {
     stat(process)?.split_whitespace().nth(19).map(str::to_owned)
 }
 

@@ -5,6 +5,7 @@
 //! must not stay in the code, fixtures that no test reads.
 
 mod book;
+mod hints;
 mod names;
 mod words;
 
@@ -116,6 +117,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(names::types_of_one_name(&sources));
     let pages = pages()?;
     findings.extend(names::missing_types(&sources, &pages));
+    findings.extend(hints::missing(&sources, &pages));
     findings.extend(words::outside_the_terms(&sources, &pages));
     findings.extend(crates()?);
     findings.extend(lab_stands_apart(&read("Cargo.toml")?, &read("lab/Cargo.toml")?)?);

@@ -118,7 +118,7 @@ fn configurations_are_series_whose_points_lead_to_their_runs() {
         const run = document.querySelector('details.run[open]'); \
         return run ? run.innerText : ''";
     let opened = browser.script(opened).unwrap();
-    assert!(opened.as_str().unwrap().contains("max_concurrency=1"), "{opened}");
+    assert!(opened.as_str().unwrap().contains("concurrency 1"), "{opened}");
     program::wait_until("the run's part is made", || {
         number(&browser, "return document.querySelectorAll('details.run[open] h3.head').length") > 0
     });

@@ -35,7 +35,9 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
     };
     let none = capacity(folder.path(), "p50 ttft < 1us", &line("400ms"));
     assert_eq!(none.code, Some(1), "{}\n{}", none.stdout, none.stderr);
-    assert!(none.stdout.contains("capacity: no load meets the objectives"), "{}", none.stdout);
+    // A load of a few requests per second was not tried, and was said not to meet them.
+    let words = "capacity: no measured load meets the objectives";
+    assert!(none.stdout.contains(words), "{}", none.stdout);
     // A point of less than half a second was announced as one of 0 s.
     assert!(!none.stderr.contains(" for 0 s"), "{}", none.stderr);
     assert_eq!(none.stderr.matches("use a longer `--max-duration`").count(), 1, "{}", none.stderr);
@@ -47,7 +49,8 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
     let all = capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --html a.html"));
     let all = all.succeeded();
     assert!(all.stdout.contains("capacity: at least 40.00 req/s"), "{}", all.stdout);
-    assert!(all.stdout.contains("the limit is `--max`"), "{}", all.stdout);
+    let words = all.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("the limit is `--max`"), "{}", all.stdout);
     assert!(all.stdout.contains("tok/s per GPU"), "{}", all.stdout);
 
     // The folder shows what the command showed.
@@ -61,6 +64,89 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
         page
     });
     assert_eq!(a, b);
+    // GPUs and their price may be given later; they had no effect.
+    let line = "report r --html c.html --gpus 4 --price 2.5/h";
+    let _ = crate::program::run(folder.path(), line).succeeded();
+    let page = std::fs::read_to_string(folder.path().join("c.html")).unwrap();
+    assert!(page.contains("per million output tokens (4 GPUs at $2.5/h each)"), "no cost");
+    assert!(page.contains("4 GPUs (as given)"), "not the GPUs that were given");
+}
+
+/// Every point printed its lines, although `--quiet` asks for errors alone.
+#[test]
+fn a_quiet_search_prints_its_json_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "--base-url {} --start 20 --max 20 --min-duration 1s --max-duration 1s -q --overwrite",
+        server.url
+    );
+    let silent = capacity(folder.path(), "p50 ttft < 10min", &line).succeeded();
+    assert_eq!((silent.stdout.as_str(), silent.stderr.as_str()), ("", ""));
+    let json = capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --json")).succeeded();
+    assert_eq!((json.json()["points"][0]["load"].as_f64(), json.stderr.as_str()), (Some(20.0), ""));
+}
+
+/// A search of five minutes ended in a folder that was not there.
+#[test]
+fn a_page_that_cannot_be_written_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Scripted::raw(|asked| panic!("{} was sent", asked.line));
+    let slo = "p50 ttft < 10min";
+    let refused = |line: &str, parts: &[&str], code: i32| {
+        let line = format!("--base-url {} --model m {line}", server.url);
+        let ended = capacity(folder.path(), slo, &line);
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        for part in parts {
+            assert!(ended.stderr.contains(part), "{}", ended.stderr);
+        }
+    };
+    let missing = ["cannot write `no/page.html`: there is no such", "create the folder `no` first"];
+    refused("--html no/page.html", &missing, 6);
+    refused("--html .", &["cannot write `.`: it is a folder"], 6);
+    refused("--html - --json", &["both the page and the JSON", "--html page.html"], 2);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something was left behind");
+}
+
+/// The page followed the text on standard output.
+#[test]
+fn a_page_on_standard_output_takes_the_place_of_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let is_page = |text: &str| text.starts_with("<!") && text.trim_end().ends_with("</html>");
+    let line = format!(
+        "--base-url {} --start 20 --max 20 --min-duration 1s --max-duration 1s --html -",
+        server.url
+    );
+    let found = capacity(folder.path(), "p50 ttft < 10min", &line).succeeded();
+    assert!(is_page(&found.stdout), "{:.200}", found.stdout);
+    assert!(!found.stderr.contains("page: -"), "{}", found.stderr);
+    let small = "--random-input-len 20 --random-output-len 3 --no-run-dir --html -";
+    for load in ["-n 2 -c 1", "--budget 1s"] {
+        let line = format!("bench {} {load} {small}", server.url);
+        let found = crate::program::run(folder.path(), &line).succeeded();
+        assert!(is_page(&found.stdout), "{load}: {:.200}", found.stdout);
+    }
+    // The folder of the run does not exist before it.
+    let line = format!("bench {} -n 2 -c 1 -o new --html new/page.html", server.url);
+    let found = crate::program::run(folder.path(), &line).succeeded();
+    assert!(found.stderr.contains("page: new/page.html"), "{}", found.stderr);
+}
+
+/// `latency` and a metric without a statistic were taken for something without a word.
+#[test]
+fn objectives_that_could_mean_something_else_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |slo: &str| {
+        let ended = capacity(folder.path(), slo, "--base-url http://127.0.0.1:9 --print-plan");
+        ended.succeeded().stderr
+    };
+    assert_eq!(
+        said("p99 latency < 2s"),
+        "note: `p99 latency < 2s` is read as p99 E2E, from sending a request to its last token\n"
+    );
+    assert!(said("ttft < 2s").contains("is read as mean TTFT\n  write `p99 ttft < 2s`"));
+    assert_eq!(said("p99 ttft < 2s, p99 e2e < 9s"), "");
 }
 
 /// The second point has no answers until the search is resumed.
@@ -151,6 +237,21 @@ fn an_engine_is_searched_in_virtual_time_and_says_so() {
     let refused = ended(&mut command(folder.path(), &refused));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("cannot use `--engine` with a server"), "{}", refused.stderr);
+}
+
+/// A profile fitted to prompts of 506 tokens answered for prompts of 2,000 without a word.
+#[test]
+fn a_search_with_prompts_beyond_the_profile_s_data_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let search = |tokens: u32| {
+        let line = format!(
+            "capacity --engine sglang-rust --random-input-len {tokens} --random-output-len 4 \
+             --points 2 --max-duration 2s --min-duration 1s --json --slo requests>0"
+        );
+        ended(&mut command(folder.path(), &line)).succeeded().json()
+    };
+    assert_eq!(search(2_000)["beyond_range"]["calibrated"], 506);
+    assert_eq!(search(500)["beyond_range"], serde_json::Value::Null);
 }
 
 /// The sizes of the rows of all points and steps below a folder.

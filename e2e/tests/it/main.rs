@@ -35,6 +35,7 @@ mod scrapes;
 mod secrets;
 mod shard_faults;
 mod shard_limits;
+mod shard_once;
 mod shard_points;
 mod shards;
 mod signals;

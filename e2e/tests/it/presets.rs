@@ -150,6 +150,78 @@ fn a_load_of_the_config_file_is_one_run_unless_a_budget_is_typed() {
     assert!(!plain.contains("[[sweep]]"), "{plain}");
 }
 
+/// Values with rules of their own: lists, the dataset, parts of an address, the time of a staircase and of
+/// a search, and what a note names.
+#[test]
+fn a_variable_is_stronger_than_the_config_file_and_a_flag_than_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |line: &str, variables: &[(&str, &str)], config: &str, expected: &[&str]| {
+        let found = ended(&mut with(folder.path(), line, variables, config)).succeeded();
+        for part in expected {
+            let said = format!("{}\n{}", found.stdout, found.stderr);
+            assert!(said.contains(part), "{line}: `{part}` is not in {said}");
+        }
+    };
+    let plan = "bench --print-plan";
+    let (lists, list) = ("max-concurrency = [1, 2]\n", [("TOKOMETER_MAX_CONCURRENCY", "4,5")]);
+    check(plan, &list, lists, &["values = [4, 5]  # environment"]);
+    check(&format!("{plan} -c 6,7"), &list, lists, &["values = [6, 7]  # flag"]);
+    check(
+        plan,
+        &[("TOKOMETER_MAX_CONCURRENCY", "4")],
+        lists,
+        &["max_concurrency = 4  # environment"],
+    );
+    check(&format!("{plan} -c 6"), &list, lists, &["max_concurrency = 6  # flag"]);
+
+    let datasets = "dataset-name = \"sonnet\"\nsonnet-input-len = 80\nrandom-input-len = 70\n";
+    let dataset = [("TOKOMETER_DATASET_NAME", "random")];
+    let random = ["dataset = \"random\"  # environment", "input_len = 70  # config file"];
+    check(plan, &dataset, datasets, &random);
+
+    let (host, port) = (("TOKOMETER_HOST", "b"), ("TOKOMETER_PORT", "2"));
+    let parts = "host = \"a\"\nport = 1\n";
+    check(plan, &[host], parts, &["address = \"http://b:1\"  # environment"]);
+    check(&format!("{plan} --host c"), &[port], parts, &["address = \"http://c:2\"  # flag"]);
+    // A whole address below has no parts.
+    let whole = "base-url = \"http://a:1\"\n";
+    check(&format!("{plan} --host c"), &[], whole, &["address = \"http://c:8000\"  # flag"]);
+
+    let (budget, budgets) = ([("TOKOMETER_BUDGET", "50s")], "budget = \"90s\"\n");
+    check("http://h:9 --print-plan", &budget, budgets, &["duration_s = 5.0"]);
+    check("http://h:9 --print-plan --budget 70s", &budget, budgets, &["duration_s = 7.0"]);
+    let set_by = "the load is set by `max-concurrency` (environment)";
+    check("http://h:9 --print-plan", &list, lists, &[set_by]);
+    let backends = "backend = \"openai-chat\"\n";
+    let audio = [("TOKOMETER_BACKEND", "openai-audio")];
+    let expected =
+        ["backend = \"openai-audio\"  # environment", "dataset = \"random-audio\"  # default"];
+    check("http://h:9 --print-plan", &audio, backends, &expected);
+}
+
+/// One of them is right, and the server refuses the others.
+#[test]
+fn the_key_of_the_stronger_place_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--api-key", "right-key"]);
+    std::fs::write(folder.path().join("wrong"), "wrong-key").unwrap();
+    std::fs::write(folder.path().join("right"), "right-key").unwrap();
+    let line = format!(
+        "bench --base-url {} -n 2 --input-len 8 --output-len 3 --tokenizer cl100k --no-run-dir --quiet",
+        server.url
+    );
+    let check = |flags: &str, variables: &[(&str, &str)], config: &str| {
+        let line = format!("{line} {flags}");
+        let found = ended(&mut with(folder.path(), &line, variables, config));
+        assert_eq!(found.code, Some(0), "{flags}: {}", found.stderr);
+    };
+    let file = |name: &str| format!("api-key-file = \"{name}\"\n");
+    let other = ("OPENAI_API_KEY", "wrong-key");
+    check("", &[other], &file("right"));
+    check("", &[other, ("TOKOMETER_API_KEY", "right-key")], &file("wrong"));
+    check("--api-key-file right", &[("TOKOMETER_API_KEY", "wrong-key")], &file("wrong"));
+}
+
 #[test]
 fn names_that_mean_nothing_are_answered_with_the_nearest() {
     let folder = tempfile::tempdir().unwrap();

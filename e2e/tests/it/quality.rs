@@ -67,7 +67,7 @@ fn tool_calls_are_joined_and_judged_by_their_schemas() {
     assert!(shown.contains("2 of an unknown tool") && shown.contains("2 unlike the schema"));
     let summary = summary(folder.path());
     let found = &summary["quality"]["tool_calls"];
-    let expected = json!({ "judged": 8, "valid": 4, "missing": 0, "not_json": 0, "unknown_tool": 2, "misfit": 2, "unchecked": 0 });
+    let expected = json!({ "judged": 8, "valid": 4, "missing": 0, "not_json": 0, "unknown_tool": 2, "not_allowed": 0, "misfit": 2, "unchecked": 0 });
     assert_eq!(*found, expected);
     assert_eq!(summary["quality"]["empty"], 0, "a call is no empty answer");
 }
@@ -146,7 +146,7 @@ fn rows_with_tools_of_their_own_are_judged_by_them() {
         assert!(shown.contains("1 of 4 tool calls are valid (25.0 %)"), "{shown}");
         assert!(shown.contains("1 with a schema that cannot be"), "{shown}");
     }
-    let expected = json!({ "judged": 4, "valid": 1, "missing": 0, "not_json": 0, "unknown_tool": 1, "misfit": 1, "unchecked": 1 });
+    let expected = json!({ "judged": 4, "valid": 1, "missing": 0, "not_json": 0, "unknown_tool": 1, "not_allowed": 0, "misfit": 1, "unchecked": 1 });
     assert_eq!(summary(folder.path())["quality"]["tool_calls"], expected);
 }
 

@@ -131,6 +131,7 @@ fn a_history_says_what_cannot_be_compared_and_needs_two_steps() {
     assert!(refused.stderr.contains("a history of one step"), "{}", refused.stderr);
     let shown = run(folder.path(), "report r r --history --label a --label b").succeeded().stdout;
     assert!(shown.contains("no change called in 2 steps"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     let _ = run(folder.path(), "report r r --history --html h.html").succeeded();
     let page = std::fs::read_to_string(folder.path().join("h.html")).unwrap();
     assert!(page.contains("History of 2 runs"));

@@ -217,6 +217,31 @@ fn an_interrupt_of_shard_0_ends_all_shards() {
     }
 }
 
+/// Shard 0 named shards as lost and records as broken off, and the others blamed their command line.
+#[test]
+fn an_interrupt_before_the_start_ends_a_run_that_nobody_has_begun() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let line = |rank: u32| {
+        let more = format!("--num-prompts 9 --run-dir run --shard {rank}/3 --leader {leader}");
+        load(&server, &more)
+    };
+    let [first, second] = [0, 1].map(|rank| Started::of(&mut shard(folder.path(), &line(rank))));
+    let run = folder.path().join("run");
+    // Shard 0 reads the server's metrics once everything else is prepared.
+    let files = ["shards/000/server.jsonl", "shards/001/plan.json"];
+    wait_until("both wait for shard 2", || files.iter().all(|file| run.join(file).is_file()));
+    first.signal(Signal::SIGINT);
+    let (first, second) = (first.wait(), second.wait());
+    assert_eq!(first.code, Some(130), "{}", first.stderr);
+    assert!(first.stdout.contains("nothing was measured"), "{}", first.stdout);
+    assert!(!first.stderr.contains("error"), "{}", first.stderr);
+    assert_eq!(second.code, Some(5), "{}", second.stderr);
+    assert!(second.stderr.contains("shard 0 did not begin this point"), "{}", second.stderr);
+    assert!(!run.join("shards/001").exists(), "it left nothing");
+}
+
 /// The others go on; the report says which requests were not sent.
 #[test]
 fn an_interrupt_of_another_shard_ends_its_part_alone() {

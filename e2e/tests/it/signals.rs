@@ -1,11 +1,12 @@
 //! Ctrl-C, SIGTERM and SIGHUP in every phase of every command.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use tokometer_record::{Phase, RunReader, RunState, Stop};
 
-use crate::program::{ProgramExit, Server, Started, run, wait_until};
+use crate::program::{self, ProgramExit, Server, Started, run, wait_until};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 /// Starts an endless run, waits until it is under way, and sends signals.
@@ -223,4 +224,42 @@ fn the_simulated_server_ends_in_order_and_a_second_signal_does_not_wait() {
         let code = started.wait().code;
         assert!(code == Some(0) || (signals.len() > 1 && code == Some(130)), "{code:?}");
     }
+}
+
+/// The thread that reads keys spun on the closed terminal for ever, and the run never ended.
+#[test]
+fn a_dashboard_whose_terminal_is_closed_ends_with_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "2ms"]);
+    let line = format!(
+        "echo $$ > pid; exec {} bench --base-url {} --duration 10m --max-concurrency 4 --random-input-len 20 \
+         --random-output-len 10 --run-dir r --live",
+        program::path().display(),
+        server.url
+    );
+    // A terminal as ssh or tmux gives one.
+    let mut terminal = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(folder.path())
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let starts = folder.path().join("r/starts.arrows");
+    wait_until("requests are under way", || {
+        std::fs::metadata(&starts).is_ok_and(|found| found.len() > 0)
+    });
+    terminal.kill().unwrap();
+    terminal.wait().unwrap();
+    let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+    let state = Path::new("/proc").join(pid.trim()).join("stat");
+    wait_until("the program has ended", || {
+        // Nobody may have asked for its exit status.
+        std::fs::read_to_string(&state).map_or(true, |state| state.contains(") Z "))
+    });
+    let reader = RunReader::open(&folder.path().join("r")).unwrap();
+    let RunState::Ended(end) = reader.state().unwrap() else { panic!("the run has no end") };
+    assert_eq!(end.stop, Stop::Interrupted);
 }

@@ -63,7 +63,9 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
         rows.take_while(|line| !line.is_empty()).map(str::to_owned).collect()
     };
     assert_eq!(table(&shown), table(out), "`report` shows another table");
-    assert!(shown.contains("knee"), "{shown}");
+    // The verdict and the next command were left out. The page has been named where it was written.
+    let all: Vec<&str> = out.lines().filter(|line| !line.starts_with("page: ")).collect();
+    assert_eq!(shown.lines().collect::<Vec<_>>(), all);
 
     let line = line("1s");
     let refused = run(folder.path(), &line);
@@ -76,6 +78,25 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     assert!(folder.path().join("mine.html").is_file());
     let quiet = run(folder.path(), &format!("{line} --overwrite -q")).succeeded();
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
+    let quiet = run(folder.path(), &format!("{line} --overwrite -q --json")).succeeded();
+    assert_eq!(
+        (quiet.json()["staircase"]["steps"][0]["concurrency"].as_u64(), quiet.stderr.as_str()),
+        (Some(1), "")
+    );
+}
+
+/// A staircase of one step was shown as a run of its own, without its findings.
+#[test]
+fn a_staircase_of_one_step_is_shown_again_as_a_staircase() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two more response times do not fit into the budget.
+    let server = Server::new(&["--ttft", "200ms", "--itl", "2ms"]);
+    let found = run(folder.path(), &format!("{} --budget 600ms -o s {SHORT}", server.url));
+    let found = found.succeeded();
+    assert_eq!(loads(&folder.path().join("s")), [1]);
+    let shown = run(folder.path(), "report s").succeeded().stdout;
+    let all: Vec<&str> = found.stdout.lines().filter(|line| !line.starts_with("page: ")).collect();
+    assert_eq!(shown.lines().collect::<Vec<_>>(), all);
 }
 
 #[test]

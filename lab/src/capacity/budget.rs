@@ -9,7 +9,7 @@ use tokometer_base::{Nanos, Seed};
 use tokometer_decide::capacity::LoadKind;
 use tokometer_decide::search::{
     Climb, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, SearchResult,
-    UNLIMITED_POINTS, first_lengths, least, second_stage, wanted, with_preload,
+    StageBudget, UNLIMITED_POINTS, first_lengths, least, second_stage, wanted, with_preload,
 };
 use tokometer_decide::slo::Slo;
 use tokometer_decide::staircase::{StairNext, StairStep, Staircase};
@@ -141,7 +141,7 @@ impl TimedSearch<'_> {
                 continue;
             }
             let seed = Seed(seed.stream("point").draw(self.done.len() as u64));
-            let measured = self.case.point((load, stage), duration, seed);
+            let measured = self.case.point(load, stage, duration, seed);
             self.sent += duration;
             self.now += measured.took;
             self.done.push(measured);
@@ -159,7 +159,8 @@ impl TimedSearch<'_> {
         let (wanted, least) =
             (wanted(&self.slo, rate), least(&self.slo, rate, self.response_time()));
         let overhead = Nanos((self.now - self.begin - self.sent).0 / first.max(1) as u64);
-        match second_stage((self.end - self.now, overhead), wanted, least) {
+        let left = self.end - self.now;
+        match second_stage(StageBudget { left, overhead, wanted, least }) {
             None => self.limits = self.limits.with_points(first),
             Some(stage) => {
                 self.limits = self.limits.with_points(first + stage.points);

@@ -27,7 +27,7 @@ pub(super) fn print(case: &Case, seeds: &std::ops::Range<u64>) {
         let duration = with_preload(LENGTH.next(&slo, Stage::Estimate, Some(load)));
         let measured = in_parallel(seeds.end - seeds.start, |number| {
             let seed = Seed(Seed(seeds.start + number).stream("curve").draw(at as u64));
-            let point = case.point((load, Stage::Estimate), duration, seed).point;
+            let point = case.point(load, Stage::Estimate, duration, seed).point;
             let one = point.uses.first().copied().flatten();
             let used = one.map_or(0.0, |one| match (point.fit, one.allowed) {
                 (PointOutcome::Overloaded, Some(allowed)) => one.used.max(1.0 / allowed),

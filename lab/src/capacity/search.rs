@@ -102,7 +102,8 @@ impl Case {
     /// One point, as `capacity` would have measured it.
     pub(crate) fn point(
         &self,
-        (load, stage): (f64, Stage),
+        load: f64,
+        stage: Stage,
         duration: Nanos,
         seed: Seed,
     ) -> TimedPoint {
@@ -204,7 +205,7 @@ impl Case {
                 Next::Measure { load, stage } => {
                     let duration = with_preload(length.next(&slo, stage, Some(load)));
                     let seed = Seed(Seed(seed).stream("point").draw(points.len() as u64));
-                    points.push(self.point((load, stage), duration, seed).point);
+                    points.push(self.point(load, stage, duration, seed).point);
                 }
             }
         }

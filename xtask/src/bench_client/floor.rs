@@ -143,7 +143,7 @@ pub(crate) fn run(floor: &Floor) -> Result<Effort> {
     }
     let send_secs = begin.elapsed().as_secs_f64();
     let further = floor.requests.saturating_sub(floor.streams);
-    let events = harvest(&epoll, &mut streams, (&bytes, further), floor.pace)?;
+    let events = harvest(&epoll, &mut streams, Refills { request: &bytes, further }, floor.pace)?;
     Ok(Effort {
         events,
         send_secs,
@@ -153,10 +153,18 @@ pub(crate) fn run(floor: &Floor) -> Result<Effort> {
     })
 }
 
+/// Requests that are sent when an answer has ended.
+struct Refills<'a> {
+    request: &'a [u8],
+    /// How many are left.
+    further: usize,
+}
+
+/// Reads all streams to their ends, and counts their events.
 fn harvest(
     epoll: &Epoll,
     streams: &mut [FloorStream],
-    (request, mut further): (&[u8], usize),
+    mut refills: Refills<'_>,
     pace: Pace,
 ) -> Result<u64> {
     let mut ready = vec![EpollEvent::empty(); 1_024];
@@ -182,9 +190,9 @@ fn harvest(
             let length = message.bytes;
             events += count_markers(&buffer[..length]);
             let is_end = stream.ends_with(&buffer[..length]);
-            if is_end && further > 0 && length > 0 {
-                further -= 1;
-                stream.socket.write_all(request)?;
+            if is_end && refills.further > 0 && length > 0 {
+                refills.further -= 1;
+                stream.socket.write_all(refills.request)?;
             } else if !stream.is_done && (length == 0 || is_end) {
                 stream.is_done = true;
                 open -= 1;

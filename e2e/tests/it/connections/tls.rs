@@ -1,7 +1,7 @@
 //! Certificates: which servers are believed, and what is shown to those that ask.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,14 +29,33 @@ pub(crate) fn issued(authority: &Authority, name: &str) -> (rcgen::Certificate, 
     (params.signed_by(&key, authority).unwrap(), key)
 }
 
-/// A server with a certificate of `authority` that takes only clients with another one of it.
-fn strict_server(authority: &Authority) -> String {
+/// A connection of a client, decrypted.
+pub(crate) type TlsStream = StreamOwned<ServerConnection, TcpStream>;
+
+/// Which clients a server accepts.
+#[derive(Clone, Copy)]
+pub(crate) enum Clients {
+    Any,
+    /// Those with a certificate of the server's authority.
+    Known,
+}
+
+/// A server with a certificate of `authority`; `answer` gets each connection. Its address.
+pub(crate) fn server(
+    authority: &Authority,
+    clients: Clients,
+    answer: impl Fn(TlsStream) + Clone + Send + 'static,
+) -> String {
     let (certificate, key) = issued(authority, "localhost");
     let mut roots = RootCertStore::empty();
     roots.add(authority.der().clone()).unwrap();
     let provider = Arc::new(ring::default_provider());
     let verifier =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let verifier = match clients {
+        Clients::Any => verifier.allow_unauthenticated(),
+        Clients::Known => verifier,
+    };
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -53,6 +72,7 @@ fn strict_server(authority: &Authority) -> String {
         for stream in listener.incoming() {
             let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
             let stream = StreamOwned::new(connection, stream.unwrap());
+            let answer = answer.clone();
             std::thread::spawn(move || answer(stream));
         }
     });
@@ -101,7 +121,9 @@ fn write(folder: &Path, name: &str, text: &str) {
 fn a_server_that_asks_for_a_certificate_gets_it_and_roots_come_from_the_environment() {
     let folder = tempfile::tempdir().unwrap();
     let authority = authority();
-    let url = strict_server(&authority);
+    let url = server(&authority, Clients::Known, |stream| {
+        let _ = answer(stream);
+    });
     let (certificate, key) = issued(&authority, "client");
     write(folder.path(), "ca.pem", &authority.pem());
     write(folder.path(), "client.pem", &certificate.pem());

@@ -14,7 +14,9 @@ fn bad_files(folder: &Path) {
     write(folder, "open.json", "[");
     write(folder, "object.json", "{}");
     write(folder, "list.json", "[]");
-    write(folder, "bytes", b"\xff\xfe\x00\n");
+    write(folder, "bytes", b"\xff\xfa\xf0\n");
+    write(folder, "packed.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00");
+    write(folder, "utf16.jsonl", b"{\x00\"\x00p\x00\"\x00");
     write(folder, "no.parquet", "PAR1xxxxPAR1");
     write(folder, "number.jsonl", "{\"prompt\": 7}\n");
     write(folder, "time.jsonl", "{\"timestamp\": \"noon\"}\n");
@@ -162,6 +164,12 @@ pub(super) const CASES: &[Case] = &[
         "--dataset-name timed_trace --dataset-path time.jsonl",
     )
     .says(&["`time.jsonl`, line 1"]),
+    dataset("timed_trace: other columns", "--dataset-name timed_trace --dataset-path text.csv")
+        .says(&["no column `ContextTokens`", "`--dataset-name burstgpt`"]),
+    dataset("custom: a compressed file", "--dataset-name custom --dataset-path packed.gz")
+        .says(&["it is compressed (gzip)", "zcat"]),
+    dataset("custom: UTF-16 without a mark", "--dataset-name custom --dataset-path utf16.jsonl")
+        .says(&["it is not text in UTF-8", "iconv -f UTF-16LE"]),
     dataset("timed_trace: no requests", "--dataset-name timed_trace --dataset-path list.json")
         .says(&["it has no request"]),
     dataset("mooncake: a row without a time", "--dataset-name mooncake --dataset-path object.json")
@@ -171,7 +179,7 @@ pub(super) const CASES: &[Case] = &[
     dataset("sonnet: an empty file", "--dataset-name sonnet --dataset-path empty")
         .says(&["`empty`: it is empty"]),
     dataset("sonnet: bytes that are no text", "--dataset-name sonnet --dataset-path bytes")
-        .says(&["valid UTF-8"]),
+        .says(&["it is not text in UTF-8", "iconv"]),
     dataset("book: shorter than one slice", "--dataset-name book --dataset-path text.txt")
         .says(&["but one slice needs 1024"]),
     dataset("hf: a Parquet file that is none", "--dataset-name hf --dataset-path no.parquet")
@@ -185,6 +193,12 @@ pub(super) const CASES: &[Case] = &[
         .says(&["cannot find a report in `bytes`"]),
     reading("doctor: a file that has no report", "doctor text.txt")
         .says(&["cannot find a report in `text.txt`"]),
+    reading("doctor: a compressed file", "doctor packed.gz")
+        .says(&["cannot find a report in `packed.gz`", "zcat FILE | tokometer doctor -"]),
+    reading("doctor: JSON of another tool", "doctor object.json").says(&[
+        "cannot read `object.json`",
+        "GenAI-Perf, genai-bench, GuideLLM or inference-perf",
+    ]),
     reading("doctor: a load that makes no sense", "doctor --load nonsense")
         .says(&["cannot use `nonsense` in `--load`"]),
     reading("compare: nothing to compare", "compare").says(&["no runs given for `--a`"]),

@@ -125,6 +125,32 @@ pub(super) const CASES: &[Case] = &[
         after_token(asked, "event: error\ndata: {\"message\":\"engine died\"}\n\n")
     })
     .says(&["engine died"]),
+    Case::second("an error in a gateway's form, then `[DONE]`", |asked| {
+        let error = r#"{"throttlingException":{"message":"engine died"}}"#;
+        after_token(asked, &format!("data: {error}\n\ndata: [DONE]\n\n"))
+    })
+    .says(&["engine died"]),
+    Case::second("an error event, then a body that stays open", |mut asked| {
+        asked.start_stream();
+        asked.event(r#"{"error":{"message":"engine died"}}"#);
+        hold(asked)
+    })
+    .says(&["engine died"]),
+    Case::second("the words of a proxy in the middle of an answer", |asked| {
+        after_token(asked, "upstream connect error: connection termination\n")
+    })
+    .says(&["upstream connect error"]),
+    Case::second("pings whose data is no JSON", |asked| {
+        let ping = "event: ping\ndata: 2026-11-16 10:00:00.463789\n\n";
+        stream(asked, format!("{ping}{}", events(4)))
+    })
+    .counts(3, 0)
+    .tokens(12)
+    .says(&["3 of 3 succeeded"]),
+    Case::second("events without blank lines between them", |asked| {
+        stream(asked, events(4).replace("\n\n", "\n"))
+    })
+    .says(&["blank line"]),
     Case::second("a finish reason `abort` after two tokens", |asked| {
         after_token(
             asked,

@@ -24,6 +24,15 @@ pub(super) struct Example {
     pub(super) is_shorter: bool,
 }
 
+/// A program in Python.
+pub(super) struct Script {
+    /// The number of its first line, from 1.
+    pub(super) line: usize,
+    /// The first line of its block, which says what it needs.
+    pub(super) remark: String,
+    pub(super) code: String,
+}
+
 /// The remark before a block with the command that is run in the place of the shown one. Several are run
 /// one after the other, and the last is compared.
 const SHORTER: &str = "<!-- shorter: ";
@@ -219,6 +228,25 @@ impl Page {
         commands
     }
 
+    /// Programs in Python: blocks of it, and what `python3 - <<END` reads in a block of a shell.
+    pub(super) fn scripts(&self) -> Vec<Script> {
+        let mut scripts = Vec::new();
+        for block in self.blocks() {
+            let lines = &self.lines[block.content.clone()];
+            let inner = match block.word.as_str() {
+                "python" => Some(0..lines.len()),
+                "sh" => here_document(lines),
+                _ => None,
+            };
+            scripts.extend(inner.map(|inner| Script {
+                line: block.content.start + inner.start + 1,
+                remark: lines[0].clone(),
+                code: lines[inner].join("\n") + "\n",
+            }));
+        }
+        scripts
+    }
+
     /// Blocks with commands that are not run, and that do not start with a remark.
     pub(super) fn blocks_without_reason(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -236,6 +264,13 @@ impl Page {
         }
         found
     }
+}
+
+/// The lines that `python3` reads from the shell.
+fn here_document(lines: &[String]) -> Option<Range<usize>> {
+    let start = lines.iter().position(|line| line == "python3 - <<END")? + 1;
+    let length = lines[start..].iter().position(|line| line == "END")?;
+    Some(start..start + length)
 }
 
 /// A line without what a prompt, a list or a key of YAML puts before its command, and without a remark.
@@ -314,4 +349,16 @@ fn commands_in_a_text_are_found_between_backticks() {
         found,
         [(1, "tokometer report RUN".to_owned()), (5, "tokometer bench -n 4".to_owned())]
     );
+}
+
+#[test]
+fn python_is_found_in_its_own_blocks_and_in_those_of_a_shell() {
+    let text = "```python\n# needs a\nimport a\n```\n```sh\n# needs b\npython3 - <<END\nimport b\nEND\nls\n```\n\
+                ```text\nimport c\n```\n";
+    let scripts = Page::new("x.md", text).scripts();
+    let found: Vec<_> = scripts
+        .iter()
+        .map(|script| (script.line, script.remark.as_str(), script.code.as_str()))
+        .collect();
+    assert_eq!(found, [(2, "# needs a", "# needs a\nimport a\n"), (8, "# needs b", "import b\n")]);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -77,6 +77,11 @@ impl Session {
         }
     }
 
+    /// The folder in which commands are run.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// What a command prints that stands in for a longer one. The page shows no exit code of it.
     pub(super) fn run_shorter(&mut self, command: &str) -> Vec<String> {
         let printed = self.run(command);
@@ -117,7 +122,8 @@ impl Session {
             let mut child = self.shell(&format!("exec {server}")).spawn().unwrap();
             let line = first_line(&mut child);
             self.servers.push(child);
-            return if line.contains("http") { Ok(()) } else { Err(line) };
+            let is_address = line.contains("http://") || line.contains("unix:");
+            return if is_address { Ok(()) } else { Err(line) };
         }
         let ProgramExit { code, stdout, stderr } = ended(&mut self.shell(command));
         // A rule about a figure that so few requests cannot decide.

@@ -2,12 +2,15 @@
 //! the load is small, and files that a reader would have are there.
 
 use super::block::Page;
+use super::gateway::{self, Gateways};
 use super::session::Session;
+use super::shards;
 use crate::program::{Server, root};
 
 /// Flags whose value decides how long a command takes: a small value, and a small list.
-const SMALL: [(&str, &str, &str); 16] = [
+const SMALL: [(&str, &str, &str); 17] = [
     ("--model", "simulated", ""),
+    ("--tokenizer", "cl100k", ""),
     ("--port", "0", ""),
     ("--num-prompts", "4", "2,4"),
     ("--max-concurrency", "2", "1,2"),
@@ -25,33 +28,64 @@ const SMALL: [(&str, &str, &str); 16] = [
     ("--load", "\"concurrency=2 itl=5ms ttft=5ms tokens=8\"", ""),
 ];
 
-/// Commands that are only parsed, by a part of them, and why.
-const PARSED_ONLY: [(&str, &str); 6] = [
-    ("https://", "needs certificates; e2e/tests/it/connections has servers with them"),
-    ("--shard ", "needs several processes; e2e/tests/it/shards.rs starts them"),
-    ("experiments/", "takes minutes; e2e/tests/it/experiments.rs predicts these plans"),
-    ("tokometer calibrate", "takes a minute; e2e/tests/it/predict.rs runs one"),
-    ("doctor --load", "floods the machine; README has it with its output"),
-    ("PROFILE", "is a name that the reader fills in"),
-];
+/// Flags that make a plan of `experiments/` short: they override every section of it.
+const SHORT_EXPERIMENT: &str =
+    " --random-input-len 8 --random-output-len 4 --request-rate inf --num-warmups 1";
+
+/// The servers in the place of the reader's.
+pub(super) struct Servers {
+    /// The address of the one without TLS.
+    plain: String,
+    gateways: Gateways,
+}
+
+impl Servers {
+    /// Servers of which only the first is there, for tests that send nothing.
+    pub(super) fn named(plain: &str) -> Self {
+        let named = |name: &str| format!("https://{name}:1");
+        let gateways = Gateways { open: named("open"), strict: named("strict") };
+        Self { plain: plain.to_owned(), gateways }
+    }
+}
+
+/// A reader with servers, and with files of earlier runs.
+pub(super) struct Reader {
+    session: Session,
+    servers: Servers,
+    /// It ends with the reader.
+    _server: Server,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        let server = Server::quick();
+        let mut session = Session::new(&Page::new("", ""));
+        let gateways = Gateways::new(session.folder(), &server.url);
+        session.attempt(&prepared(&server.url)).unwrap_or_else(|why| panic!("{why}"));
+        let servers = Servers { plain: server.url.clone(), gateways };
+        Self { session, servers, _server: server }
+    }
+
+    /// Runs a command of a page with a small load. What it printed where it could not be done.
+    pub(super) fn failure(&mut self, command: &str, place: &str) -> Option<String> {
+        let small = if shards::is_for_shards(command) {
+            shards::script(command, &self.servers)
+        } else {
+            small(command, &self.servers)
+        };
+        let why = self.session.attempt(&small).err()?;
+        Some(format!("{place}: {command}\n  run as  {small}\n{why}"))
+    }
+}
 
 /// Runs the commands of these pages that have no output, in order, and returns those that fail.
 pub(super) fn failures(pages: &[Page]) -> Vec<String> {
-    let server = Server::quick();
-    let mut session = Session::new(&Page::new("", ""));
-    session.attempt(&prepared(&server.url)).unwrap_or_else(|why| panic!("{why}"));
-    let is_run = |command: &str| !PARSED_ONLY.iter().any(|(part, _)| command.contains(part));
+    let mut reader = Reader::new();
     let mut failures = Vec::new();
     // The help of the command line has examples too, of which other pages have the same.
     for page in pages.iter().filter(|page| page.name != "docs/cli.md") {
         for (line, command) in page.other_commands() {
-            if !is_run(&command) {
-                continue;
-            }
-            let small = small(&command, &server.url);
-            if let Err(why) = session.attempt(&small) {
-                failures.push(format!("{}:{line}: {command}\n  run as  {small}\n{why}", page.name));
-            }
+            failures.extend(reader.failure(&command, &format!("{}:{line}", page.name)));
         }
     }
     failures
@@ -82,16 +116,24 @@ fn prepared(url: &str) -> String {
         "echo ID3 > a.mp3".to_owned(),
         r#"echo '{"prompt": "", "audio": "a.mp3", "seconds": 1}' > rows.jsonl"#.to_owned(),
         r"printf '#!/bin/sh\n' > restart.sh; chmod +x restart.sh".to_owned(),
+        "cp RUN/plan.json plan.json".to_owned(),
+        format!("{bench} --num-prompts 8 --block 2 --against {url} --run-dir ab"),
         "ls results/a.json results/a.csv > /dev/null".to_owned(),
     ]
     .join("\n")
 }
 
 /// A command with the simulated server's address and a small load.
-fn small(command: &str, url: &str) -> String {
+pub(super) fn small(command: &str, servers: &Servers) -> String {
     let mut words = words(without_output(command));
+    let is_strict = words.iter().any(|word| word == "--client-cert");
+    // The reader's gateway may have a certificate that the system trusts.
+    let is_trusted = words.iter().any(|word| word.starts_with("https://"))
+        && !words.iter().any(|word| word == "--ca-cert" || word == "--insecure");
+    let gateways = &servers.gateways;
+    let gateway = if is_strict { &gateways.strict } else { &gateways.open };
     for at in 0..words.len() {
-        words[at] = at_server(&words[at], url);
+        words[at] = at_server(&words[at], &servers.plain, gateway);
         let found = SMALL.iter().find(|(flag, ..)| *flag == words[at]);
         if let Some(((_, one, list), value)) = found.zip(words.get(at + 1)) {
             let is_list = value.contains(',') && !value.starts_with(['\'', '"']);
@@ -99,15 +141,34 @@ fn small(command: &str, url: &str) -> String {
             words[at + 1] = String::from(*value);
         }
     }
-    let has = |flag: &str| words.iter().any(|word| word == flag);
     let verb = words.get(1).map(String::as_str).unwrap_or_default().to_owned();
-    let more = match verb.as_str() {
+    // A flag that is there keeps its value.
+    for pair in more_flags(&verb, &words).split(" --").filter(|pair| !pair.is_empty()) {
+        let flag = format!("--{}", pair.split(' ').next().unwrap_or_default());
+        if !words.contains(&flag) {
+            words.push(format!("--{pair}"));
+        }
+    }
+    words.extend((verb == "sim").then(|| "&".to_owned()));
+    let before = match verb.as_str() {
+        "calibrate" => measured(&words),
+        _ if is_trusted => format!("SSL_CERT_FILE={} ", gateway::AUTHORITY),
+        _ => String::new(),
+    };
+    before + &words.join(" ")
+}
+
+/// Flags that make a command short where it does not have them.
+fn more_flags(verb: &str, words: &[String]) -> String {
+    let has = |flag: &str| words.iter().any(|word| word == flag);
+    let more = match verb {
         "bench" if !has("--num-prompts") && !has("--duration") => " --num-prompts 4",
         "capacity" if has("--engine") => " --min-duration 1s --max-duration 1s --points 4",
         "capacity" => {
             " --budget 2s --points 2 --min-duration 300ms --max-duration 300ms --random-output-len 4"
         }
-        "sim" => " --port 0",
+        "sim" if !has("--unix") => " --port 0",
+        "calibrate" => " --searches 1 --from default",
         address if address.starts_with("http") && !has("--duration") => {
             " --budget 1s --random-output-len 4"
         }
@@ -117,26 +178,32 @@ fn small(command: &str, url: &str) -> String {
     let is_search = verb == "capacity" || verb.starts_with("http");
     let is_audio = is_search && words.iter().any(|word| word.contains("audio"));
     let audio = if is_audio { " --audio-length-mean 1" } else { "" };
+    let is_experiment = words.iter().any(|word| word.starts_with("experiments/"));
+    let experiment = if is_experiment { SHORT_EXPERIMENT } else { "" };
     // Several commands of a page name one folder.
     let again = if has("--run-dir") && verb != "report" { " --overwrite" } else { "" };
-    let more = [more, audio, again].concat();
-    // A flag that is there keeps its value.
-    for pair in more.split(" --").filter(|pair| !pair.is_empty()) {
-        let flag = format!("--{}", pair.split(' ').next().unwrap_or_default());
-        if !words.contains(&flag) {
-            words.push(format!("--{pair}"));
-        }
-    }
-    words.extend((verb == "sim").then(|| "&".to_owned()));
-    words.join(" ")
+    [more, audio, experiment, again].concat()
 }
 
-/// A command without the file that it writes to: it may be anywhere.
+/// Runs in the folders `NAME/*` of a `calibrate`. Those of the commands before it have too few requests to
+/// fit anything to, so predictions are put in their place.
+fn measured(words: &[String]) -> String {
+    let folders = words.iter().filter_map(|word| word.strip_suffix("/*"));
+    let runs = folders.map(|folder| {
+        format!(
+            "tokometer predict --engine default --num-prompts 8 --request-rate 5,20 --random-input-len 40 \
+             --random-output-len 12 --random-range-ratio 0.5 --quiet --overwrite --run-dir {folder}\n"
+        )
+    });
+    runs.collect()
+}
+
+/// A command without the file that it writes to, which may be anywhere, or the program that reads it.
 fn without_output(command: &str) -> &str {
     let mut quote = None;
     for (at, letter) in command.char_indices() {
         match (quote, letter) {
-            (None, '>') => return command[..at].trim_end(),
+            (None, '>' | '|') => return command[..at].trim_end(),
             (None, '"' | '\'') => quote = Some(letter),
             (Some(open), letter) if letter == open => quote = None,
             _ => {}
@@ -146,7 +213,7 @@ fn without_output(command: &str) -> &str {
 }
 
 /// The words of a command. What is in quotes is one word, with its quotes.
-fn words(command: &str) -> Vec<String> {
+pub(super) fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
     for letter in command.chars() {
@@ -164,41 +231,69 @@ fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// A word with the simulated server in the place of the one that it names.
-fn at_server(word: &str, url: &str) -> String {
-    match word.split_once("http://") {
-        Some((before, rest)) => {
+/// A word with a server of the test in the place of the one that it names.
+fn at_server(word: &str, plain: &str, gateway: &str) -> String {
+    for (scheme, url) in [("http://", plain), ("https://", gateway)] {
+        if let Some((before, rest)) = word.split_once(scheme) {
             let path = rest.find('/').map_or("", |at| &rest[at..]);
-            format!("{before}{url}{path}")
+            return format!("{before}{url}{path}");
         }
-        None => word.to_owned(),
     }
+    word.to_owned()
 }
 
 #[test]
 fn a_command_becomes_small_and_keeps_its_other_flags() {
-    let check = |command: &str, expected: &str| assert_eq!(small(command, "http://s:1"), expected);
+    let servers = Servers::named("http://s:1");
+    let check = |command: &str, expected: &str| assert_eq!(small(command, &servers), expected);
     check("tokometer http://HOST:PORT", "tokometer http://s:1 --budget 1s --random-output-len 4");
     check(
         "tokometer bench --base-url http://a:8000/v1 --max-concurrency 1,2,...,256 --name NAME > x",
         "tokometer bench --base-url http://s:1/v1 --max-concurrency 1,2 --name NAME --num-prompts 4",
     );
-    check("tokometer report RUN --label 'a b'", "tokometer report RUN --label 'a b'");
+    check("tokometer report RUN --label 'a b' | head", "tokometer report RUN --label 'a b'");
     check("tokometer sim --profile small", "tokometer sim --profile small --port 0 &");
+    check(
+        "tokometer bench --base-url https://a/team/v1 --ca-cert our-ca.pem",
+        "tokometer bench --base-url https://open:1/team/v1 --ca-cert our-ca.pem --num-prompts 4",
+    );
+    check(
+        "tokometer bench --base-url https://a --client-cert me.pem",
+        "SSL_CERT_FILE=our-ca.pem tokometer bench --base-url https://strict:1 --client-cert me.pem \
+         --num-prompts 4",
+    );
+    check(
+        "tokometer bench --plan experiments/a.toml --num-prompts 10",
+        "tokometer bench --plan experiments/a.toml --num-prompts 4 --random-input-len 8 \
+         --random-output-len 4 --request-rate inf --num-warmups 1",
+    );
+    let fitted = small("tokometer calibrate low/* -o x.toml", &servers);
+    assert!(
+        fitted.starts_with("tokometer predict ") && fitted.contains("--run-dir low\n"),
+        "{fitted}"
+    );
+    assert!(fitted.ends_with("\ntokometer calibrate low/* -o x.toml --searches 1 --from default"));
 }
 
-/// A reason that no command has any more hides a command that could be run.
 #[test]
-fn every_reason_to_parse_only_has_a_command() {
-    let commands: Vec<String> = super::all_pages()
-        .iter()
-        .flat_map(|page| page.other_commands().into_iter().map(|(_, command)| command))
-        .collect();
-    let is_used = |part: &str| commands.iter().any(|command| command.contains(part));
-    let unused = PARSED_ONLY.iter().filter(|(part, _)| !is_used(part));
-    assert_eq!(unused.count(), 0, "remove the reasons without a command");
-    for (part, why) in PARSED_ONLY {
-        let file = why.split_whitespace().find(|word| word.contains('/'));
-        assert!(file.is_none_or(|file| root().join(file).exists()), "{part}: {why}");
+fn a_command_that_cannot_work_is_found() {
+    let commands = [
+        // Certificates of another authority, none, and a key of another certificate.
+        "tokometer bench --base-url https://gateway.example --ca-cert ca.pem",
+        "tokometer bench --base-url https://gateway.example --client-cert ca.pem",
+        "tokometer bench --base-url https://gateway.example/team-b/v1 --insecure",
+        "tokometer bench --shard K/4 --leader a:7777 --base-url URL … --shard-tls-cert shard.pem \
+         --shard-tls-key me.key --shard-tls-ca ca.pem",
+        "tokometer bench --plan experiments/vllm-406b.toml",
+        "tokometer calibrate nowhere -o x.toml",
+        "tokometer sim --engine PROFILE",
+        "tokometer doctor --load \"512 streams\" --loud",
+    ];
+    let page =
+        Page::new("x.md", &format!("```sh\n# needs a server\n{}\n```\n", commands.join("\n")));
+    let failures = failures(&[page]);
+    for command in commands {
+        let is_found = failures.iter().any(|why| why.contains(&format!(": {command}\n")));
+        assert!(is_found, "{command}: {failures:#?}");
     }
 }

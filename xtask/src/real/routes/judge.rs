@@ -85,8 +85,8 @@ fn judge(suite: &RouteSuite, case: &RouteCase, folder: &Path) -> Result<RouteSee
     let figure = |name: &str| summary["figures"][name].as_f64();
     let ours =
         TokenSums { input: figure("total_prompt_tokens"), output: figure("total_output_tokens") };
-    let (before, after) = (read("before")?, read("after")?);
-    let tokens = compared(suite, case, ours, sent, (&before, &after))?;
+    let pages = CounterPages { before: read("before")?, after: read("after")? };
+    let tokens = compared(suite, case, ours, sent, &pages)?;
     let more = content(suite, case, folder, &summary)?;
     Ok(RouteSeen { answers: format!("{succeeded} of {sent}"), tokens, more })
 }
@@ -121,14 +121,21 @@ fn refused(code: i32, folder: &Path, last: &str) -> Result<RouteSeen> {
     Ok(RouteSeen { answers: "refused".to_owned(), more, ..RouteSeen::default() })
 }
 
+/// The server's metrics before and after the requests of a case.
+struct CounterPages {
+    before: String,
+    after: String,
+}
+
 /// Our tokens beside the rise of the server's counters.
 fn compared(
     suite: &RouteSuite,
     case: &RouteCase,
     ours: TokenSums,
     sent: u64,
-    (before, after): (&str, &str),
+    pages: &CounterPages,
 ) -> Result<String> {
+    let CounterPages { before, after } = pages;
     let [begin, end] = [before, after].map(|page| counters::of_page(page, &suite.counters));
     let server = TokenSums {
         input: Some(end.prompt - begin.prompt),
