@@ -59,7 +59,18 @@ impl Browser {
         )?;
         let session = answer["sessionId"].as_str().context("the driver gave no session")?;
         browser.session = format!("/session/{session}");
+        browser.take_focus()?;
         Ok(browser)
+    }
+
+    /// Some versions leave a headless window without the focus, and elements then get no focus event.
+    fn take_focus(&self) -> Result<()> {
+        let body = json!({
+            "cmd": "Emulation.setFocusEmulationEnabled",
+            "params": {"enabled": true},
+        });
+        self.call("POST", &format!("{}/goog/cdp/execute", self.session), &body)?;
+        Ok(())
     }
 
     fn wait_until_ready(&self) -> Result<()> {
