@@ -353,25 +353,20 @@ mod tests {
     }
 
     /// A search with four points: 8 and 12 req/s met the objectives, 12.8 missed one, 16 was too much.
-    fn findings(ending: Ending) -> Findings {
+    fn recorded() -> Findings {
         let text = include_str!("../../../../fixtures/run/capacity.json");
-        let mut findings: Findings = serde_json::from_str(text).unwrap();
-        findings.requests_needed = 368;
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn findings(ending: Ending) -> Findings {
+        let mut findings = recorded();
         findings.ending = ending;
         findings.sentence = findings.sentence();
         findings
     }
 
     fn found() -> Ending {
-        Ending::Answered(SearchResult::Found {
-            load: 12.41,
-            margin: Some(0.27),
-            low: Some(12.17),
-            high: Some(12.71),
-            objective: Some(0),
-            highest_met: 12.0,
-            lowest_missed: 12.8,
-        })
+        recorded().ending
     }
 
     #[test]
