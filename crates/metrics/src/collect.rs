@@ -114,7 +114,7 @@ impl Collector {
 
     /// Adds one ended attempt, in any order.
     pub fn push(&mut self, timeline: &Timeline) {
-        self.observed.add_beside(timeline);
+        self.observed.add_side_request(timeline);
         match timeline.identity.phase {
             Phase::Measure => self.push_measured(timeline),
             Phase::Warmup => self.warmups += 1,

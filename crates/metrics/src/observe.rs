@@ -65,10 +65,10 @@ pub(crate) struct Observed {
     pub(crate) several_choices: u64,
     /// Tokens without text behind the text of answers.
     pub(crate) tails: Tails,
-    /// Most tokens of the requests beside the load: canaries and probes.
-    pub(crate) beside_tokens: u64,
-    /// Requests beside the load without a limit on their tokens.
-    pub(crate) beside_unlimited: u64,
+    /// Most tokens of side requests: canaries and probes.
+    pub(crate) side_tokens: u64,
+    /// Side requests without a limit on their tokens.
+    pub(crate) side_unlimited: u64,
     pub(crate) uncounted: u64,
     /// Responses whose usage contradicts their content events.
     pub(crate) contradictions: u64,
@@ -86,15 +86,15 @@ pub(crate) struct Observed {
 const KEPT_ROUND_TRIPS: usize = 1 << 16;
 
 impl Observed {
-    /// Adds an attempt beside the load, with the limit on its tokens; a probe has one token.
-    pub(crate) fn add_beside(&mut self, timeline: &Timeline) {
+    /// Adds a side request, with the limit on its tokens; a probe has one token.
+    pub(crate) fn add_side_request(&mut self, timeline: &Timeline) {
         let limit = match timeline.identity.phase {
             Phase::Measure | Phase::Warmup => return,
             Phase::Probe => Some(1),
             Phase::Canary => timeline.requested.output_tokens,
         };
-        self.beside_tokens += limit.map_or(0, u64::from);
-        self.beside_unlimited += u64::from(limit.is_none());
+        self.side_tokens += limit.map_or(0, u64::from);
+        self.side_unlimited += u64::from(limit.is_none());
     }
 
     /// Adds one measured attempt, however it ended.

@@ -99,6 +99,7 @@ fn clocks_that_are_less_exact_than_a_step_are_named() {
         requests: 4,
         unwritten: 0,
         in_flight: 0,
+        unreadable: 0,
         never_sent: Some(0),
         clock: bound.map(|bound| ClockFit { bound: Nanos(bound), ..ClockFit::SAME }),
     };

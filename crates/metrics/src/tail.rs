@@ -70,13 +70,13 @@ mod tests {
     use crate::testing;
 
     /// Events every 10 ms from 10 ms on, the answer's count, and what each event without text reports.
-    fn tails(kinds: &[(EventKind, usize)], tokens: u32, told: Option<u32>) -> Tails {
+    fn tails(kinds: &[(EventKind, usize)], tokens: u32, reported: Option<u32>) -> Tails {
         let kinds = kinds.iter().flat_map(|(kind, count)| std::iter::repeat_n(*kind, *count));
         let events: Vec<_> = (1_u64..).map(|at| at * 10).zip(kinds).collect();
         let mut timeline = testing::answer(0, 0, &events);
         timeline.usage = Some(testing::usage(7, tokens));
         for event in timeline.events.iter_mut().filter(|event| event.kind == Empty) {
-            *event = event.with_tokens(told);
+            *event = event.with_tokens(reported);
         }
         let mut tails = Tails::default();
         tails.add(&timeline);
@@ -85,14 +85,15 @@ mod tests {
 
     #[test]
     fn tokens_behind_the_text_are_a_tail_and_an_end_token_is_none() {
-        let check = |kinds: &[(EventKind, usize)], tokens, told, answers, after_ms, until_ms| {
-            let expected = Tails {
-                answers,
-                after_text: Nanos::from_millis(after_ms),
-                until_text: Nanos::from_millis(until_ms),
+        let check =
+            |kinds: &[(EventKind, usize)], tokens, reported, answers, after_ms, until_ms| {
+                let expected = Tails {
+                    answers,
+                    after_text: Nanos::from_millis(after_ms),
+                    until_text: Nanos::from_millis(until_ms),
+                };
+                assert_eq!(tails(kinds, tokens, reported), expected, "{kinds:?}, {tokens} tokens");
             };
-            assert_eq!(tails(kinds, tokens, told), expected, "{kinds:?}, {tokens} tokens");
-        };
         // Counted by the server in each event, or by its sum.
         check(&[(Text, 10), (Empty, 20), (Usage, 1), (End, 1)], 30, Some(1), 1, 200, 100);
         check(&[(Text, 10), (Empty, 20), (Usage, 1), (End, 1)], 30, None, 1, 200, 100);

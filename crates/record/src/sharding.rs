@@ -162,6 +162,9 @@ pub struct MergedShard {
     pub unwritten: u64,
     /// Of these, requests in flight when its record broke off.
     pub in_flight: u64,
+    /// Requests of a finished record whose rows cannot be read; they count as abandoned.
+    #[serde(default)]
+    pub unreadable: u64,
     /// Planned requests that it did not send; `None` where time ends the run and its record was not
     /// finished.
     pub never_sent: Option<u64>,
@@ -244,6 +247,7 @@ mod tests {
             requests: 0,
             unwritten: 0,
             in_flight: 0,
+            unreadable: 0,
             never_sent: None,
             clock,
         };

@@ -7,7 +7,7 @@
 use tokometer_base::printable::{self, ColourCodes};
 
 /// Characters of a line that fits any terminal.
-const TERMINAL: usize = 80;
+pub const TERMINAL: usize = 80;
 
 /// Blanks between two columns.
 pub const GAP: usize = 2;

@@ -279,6 +279,7 @@ impl CopiedShard {
             requests: 0,
             unwritten: end.as_ref().map_or(0, |end| end.health.rows_unwritten),
             in_flight: 0,
+            unreadable: 0,
             never_sent: None,
             clock: Some(shard.fit).filter(|_| shard.is_measured),
         };
@@ -315,7 +316,11 @@ impl CopiedShard {
                 let mut timeline = in_flight(index, attempt, sent);
                 rows.apply(&mut timeline);
                 part.count(&timeline);
-                part.described.in_flight += 1;
+                if part.end.is_some() {
+                    part.described.unreadable += 1;
+                } else {
+                    part.described.in_flight += 1;
+                }
                 writer.push(timeline)?;
             }
             // The same files once more: known damages.
@@ -461,7 +466,12 @@ pub fn lacking(run: &MergedRun) -> Vec<String> {
         )
     });
     let unfinished = run.shards.iter().filter(|shard| shard.stop.is_none()).map(|shard| {
-        let MergedShard { rank, requests, in_flight, never_sent, .. } = shard;
+        let MergedShard { rank, requests, in_flight, unreadable, never_sent, .. } = shard;
+        if *unreadable > 0 {
+            return format!(
+                "the record of shard {rank} of {count} is damaged: the rows of {unreadable} of its {requests} requests cannot be read; they count as abandoned"
+            );
+        }
         let unsent = match never_sent {
             Some(unsent) => format!("{unsent} were never sent"),
             None => "an unknown number was never sent".to_owned(),

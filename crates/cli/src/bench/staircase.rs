@@ -81,7 +81,7 @@ impl StaircaseRun<'_> {
                     print_note(&step_line(steps.last(), &shown, left));
                     course.point(exit, Blame::Server);
                     if runs.is_empty() {
-                        say_remarks(&shown);
+                        say_step_remarks(&shown);
                     }
                     runs.push(shown);
                 }
@@ -140,7 +140,7 @@ impl StaircaseRun<'_> {
 }
 
 /// Remarks about the first step, which hold for all.
-fn say_remarks(shown: &SummarisedRun) {
+fn say_step_remarks(shown: &SummarisedRun) {
     for text in &shown.info.remarks {
         print_note(&format!("note: {text}"));
     }

@@ -8,14 +8,12 @@ use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoi
 use tokometer_decide::search::{
     Design, Expected, Forecast, PointOutcome, SearchResult, with_preload,
 };
-use tokometer_report::grid::GAP;
+use tokometer_report::grid::{GAP, TERMINAL};
 use tokometer_report::{Grid, wrapped};
 
 use super::predicted::PredictedCapacities;
 use crate::predict::beyond_text;
 
-/// Columns of a line that fits any terminal.
-const TERMINAL: usize = 80;
 /// Cells of the bar of the highest throughput; where fewer than the shortest fit, there are no bars.
 const LONGEST_BAR: usize = 20;
 const SHORTEST_BAR: usize = 5;
@@ -90,7 +88,7 @@ fn holds(findings: &Findings, wanted: f64) -> &'static str {
             _ => OPEN,
         },
         Ending::Answered(SearchResult::LimitedByMost { load }) if *load >= wanted => HOLDS,
-        Ending::Answered(SearchResult::NoneMeets { .. }) => "no",
+        Ending::Answered(SearchResult::NoneMeets { load }) if *load <= wanted => "no",
         _ => OPEN,
     }
 }
@@ -243,10 +241,11 @@ fn table(findings: &Findings) -> Vec<String> {
 /// The lines of a table, each but the head with a bar of its share where the terminal has room for bars.
 fn with_bars(mut lines: Vec<String>, shares: &[f64]) -> Vec<String> {
     let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-    let room = TERMINAL.saturating_sub(width + GAP).min(LONGEST_BAR);
+    let table = width + GAP;
+    let room = TERMINAL.saturating_sub(table).min(LONGEST_BAR);
     if room >= SHORTEST_BAR {
         for (line, share) in lines.iter_mut().skip(1).zip(shares) {
-            let whole = format!("{line:<width$}  {}", bar(*share, room));
+            let whole = format!("{line:<table$}{}", bar(*share, room));
             whole.trim_end().clone_into(line);
         }
     }
@@ -360,6 +359,7 @@ mod tests {
 
     fn findings(ending: Ending) -> Findings {
         let mut findings = recorded();
+        findings.requests_needed = 368;
         findings.ending = ending;
         findings.sentence = findings.sentence();
         findings

@@ -1,6 +1,7 @@
 //! Where reports come from: run folders, printed texts, result files.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokometer_base::printable;
 use tokometer_classic::{Report, files};
@@ -60,11 +61,20 @@ impl ReportSource {
 pub(crate) const SOURCES: &str = "give run folders, printed reports, or results of vLLM, SGLang, \
     AIPerf, GenAI-Perf, genai-bench, GuideLLM or inference-perf";
 
+/// Whether the reports on standard input were read: given twice, they would be compared with themselves.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// The reports of a file, or of standard input; never none.
 pub(crate) fn read_reports(path: &Path) -> Result<Vec<Report>, Refusal> {
     let shown =
         if path == Path::new(STDIN) { "standard input".into() } else { path.display().to_string() };
     let unreadable = |why: String| Refusal::usage(format!("cannot read `{shown}`: {why}"), SOURCES);
+    if path == Path::new(STDIN) && IS_TAKEN.swap(true, Ordering::Relaxed) {
+        return Err(Refusal::usage(
+            "cannot read reports from standard input twice: `-` was given more than once",
+            "write the reports to files and name these",
+        ));
+    }
     let bytes = input::read(path).map_err(|why| unreadable(reason(&why)))?;
     let reports = files::read(&decoded(&bytes)).map_err(|why| unreadable(why.to_string()))?;
     if reports.is_empty() {

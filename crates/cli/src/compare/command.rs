@@ -8,10 +8,10 @@ use tokometer_base::redact::Secrets;
 use tokometer_base::units;
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{
-    Comparison, Criteria, Equivalence, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans,
+    Basis, Comparison, Criteria, Equivalence, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans,
     compared, last_attempts,
 };
-use tokometer_metrics::{Summary, SummaryOptions};
+use tokometer_metrics::{Statistic, Summary, SummaryOptions};
 use tokometer_plan::differing_lines;
 use tokometer_record::{self as record, RunInfo, RunReader};
 use tokometer_report::html::{Page, facts};
@@ -190,7 +190,10 @@ fn exit(comparison: &Comparison, power: Power) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
         let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
-        let why = if is_there {
+        let is_throughput = judged.figure.statistic == Statistic::Whole;
+        let why = if is_there && is_throughput && comparison.basis == Basis::Blocks {
+            "the runs are too short for a throughput: each of their 16 blocks must last at least twice the mean E2E. Measure longer runs, or three per side".to_owned()
+        } else if is_there {
             "too few values for a confidence interval".to_owned()
         } else {
             format!(

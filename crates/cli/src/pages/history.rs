@@ -210,7 +210,7 @@ const COLUMNS: [Figure; 4] = [
 ];
 
 /// Their heads in a table of 80 columns, and what these leave out.
-const HEADS: [&str; 4] = ["tok/s", "TTFT p50", "p99", "TPOT p99"];
+const HEADS: [&str; 4] = ["tok/s", "TTFT p50", "TTFT p99", "TPOT p99"];
 const LEGEND: &str = "tok/s: output tokens; latencies in ms";
 /// Characters of a date to its minute.
 const MINUTES: usize = 16;

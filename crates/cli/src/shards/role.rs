@@ -14,7 +14,7 @@ use super::coordination::{AloneShard, FollowingShard, LeadingShard};
 use crate::bench::{Destination, Earlier};
 use crate::commands::merge_to;
 use crate::exit::{Exit, Refusal};
-use crate::terminal::print_message;
+use crate::terminal::{print_message, print_note};
 
 /// How long another process may take to remove the files of its record.
 const REMOVAL: Duration = Duration::from_millis(200);
@@ -99,7 +99,7 @@ impl Role {
         if is_merged || !matches!(self, Self::Leader(_)) || !are_complete(&records) {
             return Ok(());
         }
-        print_message(&format!("merging the shards in {}", folder.display()));
+        print_note(&format!("merging the shards in {}", folder.display()));
         merge_to(&records, folder).map(|_merged| ())
     }
 
@@ -149,7 +149,7 @@ impl Role {
             Self::Whole => Ok(own),
             Self::Alone(shard) => {
                 let part = shard.identity.share;
-                print_message(&format!(
+                print_note(&format!(
                     "shard {} of {}: merge all shards with `tokometer merge`",
                     part.rank(),
                     part.count()
@@ -173,7 +173,7 @@ impl Role {
                 for (rank, why) in shard.finish() {
                     print_message(&if has_ended(&shard_folder(folder, rank)) {
                         format!(
-                            "note: the connection to shard {rank} was lost ({why}); its record has ended"
+                            "note: the connection to shard {rank} was lost ({why}); its record is complete and is merged"
                         )
                     } else {
                         format!("error: shard {rank} was lost: {why}")

@@ -26,7 +26,7 @@ use crate::bench::RunFolder;
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, ProgressView};
-use crate::terminal::print_message;
+use crate::terminal::print_note;
 use crate::version;
 
 /// Any free port of this machine.
@@ -62,9 +62,7 @@ pub(crate) fn membership(
     };
     let Some(found) = found else {
         for flag in args.shards.for_several() {
-            print_message(&format!(
-                "note: `{flag}` has no effect: one process makes the whole run"
-            ));
+            print_note(&format!("note: `{flag}` has no effect: one process makes the whole run"));
         }
         return Ok(None);
     };
@@ -149,7 +147,7 @@ fn wait(args: &ShardArgs) -> Result<Nanos, Refusal> {
 pub(crate) fn note_unused_cap(found: &Membership, args: &ShardArgs, lowered: &Lowered) {
     let is_capped = lowered.points.iter().any(|point| point.plan.load.max_concurrency.is_some());
     if args.global_cap && !is_capped && found.share.is_first() {
-        print_message("note: `--global-cap` has no effect: there is no `--max-concurrency`");
+        print_note("note: `--global-cap` has no effect: there is no `--max-concurrency`");
     }
 }
 
@@ -271,11 +269,10 @@ impl JoinSetting<'_> {
         };
         let leader = listen(address, config, given)?;
         if shown != Shown::Nothing {
-            print_message(&format!(
-                "note: waiting on {} for {} other shards",
-                leader.address(),
-                count - 1
-            ));
+            let others = count - 1;
+            let shards = if others == 1 { "shard" } else { "shards" };
+            let address = leader.address();
+            print_note(&format!("note: waiting on {address} for {others} other {shards}"));
         }
         let remote = RemoteStart {
             words: &crate::command_line::words()?,

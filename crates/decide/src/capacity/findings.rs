@@ -204,12 +204,12 @@ impl Findings {
                     .map_or(String::new(), |worst| format!(" ({})", worst.words()));
                 let at = self.over.text(*load);
                 match self.over {
-                    // Fewer than one in flight there are not.
+                    // One request in flight is the lowest load: none was left out.
                     LoadKind::Concurrency => {
                         format!("no load meets the objectives: even {at} {unit} violates them{why}")
                     }
                     LoadKind::RequestRate => format!(
-                        "no measured load meets the objectives: even {at} {unit} violates them{why}; lower loads take longer points (`--budget`, `--max-duration`) or a lower `--start`"
+                        "no measured load meets the objectives: even {at} {unit} violates them{why}; to try lower loads, raise `--budget` or `--max-duration`, or set a lower `--start`"
                     ),
                 }
             }
@@ -303,6 +303,7 @@ mod tests {
 
     fn findings(ending: Ending) -> Findings {
         let mut findings = recorded();
+        findings.requests_needed = 368;
         findings.ending = ending;
         findings.sentence = findings.sentence();
         findings
@@ -363,7 +364,7 @@ mod tests {
         );
         check(
             answered(SearchResult::NoneMeets { load: 8.0 }),
-            "no measured load meets the objectives: even 8.00 req/s violates them (p99 ttft 1.27 s < 2s); lower loads take longer points (`--budget`, `--max-duration`) or a lower `--start`",
+            "no measured load meets the objectives: even 8.00 req/s violates them (p99 ttft 1.27 s < 2s); to try lower loads, raise `--budget` or `--max-duration`, or set a lower `--start`",
         );
         let mut closed = findings(answered(SearchResult::NoneMeets { load: 8.0 }));
         closed.over = LoadKind::Concurrency;

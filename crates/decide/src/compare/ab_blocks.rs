@@ -140,13 +140,22 @@ impl AbBlocks {
 /// Values of both sides per pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairs {
-    /// One (A, B) per pair.
-    pub values: BTreeMap<Figure, Vec<(f64, f64)>>,
+    /// Of each figure.
+    pub values: BTreeMap<Figure, PairedValues>,
     /// Number of complete pairs.
     pub count: usize,
     /// Server starts of A and of B, where the server was restarted between blocks; `None` where each
     /// side is one process.
     pub restarted: Option<(usize, usize)>,
+}
+
+/// One figure of both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairedValues {
+    /// One (A, B) per pair or group of pairs.
+    pub values: Vec<(f64, f64)>,
+    /// Pairs in a group.
+    pub pairs_each: usize,
 }
 
 /// What decides how many neighbouring pairs become one value.
@@ -158,12 +167,12 @@ struct PairSizes {
     joined_min: usize,
 }
 
-/// One (A, B) per pair or group of pairs; `None` for a percentile of which there are too few groups.
+/// `None` for a percentile of which there are too few groups.
 fn paired(
     figure: Figure,
     pairs: &[[Vec<&ComparedRequest>; 2]],
     sizes: PairSizes,
-) -> Option<Vec<(f64, f64)>> {
+) -> Option<PairedValues> {
     let is_throughput = figure.statistic == Statistic::Whole;
     let needed = if is_throughput {
         1
@@ -185,7 +194,8 @@ fn paired(
             group.iter().flat_map(|pair| pair[at].iter().copied()).collect();
         requests::value(figure, &all)
     };
-    groups.into_iter().map(|group| side(group, 0).zip(side(group, 1))).collect()
+    let values = groups.into_iter().map(|group| side(group, 0).zip(side(group, 1)));
+    Some(PairedValues { values: values.collect::<Option<_>>()?, pairs_each: joined })
 }
 
 /// One side of a run in A/B blocks, with its blocks moved together.
@@ -311,7 +321,7 @@ mod tests {
             .collect();
         let found = ab.pairs(&requests, &compared([]));
         assert_eq!((found.count, found.restarted), (4, Some((4, 2))));
-        let values = |words: &str| &found.values[&Figure::parse(words).unwrap()];
+        let values = |words: &str| &found.values[&Figure::parse(words).unwrap()].values;
         assert_eq!(values("ttft mean"), &[(10.0, 11.0), (10.0, 11.0)]);
         assert_eq!(values("requests").len(), 2);
         // Two requests, the second 0.3 s after the first, half a second each; the time between the
@@ -346,11 +356,11 @@ mod tests {
         assert_eq!(found.count, 3);
         let mean = Figure::parse("ttft mean").unwrap();
         // Blocks 0 1 | 2 3 | 4 5 begin at 0, 2 | 4, 6 | 8, 10; in the middle pair B comes first.
-        assert_eq!(found.values[&mean], [(10.5, 13.5), (16.5, 15.5), (18.5, 21.5)]);
+        assert_eq!(found.values[&mean].values, [(10.5, 13.5), (16.5, 15.5), (18.5, 21.5)]);
         let p99 = Figure::parse("ttft p99").unwrap();
         assert!(!found.values.contains_key(&p99), "two requests have no P99");
         let p50 = Figure::parse("ttft p50").unwrap();
-        assert_eq!(found.values[&p50].len(), 3);
+        assert_eq!(found.values[&p50].values.len(), 3);
     }
 
     /// P90 takes ten requests, five pairs of blocks of two: with fewer than five such values their scatter is
@@ -361,9 +371,12 @@ mod tests {
             let of = |index: u64| request(index, ABBA.target(index), index * 100, 10.0);
             let requests: Vec<ComparedRequest> = (0..pairs * 4).map(of).collect();
             let p90 = Figure::parse("ttft p90").unwrap();
-            ABBA.pairs(&requests, &compared([])).values.get(&p90).map(Vec::len)
+            let found = ABBA.pairs(&requests, &compared([]));
+            found.values.get(&p90).map(|of| (of.values.len(), of.pairs_each))
         };
-        assert_eq!((found(24), found(25)), (None, Some(5)));
+        assert_eq!((found(24), found(25)), (None, Some((5, 5))));
+        // Four pairs too few for a sixth value are in none.
+        assert_eq!(found(29), Some((5, 5)));
     }
 
     #[test]

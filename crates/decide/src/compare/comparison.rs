@@ -226,11 +226,11 @@ impl Comparison {
     pub fn of_pairs(a: &Run, b: &Run, criteria: Criteria<'_>, pairs: &Pairs) -> Self {
         let row = |figure: &Figure| {
             let figure = *figure;
-            let values = pairs.values.get(&figure).map_or(&[][..], Vec::as_slice);
             let judgement = criteria.judgement(figure, Basis::Pairs);
-            let pairs_per_unit = (pairs.count / values.len().max(1)).max(1);
-            let difference = difference::paired(values, judgement)
-                .map(|difference| difference.of_joined_pairs(pairs_per_unit));
+            let difference = pairs.values.get(&figure).and_then(|found| {
+                let difference = difference::paired(&found.values, judgement)?;
+                Some(difference.of_joined_pairs(found.pairs_each))
+            });
             let of_runs = (*a.values.get(&figure)?, *b.values.get(&figure)?);
             Some(ComparedFigure::new(figure, of_runs, difference))
         };
@@ -322,6 +322,7 @@ mod tests {
     use super::super::difference::Conclusion;
     use std::collections::BTreeMap;
 
+    use super::super::ab_blocks::PairedValues;
     use super::super::figures::compared;
     use super::*;
 
@@ -380,11 +381,15 @@ mod tests {
         assert_eq!(basis(3, 3), Basis::Runs);
     }
 
+    fn ttft(values: Vec<(f64, f64)>, pairs_each: usize) -> BTreeMap<Figure, PairedValues> {
+        BTreeMap::from([(TTFT, PairedValues { values, pairs_each })])
+    }
+
     #[test]
     fn two_servers_that_keep_running_are_warned_of_and_restarted_ones_are_not() {
         let warnings = |restarted: Option<(usize, usize)>| {
-            let values = BTreeMap::from([(TTFT, vec![(100.0, 103.0), (110.0, 113.0)])]);
-            let pairs = Pairs { values, count: 2, restarted };
+            let values = vec![(100.0, 103.0), (110.0, 113.0)];
+            let pairs = Pairs { values: ttft(values, 1), count: 2, restarted };
             let (a, b) = (run("a", 100.0, 50.0), run("b", 100.0, 50.0));
             let found = Comparison::of_pairs(&a, &b, Criteria::of(&compared([])), &pairs);
             found.likeness.warnings.len()
@@ -413,8 +418,7 @@ mod tests {
         let pairs: Vec<(f64, f64)> = (0..20)
             .map(|at| (100.0 + f64::from(at), 103.0 + f64::from(at) + 0.1 * f64::from(at % 2)))
             .collect();
-        let values = BTreeMap::from([(TTFT, pairs)]);
-        let pairs = Pairs { values, count: 20, restarted: None };
+        let pairs = Pairs { values: ttft(pairs, 1), count: 20, restarted: None };
         let found = Comparison::of_pairs(
             &run("a", 109.5, 50.0),
             &run("b", 112.6, 50.0),
@@ -428,9 +432,9 @@ mod tests {
     /// A percentile that takes four pairs per value was said to need as many pairs as it needs values.
     #[test]
     fn the_pairs_that_are_needed_are_those_of_all_values() {
-        let of = |count: usize| {
+        let of = |pairs_each: usize, count: usize| {
             let joined = vec![(100.0, 103.0), (101.0, 108.0), (99.0, 97.0), (100.0, 106.0)];
-            let pairs = Pairs { values: BTreeMap::from([(TTFT, joined)]), count, restarted: None };
+            let pairs = Pairs { values: ttft(joined, pairs_each), count, restarted: None };
             let (a, b) = (run("a", 100.0, 50.0), run("b", 103.0, 50.0));
             let rules = [FailRule::parse("ttft worse by 2%").unwrap()];
             let found = Comparison::of_pairs(&a, &b, Criteria::of(&compared([])), &pairs);
@@ -438,16 +442,18 @@ mod tests {
             let row = found.rows.iter().find(|row| row.figure == TTFT).unwrap();
             [row.units(), row.units_needed(), found.rules[0].more_units].map(Option::unwrap)
         };
-        let single = of(4);
+        let single = of(1, 4);
         assert!(single[0] == 4 && single[1] > 4 && single[2] > 0, "{single:?}");
-        assert_eq!(of(16), single.map(|pairs| 4 * pairs));
+        assert_eq!(of(4, 16), single.map(|pairs| 4 * pairs));
+        // Three pairs that are in no value do not count.
+        assert_eq!(of(4, 19), single.map(|pairs| 4 * pairs));
     }
 
     /// The table showed the means of whole runs beside a change of means over pairs, and the two did
     /// not add up.
     #[test]
     fn the_shown_sides_are_those_that_the_change_compares() {
-        let values = BTreeMap::from([(TTFT, vec![(100.0, 103.0), (110.0, 113.0), (90.0, 93.5)])]);
+        let values = ttft(vec![(100.0, 103.0), (110.0, 113.0), (90.0, 93.5)], 1);
         let pairs = Pairs { values, count: 3, restarted: None };
         let (a, b) = (run("a", 150.0, 50.0), run("b", 140.0, 50.0));
         let found = Comparison::of_pairs(&a, &b, Criteria::of(&compared([])), &pairs);

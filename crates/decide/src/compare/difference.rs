@@ -180,7 +180,7 @@ impl Difference {
     pub fn is_worse_by(&self, share: f64) -> bool {
         let is_shown = match self.conclusion {
             Conclusion::Worse => true,
-            // Nobody minds such a loss, except who names a smaller one.
+            // Negligible by the equivalence margin, unless the rule names a smaller share.
             Conclusion::Negligible => share > 0.0 && self.loss() > 0.0,
             _ => false,
         };

@@ -97,7 +97,9 @@ impl<P: Platform> Worker<P> {
             .collect();
         for key in keys {
             let Some(mut connection) = self.connections.take(key) else { continue };
-            if let Some(end) = connection.end_marker {
+            // What the server said of a failure is worth more than that the run was cut off.
+            let failed = connection.exchange.has_failed().then_some(connection.last_activity);
+            if let Some(end) = connection.end_marker.or(failed) {
                 self.end_open_body(&mut connection, end);
             } else if let Some(flight) = connection.flight.take() {
                 let _place = self.shared.release(self.reader.now);

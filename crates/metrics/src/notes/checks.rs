@@ -115,9 +115,9 @@ pub(super) fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
     // Failed and abandoned requests generated tokens too, so only a complete run can be compared.
     let counts = &evidence.summary.counts;
     let is_whole = counts.failed == 0 && counts.abandoned == 0 && counts.retries == 0;
-    let is_bounded = evidence.observed.beside_unlimited == 0;
+    let is_bounded = evidence.observed.side_unlimited == 0;
     let ours = evidence.summary.figure("total_output_tokens").filter(|_| is_whole && is_bounded);
-    let ours = ours.map(|load| load + evidence.observed.beside_tokens as f64);
+    let ours = ours.map(|load| load + evidence.observed.side_tokens as f64);
     if let (Some(theirs), Some(ours)) = (server.generation_tokens, ours)
         && theirs > ours * (1.0 + limit)
     {
@@ -252,6 +252,10 @@ const UNSHARED: [&str; 6] = ["random", "random-ids", "random-mm", "image", "burs
 /// Tokens that every prompt of a tokenizer may begin with: a cache that compares token by token finds
 /// them again.
 const SPECIAL_TOKENS: u64 = 1;
+/// Datasets whose planned prompt length is that of the text alone.
+const WITH_MEDIA: [&str; 2] = ["random-mm", "image"];
+/// Most tokens of a chat template. With media the surplus of a prompt is mostly theirs.
+const TEMPLATE_MOST: u64 = 128;
 
 fn promises_unshared_prompts(info: &RunInfo) -> bool {
     let option = |key: &str| info.plan.get("workload").and_then(|workload| workload.get(key));
@@ -267,14 +271,16 @@ pub(super) fn warm_cache(evidence: &CheckInput<'_>, limit: f64) -> Found {
     }
     let seen = evidence.observed;
     // All prompts begin with the same part of the chat template.
-    let template = seen.least_surplus.unwrap_or(0).max(0).unsigned_abs() + SPECIAL_TOKENS;
+    let surplus = seen.least_surplus.unwrap_or(0).max(0).unsigned_abs();
+    let has_media = WITH_MEDIA.contains(&evidence.info.dataset.as_str());
+    let template = if has_media { surplus.min(TEMPLATE_MOST) } else { surplus } + SPECIAL_TOKENS;
     let Pair { requests, left, right } = seen.cached;
     let unexplained = right.saturating_sub(template * requests);
-    let told = (left > 0).then(|| unexplained as f64 / left as f64);
+    let reported = (left > 0).then(|| unexplained as f64 / left as f64);
     let server = evidence.summary.server.as_ref().filter(|_| seen.later_turns == 0);
     let explained = share(template * seen.prompt_lengths.requests, seen.prompt_lengths.right);
     let scraped = server.and_then(|server| server.prefix_hit_share).map(|hits| hits - explained);
-    let found = told.or(scraped)?;
+    let found = reported.or(scraped)?;
     (found >= limit).then(|| {
         let beyond = if seen.least_surplus > Some(0) { " beyond the chat template" } else { "" };
         format!("{} of the prompt tokens were prefix-cache hits{beyond}", percent(found))

@@ -163,7 +163,7 @@ const PARTS: [(NoteJudgement, &str, &str); 5] = [
     (
         NoteJudgement::SuspectByEffect,
         "By effect, at most SUSPECT",
-        "The same, but the path did it, not the client: no figure becomes INVALID.",
+        "The note states how far it may have moved a figure. The network path caused it, not the client, so no figure becomes INVALID.",
     ),
     (NoteJudgement::Suspect, "SUSPECT", "The figures that the note affects are SUSPECT."),
     (NoteJudgement::Remark, "Remarks", "A remark does not change the verdict."),

@@ -279,6 +279,7 @@ fn merged(count: u32, clock: Option<ClockFit>) -> Sharding {
         requests: 500,
         unwritten: 0,
         in_flight: 0,
+        unreadable: 0,
         never_sent: Some(0),
         clock,
     };
@@ -462,6 +463,20 @@ fn a_chat_template_in_the_cache_is_no_warm_cache() {
     assert!(found(&short).is_some());
 }
 
+/// The planned length of a prompt with an image is that of its text: cached images passed for the template.
+#[test]
+fn cached_images_are_a_warm_cache() {
+    let images = |cached: u64| {
+        let mut scene = sound();
+        scene.info.dataset = "image".to_owned();
+        scene.observed.prompt_lengths = Pair { requests: 1_000, left: 16_000, right: 2_716_000 };
+        scene.observed.least_surplus = Some(2_700);
+        scene.observed.cached = Pair { requests: 1_000, left: 2_716_000, right: cached };
+        scene.notes().into_iter().any(|note| note.code == "warm-cache")
+    };
+    assert!(!images(16_000) && images(2_700_000));
+}
+
 #[test]
 fn the_page_of_notes_has_a_part_for_each_with_its_threshold() {
     let page = notes_markdown();
@@ -516,8 +531,6 @@ fn notes_know_which_load_and_which_machine_they_speak_of() {
     assert_eq!(codes(&overloaded), ["overloaded"]);
 }
 
-/// The last scrape of a server that died was before the end of the run: its counter was then lower
-/// than the client's count, without an error in either.
 /// A run with canaries said that another client used the server.
 #[test]
 fn tokens_of_canaries_and_probes_are_no_other_clients() {
@@ -530,15 +543,17 @@ fn tokens_of_canaries_and_probes_are_no_other_clients() {
         let identity = tokometer_record::AttemptId::new(0, tokometer_record::Phase::Canary);
         tokometer_record::Timeline::new(identity, lengths, Nanos::ZERO)
     };
-    scene.observed.add_beside(&canary(Some(9_500)));
+    scene.observed.add_side_request(&canary(Some(9_500)));
     assert!(!has_note(&scene));
     scene.server().generation_tokens = Some(120_000.0);
     assert!(has_note(&scene));
     // Older records do not say how long a canary's answer may be.
-    scene.observed.add_beside(&canary(None));
+    scene.observed.add_side_request(&canary(None));
     assert!(!has_note(&scene));
 }
 
+/// The last scrape of a server that died was before the end of the run: its counter was then lower
+/// than the client's count, without an error in either.
 #[test]
 fn a_server_that_was_not_read_to_the_end_is_not_said_to_have_counted_less() {
     let mut scene = sound();

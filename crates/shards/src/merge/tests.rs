@@ -256,8 +256,11 @@ fn a_shard_whose_rows_cannot_be_read_is_named_and_its_requests_counted() {
         assert_eq!((merged.run.unfinished(), merged.end.stop), (vec![1], Stop::ShardsLost));
         assert_eq!(merged.end.abandoned, abandoned);
         let lost = &merged.run.shards[1];
-        assert_eq!((lost.requests, lost.in_flight, lost.never_sent), (3, abandoned, Some(0)));
-        assert_eq!(lacking(&merged.run).len(), 1);
+        assert_eq!((lost.requests, lost.in_flight, lost.never_sent), (3, 0, Some(0)));
+        let damaged = format!(
+            "the record of shard 1 of 4 is damaged: the rows of {abandoned} of its 3 requests cannot be read; they count as abandoned"
+        );
+        assert_eq!(lacking(&merged.run), [damaged]);
         let rows = RunReader::open(&out).unwrap().timelines().unwrap();
         assert_eq!(rows.count(), 12, "every request that was sent");
     };

@@ -43,42 +43,49 @@ impl Study<'_> {
 
     /// Requests that waited for a retransmission. The client sees those of its own packets; the same path
     /// carries the answers, and the loss of an answer's last packet leaves no trace here. So as many answers
-    /// may have waited as requests did, but none whose latency is below the shortest wait.
+    /// may have waited as requests did, but a latency below the shortest timeout contains none: there a later
+    /// packet or a probe showed the loss, after two round trips at most.
     pub(super) fn lost_packets(&mut self) {
         let (rows, seen) = (self.input.rows, self.input.observed);
         if seen.retransmitting == 0 {
             return;
         }
         let all = Samples::of(rows, |_| true, |_, _, value| value);
-        let wait = RETRANSMISSION.0 as f64;
-        // The share of requests in one of whose latencies a wait may be contained.
-        let share = |one: Latency| {
-            let long = rows.iter().filter(|row| one.of(row).is_some_and(|value| value >= wait));
-            seen.retransmitting.min(long.count() as u64) as f64 / seen.network_views as f64
+        let waits = |one: Latency| {
+            let is_long = |value: f64| value >= Waits::TIMEOUT;
+            let long = rows.iter().filter(|row| one.of(row).is_some_and(is_long)).count() as u64;
+            Waits {
+                all: seen.retransmitting as f64 / seen.network_views as f64,
+                long: seen.retransmitting.min(long) as f64 / seen.network_views as f64,
+                repair: 2.0 * median_round_trip(&seen.round_trips).0 as f64,
+            }
         };
-        let (of_ttft, of_e2e) = (share(Latency::Ttft), share(Latency::E2e));
+        let (of_ttft, of_e2e) = (waits(Latency::Ttft), waits(Latency::E2e));
         let rate = match self.class {
             LoadClass::Closed => {
                 let mean = all.statistic(Latency::E2e, Statistic::Mean);
-                mean.map(|mean| of_e2e * wait / mean)
+                mean.map(|mean| of_e2e.mean() / mean)
             }
-            _ => self.last_stay(&all).filter(|_| of_e2e > 0.0),
+            _ => self.last_stay(&all).map(|stay| {
+                let repair = of_e2e.repair / 1e9 / self.seconds();
+                if of_e2e.long > 0.0 { stay } else { stay.min(repair) }
+            }),
         };
         self.add_each("retransmits", |shown| {
             if shown.is_rate() {
                 return rate;
             }
-            let (one, share) = match Latency::behind(shown.quantity)? {
+            let (one, waits) = match Latency::behind(shown.quantity)? {
                 Latency::Ttft => (Latency::Ttft, of_ttft),
                 Latency::E2e => (Latency::E2e, of_e2e),
                 Latency::Tpot => return None,
             };
             let value = all.statistic(one, shown.statistic).filter(|value| *value > 0.0)?;
-            match shown.statistic.percentile() {
-                // A percentile follows once such requests are half of what lies beyond it.
-                Some(percentile) => (2.0 * share > percentile.tail()).then_some(wait / value),
-                None => Some(share * wait / value),
-            }
+            let wait = match shown.statistic.percentile() {
+                Some(percentile) => waits.of_percentile(percentile),
+                None => waits.mean(),
+            };
+            Some(wait / value)
         });
     }
 
@@ -92,6 +99,40 @@ impl Study<'_> {
         let usual = rows.iter().map(|row| row.end.min(row.start + stay)).max()?;
         Some((end - usual).as_secs_f64() / self.seconds())
     }
+}
+
+/// How many of one latency may contain a wait for a retransmission, and how long it is, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Waits {
+    /// Share of the requests.
+    all: f64,
+    /// Share of those whose latency is long enough for a timeout.
+    long: f64,
+    /// The wait of the others.
+    repair: f64,
+}
+
+impl Waits {
+    const TIMEOUT: f64 = RETRANSMISSION.0 as f64;
+
+    fn mean(self) -> f64 {
+        self.long * Self::TIMEOUT + (self.all - self.long) * self.repair
+    }
+
+    /// A percentile follows once such requests are half of what lies beyond it.
+    fn of_percentile(self, percentile: Percentile) -> f64 {
+        let follows = |share: f64| 2.0 * share > percentile.tail();
+        let timeout = if follows(self.long) { Self::TIMEOUT } else { 0.0 };
+        let repair = if follows(self.all) { self.repair } else { 0.0 };
+        timeout.max(repair)
+    }
+}
+
+/// Zero where no round trip is known.
+fn median_round_trip(trips: &[(Nanos, u64)]) -> Nanos {
+    let mut trips: Vec<Nanos> = trips.iter().map(|(trip, _)| *trip).collect();
+    trips.sort_unstable();
+    trips.get(trips.len() / 2).copied().unwrap_or(Nanos::ZERO)
 }
 
 /// A latency of a request whose first and last content arrived earlier than recorded.

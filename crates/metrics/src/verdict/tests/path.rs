@@ -87,6 +87,28 @@ fn an_answer_faster_than_the_shortest_timeout_has_not_waited_for_one() {
     check(6, "e2e_ms_mean", "SUSPECT");
 }
 
+/// On a long path a loss that a later packet shows costs a round trip or two, also below 200 ms.
+#[test]
+fn a_loss_on_a_long_path_costs_round_trips_in_short_answers_too() {
+    let check = |millis: u64, figure: &str, expected: &str| {
+        let mut scene = open_loop();
+        scene.observed.network_views = 400;
+        scene.observed.retransmitting = 24;
+        scene.observed.round_trips = vec![(ms(millis), 0); 400];
+        for row in &mut scene.rows {
+            (row.ttft, row.e2e) = (Some(150.0 * MILLI).into(), Some(150.0 * MILLI).into());
+            row.end = row.start + ms(150);
+        }
+        let effect = scene.effect("retransmits", figure);
+        assert_eq!(class(effect), expected, "{millis} ms {figure}: {effect}");
+    };
+    check(40, "ttft_ms_p99", "INVALID");
+    check(40, "ttft_ms_mean", "SUSPECT");
+    check(40, "ttft_ms_p50", "remark");
+    check(40, "requests_per_s", "remark");
+    check(0, "ttft_ms_p99", "remark");
+}
+
 #[test]
 fn a_last_answer_that_may_have_waited_for_a_lost_packet_moves_the_rate() {
     let mut scene = open_loop();
