@@ -422,8 +422,8 @@ pub static METRICS: &[Definition] = &[
 /// The content of `docs/metrics.md`.
 pub fn metrics_markdown() -> String {
     let mut page = String::from(
-        "# What each number means\n\n\
-         Generated from the program's table of definitions; do not edit by hand. The summary, the JSON and\n\
+        "# Metrics\n\n\
+         What does each number mean? Generated from the program's table of definitions; do not edit by hand. The summary, the JSON and\n\
          the record use these definitions. A block in another tool's layout follows that tool's definitions\n\
          instead.\n\n\
          Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their\n\

@@ -173,7 +173,7 @@ const PARTS: [(NoteJudgement, &str, &str); 5] = [
 pub fn notes_markdown() -> String {
     let of = |judgement| rules().filter(move |rule| rule.severity == judgement);
     let mut page = String::from(
-        "# Notes and the verdict\n\n\
+        "# Notes\n\n\
          What does a note mean, and what should I do? Generated from the program's tables; do not edit by hand.\n\n\
          Every shown figure has a verdict, and the run has the worst one of its results.\n\n\
          A note may affect more figures than the one that this page names. The line `affected` of the summary names them, the most affected first, and `summary.figure_verdicts` in the JSON has all.\n\n\
