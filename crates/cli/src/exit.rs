@@ -12,7 +12,9 @@ use tokometer_sim::what_if;
 pub(crate) enum Exit {
     /// Success.
     Done = 0,
-    /// Success, but an SLO was violated, or `doctor` has a finding.
+    /// Success, but a rule of `compare --fail-if` is violated, `capacity` found no measured load that
+    /// meets the objectives, `doctor` found an inconsistency, or the load of `doctor --load` is beyond
+    /// this machine.
     Missed = 1,
     /// The command line or the plan cannot be used.
     Usage = 2,

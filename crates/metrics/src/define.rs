@@ -422,16 +422,18 @@ pub static METRICS: &[Definition] = &[
 /// The content of `docs/metrics.md`.
 pub fn metrics_markdown() -> String {
     let mut page = String::from(
-        "# What each number means\n\n\
-         Generated from the program's table of definitions; do not edit by hand. The summary, the JSON and\n\
+        "# Metrics\n\n\
+         What does each number mean? Generated from the program's table of definitions; do not edit by hand. The summary, the JSON and\n\
          the record use these definitions. A block in another tool's layout follows that tool's definitions\n\
          instead.\n\n\
          Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their\n\
          confidence intervals are two-sided at 95 %. Requests that share a queue are slow together, so all\n\
-         intervals come from how blocks of time scatter ([Confidence intervals](intervals.md)). P99 needs 368 effective\n\
-         values, P99.9 needs 3,688; with fewer, a value is shown with `?`. The last column says how failed\n\
+         intervals come from how blocks of time scatter ([Confidence intervals](intervals.md)). P99 needs 368\n\
+         values, P99.9 needs 3,688; with fewer, a value is shown with `?`. Where requests depend on each\n\
+         other, an interval needs twice as many effective values. The last column says how failed\n\
          requests count. *Infinitely slow*: a percentile that falls among the failed requests is\n\
-         shown as `> 60 s`, and the mean covers the successful requests only. All figures use only requests\n\
+         shown as a lower bound in its unit, such as `> 60000` (ms), and the mean covers the successful\n\
+         requests only. All figures use only requests\n\
          of the measured phase, and only the last attempt of a retried request. A missing value is absent,\n\
          never zero.\n",
     );

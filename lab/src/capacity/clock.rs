@@ -4,7 +4,7 @@
 //! The simulated server runs the engine whose true capacity is known; client and server share this
 //! machine. With a budget (`6m`) each search takes that long. Without one the flags are the defaults,
 //! except that the climb starts at 4 req/s, and the three take about an hour and a half. Needs a quiet
-//! machine. Prints a table of `docs/capacity.md`.
+//! machine. Prints a table of `lab/data/capacity.md`.
 
 use std::process::Command;
 

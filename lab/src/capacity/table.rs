@@ -2,7 +2,7 @@
 //!
 //! The truth is found by bisection over runs that are so long that little is left to chance; the
 //! searches are those of `tokometer capacity` with its default flags, or with `--budget`, each with
-//! seeds of its own. Prints the tables of `docs/capacity.md`.
+//! seeds of its own. Prints the tables of `lab/data/capacity.md`.
 
 use anyhow::Result;
 use tokometer_base::{Nanos, units};

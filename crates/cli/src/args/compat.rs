@@ -160,8 +160,27 @@ How do I replace `vllm bench serve` or SGLang's `bench_serving` in my scripts? R
 `--compat sglang` selects SGLang's defaults, which differ from vLLM's. You may write `_` for `-` in a flag, and
 shorten it while it stays unique.
 
-The table says what happens to each flag. The program uses the same table, and `tokometer docs migrating` prints
-this page. `--extra-body.a.b VALUE` sets one field of a JSON flag. Backends and datasets have the names of the tools;
+Flags of other load tools are refused, with exit code 2, and the message names ours:
+
+| tool | its flag | here |
+|---|---|---|
+| AIPerf, GenAI-Perf | `--url` | `--base-url` |
+| AIPerf, GenAI-Perf | `--concurrency` | `--max-concurrency` |
+| AIPerf, GenAI-Perf | `--request-count` | `--num-prompts` |
+| AIPerf, GenAI-Perf | `--synthetic-input-tokens-mean` | `--input-len` |
+| AIPerf, GenAI-Perf | `--output-tokens-mean` | `--output-len` |
+| AIPerf | `--benchmark-duration` | `--duration` |
+| GenAI-Perf | `--measurement-interval` | `--duration` |
+| GuideLLM | `--target` | `--base-url` |
+| GuideLLM | `--rate-type` | `--request-rate`, `--max-concurrency` |
+| GuideLLM | `--rate` | `--request-rate` |
+| GuideLLM | `--max-requests` | `--num-prompts` |
+| GuideLLM | `--max-seconds` | `--duration` |
+| k6 | `--vus` | `--max-concurrency` |
+| k6 | `--iterations` | `--num-prompts` |
+
+The last table says what happens to each flag of vLLM and SGLang. The program uses the same table, and
+`tokometer docs migrating` prints this page. `--extra-body.a.b VALUE` sets one field of a JSON flag. Backends and datasets have the names of the tools;
 one that is not supported (`gserver`, `openai-embeddings-clip`, `speed_bench`, `mmmu`, `agentic-trace`, …) is refused
 with what to use instead.
 

@@ -54,7 +54,7 @@ Examples:
   tokometer bench --sim
 
 Flags of `vllm bench serve` and `sglang.bench_serving` are accepted.
-Every long flag has a variable: TOKOMETER_BASE_URL for --base-url.",
+Most long flags have a variable: TOKOMETER_BASE_URL for --base-url.",
     },
     HelpShape {
         command: "dataset",

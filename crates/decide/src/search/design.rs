@@ -21,7 +21,7 @@ const MOST_HALF_WIDTH: f64 = 0.1;
 const OFFSETS: [f64; 5] = [0.0, 1.0, -0.5, 0.5, -1.0];
 /// The loads are shifted down by this share of the half width. A short point at the capacity usually has
 /// no burst of late requests and meets the objectives, so the middle of the bracket lies above the
-/// capacity. Much lower, too few points would have bursts (`docs/capacity.md`).
+/// capacity. Much lower, too few points would have bursts (`lab/data/capacity.md`).
 const DOWN: f64 = 0.1;
 /// Dispersion of a run's use where the first stage does not show it.
 const USUAL_DISPERSION: f64 = 40.0;

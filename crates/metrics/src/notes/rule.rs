@@ -78,12 +78,12 @@ impl NoteRule {
     fn markdown(&self) -> String {
         let Self { code, figure, why, action, .. } = self;
         let affects = match *figure {
-            "all" => "all figures".to_owned(),
-            key => format!("`{key}`"),
+            "all" => "**Affects:** all figures".to_owned(),
+            key => format!("**Affects at least:** `{key}`"),
         };
         let threshold = self.threshold_text();
         format!(
-            "### `{code}`\n\n- **Appears when:** {threshold}\n- **Affects:** {affects}\n- **Why:** {why}\n- **What to do:** {action}\n\n"
+            "### `{code}`\n\n- **Appears when:** {threshold}\n- {affects}\n- **Why:** {why}\n- **What to do:** {action}\n\n"
         )
     }
 }
@@ -173,9 +173,10 @@ const PARTS: [(NoteJudgement, &str, &str); 5] = [
 pub fn notes_markdown() -> String {
     let of = |judgement| rules().filter(move |rule| rule.severity == judgement);
     let mut page = String::from(
-        "# Notes and the verdict\n\n\
+        "# Notes\n\n\
          What does a note mean, and what should I do? Generated from the program's tables; do not edit by hand.\n\n\
          Every shown figure has a verdict, and the run has the worst one of its results.\n\n\
+         A note may affect more figures than the one that this page names. The line `affected` of the summary names them, the most affected first, and `summary.figure_verdicts` in the JSON has all.\n\n\
          | verdict | meaning |\n|---|---|\n\
          | VALID | no note puts the figure in doubt |\n\
          | SUSPECT | the figure may have moved a little, or it is correct but does not support the obvious conclusion |\n\

@@ -21,11 +21,10 @@ const FILLED: [(&str, &str); 10] = [
 ];
 
 /// Commands that are only parsed, by a part of them, and why.
-const PARSED_ONLY: [(&str, &str); 6] = [
+const PARSED_ONLY: [(&str, &str); 5] = [
     ("doctor -", "reads standard input; docs/check-report.md has it with a file"),
     ("tokometer merge", "needs shards without a merged run; e2e/tests/it/shards.rs merges them"),
     ("calibrate fixtures/", "takes a minute; e2e/tests/it/predict.rs runs one"),
-    ("--sim ENGINE", "is the form of the commands in a table"),
     ("tokometer help", "is run by e2e/tests/it/help.rs"),
     ("COMMAND", "is run by e2e/tests/it/help.rs"),
 ];

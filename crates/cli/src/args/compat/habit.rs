@@ -179,6 +179,20 @@ mod tests {
     }
 
     #[test]
+    fn the_page_for_migrants_names_the_flags_that_a_refusal_names() {
+        let own = flags_of("bench");
+        let page = include_str!("../../../../../docs/migrating.md");
+        let table = page.split_once("| tool | its flag | here |\n|---|---|---|\n").unwrap().1;
+        let rows: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
+        assert!(rows.len() > 10, "{rows:?}");
+        for row in rows {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            let [_, habit, ours] = cells[..] else { panic!("{row}") };
+            assert_eq!(unknown(habit.trim_matches('`'), &own).hint, format!("similar: {ours}"));
+        }
+    }
+
+    #[test]
     fn a_flag_of_another_tool_names_the_one_of_its_purpose() {
         let own = flags_of("bench");
         let check = |typed: &str, hint: &str| assert_eq!(unknown(typed, &own).hint, hint);
