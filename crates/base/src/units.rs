@@ -142,6 +142,11 @@ pub fn nearest_count(number: f64) -> u64 {
     number.round() as u64
 }
 
+/// Such as `1 run` or `3 runs`.
+pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    if count == N::from(1) { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokometer_base::units::counted;
 use tokometer_base::{Background, Clock, Nanos, StopSignal};
 use tokometer_drive::{Live, LiveCounts};
 use tokometer_measure::Goal;
@@ -76,8 +77,7 @@ fn silence_text(silent: Option<Nanos>) -> String {
 pub(crate) fn waiting_for_shards(live: &Live) -> Option<String> {
     match live.awaited() {
         0 => None,
-        1 => Some("waiting for 1 other shard".to_owned()),
-        many => Some(format!("waiting for {many} other shards")),
+        many => Some(format!("waiting for {}", counted(many, "other shard"))),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use tokometer_base::digits::digits;
+use tokometer_base::units::counted;
 use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, Equivalence, GoodAnswers, LOOKED_FOR,
-    RuleOutcome, RuleResult, Side, Weight, counted,
+    RuleOutcome, RuleResult, Side, Weight,
 };
 use tokometer_report::{Grid, wrapped};
 

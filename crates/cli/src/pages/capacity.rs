@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tokometer_base::digits::digits;
+use tokometer_base::units::counted;
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, MeasuredPoint};
 use tokometer_decide::search::{PointOutcome, SearchResult, needed};
@@ -141,7 +142,7 @@ fn cost(findings: &Findings, price: &Price) -> Option<String> {
     let cost = price.per_million(findings.tokens_per_s_per_gpu(edge)?)?;
     let (load, unit) = (findings.over.text(edge.load), findings.over.unit());
     let (currency, gpus) = (price.currency(), findings.gpus?);
-    let gpus = if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") };
+    let gpus = counted(gpus, "GPU");
     let cost = digits(cost);
     Some(format!(
         "at {load} {unit}: {currency}{cost} per million output tokens ({gpus} at {} each)",

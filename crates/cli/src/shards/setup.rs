@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
-use tokometer_base::units::parse_span;
+use tokometer_base::units::{counted, parse_span};
 use tokometer_base::{Nanos, WallNanos};
 use tokometer_measure::CapRule;
 use tokometer_plan::{Address, Content, Shown};
@@ -269,10 +269,8 @@ impl JoinSetting<'_> {
         };
         let leader = listen(address, config, given)?;
         if shown != Shown::Nothing {
-            let others = count - 1;
-            let shards = if others == 1 { "shard" } else { "shards" };
-            let address = leader.address();
-            print_note(&format!("note: waiting on {address} for {others} other {shards}"));
+            let (address, others) = (leader.address(), counted(count - 1, "other shard"));
+            print_note(&format!("note: waiting on {address} for {others}"));
         }
         let remote = RemoteStart {
             words: &crate::command_line::words()?,

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
+use tokometer_base::units::counted;
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
 
@@ -277,11 +278,6 @@ impl Comparison {
 fn answer_warning(answers: Option<&AnswerComparison>, rows: &[ComparedFigure]) -> Option<Warning> {
     let text = answers?.warning(rows)?;
     Some(Warning { weight: Weight::Caution, text })
-}
-
-/// Such as `1 run` or `3 runs`.
-pub fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// The runs of both sides, and which values of them are compared.

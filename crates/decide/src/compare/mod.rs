@@ -21,7 +21,7 @@ pub use ab_blocks::{
     AbBlocks, BlockChange, BlockOrder, Half, PairedValues, Pairs, RecordedRun, Spans,
 };
 pub use answers::{AnswerComparison, DifferingAnswers, GoodAnswers, GreedyAnswers, QualityRow};
-pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side, counted};
+pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side};
 pub use difference::{
     Basis, Conclusion, Difference, DifferenceRule, Equivalence, LOOKED_FOR, paired, unpaired,
 };

@@ -1,5 +1,6 @@
 //! The checks of the table: each returns what it found, with numbers, or `None`.
 
+use tokometer_base::units::counted;
 use tokometer_base::{IgnoreEos, Nanos};
 use tokometer_record::{FailureKind, RunInfo, Stop};
 
@@ -385,7 +386,9 @@ pub(super) fn partial_run(evidence: &CheckInput<'_>, _limit: f64) -> Found {
         0 => String::new(),
         count => format!(", {count} ended and are missing from the record"),
     };
-    Some(format!("{reason}: {abandoned} requests were in flight, {never} were never sent{missing}"))
+    let in_flight = counted(abandoned, "request");
+    let was = if abandoned == 1 { "was" } else { "were" };
+    Some(format!("{reason}: {in_flight} {was} in flight, {never} never sent{missing}"))
 }
 
 pub(super) fn slow_disk(evidence: &CheckInput<'_>, limit: f64) -> Found {
@@ -451,7 +454,7 @@ pub(super) fn dropped_fields(evidence: &CheckInput<'_>, _limit: f64) -> Found {
 
 pub(super) fn several_choices(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let answers = evidence.observed.several_choices;
-    (answers > 0).then(|| format!("{answers} answers had more than one choice"))
+    (answers > 0).then(|| format!("{} had more than one choice", counted(answers, "answer")))
 }
 
 pub(super) fn reopened(evidence: &CheckInput<'_>, _limit: f64) -> Found {

@@ -1,6 +1,7 @@
 //! Checks of the client and its machine. Most of these notes are judged by their effect on figures.
 
 use tokometer_base::Nanos;
+use tokometer_base::units::counted;
 
 use super::checks::{of_run, percent, share};
 use super::note::CheckInput;
@@ -42,8 +43,8 @@ pub(super) fn stalls(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let total = of_run(evidence, Some(lengths().fold(Nanos::ZERO, |sum, one| sum + one)))?;
     let longest = lengths().max()?;
     (total > limit || has_moved(evidence, "stalls")).then(|| {
-        let count = stalls.len();
-        format!("{count} stalls, {} of the run together, the longest {longest}", percent(total))
+        let count = counted(stalls.len(), "stall");
+        format!("{count}, {} of the run together, the longest {longest}", percent(total))
     })
 }
 

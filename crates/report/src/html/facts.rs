@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokometer_base::WallNanos;
 use tokometer_base::digits::brief;
+use tokometer_base::units::counted;
 use tokometer_metrics::Summary;
 use tokometer_record::{RunInfo, TargetInfo};
 
@@ -35,7 +36,7 @@ pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> 
     let of = |value: fn(&RunInfo, &Summary) -> Option<String>| {
         distinct(runs.iter().filter_map(|(info, summary)| value(info, summary)))
     };
-    let given = gpus.map(|gpus| format!("{} (as given)", gpus_text(gpus.into())));
+    let given = gpus.map(|gpus| format!("{} (as given)", counted(gpus, "GPU")));
     let hardware = distinct(given.into_iter().chain(runs.iter().filter_map(|(_, s)| hardware(s))));
     let lines = [
         ("date", dates(runs)),
@@ -156,12 +157,7 @@ fn server(target: &TargetInfo) -> String {
 
 fn hardware(summary: &Summary) -> Option<String> {
     let gpu = summary.server.as_ref()?.gpu.as_ref()?;
-    Some(format!("{} in use (reported by {})", gpus_text(gpu.devices.into()), gpu.source))
-}
-
-/// `1 GPU`, `8 GPUs`.
-pub(super) fn gpus_text(count: u64) -> String {
-    if count == 1 { "1 GPU".to_owned() } else { format!("{count} GPUs") }
+    Some(format!("{} in use (reported by {})", counted(gpu.devices, "GPU"), gpu.source))
 }
 
 fn client(info: &RunInfo) -> Option<String> {

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 use tokometer_base::digits::brief;
+use tokometer_base::units::counted;
 use tokometer_metrics::Summary;
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_record::RunInfo;
@@ -15,7 +16,6 @@ use super::chart::{
 use super::configuration;
 use super::cost::Price;
 use super::estimate::{FigureEstimate, estimate};
-use super::facts::gpus_text;
 use super::load_axis::LoadAxis;
 
 /// One run of several.
@@ -429,7 +429,7 @@ impl<'a> SweepView<'a> {
             remark: format!(
                 "{} for each GPU, {}. {FRONT}",
                 price.text(),
-                gpus_text(self.context.gpus.unwrap_or(1).max(1).into())
+                counted(self.context.gpus.unwrap_or(1).max(1), "GPU")
             ),
             x: ChartAxis::linear("tok/s per user (median)"),
             y: spread_of(&series, format!("{} per million total tokens", price.currency()), 10.0),
