@@ -89,6 +89,17 @@ fn the_doctor_reads_standard_input_and_writes_a_comment_or_a_page() {
     assert_eq!(std::fs::read_to_string(folder.path().join("page.html")).unwrap(), page);
 }
 
+/// Both sides were the same reports, so that every rule of `--fail-if` passed.
+#[test]
+fn standard_input_is_not_compared_with_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = root().join("fixtures/seeds/000_659e43dd1329acd2.txt");
+    let text = std::fs::read_to_string(seed).unwrap();
+    let ended = crate::program::ended_with_input(folder.path(), "compare --a - --b -", &text);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("standard input twice"), "{}", ended.stderr);
+}
+
 /// A run with a cap on its requests in flight, in the folder `r`.
 fn measured(folder: &std::path::Path) {
     let server = crate::program::Server::quick();

@@ -192,7 +192,7 @@ fn exit(comparison: &Comparison, power: Power) -> Exit {
         let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
         let is_throughput = judged.figure.statistic == Statistic::Whole;
         let why = if is_there && is_throughput && comparison.basis == Basis::Blocks {
-            "the runs are too short for a throughput: each of their 16 blocks must last at least twice the mean E2E. Measure longer runs, or three per side".to_owned()
+            "the runs are too short for a throughput: each of their 16 blocks must last a second, and twice the mean E2E. Measure longer runs, or three per side".to_owned()
         } else if is_there {
             "too few values for a confidence interval".to_owned()
         } else {
