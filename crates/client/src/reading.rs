@@ -22,11 +22,11 @@ use kinds::{kind_without_text, merge, reasoning};
 mod content_bytes;
 mod counts;
 mod kinds;
-mod last_words;
 mod no_event;
 mod pooled;
 mod text_form;
 mod tool_calls;
+mod trailing_text;
 mod whole;
 
 /// Marks of an event that reports nothing besides its text.
@@ -49,7 +49,7 @@ pub(crate) struct ResponseReading {
     /// The text without reasoning, once there is some.
     answer: Option<String>,
     tool_calls: tool_calls::ToolCalls,
-    last_words: last_words::LastWords,
+    trailing: Option<trailing_text::TrailingText>,
     failure: Option<Failure>,
 }
 
@@ -81,7 +81,7 @@ impl ResponseReading {
             text: String::new(),
             answer: None,
             tool_calls: tool_calls::ToolCalls::default(),
-            last_words: last_words::LastWords::default(),
+            trailing: None,
             failure: None,
         }
     }
@@ -97,7 +97,7 @@ impl ResponseReading {
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
-        self.last_words = last_words::LastWords::default();
+        self.trailing = None;
         self.failure = None;
     }
 
@@ -109,10 +109,9 @@ impl ResponseReading {
         arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
-        // An event that is named an error is scanned, whatever it looks like.
-        if event.name != b"error"
-            && let Some((kind, text)) = self.template.matched(event.data)
-        {
+        // These are not read as answers, whatever they look like.
+        let is_other = matches!(event.name, b"error" | sse::STRAY);
+        if !is_other && let Some((kind, text)) = self.template.matched(event.data) {
             if self.keep_text != KeepText::No {
                 text.append_to(&mut self.text);
                 if let Some(answer) = self.answer.as_mut().filter(|_| kind == EventKind::Text) {
@@ -132,6 +131,9 @@ impl ResponseReading {
         arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
+        if event.name == sse::STRAY {
+            return self.on_stray_lines(event.data, timeline);
+        }
         let data = event.data.trim_ascii();
         if data.eq_ignore_ascii_case(b"[DONE]") {
             self.seen.set(Marks::DONE);
@@ -346,7 +348,7 @@ impl ResponseReading {
         let has_answer =
             self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0 || is_silence;
         if is_regular {
-            self.fail_by_last_words(timeline);
+            self.fail_by_trailing_text(timeline);
         }
         let status = timeline.status;
         let failed = |failure: Failure| Outcome::Failed(Failure { status, ..failure });
@@ -376,7 +378,7 @@ impl ResponseReading {
         } else {
             "the stream ended without its end marker"
         };
-        what.to_owned() + &self.told_last(timeline)
+        what.to_owned() + &self.last_received(timeline)
     }
 
     /// Stores what the response consists of. `told` is the server's count of its tokens.
@@ -441,7 +443,7 @@ fn not_json(data: &[u8]) -> &'static str {
     let is_json = |line: &[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
     let mut lines = data.split(|byte| *byte == b'\n');
     if data.contains(&b'\n') && lines.by_ref().take(2).all(is_json) {
-        "the server does not end its events with a blank line, so that they are one: "
+        "the server does not separate events with blank lines; several were read as one: "
     } else {
         "an event is not JSON: "
     }
