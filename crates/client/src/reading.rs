@@ -154,7 +154,7 @@ impl ResponseReading {
             }
             return push(timeline, arrival, EventKind::Error, None);
         };
-        if fields.marks.has(Marks::ERROR) || event.name == b"error" {
+        if fields.has_in_any_choice(Marks::ERROR) || event.name == b"error" {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
@@ -162,8 +162,8 @@ impl ResponseReading {
             self.fail_aborted(data);
         }
         // Some servers end their pieces with the whole message.
-        if fields.marks.has(Marks::MESSAGE) && self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
-            fields.forget_content();
+        if self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
+            fields.forget_messages();
         }
         // A server that sends no pieces has the text where others repeat it.
         if self.rules.schema == EventSchema::Responses && !self.seen.has(Marks::CONTENT) {

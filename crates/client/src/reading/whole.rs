@@ -19,11 +19,11 @@ impl ResponseReading {
             self.fail(FailureKind::Protocol, what, data);
             return push(timeline, arrival, EventKind::Error, None);
         };
-        if fields.marks.has(Marks::ERROR) {
+        if fields.has_in_any_choice(Marks::ERROR) {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
-        if fields.marks.has(Marks::ABORTED) {
+        if fields.has_in_any_choice(Marks::ABORTED) {
             self.fail_aborted(data);
         }
         self.tool_calls.take(self.rules.schema, data);

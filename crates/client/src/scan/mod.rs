@@ -13,6 +13,7 @@ mod template;
 mod text;
 mod typed;
 
+pub(crate) use fields::is_abort;
 pub use fields::{Fields, Marks};
 pub use pooled::{PooledAnswer, scan_pooled};
 pub use template::EventTemplate;

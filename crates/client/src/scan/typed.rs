@@ -175,7 +175,9 @@ pub(crate) fn says_error(value: &Json) -> bool {
         Json::Null | Json::Bool(false) => false,
         Json::String(said) => !said.is_empty(),
         Json::Array(said) => !said.is_empty(),
-        _ => true,
+        Json::Object(said) => !said.is_empty(),
+        Json::Number(code) => code.as_f64() != Some(0.0),
+        Json::Bool(true) => true,
     }
 }
 

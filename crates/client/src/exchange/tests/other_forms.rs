@@ -105,7 +105,7 @@ fn the_bytes_of_the_first_content_are_counted_apart() {
 /// An empty `error` in every event made every answer a failure.
 #[test]
 fn an_error_field_that_is_empty_is_no_error() {
-    for empty in ["null", "\"\"", "false", "[]"] {
+    for empty in ["null", "\"\"", "false", "[]", "{}", "0"] {
         let event = format!(r#"{{"choices":[{{"index":0,"text":"a"}}],"error":{empty}}}"#);
         check("openai", &[&event, "[DONE]"], "t.", "ok");
         let message = format!(
@@ -117,7 +117,7 @@ fn an_error_field_that_is_empty_is_no_error() {
         );
         assert_eq!(outcome_of(&read_whole("anthropic", answer.as_bytes())), "ok", "{empty}");
     }
-    for error in ["true", "\"busy\"", "{}", "500"] {
+    for error in ["true", "\"busy\"", "{\"code\":0}", "500"] {
         let event = format!(r#"{{"choices":[],"error":{error}}}"#);
         let outcome = outcome_of(&read_whole("openai", &streamed(&[&event, "[DONE]"])));
         assert!(outcome.starts_with("in-stream"), "{error}: {outcome}");

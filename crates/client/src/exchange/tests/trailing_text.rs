@@ -136,9 +136,16 @@ fn errors_in_the_forms_of_gateways_fail_the_answer_that_they_interrupt() {
     let queued = "data: {\"message\":\"queued\"}\n\n";
     assert_eq!(outcome(&format!("{queued}{TOKEN}{DONE}")), "ok");
     assert_eq!(outcome(&format!("{TOKEN}{STOP}{queued}{DONE}")), "ok");
-    for empty in ["null", "[]", "\"\""] {
-        let event = format!("data: {{\"detail\":{empty},\"errors\":{empty}}}\n\n");
-        assert_eq!(outcome(&format!("{TOKEN}{event}{DONE}")), "ok", "{empty}");
+    for empty in ["null", "[]", "\"\"", "0", "0.0", "{}", "{ }", "false"] {
+        for fields in ["\"detail\":E,\"errors\":E", "\"error\":E", "\"\\u0065rror\":E"] {
+            let event = format!("data: {{{}}}\n\n", fields.replace('E', empty));
+            assert_eq!(outcome(&format!("{TOKEN}{event}{DONE}")), "ok", "{event}");
+        }
+    }
+    for error in ["1", "{\"a\":0}", "true"] {
+        let event = format!("data: {{\"error\":{error}}}\n\n");
+        let expected = format!("in-stream {{\"error\":{error}}}");
+        assert_eq!(outcome(&format!("{TOKEN}{event}{DONE}")), expected);
     }
 }
 
