@@ -24,6 +24,7 @@ mod counts;
 mod kinds;
 mod no_event;
 mod pooled;
+mod repeated_reasoning;
 mod text_form;
 mod tool_calls;
 mod trailing_text;
@@ -45,6 +46,9 @@ pub(crate) struct ResponseReading {
     unasked: counts::UnaskedUsage,
     bytes: content_bytes::ByteCount,
     cumulative: text_form::CumulativeText,
+    reasoning: repeated_reasoning::RepeatedReasoning,
+    /// Number of events before the part of a response whose text is due.
+    part_start: usize,
     text: String,
     /// The text without reasoning, once there is some.
     answer: Option<String>,
@@ -78,6 +82,8 @@ impl ResponseReading {
             unasked: counts::UnaskedUsage::default(),
             bytes: content_bytes::ByteCount::default(),
             cumulative: text_form::CumulativeText::default(),
+            reasoning: repeated_reasoning::RepeatedReasoning::default(),
+            part_start: 0,
             text: String::new(),
             answer: None,
             tool_calls: tool_calls::ToolCalls::default(),
@@ -94,6 +100,8 @@ impl ResponseReading {
         self.unasked = counts::UnaskedUsage::default();
         self.bytes = content_bytes::ByteCount::default();
         self.cumulative.clear();
+        self.reasoning = repeated_reasoning::RepeatedReasoning::default();
+        self.part_start = 0;
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
@@ -118,7 +126,7 @@ impl ResponseReading {
                     text.append_to(answer);
                 }
             }
-            self.bytes.add(text.len());
+            self.bytes.add_text(&text);
             push(timeline, arrival, kind, None);
         } else {
             self.on_new_shape(event, arrival, timeline);
@@ -143,16 +151,7 @@ impl ResponseReading {
             return push(timeline, arrival, EventKind::Other, None);
         }
         let Ok(mut fields) = scan_event(self.rules.schema, event.name, data) else {
-            // Servers that answer slowly keep the connection open with events of any content.
-            if is_heartbeat(event.name) {
-                return push(timeline, arrival, EventKind::Other, None);
-            }
-            if event.name == b"error" {
-                self.fail(FailureKind::InStream, "", data);
-            } else {
-                self.fail(FailureKind::Protocol, not_json(data), data);
-            }
-            return push(timeline, arrival, EventKind::Error, None);
+            return push(timeline, arrival, self.on_no_json(event.name, data), None);
         };
         if fields.has_in_any_choice(Marks::ERROR) || event.name == b"error" {
             self.fail(FailureKind::InStream, "", data);
@@ -165,14 +164,12 @@ impl ResponseReading {
         if self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
             fields.forget_messages();
         }
-        // A server that sends no pieces has the text where others repeat it.
-        if self.rules.schema == EventSchema::Responses && !self.seen.has(Marks::CONTENT) {
-            fields.text = fields.text.or(fields.whole_text.take());
-        }
+        let is_whole_part = self.take_whole_part(&mut fields, timeline);
+        self.reasoning.shorten(&mut fields);
         // Events with types name a call before its first piece.
         let is_shared = self.rules.schema == EventSchema::Shared;
         if fields.marks.has(Marks::TOOL_CALL) || !is_shared {
-            self.tool_calls.take(self.rules.schema, data);
+            self.tool_calls.take(self.rules.schema, event.name, data);
         }
         let further = std::mem::take(&mut fields.further);
         let (kind, tokens) = self.on_choice(&fields);
@@ -185,7 +182,7 @@ impl ResponseReading {
         if kind == EventKind::Other && is_shared {
             self.note_message(data, timeline);
         }
-        if further.is_empty() {
+        if further.is_empty() && !is_whole_part {
             self.learn(data, &fields, (kind, tokens));
         }
         if let Some(usage) = fields.usage {
@@ -198,6 +195,20 @@ impl ResponseReading {
         }
         push(timeline, arrival, kind, tokens);
         self.on_further(&further, data, arrival, timeline);
+    }
+
+    /// Reads an event whose data is not JSON.
+    fn on_no_json(&mut self, name: &[u8], data: &[u8]) -> EventKind {
+        // Servers that answer slowly keep the connection open with events of any content.
+        if is_heartbeat(name) {
+            return EventKind::Other;
+        }
+        if name == b"error" {
+            self.fail(FailureKind::InStream, "", data);
+        } else {
+            self.fail(FailureKind::Protocol, not_json(data), data);
+        }
+        EventKind::Error
     }
 
     /// Reads one choice. Times and text come from the first choice; counts from all.

@@ -37,6 +37,8 @@ impl Marks {
     pub const INCREMENT: Self = Self(1 << 11);
     /// A choice has a `message` and no `delta`.
     pub const MESSAGE: Self = Self(1 << 12);
+    /// Its type stands only in the event's name, so that its data alone does not say what it means.
+    pub const TYPED_BY_NAME: Self = Self(1 << 13);
 
     /// Whether all of `marks` are set.
     pub fn has(self, marks: Self) -> bool {

@@ -60,6 +60,7 @@ impl<'a> Fields<'a> {
     pub(super) fn set_type(&mut self, name: &'a [u8]) {
         if self.event_type.is_none() && !name.is_empty() {
             self.event_type = Some(Text::Plain(name));
+            self.marks.set(Marks::TYPED_BY_NAME);
         }
     }
 
