@@ -339,7 +339,10 @@ mod tests {
             .err()
             .unwrap()
             .to_string();
-        assert!(error.contains("more than fit into prompts of 400"), "{error}");
+        assert!(
+            error.contains("more than fit into prompts of 400: the request itself takes "),
+            "{error}"
+        );
     }
 
     #[test]
