@@ -13,12 +13,18 @@ impl Default for Fingerprint {
 impl Fingerprint {
     /// Adds a text, with its end, so that two texts differ from one that joins them.
     #[must_use]
-    pub fn with(mut self, text: &[u8]) -> Self {
-        for byte in text {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        self.0 = (self.0 ^ 0xff).wrapping_mul(0x0100_0000_01b3);
-        self
+    pub fn with(self, text: &[u8]) -> Self {
+        self.with_part(text).with_byte(0xff)
+    }
+
+    /// Adds a part of a text: several parts have the hash of the text that they join to.
+    #[must_use]
+    pub fn with_part(self, part: &[u8]) -> Self {
+        part.iter().fold(self, |sum, byte| sum.with_byte(*byte))
+    }
+
+    fn with_byte(self, byte: u8) -> Self {
+        Self((self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     /// The hash of what was added.
@@ -41,6 +47,8 @@ mod tests {
         assert_ne!(of(&["ab"]), of(&["a", "b"]));
         assert_ne!(of(&["ab"]), of(&["ba"]));
         assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
+        let joined = Fingerprint::default().with_part(b"a").with(b"b");
+        assert_eq!(joined.value(), of(&["ab"]));
         assert_eq!(of(&["tokometer"]), 0x77c3_0b0d_9031_bdcb);
     }
 }

@@ -25,6 +25,16 @@ pub struct Nanos(pub u64);
 #[serde(transparent)]
 pub struct WallNanos(pub u64);
 
+/// Days from the first of January 1970 to a date of the Gregorian calendar. Years are counted from March, so that a
+/// leap day is the last of its year. A day beyond its month's end is one of the next month.
+pub const fn days_since_1970(year: i32, month: u32, day: u32) -> i64 {
+    let year = if month > 2 { year as i64 } else { year as i64 - 1 };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    let day_of_year = (153 * ((month as i64 + 9) % 12) + 2) / 5 + day as i64 - 1;
+    // 1970-01-01 is day 719,468 of this count.
+    365 * year + leap_days + day_of_year - 719_468
+}
+
 impl Nanos {
     /// No time at all.
     pub const ZERO: Self = Self(0);
@@ -177,6 +187,16 @@ mod tests {
         check(9_996_000, "10.0 ms");
         check(1_234_000_000, "1.23 s");
         check(120_000_000_000, "120 s");
+    }
+
+    #[test]
+    fn dates_are_days_since_1970() {
+        assert_eq!(days_since_1970(1970, 1, 1), 0);
+        assert_eq!(days_since_1970(1969, 12, 31), -1);
+        assert_eq!(days_since_1970(2000, 2, 29) + 1, days_since_1970(2000, 3, 1));
+        assert_eq!(days_since_1970(1900, 2, 28) + 1, days_since_1970(1900, 3, 1));
+        assert_eq!(days_since_1970(2024, 3, 1), 19_783);
+        assert_eq!(days_since_1970(1600, 1, 1), -135_140);
     }
 
     #[test]

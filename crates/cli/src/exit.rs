@@ -87,7 +87,7 @@ impl From<measure::Error> for Refusal {
             measure::ErrorKind::Target => Exit::Target,
             measure::ErrorKind::Write => Exit::Write,
             measure::ErrorKind::NoSuccess => Exit::NoSuccess,
-            measure::ErrorKind::Unbegun => Exit::Points,
+            measure::ErrorKind::NotStarted => Exit::Points,
             measure::ErrorKind::Interrupted => Exit::Interrupted,
             measure::ErrorKind::Internal => Exit::Internal,
         };

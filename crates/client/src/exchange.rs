@@ -298,7 +298,6 @@ impl Exchange {
         if self.is_refusal() {
             return self.fail(FailureKind::Status, self.refusal(), timeline);
         }
-        // An incomplete event at the end of a cut stream is not reliable.
         if end == BodyEnd::Announced {
             let is_whole = self.framer.framing() == EventFraming::WholeJson;
             let is_octets = self.head.is_some_and(|head| head.media == Media::Octets)
@@ -319,8 +318,10 @@ impl Exchange {
             } else if timeline.events.is_empty() {
                 self.reading.on_no_event(&self.beginning, timeline.status);
             }
+        } else {
+            let reading = &mut self.reading;
+            self.framer.cut(&mut |event| reading.on_event(event, arrival, timeline));
         }
-        self.reading.on_stray_line(self.framer.stray_line(), timeline);
         self.reading.finish(end, timeline);
     }
 

@@ -77,9 +77,12 @@ impl Framer {
         self.keep(rest);
     }
 
-    /// The last line of a stream of events that is no part of any, such as what a proxy wrote into it.
-    pub fn stray_line(&self) -> &[u8] {
-        self.sse.stray_line()
+    /// Ends a body that was cut. An incomplete event is not reliable; lines that are no part of any may say why it
+    /// was cut.
+    pub fn cut(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
+        if self.framing == EventFraming::Sse {
+            self.sse.cut(sink);
+        }
     }
 
     /// Ends the body: calls `sink` for an event that only the end completes.

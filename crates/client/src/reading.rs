@@ -22,11 +22,12 @@ use kinds::{kind_without_text, merge, reasoning};
 mod content_bytes;
 mod counts;
 mod kinds;
-mod last_words;
 mod no_event;
 mod pooled;
+mod repeated_reasoning;
 mod text_form;
 mod tool_calls;
+mod trailing_text;
 mod whole;
 
 /// Marks of an event that reports nothing besides its text.
@@ -45,11 +46,14 @@ pub(crate) struct ResponseReading {
     unasked: counts::UnaskedUsage,
     bytes: content_bytes::ByteCount,
     cumulative: text_form::CumulativeText,
+    reasoning: repeated_reasoning::RepeatedReasoning,
+    /// Number of events before the part of a response whose text is due.
+    part_start: usize,
     text: String,
     /// The text without reasoning, once there is some.
     answer: Option<String>,
     tool_calls: tool_calls::ToolCalls,
-    last_words: last_words::LastWords,
+    trailing: Option<trailing_text::TrailingText>,
     failure: Option<Failure>,
 }
 
@@ -78,10 +82,12 @@ impl ResponseReading {
             unasked: counts::UnaskedUsage::default(),
             bytes: content_bytes::ByteCount::default(),
             cumulative: text_form::CumulativeText::default(),
+            reasoning: repeated_reasoning::RepeatedReasoning::default(),
+            part_start: 0,
             text: String::new(),
             answer: None,
             tool_calls: tool_calls::ToolCalls::default(),
-            last_words: last_words::LastWords::default(),
+            trailing: None,
             failure: None,
         }
     }
@@ -94,10 +100,12 @@ impl ResponseReading {
         self.unasked = counts::UnaskedUsage::default();
         self.bytes = content_bytes::ByteCount::default();
         self.cumulative.clear();
+        self.reasoning = repeated_reasoning::RepeatedReasoning::default();
+        self.part_start = 0;
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
-        self.last_words = last_words::LastWords::default();
+        self.trailing = None;
         self.failure = None;
     }
 
@@ -109,17 +117,16 @@ impl ResponseReading {
         arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
-        // An event that is named an error is scanned, whatever it looks like.
-        if event.name != b"error"
-            && let Some((kind, text)) = self.template.matched(event.data)
-        {
+        // These are not read as answers, whatever they look like.
+        let is_other = matches!(event.name, b"error" | sse::STRAY);
+        if !is_other && let Some((kind, text)) = self.template.matched(event.data) {
             if self.keep_text != KeepText::No {
                 text.append_to(&mut self.text);
                 if let Some(answer) = self.answer.as_mut().filter(|_| kind == EventKind::Text) {
                     text.append_to(answer);
                 }
             }
-            self.bytes.add(text.len());
+            self.bytes.add_text(&text);
             push(timeline, arrival, kind, None);
         } else {
             self.on_new_shape(event, arrival, timeline);
@@ -132,6 +139,9 @@ impl ResponseReading {
         arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
+        if event.name == sse::STRAY {
+            return self.on_stray_lines(event.data, timeline);
+        }
         let data = event.data.trim_ascii();
         if data.eq_ignore_ascii_case(b"[DONE]") {
             self.seen.set(Marks::DONE);
@@ -141,18 +151,9 @@ impl ResponseReading {
             return push(timeline, arrival, EventKind::Other, None);
         }
         let Ok(mut fields) = scan_event(self.rules.schema, event.name, data) else {
-            // Servers that answer slowly keep the connection open with events of any content.
-            if is_heartbeat(event.name) {
-                return push(timeline, arrival, EventKind::Other, None);
-            }
-            if event.name == b"error" {
-                self.fail(FailureKind::InStream, "", data);
-            } else {
-                self.fail(FailureKind::Protocol, not_json(data), data);
-            }
-            return push(timeline, arrival, EventKind::Error, None);
+            return push(timeline, arrival, self.on_no_json(event.name, data), None);
         };
-        if fields.marks.has(Marks::ERROR) || event.name == b"error" {
+        if fields.has_in_any_choice(Marks::ERROR) || event.name == b"error" {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
@@ -160,17 +161,15 @@ impl ResponseReading {
             self.fail_aborted(data);
         }
         // Some servers end their pieces with the whole message.
-        if fields.marks.has(Marks::MESSAGE) && self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
-            fields.forget_content();
+        if self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
+            fields.forget_messages();
         }
-        // A server that sends no pieces has the text where others repeat it.
-        if self.rules.schema == EventSchema::Responses && !self.seen.has(Marks::CONTENT) {
-            fields.text = fields.text.or(fields.whole_text.take());
-        }
+        let is_whole_part = self.take_whole_part(&mut fields, timeline);
+        self.reasoning.shorten(&mut fields);
         // Events with types name a call before its first piece.
         let is_shared = self.rules.schema == EventSchema::Shared;
         if fields.marks.has(Marks::TOOL_CALL) || !is_shared {
-            self.tool_calls.take(self.rules.schema, data);
+            self.tool_calls.take(self.rules.schema, event.name, data);
         }
         let further = std::mem::take(&mut fields.further);
         let (kind, tokens) = self.on_choice(&fields);
@@ -183,7 +182,7 @@ impl ResponseReading {
         if kind == EventKind::Other && is_shared {
             self.note_message(data, timeline);
         }
-        if further.is_empty() {
+        if further.is_empty() && !is_whole_part {
             self.learn(data, &fields, (kind, tokens));
         }
         if let Some(usage) = fields.usage {
@@ -196,6 +195,20 @@ impl ResponseReading {
         }
         push(timeline, arrival, kind, tokens);
         self.on_further(&further, data, arrival, timeline);
+    }
+
+    /// Reads an event whose data is not JSON.
+    fn on_no_json(&mut self, name: &[u8], data: &[u8]) -> EventKind {
+        // Servers that answer slowly keep the connection open with events of any content.
+        if is_heartbeat(name) {
+            return EventKind::Other;
+        }
+        if name == b"error" {
+            self.fail(FailureKind::InStream, "", data);
+        } else {
+            self.fail(FailureKind::Protocol, not_json(data), data);
+        }
+        EventKind::Error
     }
 
     /// Reads one choice. Times and text come from the first choice; counts from all.
@@ -346,7 +359,7 @@ impl ResponseReading {
         let has_answer =
             self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0 || is_silence;
         if is_regular {
-            self.fail_by_last_words(timeline);
+            self.fail_by_trailing_text(timeline);
         }
         let status = timeline.status;
         let failed = |failure: Failure| Outcome::Failed(Failure { status, ..failure });
@@ -376,7 +389,7 @@ impl ResponseReading {
         } else {
             "the stream ended without its end marker"
         };
-        what.to_owned() + &self.told_last(timeline)
+        what.to_owned() + &self.last_received(timeline)
     }
 
     /// Stores what the response consists of. `told` is the server's count of its tokens.
@@ -441,7 +454,7 @@ fn not_json(data: &[u8]) -> &'static str {
     let is_json = |line: &[u8]| serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
     let mut lines = data.split(|byte| *byte == b'\n');
     if data.contains(&b'\n') && lines.by_ref().take(2).all(is_json) {
-        "the server does not end its events with a blank line, so that they are one: "
+        "the server does not separate events with blank lines; several were read as one: "
     } else {
         "an event is not JSON: "
     }

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use tokometer_base::redact::Secrets;
 
-use crate::scan::says_error;
+use crate::scan::{is_abort, says_error};
 
 /// Bytes of a server's message that are kept.
 const MESSAGE_BYTES: usize = 300;
@@ -90,11 +90,15 @@ fn describe_page(page: &HtmlPage, secrets: &Secrets) -> String {
 /// The finish reason of an event, with the message beside it where there is one.
 pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
     let document: Value = serde_json::from_slice(data).unwrap_or_default();
-    let places = ["/choices/0", "/meta_info", "/details", "/0/details"];
-    let reason = places
-        .iter()
-        .filter_map(|place| document.pointer(place)?.get("finish_reason"))
-        .find(|reason| !reason.is_null());
+    let places = ["/meta_info", "/details", "/0/details"];
+    let others = places.iter().filter_map(|place| document.pointer(place));
+    let reasons = choices(&document)
+        .chain(others)
+        .filter_map(|place| place.get("finish_reason"))
+        .filter(|reason| !reason.is_null());
+    // Of several choices only one may have failed.
+    let is_failure = |reason: &&Value| reason.as_str().is_some_and(|it| is_abort(it.as_bytes()));
+    let reason = reasons.clone().find(is_failure).or_else(|| reasons.clone().next());
     // The Responses API has a state instead.
     let states = ["/response/status", "/status"];
     let reason = reason.or_else(|| states.iter().find_map(|place| document.pointer(place)));
@@ -135,6 +139,10 @@ pub(crate) fn bare_message(data: &[u8]) -> Option<String> {
     name.eq_ignore_ascii_case("message").then(|| said.clone())
 }
 
+fn choices(document: &Value) -> impl Iterator<Item = &Value> + Clone {
+    document.get("choices").and_then(Value::as_array).into_iter().flatten()
+}
+
 /// What AWS names an exception: an object under the name of its type.
 fn exception(document: &Value) -> Option<&Value> {
     let fields = document.as_object()?.iter();
@@ -148,8 +156,12 @@ pub(crate) fn error_message(body: &[u8]) -> Option<String> {
     let document: Value = serde_json::from_slice(body).ok()?;
     // Google's servers wrap the document in a list.
     let document = document.get(0).unwrap_or(&document);
-    let places = ["/error", "/response/error", "/choices/0/error", "/errors/0"];
-    let error = places.iter().filter_map(|place| document.pointer(place)).find(|it| !it.is_null());
+    let places = ["/error", "/response/error", "/errors/0"];
+    let error = places
+        .iter()
+        .filter_map(|place| document.pointer(place))
+        .chain(choices(document).filter_map(|choice| choice.get("error")))
+        .find(|it| !it.is_null());
     let error = error.or_else(|| exception(document)).unwrap_or(document);
     let text = |key: &str| error.get(key).and_then(Value::as_str);
     let said = error.as_str().or(text("message")).or(text("Message")).or(text("detail"))?;

@@ -4,7 +4,8 @@
 //! slice when the event lies in it completely and has one line of data. Line ends may be LF, CR or
 //! CRLF; comments are skipped; a field may lack the space after its colon. An event is complete at
 //! its blank line, or at the end of the stream. A field `error`, which no standard has, is the data of
-//! an event of that name. No JSON, no time, no `[DONE]`.
+//! an event of that name. Lines that are neither fields nor comments are joined and given in their place
+//! under the name [`STRAY`]. No JSON, no time, no `[DONE]`.
 
 use memchr::memchr2;
 
@@ -21,7 +22,12 @@ pub struct SseEvent<'a> {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Bytes that are kept of a line that is no part of an event.
+/// The name under which lines come that are no part of an event, joined by LF. The standard ignores them; they
+/// are what a proxy or a failing server writes into a stream that has begun. No event can have the name: it is
+/// the end of a line.
+pub const STRAY: &[u8] = b"\n";
+
+/// Bytes that are kept of lines that are no part of an event.
 const STRAY_BYTES: usize = 4096;
 
 /// State between slices.
@@ -38,7 +44,7 @@ pub struct Parser {
     data: Option<Vec<u8>>,
     /// The buffer for `data` while that is `None`.
     spare: Vec<u8>,
-    /// The last line that is neither a field nor a comment.
+    /// Lines since the last event or blank line that are neither fields nor comments.
     stray: Vec<u8>,
 }
 
@@ -152,24 +158,41 @@ impl Parser {
             } else {
                 self.dispatch(sink);
             }
+            self.give_stray(sink);
         } else if let Some(value) = field_value(line, b"data") {
+            self.give_stray(sink);
             self.take_data(value, held);
         } else if let Some(value) = field_value(line, b"event") {
             self.set_name(value);
         } else if let Some(value) = field_value(line, b"error") {
             // Earlier llama.cpp servers report a failure so, and end the stream.
+            self.give_stray(sink);
             self.set_name(b"error");
             self.take_data(value, held);
         } else if is_stray(line) {
-            self.stray.clear();
-            self.stray.extend_from_slice(&line[..line.len().min(STRAY_BYTES)]);
+            self.take_stray(line);
         }
     }
 
-    /// The last line that is neither a field nor a comment, cut. The standard ignores such lines; they are what a
-    /// proxy or a failing server writes into a stream that has begun.
-    pub fn stray_line(&self) -> &[u8] {
-        &self.stray
+    fn take_stray(&mut self, line: &[u8]) {
+        if !self.stray.is_empty() && self.stray.len() < STRAY_BYTES {
+            self.stray.push(b'\n');
+        }
+        let room = STRAY_BYTES - self.stray.len();
+        self.stray.extend_from_slice(&line[..line.len().min(room)]);
+    }
+
+    #[inline]
+    fn give_stray(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
+        if !self.stray.is_empty() {
+            sink(SseEvent { name: STRAY, data: &self.stray });
+            self.stray.clear();
+        }
+    }
+
+    /// Ends a stream that was cut: only complete lines outside of events count.
+    pub fn cut(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
+        self.give_stray(sink);
     }
 
     #[inline]
@@ -208,9 +231,8 @@ impl Parser {
             self.take_kept_line(&[], sink);
         }
         self.dispatch(sink);
-        let stray = std::mem::take(&mut self.stray);
+        self.give_stray(sink);
         self.reset();
-        self.stray = stray;
     }
 }
 
@@ -225,11 +247,12 @@ fn field_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Whether a line looks like no field of an event, known or not. A body that a proxy has chunked twice has sizes
-/// between the events.
+/// Whether a line looks like no field of an event, known or not. Names of fields are in lower case; the last line of
+/// a Python traceback begins with a name that is not. A body that a proxy has chunked twice has sizes between the
+/// events.
 fn is_stray(line: &[u8]) -> bool {
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_name = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
     let is_size = line.iter().all(u8::is_ascii_hexdigit);
     !is_size && !line.starts_with(b":") && (name.len() == line.len() || !name.iter().all(is_name))
 }
@@ -260,6 +283,14 @@ mod tests {
     }
 
     #[test]
+    fn lines_outside_of_events_take_bounded_memory() {
+        let stream = "<p>no event</p>\n".repeat(10_000);
+        let events = events_of([stream.as_bytes()]);
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].1.len(), STRAY_BYTES);
+    }
+
+    #[test]
     fn the_grammar_of_the_standard_is_parsed() {
         let check = |stream: &str, expected: &[(&str, &str)]| {
             let expected: Vec<Owned> = expected
@@ -277,10 +308,12 @@ mod tests {
         check("event: x\ndata: a\n\ndata: b\n\n", &[("x", "a"), ("", "b")]);
         check("data: a\nevent:x\nid: 7\nretry: 1\n\n", &[("x", "a")]);
         check("event: x\n\ndata: a\n\n", &[("", "a")]);
-        check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &[("", "a")]);
+        check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &[("", "a"), ("\n", "\u{feff}data: b")]);
         check("data: unfinished", &[("", "unfinished")]);
         check("data:\n\n", &[("", "")]);
         check("datax: a\n\n", &[]);
+        check("<p>\n</p>\ndata: a\nX: b\n\n", &[("\n", "<p>\n</p>"), ("", "a"), ("\n", "X: b")]);
+        check("no field\n\nno field", &[("\n", "no field"), ("\n", "no field")]);
         check("data: a\n\nerror: {}\n\ndata: b\n\n", &[("", "a"), ("error", "{}"), ("", "b")]);
         check("", &[]);
     }

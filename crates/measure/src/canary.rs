@@ -81,14 +81,20 @@ impl CanaryRequests {
         CanaryThread { _thread: thread }
     }
 
-    fn ask(&self, index: u64, clock: &dyn Clock) -> Timeline {
+    /// The request with this index, and its timeline before the answer.
+    fn begin(&self, index: u64, begin: Nanos) -> (Option<&Probe>, Timeline) {
         let row = usize::try_from(index % self.requests.len().max(1) as u64).unwrap_or(0);
-        let begin = clock.now();
-        let identity = AttemptId::new(index, Phase::Canary);
-        let mut timeline = Timeline::new(identity, RequestedLengths::default(), begin);
+        let request = self.requests.get(row);
+        let output_tokens = request.map(|(_, limit)| *limit);
+        let requested = RequestedLengths { output_tokens, ..RequestedLengths::default() };
+        let mut timeline = Timeline::new(AttemptId::new(index, Phase::Canary), requested, begin);
         timeline.times.first_byte_sent = Some(begin);
-        let Some((request, limit)) = self.requests.get(row) else { return timeline };
-        timeline.requested.output_tokens = Some(*limit);
+        (request.map(|(request, _)| request), timeline)
+    }
+
+    fn ask(&self, index: u64, clock: &dyn Clock) -> Timeline {
+        let (request, mut timeline) = self.begin(index, clock.now());
+        let Some(request) = request else { return timeline };
         let answer = self.control.post(&request.path, Some(&request.body));
         let end = clock.now();
         timeline.times.end = Some(end);
@@ -144,6 +150,9 @@ fn prompt(row: &CanaryRow) -> Prompt {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::MonotonicClock;
+    use tokometer_client::Url;
+
     use super::*;
 
     #[test]
@@ -169,12 +178,20 @@ mod tests {
         assert_eq!(ended(None, &counts), 0);
     }
 
+    /// The record had no limit, so that an answer that ended at it looked like one that was too short.
     #[test]
-    fn an_answer_has_the_limit_of_its_row_or_the_usual_one() {
-        let limit = |output_tokens| {
-            let row = CanaryRow { output_tokens, ..CanaryRow::default() };
-            prompt(&row).output_tokens
-        };
-        assert_eq!((limit(Some(4)), limit(None)), (Some(4), Some(64)));
+    fn a_request_and_its_row_in_the_record_have_the_same_limit() {
+        let row = |output_tokens| CanaryRow { output_tokens, ..CanaryRow::default() };
+        let plan = CanaryPlan { rows: vec![row(Some(4)), row(None)], share: 0.02 };
+        let settings = Settings::new(Url::http("127.0.0.1", 8000), "tiny");
+        let clock = Arc::new(MonotonicClock);
+        let control = Control::new(&settings, Arc::default(), Nanos::from_secs(1), clock);
+        let dialect = Dialect::named("openai").unwrap();
+        let canaries = CanaryRequests::new(&plan, &control, (dialect, &settings)).unwrap();
+        for (index, limit) in [(0, 4), (1, 64), (2, 4)] {
+            let (request, timeline) = canaries.begin(index, Nanos::ZERO);
+            assert_eq!(request.unwrap().body["max_tokens"], limit, "{index}");
+            assert_eq!(timeline.requested.output_tokens, Some(limit), "{index}");
+        }
     }
 }

@@ -13,8 +13,8 @@ pub enum ErrorKind {
     Write,
     /// No request succeeded, and the conventions require one.
     NoSuccess,
-    /// The other processes of the run did not begin it.
-    Unbegun,
+    /// The other processes of the run did not start it.
+    NotStarted,
     /// Interrupted by the user before anything could be reported.
     Interrupted,
     /// A bug in this program.

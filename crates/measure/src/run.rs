@@ -175,7 +175,7 @@ fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn
 fn failed(why: &drive::Error, folder: &Path) -> Error {
     match why {
         drive::Error::WarmUps { .. } => Error::new(ErrorKind::NoSuccess, why.to_string()),
-        drive::Error::Start { .. } => Error::new(ErrorKind::Unbegun, why.to_string()),
+        drive::Error::Start { .. } => Error::new(ErrorKind::NotStarted, why.to_string()),
         drive::Error::Panicked { .. } => {
             let kept = format!("what was measured is kept: tokometer report {}", folder.display());
             Error::new(ErrorKind::Internal, why.to_string()).hint(kept)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokometer_base::{Conventions, Nanos, WallNanos};
 use tokometer_drive::{CapLending, Interrupt, Live};
-use tokometer_plan::{Cache, Overload, Plan, Profiler, Timing};
+use tokometer_plan::{Cache, CanaryPlan, Overload, Plan, Profiler, Timing};
 use tokometer_record::{RecordedLoad, ShardInfo, Sharding, Stop};
 use tokometer_schedule::Share;
 
@@ -83,6 +83,7 @@ pub struct ShardRun {
 /// The plan as this process carries it out.
 pub(crate) fn own_plan(plan: &Plan, share: Share) -> Plan {
     let mut own = plan.clone();
+    own.canary = own.canary.and_then(|canaries| own_canaries(canaries, share));
     if share.is_first() {
         return own;
     }
@@ -92,10 +93,17 @@ pub(crate) fn own_plan(plan: &Plan, share: Share) -> Plan {
     own.phases.profiler = Profiler::Off;
     own.phases.probe_rate = 0.0;
     own.client.scrape_interval_s = 0.0;
-    own.canary = None;
     own.load.until = None;
     own.load.overload = Overload::Continue;
     own
+}
+
+/// The canaries that this process sends. The first sends those of all; it counts only its own requests, which are
+/// one of `count` equal parts of the load.
+fn own_canaries(canaries: CanaryPlan, share: Share) -> Option<CanaryPlan> {
+    let of_own = canaries.share * f64::from(share.count());
+    let own = CanaryPlan { share: of_own.min(1.0), ..canaries };
+    share.is_first().then_some(own)
 }
 
 /// Whether the places of a limit on requests in flight are each process's own, or lent.
@@ -221,5 +229,18 @@ mod tests {
         assert_eq!(parts[2].planned_requests, Some(3));
         assert_eq!(parts[0].ramp, Some(("linear".to_owned(), 1.0, 10.0)));
         assert_eq!(own_load(&whole, Share::WHOLE, 9), whole);
+    }
+
+    /// The first shard sends all canaries and counts only its own requests.
+    #[test]
+    fn canaries_have_their_share_of_the_whole_run() {
+        let share_of = |share: f64, rank: u32, count: u32| {
+            let canaries = CanaryPlan { rows: Vec::new(), share };
+            own_canaries(canaries, Share::new(rank, count).unwrap()).map(|canary| canary.share)
+        };
+        assert_eq!(share_of(0.02, 0, 1), Some(0.02));
+        assert_eq!(share_of(0.02, 0, 4), Some(0.08));
+        assert_eq!(share_of(0.5, 0, 4), Some(1.0));
+        assert_eq!(share_of(0.02, 1, 4), None);
     }
 }

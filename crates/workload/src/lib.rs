@@ -8,6 +8,7 @@
 
 mod ahead;
 mod batches;
+mod cells;
 mod check;
 mod compose;
 mod context;

@@ -78,7 +78,7 @@ fn text_finding(problem: &Problem) -> Finding {
         Problem::NoHeader { .. } => (Level::Remark, "lines before or after them may be missing"),
         Problem::Unknown { .. } => (
             Level::Misleading,
-            "they may be translated or another tool's; most of the block is not checked",
+            "the labels may be translated or belong to another tool; most of the block is not checked",
         ),
         Problem::BadObject { .. } => (Level::Misleading, "its figures are not checked"),
     };

@@ -37,7 +37,7 @@ pub(super) struct Fit {
     pub(super) repeated: Option<usize>,
     pub(super) unread: Vec<UnreadValue>,
     /// Lines that look like a label with a number, and have a label that no layout has.
-    pub(super) strange: Vec<usize>,
+    pub(super) unknown_lines: Vec<usize>,
     /// Lines whose values the layout did not give, by their place in the block.
     left: Vec<usize>,
     /// Labels of the layout whose values it could not read.
@@ -93,7 +93,7 @@ fn fit(lines: &[KnownLine<'_>], layout: Layout, table: &LayoutTable) -> Fit {
         blanks: Blanks::Stripped,
         repeated: None,
         unread: Vec::new(),
-        strange: Vec::new(),
+        unknown_lines: Vec::new(),
         left: Vec::new(),
         bad: Vec::new(),
         unknown: 0,
@@ -203,7 +203,7 @@ impl Fit {
                     self.unread.push(unread(*line, label, text));
                 }
                 None if bad.is_none() && is_labelled_number(line.text) => {
-                    self.strange.push(line.number);
+                    self.unknown_lines.push(line.number);
                 }
                 None => self.unread.extend(bad),
             }

@@ -55,7 +55,7 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
         blanks: Blanks::Kept,
         line_end: block.line_end,
     };
-    let strange;
+    let unknown_lines;
     if let Some(fit) = best_fit(block) {
         report.layout = Some(fit.layout);
         report.unread = fit.unread;
@@ -63,18 +63,18 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
         printed.places = fit.places;
         printed.blanks = fit.blanks;
         report.problems.extend(fit.repeated.map(|line| Problem::Interleaved { line }));
-        strange = fit.strange;
+        unknown_lines = fit.unknown_lines;
     } else {
         let unknown = |text: &str| Place::Unknown(text.to_owned());
         printed.places = block.lines.iter().map(|line| unknown(line.text)).collect();
         let labelled = block.lines.iter().filter(|line| is_labelled_number(line.text));
-        strange = labelled.map(|line| line.number).collect();
+        unknown_lines = labelled.map(|line| line.number).collect();
     }
     // A fork may print a few lines of its own; a block of which most is unknown is not checked.
-    if let Some(line) = strange.first().copied()
-        && strange.len() > report.values.iter().count()
+    if let Some(line) = unknown_lines.first().copied()
+        && unknown_lines.len() > report.values.iter().count()
     {
-        report.problems.push(Problem::Unknown { lines: strange.len(), line });
+        report.problems.push(Problem::Unknown { lines: unknown_lines.len(), line });
     }
     report.printed = Some(printed);
     report

@@ -5,10 +5,10 @@ mod choices;
 mod constructed;
 mod counts;
 mod failures;
-mod last_words;
 mod mislabelled;
 mod odd_answers;
 mod other_forms;
+mod trailing_text;
 mod typed_events;
 
 use std::fs;

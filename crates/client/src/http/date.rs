@@ -1,6 +1,7 @@
 //! The date of HTTP headers: `Sun, 06 Nov 1994 08:49:37 GMT`.
 
 use tokometer_base::WallNanos;
+use tokometer_base::time::days_since_1970;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -10,29 +11,22 @@ pub(super) fn parse(text: &str) -> Option<WallNanos> {
     let (_weekday, rest) = text.split_once(", ")?;
     let words: Vec<&str> = rest.split_ascii_whitespace().collect();
     let [day, month, year, time, "GMT"] = words[..] else { return None };
-    let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
+    let month = u32::try_from(MONTHS.iter().position(|name| *name == month)?).ok()? + 1;
     let (day, year) = (number(day, 1..=31)?, number(year, 1970..=9999)?);
+    let days = days_since_1970(i32::try_from(year).ok()?, month, day);
     let clock: Vec<&str> = time.split(':').collect();
     let [hour, minute, second] = clock[..] else { return None };
     // A leap second counts as the first second of the next minute.
     let (hour, minute, second) =
         (number(hour, 0..=23)?, number(minute, 0..=59)?, number(second, 0..=60)?);
-    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
+    let of_day = u64::from(hour * 3_600 + minute * 60 + second);
+    let seconds = u64::try_from(days).ok()? * 86_400 + of_day;
     seconds.checked_mul(1_000_000_000).map(WallNanos)
 }
 
-fn number(text: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+fn number(text: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| is_plain && range.contains(number))
-}
-
-/// Days from the first of January 1970 to a date of the Gregorian calendar. Years are counted from
-/// March, so that a leap day is the last of its year.
-fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + day_of_year;
-    days - 719_468
 }
 
 #[cfg(test)]

@@ -3,20 +3,61 @@
 use tokometer_record::{ContentBytes, EventKind};
 
 use super::reasoning;
-use crate::scan::{Fields, Marks};
+use crate::scan::{Fields, Marks, Text};
 
-/// Counts bytes of text as they stand in the JSON: a server escapes all of its text alike.
+/// Counts bytes of text as they stand in the JSON: a server escapes all of its text alike. The full parser gives texts
+/// without escapes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ByteCount {
     known: Option<ContentBytes>,
     /// Whether an event had content whose size is not known, such as a tool call.
     has_other: bool,
+    units: Units,
+}
+
+/// Whether bytes were counted with escapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Units {
+    /// No text had any, or needs any.
+    #[default]
+    Same,
+    Escaped,
+    /// Without escapes that the text may have had.
+    Unescaped,
+    Mixed,
+}
+
+impl Units {
+    #[inline]
+    fn add(&mut self, other: Self) {
+        if *self == Self::Same {
+            *self = other;
+        } else if other != Self::Same && other != *self {
+            *self = Self::Mixed;
+        }
+    }
 }
 
 impl ByteCount {
-    /// Adds a content event with this many bytes.
+    /// Adds a content event that has only this text.
     #[inline]
-    pub(super) fn add(&mut self, bytes: usize) {
+    pub(super) fn add_text(&mut self, text: &Text<'_>) {
+        self.note_units(text);
+        self.add(text.len());
+    }
+
+    #[inline]
+    fn note_units(&mut self, text: &Text<'_>) {
+        self.units.add(match text {
+            Text::Plain(_) => Units::Same,
+            Text::Escaped(_) => Units::Escaped,
+            Text::Owned(text) if text.bytes().all(needs_no_escape) => Units::Same,
+            Text::Owned(_) => Units::Unescaped,
+        });
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         match &mut self.known {
             Some(known) => known.all += bytes,
@@ -29,14 +70,24 @@ impl ByteCount {
         if !kind.is_content() {
             return;
         }
-        let text = fields.text.as_ref().map_or(0, crate::scan::Text::len);
-        let bytes = text + reasoning(fields).map_or(0, crate::scan::Text::len);
+        let texts = [fields.text.as_ref(), reasoning(fields)];
+        let mut bytes = 0;
+        for text in texts.into_iter().flatten() {
+            self.note_units(text);
+            bytes += text.len();
+        }
         self.has_other |= bytes == 0 || fields.marks.has(Marks::TOOL_CALL);
         self.add(bytes);
     }
 
-    /// `None` where the size of some content is not known.
+    /// `None` where the size of some content is not known, or not in the same units.
     pub(super) fn total(&self) -> Option<ContentBytes> {
-        self.known.filter(|_| !self.has_other)
+        let is_known = !self.has_other && self.units != Units::Mixed;
+        self.known.filter(|_| is_known)
     }
+}
+
+/// Whether every server writes the character of this byte as it is.
+fn needs_no_escape(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'/')
 }

@@ -53,7 +53,7 @@ impl ResponseReading {
             let inputs = if is_ranking { "documents" } else { "inputs" };
             Some(format!("the answer has {found} results for {asked} {inputs}"))
         } else {
-            (empty > 0).then(|| format!("{empty} of the {found} results are empty or no numbers"))
+            (empty > 0).then(|| format!("{empty} of {found} results have no numeric value"))
         };
         if let Some(message) = message {
             self.failure.get_or_insert(Failure::new(FailureKind::Protocol, message));

@@ -34,20 +34,27 @@ impl ToolCalls {
         (!self.0.is_empty()).then(|| serde_json::to_string(&self.0).unwrap_or_default())
     }
 
-    /// Takes what an event, or an answer in one piece, says about calls.
-    pub(super) fn take(&mut self, schema: EventSchema, data: &[u8]) {
+    /// Takes what an event, or an answer in one piece, says about calls. `name` is the event's type where its data
+    /// has none.
+    pub(super) fn take(&mut self, schema: EventSchema, name: &[u8], data: &[u8]) {
         let words: &[&str] = match schema {
             EventSchema::Shared => &["tool_calls", "function_call"],
             EventSchema::Responses => &["function_call"],
             EventSchema::Messages => &["tool_use", "input_json_delta"],
             _ => return,
         };
-        if !words.iter().any(|word| memmem::find(data, word.as_bytes()).is_some()) {
+        let has = |word: &&str| {
+            [name, data].iter().any(|text| memmem::find(text, word.as_bytes()).is_some())
+        };
+        if !words.iter().any(has) {
             return;
         }
         let Ok(event) = serde_json::from_slice::<Value>(data) else { return };
         match schema {
-            EventSchema::Responses => self.take_response(&event),
+            EventSchema::Responses => {
+                let name = std::str::from_utf8(name).unwrap_or_default();
+                self.take_response(event["type"].as_str().unwrap_or(name), &event);
+            }
             EventSchema::Messages => self.take_message(&event),
             _ => self.take_choice(&event),
         }
@@ -74,10 +81,10 @@ impl ToolCalls {
         }
     }
 
-    fn take_response(&mut self, event: &Value) {
+    fn take_response(&mut self, kind: &str, event: &Value) {
         let last = self.0.last().map(|call| call.place);
         let place = event["output_index"].as_u64();
-        match event["type"].as_str().unwrap_or_default() {
+        match kind {
             "response.output_item.added" if event["item"]["type"] == "function_call" => {
                 let place = place.unwrap_or_else(|| last.map_or(0, |last| last + 1));
                 self.add(place, &event["item"]["name"], &Value::Null);
@@ -155,7 +162,7 @@ mod tests {
     fn joined(schema: EventSchema, events: &[&str]) -> String {
         let mut calls = ToolCalls::default();
         for event in events {
-            calls.take(schema, event.as_bytes());
+            calls.take(schema, b"", event.as_bytes());
         }
         calls.to_json().unwrap_or_default()
     }

@@ -19,14 +19,14 @@ impl ResponseReading {
             self.fail(FailureKind::Protocol, what, data);
             return push(timeline, arrival, EventKind::Error, None);
         };
-        if fields.marks.has(Marks::ERROR) {
+        if fields.has_in_any_choice(Marks::ERROR) {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
-        if fields.marks.has(Marks::ABORTED) {
+        if fields.has_in_any_choice(Marks::ABORTED) {
             self.fail_aborted(data);
         }
-        self.tool_calls.take(self.rules.schema, data);
+        self.tool_calls.take(self.rules.schema, b"", data);
         fields.text = fields.text.or(fields.whole_text.take());
         let kind = match &fields.text {
             Some(text) if !text.is_empty() => EventKind::Text,
@@ -52,6 +52,22 @@ impl ResponseReading {
             (known.prefill, known.decode) = (timings.prefill, timings.decode);
         }
         push(timeline, arrival, kind, tokens);
+    }
+
+    /// Takes the text of a part of a response that came without pieces, from the event that ends the part. Says
+    /// whether there was such a text.
+    pub(super) fn take_whole_part(&mut self, fields: &mut Fields<'_>, timeline: &Timeline) -> bool {
+        if self.rules.schema != EventSchema::Responses || fields.whole_text.is_none() {
+            return false;
+        }
+        let part = timeline.events.iter().skip(self.part_start);
+        let has_pieces = part.map(|event| event.kind).any(|kind| kind == EventKind::Text);
+        // The next part begins behind this event.
+        self.part_start = timeline.events.len() + 1;
+        if !has_pieces {
+            fields.text = fields.text.take().or(fields.whole_text.take());
+        }
+        !has_pieces
     }
 
     /// A transcription in plain text, which the request may have asked for.

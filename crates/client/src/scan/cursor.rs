@@ -181,10 +181,20 @@ impl<'a> Cursor<'a> {
             b'n' => self.literal(b"null").map(|()| JsonValue::Null),
             b't' => self.literal(b"true").map(|()| JsonValue::Bool(true)),
             b'f' => self.literal(b"false").map(|()| JsonValue::Bool(false)),
-            b'{' => self.skip_value().map(|()| JsonValue::Object),
+            b'{' => self.object_value(),
             b'[' => self.array(),
             _ => self.number().map(JsonValue::Number),
         }
+    }
+
+    fn object_value(&mut self) -> Result<JsonValue<'a>> {
+        let start = self.at;
+        let is_empty = self.is_empty_list(b'}')?;
+        if !is_empty {
+            self.at = start;
+            self.skip_nested()?;
+        }
+        Ok(JsonValue::Object { is_empty })
     }
 
     fn array(&mut self) -> Result<JsonValue<'a>> {

@@ -70,6 +70,6 @@ fn value(json: &Json) -> JsonValue<'static> {
             let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
             JsonValue::Array(count, first.map(|text| Text::Owned(text.to_owned())))
         }
-        Json::Object(_) => JsonValue::Object,
+        Json::Object(fields) => JsonValue::Object { is_empty: fields.is_empty() },
     }
 }

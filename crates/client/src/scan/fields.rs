@@ -37,6 +37,8 @@ impl Marks {
     pub const INCREMENT: Self = Self(1 << 11);
     /// A choice has a `message` and no `delta`.
     pub const MESSAGE: Self = Self(1 << 12);
+    /// Its type stands only in the event's name, so that its data alone does not say what it means.
+    pub const TYPED_BY_NAME: Self = Self(1 << 13);
 
     /// Whether all of `marks` are set.
     pub fn has(self, marks: Self) -> bool {
@@ -78,7 +80,7 @@ const ABORTS: [&str; 9] = [
 ];
 
 /// Whether a finish reason reports a failure. Some gateways pass it on in capitals.
-pub(super) fn is_abort(reason: &[u8]) -> bool {
+pub(crate) fn is_abort(reason: &[u8]) -> bool {
     ABORTS.iter().any(|word| reason.eq_ignore_ascii_case(word.as_bytes()))
 }
 
@@ -122,7 +124,24 @@ pub(super) enum JsonValue<'a> {
     Text(Text<'a>),
     /// Number of elements, and the first one if it is a string.
     Array(u32, Option<Text<'a>>),
-    Object,
+    /// Whether it has any key.
+    Object {
+        is_empty: bool,
+    },
+}
+
+impl JsonValue<'_> {
+    /// Whether it says nothing: null, false, zero or empty.
+    fn is_nothing(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(said) => !said,
+            Self::Number(code) => *code == 0.0,
+            Self::Text(said) => said.is_empty(),
+            Self::Array(count, _) => *count == 0,
+            Self::Object { is_empty } => *is_empty,
+        }
+    }
 }
 
 /// An object whose keys are in the table.
@@ -335,11 +354,24 @@ impl<'a> Fields<'a> {
         true
     }
 
+    /// Whether the event or one of its choices has all of `marks`.
+    pub fn has_in_any_choice(&self, marks: Marks) -> bool {
+        self.marks.has(marks) || self.further.iter().any(|choice| choice.marks.has(marks))
+    }
+
     /// Removes the content of a choice: it repeats what was known before.
     pub fn forget_content(&mut self) {
         (self.text, self.reasoning) = (None, None);
         (self.reasoning_alias, self.reasoning_parts) = (None, None);
         self.marks.clear(Marks::TOOL_CALL);
+    }
+
+    /// Removes the content of the choices that have a whole message.
+    pub fn forget_messages(&mut self) {
+        if self.marks.has(Marks::MESSAGE) {
+            self.forget_content();
+        }
+        self.further.iter_mut().for_each(Self::forget_messages);
     }
 
     /// Stores the value of a known field. A null is ignored.
@@ -429,7 +461,7 @@ impl<'a> Fields<'a> {
         let mark = match (field, value) {
             (EventField::Role, JsonValue::Text(_)) => Marks::ROLE,
             (EventField::ToolCalls, JsonValue::Array(1.., _))
-            | (EventField::FunctionCall, JsonValue::Object) => Marks::TOOL_CALL,
+            | (EventField::FunctionCall, JsonValue::Object { .. }) => Marks::TOOL_CALL,
             (EventField::ToolArguments, JsonValue::Text(part)) if !part.is_empty() => {
                 Marks::TOOL_CALL
             }
@@ -440,8 +472,7 @@ impl<'a> Fields<'a> {
             }
             (EventField::Finish, _) => Marks::FINISHED,
             // Some servers have the field in every event and leave it empty.
-            (EventField::Error, JsonValue::Bool(false) | JsonValue::Array(0, _)) => return,
-            (EventField::Error, JsonValue::Text(said)) if said.is_empty() => return,
+            (EventField::Error, said) if said.is_nothing() => return,
             (EventField::Error, _) => Marks::ERROR,
             (EventField::Object, JsonValue::Text(kind)) if kind.is("error") => Marks::ERROR,
             (EventField::ChoiceIndex, JsonValue::Number(index)) if *index > 0.0 => Marks::FURTHER,

@@ -13,6 +13,7 @@ mod template;
 mod text;
 mod typed;
 
+pub(crate) use fields::is_abort;
 pub use fields::{Fields, Marks};
 pub use pooled::{PooledAnswer, scan_pooled};
 pub use template::EventTemplate;
@@ -69,7 +70,9 @@ pub fn scan_event<'a>(
 ) -> Result<Fields<'a>, NotJson> {
     let root = schema.root();
     let mut fields = cursor::fields(root, data).or_else(|_unusual| document::fields(root, data))?;
-    fields.set_type(name);
+    if schema != EventSchema::Shared {
+        fields.set_type(name);
+    }
     fields.settle(schema);
     Ok(fields)
 }

@@ -176,58 +176,58 @@ struct Entry {
     is_empty: bool,
 }
 
-/// Whether a value is something. A list is what its first element is.
+/// Whether a value is there: not null and not empty. A list is what its first element is.
 #[derive(Default)]
-struct Something(bool);
+struct HasValue(bool);
 
-struct SomethingVisitor;
+struct HasValueVisitor;
 
-impl<'de> Visitor<'de> for SomethingVisitor {
-    type Value = Something;
+impl<'de> Visitor<'de> for HasValueVisitor {
+    type Value = HasValue;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a value of a result")
     }
 
-    fn visit_unit<E>(self) -> Result<Something, E> {
-        Ok(Something(false))
+    fn visit_unit<E>(self) -> Result<HasValue, E> {
+        Ok(HasValue(false))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Something, E> {
-        Ok(Something(true))
+    fn visit_bool<E>(self, _: bool) -> Result<HasValue, E> {
+        Ok(HasValue(true))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Something, E> {
-        Ok(Something(true))
+    fn visit_i64<E>(self, _: i64) -> Result<HasValue, E> {
+        Ok(HasValue(true))
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Something, E> {
-        Ok(Something(true))
+    fn visit_u64<E>(self, _: u64) -> Result<HasValue, E> {
+        Ok(HasValue(true))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Something, E> {
-        Ok(Something(true))
+    fn visit_f64<E>(self, _: f64) -> Result<HasValue, E> {
+        Ok(HasValue(true))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Something, E> {
-        Ok(Something(!text.is_empty()))
+    fn visit_str<E>(self, text: &str) -> Result<HasValue, E> {
+        Ok(HasValue(!text.is_empty()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Something, A::Error> {
-        let first = seq.next_element::<Something>()?.unwrap_or_default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<HasValue, A::Error> {
+        let first = seq.next_element::<HasValue>()?.unwrap_or_default();
         while let Some(IgnoredAny) = seq.next_element()? {}
         Ok(first)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Something, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<HasValue, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Something(true))
+        Ok(HasValue(true))
     }
 }
 
-impl<'de> Deserialize<'de> for Something {
+impl<'de> Deserialize<'de> for HasValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SomethingVisitor)
+        deserializer.deserialize_any(HasValueVisitor)
     }
 }
 
@@ -242,25 +242,36 @@ impl<'de> Visitor<'de> for EntryVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
         let mut entry = Entry::default();
+        let (mut has_key, mut has_value) = (false, false);
         while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
             if key == "meta_info" {
                 entry.tokens = prompt_tokens(&map.next_value::<Value>()?);
             } else if VALUES.contains(&key.as_ref()) {
-                entry.is_empty |= !map.next_value::<Something>()?.0;
+                has_key = true;
+                has_value |= map.next_value::<HasValue>()?.0;
             } else {
                 let IgnoredAny = map.next_value()?;
             }
         }
+        entry.is_empty = has_key && !has_value;
         Ok(entry)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entry, A::Error> {
-        let first = seq.next_element::<Something>()?.unwrap_or_default();
+        let first = seq.next_element::<HasValue>()?.unwrap_or_default();
         while let Some(IgnoredAny) = seq.next_element()? {}
         Ok(Entry { tokens: None, is_empty: !first.0 })
     }
 
-    nothing_in_scalars!();
+    fn visit_unit<E>(self) -> Result<Entry, E> {
+        Ok(Entry { tokens: None, is_empty: true })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Entry, E> {
+        Ok(Entry { tokens: None, is_empty: text.is_empty() })
+    }
+
+    nothing_in_scalars!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
 }
 
 impl<'de> Deserialize<'de> for Entry {
@@ -324,6 +335,12 @@ mod tests {
             empty(r#"{"data":[{"label":"a","probs":[0.5]},{"data":[[1]]},{"score":0.0}]}"#),
             0
         );
+        assert_eq!(empty(r#"{"scores":[null,null]}"#), 2);
+        assert_eq!(empty(r#"{"data":[null,0.5]}"#), 1);
+        assert_eq!(empty(r#"{"embeddings":["","AAAA"]}"#), 1);
+        assert_eq!(empty(r#"{"data":[{"embedding":null,"data":[0.5]}]}"#), 0);
+        assert_eq!(empty(r#"{"results":[{"score":null,"relevance_score":0.9}]}"#), 0);
+        assert_eq!(empty(r#"{"results":[{"relevance_score":0.9,"score":null}]}"#), 0);
         assert!(scan_pooled(br#"{"error":{"message":"x"}}"#).unwrap().is_error);
         assert!(scan_pooled(br#"{"object":"error","message":"x"}"#).unwrap().is_error);
         assert!(scan_pooled(b"{\"data\":[1,").is_err());

@@ -60,6 +60,7 @@ impl<'a> Fields<'a> {
     pub(super) fn set_type(&mut self, name: &'a [u8]) {
         if self.event_type.is_none() && !name.is_empty() {
             self.event_type = Some(Text::Plain(name));
+            self.marks.set(Marks::TYPED_BY_NAME);
         }
     }
 
@@ -175,7 +176,9 @@ pub(crate) fn says_error(value: &Json) -> bool {
         Json::Null | Json::Bool(false) => false,
         Json::String(said) => !said.is_empty(),
         Json::Array(said) => !said.is_empty(),
-        _ => true,
+        Json::Object(said) => !said.is_empty(),
+        Json::Number(code) => code.as_f64() != Some(0.0),
+        Json::Bool(true) => true,
     }
 }
 

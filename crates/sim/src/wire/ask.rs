@@ -136,7 +136,7 @@ pub(crate) trait AnswerWriter {
     fn headers(&self) -> Vec<(&'static str, String)>;
 
     /// Events that leave together with the headers.
-    fn open(&mut self, _sheet: &mut EventBuffer) {}
+    fn open(&mut self, _buffer: &mut EventBuffer) {}
 
     /// Events for some tokens, with what must precede the first.
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer);

@@ -113,6 +113,7 @@ impl SmallestDocument<'_> {
         }
         let first = |name: &str| schema[name].as_array().and_then(|list| list.first());
         if let Some(value) = schema.get("const").or(first("enum")) {
+            let _size = self.take(size(value))?;
             return Some(value.clone());
         }
         if let Some(place) = schema["$ref"].as_str() {
@@ -127,6 +128,7 @@ impl SmallestDocument<'_> {
                 let names = schema["required"].as_array().into_iter().flatten();
                 let member = |name: &Value| {
                     let name = name.as_str()?;
+                    let _size = self.take(1 + name.len() as u64)?;
                     Some((name.to_owned(), self.of(&schema["properties"][name], depth + 1)?))
                 };
                 names.map(member).collect::<Option<Map<String, Value>>>().map(Value::Object)
@@ -149,9 +151,22 @@ impl SmallestDocument<'_> {
         }
     }
 
+    /// Counts items and characters before they are added.
     fn take(&mut self, count: u64) -> Option<usize> {
         self.left = self.left.checked_sub(count)?;
         usize::try_from(count).ok()
+    }
+}
+
+/// Items and characters of a value that the schema gives.
+fn size(value: &Value) -> u64 {
+    1 + match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, member)| name.len() as u64 + size(member)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -236,5 +251,27 @@ mod tests {
         assert!(document(Some(&many)).is_some());
         let squared = json!({ "type": "array", "items": many, "minItems": 2_000 });
         assert_eq!(document(Some(&squared)), None);
+    }
+
+    /// Values that the schema gives itself, and the members of objects, were not counted.
+    #[test]
+    fn given_values_and_objects_count_for_the_size_of_a_document() {
+        let repeated = |item: Value, count: u64| {
+            document(Some(&json!({ "type": "array", "items": item, "minItems": count })))
+        };
+        let text = "a".repeat(100_000);
+        for given in [json!({ "const": text }), json!({ "enum": [[[text]]] })] {
+            assert!(repeated(given.clone(), 2).is_some());
+            assert!(repeated(given, 1_000).is_none());
+        }
+        let name = "n".repeat(100_000);
+        let object = json!({
+            "type": "object", "required": [name], "properties": { &name: { "type": "null" } },
+        });
+        assert!(repeated(object.clone(), 2).is_some());
+        assert!(repeated(object, 1_000).is_none());
+        let one = json!({ "const": { "key": "value" } });
+        assert!(repeated(one.clone(), 1_000).is_some());
+        assert!(repeated(one, 999_999).is_none());
     }
 }

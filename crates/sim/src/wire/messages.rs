@@ -32,8 +32,8 @@ pub(super) fn respond(
     if let Some(system) = body.get("system").filter(|system| !system.is_null()) {
         messages.insert(0, json!({ "role": "system", "content": system }));
     }
-    let wish = RequestedLength { limit: Some(limit), least: 0, ignores_eos: false };
-    let mut ask = read_conversation(context, body, messages, wish)?;
+    let requested = RequestedLength { limit: Some(limit), least: 0, ignores_eos: false };
+    let mut ask = read_conversation(context, body, messages, requested)?;
     let constraint = constraint::of_message(body);
     let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
     ask.constrained = pieces;

@@ -96,10 +96,10 @@ pub(super) fn read_conversation(
     context: &mut RequestContext<'_>,
     body: &Value,
     messages: Vec<Value>,
-    wish: RequestedLength,
+    requested: RequestedLength,
 ) -> Result<EngineRequest, ApiError> {
     let prompt = hash_conversation(context, &Value::Array(messages))?;
-    let length = context.length(prompt.len(), wish)?;
+    let length = context.length(prompt.len(), requested)?;
     Ok(request(context, body, prompt, length))
 }
 

@@ -37,8 +37,8 @@ pub(super) fn respond(
         );
         return Err(ApiError::field("max_output_tokens", message));
     }
-    let wish = RequestedLength { limit, least: 0, ignores_eos: is_set(body, "ignore_eos") };
-    let mut ask = read_conversation(context, body, messages, wish)?;
+    let requested = RequestedLength { limit, least: 0, ignores_eos: is_set(body, "ignore_eos") };
+    let mut ask = read_conversation(context, body, messages, requested)?;
     let constraint = constraint::of_response(body);
     let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
     ask.constrained = pieces;

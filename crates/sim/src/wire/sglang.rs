@@ -185,7 +185,7 @@ impl SglangStream {
         // Only the first message of an answer says when it was sent.
         let has_time = usage.completion_tokens == piece.tokens;
         buffer.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
-        let _sheet = buffer.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
+        buffer.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
         buffer.put(",\"finish_reason\":");
         let completion = usage.completion_tokens;
         let _ = match last {

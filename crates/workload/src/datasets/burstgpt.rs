@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
 
+use crate::cells::token_count;
 use crate::compose::Composer;
 use crate::{
     DatasetContext, DatasetNote, Error, Item, Result, RowOrder, Source, WireForm, input, order,
@@ -81,10 +82,7 @@ fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
         let line = record.position().map_or(0, csv::Position::line);
         let number = |at: usize| {
             let text = record.get(at).unwrap_or_default().trim();
-            // Some releases of the file write whole numbers with a fraction of zero.
-            text.trim_end_matches(".0")
-                .parse::<u32>()
-                .map_err(|_| malformed(line, format!("`{text}` is not a number of tokens")))
+            token_count(text).map_err(|reason| malformed(line, reason))
         };
         let lengths = Lengths { prompt: number(prompt)?, answer: number(answer)? };
         if record.get(model).map(str::trim) == Some("GPT-4") && lengths.answer > 0 {
@@ -175,6 +173,10 @@ mod tests {
         check("", "it is empty");
         check("a,b\n1,2\n", "line 1: there is no column `Model`");
         check(&format!("{HEADER}1,GPT-4,ten,2,3,x\n"), "line 2: `ten` is not a number of tokens");
+        check(
+            &format!("{HEADER}1,GPT-4,7.0.0,2,3,x\n"),
+            "line 2: `7.0.0` is not a number of tokens",
+        );
         check(&format!("{HEADER}1,GPT-3,1,2,3,x\n"), "it has no GPT-4 row");
     }
 }

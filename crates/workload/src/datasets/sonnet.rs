@@ -111,8 +111,8 @@ impl Sonnet {
         // Without a single line, every prompt would be the request alone.
         if let Some(path) = self.options.path.clone().filter(|_| self.line_count == 0) {
             let reason = format!(
-                "a line has {mean:.0} tokens on average, more than fit into prompts of {input_len}\n  \
-                 try shorter lines, or a larger `--sonnet-input-len`"
+                "a line has {mean:.0} tokens on average, more than fit into prompts of {input_len}: the request itself \
+                 takes {base}\n  try shorter lines, or a larger `--sonnet-input-len`"
             );
             return Err(Error::TooShort { path, reason });
         }
@@ -339,7 +339,10 @@ mod tests {
             .err()
             .unwrap()
             .to_string();
-        assert!(error.contains("more than fit into prompts of 400"), "{error}");
+        assert!(
+            error.contains("more than fit into prompts of 400: the request itself takes "),
+            "{error}"
+        );
     }
 
     #[test]

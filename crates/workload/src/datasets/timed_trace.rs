@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, Prompt, PromptContent};
 
 use super::trace_table;
+use crate::cells::token_count;
 use crate::compose::Composer;
 use crate::rows::FileRows;
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
@@ -43,16 +44,9 @@ pub(crate) struct TraceLine {
     pub(crate) hash_ids: Vec<u64>,
 }
 
-/// A whole number, also as tables with gaps write it: `600.0`.
 fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<u32, D::Error> {
     let number = serde_json::Number::deserialize(from)?;
-    let whole = number.as_u64().and_then(|whole| u32::try_from(whole).ok());
-    let fraction = number.as_f64().filter(|it| it.fract() == 0.0 && (0.0..4e9).contains(it));
-    // Exact: a number without a fraction below 4e9.
-    let fraction = fraction.map(tokometer_base::units::nearest_count);
-    whole
-        .or_else(|| fraction.and_then(|whole| u32::try_from(whole).ok()))
-        .ok_or_else(|| serde::de::Error::custom(format!("`{number}` is not a number of tokens")))
+    token_count(&number.to_string()).map_err(serde::de::Error::custom)
 }
 
 /// A trace, sorted by time.
@@ -319,6 +313,14 @@ mod tests {
         check(["0", "1.5", "3"], [0, 1_500_000, 3_000_000]);
     }
 
+    /// A table in which one length is missing has all of them with a fraction of zero.
+    #[test]
+    fn lengths_of_a_table_may_have_a_fraction_of_zero_too() {
+        let text = "TIMESTAMP,ContextTokens,GeneratedTokens\n0,600.0,10.0\n";
+        let item = workload(text, WireForm::Text).unwrap().item(0).unwrap();
+        assert_eq!((item.prompt.prompt_tokens, item.prompt.output_tokens), (Some(600), Some(10)));
+    }
+
     #[test]
     fn a_table_that_is_no_trace_is_named() {
         let refusal = |text: &str| workload(text, WireForm::Text).err().unwrap().to_string();
@@ -327,6 +329,16 @@ mod tests {
         assert!(error.contains("`ContextTokens`") && error.contains("burstgpt"), "{error}");
         assert!(refusal(&format!("{head}soon,1,2\n")).contains("line 2: `soon` is not a time"));
         assert!(refusal(&format!("{head}1,many,2\n")).contains("line 2: `many` is not a number"));
+        for time in ["inf", "NaN", "1e999", "inf-01-01 00:00:00", "2024-01-01 00:00:00+01inf"] {
+            let expected = format!("line 2: `{time}` is not a time");
+            let error = refusal(&format!("{head}{time},1,2\n"));
+            assert!(error.contains(&expected), "{error}");
+        }
+        for tokens in ["1.5", "inf", "-1", "1.0.0", "5000000000", ""] {
+            let expected = format!("line 2: `{tokens}` is not a number of tokens");
+            let error = refusal(&format!("{head}0,{tokens},2\n"));
+            assert!(error.contains(&expected), "{error}");
+        }
         assert!(refusal(head).contains("it has no request"));
         assert!(refusal("just words\n").contains("neither a JSON array"));
     }

@@ -6,7 +6,10 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
+use tokometer_base::time::days_since_1970;
+
 use super::timed_trace::{SortedTrace, TraceLine};
+use crate::cells::token_count;
 use crate::{Error, Result, input};
 
 /// The columns, and other names for them.
@@ -39,11 +42,7 @@ pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
         })?;
         let line = record.position().map_or(0, csv::Position::line);
         let cell = |at: usize| record.get(at).unwrap_or_default();
-        let tokens = |at: usize| {
-            let text = cell(at);
-            text.parse::<u32>()
-                .map_err(|_| malformed(line, format!("`{text}` is not a number of tokens")))
-        };
+        let tokens = |at: usize| token_count(cell(at)).map_err(|reason| malformed(line, reason));
         let time = TraceTime::parse(cell(time))
             .ok_or_else(|| malformed(line, format!("`{}` is not a time", cell(time))))?;
         times.push(time);
@@ -102,13 +101,16 @@ impl TraceTime {
             Some(at) => (&rest[..at], offset_seconds(&rest[at..])?),
             None => (rest, 0.0),
         };
-        let [year, month, day] = parts(date, '-')?;
+        let [year, month, day] = parts(date, '-')?.map(|part| number(part, 9_999));
         let [hours, minutes, seconds] = parts(clock, ':')?;
-        let is_date = (1.0..=12.0).contains(&month) && (1.0..=31.0).contains(&day);
-        let is_time = hours < 24.0 && minutes < 60.0 && seconds < 61.0;
-        let whole = days(year, month, day) * 86_400.0 + hours * 3_600.0 + minutes * 60.0;
-        (is_date && is_time).then_some(Self {
-            seconds: whole + seconds.trunc() - offset,
+        let (hours, minutes) = (number(hours, 23)?, number(minutes, 59)?);
+        let seconds = seconds.parse().ok().filter(|it: &f64| (0.0..61.0).contains(it))?;
+        let (month, day) = (month?, day?);
+        let is_date = (1..=12).contains(&month) && (1..=31).contains(&day);
+        let days = days_since_1970(i32::try_from(year?).ok()?, month, day);
+        let minutes = days as f64 * 1_440.0 + f64::from(hours * 60 + minutes);
+        is_date.then_some(Self {
+            seconds: minutes * 60.0 + seconds.trunc() - offset,
             fraction: seconds.fract(),
         })
     }
@@ -127,13 +129,12 @@ impl TraceTime {
     }
 }
 
-/// Three numbers, none below zero.
-fn parts(text: &str, separator: char) -> Option<[f64; 3]> {
-    let numbers: Option<Vec<f64>> = text
-        .split(separator)
-        .map(|part| part.parse().ok().filter(|number: &f64| *number >= 0.0))
-        .collect();
-    numbers?.try_into().ok()
+fn parts(text: &str, separator: char) -> Option<[&str; 3]> {
+    text.split(separator).collect::<Vec<_>>().try_into().ok()
+}
+
+fn number(text: &str, most: u32) -> Option<u32> {
+    text.parse().ok().filter(|number| *number <= most)
 }
 
 /// `Z`, `+02:00` or `-0500` in seconds.
@@ -143,17 +144,7 @@ fn offset_seconds(text: &str) -> Option<f64> {
     }
     let digits = text[1..].replace(':', "");
     let (hours, minutes) = digits.split_at_checked(2)?;
-    let minutes: f64 = if minutes.is_empty() { 0.0 } else { minutes.parse().ok()? };
-    let size = hours.parse::<f64>().ok()? * 3_600.0 + minutes * 60.0;
+    let minutes = if minutes.is_empty() { 0 } else { number(minutes, 59)? };
+    let size = f64::from(number(hours, 23)? * 3_600 + minutes * 60);
     Some(if text.starts_with('-') { -size } else { size })
-}
-
-/// Days from 1970 to a date of the Gregorian calendar, with years that begin in March, so that a leap day is
-/// the last of its year.
-fn days(year: f64, month: f64, day: f64) -> f64 {
-    let (year, month) = if month > 2.0 { (year, month - 3.0) } else { (year - 1.0, month + 9.0) };
-    let leap_days = (year / 4.0).floor() - (year / 100.0).floor() + (year / 400.0).floor();
-    let before = ((153.0 * month + 2.0) / 5.0).floor();
-    // 1970-01-01 is day 719,468 of this count.
-    365.0 * year + leap_days + before + day - 1.0 - 719_468.0
 }

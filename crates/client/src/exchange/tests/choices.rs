@@ -31,3 +31,31 @@ fn a_further_choice_that_the_server_aborted_fails_the_request() {
     let timeline = read_whole("vllm", &streamed(&[aborted, "[DONE]"]));
     assert!(outcome_of(&timeline).starts_with("in-stream"), "{timeline:?}");
 }
+
+/// The error stood in a choice that was not looked at, and the request counted as a success.
+#[test]
+fn an_error_inside_a_further_choice_fails_the_request() {
+    let error = r#"{"choices":[{"index":0,"text":"a"},{"index":1,"text":"","error":{"message":"worker gone"}}]}"#;
+    let found = outcome_of(&read_whole("vllm", &streamed(&[error, "[DONE]"])));
+    assert_eq!(found, "in-stream worker gone");
+    let escaped = error.replacen("choices", "\\u0063hoices", 1);
+    let found = outcome_of(&read_whole("vllm", &streamed(&[&escaped, "[DONE]"])));
+    assert_eq!(found, "in-stream worker gone");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+    let whole = read_whole("vllm", format!("{head}{error}").as_bytes());
+    assert_eq!(outcome_of(&whole), "in-stream worker gone");
+    let aborted = r#"{"choices":[{"index":0,"text":"a","finish_reason":"stop"},{"index":1,"text":"","finish_reason":"abort"}]}"#;
+    let found = outcome_of(&read_whole("vllm", &streamed(&[aborted, "[DONE]"])));
+    assert_eq!(found, "in-stream the server ended the answer early: finish reason `abort`");
+}
+
+/// The repeated message of every choice behind the first counted as one more event.
+#[test]
+fn a_message_behind_the_pieces_repeats_no_choice() {
+    let piece =
+        r#"{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}"#;
+    let last = r#"{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"},{"index":1,"message":{"content":"b"},"finish_reason":"stop"}]}"#;
+    let timeline = read_whole("openai-chat", &streamed(&[piece, last, "[DONE]"]));
+    assert_eq!(letters(&timeline.events), "tfe.");
+    assert_eq!(timeline.text.as_deref(), Some("a"));
+}

@@ -124,7 +124,7 @@ fn an_answer_of_impossible_results_fails() {
         |vector: &str| format!(r#"{{"data":[{{"embedding":[1]}},{{"embedding":{vector}}}]}}"#);
     check("openai-embeddings", &vectors("[0]"), "ok");
     for vector in ["null", "[]", "[null,null]"] {
-        let expected = "protocol 1 of the 2 results are empty or no numbers";
+        let expected = "protocol 1 of 2 results have no numeric value";
         check("openai-embeddings", &vectors(vector), expected);
     }
     let none = "protocol the answer has 0 results for 2 inputs";

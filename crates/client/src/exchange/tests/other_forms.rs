@@ -105,7 +105,7 @@ fn the_bytes_of_the_first_content_are_counted_apart() {
 /// An empty `error` in every event made every answer a failure.
 #[test]
 fn an_error_field_that_is_empty_is_no_error() {
-    for empty in ["null", "\"\"", "false", "[]"] {
+    for empty in ["null", "\"\"", "false", "[]", "{}", "0"] {
         let event = format!(r#"{{"choices":[{{"index":0,"text":"a"}}],"error":{empty}}}"#);
         check("openai", &[&event, "[DONE]"], "t.", "ok");
         let message = format!(
@@ -117,7 +117,7 @@ fn an_error_field_that_is_empty_is_no_error() {
         );
         assert_eq!(outcome_of(&read_whole("anthropic", answer.as_bytes())), "ok", "{empty}");
     }
-    for error in ["true", "\"busy\"", "{}", "500"] {
+    for error in ["true", "\"busy\"", "{\"code\":0}", "500"] {
         let event = format!(r#"{{"choices":[],"error":{error}}}"#);
         let outcome = outcome_of(&read_whole("openai", &streamed(&[&event, "[DONE]"])));
         assert!(outcome.starts_with("in-stream"), "{error}: {outcome}");
@@ -261,4 +261,46 @@ fn a_running_count_that_was_not_asked_for_is_believed_where_the_stream_fits_it()
     check(&[bare("a"), bare("b"), event("c", 3)], &unknown);
     // One event with everything is that many tokens.
     check(&[event("abc", 3)], &[Some(3)]);
+}
+
+/// Each event had all reasoning so far, and the kept text had it many times over.
+#[test]
+fn reasoning_that_repeats_all_before_it_is_kept_once() {
+    let details = |texts: &[&str]| {
+        let part = |text: &&str| {
+            delta(&format!(r#""reasoning_details":[{{"type":"reasoning.text","text":"{text}"}}]"#))
+        };
+        let mut events: Vec<String> = texts.iter().map(part).collect();
+        events.extend([delta(r#""content":"a""#), STOP.to_owned(), "[DONE]".to_owned()]);
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        let timeline = read_whole("openai-chat", &streamed(&events));
+        let bytes = timeline.content_bytes.map(|bytes| (bytes.first, bytes.all));
+        (letters(&timeline.events), timeline.text.unwrap_or_default(), bytes)
+    };
+    let expect = |kinds: &str, text: &str, bytes| (kinds.to_owned(), text.to_owned(), Some(bytes));
+    let whole = details(&["Let", "Let me", "Let me see é", "Let me see é."]);
+    assert_eq!(whole, expect("hhhhte.", "Let me see é.a", (3, 15)));
+    let pieces = details(&["Let", " me", " see", "Let"]);
+    assert_eq!(pieces, expect("hhhhte.", "Let me seeLeta", (3, 14)));
+}
+
+/// The full parser gives texts unescaped, so that a share of both kinds of bytes was wrong.
+#[test]
+fn bytes_of_escaped_and_unescaped_texts_are_not_added_up() {
+    let share = |texts: &[&str]| {
+        let mut events: Vec<String> = texts.iter().map(|text| delta(text)).collect();
+        events.extend([STOP.to_owned(), "[DONE]".to_owned()]);
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        let timeline = read_whole("openai-chat", &streamed(&events));
+        timeline.content_bytes.map(|bytes| (bytes.first, bytes.all))
+    };
+    let parts = r#""content":[{"type":"text","text":"\n\n"}]"#;
+    let plain_parts = r#""content":[{"type":"text","text":"ab"}]"#;
+    let escaped = r#""content":"\n\n""#;
+    let plain = r#""content":"ab""#;
+    assert_eq!(share(&[parts, escaped]), None);
+    assert_eq!(share(&[escaped, escaped, parts]), None);
+    assert_eq!(share(&[parts, plain, parts]), Some((2, 6)));
+    assert_eq!(share(&[plain_parts, escaped]), Some((2, 6)));
+    assert_eq!(share(&[plain, escaped, escaped]), Some((2, 10)));
 }

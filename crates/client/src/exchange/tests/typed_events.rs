@@ -66,6 +66,58 @@ fn a_response_without_pieces_has_its_text_in_the_event_that_ends_it() {
     assert_eq!(text(&[DELTA, done, &ended]).as_deref(), Some("a"));
 }
 
+/// The text that came only whole was dropped behind reasoning, and so was every part but the first.
+#[test]
+fn the_whole_text_of_each_part_without_pieces_is_taken() {
+    let thought = r#"{"type":"response.reasoning_text.delta","delta":"hm"}"#;
+    let done = |text: &str| format!(r#"{{"type":"response.output_text.done","text":"{text}"}}"#);
+    let (first, second, ended) = (done("a b"), done("c d"), completed("completed"));
+    let read = |events: &[&str]| {
+        let timeline = read_whole("openai-responses", &streamed(events));
+        (letters(&timeline.events), timeline.text.unwrap_or_default())
+    };
+    let expect = |kinds: &str, text: &str| (kinds.to_owned(), text.to_owned());
+    assert_eq!(read(&[thought, thought, &first, &ended]), expect("hhtu", "hmhma b"));
+    assert_eq!(read(&[&first, &second, &ended]), expect("ttu", "a bc d"));
+    assert_eq!(read(&[DELTA, &done("a"), &second, &ended]), expect("totu", "ac d"));
+    // The shape of a whole text is not that of a piece.
+    assert_eq!(read(&[&first, DELTA, DELTA, &done("aa"), &ended]), expect("tttou", "a baa"));
+}
+
+fn named(events: &[(&str, &str)]) -> Vec<u8> {
+    let mut stream =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec();
+    for (name, data) in events {
+        stream.extend(format!("event: {name}\ndata: {data}\n\n").into_bytes());
+    }
+    stream
+}
+
+/// Reasoning taught the form of the pieces, and the text behind it counted as reasoning.
+#[test]
+fn events_that_only_their_name_tells_apart_are_read_by_it() {
+    let piece = r#"{"output_index":1,"delta":"x"}"#;
+    let ended = ("response.completed", r#"{"response":{"status":"completed"}}"#);
+    let (thought, text) = ("response.reasoning_text.delta", "response.output_text.delta");
+    let pieces = named(&[(thought, piece), (thought, piece), (text, piece), (text, piece), ended]);
+    let timeline = read_whole("openai-responses", &pieces);
+    assert_eq!(letters(&timeline.events), "hhtt.");
+    assert_eq!(timeline.answer.as_deref(), Some("xx"));
+    let call = "response.function_call_arguments.delta";
+    let calls = named(&[
+        (
+            "response.output_item.added",
+            r#"{"output_index":1,"item":{"type":"function_call","name":"f","arguments":""}}"#,
+        ),
+        (call, piece),
+        (call, piece),
+        ended,
+    ]);
+    let timeline = read_whole("openai-responses", &calls);
+    assert_eq!(letters(&timeline.events), "occ.");
+    assert_eq!(timeline.tool_calls.as_deref(), Some(r#"[{"name":"f","arguments":"xx"}]"#));
+}
+
 #[test]
 fn failures_inside_a_response_are_told_in_the_servers_words() {
     let check = |events: &[&str], kinds: &str, outcome: &str| {

@@ -9,10 +9,14 @@ const DONE: &str = "data: [DONE]\n\n";
 
 /// The outcome of a stream of these bytes, however it is split.
 fn outcome(body: &str) -> String {
+    outcome_from("openai-chat", body)
+}
+
+fn outcome_from(backend: &str, body: &str) -> String {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     let stream = format!("{head}{body}");
     let by = |step: usize| {
-        let mut exchange = exchange("openai-chat", &settings());
+        let mut exchange = exchange(backend, &settings());
         outcome_of(&read_pieces(&mut exchange, stream.as_bytes().chunks(step)).0)
     };
     let found = by(stream.len());
@@ -31,7 +35,7 @@ fn a_line_that_is_no_event_is_told_where_the_stream_is_cut() {
         ("upstream connect error: reset", "upstream connect error: reset"),
         ("<html><title>504 Gateway Time-out</title></html>", page),
     ] {
-        let expected = format!("{cut}; its last words: {words}");
+        let expected = format!("{cut}; last line received: {words}");
         assert_eq!(outcome(&format!("{TOKEN}{line}\n\n")), expected);
         assert_eq!(outcome(&format!("{TOKEN}{line}")), expected);
         assert_eq!(outcome(&format!("{TOKEN}{line}\n\n{DONE}")), format!("in-stream {words}"));
@@ -45,6 +49,64 @@ fn a_line_that_is_no_event_is_told_where_the_stream_is_cut() {
     let error = "{\"error\":{\"message\":\"worker gone\"}}";
     assert_eq!(outcome(&format!("{TOKEN}{error}\n\n{DONE}")), "in-stream worker gone");
     assert_eq!(outcome(&format!("{TOKEN}{error}")), "in-stream worker gone");
+}
+
+/// A line before the first token failed an answer that came whole behind it.
+#[test]
+fn content_after_a_line_that_is_no_event_clears_it() {
+    assert_eq!(outcome(&format!("keepalive\n\n{TOKEN}{DONE}")), "ok");
+    assert_eq!(outcome(&format!("{TOKEN}keepalive\n{TOKEN}{DONE}")), "ok");
+    assert_eq!(outcome(&format!("{TOKEN}keepalive\n\n{DONE}")), "in-stream keepalive");
+    // The line stands behind the data of its block, so it comes after that content.
+    let behind = TOKEN.replace("\n\n", "\nkeepalive\n\n");
+    assert_eq!(outcome(&format!("{behind}{DONE}")), "in-stream keepalive");
+    let cut = "cut the stream ended without its end marker";
+    assert_eq!(outcome(&format!("keepalive\n\n{TOKEN}")), cut);
+    // A protocol that ends with the body has no finish reason at all.
+    let piece = "data: {\"text_output\":\"a\"}\n\n";
+    let tensorrt = |body: &str| outcome_from("tensorrt-llm", body);
+    assert_eq!(tensorrt(&format!("keepalive\n\n{piece}")), "ok");
+    assert_eq!(tensorrt(&format!("{piece}worker gone\n\n")), "in-stream worker gone");
+    // A line that has the form of an event's data is none without the field's name.
+    let bare = TOKEN.replace("data: ", "");
+    assert!(outcome(&format!("{TOKEN}{bare}{DONE}")).starts_with("in-stream {"));
+}
+
+/// Only the last line was kept: `</html>`, or the closing brace of an error.
+#[test]
+fn lines_that_follow_each_other_are_read_as_one_text() {
+    let nginx = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n\
+                 <center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.24.0</center>\r\n\
+                 </body>\r\n</html>\r\n";
+    let page = "the server answered with an HTML page (title: 502 Bad Gateway), not an API \
+                response; check `--base-url` and `--endpoint`";
+    let spaced = nginx.replace("<body>", "\r\n<body>").replace("</body>", "</body>\r\n");
+    for body in [nginx, &spaced] {
+        assert_eq!(outcome(&format!("{TOKEN}{body}{DONE}")), format!("in-stream {page}"));
+        let found = outcome(&format!("{TOKEN}{body}"));
+        assert!(found.starts_with("cut ") && found.ends_with(page), "{found}");
+    }
+    let error = "{\n  \"error\": {\"message\": \"worker gone\"}\n}\n";
+    assert_eq!(outcome(&format!("{TOKEN}{error}\n{STOP}{DONE}")), "in-stream worker gone");
+    assert_eq!(outcome(&format!("{TOKEN}{error}")), "in-stream worker gone");
+    let prefixed = format!("upstream failed\n{}\n", error.replace('\n', ""));
+    assert_eq!(outcome(&format!("{TOKEN}{prefixed}{STOP}{DONE}")), "in-stream worker gone");
+    let raised = "Traceback (most recent call last):\n  File \"serve.py\", line 7, in run\n\
+                  RuntimeError: CUDA out of memory\n";
+    let shown = "Traceback (most recent call last): File \"serve.py\", line 7, in run \
+                 RuntimeError: CUDA out of memory";
+    assert_eq!(outcome(&format!("{TOKEN}{raised}\n{DONE}")), format!("in-stream {shown}"));
+    let last = "RuntimeError: CUDA out of memory";
+    assert_eq!(outcome(&format!("{TOKEN}{last}\n\n{DONE}")), format!("in-stream {last}"));
+}
+
+/// Lines that came before a cut count although the event they stand in is not complete.
+#[test]
+fn a_body_cut_behind_a_line_that_is_no_event_names_it() {
+    let body = format!("{TOKEN}worker gone\n");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\n";
+    let found = outcome_of(&read_whole("openai-chat", format!("{head}{body}").as_bytes()));
+    assert!(found.starts_with("cut ") && found.ends_with(": worker gone"), "{found}");
 }
 
 /// The stream went on to `[DONE]`, so a part of an answer counted as a short one.
@@ -74,9 +136,16 @@ fn errors_in_the_forms_of_gateways_fail_the_answer_that_they_interrupt() {
     let queued = "data: {\"message\":\"queued\"}\n\n";
     assert_eq!(outcome(&format!("{queued}{TOKEN}{DONE}")), "ok");
     assert_eq!(outcome(&format!("{TOKEN}{STOP}{queued}{DONE}")), "ok");
-    for empty in ["null", "[]", "\"\""] {
-        let event = format!("data: {{\"detail\":{empty},\"errors\":{empty}}}\n\n");
-        assert_eq!(outcome(&format!("{TOKEN}{event}{DONE}")), "ok", "{empty}");
+    for empty in ["null", "[]", "\"\"", "0", "0.0", "{}", "{ }", "false"] {
+        for fields in ["\"detail\":E,\"errors\":E", "\"error\":E", "\"\\u0065rror\":E"] {
+            let event = format!("data: {{{}}}\n\n", fields.replace('E', empty));
+            assert_eq!(outcome(&format!("{TOKEN}{event}{DONE}")), "ok", "{event}");
+        }
+    }
+    for error in ["1", "{\"a\":0}", "true"] {
+        let event = format!("data: {{\"error\":{error}}}\n\n");
+        let expected = format!("in-stream {{\"error\":{error}}}");
+        assert_eq!(outcome(&format!("{TOKEN}{event}{DONE}")), expected);
     }
 }
 
@@ -98,8 +167,7 @@ fn events_that_keep_the_connection_open_may_have_any_data() {
 #[test]
 fn events_without_blank_lines_between_them_are_named() {
     let found = outcome(&format!("{TOKEN}{TOKEN}{STOP}").replace("\n\n", "\n"));
-    let expected =
-        "protocol the server does not end its events with a blank line, so that they are one: {";
+    let expected = "protocol the server does not separate events with blank lines; several were read as one: {";
     assert!(found.starts_with(expected), "{found}");
 }
 
