@@ -245,7 +245,7 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
         all.filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect()
     };
     // What the simulator's front and the path add to each request: the median over the calibrations of a
-    // path of the difference between the medians.
+    // path of the difference between the means. A median of a burst lies at a jump between two steps.
     let mut differences: BTreeMap<(String, String), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     let word = |result: &Value, key: &str| result["case"][key].as_str().unwrap_or("").to_owned();
     let path = |result: &Value| {
@@ -256,7 +256,7 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
     for result in results.iter().filter(|result| word(result, "kind") == "calibration") {
         let (known, of_path) = (expected(result), differences.entry(path(result)).or_default());
         for (key, value) in outcome::values(&result["summary"]) {
-            let metric = key.strip_suffix("_p50").map(str::to_owned);
+            let metric = key.strip_suffix("_mean").map(str::to_owned);
             if let (Some(metric), Some(expected)) = (metric, known.get(&key)) {
                 of_path.entry(metric).or_default().push(value - expected);
             }

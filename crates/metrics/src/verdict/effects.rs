@@ -15,7 +15,7 @@ use tokometer_record::{Health, RunInfo};
 use super::between;
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
-use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, TAIL_PERCENT};
+use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay, Touched};
 use crate::figure::Statistic;
 use crate::observe::Observed;
@@ -308,7 +308,8 @@ impl Study<'_> {
         });
     }
 
-    /// The server was measured at another rate than the planned one.
+    /// The server was measured at another rate than the planned one. A single late request at an end of the
+    /// run is none of it: the rate of the middle must differ too.
     fn rate_missed(&mut self) {
         if self.class != LoadClass::Open || self.input.info.load.max_concurrency.is_some() {
             return;
@@ -318,8 +319,22 @@ impl Study<'_> {
             return;
         };
         let share = (achieved / due - 1.0).abs();
+        // The middle takes a pass over all requests.
+        let share = if share > SUSPECT_ABOVE { share.min(self.middle_missed()) } else { share };
         // Rates have a bound of their own: how much earlier the run would have ended.
         self.add_each("rate-missed", |shown| Latency::behind(shown.quantity).map(|_| share));
+    }
+
+    /// By how much the time that the middle of the sends took differs from the planned one, as a share.
+    fn middle_missed(&self) -> f64 {
+        let rows = self.input.rows;
+        let span = |of: fn(&RequestRow) -> Nanos| middle_span(rows.iter().map(of).collect());
+        let (planned, sent) = (span(|row| row.due), span(|row| row.start));
+        if sent == Nanos::ZERO {
+            f64::INFINITY
+        } else {
+            (planned.as_secs_f64() / sent.as_secs_f64() - 1.0).abs()
+        }
     }
 
     /// Time that the machine took from a server on the same host. On another host only the client was
@@ -388,6 +403,19 @@ impl Study<'_> {
             self.add_each(code, |shown| Latency::behind(shown.quantity).map(|_| share));
         }
     }
+}
+
+/// One of so many times at each end is no part of the middle.
+const OUTER_SHARE: usize = 20;
+
+/// From the first to the last of the times, without a twentieth at each end.
+fn middle_span(mut times: Vec<Nanos>) -> Nanos {
+    let outer = times.len() / OUTER_SHARE;
+    let Some(last) = times.len().checked_sub(outer + 1) else { return Nanos::ZERO };
+    let (_, first, _) = times.select_nth_unstable(outer);
+    let first = *first;
+    let (_, end, _) = times.select_nth_unstable(last);
+    *end - first
 }
 
 /// Share of the late requests that a stall explains.

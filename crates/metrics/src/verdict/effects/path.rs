@@ -89,14 +89,19 @@ impl Study<'_> {
         });
     }
 
-    /// By how much the run would have ended earlier if no request had taken longer than the median, as a
-    /// share of the run.
+    /// By how much the run would have ended earlier if no request had taken longer than the median, nor waited
+    /// for a connection, as a share of the run.
     fn last_stay(&self, all: &Samples) -> Option<f64> {
         let median = Statistic::Percentile(Percentile::from_percent(50.0)?);
         let stay = Nanos::from_secs_f64(all.statistic(Latency::E2e, median)? / 1e9);
         let rows = self.input.rows;
         let end = rows.iter().map(|row| row.end).max()?;
-        let usual = rows.iter().map(|row| row.end.min(row.start + stay)).max()?;
+        // Behind a cap the wait may have been for a place.
+        let is_capped = self.input.info.load.max_concurrency.is_some();
+        let connected = |row: &RequestRow| {
+            if is_capped { row.start } else { row.start.min(row.due + row.lateness()) }
+        };
+        let usual = rows.iter().map(|row| row.end.min(connected(row) + stay)).max()?;
         Some((end - usual).as_secs_f64() / self.seconds())
     }
 }

@@ -110,9 +110,30 @@ fn a_missed_rate_counts_without_a_cap_only() {
         scene.observed.sends.judged = 400;
         (scene.observed.first_due, scene.observed.last_due) = (Some(ms(0)), Some(ms(20_000)));
         (scene.observed.first_send, scene.observed.last_send) = (Some(ms(0)), Some(ms(22_000)));
+        for (index, row) in (0..).zip(&mut scene.rows) {
+            row.start = ms(index * 55);
+        }
         scene.effect("rate-missed", "ttft_ms_mean")
     };
     assert_eq!((class(effect(None)), class(effect(Some(10)))), ("INVALID", "remark"));
+}
+
+/// A connection whose first packet was lost made the last request 2 s late: all latencies were INVALID, and
+/// the rate of the run, which ended later, was VALID.
+#[test]
+fn a_late_last_request_is_no_missed_rate_but_a_longer_run() {
+    let mut scene = open_loop();
+    scene.observed.sends.judged = 400;
+    (scene.observed.first_due, scene.observed.last_due) = (Some(ms(0)), Some(ms(20_000)));
+    (scene.observed.first_send, scene.observed.last_send) = (Some(ms(0)), Some(ms(22_000)));
+    let last = scene.rows.last_mut().unwrap();
+    (last.start, last.end) = (last.start + ms(2_000), last.end + ms(2_000));
+    (scene.observed.network_views, scene.observed.retransmitting) = (400, 7);
+    assert_eq!(class(scene.effect("rate-missed", "ttft_ms_mean")), "remark");
+    assert_eq!(class(scene.effect("retransmits", "requests_per_s")), "INVALID");
+    // The wait for a place behind a cap is the server's.
+    scene.load = RecordedLoad { max_concurrency: Some(10), ..scene.load };
+    assert_eq!(class(scene.effect("retransmits", "requests_per_s")), "remark");
 }
 
 /// Kernel timestamps do not wait for the reading thread.
