@@ -30,7 +30,7 @@ pub(crate) static INVALIDATING: &[NoteRule] = &[
         severity: ByEffect,
         figure: "achieved_rate_per_s",
         limit: 0.01,
-        threshold: "the achieved rate differs from the planned rate by more than {} %, without a concurrency cap",
+        threshold: "the achieved rate differs from the planned rate by more than {} %, over the whole run and over the middle nine tenths of the sends, without a concurrency cap",
         why: "the server was measured at another load than the requested one",
         action: "lower the rate or use several clients",
         check: client_checks::rate_missed,
