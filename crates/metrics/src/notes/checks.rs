@@ -208,7 +208,8 @@ pub(super) fn cap_hits(evidence: &CheckInput<'_>, limit: f64) -> Found {
 
 pub(super) fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let seen = evidence.observed;
-    (share(seen.retransmitting, seen.network_views) > limit).then(|| {
+    let is_frequent = share(seen.retransmitting, seen.network_views) > limit;
+    (is_frequent || has_moved(evidence, "retransmits")).then(|| {
         format!(
             "{} of {} requests had TCP retransmissions",
             seen.retransmitting, seen.network_views

@@ -177,7 +177,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         severity: SuspectByEffect,
         figure: "ttft_ms",
         limit: 0.01,
-        threshold: "more than {} % of the requests had TCP retransmissions",
+        threshold: "more than {} % of the requests had TCP retransmissions, or these may have moved a figure by more than 1 %",
         why: "the network lost packets: a retransmission adds 200 ms or more to a first token, or to the end of an answer",
         action: "check the network path between client and server",
         check: checks::retransmits,

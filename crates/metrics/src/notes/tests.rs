@@ -477,6 +477,18 @@ fn cached_images_are_a_warm_cache() {
     assert!(!images(16_000) && images(2_700_000));
 }
 
+/// 4 of 400 requests waited 200 ms each, which moved a mean TTFT of 19 ms by 13 %: it was VALID.
+#[test]
+fn a_few_retransmissions_that_may_have_moved_a_figure_are_noted() {
+    let noted = |effect: f64| {
+        let mut scene = sound();
+        (scene.observed.network_views, scene.observed.retransmitting) = (1_000, 10);
+        scene.effects.add("ttft_ms_mean", "retransmits", effect);
+        scene.notes().iter().any(|note| note.code == "retransmits")
+    };
+    assert!(!noted(0.009) && noted(0.02));
+}
+
 #[test]
 fn the_page_of_notes_has_a_part_for_each_with_its_threshold() {
     let page = notes_markdown();
