@@ -143,7 +143,10 @@ pub fn nearest_count(number: f64) -> u64 {
 }
 
 /// Such as `1 run` or `3 runs`.
-pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+pub fn counted<N>(count: N, what: &str) -> String
+where
+    N: std::fmt::Display + PartialEq + From<u8> + Copy,
+{
     if count == N::from(1) { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 

@@ -52,9 +52,9 @@ impl Study<'_> {
         }
         let all = Samples::of(rows, |_| true, |_, _, value| value);
         let waits = |one: Latency| {
-            let is_long = |value: f64| value >= Waits::TIMEOUT;
+            let is_long = |value: f64| value >= LossWaits::TIMEOUT;
             let long = rows.iter().filter(|row| one.of(row).is_some_and(is_long)).count() as u64;
-            Waits {
+            LossWaits {
                 all: seen.retransmitting as f64 / seen.network_views as f64,
                 long: seen.retransmitting.min(long) as f64 / seen.network_views as f64,
                 repair: 2.0 * median_round_trip(&seen.round_trips).0 as f64,
@@ -108,7 +108,7 @@ impl Study<'_> {
 
 /// How many of one latency may contain a wait for a retransmission, and how long it is, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
-struct Waits {
+struct LossWaits {
     /// Share of the requests.
     all: f64,
     /// Share of those whose latency is long enough for a timeout.
@@ -117,7 +117,7 @@ struct Waits {
     repair: f64,
 }
 
-impl Waits {
+impl LossWaits {
     const TIMEOUT: f64 = RETRANSMISSION.0 as f64;
 
     fn mean(self) -> f64 {
