@@ -294,13 +294,13 @@ fn shards_that_connect_with_tls_let_nobody_else_in() {
 fn flags_that_only_several_processes_can_use_are_named_where_there_is_one() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 2 --global-cap --shard-wait 5s --no-run-dir --quiet");
+    let line = load(&server, "--num-prompts 2 --global-cap --shard-wait 5s --no-run-dir");
     let end = run(folder.path(), &line).succeeded();
     for flag in ["--global-cap", "--shard-wait"] {
         let said = format!("note: `{flag}` has no effect: one process makes the whole run");
         assert!(end.stderr.contains(&said), "{}", end.stderr);
     }
-    let line = load(&server, "--num-prompts 2 --global-cap --no-run-dir --quiet");
+    let line = load(&server, "--num-prompts 2 --global-cap --no-run-dir");
     let ends: Vec<ProgramExit> =
         start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
     let said = "note: `--global-cap` has no effect: there is no `--max-concurrency`";
