@@ -2,6 +2,9 @@
 //!
 //! A debug build gets no commit: nobody quotes its figures, and each commit would compile it again. A
 //! build outside a git checkout gets none either. The same commit gives the same binary.
+//!
+//! The variables must not begin with `TOKOMETER_`: `cargo run` also sets them for the program, which would
+//! take them for flags.
 
 use std::env;
 use std::path::Path;
@@ -10,10 +13,10 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let profile = profile();
-    println!("cargo::rustc-env=TOKOMETER_PROFILE={profile}");
+    println!("cargo::rustc-env=BUILD_PROFILE={profile}");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let commit = if profile == "debug" { None } else { commit(&root) };
-    println!("cargo::rustc-env=TOKOMETER_COMMIT={}", commit.unwrap_or_default());
+    println!("cargo::rustc-env=BUILD_COMMIT={}", commit.unwrap_or_default());
 }
 
 /// The profile by its folder: cargo's own variable says `release` for every profile that inherits it.

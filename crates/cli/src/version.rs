@@ -3,7 +3,7 @@
 /// `0.1.0 (1a2b3c4d5e6f, release, x86_64-linux)`. A debug build says so, because its figures must not
 /// be quoted; it has no commit, like a build outside a git checkout (`build.rs`).
 pub(crate) fn long() -> String {
-    described(env!("CARGO_PKG_VERSION"), env!("TOKOMETER_COMMIT"), env!("TOKOMETER_PROFILE"))
+    described(env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT"), env!("BUILD_PROFILE"))
 }
 
 fn described(version: &str, commit: &str, profile: &str) -> String {
