@@ -1,6 +1,6 @@
 //! What happened to packets on their way.
 
-use super::{MILLI, class, closed_loop, ms, open_loop};
+use super::{MILLI, Scene, class, closed_loop, ms, open_loop};
 use crate::rows::Joined;
 
 #[test]
@@ -40,14 +40,30 @@ fn a_last_token_that_waited_for_a_proxy_moves_the_time_of_the_whole_request() {
     check(100.0 * MILLI, "INVALID");
 }
 
+/// So many of 400 requests had retransmissions.
+fn lossy(lost: u64) -> Scene {
+    let mut scene = open_loop();
+    (scene.observed.network_views, scene.observed.retransmitting) = (400, lost);
+    scene
+}
+
+/// The same with answers of 150 ms, and `slow` ones of 250 ms.
+fn lossy_and_short(lost: u64, slow: usize) -> Scene {
+    let mut scene = lossy(lost);
+    for (place, row) in scene.rows.iter_mut().enumerate() {
+        let nanos = if place < slow { 250.0 } else { 150.0 } * MILLI;
+        (row.ttft, row.e2e) = (Some(nanos).into(), Some(nanos).into());
+        row.end = row.start + ms(150);
+    }
+    scene
+}
+
 /// The loss of a request's packet is seen, that of an answer's last packet is not: P99 of E2E was VALID
 /// although a retransmission had more than doubled it.
 #[test]
 fn a_path_that_loses_requests_may_have_delayed_as_many_answers() {
     let check = |lost: u64, figure: &str, expected: &str| {
-        let mut scene = open_loop();
-        scene.observed.network_views = 400;
-        scene.observed.retransmitting = lost;
+        let mut scene = lossy(lost);
         let effect = scene.effect("retransmits", figure);
         assert_eq!(class(effect), expected, "{lost} {figure}: {effect}");
     };
@@ -67,14 +83,7 @@ fn a_path_that_loses_requests_may_have_delayed_as_many_answers() {
 #[test]
 fn an_answer_faster_than_the_shortest_timeout_has_not_waited_for_one() {
     let check = |slow: usize, figure: &str, expected: &str| {
-        let mut scene = open_loop();
-        scene.observed.network_views = 400;
-        scene.observed.retransmitting = 24;
-        for (place, row) in scene.rows.iter_mut().enumerate() {
-            let nanos = if place < slow { 250.0 } else { 150.0 } * MILLI;
-            (row.ttft, row.e2e) = (Some(nanos).into(), Some(nanos).into());
-            row.end = row.start + ms(150);
-        }
+        let mut scene = lossy_and_short(24, slow);
         let effect = scene.effect("retransmits", figure);
         assert_eq!(class(effect), expected, "{slow} {figure}: {effect}");
     };
@@ -91,14 +100,8 @@ fn an_answer_faster_than_the_shortest_timeout_has_not_waited_for_one() {
 #[test]
 fn a_loss_on_a_long_path_costs_round_trips_in_short_answers_too() {
     let check = |millis: u64, figure: &str, expected: &str| {
-        let mut scene = open_loop();
-        scene.observed.network_views = 400;
-        scene.observed.retransmitting = 24;
+        let mut scene = lossy_and_short(24, 0);
         scene.observed.round_trips = vec![(ms(millis), 0); 400];
-        for row in &mut scene.rows {
-            (row.ttft, row.e2e) = (Some(150.0 * MILLI).into(), Some(150.0 * MILLI).into());
-            row.end = row.start + ms(150);
-        }
         let effect = scene.effect("retransmits", figure);
         assert_eq!(class(effect), expected, "{millis} ms {figure}: {effect}");
     };
