@@ -63,7 +63,7 @@ fn lossy_and_short(lost: u64, slow: usize) -> Scene {
 #[test]
 fn a_path_that_loses_requests_may_have_delayed_as_many_answers() {
     let check = |lost: u64, figure: &str, expected: &str| {
-        let mut scene = lossy(lost);
+        let scene = lossy(lost);
         let effect = scene.effect("retransmits", figure);
         assert_eq!(class(effect), expected, "{lost} {figure}: {effect}");
     };
@@ -83,7 +83,7 @@ fn a_path_that_loses_requests_may_have_delayed_as_many_answers() {
 #[test]
 fn an_answer_faster_than_the_shortest_timeout_has_not_waited_for_one() {
     let check = |slow: usize, figure: &str, expected: &str| {
-        let mut scene = lossy_and_short(24, slow);
+        let scene = lossy_and_short(24, slow);
         let effect = scene.effect("retransmits", figure);
         assert_eq!(class(effect), expected, "{slow} {figure}: {effect}");
     };
