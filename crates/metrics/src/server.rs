@@ -65,6 +65,12 @@ pub struct ServerFigures {
     /// The 99th percentile of that histogram.
     #[serde(default)]
     pub ttft_p99: Option<BucketQuantile>,
+    /// The server's own mean E2E, in milliseconds.
+    #[serde(default)]
+    pub e2e_ms_mean: Option<f64>,
+    /// Requests in that mean.
+    #[serde(default)]
+    pub e2e_requests: Option<f64>,
     /// Mean queue time inside the server, in milliseconds.
     #[serde(default)]
     pub queue_ms_mean: Option<f64>,
@@ -193,6 +199,7 @@ pub fn read(scrape: &Scrape) -> Option<ServerReading> {
         prefix_queries: sum(engine.prefix_queries).or(prompt_tokens.filter(|_| has_hits)),
         prefix_hits: sum(engine.prefix_hits),
         ttft: mean(scrape, engine.ttft),
+        e2e: mean(scrape, engine.e2e),
         queue: mean(scrape, engine.queue),
         prefill: mean(scrape, engine.prefill),
         drafts: sum(engine.drafts),

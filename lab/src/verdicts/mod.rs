@@ -1,4 +1,4 @@
-//! `cargo lab verdicts [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]`: is the verdict about each figure right?
+//! `cargo lab verdicts [--all] [--fresh] [--minutes=N] [--only=NAME] [--step-clock] [PROGRAM]`: is the verdict about each figure right?
 //!
 //! The same plan in virtual time gives the undisturbed figures. The real client measures the simulated
 //! server, which runs in its own process, while something disturbs the client, its machine or the path,
@@ -7,6 +7,7 @@
 //!
 //! `--step-clock` adds steps of the client's wall clock, by a library that is preloaded into the client;
 //! the clock of the machine is not touched.
+//! `--only` takes the cases with this in their name.
 //! Finished cases are kept in `target/verdicts` and skipped the next time, unless `--fresh` is given.
 //! Needs root for namespaces, control groups and real-time priority; cases that cannot be set up are
 //! reported and left out.
@@ -43,6 +44,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut cases = cases::all(has("--all"));
     if has("--step-clock") {
         cases.extend(cases::clock_steps());
+    }
+    if let Some(part) = arguments.iter().find_map(|argument| argument.strip_prefix("--only=")) {
+        cases.retain(|case| case.name().contains(part));
     }
     let begin = MonotonicClock.now();
     for (at, case) in cases.iter().enumerate() {

@@ -217,6 +217,13 @@ pub(super) fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
+pub(super) fn outside_server(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    evidence.effects.of_note("outside-server").filter(|(_, share)| *share > limit)?;
+    let ours = evidence.summary.distribution("e2e_ms")?.mean?;
+    let theirs = evidence.summary.server.as_ref()?.e2e_ms_mean?;
+    Some(format!("mean E2E is {ours:.1} ms here and {theirs:.1} ms in the server"))
+}
+
 pub(super) fn round_trip_outliers(evidence: &CheckInput<'_>, times: f64) -> Found {
     const NAMED: usize = 3;
     let mut trips = evidence.observed.round_trips.clone();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::note::{CheckInput, Note, Severity};
-use super::table::{INVALIDATING, RULES};
+use super::table::{COUNTS, INVALIDATING, RULES};
 use crate::verdict::{figure_label, limits};
 
 /// How a note affects the verdict.
@@ -101,7 +101,7 @@ pub fn severity_of_failures(failed: u64, ended: u64) -> (&'static str, &'static 
 
 /// All rules, in the order in which notes of one severity are shown.
 pub(crate) fn rules() -> impl Iterator<Item = &'static NoteRule> {
-    INVALIDATING.iter().chain(RULES)
+    INVALIDATING.iter().chain(COUNTS).chain(RULES)
 }
 
 /// All notes of a run, the most severe first.

@@ -35,6 +35,7 @@ pub(super) struct ServerCounters {
     pub(super) prefix_queries: Option<f64>,
     pub(super) prefix_hits: Option<f64>,
     pub(super) ttft: Mean,
+    pub(super) e2e: Mean,
     pub(super) queue: Mean,
     pub(super) prefill: Mean,
     pub(super) drafts: Option<f64>,
@@ -135,6 +136,8 @@ impl Scrapes {
             ttft_ms_mean: total.ttft.millis(),
             ttft_p50: quantile(0.5),
             ttft_p99: quantile(0.99),
+            e2e_ms_mean: total.e2e.millis(),
+            e2e_requests: total.e2e.count,
             queue_ms_mean: total.queue.millis(),
             prefill_ms_mean: total.prefill.millis(),
             accept_length: accept_length(&self.readings),
@@ -164,6 +167,7 @@ impl ServerFigures {
         check("mean queue time", &mut self.queue_ms_mean, LONGEST_MS, (1.0, "ms"));
         check("mean prefill time", &mut self.prefill_ms_mean, LONGEST_MS, (1.0, "ms"));
         check("mean first-token time", &mut self.ttft_ms_mean, LONGEST_MS, (1.0, "ms"));
+        check("mean E2E", &mut self.e2e_ms_mean, LONGEST_MS, (1.0, "ms"));
     }
 }
 
@@ -247,6 +251,7 @@ fn combined(a: &ServerCounters, b: &ServerCounters, join: fn(f64, f64) -> f64) -
         prefix_queries: both(a.prefix_queries, b.prefix_queries),
         prefix_hits: both(a.prefix_hits, b.prefix_hits),
         ttft: means(a.ttft, b.ttft),
+        e2e: means(a.e2e, b.e2e),
         queue: means(a.queue, b.queue),
         prefill: means(a.prefill, b.prefill),
         drafts: both(a.drafts, b.drafts),

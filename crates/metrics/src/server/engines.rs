@@ -20,6 +20,8 @@ pub(super) struct EngineMetricNames {
     pub(super) prefix_hits: &'static [&'static str],
     /// TTFT histogram in seconds, without the suffixes of its series.
     pub(super) ttft: Option<&'static str>,
+    /// Histogram of times from a request's arrival to its end, in seconds.
+    pub(super) e2e: Option<&'static str>,
     /// Histogram of queue times, in seconds.
     pub(super) queue: Option<&'static str>,
     /// Histogram of prefill times, in seconds.
@@ -47,6 +49,7 @@ pub(super) const ENGINES: [EngineMetricNames; 4] = [
         prefix_queries: &["vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"],
         prefix_hits: &["vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"],
         ttft: Some("vllm:time_to_first_token_seconds"),
+        e2e: Some("vllm:e2e_request_latency_seconds"),
         queue: Some("vllm:request_queue_time_seconds"),
         prefill: Some("vllm:request_prefill_time_seconds"),
         accept_length: &[],
@@ -69,6 +72,7 @@ pub(super) const ENGINES: [EngineMetricNames; 4] = [
         prefix_queries: &["sglang:prompt_tokens_total"],
         prefix_hits: &["sglang:cached_tokens_total"],
         ttft: Some("sglang:time_to_first_token_seconds"),
+        e2e: Some("sglang:e2e_request_latency_seconds"),
         queue: Some("sglang:queue_time_seconds"),
         prefill: None,
         accept_length: &["sglang:spec_accept_length"],
@@ -91,6 +95,7 @@ pub(super) const ENGINES: [EngineMetricNames; 4] = [
         prefix_queries: &[],
         prefix_hits: &[],
         ttft: None,
+        e2e: Some("tgi_request_duration"),
         queue: Some("tgi_request_queue_duration"),
         prefill: None,
         accept_length: &[],
@@ -113,6 +118,7 @@ pub(super) const ENGINES: [EngineMetricNames; 4] = [
         prefix_queries: &[],
         prefix_hits: &["llamacpp:prompt_tokens_cached_total"],
         ttft: None,
+        e2e: None,
         queue: None,
         prefill: None,
         accept_length: &[],

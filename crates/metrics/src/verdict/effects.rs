@@ -4,9 +4,10 @@
 //! one are left out and the figure is computed again: the difference, where it is larger than chance
 //! explains, is the effect. Figures from the intended time, and those of a burst, have two versions whose
 //! difference is the effect. What the path did to the answers is in [`path`], what a step of the wall clock
-//! did to their times in [`clock`].
+//! did to their times in [`clock`], what the server's own clock does not contain in [`outside`].
 
 mod clock;
+mod outside;
 mod path;
 
 use tokometer_base::Nanos;
@@ -90,6 +91,7 @@ impl Effects {
             study.rate_missed();
             study.reads();
             study.lost_packets();
+            study.outside_server();
             study.clock_steps();
             study.machine();
         }
@@ -257,10 +259,17 @@ impl Study<'_> {
             LoadClass::Closed => self.input.info.load.max_concurrency.unwrap_or(1),
             _ => 0,
         };
-        let touched = touched::leave_out(rows, &delays(rows, late, slots));
+        let until_first_token = delays(rows, late, slots, |row| {
+            row.start + Nanos::from_secs_f64(row.ttft().unwrap_or(0.0) / 1e9)
+        });
+        let touched = touched::leave_out(rows, &until_first_token);
+        // Late requests that come together also share their steps with others, until they end.
+        let longer = touched::leave_out(rows, &delays(rows, late, slots, |row| row.end));
         let rest = held::held(rows, late, touched.longest_kept);
         let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
         let versions = Versions { all, clean: &clean, touched: &touched };
+        let cleaner = Samples::of(rows, |place| !longer.is_touched[place], |_, _, value| value);
+        let until_end = Versions { all, clean: &cleaner, touched: &longer };
         let whole = held::held(rows, late, Nanos::MAX);
         let rate = match self.class {
             LoadClass::Closed => whole.raw / (1.0 + whole.raw),
@@ -273,7 +282,10 @@ impl Study<'_> {
             let Some(one) = Latency::behind(shown.quantity) else {
                 return shown.is_rate().then_some(rate);
             };
-            let shift = versions.shift(self.input.summary, shown, one);
+            let mut shift = versions.shift(self.input.summary, shown, one);
+            if one != Latency::Ttft {
+                shift = shift.max(until_end.shift(self.input.summary, shown, one));
+            }
             // Short delays are spread over the run; longer ones that had to stay are not.
             let is_short = touched.longest_kept <= LEFT_OUT_ABOVE;
             Some(shift + if is_short { rest.mean } else { rest.for_statistic(shown.statistic) })
@@ -440,16 +452,21 @@ impl Held {
     }
 }
 
-/// Each late request delays from its due time until its first token; the first `slots` fill the loop.
-fn delays(rows: &[RequestRow], late: &[Nanos], slots: u32) -> Vec<Delay> {
+/// Each late request delays from its due time until some moment; the first `slots` fill the loop.
+fn delays(
+    rows: &[RequestRow],
+    late: &[Nanos],
+    slots: u32,
+    until: impl Fn(&RequestRow) -> Nanos,
+) -> Vec<Delay> {
     let mut starts: Vec<Nanos> = rows.iter().map(|row| row.start).collect();
     starts.sort_unstable();
     let slots = usize::try_from(slots).unwrap_or(usize::MAX);
     let filled = slots.checked_sub(1).and_then(|last| starts.get(last)).copied();
     let is_meant = |row: &RequestRow| filled.is_none_or(|filled| row.start > filled);
-    let delay = |(row, late): (&RequestRow, &Nanos)| {
-        let first_token = row.start + Nanos::from_secs_f64(row.ttft().unwrap_or(0.0) / 1e9);
-        Delay { length: *late, span: TimeSpan { begin: row.start - *late, end: first_token } }
+    let delay = |(row, late): (&RequestRow, &Nanos)| Delay {
+        length: *late,
+        span: TimeSpan { begin: row.start - *late, end: until(row) },
     };
     rows.iter().zip(late).filter(|(row, _)| is_meant(row)).map(delay).collect()
 }

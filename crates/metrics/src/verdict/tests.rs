@@ -4,6 +4,7 @@ mod clock;
 mod delays;
 mod held;
 mod marks;
+mod outside;
 mod path;
 
 use proptest::prelude::*;
@@ -17,8 +18,9 @@ use crate::interval::ConfidenceInterval;
 use crate::observe::Observed;
 use crate::rows::RequestRow;
 use crate::sample::Sample;
+use crate::server::ServerFigures;
 use crate::steady::LoadClass;
-use crate::summary::{Distribution, PercentileValue, Summary};
+use crate::summary::{Counts, Distribution, PercentileValue, Summary};
 use crate::testing;
 
 const MILLI: f64 = 1e6;
@@ -33,6 +35,7 @@ struct Scene {
     load: RecordedLoad,
     health: Health,
     observed: Observed,
+    server: Option<ServerFigures>,
     /// Gaps between tokens, of which the report shows the same values as of TPOT.
     gaps: Option<u64>,
 }
@@ -50,6 +53,8 @@ impl Scene {
         let mut summary = Summary {
             duration_s: Some(end.as_secs_f64()),
             load_class: LoadClass::of(&self.load),
+            counts: Counts { succeeded: self.rows.len() as u64, ..Counts::default() },
+            server: self.server.clone(),
             figures: ["requests_per_s", "concurrency", "total_output_tokens"]
                 .map(|key| (key.to_owned(), Some(20.0)))
                 .into(),
@@ -99,6 +104,7 @@ fn open_loop() -> Scene {
         load: testing::load(Some(20.0), 400),
         health: Health::default(),
         observed: Observed::default(),
+        server: None,
         gaps: None,
     }
 }
@@ -233,6 +239,7 @@ fn burst(millis: u64) -> Scene {
         load: testing::load(None, 512),
         health: Health::default(),
         observed: Observed::default(),
+        server: None,
         gaps: None,
     }
 }
@@ -264,6 +271,7 @@ fn closed_loop(refill: u64) -> Scene {
         load,
         health: Health::default(),
         observed: Observed::default(),
+        server: None,
         gaps: None,
     }
 }
@@ -411,7 +419,7 @@ proptest! {
             is_same_host: Some(true),
             ..Health::default()
         };
-        let scene = Scene { rows, load, health, observed: Observed::default(), gaps: None };
+        let scene = Scene { rows, load, health, ..open_loop() };
         for figure in ["ttft_ms_mean", "ttft_ms_p99", "requests_per_s", "e2e_ms_p90"] {
             for code in ["late-sends", "slow-refill", "stalls"] {
                 prop_assert!(scene.effect(code, figure).is_finite());

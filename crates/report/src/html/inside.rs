@@ -211,8 +211,11 @@ pub(super) fn split(parts: &[Part]) -> Vec<Value> {
 pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
     let percent = |share: Option<f64>| share.map(|share| format!("{:.0} %", share * 100.0));
     let number = |value: Option<f64>| value.map(whole);
+    let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
+    let our_e2e = summary.distribution(Quantity::E2e.key()).and_then(|ours| ours.mean);
     let our_tokens = summary.figure("total_output_tokens");
     let mut rows = vec![
+        ("E2E mean", millis(server.e2e_ms_mean), millis(our_e2e)),
         ("output tokens", number(server.generation_tokens), number(our_tokens)),
         ("max running", number(server.running_max), None),
         ("max waiting", number(server.waiting_max), None),

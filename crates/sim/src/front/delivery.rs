@@ -160,7 +160,7 @@ impl Reactor<'_> {
     fn complete(&mut self, key: u64) {
         let now = self.clock.now();
         let Some(mut stream) = self.streams.remove(key) else { return };
-        self.snapshot.succeed(stream.reason());
+        self.snapshot.succeed(stream.reason(), now - stream.arrived);
         if self.engine.is_none() {
             self.snapshot.counters.prompt_tokens += u64::from(stream.prompt_tokens);
             self.snapshot.counters.generation_tokens += u64::from(stream.answer_tokens);

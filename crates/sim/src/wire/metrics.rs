@@ -10,22 +10,41 @@ use crate::config::Flavour;
 use crate::engine::{Counters, Occupancy};
 
 /// Upper bounds of the histogram of first-token times, in seconds.
-const TTFT_BOUNDS: [f64; 16] =
+static TTFT_BOUNDS: [f64; 16] =
     [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+/// The same of whole requests.
+static E2E_BOUNDS: [f64; 12] = [0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
 
 /// The server's own state.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) load: Occupancy,
     pub(crate) counters: Counters,
     pub(crate) ttft: FixedHistogram,
+    e2e: FixedHistogram,
     pub(crate) lateness: Lateness,
     stopped: u64,
     cut_at_limit: u64,
 }
 
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self {
+            load: Occupancy::default(),
+            counters: Counters::default(),
+            ttft: FixedHistogram::new(&TTFT_BOUNDS),
+            e2e: FixedHistogram::new(&E2E_BOUNDS),
+            lateness: Lateness::default(),
+            stopped: 0,
+            cut_at_limit: 0,
+        }
+    }
+}
+
 impl Snapshot {
-    pub(crate) fn succeed(&mut self, reason: Reason) {
+    /// Counts a request that came to its end this long after its arrival.
+    pub(crate) fn succeed(&mut self, reason: Reason, e2e: Nanos) {
+        self.e2e.add(e2e);
         match reason {
             Reason::Stop => self.stopped += 1,
             Reason::Length => self.cut_at_limit += 1,
@@ -51,20 +70,25 @@ impl Lateness {
 }
 
 /// A histogram with fixed bounds.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct FixedHistogram {
-    counts: [u64; TTFT_BOUNDS.len()],
+    /// In seconds, each with what was at most this and more than the one before.
+    buckets: Vec<(f64, u64)>,
     count: u64,
     sum: f64,
 }
 
 impl FixedHistogram {
+    fn new(bounds: &[f64]) -> Self {
+        Self { buckets: bounds.iter().map(|bound| (*bound, 0)).collect(), count: 0, sum: 0.0 }
+    }
+
     pub(crate) fn add(&mut self, span: Nanos) {
         let seconds = span.as_secs_f64();
         self.count += 1;
         self.sum += seconds;
-        if let Some(at) = TTFT_BOUNDS.iter().position(|bound| seconds <= *bound) {
-            self.counts[at] += 1;
+        if let Some((_, held)) = self.buckets.iter_mut().find(|(bound, _)| seconds <= *bound) {
+            *held += 1;
         }
     }
 
@@ -72,14 +96,15 @@ impl FixedHistogram {
         let _ = writeln!(text, "# TYPE {name} histogram");
         let separator = if labels.is_empty() { "" } else { "," };
         let mut below = 0;
-        for (bound, count) in TTFT_BOUNDS.iter().zip(self.counts) {
-            below += count;
+        for (bound, held) in &self.buckets {
+            below += held;
             let _ = writeln!(text, "{name}_bucket{{le=\"{bound:?}\"{separator}{labels}}} {below}");
         }
         let (count, sum) = (self.count, self.sum);
         let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"{separator}{labels}}} {count}");
-        let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
-        let _ = writeln!(text, "{name}_sum{{{labels}}} {sum}");
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = writeln!(text, "{name}_count{braced} {count}");
+        let _ = writeln!(text, "{name}_sum{braced} {sum}");
     }
 }
 
@@ -124,11 +149,14 @@ pub(super) fn render(flavour: Flavour, model: &str, snapshot: &Snapshot) -> Stri
     match flavour {
         Flavour::Vllm | Flavour::Transformers => {
             snapshot.ttft.write(&mut text, "vllm:time_to_first_token_seconds", &labels);
+            snapshot.e2e.write(&mut text, "vllm:e2e_request_latency_seconds", &labels);
         }
         Flavour::Sglang => {
             snapshot.ttft.write(&mut text, "sglang:time_to_first_token_seconds", &labels);
+            snapshot.e2e.write(&mut text, "sglang:e2e_request_latency_seconds", &labels);
         }
-        Flavour::Llamacpp | Flavour::Tgi => {}
+        Flavour::Tgi => snapshot.e2e.write(&mut text, "tgi_request_duration", &labels),
+        Flavour::Llamacpp => {}
     }
     text
 }
@@ -210,7 +238,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         snapshot.load.running = 3;
         snapshot.counters.generation_tokens = 70;
-        snapshot.succeed(Reason::Length);
+        snapshot.succeed(Reason::Length, Nanos::from_millis(400));
         snapshot.ttft.add(Nanos::from_millis(30));
         let check = |flavour, lines: &[&str]| {
             let page = render(flavour, "m", &snapshot);
@@ -226,10 +254,12 @@ mod tests {
                 "vllm:request_success_total{finished_reason=\"length\",engine=\"0\",model_name=\"m\"} 1.0",
                 "vllm:time_to_first_token_seconds_bucket{le=\"0.02\",engine=\"0\",model_name=\"m\"} 0",
                 "vllm:time_to_first_token_seconds_bucket{le=\"0.04\",engine=\"0\",model_name=\"m\"} 1",
+                "vllm:e2e_request_latency_seconds_bucket{le=\"0.5\",engine=\"0\",model_name=\"m\"} 1",
+                "vllm:e2e_request_latency_seconds_sum{engine=\"0\",model_name=\"m\"} 0.4",
             ],
         );
         check(Flavour::Llamacpp, &["llamacpp:tokens_predicted_total 70.0"]);
-        check(Flavour::Tgi, &["tgi_batch_current_size 3.0"]);
+        check(Flavour::Tgi, &["tgi_batch_current_size 3.0", "tgi_request_duration_sum 0.4"]);
         check(
             Flavour::Sglang,
             &["sglang:num_running_reqs{engine_type=\"unified\",model_name=\"m\"} 3.0"],

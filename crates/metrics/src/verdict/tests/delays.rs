@@ -53,6 +53,18 @@ fn requests_sent_behind_late_ones_are_touched_until_their_first_tokens() {
     assert_eq!(class(scene.effect("late-sends", "ttft_ms_mean")), "INVALID");
 }
 
+/// They also decode together until they end, and with them what is sent after their first tokens.
+#[test]
+fn the_pace_of_requests_that_share_their_steps_with_late_ones_is_touched_until_these_end() {
+    let mut scene = stalled(1.0);
+    let beside = |row: &&mut RequestRow| (ms(11_200)..ms(11_900)).contains(&row.start);
+    for row in scene.rows.iter_mut().filter(beside) {
+        row.tpot = Some(14.0 * MILLI).into();
+    }
+    assert_eq!(class(scene.effect("late-sends", "tpot_ms_p99")), "INVALID");
+    assert_eq!(class(scene.effect("late-sends", "ttft_ms_p99")), "remark");
+}
+
 /// The first requests of a closed loop fill its slots one after another, which is no refill.
 #[test]
 fn filling_the_slots_is_no_late_refill() {
