@@ -219,9 +219,16 @@ pub(super) fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
 
 pub(super) fn outside_server(evidence: &CheckInput<'_>, limit: f64) -> Found {
     evidence.effects.of_note("outside-server").filter(|(_, share)| *share > limit)?;
-    let ours = evidence.summary.distribution("e2e_ms")?.mean?;
-    let theirs = evidence.summary.server.as_ref()?.e2e_ms_mean?;
-    Some(format!("mean E2E is {ours:.1} ms here and {theirs:.1} ms in the server"))
+    let server = evidence.summary.server.as_ref()?;
+    let beside = |name: &str, key: &str, theirs: Option<f64>| {
+        let ours = evidence.summary.distribution(key)?.mean?;
+        Some(format!("mean {name} is {ours:.1} ms here and {:.1} ms in the server", theirs?))
+    };
+    let both = [
+        beside("TTFT", "ttft_ms", server.ttft_ms_mean),
+        beside("E2E", "e2e_ms", server.e2e_ms_mean),
+    ];
+    Some(both.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 pub(super) fn round_trip_outliers(evidence: &CheckInput<'_>, times: f64) -> Found {

@@ -121,7 +121,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         severity: SuspectByEffect,
         figure: "e2e_ms",
         limit: OUTSIDE_SERVER,
-        threshold: "mean E2E is over {} % longer than the server's own mean and a round trip, and the server counted the same requests",
+        threshold: "mean E2E is over {} %, or mean TTFT over 20 %, longer than the server's own mean and a round trip, and the server counted the same requests",
         why: "a proxy or the server's HTTP layer added this time to every answer",
         action: "measure without the proxy, or look for an HTTP layer that has no free core",
         check: checks::outside_server,

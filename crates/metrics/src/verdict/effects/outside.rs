@@ -1,11 +1,11 @@
 //! Effects of what lies between the server's own clock and the client's.
 
-use super::path::median_round_trip;
 use super::{Latency, Samples, Study};
 use crate::figure::Statistic;
+use crate::server::ServerFigures;
 use crate::steady::LoadClass;
 use crate::summary::Summary;
-use crate::verdict::limits::OUTSIDE_SERVER;
+use crate::verdict::limits::{NO_BOUND_FROM, OUTSIDE_SERVER, OUTSIDE_SERVER_TTFT};
 
 /// Requests by which the server's count may differ from ours, as a share: a scrape may miss the last ones.
 const UNCOUNTED: f64 = 0.01;
@@ -15,34 +15,40 @@ impl Study<'_> {
     /// token by the same time leaves no trace in the order of the events or their gaps. The HTTP layer of
     /// a server is a part of it, so small shares are no effect.
     pub(super) fn outside_server(&mut self) {
-        let (rows, summary) = (self.input.rows, self.input.summary);
-        let Some(theirs) = server_mean(summary) else { return };
-        let all = Samples::of(rows, |_| true, |_, _, value| value);
-        let Some(ours) = all.statistic(Latency::E2e, Statistic::Mean) else { return };
-        let outside = ours - theirs - median_round_trip(&self.input.observed.round_trips).0 as f64;
-        if outside <= OUTSIDE_SERVER * ours {
+        let Some(server) = own_requests(self.input.summary) else { return };
+        let all = Samples::of(self.input.rows, |_| true, |_, _, value| value);
+        self.outside(&all, Latency::E2e, server.e2e_ms_mean, OUTSIDE_SERVER);
+        self.outside(&all, Latency::Ttft, server.ttft_ms_mean, OUTSIDE_SERVER_TTFT);
+    }
+
+    /// The effect on one latency, if it exceeds the server's own mean by more than the share `most`.
+    fn outside(&mut self, all: &Samples, of: Latency, server_ms: Option<f64>, most: f64) {
+        let ours = all.statistic(of, Statistic::Mean);
+        let Some((ours, theirs)) = ours.zip(server_ms.map(|ms| ms * 1e6)) else { return };
+        // An acknowledgement may be delayed, so the shortest is the network's.
+        let trips = self.input.observed.round_trips.iter().map(|(trip, _)| *trip);
+        let outside = ours - theirs - trips.min().unwrap_or_default().0 as f64;
+        if outside <= most * theirs {
             return;
         }
-        let is_closed = self.class == LoadClass::Closed;
+        let moves_rates = of == Latency::E2e && self.class == LoadClass::Closed;
+        let share = |inside: f64| if inside > 0.0 { outside / inside } else { NO_BOUND_FROM };
         self.add_each("outside-server", |shown| {
             if shown.is_rate() {
-                return is_closed.then_some(outside / ours);
+                return moves_rates.then(|| share(theirs));
             }
-            Latency::behind(shown.quantity).filter(|one| *one == Latency::E2e)?;
-            let value =
-                all.statistic(Latency::E2e, shown.statistic).filter(|value| *value > 0.0)?;
-            Some(outside / value)
+            Latency::behind(shown.quantity).filter(|one| *one == of)?;
+            Some(share(all.statistic(of, shown.statistic)? - outside))
         });
     }
 }
 
-/// The server's own mean E2E in nanoseconds, where it is about the requests of this run alone.
-fn server_mean(summary: &Summary) -> Option<f64> {
+/// What the server counted, where that is about the requests of this run alone.
+fn own_requests(summary: &Summary) -> Option<&ServerFigures> {
     let server = summary.server.as_ref().filter(|server| server.is_whole)?;
-    let (mean, theirs) = (server.e2e_ms_mean?, server.e2e_requests?);
     let counts = &summary.counts;
-    let ours = counts.succeeded as f64;
+    let (ours, theirs) = (counts.succeeded as f64, server.e2e_requests?);
     let is_alone = counts.failed + counts.abandoned + counts.retries == 0
         && (theirs - ours).abs() <= (UNCOUNTED * ours).max(1.0);
-    is_alone.then_some(mean * 1e6)
+    is_alone.then_some(server)
 }

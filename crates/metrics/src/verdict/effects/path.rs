@@ -134,7 +134,7 @@ impl LossWaits {
 }
 
 /// Zero where no round trip is known.
-pub(super) fn median_round_trip(trips: &[(Nanos, u64)]) -> Nanos {
+fn median_round_trip(trips: &[(Nanos, u64)]) -> Nanos {
     let mut trips: Vec<Nanos> = trips.iter().map(|(trip, _)| *trip).collect();
     trips.sort_unstable();
     trips.get(trips.len() / 2).copied().unwrap_or(Nanos::ZERO)

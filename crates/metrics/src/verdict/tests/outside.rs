@@ -33,6 +33,18 @@ fn time_outside_the_server_is_an_effect_on_whole_requests_above_what_an_http_lay
 }
 
 #[test]
+fn first_tokens_are_an_effect_above_a_fifth() {
+    let effect = |mean_ms: f64| {
+        let mut scene = counted(open_loop(), 400.0, 1_000.0);
+        scene.server.as_mut().unwrap().ttft_ms_mean = Some(mean_ms);
+        assert!(scene.effect("outside-server", "e2e_ms_mean") == 0.0);
+        scene.effect("outside-server", "ttft_ms_p50")
+    };
+    assert!(effect(86.0) == 0.0, "14 ms of 86 may be the server's HTTP layer");
+    assert!((effect(50.0) - 1.0).abs() < 0.1, "50 ms of 50");
+}
+
+#[test]
 fn the_rate_of_a_closed_loop_follows_the_time_outside_the_server() {
     let scene = closed_loop(0);
     let requests = scene.rows.len() as f64;
