@@ -34,6 +34,9 @@ pub enum Error {
     /// A span whose parts do not go from the largest unit to the smallest, such as `30s4m` or `1m1m`.
     #[error("`{0}` names its units in the wrong order: write the larger one first, as in `4m30s`")]
     UnitOrder(String),
+    /// A share of more than one without a percent sign.
+    #[error("`{0}` may mean {0} % or {0} times: write `{0}%`, or a share below 1")]
+    NoPercentSign(String),
 }
 
 fn split(text: &str) -> Result<(f64, &str), Error> {
@@ -111,10 +114,11 @@ fn bare_part(text: &str, number: f64) -> Error {
     Error::PartWithoutUnit { text: text.to_owned(), number: number.to_string() }
 }
 
-/// A share between 0 and 1, from `99%` or `0.99`.
+/// A share from `99%` or `0.99`. More than one needs the sign: `5` is neither 5 % nor 500 %.
 pub fn parse_share(text: &str) -> Result<f64, Error> {
     match split(text)? {
         (number, "%") => Ok(number / 100.0),
+        (number, "") if number > 1.0 => Err(Error::NoPercentSign(text.trim().to_owned())),
         (number, "") => Ok(number),
         (_, other) => Err(unknown(text, other, "% or none")),
     }
@@ -242,6 +246,9 @@ mod tests {
     fn shares_and_rates_are_read_as_typed() {
         assert_eq!(parse_share("99%"), Ok(0.99));
         assert_eq!(parse_share("0.5"), Ok(0.5));
+        assert_eq!(parse_share("500%"), Ok(5.0));
+        assert_eq!(parse_share("1"), Ok(1.0));
+        assert_eq!(parse_share(" 5 "), Err(Error::NoPercentSign("5".to_owned())));
         assert_eq!(parse_rate("inf"), Ok(f64::INFINITY));
         assert_eq!(parse_rate("12.5 req/s"), Ok(12.5));
         assert!(parse_rate("fast").is_err());

@@ -27,7 +27,9 @@ pub enum Error {
         text: String,
     },
     /// A share above 1.
-    #[error("the objective `{text}` asks for more than 100 %\n  write `{text}%`")]
+    #[error(
+        "the objective `{text}` asks for more than 100 %\n  write a share of at most 100 %, such as `goodput > 99%`"
+    )]
     NoShare {
         /// As typed.
         text: String,

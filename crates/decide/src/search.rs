@@ -9,6 +9,7 @@
 //! the first stage, which decided where to measure, does not enter the answer a second time.
 
 mod allowance;
+mod behind;
 mod bracket;
 mod budget;
 mod design;
@@ -23,6 +24,7 @@ use self::bracket::BracketStep;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
+pub use self::behind::waits_grow;
 pub use self::budget::{
     Forecast, SecondStage, StageBudget, UNLIMITED_POINTS, first_lengths, second_stage,
 };

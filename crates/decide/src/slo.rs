@@ -83,6 +83,40 @@ impl Slo {
         }
     }
 
+    /// Whether an objective limits the wait for a first token.
+    pub fn limits_waits(&self) -> bool {
+        use Quantity::{E2e, E2eFromIntended, Ttft, TtftFromIntended};
+        let is_wait = |one: &Objective| {
+            matches!(one.figure.quantity, Ttft | E2e | TtftFromIntended | E2eFromIntended)
+        };
+        self.objectives.iter().any(is_wait)
+    }
+
+    /// Why these objectives limit no load from above, with what to do; `None` where they do. More load serves
+    /// more, so a search for the highest load cannot end at a least throughput, and without a limit of
+    /// a latency every successful request is good.
+    pub fn no_limit_of_load(&self) -> Option<(String, &'static str)> {
+        use Quantity::{Goodput, GoodputRate, Output, PeakOutput, Prompt, Requests, Total};
+        for one in &self.objectives {
+            let text = &one.text;
+            match one.figure.quantity {
+                Requests | Output | Prompt | Total | PeakOutput | GoodputRate => {
+                    let why = format!("`{text}` is no limit: a higher load serves more");
+                    return Some((
+                        why,
+                        "leave it out; the answer states the throughput at the capacity",
+                    ));
+                }
+                Goodput if self.request_limits() == Objectives::default() => {
+                    let why = format!("`{text}` needs a limit for a single request");
+                    return Some((why, "add one, such as `p99 ttft < 2s`"));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
     /// The percentiles that a summary must have for these objectives.
     pub fn percentiles(&self) -> Vec<f64> {
         let of = |one: &Objective| one.figure.statistic.percentile().map(Percentile::percent);
@@ -294,7 +328,8 @@ mod tests {
         check("p99 ttft < 2 apples", "apples");
         check("p99 ttft < 2", "write `p99 ttft < 2s` or `p99 ttft < 2ms`");
         check("p99 e2e < 1.5, goodput > 99%", "the objective `p99 e2e < 1.5` has no unit");
-        check("goodput > 99", "write `goodput > 99%`");
+        check("goodput > 99", "write `99%`");
+        check("goodput > 101%", "asks for more than 100 %");
         check("p99 ttft > 2s", "asks for slow responses\n  write `p99 ttft < 2s`");
         check("throughput <= 500", "asks for little throughput\n  write `throughput >= 500`");
     }
@@ -350,5 +385,20 @@ mod tests {
             (Some(1_000.0), Some(100.0), None)
         );
         assert_eq!(slo.percentiles(), [50.0, 99.0]);
+    }
+
+    #[test]
+    fn least_throughputs_and_goodput_alone_limit_no_load() {
+        let check = |text: &str, expected: Option<&str>| {
+            let found = Slo::parse(text).unwrap().no_limit_of_load().map(|(why, _)| why);
+            assert_eq!(found.as_deref(), expected, "{text}");
+        };
+        check(
+            "p99 ttft < 2s, requests > 5",
+            Some("`requests > 5` is no limit: a higher load serves more"),
+        );
+        check("goodput > 99%", Some("`goodput > 99%` needs a limit for a single request"));
+        check("goodput > 99%, p99 ttft < 2s", None);
+        check("p99 tpot < 50ms, user-speed > 20", None);
     }
 }

@@ -235,7 +235,7 @@ impl Collector {
             effects: &effects,
         };
         summary.notes = notes::find(&evidence);
-        summary.figure_verdicts = verdict::judge(&summary, health, &effects);
+        summary.figure_verdicts = verdict::judge(&summary, &info, health, &effects);
         summary.verdict = verdict::of_run(&summary);
         summary.families = families;
         summary

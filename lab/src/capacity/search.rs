@@ -5,7 +5,7 @@
 use tokometer_base::{Nanos, Seed};
 use tokometer_decide::search::{
     Allowance, Climb, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload,
-    fit, with_preload,
+    fit, waits_grow, with_preload,
 };
 use tokometer_decide::sequential::overloads;
 use tokometer_decide::slo::Slo;
@@ -139,7 +139,7 @@ impl Case {
         let point = Point {
             load,
             stage,
-            fit: fit(&slo, &summary, Some(stop)),
+            fit: fit(&slo, &summary, Some(stop), waits_grow(&run.timelines, &slo)),
             requests: allowance.requests(),
             uses: allowance.uses(&summary),
         };

@@ -7,8 +7,8 @@ use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
     Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
-    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wanted,
-    with_preload,
+    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, waits_grow,
+    wanted, with_preload,
 };
 use tokometer_decide::slo::Objective;
 use tokometer_plan::{Cache, Overload, Plan};
@@ -91,6 +91,9 @@ impl CapacitySearch {
         // The error brings its own hint.
         let slo = Slo::parse(&args.slo)
             .map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
+        if let Some((why, hint)) = slo.no_limit_of_load() {
+            return Err(Refusal::usage(format!("cannot search with `--slo`: {why}"), hint));
+        }
         let length = length(args, bounds)?;
         let resolution = units::parse_share(&args.resolution)
             .map_err(|why| Refusal::usage(format!("cannot use `--resolution`: {why}"), ""))?;
@@ -135,6 +138,12 @@ impl CapacitySearch {
 
     /// What the points show, once the search has ended.
     pub(crate) fn into_findings(self, args: &CapacityArgs, ending: Ending) -> Findings {
+        let ending = match ending {
+            Ending::Answered(result) if self.over == LoadKind::RequestRate => {
+                Ending::Answered(result.down_to_served(&self.readings))
+            }
+            other => other,
+        };
         let mut findings = Findings {
             over: self.over,
             slo: args.slo.clone(),
@@ -426,7 +435,7 @@ impl CapacitySearch {
             RunState::Ended(end) => Some(end.stop),
             RunState::Killed { .. } => None,
         };
-        let fit = fit(&self.slo, &shown.summary, stop);
+        let fit = fit(&self.slo, &shown.summary, stop, waits_grow(&timelines, &self.slo));
         let reading =
             MeasuredPoint::new((load, stage, fit), &self.slo, &shown.summary, &allowance, folder);
         let is_dead = shown.summary.counts.succeeded == 0;

@@ -3,7 +3,7 @@
 //! Figures of one name must mean one thing. Run folders alone are compared by our own definitions;
 //! as soon as another tool's report is among them, all figures follow that tool's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Conventions;
@@ -59,10 +59,14 @@ pub(crate) enum Depth {
 /// Reads both sides.
 pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Sides, Refusal> {
     let opened = |paths: &[PathBuf]| -> Result<Vec<(String, RunSource)>, Refusal> {
-        let mut sources = Vec::new();
+        let (mut sources, mut seen) = (Vec::new(), BTreeSet::new());
         for path in paths {
             // A folder of runs, such as a sweep, gives each of them.
             for path in expanded(path)? {
+                // A path that does not exist is refused where it is read.
+                if path.canonicalize().is_ok_and(|whole| !seen.insert(whole)) {
+                    return Err(named_twice(&path));
+                }
                 sources.push((path.display().to_string(), open(&path)?));
             }
         }
@@ -96,6 +100,14 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<
         Ok(side)
     };
     Ok(Sides { a: side(a)?, b: side(b)? })
+}
+
+/// One run given twice would count as two that agree.
+fn named_twice(path: &Path) -> Refusal {
+    Refusal::usage(
+        format!("cannot count `{}` twice on one side: it is one run", path.display()),
+        "give each run once; one run on each side is compared by blocks of its time",
+    )
 }
 
 fn open(path: &Path) -> Result<RunSource, Refusal> {
@@ -353,6 +365,18 @@ P99 TTFT (ms):                           90.00
         assert_eq!(a.runs[0].facts.prompt_tokens, Some(64.0));
         assert_eq!(a.plans[0].fields.load.max_concurrency, Some(Some(8)));
         assert_eq!(a.plans[0], b.plans[0]);
+    }
+
+    /// Three times the same run had no scatter, and every difference was certain.
+    #[test]
+    fn one_run_is_not_counted_twice_on_a_side() {
+        let folder = tempfile::tempdir().unwrap();
+        let a = written(folder.path(), "a.txt", PRINTED);
+        let again = folder.path().join(".").join("a.txt");
+        let refusal = sides(&[a.clone(), again], std::slice::from_ref(&a), &compared([]));
+        let refusal = refusal.err().unwrap().to_string();
+        assert!(refusal.contains("twice on one side: it is one run"), "{refusal}");
+        assert!(sides(std::slice::from_ref(&a), std::slice::from_ref(&a), &compared([])).is_ok());
     }
 
     #[test]

@@ -125,7 +125,9 @@ pub(super) fn ground(comparison: &Comparison) -> String {
         Basis::Pairs => {
             let pairs = counted(comparison.pairs.unwrap_or(0), "pair");
             let restarts = comparison.restarts.map_or(String::new(), |(a, b)| {
-                format!(", with {a} and {b} starts of the server; two pairs count as one")
+                format!(
+                    "; the switch command was run {a} times for a and {b} times for b, so two pairs count as one"
+                )
             });
             format!(
                 "Confidence intervals from {pairs} of alternating blocks{restarts}; slow drift cancels out."

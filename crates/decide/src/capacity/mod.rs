@@ -2,6 +2,7 @@
 
 mod findings;
 mod measured_point;
+mod served;
 
 pub use findings::{Caveat, Ending, Findings, LoadKind};
 pub use measured_point::{MeasuredPoint, ObjectiveAtPoint};

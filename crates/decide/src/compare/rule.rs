@@ -71,7 +71,13 @@ impl FailRule {
         let share = match &words[at + 1..] {
             [] => Ok(0.0),
             ["by", share @ ..] if !share.is_empty() => {
-                units::parse_share(&share.concat()).map_err(|why| refused(why.to_string()))
+                let typed = share.concat();
+                let share = units::parse_share(&typed).map_err(|why| refused(why.to_string()))?;
+                if share >= 1.0 && !typed.ends_with('%') {
+                    let why = format!("`{typed}` would be a loss of everything: write `{typed}%`");
+                    return Err(refused(why));
+                }
+                Ok(share)
             }
             rest => Err(refused(format!("`{}` is not a share", rest.join(" ")))),
         }?;
@@ -130,6 +136,8 @@ mod tests {
         check("goodput worse by 5%", "cannot compare runs by Goodput");
         check("ttft worse by much", "cannot parse the rule");
         check("ttft worse than 5%", "`than 5%` is not a share");
+        check("mean e2e worse by 5", "`5` may mean 5 % or 5 times: write `5%`");
+        check("mean e2e worse by 1", "a loss of everything");
     }
 
     fn judged(rule: &str, a: &[f64], b: &[f64]) -> RuleResult {

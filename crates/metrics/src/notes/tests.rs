@@ -49,7 +49,8 @@ impl Scene {
 
     fn verdict(&self) -> Verdict {
         let mut summary = Summary { notes: self.notes(), ..self.summary.clone() };
-        summary.figure_verdicts = verdict::judge(&summary, Some(&self.health), &self.effects);
+        summary.figure_verdicts =
+            verdict::judge(&summary, &self.info, Some(&self.health), &self.effects);
         verdict::of_run(&summary)
     }
 

@@ -82,7 +82,7 @@ impl Effects {
     pub(crate) fn measure(input: &EffectInput<'_>) -> Self {
         let mut study = Study {
             input,
-            shown: judge::shown(input.summary, input.health),
+            shown: judge::shown(input.summary, input.info, input.health),
             class: input.summary.load_class,
             found: Vec::new(),
         };

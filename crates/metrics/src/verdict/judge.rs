@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tokometer_record::Health;
+use tokometer_base::Conventions;
+use tokometer_record::{Health, RunInfo};
 
 use super::effects::Effects;
 use super::limits;
@@ -106,8 +107,12 @@ impl ShownFigure {
 
 /// The figures that a report shows. The largest value of a distribution is one request and is not judged.
 /// Without a wait for the concurrency cap, latencies from the intended time only repeat the client's
-/// lateness, so they are no results then.
-pub(super) fn shown(summary: &Summary, health: Option<&Health>) -> Vec<ShownFigure> {
+/// lateness, so they are no results then; nor are percentiles that no report of this run prints.
+pub(super) fn shown(
+    summary: &Summary,
+    info: &RunInfo,
+    health: Option<&Health>,
+) -> Vec<ShownFigure> {
     let whole = WHOLE.iter().filter(|key| summary.figure(key).is_some()).map(|key| ShownFigure {
         quantity: key,
         statistic: Statistic::Whole,
@@ -131,10 +136,21 @@ pub(super) fn shown(summary: &Summary, health: Option<&Health>) -> Vec<ShownFigu
         found.extend(statistics.map(|statistic| ShownFigure {
             quantity: key,
             statistic,
-            is_result,
+            is_result: is_result && statistic.percentile().is_none_or(|one| is_printed(one, info)),
         }));
     }
     found
+}
+
+/// Whether a report of this run prints a percentile: the summary's columns, those that the plan asks for, and
+/// one more in SGLang's block.
+fn is_printed(percentile: figure::Percentile, info: &RunInfo) -> bool {
+    let is_of = |percent: f64| figure::Percentile::from_percent(percent) == Some(percentile);
+    let asked = info.plan.pointer("/metrics/percentiles").and_then(serde_json::Value::as_array);
+    let mut asked = asked.into_iter().flatten().filter_map(serde_json::Value::as_f64);
+    [50.0, 90.0, 99.0].into_iter().any(is_of)
+        || info.family == Conventions::Sglang && is_of(95.0)
+        || asked.any(is_of)
 }
 
 /// Whether a latency says the same as another one, so that reports leave it out.
@@ -165,6 +181,7 @@ pub(super) fn margin(summary: &Summary, quantity: &str, statistic: Statistic) ->
 /// The verdict about every shown figure.
 pub(crate) fn judge(
     summary: &Summary,
+    info: &RunInfo,
     health: Option<&Health>,
     effects: &Effects,
 ) -> BTreeMap<String, FigureVerdict> {
@@ -199,7 +216,7 @@ pub(crate) fn judge(
         };
         (key, verdict)
     };
-    shown(summary, health).iter().map(of).collect()
+    shown(summary, info, health).iter().map(of).collect()
 }
 
 /// Whether a note whose effect is not measured concerns a figure.

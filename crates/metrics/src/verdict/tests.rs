@@ -460,7 +460,12 @@ fn merged_segments_concern_the_percentiles_that_they_can_reach() {
             notes: vec![note],
             ..Summary::default()
         };
-        let verdicts = super::judge(&summary, None, &Effects::default());
+        let verdicts = super::judge(
+            &summary,
+            &testing::info(testing::load(None, 1)),
+            None,
+            &Effects::default(),
+        );
         let doubtful = verdicts.iter().filter(|(_, one)| one.verdict > crate::Verdict::Valid);
         doubtful.map(|(key, _)| key.clone()).collect::<Vec<_>>()
     };

@@ -1,11 +1,14 @@
 //! Which figures a note marks, and which marks decide the run's verdict.
 
-use tokometer_record::Health;
+use tokometer_base::Conventions;
+use tokometer_record::{Health, RunInfo};
 
 use super::super::{judge, of_run};
+use crate::interval::ConfidenceInterval;
 use crate::notes::{Note, Severity, Verdict};
 use crate::steady::LoadClass;
-use crate::summary::{Distribution, Summary};
+use crate::summary::{Distribution, PercentileValue, Summary};
+use crate::testing;
 use crate::verdict::Effects;
 
 fn note(code: &str, figure: &str) -> Note {
@@ -18,6 +21,10 @@ fn note(code: &str, figure: &str) -> Note {
         action: String::new(),
         effect: None,
     }
+}
+
+fn info() -> RunInfo {
+    testing::info(testing::load(None, 400))
 }
 
 /// A run with one mean of each latency.
@@ -47,7 +54,7 @@ fn summary(load_class: LoadClass, notes: Vec<Note>) -> Summary {
 
 /// The figures that are marked, of those that count from the send.
 fn marked(summary: &Summary) -> Vec<String> {
-    let verdicts = judge(summary, None, &Effects::default());
+    let verdicts = judge(summary, &info(), None, &Effects::default());
     let doubtful = verdicts.into_iter().filter(|(_, one)| one.verdict > Verdict::Valid);
     doubtful.map(|(key, _)| key).filter(|key| !key.contains("intended")).collect()
 }
@@ -89,7 +96,7 @@ fn a_cause_that_no_note_reports_marks_nothing() {
     effects.add("ttft_ms_mean", "late-sends", 0.2);
     let verdict = |notes: Vec<Note>| {
         let summary = summary(LoadClass::Open, notes);
-        let found = judge(&summary, None, &effects).remove("ttft_ms_mean").unwrap();
+        let found = judge(&summary, &info(), None, &effects).remove("ttft_ms_mean").unwrap();
         (found.verdict, found.effect)
     };
     assert_eq!(verdict(Vec::new()), (Verdict::Valid, Some(0.2)));
@@ -104,11 +111,35 @@ fn latencies_from_the_intended_time_are_results_where_requests_waited_for_the_ca
     let run = |cap_waits: u64| {
         let mut run = summary(LoadClass::Open, vec![note("late-sends", "all")]);
         let health = Health { cap_waits, ..Health::default() };
-        run.figure_verdicts = judge(&run, Some(&health), &effects);
+        run.figure_verdicts = judge(&run, &info(), Some(&health), &effects);
         run
     };
     assert_eq!((of_run(&run(0)), of_run(&run(1))), (Verdict::Valid, Verdict::Invalid));
     let keys: Vec<String> = run(1).figure_verdicts.into_keys().collect();
     assert!(keys.contains(&"ttft_from_intended_ms_mean".to_owned()), "{keys:?}");
     assert!(!keys.contains(&"e2e_from_intended_ms_mean".to_owned()), "the same as from the send");
+}
+
+/// The JSON of a run has P95, which only SGLang's block prints: a run was INVALID for a figure that nobody saw.
+#[test]
+fn a_percentile_that_no_report_prints_is_no_result() {
+    let mut run = summary(LoadClass::Open, vec![note("late-sends", "all")]);
+    run.distributions.get_mut("e2e_ms").unwrap().percentiles = vec![PercentileValue {
+        percent: 95.0,
+        value: Some(120.0),
+        above: None,
+        interval: ConfidenceInterval::default(),
+        is_supported: true,
+    }];
+    let mut effects = Effects::default();
+    effects.add("e2e_ms_p95", "late-sends", 0.2);
+    let verdict = |info: &RunInfo| {
+        let mut run = run.clone();
+        run.figure_verdicts = judge(&run, info, None, &effects);
+        of_run(&run)
+    };
+    assert_eq!(verdict(&info()), Verdict::Valid);
+    let asked = serde_json::json!({ "metrics": { "percentiles": [95.0] } });
+    assert_eq!(verdict(&RunInfo { plan: asked, ..info() }), Verdict::Invalid);
+    assert_eq!(verdict(&RunInfo { family: Conventions::Sglang, ..info() }), Verdict::Invalid);
 }

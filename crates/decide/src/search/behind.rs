@@ -1,0 +1,144 @@
+//! Whether a finished point of an open loop left the server behind.
+//!
+//! A point at many times the capacity is over within seconds, before the number in flight can show a
+//! trend, and the speed of each token may meet its objective all the while: what grows is the wait for
+//! the first token.
+
+use tokometer_metrics::statistics;
+use tokometer_record::Timeline;
+
+use crate::slo::Slo;
+
+/// Fewer requests show no trend.
+const LEAST_REQUESTS: usize = 40;
+/// Seconds by which the wait may grow per second where an objective limits it: a server that serves 85 % of
+/// the arrivals lets it grow by this much.
+const MOST_GROWTH: f64 = 0.18;
+/// The same where no objective does, in a run of any length, and what a run of one second may show more.
+const LEAST_GROWTH: f64 = 0.01;
+const GROWTH_OF_A_SECOND: f64 = 1.0;
+/// A growth is more than chance when it exceeds its standard error this many times.
+const FAR: f64 = 4.0;
+
+/// Whether requests waited ever longer for their first token, counted from the intended time, in the last half
+/// of those that were sent. A constant wait, however long, is none. Never for a closed loop, whose requests
+/// have no intended time. Where no objective limits the wait, nothing else would find a load too high, and a
+/// smaller growth counts.
+pub fn waits_grow(timelines: &[Timeline], slo: &Slo) -> bool {
+    let mut waits: Vec<(f64, f64)> = timelines.iter().filter_map(wait).collect();
+    if waits.len() < LEAST_REQUESTS {
+        return false;
+    }
+    waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let seconds = waits[waits.len() - 1].0 - waits[0].0;
+    let most = if slo.limits_waits() {
+        MOST_GROWTH
+    } else {
+        MOST_GROWTH.min(LEAST_GROWTH + GROWTH_OF_A_SECOND / seconds)
+    };
+    let late = &waits[waits.len() / 2..];
+    let (third, fourth) = late.split_at(late.len() / 2);
+    let (Some(from), Some(to)) = (Part::of(third), Part::of(fourth)) else { return false };
+    let grown = to.wait - from.wait;
+    let error = (from.error_squared + to.error_squared).sqrt();
+    grown > FAR * error && grown > most * (to.due - from.due)
+}
+
+/// The intended time of a request and its wait for the first token, in seconds.
+fn wait(timeline: &Timeline) -> Option<(f64, f64)> {
+    let due = timeline.times.intended?;
+    let first = timeline.first_content().map(|event| event.at).or(timeline.times.end)?;
+    timeline.is_success().then(|| (due.as_secs_f64(), (first - due).as_secs_f64()))
+}
+
+/// Means of a part of the requests.
+struct Part {
+    due: f64,
+    wait: f64,
+    /// Of the mean wait.
+    error_squared: f64,
+}
+
+impl Part {
+    fn of(part: &[(f64, f64)]) -> Option<Self> {
+        let dues: Vec<f64> = part.iter().map(|(due, _)| *due).collect();
+        let waits: Vec<f64> = part.iter().map(|(_, wait)| *wait).collect();
+        Some(Self {
+            due: statistics::mean(&dues)?,
+            wait: statistics::mean(&waits)?,
+            error_squared: statistics::variance(&waits)? / waits.len() as f64,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Nanos;
+    use tokometer_record::{AttemptId, Event, EventKind, Outcome, Phase, RequestedLengths};
+
+    use super::*;
+
+    /// `count` requests, one every 10 ms, whose first token comes after `wait` seconds.
+    fn sent(count: u64, wait: impl Fn(f64) -> f64) -> Vec<Timeline> {
+        let timeline = |index: u64| {
+            let due = Nanos::from_millis(10 * index);
+            let first = due + Nanos::from_secs_f64(wait(due.as_secs_f64()));
+            let identity = AttemptId::new(index, Phase::Measure);
+            let mut timeline = Timeline::new(identity, RequestedLengths::default(), due);
+            timeline.times.intended = Some(due);
+            timeline.times.end = Some(first + Nanos::from_secs(1));
+            timeline.push(Event::new(first, 0, EventKind::Text));
+            timeline.outcome = Outcome::Success;
+            timeline
+        };
+        (0..count).map(timeline).collect()
+    }
+
+    fn grows(timelines: &[Timeline]) -> bool {
+        waits_grow(timelines, &Slo::parse("p99 ttft < 2s").unwrap())
+    }
+
+    #[test]
+    fn waits_that_grow_with_the_arrivals_show_a_server_that_is_left_behind() {
+        assert!(grows(&sent(600, |due| due * 90.0)), "4,096 instead of 45 req/s");
+        assert!(grows(&sent(600, |due| due * 0.4)));
+        assert!(
+            !grows(&sent(600, |due| due * 0.1)),
+            "5 to 10 % too much is chance in a short point"
+        );
+    }
+
+    #[test]
+    fn a_long_wait_that_stays_is_none() {
+        assert!(!grows(&sent(600, |_| 30.0)));
+        // The queue fills at first.
+        assert!(!grows(&sent(600, |due| due.min(2.0) * 3.0)));
+    }
+
+    #[test]
+    fn few_requests_and_single_slow_ones_show_nothing() {
+        assert!(!grows(&sent(39, |due| due * 90.0)));
+        assert!(!grows(&sent(80, |due| if due > 0.785 { 60.0 } else { 0.1 })));
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_backlog() {
+        let mut closed = sent(600, |due| due * 90.0);
+        for timeline in &mut closed {
+            timeline.times.intended = None;
+        }
+        assert!(!grows(&closed));
+    }
+
+    /// 10 % too much let the wait grow by a tenth of the time; an objective about TTFT finds that by itself.
+    #[test]
+    fn a_smaller_growth_counts_where_no_objective_limits_the_wait() {
+        let check = |slo: &str, count: u64, expected: bool| {
+            let slo = Slo::parse(slo).unwrap();
+            assert_eq!(waits_grow(&sent(count, |due| due * 0.1), &slo), expected, "{count}");
+        };
+        check("p99 tpot < 60ms", 4_000, true);
+        check("p99 tpot < 60ms", 600, false);
+        check("p99 tpot < 60ms, mean e2e < 20s", 4_000, false);
+    }
+}
