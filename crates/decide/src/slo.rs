@@ -10,6 +10,7 @@ use tokometer_metrics::figure::{Better, Figure, Percentile, Quantity, Statistic}
 use tokometer_metrics::{Distribution, Objectives, Summary};
 
 use crate::Error;
+use crate::search::WaitLimit;
 
 /// On which side of its limit a good value lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,13 +84,15 @@ impl Slo {
         }
     }
 
-    /// Whether an objective limits the wait for a first token.
-    pub fn limits_waits(&self) -> bool {
-        use Quantity::{E2e, E2eFromIntended, Ttft, TtftFromIntended};
-        let is_wait = |one: &Objective| {
-            matches!(one.figure.quantity, Ttft | E2e | TtftFromIntended | E2eFromIntended)
+    /// Whether an objective limits the wait for a first token, which begins before the send where a cap
+    /// holds requests back (`is_capped`).
+    pub fn wait_limit(&self, is_capped: bool) -> WaitLimit {
+        let is_wait = |one: &Objective| match one.figure.quantity {
+            Quantity::TtftFromIntended | Quantity::E2eFromIntended => true,
+            Quantity::Ttft | Quantity::E2e => !is_capped,
+            _ => false,
         };
-        self.objectives.iter().any(is_wait)
+        if self.objectives.iter().any(is_wait) { WaitLimit::Limited } else { WaitLimit::Free }
     }
 
     /// Why these objectives limit no load from above, with what to do; `None` where they do. More load serves
@@ -385,6 +388,16 @@ mod tests {
             (Some(1_000.0), Some(100.0), None)
         );
         assert_eq!(slo.percentiles(), [50.0, 99.0]);
+    }
+
+    #[test]
+    fn a_wait_in_front_of_a_cap_is_limited_from_the_intended_time_alone() {
+        let check = |text: &str, is_capped: bool, expected: WaitLimit| {
+            assert_eq!(Slo::parse(text).unwrap().wait_limit(is_capped), expected, "{text}");
+        };
+        check("p99 tpot < 60ms, mean e2e < 20s", false, WaitLimit::Limited);
+        check("p99 tpot < 60ms", false, WaitLimit::Free);
+        check("p99 ttft < 2s", true, WaitLimit::Free);
     }
 
     #[test]

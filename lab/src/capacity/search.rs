@@ -139,7 +139,7 @@ impl Case {
         let point = Point {
             load,
             stage,
-            fit: fit(&slo, &summary, Some(stop), waits_grow(&run.timelines, &slo)),
+            fit: fit(&slo, &summary, Some(stop), waits_grow(&run.timelines, slo.wait_limit(false))),
             requests: allowance.requests(),
             uses: allowance.uses(&summary),
         };

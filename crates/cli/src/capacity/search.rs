@@ -426,6 +426,7 @@ impl CapacitySearch {
         if let (Some(from), RunState::Ended(end)) = (discard_preload(&mut timelines), &mut state) {
             end.measure_begin = from.clamp(end.measure_begin, end.measure_end);
         }
+        let is_capped = info.load.max_concurrency.is_some();
         let shown = summarise_kept(info, &timelines, &state, &self.view);
         let mut allowance = Allowance::new(&self.slo);
         for timeline in &timelines {
@@ -435,7 +436,8 @@ impl CapacitySearch {
             RunState::Ended(end) => Some(end.stop),
             RunState::Killed { .. } => None,
         };
-        let fit = fit(&self.slo, &shown.summary, stop, waits_grow(&timelines, &self.slo));
+        let is_behind = waits_grow(&timelines, self.slo.wait_limit(is_capped));
+        let fit = fit(&self.slo, &shown.summary, stop, is_behind);
         let reading =
             MeasuredPoint::new((load, stage, fit), &self.slo, &shown.summary, &allowance, folder);
         let is_dead = shown.summary.counts.succeeded == 0;

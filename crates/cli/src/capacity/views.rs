@@ -82,8 +82,10 @@ const OPEN: &str = "cannot tell";
 /// Whether an answer shows that a load is held: only where its whole interval lies on one side.
 fn holds(findings: &Findings, wanted: f64) -> &'static str {
     match &findings.ending {
-        Ending::Answered(SearchResult::Found { low, high, .. }) => match (low, high) {
+        Ending::Answered(SearchResult::Found { low, high, highest_met, .. }) => match (low, high) {
             (Some(low), _) if *low >= wanted => HOLDS,
+            // The points do not bound it below, but all of them up to twice this load met the objectives.
+            (None, _) if *highest_met >= 2.0 * wanted => HOLDS,
             (_, Some(high)) if *high < wanted => "no",
             _ => OPEN,
         },
@@ -449,6 +451,21 @@ mod tests {
         );
         assert!(text.starts_with("PREDICTED") && !text.contains("VALID"), "{text}");
         assert!(text.contains("predicted capacity: 12.4 req/s"), "{text}");
+    }
+
+    #[test]
+    fn an_answer_that_is_open_below_holds_what_is_far_below_its_points() {
+        let open = findings(Ending::Answered(SearchResult::Found {
+            load: 12.4,
+            margin: None,
+            low: None,
+            high: Some(13.0),
+            objective: None,
+            highest_met: 12.0,
+            lowest_missed: 12.8,
+        }));
+        let answers = [0.001, 6.0, 7.0, 12.4, 14.0].map(|wanted| holds(&open, wanted));
+        assert_eq!(answers, [HOLDS, HOLDS, OPEN, OPEN, "no"]);
     }
 
     #[test]

@@ -122,6 +122,13 @@ fn settled(
         };
         let options = twin::PredictOptions { keep: KeptDetail::Figures, ..setting.options };
         let quick = twin::predict(setting.profile, &workload, seed, options)?;
+        // A short time may hold no arrival.
+        if quick.figures.completed == 0 && count > 0 && load.duration_s.is_none() {
+            return Err(Refusal::usage(
+                "cannot predict this run: no request of it ends within the time that can be counted",
+                "check the costs of the engine: `--set`, `--roofline` and its profile",
+            ));
+        }
         let is_used_up = quick.figures.completed >= count;
         if !is_open_ended || !is_used_up || count >= all {
             return Ok((workload, quick));

@@ -7,8 +7,6 @@
 use tokometer_metrics::statistics;
 use tokometer_record::Timeline;
 
-use crate::slo::Slo;
-
 /// Fewer requests show no trend.
 const LEAST_REQUESTS: usize = 40;
 /// Seconds by which the wait may grow per second where an objective limits it: a server that serves 85 % of
@@ -20,21 +18,29 @@ const GROWTH_OF_A_SECOND: f64 = 1.0;
 /// A growth is more than chance when it exceeds its standard error this many times.
 const FAR: f64 = 4.0;
 
+/// Whether an objective would be missed if requests waited ever longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitLimit {
+    /// It would.
+    Limited,
+    /// None would: all are about the speed of tokens, or requests wait in the client for a place.
+    Free,
+}
+
 /// Whether requests waited ever longer for their first token, counted from the intended time, in the last half
 /// of those that were sent. A constant wait, however long, is none. Never for a closed loop, whose requests
 /// have no intended time. Where no objective limits the wait, nothing else would find a load too high, and a
 /// smaller growth counts.
-pub fn waits_grow(timelines: &[Timeline], slo: &Slo) -> bool {
-    let mut waits: Vec<(f64, f64)> = timelines.iter().filter_map(wait).collect();
+pub fn waits_grow(timelines: &[Timeline], wait: WaitLimit) -> bool {
+    let mut waits: Vec<(f64, f64)> = timelines.iter().filter_map(waited).collect();
     if waits.len() < LEAST_REQUESTS {
         return false;
     }
     waits.sort_by(|a, b| a.0.total_cmp(&b.0));
     let seconds = waits[waits.len() - 1].0 - waits[0].0;
-    let most = if slo.limits_waits() {
-        MOST_GROWTH
-    } else {
-        MOST_GROWTH.min(LEAST_GROWTH + GROWTH_OF_A_SECOND / seconds)
+    let most = match wait {
+        WaitLimit::Limited => MOST_GROWTH,
+        WaitLimit::Free => MOST_GROWTH.min(LEAST_GROWTH + GROWTH_OF_A_SECOND / seconds),
     };
     let late = &waits[waits.len() / 2..];
     let (third, fourth) = late.split_at(late.len() / 2);
@@ -45,7 +51,7 @@ pub fn waits_grow(timelines: &[Timeline], slo: &Slo) -> bool {
 }
 
 /// The intended time of a request and its wait for the first token, in seconds.
-fn wait(timeline: &Timeline) -> Option<(f64, f64)> {
+fn waited(timeline: &Timeline) -> Option<(f64, f64)> {
     let due = timeline.times.intended?;
     let first = timeline.first_content().map(|event| event.at).or(timeline.times.end)?;
     timeline.is_success().then(|| (due.as_secs_f64(), (first - due).as_secs_f64()))
@@ -95,7 +101,7 @@ mod tests {
     }
 
     fn grows(timelines: &[Timeline]) -> bool {
-        waits_grow(timelines, &Slo::parse("p99 ttft < 2s").unwrap())
+        waits_grow(timelines, WaitLimit::Limited)
     }
 
     #[test]
@@ -133,12 +139,12 @@ mod tests {
     /// 10 % too much let the wait grow by a tenth of the time; an objective about TTFT finds that by itself.
     #[test]
     fn a_smaller_growth_counts_where_no_objective_limits_the_wait() {
-        let check = |slo: &str, count: u64, expected: bool| {
-            let slo = Slo::parse(slo).unwrap();
-            assert_eq!(waits_grow(&sent(count, |due| due * 0.1), &slo), expected, "{count}");
+        let check = |wait: WaitLimit, count: u64, expected: bool| {
+            let sent = sent(count, |due| due * 0.1);
+            assert_eq!(waits_grow(&sent, wait), expected, "{wait:?} {count}");
         };
-        check("p99 tpot < 60ms", 4_000, true);
-        check("p99 tpot < 60ms", 600, false);
-        check("p99 tpot < 60ms, mean e2e < 20s", 4_000, false);
+        check(WaitLimit::Free, 4_000, true);
+        check(WaitLimit::Free, 600, false);
+        check(WaitLimit::Limited, 4_000, false);
     }
 }
