@@ -219,7 +219,8 @@ fn csv(load: f64, seed: u64, summary: &Summary) -> String {
     lines
 }
 
-const CSV_HEAD: &str = "load,seed,metric,mean,low,high,count,effective,std,min,max,p50,seconds,in_flight,peak\n";
+const CSV_HEAD: &str =
+    "load,seed,metric,mean,low,high,count,effective,std,min,max,p50,seconds,in_flight,peak\n";
 
 fn at_load(study: &Study, load: f64, most: f64, each: &mut Option<String>) -> Result<()> {
     let pool = Mutex::new(Pool::default());

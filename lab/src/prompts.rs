@@ -21,7 +21,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
     let start = clock.now();
     let given = Some(Choice::parse(name)?);
-    let tokenizer = tokometer_tokenize::open(TokenizerSources { given, ..TokenizerSources::default() })?.tokenizer;
+    let tokenizer =
+        tokometer_tokenize::open(TokenizerSources { given, ..TokenizerSources::default() })?
+            .tokenizer;
     let words = tokenizer.words()?.map_or(0, |words| words.len());
     let specials = tokenizer.added_specials()?;
     let took = clock.now().saturating_sub(start);

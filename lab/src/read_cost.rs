@@ -5,8 +5,8 @@
 //! protocols. No socket is involved.
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
-use tokometer_client::{Dialect, Exchange, KeepText, ResponseProgress, ReadStamp, Settings, Url};
-use tokometer_record::{RequestedLengths, AttemptId, Phase, Timeline};
+use tokometer_client::{Dialect, Exchange, KeepText, ReadStamp, ResponseProgress, Settings, Url};
+use tokometer_record::{AttemptId, Phase, RequestedLengths, Timeline};
 
 const EVENTS_PER_READ: usize = 64;
 const READS: usize = 16;
@@ -47,7 +47,11 @@ fn nanos_per_event(backend: &str, keep_text: KeepText, event: impl Fn(usize) -> 
             progress = exchange.on_read(read.as_bytes(), ReadStamp::exact(before), &mut timeline);
         }
         best = best.min(clock.now() - before);
-        assert!(progress != ResponseProgress::More && timeline.is_success(), "{:?}", timeline.outcome);
+        assert!(
+            progress != ResponseProgress::More && timeline.is_success(),
+            "{:?}",
+            timeline.outcome
+        );
         assert_eq!(timeline.events.len(), READS * EVENTS_PER_READ + 1);
     }
     best.0 as f64 / (READS * EVENTS_PER_READ) as f64

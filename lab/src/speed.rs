@@ -12,7 +12,7 @@ use tokometer_base::seed::{unit_float, whole_between};
 use tokometer_base::{Clock, MonotonicClock, Seed};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{Ask, PredictOptions, RequestSource, RequestLoad, predict};
+use tokometer_twin::{Ask, PredictOptions, RequestLoad, RequestSource, predict};
 
 /// Answers like those of that report: 57 % stop at the cap of 1,024 tokens, the others earlier.
 struct Percentiles;

@@ -79,6 +79,7 @@ fn skipped(present: &[Part]) -> Vec<String> {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let asked = CiOptions::parse(arguments, std::env::var_os("CI").as_deref())?;
     cargo("fmt --all --check")?;
+    cargo("fmt --check --manifest-path lab/Cargo.toml")?;
     tidy::run()?;
     let all = features(&Part::ALL);
     cargo(&format!("clippy --workspace --all-targets {all} -- -D warnings"))?;

@@ -21,7 +21,8 @@ const ON_THE_CLOCK: [usize; 3] = [0, 1, 4];
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let program = program::named(arguments.first())?;
-    let length = arguments.get(1).map_or_else(|| "--start 4".to_owned(), |one| format!("--budget {one}"));
+    let length =
+        arguments.get(1).map_or_else(|| "--start 4".to_owned(), |one| format!("--budget {one}"));
     let folder = root().join("target/capacity-clock");
     std::fs::create_dir_all(&folder)?;
     println!("| engine | objective | true capacity | found | 95 % CI | interval holds it |");
@@ -46,8 +47,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let number = |key: &str| found[key].as_f64();
         let shown = |value: Option<f64>| value.map_or("open".to_owned(), |one| format!("{one:.2}"));
         let (low, high) = (number("low"), number("high"));
-        let is_held = low.is_none_or(|low| low <= case.truth)
-            && high.is_none_or(|high| high >= case.truth);
+        let is_held =
+            low.is_none_or(|low| low <= case.truth) && high.is_none_or(|high| high >= case.truth);
         println!(
             "| `{}` | `{}` | {:.2} req/s | {} req/s | {} to {} | {} |",
             case.engine,

@@ -100,13 +100,7 @@ impl Case {
     }
 
     /// One point, as `capacity` would have measured it.
-    pub(crate) fn point(
-        &self,
-        load: f64,
-        stage: Stage,
-        duration: Nanos,
-        seed: Seed,
-    ) -> TimedPoint {
+    pub(crate) fn point(&self, load: f64, stage: Stage, duration: Nanos, seed: Seed) -> TimedPoint {
         let slo = Slo::parse(self.slo).expect("a sound objective");
         let options =
             twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };

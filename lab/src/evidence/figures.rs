@@ -121,11 +121,7 @@ pub(super) mod tests {
 
     /// Figures that are all one number.
     pub(in crate::evidence) fn level(value: f64) -> Figures {
-        Figures {
-            values: [value; COMPARED.len()],
-            requests_per_s: value / 10.0,
-            shared_reads: 0.0,
-        }
+        Figures { values: [value; COMPARED.len()], requests_per_s: value / 10.0, shared_reads: 0.0 }
     }
 
     #[test]
@@ -148,7 +144,12 @@ pub(super) mod tests {
         let middle = level(10.0).towards(&level(1_000.0), 0.5);
         assert!((middle.get(Figure::percentile(Quantity::Ttft, 99)) - 100.0).abs() < 1e-9);
         assert!((middle.requests_per_s - 10.0).abs() < 1e-9);
-        assert!((level(0.0).towards(&level(4.0), 0.25).get(Figure::percentile(Quantity::Itl, 50)) - 1.0).abs() < 1e-12);
+        assert!(
+            (level(0.0).towards(&level(4.0), 0.25).get(Figure::percentile(Quantity::Itl, 50))
+                - 1.0)
+                .abs()
+                < 1e-12
+        );
         assert_eq!(Figures::mean(&[level(1.0), level(3.0)]), Some(level(2.0)));
         assert_eq!(Figures::mean(&[]), None);
     }

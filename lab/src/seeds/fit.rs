@@ -10,8 +10,8 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, Candidate, FIGURES, FitSettings, MeasuredRow, TemplateChoice, calibrate, errors,
-    main_errors,
+    Accuracy, Calibration, Candidate, FIGURES, FitSettings, MeasuredRow, TemplateChoice, calibrate,
+    errors, main_errors,
 };
 
 use super::page::{FittedTable, twin_page};

@@ -9,8 +9,8 @@ use tokometer_base::Seed;
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, FitDescription, HeldOut, FIGURES, EngineModel, MeasuredRow, FitSettings, TemplateChoice, describe, errors,
-    main_errors, predict_rows,
+    Accuracy, Candidate, EngineModel, FIGURES, FitDescription, FitSettings, HeldOut, MeasuredRow,
+    TemplateChoice, describe, errors, main_errors, predict_rows,
 };
 
 use super::table;

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use tokometer_metrics::figure::{Figure, Quantity};
-use tokometer_twin::fit::{Accuracy, Calibration, FIGURES, MeasuredRow, errors, is_main, main_errors};
+use tokometer_twin::fit::{
+    Accuracy, Calibration, FIGURES, MeasuredRow, errors, is_main, main_errors,
+};
 
 /// One fitted table.
 #[derive(Debug, Clone, Copy)]
@@ -71,18 +73,30 @@ const GOALS: [Goal; 7] = [
     Goal {
         name: "TPOT P99 within 15 %",
         wanted: "≥ 90 %",
-        reached: |tables| share(accuracy_of(tables, Figure::percentile(Quantity::Tpot, 99)).map(|all| all.within_15)),
+        reached: |tables| {
+            share(
+                accuracy_of(tables, Figure::percentile(Quantity::Tpot, 99))
+                    .map(|all| all.within_15),
+            )
+        },
     },
     Goal {
         name: "ITL median within 10 %",
         wanted: "≥ 85 %",
-        reached: |tables| share(accuracy_of(tables, Figure::percentile(Quantity::Itl, 50)).map(|all| all.within_10)),
+        reached: |tables| {
+            share(
+                accuracy_of(tables, Figure::percentile(Quantity::Itl, 50)).map(|all| all.within_10),
+            )
+        },
     },
     Goal {
         name: "ITL P99 within a factor of 1.5",
         wanted: "≥ 75 %",
         reached: |tables| {
-            share(accuracy_of(tables, Figure::percentile(Quantity::Itl, 99)).map(|all| all.within_half_again))
+            share(
+                accuracy_of(tables, Figure::percentile(Quantity::Itl, 99))
+                    .map(|all| all.within_half_again),
+            )
         },
     },
 ];

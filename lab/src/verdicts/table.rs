@@ -102,7 +102,9 @@ pub(super) fn print(folder: &Path) -> Result<()> {
         println!("| {kind} | {level} | {load} | {count} | {cells} | {worst} | {codes} |");
     }
     let rows = |title: &str, scores: &BTreeMap<String, Score>| {
-        println!("\n| {title} | marked when off > 5 % | not marked when off < 1 % |\n|---|--:|--:|");
+        println!(
+            "\n| {title} | marked when off > 5 % | not marked when off < 1 % |\n|---|--:|--:|"
+        );
         for (name, score) in scores {
             println!("| {name} | {} |", score.cells());
         }
