@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokometer_base::printable;
 
 use super::blocks::TextBlock;
-use super::labels::tables;
+use super::decimal::DecimalMark;
+use super::labels::{Label, tables};
 use super::lines::TextLine;
-use super::loose::{KnownLine, LooseValue, known_lines};
+use super::loose::{KnownLine, LooseValue, decimal_mark, known_lines};
 use crate::layout::Layout;
 use crate::layout::print::label_of;
 use crate::layout::table::{Element, Format, LayoutTable, When, centred};
@@ -30,6 +31,7 @@ enum LineMatch<'a> {
 #[derive(Debug)]
 pub(super) struct Fit {
     pub(super) layout: Layout,
+    mark: DecimalMark,
     pub(super) values: Values,
     pub(super) places: Vec<Place>,
     pub(super) blanks: Blanks,
@@ -51,11 +53,12 @@ pub(super) struct Fit {
 /// that the layout always prints. `None` when no layout reads any line.
 pub(super) fn best_fit(block: &TextBlock<'_>) -> Option<Fit> {
     let lines = known_lines(&block.lines);
+    let mark = decimal_mark(&lines);
     let is_as_wide = |table: &LayoutTable| table.widths.header == block.width;
     let has_width = tables().any(|(_, table)| is_as_wide(table));
     let fits = tables()
         .filter(|(_, table)| !has_width || is_as_wide(table))
-        .map(|(layout, table)| fit(&lines, layout, table));
+        .map(|(layout, table)| fit(&lines, mark, layout, table));
     let mut best = fits.min_by_key(|fit| (fit.unknown, fit.lacking, fit.missing))?;
     best.add_loose_values(&lines);
     let has_anything = !best.values.is_empty() || !best.unread.is_empty();
@@ -85,9 +88,10 @@ pub(super) fn is_block_line(text: &str) -> bool {
         })
 }
 
-fn fit(lines: &[KnownLine<'_>], layout: Layout, table: &LayoutTable) -> Fit {
+fn fit(lines: &[KnownLine<'_>], mark: DecimalMark, layout: Layout, table: &LayoutTable) -> Fit {
     let mut fit = Fit {
         layout,
+        mark,
         values: Values::default(),
         places: Vec::new(),
         blanks: Blanks::Stripped,
@@ -117,8 +121,11 @@ fn fit(lines: &[KnownLine<'_>], layout: Layout, table: &LayoutTable) -> Fit {
             fit.left.push(index);
         }
     }
-    let seen: BTreeSet<Key> =
-        fit.left.iter().filter_map(|index| Some(lines[*index].value.as_ref()?.key)).collect();
+    let seen: BTreeSet<Key> = fit
+        .left
+        .iter()
+        .filter_map(|index| Some(lines[*index].value.as_ref()?.meaning.key))
+        .collect();
     fit.lacking = seen.iter().filter(|key| label_of(table, **key).is_none()).count();
     fit.missing = missing(table.rows, |key| fit.values.get(key).is_some() || seen.contains(&key));
     fit
@@ -144,6 +151,9 @@ impl Fit {
                     is_repeated = true;
                     is_differing |= earlier != Some(text);
                 }
+                // The layouts have a decimal point: in this block it separates thousands.
+                LineMatch::Value(_, _, text)
+                    if self.mark == DecimalMark::Comma && text.contains('.') => {}
                 LineMatch::Value(key, scalar, text) => {
                     self.note_blanks(line.text);
                     self.values.set(key, Value::printed(scalar, text));
@@ -190,8 +200,14 @@ impl Fit {
             let KnownLine { line, value, .. } = &lines[index];
             let bad = bad.remove(&index);
             match value {
-                Some(LooseValue { key, .. }) if self.values.get(*key).is_some() => {}
-                Some(LooseValue { key, text, scalar: Some((scalar, half_unit)), .. }) => {
+                Some(LooseValue { meaning: Label { key, .. }, .. })
+                    if self.values.get(*key).is_some() => {}
+                Some(LooseValue {
+                    meaning: Label { key, .. },
+                    text,
+                    scalar: Some((scalar, half_unit)),
+                    ..
+                }) => {
                     let value = Value {
                         scalar: scalar.clone(),
                         text: Some((*text).to_owned()),

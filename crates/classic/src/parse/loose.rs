@@ -1,14 +1,16 @@
 //! A line of a report in any spelling: as a cell of a table, an item of a list, behind a quote mark.
 
+use super::decimal::DecimalMark;
 use super::labels::{self, Label, SectionTitle};
 use super::lines::TextLine;
 use super::number;
-use crate::model::{Key, Metric, Scalar};
+use crate::model::{Metric, Scalar};
 
 /// A labelled value, read or not.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LooseValue<'a> {
-    pub(super) key: Key,
+    /// What the label stands for.
+    pub(super) meaning: Label,
     /// The label as it stands.
     pub(super) label: &'a str,
     /// What stands in the value's place.
@@ -32,10 +34,19 @@ fn trimmed(text: &str) -> &str {
 }
 
 /// A label and what follows it, as a value.
-pub(super) fn value<'a>(label: &'a str, found: Label, text: &'a str) -> LooseValue<'a> {
+pub(super) fn value<'a>(label: &'a str, meaning: Label, text: &'a str) -> LooseValue<'a> {
     let text = text.trim().trim_end_matches(|letter| is_bar(letter) || letter == ' ');
-    let scalar = number::read(found.key, found.format, found.unit, text);
-    LooseValue { key: found.key, label, text, scalar }
+    let scalar = number::read(meaning, DecimalMark::Unknown, text);
+    LooseValue { meaning, label, text, scalar }
+}
+
+impl LooseValue<'_> {
+    /// Reads it again, in a block whose decimals stand behind this mark.
+    pub(super) fn read_with(&mut self, mark: DecimalMark) {
+        if mark != DecimalMark::Unknown && self.text.contains(['.', ',']) {
+            self.scalar = number::read(self.meaning, mark, self.text);
+        }
+    }
 }
 
 /// The value of this line; `None` when it has no known label.
@@ -124,7 +135,17 @@ pub(super) fn known_lines<'a>(lines: &[TextLine<'a>]) -> Vec<KnownLine<'a>> {
         };
         KnownLine { line: *line, is_carried: title == SectionTitle::Unknown, value }
     };
-    lines.iter().map(known).collect()
+    let mut found: Vec<KnownLine<'a>> = lines.iter().map(known).collect();
+    let mark = decimal_mark(&found);
+    for value in found.iter_mut().filter_map(|known| known.value.as_mut()) {
+        value.read_with(mark);
+    }
+    found
+}
+
+/// The mark before the decimals of a block.
+pub(super) fn decimal_mark(lines: &[KnownLine<'_>]) -> DecimalMark {
+    DecimalMark::of(lines.iter().filter_map(|known| Some(known.value.as_ref()?.text)))
 }
 
 /// A Markdown heading or an emphasised line that names a metric: `### Time to First Token`.
@@ -138,7 +159,7 @@ fn heading(text: &str) -> Option<SectionTitle> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Stat;
+    use crate::model::{Key, Stat};
 
     #[test]
     fn one_value_is_read_in_every_frame() {
@@ -157,7 +178,7 @@ mod tests {
             "* `Mean TTFT` : 0.46385 s",
         ] {
             let found = read(text, None).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(found.key, Key::Latency(Metric::Ttft, Stat::Mean), "{text}");
+            assert_eq!(found.meaning.key, Key::Latency(Metric::Ttft, Stat::Mean), "{text}");
             let number = found.scalar.and_then(|(scalar, _)| scalar.as_f64()).unwrap();
             assert!((number - 463.85).abs() < 1e-9, "{text}");
         }

@@ -13,6 +13,7 @@ mod blocks;
 mod context;
 #[cfg(test)]
 mod damage_tests;
+mod decimal;
 mod fit;
 mod fragments;
 mod grid;
@@ -24,6 +25,8 @@ mod markup;
 mod number;
 mod plain;
 mod reports;
+#[cfg(test)]
+mod spelling_tests;
 #[cfg(test)]
 mod tests;
 mod wrapped;
