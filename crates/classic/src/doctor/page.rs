@@ -1,7 +1,7 @@
 //! The doctor's findings as text and as a page.
 
 use super::examine;
-use super::rule::{Examination, Finding, Rule};
+use super::rule::{Examination, Finding, Rule, with_short_numbers};
 use crate::model::{Field, Report};
 
 /// The findings of one file for a terminal, worst first, one block after the other.
@@ -33,11 +33,13 @@ pub(super) fn described(report: &Report) -> String {
         report.layout.map(|layout| layout.name().to_owned()),
         report
             .number(Field::Successful)
-            .map(|count| format!("{count} request{}", if count > 1.5 { "s" } else { "" })),
+            .map(|count| format!("{count} request{}", if count > 1.5 { "s" } else { "" }))
+            .map(|words| with_short_numbers(&words)),
         report
             .number(Field::InputTokens)
             .zip(report.number(Field::Successful))
-            .map(|(tokens, count)| format!("{:.0} tokens per prompt", tokens / count.max(1.0))),
+            .map(|(tokens, count)| format!("{:.0} tokens per prompt", tokens / count.max(1.0)))
+            .map(|words| with_short_numbers(&words)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }

@@ -94,8 +94,7 @@ fn says_any(report: &Report, words: &[&str]) -> bool {
 
 /// Rate asked for, requests per second; `None` when infinite or unknown.
 pub(super) fn rate(report: &Report) -> Option<f64> {
-    let printed = report.words(Field::TrafficRate).and_then(|words| words.parse().ok());
-    let rate: f64 = printed.or_else(|| report.number(Field::RateConfigured))?;
+    let rate = report.request_rate()?;
     (rate.is_finite() && rate > 0.0).then_some(rate)
 }
 

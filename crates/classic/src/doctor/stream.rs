@@ -43,8 +43,9 @@ fn judge(rule: Rule, ratio: Interval, what: String) -> Option<Finding> {
 }
 
 fn stream_seconds(figures: &Figures<'_>) -> Option<Interval> {
+    // An end before the first token is a finding of its own, and no time in which anything streamed.
     let per_request = figures.mean(Metric::E2el)? - figures.mean(Metric::Ttft)?;
-    Some(per_request * figures.requests()?)
+    Some(per_request * figures.requests()?).filter(|total| total.mid() >= 0.0)
 }
 
 fn events_per_token(figures: &Figures<'_>) -> Option<Finding> {

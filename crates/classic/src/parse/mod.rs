@@ -31,5 +31,5 @@ mod spelling_tests;
 mod tests;
 mod wrapped;
 
-pub(crate) use number::half_unit;
+pub(crate) use number::{half_unit, rate_in_words};
 pub use reports::parse;

@@ -139,6 +139,13 @@ pub(super) fn read(label: Label, mark: DecimalMark, text: &str) -> Option<(Scala
     Some((Scalar::Number(scaled(&digits, factor)?), half_unit(&digits) * factor))
 }
 
+/// A rate as a tool prints it in words, `20.0` or `inf`, or as somebody wrote it behind the label.
+pub(crate) fn rate_in_words(words: &str) -> Option<f64> {
+    let key = Key::Field(Field::RateConfigured);
+    let label = Label { key, format: Format::Fixed, unit: None };
+    read(label, DecimalMark::Unknown, words)?.0.as_f64().filter(|rate| !rate.is_nan())
+}
+
 /// A power of ten moves the point, so that `0.46385 s` is the same number as `463.85 ms`.
 fn scaled(digits: &str, factor: f64) -> Option<f64> {
     let shift = factor.log10();
