@@ -145,6 +145,20 @@ pub enum Problem {
         /// The first of them.
         line: usize,
     },
+    /// Rows of the whole run stand below a section that no layout has, and are read.
+    OtherSection {
+        /// The first of them.
+        line: usize,
+    },
+    /// Labels name another unit than milliseconds, and the values are converted.
+    OtherUnit {
+        /// The unit as it is written.
+        unit: String,
+        /// How many lines.
+        lines: usize,
+        /// The first of them.
+        line: usize,
+    },
     /// Most of its lines with values have labels that are not known.
     Unknown {
         /// How many lines.
@@ -184,6 +198,12 @@ impl fmt::Display for Problem {
                     f,
                     "no header line; the labelled lines from line {line} on are read as a report"
                 )
+            }
+            Self::OtherSection { line } => {
+                write!(f, "the rows from line {line} on stand below the heading of another section")
+            }
+            Self::OtherUnit { unit, lines, line } => {
+                write!(f, "{lines} latencies are in `{unit}`, first at line {line}")
             }
             Self::Unknown { lines, line } => {
                 write!(f, "{lines} lines with values have unknown labels, first at line {line}")

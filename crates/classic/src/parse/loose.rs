@@ -4,7 +4,7 @@ use super::decimal::DecimalMark;
 use super::labels::{self, Label, SectionTitle};
 use super::lines::TextLine;
 use super::number;
-use crate::model::{Metric, Scalar};
+use crate::model::{Field, Key, Metric, Scalar};
 
 /// A labelled value, read or not.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,25 @@ pub(super) fn value<'a>(label: &'a str, meaning: Label, text: &'a str) -> LooseV
 }
 
 impl LooseValue<'_> {
+    /// Whether this is a count, the duration or a throughput, in the exact spelling of a layout.
+    fn is_of_run(&self, line: &TextLine<'_>) -> bool {
+        let is_known = matches!(
+            self.meaning.key,
+            Key::Field(
+                Field::Successful
+                    | Field::Failed
+                    | Field::Duration
+                    | Field::InputTokens
+                    | Field::OutputTokens
+                    | Field::RequestThroughput
+                    | Field::InputThroughput
+                    | Field::OutputThroughput
+                    | Field::TotalThroughput
+            )
+        );
+        is_known && labels::start_of_printed(line.text) == Some(0)
+    }
+
     /// Reads it again, in a block whose decimals stand behind this mark.
     pub(super) fn read_with(&mut self, mark: DecimalMark) {
         if mark != DecimalMark::Unknown && self.text.contains(['.', ',']) {
@@ -103,7 +122,15 @@ pub(super) fn rule_title(text: &str) -> Option<&str> {
     let title = inner.trim_end_matches(is_fill);
     let fills = |longer: &str, shorter: &str| longer.chars().count() - shorter.chars().count();
     let is_rule = fills(text, inner) >= 3 && (title.is_empty() || fills(inner, title) >= 3);
-    is_rule.then(|| title.trim())
+    (is_rule && !is_table_rule(text)).then(|| title.trim())
+}
+
+/// Whether this is the line below the head of a table, `|---|:---:|`, which opens no section.
+pub(super) fn is_table_rule(text: &str) -> bool {
+    let is_line = |letter: char| matches!(letter, '-' | '=' | '─' | '━' | '═' | ':' | ' ' | '\t');
+    let inside = text.trim_matches(|letter: char| is_line(letter) || is_corner(letter));
+    let columns = text.trim().trim_matches(is_corner);
+    inside.is_empty() && columns.contains(is_corner)
 }
 
 /// Corners and edges of drawn boxes.
@@ -115,17 +142,26 @@ pub(super) fn is_corner(letter: char) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct KnownLine<'a> {
     pub(super) line: TextLine<'a>,
+    /// Which section it stands in, from zero.
+    pub(super) section: usize,
     /// It stands in a section that no layout has, and is carried as it is.
     pub(super) is_carried: bool,
     pub(super) value: Option<LooseValue<'a>>,
+    /// The value of a carried line, if it may be one of the whole run.
+    pub(super) in_other_section: Option<LooseValue<'a>>,
 }
 
 /// The lines of a block, each in its section.
 pub(super) fn known_lines<'a>(lines: &[TextLine<'a>]) -> Vec<KnownLine<'a>> {
     let mut title = SectionTitle::Known(None);
+    let mut section = 0;
+    // A second part of the report, as of the steady state, has rows with the labels of the first.
+    let mut is_first_part = true;
     let known = |line: &TextLine<'a>| {
         if let Some(words) = rule_title(line.text) {
             title = labels::title(words);
+            section += 1;
+            is_first_part &= words.is_empty() || !line.text.contains("==");
         } else if let Some(words) = heading(line.text) {
             title = words;
         }
@@ -133,12 +169,20 @@ pub(super) fn known_lines<'a>(lines: &[TextLine<'a>]) -> Vec<KnownLine<'a>> {
             SectionTitle::Known(metric) => read(line.text, metric),
             SectionTitle::Unknown => None,
         };
-        KnownLine { line: *line, is_carried: title == SectionTitle::Unknown, value }
+        // A tool's own section may stand before rows that every report has; their exact labels show them.
+        let is_carried = title == SectionTitle::Unknown;
+        let in_other_section = Some(line.text)
+            .filter(|_| is_carried && is_first_part)
+            .and_then(|text| read(text, None))
+            .filter(|value| value.is_of_run(line));
+        KnownLine { line: *line, section, is_carried, value, in_other_section }
     };
     let mut found: Vec<KnownLine<'a>> = lines.iter().map(known).collect();
     let mark = decimal_mark(&found);
-    for value in found.iter_mut().filter_map(|known| known.value.as_mut()) {
-        value.read_with(mark);
+    for known in &mut found {
+        for value in known.value.iter_mut().chain(&mut known.in_other_section) {
+            value.read_with(mark);
+        }
     }
     found
 }
@@ -159,7 +203,7 @@ fn heading(text: &str) -> Option<SectionTitle> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Key, Stat};
+    use crate::model::Stat;
 
     #[test]
     fn one_value_is_read_in_every_frame() {
@@ -190,7 +234,16 @@ mod tests {
         assert_eq!(rule_title("-----Time to First Token-----"), Some("Time to First Token"));
         assert_eq!(rule_title("║ ──── Throughput ──── ║"), Some("Throughput"));
         assert_eq!(rule_title("--------"), Some(""));
-        for text in ["- item", "---- open", "text ----", "", "--flag--"] {
+        for text in [
+            "|---|---|",
+            "|:---:|---:|",
+            "+----+----+",
+            "- item",
+            "---- open",
+            "text ----",
+            "",
+            "--flag--",
+        ] {
             assert_eq!(rule_title(text), None, "{text}");
         }
     }

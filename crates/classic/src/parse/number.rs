@@ -20,6 +20,9 @@ pub(super) enum NumberUnit {
     Things,
 }
 
+/// The unit of latencies in all layouts.
+pub(super) const MILLIS: NumberUnit = NumberUnit::Time(1e-3);
+
 const UNITS: [(&str, NumberUnit); 48] = [
     ("ms", NumberUnit::Time(1e-3)),
     ("msec", NumberUnit::Time(1e-3)),
