@@ -141,10 +141,10 @@ fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
 /// How far two numbers are from each other, in words.
 pub(super) fn apart(one: f64, other: f64) -> String {
     let percent = (one / other - 1.0).abs() * 100.0;
-    if !percent.is_finite() {
+    if other.abs() < f64::MIN_POSITIVE {
         return "one of them is zero".to_owned();
     }
-    if percent > 1e4 {
+    if !percent.is_finite() || percent > 1e4 {
         return "more than 100 times apart".to_owned();
     }
     let decimals = usize::from(percent < 10.0) + usize::from(percent < 0.1);

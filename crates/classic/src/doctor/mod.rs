@@ -18,6 +18,7 @@ mod page;
 mod possible;
 mod rows;
 mod rule;
+mod separated;
 mod shape;
 mod stated;
 mod stream;
@@ -29,8 +30,9 @@ mod value_tests;
 
 pub use comment::doctor_comment;
 pub use html::doctor_html;
-pub use page::{doctor_markdown, doctor_text, identities_markdown, outcomes_markdown};
+pub use page::{doctor_text, identities_markdown, outcomes_markdown};
 pub use rule::{Examination, Finding, Level, Rule};
+pub use separated::doctor_csv;
 
 use crate::layout::print::label_of;
 use crate::model::{Field, Key, Problem, Report};

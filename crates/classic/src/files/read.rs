@@ -1,6 +1,7 @@
 //! Reads result files back into reports.
 
 use serde_json::{Map, Value};
+use tokometer_base::printable;
 use tokometer_metrics::figure::Quantity;
 
 use super::statistics;
@@ -326,13 +327,12 @@ fn scalar(value: &Value) -> Result<Option<WrittenNumber>, String> {
 }
 
 fn unread(key: &str, text: &str) -> UnreadValue {
-    let text = tokometer_base::printable::short(text);
-    UnreadValue { line: 0, column: 0, label: key.to_owned(), text }
+    UnreadValue { line: 0, column: 0, label: printable::short(key), text: printable::short(text) }
 }
 
 /// The label, tag or model names the run; the number of prompts is what was asked for.
 fn context(object: &Map<String, Value>) -> Context {
-    let word = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
+    let word = |key: &str| object.get(key).and_then(Value::as_str).map(printable::short);
     // Where prompts share requests, the number of prompts is that of the sequences and not of the requests.
     let counts = ["num_prompts", INPUT_SEQUENCES];
     let setting = |key: &str| Some((key.to_owned(), object.get(key)?.as_u64()?.to_string()));

@@ -2,6 +2,7 @@
 //! genai-bench, `GuideLLM`, inference-perf.
 
 use serde_json::{Map, Value};
+use tokometer_base::printable;
 
 use super::written::WrittenNumber;
 use crate::Layout;
@@ -73,7 +74,7 @@ fn genai_bench(object: &Map<String, Value>) -> Option<Report> {
     let stats = run.get("stats")?.as_object()?;
     let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
     let scenario = run.get("scenario").and_then(Value::as_str);
-    report.context.heading = scenario.map(str::to_owned);
+    report.context.heading = scenario.map(printable::short);
     for (name, field) in FIELDS {
         set_field(&mut report, field, run.get(name));
     }
@@ -133,7 +134,7 @@ fn guidellm(object: &Map<String, Value>) -> Option<Report> {
         set_field(&mut report, Field::MaxConcurrency, strategy.get("streams"));
         set_field(&mut report, Field::RateConfigured, strategy.get("rate"));
         let kind = strategy.get("type_").or(Some(strategy)).and_then(Value::as_str);
-        report.context.heading = kind.map(str::to_owned);
+        report.context.heading = kind.map(printable::short);
     }
     for (name, metric, factor) in TIMES {
         let Some(told) = of(name) else { continue };

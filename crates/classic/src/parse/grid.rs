@@ -1,6 +1,8 @@
 //! Reports in tables: one value per row, one report per row, or statistics of metrics in a grid. Tables
 //! are drawn with bars, or have comma-separated values.
 
+use tokometer_base::printable;
+
 use super::decimal::DecimalMark;
 use super::fit::nearest_layout;
 use super::labels::{self, Label};
@@ -254,8 +256,8 @@ impl ReportDraft {
             None => self.report.unread.push(UnreadValue {
                 line: line.number,
                 column: line.text.find(text).map_or(1, |at| line.from(at).column),
-                label: name.to_owned(),
-                text: text.to_owned(),
+                label: printable::short(name),
+                text: printable::short(text),
             }),
         }
     }
@@ -270,7 +272,7 @@ impl ReportDraft {
         texts.dedup();
         Report {
             layout: nearest_layout(&self.report.values),
-            context: Context { heading: heading.map(str::to_owned), ..Context::default() },
+            context: Context { heading: heading.map(printable::short), ..Context::default() },
             printed: Some(Printed {
                 first_line: self.first_line,
                 header: String::new(),
