@@ -49,16 +49,13 @@ fn empty_duration(figures: &Figures<'_>) -> Option<Finding> {
         )
         .find(|(_, time)| time.is_above(duration));
     let what = format!("the run took {:.2} s with {requests} requests", duration.mid());
-    Some(match implied {
-        Some((words, time)) => {
-            let what = format!("{what}; {words} {:.2} s", time.mid());
-            let meaning = "the duration is missing or of another run; throughputs are not checked";
-            Finding::inconsistent(Rule::PossibleValues, what, meaning)
-        }
-        None => {
-            let meaning = "it has too few digits to check throughputs";
-            Finding::new(Level::Remark, Rule::PossibleValues, what, meaning)
-        }
+    Some(if let Some((words, time)) = implied {
+        let what = format!("{what}; {words} {:.2} s", time.mid());
+        let meaning = "the duration is missing or of another run; throughputs are not checked";
+        Finding::inconsistent(Rule::PossibleValues, what, meaning)
+    } else {
+        let meaning = "it has too few digits to check throughputs";
+        Finding::new(Level::Remark, Rule::PossibleValues, what, meaning)
     })
 }
 

@@ -322,7 +322,7 @@ pub(super) fn with_short_numbers(text: &str) -> String {
         let number = rest[..digits].parse::<f64>().ok().filter(|_| digits > MOST_DIGITS);
         let end = if number.is_some() { digits + decimals } else { digits };
         match number {
-            Some(number) => short.push_str(&format!("{number:.2e}")),
+            Some(number) => short.extend([format!("{number:.2e}")]),
             None => short.push_str(&rest[..end]),
         }
         rest = &rest[end..];

@@ -203,7 +203,29 @@ fn inference_perf(object: &Map<String, Value>) -> Option<Report> {
             set_times(&mut report, metric, told, 1e3);
         }
     }
+    set_from_means(&mut report, successes);
     Some(report)
+}
+
+/// What a file of inference-perf has only as a mean per request or per second: tokens, and the duration.
+fn set_from_means(report: &mut Report, successes: &Map<String, Value>) {
+    const LENGTHS: [(&str, Field); 2] =
+        [("prompt_len", Field::InputTokens), ("output_len", Field::OutputTokens)];
+    let Some(requests) = report.number(Field::Successful).filter(|count| *count > 0.0) else {
+        return;
+    };
+    let mut set = |field: Field, value: Option<crate::model::Value>| {
+        if let Some(value) = value.filter(|_| report.values.get(Key::Field(field)).is_none()) {
+            report.values.set(Key::Field(field), value);
+        }
+    };
+    let mean = |of: Option<&Value>| of?.get("mean").and_then(WrittenNumber::of);
+    for (name, field) in LENGTHS {
+        set(field, mean(successes.get(name)).map(|length| length.scaled(requests)));
+    }
+    let rate = successes.get("throughput").and_then(|told| told.get("requests_per_sec"));
+    let rate = rate.and_then(WrittenNumber::of);
+    set(Field::Duration, rate.and_then(|rate| rate.dividing(requests)));
 }
 
 /// Milliseconds in a unit of time; `None` for another unit and without one.
@@ -243,6 +265,7 @@ fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, fac
 #[cfg(test)]
 mod tests {
     use super::super::read;
+    use crate::doctor::{Level, examine};
     use crate::model::{Field, Metric, Percentile, Stat};
 
     #[test]
@@ -350,6 +373,26 @@ mod tests {
         assert_eq!(report.latency(Metric::Tpot, Stat::Mean), Some(15.0));
         assert_eq!(report.latency(Metric::E2el, Stat::Median), Some(1_900.0));
         assert_eq!(report.latency(Metric::Itl, Stat::Mean), None);
+    }
+
+    /// Its own files have lengths per request and no sums, so nothing of them was checked.
+    #[test]
+    fn inference_perf_s_tokens_and_duration_follow_from_its_means() {
+        let file = |output_rate: f64| {
+            format!(
+                r#"{{"load_summary": {{"count": 3600}}, "successes": {{"count": 3600,
+                "latency": {{"request_latency": {{"mean": 5.018124350203054}}}},
+                "throughput": {{"output_tokens_per_sec": {output_rate:?}, "requests_per_sec": 9.129153381242592}},
+                "output_len": {{"mean": 246.8011111111111}}}}}}"#
+            )
+        };
+        let reports = read(&file(2_253.085_197_994_428)).unwrap();
+        let output = reports[0].number(Field::OutputTokens).unwrap();
+        assert!((output - 888_484.0).abs() < 0.01, "{output}");
+        assert!((reports[0].number(Field::Duration).unwrap() - 394.341).abs() < 0.001);
+        assert_eq!(examine(&reports).worst(), None);
+        let wrong = examine(&read(&file(2_263.085_197_994_428)).unwrap());
+        assert_eq!(wrong.worst(), Some(Level::Inconsistent));
     }
 
     #[test]

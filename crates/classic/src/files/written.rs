@@ -41,6 +41,15 @@ impl WrittenNumber {
         Value { scalar, text: None, half_unit: self.half_unit * factor }
     }
 
+    /// So many things divided by this number of them per second, in seconds; `None` where it is not above
+    /// zero.
+    pub(super) fn dividing(self, things: f64) -> Option<Value> {
+        let seconds = things / self.number;
+        let half_unit = seconds * self.half_unit / self.number;
+        let is_time = self.number > 0.0 && seconds.is_finite();
+        is_time.then_some(Value { scalar: Scalar::Number(seconds), text: None, half_unit })
+    }
+
     /// As a value of this field; a whole number of things is a count and exact.
     pub(super) fn of_field(self, field: Field) -> Value {
         let is_whole = self.number >= 0.0 && self.number.fract() == 0.0;

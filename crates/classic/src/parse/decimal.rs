@@ -59,11 +59,12 @@ fn shown_by(text: &str) -> DecimalMark {
     let is_mixed = before.contains(['.', ',']);
     // A group has three digits, one to three before it, and the first is no zero.
     let is_like_group = after.len() == 3 && before.len() <= 3 && !before.starts_with('0');
-    match (is_repeated, is_mixed) {
-        (true, _) => as_group,
-        (false, true) => as_decimal,
-        (false, false) if is_like_group => DecimalMark::Unknown,
-        (false, false) => as_decimal,
+    if is_repeated {
+        as_group
+    } else if is_like_group && !is_mixed {
+        DecimalMark::Unknown
+    } else {
+        as_decimal
     }
 }
 

@@ -48,11 +48,9 @@ fn the_decimal_mark_of_a_block_decides_what_its_points_are() {
     assert_eq!(reports[0].unread, []);
     assert_eq!(numbers(&reports[0]), numbers(&parse(&block())[0]));
     assert_ne!(examine(&reports).worst(), Some(Level::Inconsistent));
-    let table: String = german
-        .lines()
-        .filter_map(|line| line.split_once(":  "))
-        .map(|(label, value)| format!("| {label} | {} |\n", value.trim()))
-        .collect();
+    let cells = german.lines().filter_map(|line| line.split_once(":  "));
+    let table: String =
+        cells.flat_map(|(label, value)| ["| ", label, " | ", value.trim(), " |\n"]).collect();
     let tabled = parse(&format!("| Metric | Value |\n|---|---|\n{table}"));
     assert_eq!(numbers(&tabled[0]), numbers(&reports[0]), "{table}");
 }
