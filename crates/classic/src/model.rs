@@ -12,6 +12,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_metrics::Figure;
 
 use crate::layout::Layout;
+use crate::parse::rate_in_words;
 pub use crate::quantity::{Field, Key, Metric, Percentile, Scalar, Stat, Value, Values};
 
 /// What the header line calls the report.
@@ -144,6 +145,20 @@ pub enum Problem {
         /// The first of them.
         line: usize,
     },
+    /// Rows of the whole run stand below a section that no layout has, and are read.
+    OtherSection {
+        /// The first of them.
+        line: usize,
+    },
+    /// Labels name another unit than milliseconds, and the values are converted.
+    OtherUnit {
+        /// The unit as it is written.
+        unit: String,
+        /// How many lines.
+        lines: usize,
+        /// The first of them.
+        line: usize,
+    },
     /// Most of its lines with values have labels that are not known.
     Unknown {
         /// How many lines.
@@ -183,6 +198,12 @@ impl fmt::Display for Problem {
                     f,
                     "no header line; the labelled lines from line {line} on are read as a report"
                 )
+            }
+            Self::OtherSection { line } => {
+                write!(f, "the rows from line {line} on stand below the heading of another section")
+            }
+            Self::OtherUnit { unit, lines, line } => {
+                write!(f, "{lines} latencies are in `{unit}`, first at line {line}")
             }
             Self::Unknown { lines, line } => {
                 write!(f, "{lines} lines with values have unknown labels, first at line {line}")
@@ -271,7 +292,7 @@ impl Report {
     /// The requests per second that were asked for, infinity for a run without a rate; `None` where
     /// the report does not say, or the times were those of a trace.
     pub fn request_rate(&self) -> Option<f64> {
-        let words = self.words(Field::TrafficRate).and_then(|words| words.parse().ok());
+        let words = self.words(Field::TrafficRate).and_then(rate_in_words);
         words.or_else(|| self.number(Field::RateConfigured))
     }
 
@@ -331,6 +352,9 @@ mod tests {
         check("20.0", Some(20.0), false);
         check("inf", Some(f64::INFINITY), false);
         check("trace", None, true);
+        check("20,0", Some(20.0), false);
+        check("20.0 (baseline)", Some(20.0), false);
+        check("N/A", None, false);
         let mut report = Report::default();
         assert_eq!((report.request_rate(), report.max_concurrency()), (None, None));
         report.set_number(Field::RateConfigured, 2.5);

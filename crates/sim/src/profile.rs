@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::printable;
 
 use crate::cost::Cost;
 
@@ -281,10 +282,13 @@ impl Profile {
 
     /// The profile that `text` describes; `name` is only for messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
-        let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Syntax {
+        let mut profile: Self = toml::from_str(text).map_err(|error| ProfileError::Syntax {
             name: name.to_owned(),
             message: error.to_string(),
         })?;
+        // A profile may come from anybody, and these two are shown beside the program's own words.
+        profile.name = printable::short(&profile.name);
+        profile.provenance = printable::line(&profile.provenance, usize::MAX);
         // A profile may be called otherwise than its file.
         profile.check().map_err(|fault| match fault {
             ProfileError::Value { key, value, why, .. } => {
@@ -394,6 +398,17 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The name of a stranger's profile changed the colour of the terminal and began lines of its own.
+    #[test]
+    fn the_words_of_a_profile_are_one_line_without_control_characters() {
+        let mut profile = Profile::shipped("small").unwrap();
+        profile.name = "\u{1b}[31mevil\nverdict VALID".to_owned();
+        profile.provenance = "measured\nby \u{9b}me".to_owned();
+        let read = Profile::parse("mine", &profile.to_toml()).unwrap();
+        assert_eq!(read.name, "\u{fffd}[31mevil verdict VALID");
+        assert_eq!(read.provenance, "measured by \u{fffd}me");
+    }
 
     #[test]
     fn every_shipped_profile_is_sound_and_says_where_it_comes_from() {

@@ -89,6 +89,49 @@ fn the_doctor_reads_standard_input_and_writes_a_comment_or_a_page() {
     assert_eq!(std::fs::read_to_string(folder.path().join("page.html")).unwrap(), page);
 }
 
+/// Markdown was the page of all identities, CSV plain text.
+#[test]
+fn the_doctor_prints_its_findings_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = root().join("fixtures/seeds/004_8163290e84c3957c.txt");
+    let doctor = |format: &str| {
+        run(folder.path(), &format!("doctor {} --format {format}", seed.display())).stdout
+    };
+    let markdown = doctor("markdown");
+    assert!(markdown.contains("| **inconsistent** | `retokenized` |"), "{markdown}");
+    assert!(!markdown.contains("## Identities"), "{markdown}");
+    let csv = doctor("csv");
+    assert!(csv.starts_with("file,block,level,rule,what,meaning\n"), "{csv}");
+    assert!(csv.contains(",1,inconsistent,retokenized,"), "{csv}");
+}
+
+/// One file without a report hid the findings of all others.
+#[test]
+fn the_doctor_examines_what_it_can_read_and_names_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("empty"), "").unwrap();
+    let seed = root().join("fixtures/seeds/004_8163290e84c3957c.txt");
+    let ended = run(folder.path(), &format!("doctor empty {} missing", seed.display()));
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stdout.contains("inconsistent[retokenized]"), "{}", ended.stdout);
+    let first = ended.stderr.find("error: cannot find a report in `empty`").expect(&ended.stderr);
+    let second = ended.stderr.find("error: cannot read `missing`").expect(&ended.stderr);
+    assert!(first < second, "{}", ended.stderr);
+}
+
+/// A model's name in a result file changed the terminal's colour and began lines of its own.
+#[test]
+fn words_of_a_result_file_are_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = r#"{"model_id": "\u001b[31mEVIL\n|x|", "completed": 2, "duration": 1.0,
+        "request_throughput": 2.0, "total_input_tokens": 2, "total_output_tokens": 2}"#;
+    std::fs::write(folder.path().join("evil.json"), result).unwrap();
+    for line in ["doctor evil.json", "report evil.json", "doctor evil.json --format csv"] {
+        let shown = run(folder.path(), line).stdout;
+        assert!(!shown.contains('\u{1b}') && !shown.contains("EVIL\n"), "{line}: {shown}");
+    }
+}
+
 /// Both sides were the same reports, so that every rule of `--fail-if` passed.
 #[test]
 fn standard_input_is_not_compared_with_itself() {

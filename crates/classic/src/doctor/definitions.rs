@@ -102,6 +102,12 @@ fn other_duration(figures: &Figures<'_>) -> Option<(Interval, Finding)> {
     (is_agreed && is_other).then(|| (agreed, duration_finding(printed, agreed)))
 }
 
+/// A warm-up is at most this many times as long as the run that follows it.
+const LONGEST_WARM_UP: f64 = 2.0;
+
+/// A factor of ten is a lost or an added digit rather than ten devices.
+const SLIP: u32 = 10;
+
 fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
     let ratio = printed.mid() / agreed.mid();
     let what = format!(
@@ -110,8 +116,18 @@ fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
         printed.mid(),
         apart(printed.mid(), agreed.mid())
     );
+    if let Some(replicas) = whole_factor(agreed / printed).filter(|factor| *factor != SLIP) {
+        let meaning = format!(
+            "the throughputs are 1/{replicas} of counts / duration: probably per device or per replica"
+        );
+        return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
+    }
     let meaning = if (990.0..1010.0).contains(&ratio) {
         "the duration is probably in milliseconds"
+    } else if !(1.0 / (1.0 + LONGEST_WARM_UP)..=1.0 + LONGEST_WARM_UP).contains(&ratio) {
+        let meaning = "no warm-up explains it: the duration comes from another run, or its digits are \
+                       not those of the run";
+        return Finding::inconsistent(Rule::Throughput, what, meaning);
     } else if ratio > 1.0 {
         "the duration probably includes time that throughputs leave out, such as warm-up; the other \
          checks use the shorter time"
@@ -125,9 +141,17 @@ fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
 /// How far two numbers are from each other, in words.
 pub(super) fn apart(one: f64, other: f64) -> String {
     let percent = (one / other - 1.0).abs() * 100.0;
+    if other.abs() < f64::MIN_POSITIVE {
+        return "one of them is zero".to_owned();
+    }
+    if !percent.is_finite() || percent > 1e4 {
+        return "more than 100 times apart".to_owned();
+    }
     let decimals = usize::from(percent < 10.0) + usize::from(percent < 0.1);
     format!("{percent:.decimals$} % apart")
 }
+
+pub(super) const REQUEST_THROUGHPUT: &str = "request throughput";
 
 /// A throughput by name, as printed, and what it counts.
 pub(super) type Throughput = (&'static str, Option<Interval>, Option<Interval>);
@@ -137,13 +161,13 @@ pub(super) fn throughputs(figures: &Figures<'_>) -> [Throughput; 4] {
     let total = input.zip(output).map(|(input, output)| input + output);
     [
         (
-            "request throughput",
-            figures.positive(Field::RequestThroughput),
+            REQUEST_THROUGHPUT,
+            figures.field(Field::RequestThroughput),
             figures.field(Field::Successful),
         ),
-        ("input token throughput", figures.positive(Field::InputThroughput), input),
-        ("output token throughput", figures.positive(Field::OutputThroughput), output),
-        ("total token throughput", figures.positive(Field::TotalThroughput), total),
+        ("input token throughput", figures.field(Field::InputThroughput), input),
+        ("output token throughput", figures.field(Field::OutputThroughput), output),
+        ("total token throughput", figures.field(Field::TotalThroughput), total),
     ]
 }
 
@@ -158,7 +182,7 @@ pub(super) fn other_count(
     let sum = |one, other| Some(count(one)? + count(other)?);
     let ways: [(&str, Option<Interval>, &str); 5] = [
         (
-            "request throughput",
+            REQUEST_THROUGHPUT,
             sum(Field::Successful, Field::Failed),
             "it probably counts failed requests too",
         ),
@@ -189,11 +213,21 @@ pub(super) fn other_count(
     ways.into_iter().find(is_it).map(|(.., words)| words)
 }
 
-/// The number of devices that a throughput was divided by; `None` when its digits single out none.
-pub(super) fn devices(printed: Interval, expected: Interval) -> Option<f64> {
-    let ratio = expected / printed;
-    let devices = ratio.mid().round();
-    let is_sharp = ratio.high - ratio.low < 0.01 * devices;
-    let is_whole = ratio.overlaps(Interval::exact(devices));
-    ((2.0..=72.0).contains(&devices) && is_sharp && is_whole).then_some(devices)
+/// The number of devices that token throughputs were divided by; `None` when their digits single out
+/// none, or another throughput of tokens was not divided: a single one is a slip and no definition.
+pub(super) fn devices(figures: &Figures<'_>, duration: Interval) -> Option<u32> {
+    let of_tokens = throughputs(figures).into_iter().skip(1);
+    let ratios: Vec<Interval> =
+        of_tokens.filter_map(|(_, printed, count)| Some(count? / duration / printed?)).collect();
+    let devices = whole_factor(*ratios.first()?)?;
+    let is_shared = ratios.iter().all(|ratio| whole_factor(*ratio) == Some(devices));
+    (ratios.len() >= 2 && is_shared).then_some(devices)
+}
+
+/// The number of devices, from 2 on, that this ratio singles out.
+fn whole_factor(ratio: Interval) -> Option<u32> {
+    (2..=72).find(|factor| {
+        let is_sharp = ratio.high - ratio.low < 0.01 * f64::from(*factor);
+        is_sharp && ratio.overlaps(Interval::exact(f64::from(*factor)))
+    })
 }

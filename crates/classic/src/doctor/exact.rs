@@ -1,7 +1,7 @@
 //! Arithmetic: identities 1 to 5, which hold whatever the server did.
 
 use super::definitions::{self, Throughput, apart};
-use super::figures::{ALL_METRICS, Figures, PER_REQUEST};
+use super::figures::{ALL_METRICS, Figures, PER_REQUEST, QUEUED};
 use super::interval::Interval;
 use super::rule::{Finding, Level, Rule};
 use crate::model::{Field, Metric, Percentile, Stat};
@@ -18,6 +18,8 @@ pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     found.extend(single_request(figures));
     found.extend(two_requests(figures));
     found.extend(little(figures));
+    found.extend(queue_sum(figures));
+    found.extend(input_sum(figures));
     found
 }
 
@@ -50,7 +52,8 @@ fn throughput(
     if let Some(words) = definitions::other_count(figures, name, printed, duration) {
         return Finding::new(Level::Misleading, Rule::OtherDefinition, what, words);
     }
-    if let Some(devices) = definitions::devices(printed, expected) {
+    let is_of_tokens = name != definitions::REQUEST_THROUGHPUT;
+    if let Some(devices) = definitions::devices(figures, duration).filter(|_| is_of_tokens) {
         let meaning = format!("it is 1/{devices} of it: probably per device or per replica");
         return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
     }
@@ -75,7 +78,7 @@ fn median_is_p50(figures: &Figures<'_>) -> Vec<Finding> {
             Finding::inconsistent(Rule::MedianIsP50, what, OTHER_SOURCE)
         })
     };
-    ALL_METRICS.into_iter().filter_map(wrong).collect()
+    ALL_METRICS.into_iter().chain(QUEUED).filter_map(wrong).collect()
 }
 
 fn is_count(figures: &Figures<'_>, count: f64) -> bool {
@@ -160,5 +163,48 @@ fn little(figures: &Figures<'_>) -> Option<Finding> {
             return Finding::new(Level::Remark, Rule::Little, what, TRUNCATED);
         }
         Finding::inconsistent(Rule::Little, what, OTHER_SOURCE)
+    })
+}
+
+/// Each request waits in the client and is then served. Failed requests may be in one of the means only.
+fn queue_sum(figures: &Figures<'_>) -> Option<Finding> {
+    if figures.report.number(Field::Failed).is_some_and(|failed| failed > 0.0) {
+        return None;
+    }
+    let printed = figures.seconds(Metric::QueuedE2el, Stat::Mean)?;
+    let queue = figures.seconds(Metric::ClientQueue, Stat::Mean)?;
+    let served = figures.mean(Metric::E2el)?;
+    let expected = queue + served;
+    (!printed.overlaps(expected)).then(|| {
+        let what = format!(
+            "mean E2E with client queue time {:.2} ms is not {:.2} ms in the queue + {:.2} ms = {:.2} ms ({})",
+            printed.mid() * 1e3,
+            queue.mid() * 1e3,
+            served.mid() * 1e3,
+            expected.mid() * 1e3,
+            apart(printed.mid(), expected.mid())
+        );
+        if expected.overlaps(printed.twice_as_wide()) {
+            return Finding::new(Level::Remark, Rule::QueueSum, what, TRUNCATED);
+        }
+        Finding::inconsistent(Rule::QueueSum, what, OTHER_SOURCE)
+    })
+}
+
+/// Tokens of text and of images are all tokens of the prompts. A run without images has no line for them.
+fn input_sum(figures: &Figures<'_>) -> Option<Finding> {
+    let input = figures.field(Field::InputTokens)?;
+    let text = figures.field(Field::InputTextTokens)?;
+    let vision = figures.field(Field::InputVisionTokens);
+    let sum = text + vision.unwrap_or(Interval::exact(0.0));
+    let is_wrong = sum.is_above(input) || (vision.is_some() && !sum.overlaps(input));
+    is_wrong.then(|| {
+        let what = format!(
+            "{:.0} text tokens and {:.0} vision tokens are not the {:.0} input tokens",
+            text.mid(),
+            vision.map_or(0.0, Interval::mid),
+            input.mid()
+        );
+        Finding::inconsistent(Rule::InputSum, what, OTHER_SOURCE)
     })
 }

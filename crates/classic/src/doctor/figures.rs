@@ -41,9 +41,14 @@ impl<'a> Figures<'a> {
             .or(printed)
     }
 
-    /// The time that throughputs are divided by.
+    /// The time that throughputs and the mean concurrency are divided by.
     pub(super) fn rate_duration(&self) -> Option<Interval> {
         self.rate_duration.or_else(|| self.positive(Field::Duration))
+    }
+
+    /// Length of the run in seconds as it is printed, whatever it is.
+    pub(super) fn printed_duration(&self) -> Option<Interval> {
+        self.field(Field::Duration)
     }
 
     /// A statistic in seconds.
@@ -104,7 +109,7 @@ impl<'a> Figures<'a> {
     /// Mean requests in flight by Little's law.
     pub(super) fn in_flight(&self) -> Option<Interval> {
         let total = self.mean(Metric::E2el)? * self.requests()?;
-        Some(total / self.duration()?)
+        Some(total / self.rate_duration()?)
     }
 
     /// Requests that were decoding on average: tokens per second times seconds per token.
@@ -116,6 +121,12 @@ impl<'a> Figures<'a> {
 /// The metrics of whole requests: one value per request, unlike gaps.
 pub(super) const PER_REQUEST: [(Metric, &str); 3] =
     [(Metric::Ttft, "TTFT"), (Metric::Tpot, "TPOT"), (Metric::E2el, "E2E")];
+
+/// Metrics with the time that requests wait in the client.
+pub(super) const QUEUED: [(Metric, &str); 2] = [
+    (Metric::ClientQueue, "client queue time"),
+    (Metric::QueuedE2el, "E2E with client queue time"),
+];
 
 /// All metrics that every family prints.
 pub(super) const ALL_METRICS: [(Metric, &str); 4] =

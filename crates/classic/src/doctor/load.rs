@@ -56,9 +56,12 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Finding> {
 fn all_accounted(figures: &Figures<'_>) -> Option<Finding> {
     let asked = stated::requests(figures.report)?;
     let failed = figures.report.number(Field::Failed);
-    let seen = figures.report.number(Field::Successful)? + failed.unwrap_or(0.0);
+    let (things, seen) = match stated::sequences(figures.report) {
+        Some(sequences) => ("prompts", sequences),
+        None => ("requests", figures.report.number(Field::Successful)? + failed.unwrap_or(0.0)),
+    };
     ((asked - seen).abs() > 0.5).then(|| {
-        let what = format!("{asked} requests are stated, {seen} are reported");
+        let what = format!("{asked} {things} are stated, {seen} are reported");
         let meaning = if seen < asked {
             format!("{} are in neither count, and the figures cover only the others", asked - seen)
         } else {

@@ -4,7 +4,7 @@
 //! with what failed and what it probably means. Every check is an identity that a valid report must
 //! satisfy; printed digits are intervals, so rounding alone never fails one. A check whose figures
 //! are not all there is not made. `rule` lists the identities; `exact`, `shape`, `stream`,
-//! `load` and `rows` hold them. `definitions` knows forks whose lines agree under another definition.
+//! `load` `possible` and `rows` hold them. `definitions` knows forks whose lines agree under another definition.
 //! A finding says which lines do not agree and by how much, not who is to blame.
 
 mod comment;
@@ -15,22 +15,27 @@ mod html;
 mod interval;
 mod load;
 mod page;
+mod possible;
 mod rows;
 mod rule;
+mod separated;
 mod shape;
 mod stated;
 mod stream;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod value_tests;
 
 pub use comment::doctor_comment;
 pub use html::doctor_html;
-pub use page::{doctor_markdown, doctor_text, identities_markdown, outcomes_markdown};
+pub use page::{doctor_text, identities_markdown, outcomes_markdown};
 pub use rule::{Examination, Finding, Level, Rule};
+pub use separated::doctor_csv;
 
 use crate::layout::print::label_of;
-use crate::model::{Key, Problem, Report};
+use crate::model::{Field, Key, Problem, Report};
 use figures::Figures;
 
 /// Examines the reports of one file: each by itself, then against each other.
@@ -54,6 +59,7 @@ fn examine_alone(report: &Report) -> Vec<Finding> {
     let mut findings: Vec<Finding> = report.problems.iter().map(text_finding).collect();
     findings.extend(unread_values(report));
     findings.extend(understood.findings);
+    findings.extend(possible::findings(&figures));
     findings.extend(exact::findings(&figures));
     findings.extend(shape::findings(&figures));
     findings.extend(stream::findings(&figures));
@@ -76,6 +82,11 @@ fn text_finding(problem: &Problem) -> Finding {
             (Level::Inconsistent, "figures may be missing or belong to another report")
         }
         Problem::NoHeader { .. } => (Level::Remark, "lines before or after them may be missing"),
+        Problem::OtherSection { .. } => (
+            Level::Remark,
+            "no tool prints this section; the rows are taken for those of the whole run",
+        ),
+        Problem::OtherUnit { .. } => (Level::Remark, "they are converted to milliseconds"),
         Problem::Unknown { .. } => (
             Level::Misleading,
             "the labels may be translated or belong to another tool; most of the block is not checked",
@@ -100,7 +111,11 @@ fn unread_values(report: &Report) -> Vec<Finding> {
         let text = value.text.as_deref().unwrap_or("not a number");
         is_number.then(|| format!("{} is `{text}`", name_of(report, key)))
     });
-    let mut all: Vec<String> = unread.chain(infinite).collect();
+    let rate = report
+        .words(Field::TrafficRate)
+        .filter(|_| report.request_rate().is_none() && !report.is_traced())
+        .map(|words| format!("`{words}` is not a rate of Traffic request rate"));
+    let mut all: Vec<String> = unread.chain(infinite).chain(rate).collect();
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);
     if more > 0 {

@@ -37,6 +37,8 @@ pub enum Rule {
     WholeBlock,
     /// Its values can be read.
     ReadableValues,
+    /// Its values are possible.
+    PossibleValues,
     /// Figures follow the tools' definitions.
     OtherDefinition,
     /// Throughputs are counts over the duration.
@@ -49,6 +51,10 @@ pub enum Rule {
     TwoRequests,
     /// Concurrency follows Little's law.
     Little,
+    /// Waiting in the client and the service add up.
+    QueueSum,
+    /// Text and images are all of the input.
+    InputSum,
     /// Percentiles rise.
     PercentileOrder,
     /// The mean lies between the bounds that the percentiles give.
@@ -102,9 +108,15 @@ type Identity = (Rule, Option<u8>, &'static str, &'static str);
 
 impl Rule {
     /// All rules in order.
-    pub const TABLE: [Identity; 31] = [
+    pub const TABLE: [Identity; 34] = [
         (Self::WholeBlock, None, "whole-block", "the block is complete and not mixed with another"),
         (Self::ReadableValues, None, "readable-values", "every value of the block can be read"),
+        (
+            Self::PossibleValues,
+            None,
+            "possible-values",
+            "nothing is below zero, and no value is zero where others show that it cannot be",
+        ),
         (
             Self::OtherDefinition,
             None,
@@ -131,6 +143,13 @@ impl Rule {
             "two requests: mean = median, and P99 determines both values",
         ),
         (Self::Little, Some(5), "little", "concurrency = requests × mean E2E / duration"),
+        (
+            Self::QueueSum,
+            None,
+            "queue-sum",
+            "mean E2E with client queue time = mean client queue time + mean E2E",
+        ),
+        (Self::InputSum, None, "input-sum", "input tokens = text tokens + vision tokens"),
         (Self::PercentileOrder, Some(6), "percentile-order", "percentiles do not fall"),
         (
             Self::MeanWithinBounds,
@@ -274,7 +293,7 @@ impl Finding {
         what: impl Into<String>,
         meaning: impl Into<String>,
     ) -> Self {
-        Self { level, rule, what: what.into(), meaning: meaning.into() }
+        Self { level, rule, what: with_short_numbers(&what.into()), meaning: meaning.into() }
     }
 
     pub(super) fn inconsistent(
@@ -284,6 +303,31 @@ impl Finding {
     ) -> Self {
         Self::new(Level::Inconsistent, rule, what, meaning)
     }
+}
+
+/// Digits in a row beyond which a number is shown with an exponent.
+const MOST_DIGITS: usize = 18;
+
+/// The text with every number of too many digits as a power of ten. What a file says may be 1e308.
+pub(super) fn with_short_numbers(text: &str) -> String {
+    let mut short = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        short.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let decimals = rest[digits..]
+            .strip_prefix('.')
+            .map_or(0, |after| after.bytes().take_while(u8::is_ascii_digit).count() + 1);
+        let number = rest[..digits].parse::<f64>().ok().filter(|_| digits > MOST_DIGITS);
+        let end = if number.is_some() { digits + decimals } else { digits };
+        match number {
+            Some(number) => short.extend([format!("{number:.2e}")]),
+            None => short.push_str(&rest[..end]),
+        }
+        rest = &rest[end..];
+    }
+    short + rest
 }
 
 /// All findings of one file.
@@ -305,6 +349,12 @@ impl Examination {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_hundreds_of_digits_are_powers_of_ten() {
+        let text = format!("{:.2} is not {:.0} / 2.50 s (a12)", 1e308, 2.5e20);
+        assert_eq!(with_short_numbers(&text), "1.00e308 is not 2.50e20 / 2.50 s (a12)");
+    }
 
     #[test]
     fn the_table_holds_the_24_identities_in_order() {

@@ -1,12 +1,13 @@
 //! Shape: identities 6 to 12, which any sample of any server obeys.
 
-use super::figures::{ALL_METRICS, Figures};
+use super::figures::{ALL_METRICS, Figures, QUEUED};
+use super::interval::Interval;
 use super::rule::{Finding, Level, Rule};
 use crate::model::{Field, Key, Metric, Stat};
 
 pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
-    for (metric, name) in ALL_METRICS {
+    for (metric, name) in ALL_METRICS.into_iter().chain(QUEUED) {
         found.extend(percentile_order(figures, metric, name));
         found.extend(mean_bounds(figures, metric, name));
         found.extend(within_run(figures, metric, name));
@@ -36,9 +37,12 @@ fn percentile_order(figures: &Figures<'_>, metric: Metric, name: &str) -> Option
 /// The values between two percentiles lie between them, so the mean cannot lie outside the two sums.
 /// One sample at either side of each percentile may fall out of the count, hence the slack.
 fn mean_bounds(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Finding> {
-    let requests = figures.requests().filter(|requests| *requests >= 20.0)?;
-    let mean = figures.mean(metric)?;
+    let mean = figures.seconds(metric, Stat::Mean)?;
     let quantiles = figures.quantiles(metric);
+    if let Some(finding) = zero_mean(figures, metric, name) {
+        return Some(finding);
+    }
+    let requests = figures.requests().filter(|requests| *requests >= 20.0)?;
     let slack = 2.0 / requests;
     let (mut below, mut lowest) = (0.0, 0.0);
     let mut highest = 0.0;
@@ -67,15 +71,38 @@ fn mean_bounds(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Find
     })
 }
 
+/// A mean of zero, whatever the number of values: one of them is at least as large as any percentile.
+fn zero_mean(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Finding> {
+    let mean = figures.seconds(metric, Stat::Mean).filter(|mean| mean.low <= 0.0)?;
+    let tokens = figures.report.number(Field::OutputTokens).filter(|_| metric == Metric::Itl);
+    let values = figures.requests()?.max(tokens.unwrap_or(0.0));
+    let (share, highest) = figures.quantiles(metric).into_iter().next_back()?;
+    let least = highest * (1.0 / values);
+    (mean.high >= 0.0 && least.is_above(mean)).then(|| {
+        let what = format!(
+            "mean {name} is {:.2} ms, but P{} is {:.2} ms",
+            mean.mid() * 1e3,
+            share * 100.0,
+            highest.mid() * 1e3
+        );
+        let meaning =
+            "mean and percentiles come from different samples, or the mean was not filled in";
+        Finding::inconsistent(Rule::MeanWithinBounds, what, meaning)
+    })
+}
+
 fn within_run(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Finding> {
     if let Some(finding) = negative(figures, metric, name) {
         return Some(finding);
     }
     let duration = figures.duration()?;
-    let longest = figures.quantiles(metric).into_iter().next_back()?.1;
-    longest.is_above(duration).then(|| {
+    let longest = figures.quantiles(metric).into_iter().next_back().map(|(_, value)| value);
+    let is_longer = |value: &Interval| value.is_above(duration);
+    let mean = figures.mean(metric).filter(is_longer).map(|mean| ("has a mean of", mean));
+    let found = longest.filter(is_longer).map(|longest| ("reaches", longest)).or(mean);
+    found.map(|(verb, value)| {
         let what =
-            format!("{name} reaches {:.2} s in a run of {:.2} s", longest.mid(), duration.mid());
+            format!("{name} {verb} {:.2} s in a run of {:.2} s", value.mid(), duration.mid());
         let meaning = "the two have different definitions or come from different runs";
         Finding::inconsistent(Rule::LatencyWithinRun, what, meaning)
     })

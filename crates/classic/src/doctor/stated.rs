@@ -1,5 +1,6 @@
 //! What the text above a block says was requested.
 
+use crate::files::INPUT_SEQUENCES;
 use crate::model::{Field, Report};
 
 /// Flags and settings that state the number of requests.
@@ -41,6 +42,11 @@ pub(super) fn requests(report: &Report) -> Option<f64> {
         [single] => Some(*single),
         several => several.get(report.context.ordinal).copied(),
     }
+}
+
+/// Prompts that were processed, where requests hold several and the file counts both.
+pub(super) fn sequences(report: &Report) -> Option<f64> {
+    stated(report, &[INPUT_SEQUENCES])?.parse().ok()
 }
 
 /// Mean prompt length asked for, as the shortest and the longest mean that so many prompts may have.
@@ -88,8 +94,7 @@ fn says_any(report: &Report, words: &[&str]) -> bool {
 
 /// Rate asked for, requests per second; `None` when infinite or unknown.
 pub(super) fn rate(report: &Report) -> Option<f64> {
-    let printed = report.words(Field::TrafficRate).and_then(|words| words.parse().ok());
-    let rate: f64 = printed.or_else(|| report.number(Field::RateConfigured))?;
+    let rate = report.request_rate()?;
     (rate.is_finite() && rate > 0.0).then_some(rate)
 }
 

@@ -47,8 +47,13 @@ fn stream_seconds(figures: &Figures<'_>) -> Option<Interval> {
     Some(per_request * figures.requests()?)
 }
 
+/// An end before the first token is a finding of its own: nothing streamed in a time below zero.
+fn is_streamed(seconds: &Interval) -> bool {
+    seconds.mid() >= 0.0
+}
+
 fn events_per_token(figures: &Figures<'_>) -> Option<Finding> {
-    let gaps = stream_seconds(figures)? / figures.mean(Metric::Itl)?;
+    let gaps = stream_seconds(figures).filter(is_streamed)? / figures.mean(Metric::Itl)?;
     let events = gaps + Interval::exact(figures.requests()?);
     let tokens = figures.positive(Field::OutputTokens)?;
     let ratio = events / tokens;
@@ -71,7 +76,7 @@ fn time_per_token(figures: &Figures<'_>) -> Option<Interval> {
 }
 
 fn weighted_tpot(figures: &Figures<'_>) -> Option<Finding> {
-    let tpot = time_per_token(figures)?;
+    let tpot = time_per_token(figures).filter(is_streamed)?;
     let itl = figures.mean(Metric::Itl)?;
     let what = format!(
         "streaming time per counted token is {:.2} ms, mean ITL {:.2} ms",
@@ -133,9 +138,9 @@ fn is_from_lengths(figures: &Figures<'_>) -> bool {
 
 /// The mean of products is not the product of means: only a gross difference counts.
 fn end_to_end_sum(figures: &Figures<'_>) -> Option<Finding> {
-    let later_tokens = figures.answer_tokens()? - 1.0;
-    let sum = figures.mean(Metric::Ttft)?
-        + figures.seconds(Metric::Tpot, Stat::Mean)? * later_tokens.max(0.0);
+    let later_tokens = (figures.answer_tokens()? - 1.0).max(0.0);
+    let sum =
+        figures.mean(Metric::Ttft)? + figures.seconds(Metric::Tpot, Stat::Mean)? * later_tokens;
     let ratio = sum / figures.mean(Metric::E2el)?;
     let is_far = ratio.low > 1.0 + FAR || ratio.high < 1.0 - FAR;
     is_far.then(|| {

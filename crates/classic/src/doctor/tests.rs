@@ -12,7 +12,7 @@ const SEEDS: [(&str, &str); 5] = [
     ("004", include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt")),
 ];
 
-fn text(name: &str) -> &'static str {
+pub(super) fn text(name: &str) -> &'static str {
     SEEDS.iter().find(|(seed, _)| *seed == name).unwrap().1
 }
 

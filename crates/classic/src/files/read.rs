@@ -1,12 +1,12 @@
 //! Reads result files back into reports.
 
 use serde_json::{Map, Value};
+use tokometer_base::printable;
 use tokometer_metrics::figure::Quantity;
 
 use super::statistics;
-use crate::model::{
-    Context, Field, Metric, Percentile, Problem, Report, Scalar, Stat, UnreadValue,
-};
+use super::written::WrittenNumber;
+use crate::model::{Context, Field, Key, Metric, Percentile, Problem, Report, Stat, UnreadValue};
 use crate::{Error, Layout, parse};
 
 /// More broken objects than this are not skipped: the text is something else.
@@ -218,6 +218,9 @@ fn with_valid_numbers(text: &str) -> String {
     valid
 }
 
+/// vLLM's count of prompts in the file of a pooling run, whose requests may hold several.
+pub(crate) const INPUT_SEQUENCES: &str = "total_input_sequences";
+
 /// Keys that both tools use for the same thing.
 const SHARED: [(&str, Field); 11] = [
     ("completed", Field::Successful),
@@ -273,7 +276,7 @@ fn report(object: &Map<String, Value>) -> Result<Report, String> {
     let own: &[(&str, Field)] = if is_sglang { &SGLANG } else { &VLLM };
     for (key, field) in SHARED.iter().chain(own) {
         match object.get(*key).map(scalar) {
-            Some(Ok(Some(scalar))) => report.set(crate::Key::Field(*field), scalar),
+            Some(Ok(Some(value))) => report.values.set(Key::Field(*field), value.of_field(*field)),
             // A run without a rate says `inf`.
             Some(Err(_)) if *field == Field::RateConfigured => {}
             Some(Err(text)) => report.unread.push(unread(key, &text)),
@@ -287,8 +290,8 @@ fn report(object: &Map<String, Value>) -> Result<Report, String> {
         let Some((metric, stat)) = latency_key(key) else { continue };
         match scalar(value) {
             Ok(number) => {
-                if let Some(millis) = number.and_then(|number| number.as_f64()) {
-                    report.set_latency(metric, stat, millis);
+                if let Some(number) = number {
+                    report.values.set(Key::Latency(metric, stat), number.scaled(1.0));
                 }
             }
             Err(text) => report.unread.push(unread(key, &text)),
@@ -312,36 +315,30 @@ fn set_sglang_words(report: &mut Report, object: &Map<String, Value>) {
 }
 
 /// A number, also inside quotes. `None` for a missing one; the text of anything else.
-fn scalar(value: &Value) -> Result<Option<Scalar>, String> {
-    let number = |text: &str| text.trim().parse::<f64>().ok();
+fn scalar(value: &Value) -> Result<Option<WrittenNumber>, String> {
     match value {
         Value::Null => Ok(None),
-        Value::Number(number) => {
-            Ok(number.as_u64().map(Scalar::Count).or_else(|| number.as_f64().map(Scalar::Number)))
-        }
-        Value::String(text) => match number(text).filter(|number| number.is_finite()) {
-            Some(number) => Ok(Some(Scalar::Number(number))),
+        Value::String(text) => match WrittenNumber::of_text(text) {
+            Some(number) => Ok(Some(number)),
             None => Err(text.clone()),
         },
-        other => Err(other.to_string()),
+        other => WrittenNumber::of(other).map(Some).ok_or_else(|| other.to_string()),
     }
 }
 
 fn unread(key: &str, text: &str) -> UnreadValue {
-    let text = tokometer_base::printable::short(text);
-    UnreadValue { line: 0, column: 0, label: key.to_owned(), text }
+    UnreadValue { line: 0, column: 0, label: printable::short(key), text: printable::short(text) }
 }
 
 /// The label, tag or model names the run; the number of prompts is what was asked for.
 fn context(object: &Map<String, Value>) -> Context {
-    let word = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
-    let asked = object.get("num_prompts").and_then(Value::as_u64);
+    let word = |key: &str| object.get(key).and_then(Value::as_str).map(printable::short);
+    // Where prompts share requests, the number of prompts is that of the sequences and not of the requests.
+    let counts = ["num_prompts", INPUT_SEQUENCES];
+    let setting = |key: &str| Some((key.to_owned(), object.get(key)?.as_u64()?.to_string()));
     Context {
         heading: word("label").or_else(|| word("tag")).or_else(|| word("model_id")),
-        settings: asked
-            .map(|count| ("num_prompts".to_owned(), count.to_string()))
-            .into_iter()
-            .collect(),
+        settings: counts.into_iter().filter_map(setting).collect(),
         ..Context::default()
     }
 }

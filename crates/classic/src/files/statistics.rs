@@ -2,10 +2,11 @@
 //! genai-bench, `GuideLLM`, inference-perf.
 
 use serde_json::{Map, Value};
-use tokometer_base::units::nearest_count;
+use tokometer_base::printable;
 
+use super::written::WrittenNumber;
 use crate::Layout;
-use crate::model::{Field, Key, Metric, Percentile, Report, Scalar, Stat};
+use crate::model::{Field, Key, Metric, Percentile, Report, Stat};
 
 /// The report of such a file; `None` for another.
 pub(super) fn report(object: &Map<String, Value>) -> Option<Report> {
@@ -39,8 +40,11 @@ fn aiperf(object: &Map<String, Value>) -> Option<Report> {
     for (name, field) in FIELDS {
         let Some(metric) = object.get(name).and_then(Value::as_object) else { continue };
         let in_seconds = millis_per(metric.get("unit")).map_or(1.0, |millis| millis / 1e3);
-        let factor = if field == Field::Duration { in_seconds } else { 1.0 };
-        set_field(&mut report, field, metric.get("avg"), factor);
+        let avg = metric.get("avg").and_then(WrittenNumber::of);
+        match avg.filter(|_| field == Field::Duration) {
+            Some(duration) => report.values.set(Key::Field(field), duration.scaled(in_seconds)),
+            None => set_field(&mut report, field, metric.get("avg")),
+        }
     }
     for (name, metric) in TIMES {
         if let Some(told) = object.get(name).and_then(Value::as_object) {
@@ -70,16 +74,16 @@ fn genai_bench(object: &Map<String, Value>) -> Option<Report> {
     let stats = run.get("stats")?.as_object()?;
     let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
     let scenario = run.get("scenario").and_then(Value::as_str);
-    report.context.heading = scenario.map(str::to_owned);
+    report.context.heading = scenario.map(printable::short);
     for (name, field) in FIELDS {
-        set_field(&mut report, field, run.get(name), 1.0);
+        set_field(&mut report, field, run.get(name));
     }
     let is_closed = run.get("iteration_type").and_then(Value::as_str) == Some("num_concurrency");
     if is_closed {
-        set_field(&mut report, Field::MaxConcurrency, run.get("num_concurrency"), 1.0);
+        set_field(&mut report, Field::MaxConcurrency, run.get("num_concurrency"));
     }
     for (name, field) in SUMS {
-        set_field(&mut report, field, stats.get(name).and_then(|told| told.get("sum")), 1.0);
+        set_field(&mut report, field, stats.get(name).and_then(|told| told.get("sum")));
     }
     let factor = millis_per(object.get("_time_unit")).unwrap_or(1e3);
     for (name, metric) in TIMES {
@@ -113,24 +117,24 @@ fn guidellm(object: &Map<String, Value>) -> Option<Report> {
     of("requests_per_second")?;
     let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
     for (name, field) in RATES {
-        set_field(&mut report, field, of(name).and_then(|told| told.get("mean")), 1.0);
+        set_field(&mut report, field, of(name).and_then(|told| told.get("mean")));
     }
     for (name, field) in SUMS {
-        set_field(&mut report, field, of(name).and_then(|told| told.get("total_sum")), 1.0);
+        set_field(&mut report, field, of(name).and_then(|told| told.get("total_sum")));
     }
     // Its duration goes on to the end of requests that were stopped, so no rate is a count divided by it.
     let scheduled = ["scheduler_metrics", "run_stats"].map(|name| object.get(name));
     let made = scheduled.into_iter().flatten().map(|part| part.get("requests_made"));
     for requests in std::iter::once(metrics.get("request_totals")).chain(made).flatten() {
-        set_field(&mut report, Field::Successful, requests.get("successful"), 1.0);
-        set_field(&mut report, Field::Failed, requests.get("errored"), 1.0);
+        set_field(&mut report, Field::Successful, requests.get("successful"));
+        set_field(&mut report, Field::Failed, requests.get("errored"));
     }
     let settings = ["config", "args"].into_iter().filter_map(|name| object.get(name));
     if let Some(strategy) = settings.into_iter().find_map(|part| part.get("strategy")) {
-        set_field(&mut report, Field::MaxConcurrency, strategy.get("streams"), 1.0);
-        set_field(&mut report, Field::RateConfigured, strategy.get("rate"), 1.0);
+        set_field(&mut report, Field::MaxConcurrency, strategy.get("streams"));
+        set_field(&mut report, Field::RateConfigured, strategy.get("rate"));
         let kind = strategy.get("type_").or(Some(strategy)).and_then(Value::as_str);
-        report.context.heading = kind.map(str::to_owned);
+        report.context.heading = kind.map(printable::short);
     }
     for (name, metric, factor) in TIMES {
         let Some(told) = of(name) else { continue };
@@ -155,8 +159,11 @@ fn set_guidellm_percentiles(
             "p999" => "99.9",
             other => other.trim_start_matches('p'),
         };
-        if let (Some(percentile), Some(time)) = (Percentile::parse(percent), value.as_f64()) {
-            report.set_latency(metric, Stat::Percentile(percentile), time * factor);
+        if let (Some(percentile), Some(time)) =
+            (Percentile::parse(percent), WrittenNumber::of(value))
+        {
+            let key = Key::Latency(metric, Stat::Percentile(percentile));
+            report.values.set(key, time.scaled(factor));
         }
     }
 }
@@ -180,23 +187,45 @@ fn inference_perf(object: &Map<String, Value>) -> Option<Report> {
     let successes = object.get("successes")?.as_object()?;
     let (latency, throughput) = (successes.get("latency")?, successes.get("throughput")?);
     let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
-    set_field(&mut report, Field::Successful, successes.get("count"), 1.0);
+    set_field(&mut report, Field::Successful, successes.get("count"));
     let failures = object.get("failures").and_then(|told| told.get("count"));
-    set_field(&mut report, Field::Failed, failures, 1.0);
+    set_field(&mut report, Field::Failed, failures);
     let rate = object.get("load_summary").and_then(|load| load.get("requested_rate"));
-    set_field(&mut report, Field::RateConfigured, rate, 1.0);
+    set_field(&mut report, Field::RateConfigured, rate);
     for (name, field) in RATES {
-        set_field(&mut report, field, throughput.get(name), 1.0);
+        set_field(&mut report, field, throughput.get(name));
     }
     for (name, field) in SUMS {
-        set_field(&mut report, field, successes.get(name).and_then(|told| told.get("total")), 1.0);
+        set_field(&mut report, field, successes.get(name).and_then(|told| told.get("total")));
     }
     for (name, metric) in TIMES {
         if let Some(told) = latency.get(name).and_then(Value::as_object) {
             set_times(&mut report, metric, told, 1e3);
         }
     }
+    set_from_means(&mut report, successes);
     Some(report)
+}
+
+/// What a file of inference-perf has only as a mean per request or per second: tokens, and the duration.
+fn set_from_means(report: &mut Report, successes: &Map<String, Value>) {
+    const LENGTHS: [(&str, Field); 2] =
+        [("prompt_len", Field::InputTokens), ("output_len", Field::OutputTokens)];
+    let Some(requests) = report.number(Field::Successful).filter(|count| *count > 0.0) else {
+        return;
+    };
+    let mut set = |field: Field, value: Option<crate::model::Value>| {
+        if let Some(value) = value.filter(|_| report.values.get(Key::Field(field)).is_none()) {
+            report.values.set(Key::Field(field), value);
+        }
+    };
+    let mean = |of: Option<&Value>| of?.get("mean").and_then(WrittenNumber::of);
+    for (name, field) in LENGTHS {
+        set(field, mean(successes.get(name)).map(|length| length.scaled(requests)));
+    }
+    let rate = successes.get("throughput").and_then(|told| told.get("requests_per_sec"));
+    let rate = rate.and_then(WrittenNumber::of);
+    set(Field::Duration, rate.and_then(|rate| rate.dividing(requests)));
 }
 
 /// Milliseconds in a unit of time; `None` for another unit and without one.
@@ -210,24 +239,12 @@ fn millis_per(unit: Option<&Value>) -> Option<f64> {
     }
 }
 
-/// Sets a field that has no value yet. A whole number becomes a count.
-fn set_field(report: &mut Report, field: Field, value: Option<&Value>, factor: f64) {
-    let Some(number) = value.and_then(Value::as_f64).map(|number| number * factor) else { return };
-    if report.values.get(Key::Field(field)).is_some() {
-        return;
+/// Sets a field that has no value yet. A whole number of things becomes a count.
+fn set_field(report: &mut Report, field: Field, value: Option<&Value>) {
+    let Some(number) = value.and_then(WrittenNumber::of) else { return };
+    if report.values.get(Key::Field(field)).is_none() {
+        report.values.set(Key::Field(field), number.of_field(field));
     }
-    let is_count = matches!(
-        field,
-        Field::Successful
-            | Field::Failed
-            | Field::InputTokens
-            | Field::OutputTokens
-            | Field::MaxConcurrency
-    );
-    let is_count = is_count && number >= 0.0 && number.fract() == 0.0;
-    let scalar =
-        if is_count { Scalar::Count(nearest_count(number)) } else { Scalar::Number(number) };
-    report.set(Key::Field(field), scalar);
 }
 
 fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, factor: f64) {
@@ -239,8 +256,8 @@ fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, fac
             "std" | "stddev" | "std_dev" => Some(Stat::Std),
             other => other.strip_prefix('p').and_then(Percentile::parse).map(Stat::Percentile),
         };
-        if let (Some(stat), Some(time)) = (stat, value.as_f64()) {
-            report.set_latency(metric, stat, time * factor);
+        if let (Some(stat), Some(time)) = (stat, WrittenNumber::of(value)) {
+            report.values.set(Key::Latency(metric, stat), time.scaled(factor));
         }
     }
 }
@@ -248,6 +265,7 @@ fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, fac
 #[cfg(test)]
 mod tests {
     use super::super::read;
+    use crate::doctor::{Level, examine};
     use crate::model::{Field, Metric, Percentile, Stat};
 
     #[test]
@@ -355,6 +373,26 @@ mod tests {
         assert_eq!(report.latency(Metric::Tpot, Stat::Mean), Some(15.0));
         assert_eq!(report.latency(Metric::E2el, Stat::Median), Some(1_900.0));
         assert_eq!(report.latency(Metric::Itl, Stat::Mean), None);
+    }
+
+    /// Its own files have lengths per request and no sums, so nothing of them was checked.
+    #[test]
+    fn inference_perf_s_tokens_and_duration_follow_from_its_means() {
+        let file = |output_rate: f64| {
+            format!(
+                r#"{{"load_summary": {{"count": 3600}}, "successes": {{"count": 3600,
+                "latency": {{"request_latency": {{"mean": 5.018124350203054}}}},
+                "throughput": {{"output_tokens_per_sec": {output_rate:?}, "requests_per_sec": 9.129153381242592}},
+                "output_len": {{"mean": 246.8011111111111}}}}}}"#
+            )
+        };
+        let reports = read(&file(2_253.085_197_994_428)).unwrap();
+        let output = reports[0].number(Field::OutputTokens).unwrap();
+        assert!((output - 888_484.0).abs() < 0.01, "{output}");
+        assert!((reports[0].number(Field::Duration).unwrap() - 394.341).abs() < 0.001);
+        assert_eq!(examine(&reports).worst(), None);
+        let wrong = examine(&read(&file(2_263.085_197_994_428)).unwrap());
+        assert_eq!(wrong.worst(), Some(Level::Inconsistent));
     }
 
     #[test]

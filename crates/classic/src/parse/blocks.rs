@@ -151,6 +151,9 @@ fn start_of_footer(text: &str) -> Option<usize> {
 /// The first run of dashes that begins a rule. A prefix may have dashes too; then the title that follows
 /// them holds the rule's own.
 fn start_of_rule(text: &str) -> Option<usize> {
+    if loose::is_table_rule(text) {
+        return None;
+    }
     let runs = text.match_indices("---").map(|(at, _)| at);
     runs.filter(|at| !text[..*at].ends_with('-'))
         .find(|at| loose::rule_title(&text[*at..]).is_some_and(|title| !title.contains("---")))
@@ -216,14 +219,14 @@ impl<'a> Finder<'a> {
     /// Ends a block that has no footer. What follows its last recognisable line is not its own, and
     /// a last line without an end may be half a line, whose value cannot be trusted.
     fn close_cut(&mut self, mut block: TextBlock<'a>) {
-        // Where no line is padded as the tools pad it, a line in any spelling counts.
-        let is_padded = block.lines.iter().any(|line| is_block_line(line.text));
+        // Lines of a copied block have lost their padding, so a label in its exact spelling counts too. Where
+        // no line has one, a line in any spelling does.
+        let is_printed = |line: &TextLine<'_>| {
+            is_block_line(line.text) || labels::start_of_printed(line.text) == Some(0)
+        };
+        let has_printed = block.lines.iter().any(is_printed);
         let is_own = |line: &TextLine<'_>| {
-            if is_padded {
-                is_block_line(line.text)
-            } else {
-                loose::read(line.text, None).is_some()
-            }
+            if has_printed { is_printed(line) } else { loose::read(line.text, None).is_some() }
         };
         let is_half = |line: &TextLine<'_>| line.end.is_empty();
         let own = block

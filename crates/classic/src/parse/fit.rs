@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokometer_base::printable;
 
 use super::blocks::TextBlock;
-use super::labels::tables;
+use super::decimal::DecimalMark;
+use super::labels::{Label, tables};
 use super::lines::TextLine;
-use super::loose::{KnownLine, LooseValue, known_lines};
+use super::loose::{KnownLine, LooseValue, decimal_mark, known_lines};
+use super::number;
 use crate::layout::Layout;
 use crate::layout::print::label_of;
 use crate::layout::table::{Element, Format, LayoutTable, When, centred};
-use crate::model::{Blanks, Key, Place, Scalar, UnreadValue, Value, Values};
+use crate::model::{Blanks, Key, Place, Problem, Scalar, UnreadValue, Value, Values};
 
 /// What a line is to a layout.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +32,7 @@ enum LineMatch<'a> {
 #[derive(Debug)]
 pub(super) struct Fit {
     pub(super) layout: Layout,
+    mark: DecimalMark,
     pub(super) values: Values,
     pub(super) places: Vec<Place>,
     pub(super) blanks: Blanks,
@@ -38,6 +41,10 @@ pub(super) struct Fit {
     pub(super) unread: Vec<UnreadValue>,
     /// Lines that look like a label with a number, and have a label that no layout has.
     pub(super) unknown_lines: Vec<usize>,
+    /// The first line below a section of no layout whose value was taken for one of the whole run.
+    pub(super) in_other_section: Option<usize>,
+    /// Latencies that were converted to milliseconds.
+    pub(super) other_unit: Option<Problem>,
     /// Lines whose values the layout did not give, by their place in the block.
     left: Vec<usize>,
     /// Labels of the layout whose values it could not read.
@@ -51,13 +58,16 @@ pub(super) struct Fit {
 /// that the layout always prints. `None` when no layout reads any line.
 pub(super) fn best_fit(block: &TextBlock<'_>) -> Option<Fit> {
     let lines = known_lines(&block.lines);
+    let mark = decimal_mark(&lines);
     let is_as_wide = |table: &LayoutTable| table.widths.header == block.width;
     let has_width = tables().any(|(_, table)| is_as_wide(table));
     let fits = tables()
         .filter(|(_, table)| !has_width || is_as_wide(table))
-        .map(|(layout, table)| fit(&lines, layout, table));
+        .map(|(layout, table)| fit(&lines, mark, layout, table));
     let mut best = fits.min_by_key(|fit| (fit.unknown, fit.lacking, fit.missing))?;
     best.add_loose_values(&lines);
+    best.add_values_of_other_sections(&lines);
+    best.other_unit = other_unit(&lines);
     let has_anything = !best.values.is_empty() || !best.unread.is_empty();
     has_anything.then_some(best)
 }
@@ -85,15 +95,18 @@ pub(super) fn is_block_line(text: &str) -> bool {
         })
 }
 
-fn fit(lines: &[KnownLine<'_>], layout: Layout, table: &LayoutTable) -> Fit {
+fn fit(lines: &[KnownLine<'_>], mark: DecimalMark, layout: Layout, table: &LayoutTable) -> Fit {
     let mut fit = Fit {
         layout,
+        mark,
         values: Values::default(),
         places: Vec::new(),
         blanks: Blanks::Stripped,
         repeated: None,
         unread: Vec::new(),
         unknown_lines: Vec::new(),
+        in_other_section: None,
+        other_unit: None,
         left: Vec::new(),
         bad: Vec::new(),
         unknown: 0,
@@ -117,8 +130,11 @@ fn fit(lines: &[KnownLine<'_>], layout: Layout, table: &LayoutTable) -> Fit {
             fit.left.push(index);
         }
     }
-    let seen: BTreeSet<Key> =
-        fit.left.iter().filter_map(|index| Some(lines[*index].value.as_ref()?.key)).collect();
+    let seen: BTreeSet<Key> = fit
+        .left
+        .iter()
+        .filter_map(|index| Some(lines[*index].value.as_ref()?.meaning.key))
+        .collect();
     fit.lacking = seen.iter().filter(|key| label_of(table, **key).is_none()).count();
     fit.missing = missing(table.rows, |key| fit.values.get(key).is_some() || seen.contains(&key));
     fit
@@ -144,6 +160,9 @@ impl Fit {
                     is_repeated = true;
                     is_differing |= earlier != Some(text);
                 }
+                // The layouts have a decimal point: in this block it separates thousands.
+                LineMatch::Value(_, _, text)
+                    if self.mark == DecimalMark::Comma && text.contains('.') => {}
                 LineMatch::Value(key, scalar, text) => {
                     self.note_blanks(line.text);
                     self.values.set(key, Value::printed(scalar, text));
@@ -190,8 +209,14 @@ impl Fit {
             let KnownLine { line, value, .. } = &lines[index];
             let bad = bad.remove(&index);
             match value {
-                Some(LooseValue { key, .. }) if self.values.get(*key).is_some() => {}
-                Some(LooseValue { key, text, scalar: Some((scalar, half_unit)), .. }) => {
+                Some(LooseValue { meaning: Label { key, .. }, .. })
+                    if self.values.get(*key).is_some() => {}
+                Some(LooseValue {
+                    meaning: Label { key, .. },
+                    text,
+                    scalar: Some((scalar, half_unit)),
+                    ..
+                }) => {
                     let value = Value {
                         scalar: scalar.clone(),
                         text: Some((*text).to_owned()),
@@ -206,6 +231,52 @@ impl Fit {
                     self.unknown_lines.push(line.number);
                 }
                 None => self.unread.extend(bad),
+            }
+        }
+    }
+}
+
+/// The unit that labels of latencies name instead of milliseconds.
+fn other_unit(lines: &[KnownLine<'_>]) -> Option<Problem> {
+    let converted: Vec<(usize, &str)> = lines
+        .iter()
+        .filter_map(|known| {
+            let value = known.value.as_ref().filter(|value| value.scalar.is_some())?;
+            let is_latency = matches!(value.meaning.key, Key::Latency(..));
+            let is_other = value.meaning.unit.is_some_and(|unit| unit != number::MILLIS);
+            let unit = value.label.rsplit_once(['(', '['])?.1.split([')', ']']).next()?;
+            (is_latency && is_other).then_some((known.line.number, unit))
+        })
+        .collect();
+    let (line, unit) = *converted.first()?;
+    Some(Problem::OtherUnit { unit: printable::short(unit), lines: converted.len(), line })
+}
+
+impl Fit {
+    /// Rows that every report has and that this block has only below a section of no layout. A section
+    /// with figures of its own, as of a warm-up, stands beside the run's and gives nothing.
+    fn add_values_of_other_sections(&mut self, lines: &[KnownLine<'_>]) {
+        let keys = |known: &KnownLine<'_>| {
+            Some((known.in_other_section.as_ref()?.meaning.key, known.section))
+        };
+        let found: Vec<(Key, usize)> = lines.iter().filter_map(keys).collect();
+        let is_own = |(key, section): &(Key, usize)| {
+            let is_repeated = found.iter().any(|(other, at)| other == key && at != section);
+            self.values.get(*key).is_some() || is_repeated
+        };
+        let beside: BTreeSet<usize> =
+            found.iter().filter(|it| is_own(it)).map(|(_, section)| *section).collect();
+        for KnownLine { line, section, in_other_section, .. } in lines {
+            let Some(LooseValue { meaning, text, scalar: Some((scalar, half_unit)), .. }) =
+                in_other_section
+            else {
+                continue;
+            };
+            if self.values.get(meaning.key).is_none() && !beside.contains(section) {
+                let (scalar, half_unit) = (scalar.clone(), *half_unit);
+                let value = Value { scalar, text: Some((*text).to_owned()), half_unit };
+                self.values.set(meaning.key, value);
+                self.in_other_section = self.in_other_section.or(Some(line.number));
             }
         }
     }

@@ -15,7 +15,7 @@ pub(super) fn fragments<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
     for line in lines {
         let line = start_of_own(line.text).map_or(*line, |start| line.from(start));
         let value = loose::known_lines(&[line]).remove(0).value;
-        let value = value.map(|value| (value.key, value.text));
+        let value = value.map(|value| (value.meaning.key, value.text));
         if value.is_some_and(|(key, text)| open.has_other(key, text)) {
             found.push(std::mem::take(&mut open));
         }

@@ -1,6 +1,9 @@
 //! Reports in tables: one value per row, one report per row, or statistics of metrics in a grid. Tables
 //! are drawn with bars, or have comma-separated values.
 
+use tokometer_base::printable;
+
+use super::decimal::DecimalMark;
 use super::fit::nearest_layout;
 use super::labels::{self, Label};
 use super::lines::TextLine;
@@ -141,13 +144,14 @@ fn read_table(table: &[Row<'_>]) -> Vec<Report> {
         (across, Arrangement::LabelsAcross),
         (crossed, Arrangement::Crossed),
     ];
+    let mark = DecimalMark::of(table.iter().flat_map(|(_, cells)| cells.iter().copied()));
     let best = choices.into_iter().rev().max_by_key(|(count, _)| *count);
     match best.filter(|(count, _)| *count >= FEWEST) {
-        Some((_, Arrangement::LabelsDown)) => labels_down(table),
+        Some((_, Arrangement::LabelsDown)) => labels_down(table, mark),
         Some((_, Arrangement::LabelsAcross)) => {
-            body.iter().map(|row| labels_across(&head.1, row)).collect()
+            body.iter().map(|row| labels_across(&head.1, row, mark)).collect()
         }
-        Some((_, Arrangement::Crossed)) => vec![crossed_report(&head.1, body)],
+        Some((_, Arrangement::Crossed)) => vec![crossed_report(&head.1, body, mark)],
         None => Vec::new(),
     }
 }
@@ -170,7 +174,7 @@ fn has_tpot_as_itl(body: &[Row<'_>]) -> bool {
     body.iter().any(|(_, cells)| labels::is_request_latency(cells[0])) && !has(Metric::Tpot)
 }
 
-fn labels_down(table: &[Row<'_>]) -> Vec<Report> {
+fn labels_down(table: &[Row<'_>], mark: DecimalMark) -> Vec<Report> {
     let head = &table[0].1;
     let has_head = labels::label(head[0], None).is_none();
     let unit_column = head
@@ -178,7 +182,7 @@ fn labels_down(table: &[Row<'_>]) -> Vec<Report> {
         .position(|cell| has_head && ["unit", "units"].contains(&cell.to_lowercase().as_str()));
     let columns = table.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
     let column = |at: usize| {
-        let mut report = ReportDraft::default();
+        let mut report = ReportDraft::with(mark);
         for (line, cells) in table {
             let found = labels::label(cells[0], None);
             let unit = unit_column.and_then(|at| number::unit(cells.get(at)?));
@@ -194,8 +198,8 @@ fn labels_down(table: &[Row<'_>]) -> Vec<Report> {
     (1..columns).filter(|at| Some(*at) != unit_column).filter_map(column).collect()
 }
 
-fn labels_across(head: &[&str], (line, cells): &Row<'_>) -> Report {
-    let mut report = ReportDraft::default();
+fn labels_across(head: &[&str], (line, cells): &Row<'_>, mark: DecimalMark) -> Report {
+    let mut report = ReportDraft::with(mark);
     for (name, text) in head.iter().zip(cells) {
         if let Some(found) = labels::label(name, None) {
             report.take(*line, name, found, text);
@@ -205,8 +209,8 @@ fn labels_across(head: &[&str], (line, cells): &Row<'_>) -> Report {
     report.finish(cells.first().copied().filter(|_| is_named))
 }
 
-fn crossed_report(head: &[&str], body: &[Row<'_>]) -> Report {
-    let mut report = ReportDraft::default();
+fn crossed_report(head: &[&str], body: &[Row<'_>], mark: DecimalMark) -> Report {
+    let mut report = ReportDraft::with(mark);
     let is_tpot = has_tpot_as_itl(body);
     for (line, cells) in body {
         for (above, text) in head.iter().zip(cells).skip(1) {
@@ -225,17 +229,24 @@ fn crossed_report(head: &[&str], body: &[Row<'_>]) -> Report {
 #[derive(Default)]
 struct ReportDraft {
     report: Report,
+    mark: DecimalMark,
     first_line: usize,
     texts: Vec<String>,
 }
 
 impl ReportDraft {
+    fn with(mark: DecimalMark) -> Self {
+        Self { mark, ..Self::default() }
+    }
+
     fn take(&mut self, line: TextLine<'_>, name: &str, found: Label, text: &str) {
         if self.first_line == 0 {
             self.first_line = line.number;
         }
         self.texts.push(line.text.to_owned());
-        let LooseValue { key, text, scalar, .. } = loose::value(name, found, text);
+        let mut value = loose::value(name, found, text);
+        value.read_with(self.mark);
+        let LooseValue { meaning: Label { key, .. }, text, scalar, .. } = value;
         match scalar {
             Some((scalar, half_unit)) if self.report.values.get(key).is_none() => {
                 let value = Value { scalar, text: Some(text.to_owned()), half_unit };
@@ -245,8 +256,8 @@ impl ReportDraft {
             None => self.report.unread.push(UnreadValue {
                 line: line.number,
                 column: line.text.find(text).map_or(1, |at| line.from(at).column),
-                label: name.to_owned(),
-                text: text.to_owned(),
+                label: printable::short(name),
+                text: printable::short(text),
             }),
         }
     }
@@ -261,7 +272,7 @@ impl ReportDraft {
         texts.dedup();
         Report {
             layout: nearest_layout(&self.report.values),
-            context: Context { heading: heading.map(str::to_owned), ..Context::default() },
+            context: Context { heading: heading.map(printable::short), ..Context::default() },
             printed: Some(Printed {
                 first_line: self.first_line,
                 header: String::new(),

@@ -4,7 +4,11 @@
 //! many columns as bars follow it. The first column names the benchmark; later tables have their rows in
 //! the same order. Tables of other things (words, images) have no column that is known here.
 
+use tokometer_base::printable;
+
+use super::decimal::DecimalMark;
 use super::fit::nearest_layout;
+use super::labels::Label;
 use super::lines::TextLine;
 use super::number;
 use crate::layout::table::Format;
@@ -220,7 +224,7 @@ fn set(report: &mut Report, line: TextLine<'_>, key: Key, text: &str) {
     if text.is_empty() || text == "-" || text == "N/A" {
         return;
     }
-    match number::read(key, format, unit, text) {
+    match number::read(Label { key, format, unit }, DecimalMark::Point, text) {
         Some((scalar, half_unit)) => {
             report.values.set(key, Value { scalar, text: Some(text.to_owned()), half_unit });
         }
@@ -228,7 +232,7 @@ fn set(report: &mut Report, line: TextLine<'_>, key: Key, text: &str) {
             line: line.number,
             column: line.text.find(text).map_or(1, |at| line.from(at).column),
             label: "a column".to_owned(),
-            text: text.to_owned(),
+            text: printable::short(text),
         }),
     }
 }

@@ -127,7 +127,9 @@ fn field_start(before: &str) -> Option<usize> {
     if let Some(label) = field {
         return Some(before.len() - label.len());
     }
-    let before = before.strip_suffix(" (ms):")?;
+    let (before, unit) = before.strip_suffix("):")?.rsplit_once(" (")?;
+    let is_time = matches!(number::unit(unit), Some(NumberUnit::Time(_)));
+    let before = Some(before).filter(|_| is_time)?;
     VOCABULARY.metrics.iter().find_map(|name| {
         let words = before.strip_suffix(name)?.strip_suffix(' ')?;
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '.';

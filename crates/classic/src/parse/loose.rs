@@ -1,14 +1,16 @@
 //! A line of a report in any spelling: as a cell of a table, an item of a list, behind a quote mark.
 
+use super::decimal::DecimalMark;
 use super::labels::{self, Label, SectionTitle};
 use super::lines::TextLine;
 use super::number;
-use crate::model::{Key, Metric, Scalar};
+use crate::model::{Field, Key, Metric, Scalar};
 
 /// A labelled value, read or not.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LooseValue<'a> {
-    pub(super) key: Key,
+    /// What the label stands for.
+    pub(super) meaning: Label,
     /// The label as it stands.
     pub(super) label: &'a str,
     /// What stands in the value's place.
@@ -32,10 +34,38 @@ fn trimmed(text: &str) -> &str {
 }
 
 /// A label and what follows it, as a value.
-pub(super) fn value<'a>(label: &'a str, found: Label, text: &'a str) -> LooseValue<'a> {
+pub(super) fn value<'a>(label: &'a str, meaning: Label, text: &'a str) -> LooseValue<'a> {
     let text = text.trim().trim_end_matches(|letter| is_bar(letter) || letter == ' ');
-    let scalar = number::read(found.key, found.format, found.unit, text);
-    LooseValue { key: found.key, label, text, scalar }
+    let scalar = number::read(meaning, DecimalMark::Unknown, text);
+    LooseValue { meaning, label, text, scalar }
+}
+
+impl LooseValue<'_> {
+    /// Whether this is a count, the duration or a throughput, in the exact spelling of a layout.
+    fn is_of_run(&self, line: &TextLine<'_>) -> bool {
+        let is_known = matches!(
+            self.meaning.key,
+            Key::Field(
+                Field::Successful
+                    | Field::Failed
+                    | Field::Duration
+                    | Field::InputTokens
+                    | Field::OutputTokens
+                    | Field::RequestThroughput
+                    | Field::InputThroughput
+                    | Field::OutputThroughput
+                    | Field::TotalThroughput
+            )
+        );
+        is_known && labels::start_of_printed(line.text) == Some(0)
+    }
+
+    /// Reads it again, in a block whose decimals stand behind this mark.
+    pub(super) fn read_with(&mut self, mark: DecimalMark) {
+        if mark != DecimalMark::Unknown && self.text.contains(['.', ',']) {
+            self.scalar = number::read(self.meaning, mark, self.text);
+        }
+    }
 }
 
 /// The value of this line; `None` when it has no known label.
@@ -92,7 +122,15 @@ pub(super) fn rule_title(text: &str) -> Option<&str> {
     let title = inner.trim_end_matches(is_fill);
     let fills = |longer: &str, shorter: &str| longer.chars().count() - shorter.chars().count();
     let is_rule = fills(text, inner) >= 3 && (title.is_empty() || fills(inner, title) >= 3);
-    is_rule.then(|| title.trim())
+    (is_rule && !is_table_rule(text)).then(|| title.trim())
+}
+
+/// Whether this is the line below the head of a table, `|---|:---:|`, which opens no section.
+pub(super) fn is_table_rule(text: &str) -> bool {
+    let is_line = |letter: char| matches!(letter, '-' | '=' | '─' | '━' | '═' | ':' | ' ' | '\t');
+    let inside = text.trim_matches(|letter: char| is_line(letter) || is_corner(letter));
+    let columns = text.trim().trim_matches(is_corner);
+    inside.is_empty() && columns.contains(is_corner)
 }
 
 /// Corners and edges of drawn boxes.
@@ -104,17 +142,26 @@ pub(super) fn is_corner(letter: char) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct KnownLine<'a> {
     pub(super) line: TextLine<'a>,
+    /// Which section it stands in, from zero.
+    pub(super) section: usize,
     /// It stands in a section that no layout has, and is carried as it is.
     pub(super) is_carried: bool,
     pub(super) value: Option<LooseValue<'a>>,
+    /// The value of a carried line, if it may be one of the whole run.
+    pub(super) in_other_section: Option<LooseValue<'a>>,
 }
 
 /// The lines of a block, each in its section.
 pub(super) fn known_lines<'a>(lines: &[TextLine<'a>]) -> Vec<KnownLine<'a>> {
     let mut title = SectionTitle::Known(None);
+    let mut section = 0;
+    // A second part of the report, as of the steady state, has rows with the labels of the first.
+    let mut is_first_part = true;
     let known = |line: &TextLine<'a>| {
         if let Some(words) = rule_title(line.text) {
             title = labels::title(words);
+            section += 1;
+            is_first_part &= words.is_empty() || !line.text.contains("==");
         } else if let Some(words) = heading(line.text) {
             title = words;
         }
@@ -122,9 +169,27 @@ pub(super) fn known_lines<'a>(lines: &[TextLine<'a>]) -> Vec<KnownLine<'a>> {
             SectionTitle::Known(metric) => read(line.text, metric),
             SectionTitle::Unknown => None,
         };
-        KnownLine { line: *line, is_carried: title == SectionTitle::Unknown, value }
+        // A tool's own section may stand before rows that every report has; their exact labels show them.
+        let is_carried = title == SectionTitle::Unknown;
+        let in_other_section = Some(line.text)
+            .filter(|_| is_carried && is_first_part)
+            .and_then(|text| read(text, None))
+            .filter(|value| value.is_of_run(line));
+        KnownLine { line: *line, section, is_carried, value, in_other_section }
     };
-    lines.iter().map(known).collect()
+    let mut found: Vec<KnownLine<'a>> = lines.iter().map(known).collect();
+    let mark = decimal_mark(&found);
+    for known in &mut found {
+        for value in known.value.iter_mut().chain(&mut known.in_other_section) {
+            value.read_with(mark);
+        }
+    }
+    found
+}
+
+/// The mark before the decimals of a block.
+pub(super) fn decimal_mark(lines: &[KnownLine<'_>]) -> DecimalMark {
+    DecimalMark::of(lines.iter().filter_map(|known| Some(known.value.as_ref()?.text)))
 }
 
 /// A Markdown heading or an emphasised line that names a metric: `### Time to First Token`.
@@ -157,7 +222,7 @@ mod tests {
             "* `Mean TTFT` : 0.46385 s",
         ] {
             let found = read(text, None).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(found.key, Key::Latency(Metric::Ttft, Stat::Mean), "{text}");
+            assert_eq!(found.meaning.key, Key::Latency(Metric::Ttft, Stat::Mean), "{text}");
             let number = found.scalar.and_then(|(scalar, _)| scalar.as_f64()).unwrap();
             assert!((number - 463.85).abs() < 1e-9, "{text}");
         }
@@ -169,7 +234,16 @@ mod tests {
         assert_eq!(rule_title("-----Time to First Token-----"), Some("Time to First Token"));
         assert_eq!(rule_title("║ ──── Throughput ──── ║"), Some("Throughput"));
         assert_eq!(rule_title("--------"), Some(""));
-        for text in ["- item", "---- open", "text ----", "", "--flag--"] {
+        for text in [
+            "|---|---|",
+            "|:---:|---:|",
+            "+----+----+",
+            "- item",
+            "---- open",
+            "text ----",
+            "",
+            "--flag--",
+        ] {
             assert_eq!(rule_title(text), None, "{text}");
         }
     }

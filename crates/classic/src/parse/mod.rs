@@ -13,6 +13,7 @@ mod blocks;
 mod context;
 #[cfg(test)]
 mod damage_tests;
+mod decimal;
 mod fit;
 mod fragments;
 mod grid;
@@ -25,8 +26,10 @@ mod number;
 mod plain;
 mod reports;
 #[cfg(test)]
+mod spelling_tests;
+#[cfg(test)]
 mod tests;
 mod wrapped;
 
-pub(crate) use number::half_unit;
+pub(crate) use number::{half_unit, rate_in_words};
 pub use reports::parse;

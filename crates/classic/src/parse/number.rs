@@ -2,6 +2,8 @@
 //!
 //! Only what has one meaning is read. `1/1`, `~12` or `12 34` have none, so they stay text.
 
+use super::decimal::{DecimalMark, is_ambiguous_count};
+use super::labels::Label;
 use crate::layout::table::{Format, without_comment};
 use crate::model::{Field, Key, Scalar};
 
@@ -17,6 +19,9 @@ pub(super) enum NumberUnit {
     /// Tokens or requests.
     Things,
 }
+
+/// The unit of latencies in all layouts.
+pub(super) const MILLIS: NumberUnit = NumberUnit::Time(1e-3);
 
 const UNITS: [(&str, NumberUnit); 48] = [
     ("ms", NumberUnit::Time(1e-3)),
@@ -113,14 +118,10 @@ fn factor(key: Key, unit: Option<NumberUnit>) -> Option<f64> {
     }
 }
 
-/// A value of `key` and half a unit of its last digit. `label_unit` is what the label says; a unit
-/// beside the number overrules it. `None` when the text has no single meaning.
-pub(super) fn read(
-    key: Key,
-    format: Format,
-    label_unit: Option<NumberUnit>,
-    text: &str,
-) -> Option<(Scalar, f64)> {
+/// The value of this label and half a unit of its last digit. A unit beside the number overrules that
+/// of the label. `None` when the text has no single meaning.
+pub(super) fn read(label: Label, mark: DecimalMark, text: &str) -> Option<(Scalar, f64)> {
+    let Label { key, format, unit: label_unit } = label;
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || is_mark(letter));
     if let Some(words @ Scalar::Words(_)) = format.read(without_comment(text)) {
         return Some((words, 0.0));
@@ -130,14 +131,22 @@ pub(super) fn read(
     if !is_whole && !text.contains(|letter: char| letter.is_ascii_digit()) {
         return text.parse::<f64>().ok().map(|number| (Scalar::Number(number), 0.0));
     }
-    let (digits, rest) = number(text)?;
+    let (digits, rest) = number(text, mark)?;
     let factor = factor(key, unit_of_rest(rest)?.or(label_unit))?;
     if is_whole {
         let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
-        let is_exact = fraction.bytes().all(|byte| byte == b'0');
+        let is_known = mark != DecimalMark::Unknown || !is_ambiguous_count(&digits);
+        let is_exact = is_known && fraction.bytes().all(|byte| byte == b'0');
         return whole.parse().ok().filter(|_| is_exact).map(|count| (Scalar::Count(count), 0.0));
     }
     Some((Scalar::Number(scaled(&digits, factor)?), half_unit(&digits) * factor))
+}
+
+/// A rate as a tool prints it in words, `20.0` or `inf`, or as somebody wrote it behind the label.
+pub(crate) fn rate_in_words(words: &str) -> Option<f64> {
+    let key = Key::Field(Field::RateConfigured);
+    let label = Label { key, format: Format::Fixed, unit: None };
+    read(label, DecimalMark::Unknown, words)?.0.as_f64().filter(|rate| !rate.is_nan())
 }
 
 /// A power of ten moves the point, so that `0.46385 s` is the same number as `463.85 ms`.
@@ -166,7 +175,7 @@ pub(crate) fn half_unit(text: &str) -> f64 {
 }
 
 /// A number in Rust's spelling, and what follows it.
-fn number(text: &str) -> Option<(String, &str)> {
+fn number(text: &str, mark: DecimalMark) -> Option<(String, &str)> {
     let is_body = |letter: char| letter.is_ascii_digit() || is_separator(letter);
     let unsigned = text.strip_prefix(['+', '-', '−']).unwrap_or(text);
     let sign = if text.len() > unsigned.len() && !text.starts_with('+') { "-" } else { "" };
@@ -174,7 +183,7 @@ fn number(text: &str) -> Option<(String, &str)> {
     // A separator at the end is punctuation: `12.3, which is slow`.
     let body = unsigned[..end].trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let mut rest = &unsigned[body.len()..];
-    let mut digits = sign.to_owned() + &without_separators(body)?;
+    let mut digits = sign.to_owned() + &without_separators(&mark.with_point(body))?;
     if let Some(exponent) = exponent(rest) {
         digits.push_str(exponent);
         rest = &rest[exponent.len()..];
@@ -267,13 +276,17 @@ mod tests {
 
     const LATENCY: Key = Key::Latency(Metric::Ttft, Stat::Mean);
 
+    fn read_as(key: Key, format: Format, text: &str) -> Option<(Scalar, f64)> {
+        read(Label { key, format, unit: None }, DecimalMark::Unknown, text)
+    }
+
     fn latency(text: &str) -> Option<f64> {
-        read(LATENCY, Format::Fixed, None, text).and_then(|(scalar, _)| scalar.as_f64())
+        read_as(LATENCY, Format::Fixed, text).and_then(|(scalar, _)| scalar.as_f64())
     }
 
     fn count(text: &str) -> Option<f64> {
         let key = Key::Field(Field::Successful);
-        read(key, Format::Count, None, text).and_then(|(scalar, _)| scalar.as_f64())
+        read_as(key, Format::Count, text).and_then(|(scalar, _)| scalar.as_f64())
     }
 
     #[test]
@@ -332,7 +345,7 @@ mod tests {
         ] {
             assert_eq!(latency(text), None, "{text}");
         }
-        for text in ["12.5", "-3", "nan", "1/1", "1,02", "99 %", "3 s"] {
+        for text in ["12.5", "-3", "nan", "1/1", "1,02", "99 %", "3 s", "3.000", "696.991"] {
             assert_eq!(count(text), None, "{text}");
         }
         assert_eq!(count("3,000"), Some(3000.0));
@@ -345,7 +358,7 @@ mod tests {
     #[test]
     fn the_last_digit_is_known_in_every_spelling() {
         let check = |text: &str, expected: f64| {
-            let (_, half) = read(LATENCY, Format::Fixed, None, text).unwrap();
+            let (_, half) = read_as(LATENCY, Format::Fixed, text).unwrap();
             assert!((half - expected).abs() < expected * 1e-9, "{text}: {half}");
         };
         check("463.85", 0.005);

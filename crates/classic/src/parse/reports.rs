@@ -63,6 +63,8 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
         printed.places = fit.places;
         printed.blanks = fit.blanks;
         report.problems.extend(fit.repeated.map(|line| Problem::Interleaved { line }));
+        report.problems.extend(fit.in_other_section.map(|line| Problem::OtherSection { line }));
+        report.problems.extend(fit.other_unit);
         unknown_lines = fit.unknown_lines;
     } else {
         let unknown = |text: &str| Place::Unknown(text.to_owned());

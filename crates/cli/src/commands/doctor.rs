@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use tokometer_classic::doctor::{
-    Examination, Level, doctor_comment, doctor_html, doctor_markdown, doctor_text, examine,
+    Examination, Level, doctor_comment, doctor_csv, doctor_html, doctor_text, examine,
 };
 use tokometer_classic::{Report, Selection};
 
@@ -15,18 +15,40 @@ use crate::bench::RunView;
 use crate::exit::{Exit, Refusal};
 use crate::input::STDIN;
 use crate::instrument;
-use crate::terminal::{print, without_secrets};
+use crate::terminal::{print, print_message, without_secrets};
 
-/// Examines every file; an inconsistent one is an objective missed.
+/// Examines every file; an inconsistent one is an objective missed. A file that cannot be read does not
+/// keep the others from being examined.
 pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     if let Some(load) = &args.load {
         let load = instrument::load_of(load, given)?;
         return instrument::doctor(&load, given, args.format);
     }
-    let sources = ReportSource::open_all(&args.files, &RunView::plain(Selection::default()))?;
+    let view = RunView::plain(Selection::default());
     let named = |(name, source): (String, ReportSource)| Ok((name, source.reports()?));
-    let files: Vec<(String, Vec<Report>)> =
-        sources.into_iter().map(named).collect::<Result<_, Refusal>>()?;
+    let (mut files, mut unread): (Vec<(String, Vec<Report>)>, Vec<Refusal>) = Default::default();
+    for opened in ReportSource::open_each(&args.files, &view) {
+        match opened.and_then(named) {
+            Ok(file) => files.push(file),
+            Err(why) => unread.push(why),
+        }
+    }
+    if !files.is_empty() {
+        let exit = show(args, &files)?;
+        if unread.is_empty() {
+            return Ok(exit);
+        }
+    }
+    // The last one is written by whoever ends the program, with its exit code.
+    let last = unread.pop();
+    for why in unread {
+        print_message(&format!("error: {why}"));
+    }
+    last.map_or(Ok(Exit::Done), |why| Err(why.into()))
+}
+
+/// Prints the findings in the wanted format.
+fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refusal> {
     let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();
     let views: Vec<(&str, &[Report], &Examination)> = files
         .iter()
@@ -36,9 +58,13 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     match args.format {
         _ if args.markdown => print(&doctor_comment(&views))?,
         _ if args.html.is_some() => write_page(args.html.as_deref(), &doctor_html(&views))?,
-        TableFormatArg::Markdown => print(&doctor_markdown(&files))?,
-        TableFormatArg::Json => print(&findings(&files, &examined))?,
-        TableFormatArg::Text | TableFormatArg::Csv => {
+        TableFormatArg::Markdown => print(&doctor_comment(&views))?,
+        TableFormatArg::Json => print(&findings(files, &examined))?,
+        TableFormatArg::Csv => {
+            let rows: Vec<_> = views.iter().map(|(name, _, findings)| (*name, *findings)).collect();
+            print(&doctor_csv(&rows))?;
+        }
+        TableFormatArg::Text => {
             for ((name, reports), examination) in files.iter().zip(&examined) {
                 print(&doctor_text(name, reports, examination))?;
             }

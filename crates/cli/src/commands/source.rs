@@ -26,19 +26,27 @@ impl ReportSource {
         paths: &[PathBuf],
         view: &RunView,
     ) -> Result<Vec<(String, Self)>, Refusal> {
-        let mut sources = Vec::new();
-        for path in paths {
-            for path in expanded(path)? {
-                let source = Self::open(&path, view)?;
-                // A name in the listing of a folder may contain line breaks.
-                let name = match path.as_path() {
-                    path if path == Path::new(STDIN) => "standard input".to_owned(),
-                    path => printable::line(&path.display().to_string(), usize::MAX),
-                };
-                sources.push((name, source));
-            }
-        }
-        Ok(sources)
+        Self::open_each(paths, view).collect()
+    }
+
+    /// The same, with an error for each path that cannot be opened.
+    pub(crate) fn open_each<'a>(
+        paths: &'a [PathBuf],
+        view: &'a RunView,
+    ) -> impl Iterator<Item = Result<(String, Self), Refusal>> + 'a {
+        let named = |path: PathBuf| {
+            let source = Self::open(&path, view)?;
+            // A name in the listing of a folder may contain line breaks.
+            let name = match path.as_path() {
+                path if path == Path::new(STDIN) => "standard input".to_owned(),
+                path => printable::line(&path.display().to_string(), usize::MAX),
+            };
+            Ok((name, source))
+        };
+        paths.iter().flat_map(move |path| match expanded(path) {
+            Ok(paths) => paths.into_iter().map(named).collect::<Vec<_>>(),
+            Err(why) => vec![Err(why)],
+        })
     }
 
     fn open(path: &Path, view: &RunView) -> Result<Self, Refusal> {
