@@ -167,19 +167,19 @@ impl ResponseReading {
         let is_whole_part = self.take_whole_part(&mut fields, timeline);
         self.reasoning.shorten(&mut fields);
         // Events with types name a call before its first piece.
-        let is_shared = self.rules.schema == EventSchema::Shared;
-        if fields.marks.has(Marks::TOOL_CALL) || !is_shared {
+        let is_untyped = self.rules.schema.is_untyped();
+        if fields.marks.has(Marks::TOOL_CALL) || !is_untyped {
             self.tool_calls.take(self.rules.schema, event.name, data);
         }
         let further = std::mem::take(&mut fields.further);
         let (kind, tokens) = self.on_choice(&fields);
         let is_end = kind == EventKind::Other && fields.marks.has(Marks::LAST);
         let kind = if is_end { EventKind::End } else { kind };
-        if kind == EventKind::Other && is_shared && is_error_document(data) {
+        if kind == EventKind::Other && is_untyped && is_error_document(data) {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
-        if kind == EventKind::Other && is_shared {
+        if kind == EventKind::Other && is_untyped {
             self.note_message(data, timeline);
         }
         if further.is_empty() && !is_whole_part {
@@ -313,7 +313,7 @@ impl ResponseReading {
     /// Whether the server streams events, and none of them has a field that is known here.
     fn is_other_protocol(&self, timeline: &Timeline) -> bool {
         let is_unknown = |event: &Event| event.kind == EventKind::Other;
-        self.rules.schema == EventSchema::Shared
+        self.rules.schema.is_untyped()
             && !timeline.events.is_empty()
             && timeline.events.iter().all(is_unknown)
     }
