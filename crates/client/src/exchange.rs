@@ -98,7 +98,7 @@ impl Exchange {
         let framing =
             if dialect.is_streamed(settings) { rules.framing } else { EventFraming::WholeJson };
         let secrets = settings.shared_secrets();
-        let reading = ResponseReading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
+        let reading = ResponseReading::new(rules, settings, keep_text);
         Self {
             rules,
             framing,

@@ -15,7 +15,7 @@ use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
 use crate::scan::{EventSchema, EventTemplate, Fields, Marks, scan_event};
 use crate::server_message::{abort_reason, is_error_document, message};
-use crate::settings::UsageReports;
+use crate::settings::{Settings, UsageReports};
 use crate::sse;
 use kinds::{kind_without_text, merge, reasoning};
 
@@ -38,6 +38,8 @@ pub(crate) struct ResponseReading {
     rules: Rules,
     usage_reports: UsageReports,
     keep_text: KeepText,
+    /// Whether answers begin with the prompt.
+    has_echo: bool,
     secrets: Arc<Secrets>,
     template: EventTemplate,
     seen: Marks,
@@ -65,17 +67,13 @@ pub(crate) struct EventArrival {
 }
 
 impl ResponseReading {
-    pub(crate) fn new(
-        rules: Rules,
-        usage_reports: UsageReports,
-        keep_text: KeepText,
-        secrets: Arc<Secrets>,
-    ) -> Self {
+    pub(crate) fn new(rules: Rules, settings: &Settings, keep_text: KeepText) -> Self {
         Self {
             rules,
-            usage_reports,
+            usage_reports: settings.usage,
             keep_text,
-            secrets,
+            has_echo: settings.extra_body.0.get("echo").is_some_and(|echo| echo == true),
+            secrets: settings.shared_secrets(),
             template: EventTemplate::default(),
             seen: Marks::default(),
             counted: 0,
@@ -126,7 +124,7 @@ impl ResponseReading {
                     text.append_to(answer);
                 }
             }
-            self.bytes.add_text(&text);
+            self.bytes.add_text(kind, &text);
             push(timeline, arrival, kind, None);
         } else {
             self.on_new_shape(event, arrival, timeline);
@@ -394,9 +392,10 @@ impl ResponseReading {
 
     /// Stores what the response consists of. `told` is the server's count of its tokens.
     fn keep_answer(&mut self, told: u32, timeline: &mut Timeline) {
-        // Events that repeat all text so far do not show how much came with each.
+        // Events that repeat all text so far do not show how much came with each, and a prompt that is repeated
+        // before the answer has no output tokens.
         let is_piece = self.rules.text == TextForm::Piece && timeline.is_success();
-        timeline.content_bytes = self.bytes.total().filter(|_| is_piece);
+        timeline.content_bytes = self.bytes.total().filter(|_| is_piece && !self.has_echo);
         let is_kept = match self.keep_text {
             KeepText::No => false,
             // There is no text, which must not be counted as one without tokens.

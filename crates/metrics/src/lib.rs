@@ -28,6 +28,7 @@ pub mod family;
 pub mod figure;
 pub mod figures;
 pub mod goodput;
+mod hidden;
 pub mod instrument;
 pub mod interval;
 mod interval_gate;

@@ -171,6 +171,7 @@ fn add_counts(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     let bytes = || timelines.iter().map(|timeline| timeline.content_bytes);
     table.add_u64("first_content_bytes", bytes().map(|bytes| Some(bytes?.first)));
     table.add_u64("content_bytes", bytes().map(|bytes| Some(bytes?.all)));
+    table.add_u64("reasoning_bytes", bytes().map(|bytes| bytes?.reasoning));
     table.add_u32("retokenized_tokens", timelines.iter().map(|t| t.retokenized_tokens));
     let timing = |pick: fn(&ServerTimings) -> Option<Nanos>| {
         timelines.iter().map(move |timeline| timeline.server_timings.as_ref().and_then(pick))

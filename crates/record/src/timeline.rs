@@ -241,6 +241,8 @@ pub struct ContentBytes {
     pub first: u64,
     /// In all content events of the first choice.
     pub all: u64,
+    /// Of reasoning among them. `None` in older records.
+    pub reasoning: Option<u64>,
 }
 
 /// Where a count of output tokens comes from, best first.

@@ -472,6 +472,12 @@ pub(super) fn several_choices(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     (answers > 0).then(|| format!("{} had more than one choice", counted(answers, "answer")))
 }
 
+pub(super) fn unstreamed_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let (all, whole) = (evidence.observed.several_tokens, evidence.observed.unstreamed);
+    (evidence.info.is_streamed() && share(whole, all) > limit)
+        .then(|| format!("{whole} of {all} answers of several tokens came in one event"))
+}
+
 pub(super) fn reopened(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let reopened = evidence.observed.reopened;
     (reopened > 0).then(|| {

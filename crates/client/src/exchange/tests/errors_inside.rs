@@ -85,8 +85,7 @@ fn text_beside_the_choices_is_no_part_of_an_answer() {
 #[test]
 fn a_finish_reason_of_null_in_the_form_of_a_text_ends_nothing() {
     for null in ["null", "None"] {
-        let token =
-            TOKEN.replace("\"delta\"", &format!("\"finish_reason\":\"{null}\",\"delta\""));
+        let token = TOKEN.replace("\"delta\"", &format!("\"finish_reason\":\"{null}\",\"delta\""));
         let cut = "cut the stream ended without its end marker";
         assert_eq!(outcome(&format!("{token}{token}")), cut);
         assert_eq!(outcome(&format!("{token}{token}{STOP}")), "ok");

@@ -75,4 +75,14 @@ pub(crate) static COUNTS: &[NoteRule] = &[
         action: "report them to the server's developers",
         check: checks::impossible_numbers,
     },
+    NoteRule {
+        code: "unstreamed-answers",
+        severity: Suspect,
+        figure: "ttft_ms",
+        limit: 0.5,
+        threshold: "more than {} % of the answers of several tokens came in one event, though the requests ask for a stream",
+        why: "the server or a proxy sent each answer whole: TTFT is the time of the whole answer, and TPOT is absent",
+        action: "enable streaming on the server or proxy, or use --disable-stream and read E2E",
+        check: checks::unstreamed_answers,
+    },
 ];
