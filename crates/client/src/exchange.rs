@@ -343,7 +343,7 @@ impl Exchange {
             let route = self.route.split('?').next().unwrap_or_default();
             let path = route.strip_prefix(self.base_url.root_prefix()).unwrap_or(route);
             return match Redirect::parse(&self.base_url, path, location) {
-                Ok(redirect) => fit(&redirect.describe(&self.base_url), &self.secrets),
+                Ok(redirect) => fit(&redirect.describe_route(&self.base_url), &self.secrets),
                 Err(_) => fit(&format!("the server redirects to `{location}`"), &self.secrets),
             };
         }

@@ -38,6 +38,8 @@ pub(crate) struct ResponseReading {
     rules: Rules,
     usage_reports: UsageReports,
     keep_text: KeepText,
+    /// Whether the request limits a ranking to its best results.
+    has_result_limit: bool,
     /// Whether answers begin with the prompt.
     has_echo: bool,
     secrets: Arc<Secrets>,
@@ -72,6 +74,7 @@ impl ResponseReading {
             rules,
             usage_reports: settings.usage,
             keep_text,
+            has_result_limit: settings.extra_body.0.contains_key("top_n"),
             has_echo: settings.extra_body.0.get("echo").is_some_and(|echo| echo == true),
             secrets: settings.shared_secrets(),
             template: EventTemplate::default(),
@@ -162,7 +165,7 @@ impl ResponseReading {
         if self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
             fields.forget_messages();
         }
-        let is_whole_part = self.take_whole_part(&mut fields, timeline);
+        let is_whole_part = self.take_whole_part(&mut fields, data, timeline);
         self.reasoning.shorten(&mut fields);
         // Events with types name a call before its first piece.
         let is_untyped = self.rules.schema.is_untyped();

@@ -24,6 +24,7 @@ pub mod blocks;
 pub mod collect;
 mod completed;
 pub mod define;
+mod failure_messages;
 pub mod family;
 pub mod figure;
 pub mod figures;
