@@ -64,6 +64,8 @@ pub(crate) struct Observed {
     pub(crate) later_turns: u64,
     /// Responses with more than one choice.
     pub(crate) several_choices: u64,
+    /// Responses whose body the server left open.
+    pub(crate) open_bodies: u64,
     /// Responses with more than one token.
     pub(crate) several_tokens: u64,
     /// Those among them that came in one event.
@@ -115,6 +117,7 @@ impl Observed {
         }
         self.clock_faults += u64::from(timeline.clock_faults > 0);
         self.reopened += u64::from(timeline.connection.reopened > 0);
+        self.open_bodies += u64::from(timeline.times.freed.is_some());
         if let Some(network) = timeline.network {
             self.network_views += 1;
             self.retransmitting += u64::from(network.retransmits > 0);

@@ -149,7 +149,8 @@ impl RequestRow {
             index: timeline.identity.index,
             due: times.intended.unwrap_or(times.admitted),
             start,
-            end: times.end.or(last_event).unwrap_or(start).max(start),
+            // The place was taken until the server's open body was given up.
+            end: times.freed.or(times.end).or(last_event).unwrap_or(start).max(start),
             ttft: measure::ttft(timeline).into(),
             tpot: measure::tpot(timeline).into(),
             e2e: measure::e2e(timeline).into(),

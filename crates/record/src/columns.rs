@@ -125,7 +125,7 @@ fn add_identity(table: &mut ColumnBuilder, timelines: &[Timeline]) {
 /// The name of a time column, and the field that it holds.
 type TimeColumn = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
 
-const POINTS: [TimeColumn; 9] = [
+const POINTS: [TimeColumn; 10] = [
     ("intended_ns", |times| &mut times.intended),
     ("connect_begin_ns", |times| &mut times.connect_begin),
     ("connect_end_ns", |times| &mut times.connect_end),
@@ -135,6 +135,7 @@ const POINTS: [TimeColumn; 9] = [
     ("last_byte_sent_ns", |times| &mut times.last_byte_sent),
     ("headers_ns", |times| &mut times.headers),
     ("end_ns", |times| &mut times.end),
+    ("freed_ns", |times| &mut times.freed),
 ];
 
 fn add_times(table: &mut ColumnBuilder, timelines: &[Timeline], origin: Nanos) {

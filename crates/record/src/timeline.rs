@@ -187,6 +187,9 @@ pub struct Times {
     pub headers: Option<Nanos>,
     /// The last byte of the response, or the failure.
     pub end: Option<Nanos>,
+    /// When the client gave up a connection whose server left the body open behind the response. Until then the
+    /// request held its place. `None` where the body ended, and in older records.
+    pub freed: Option<Nanos>,
 }
 
 /// Token counts as the server reported them. `None` where it did not.
@@ -365,6 +368,7 @@ impl Timeline {
             &mut times.last_byte_sent,
             &mut times.headers,
             &mut times.end,
+            &mut times.freed,
         ];
         for at in others {
             *at = at.map(moved);

@@ -485,6 +485,11 @@ pub(super) fn reopened(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     })
 }
 
+pub(super) fn open_bodies(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let (open, sent) = (evidence.observed.open_bodies, evidence.summary.counts.sent);
+    (open > 0).then(|| format!("the server left the body of {open} of {sent} responses open"))
+}
+
 pub(super) fn retries(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let retries = evidence.summary.counts.retries;
     (retries > 0).then(|| format!("{retries} attempts were retried"))

@@ -377,6 +377,16 @@ pub(crate) static RULES: &[NoteRule] = &[
         check: checks::several_choices,
     },
     NoteRule {
+        code: "open-bodies",
+        severity: Remark,
+        figure: "concurrency",
+        limit: 0.0,
+        threshold: "the server sent nothing for 250 ms after the end marker of a response, such as `[DONE]`, and did not end its body",
+        why: "the client waits that long before it sends the next request of the slot, on a new connection: throughput of a closed loop is lower",
+        action: "end the body with the last event: a final chunk, or a closed connection",
+        check: checks::open_bodies,
+    },
+    NoteRule {
         code: "reopened-connections",
         severity: Remark,
         figure: "connect_ms",
