@@ -249,6 +249,14 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         (KnownObject::Delta, b"reasoning_details") => Take(EventField::ReasoningParts),
         (KnownObject::Delta, b"tool_calls") => Take(EventField::ToolCalls),
         (KnownObject::Token, b"special") => Take(EventField::Special),
+        _ => count_slot(place, key),
+    }
+}
+
+/// The same for counts and durations.
+fn count_slot(place: KnownObject, key: &[u8]) -> KeyUse {
+    use KeyUse::{Enter, Take};
+    match (place, key) {
         (KnownObject::Usage, b"prompt_tokens_details" | b"input_tokens_details") => {
             Enter(KnownObject::PromptDetails)
         }
