@@ -1,8 +1,8 @@
 //! Notes about counts that disagree: of the server, of this client and of the tokenizer.
 
-use super::super::checks;
 use super::super::rule::NoteJudgement::{Remark, Suspect};
 use super::super::rule::NoteRule;
+use super::super::{answer_checks, checks};
 
 pub(crate) static COUNTS: &[NoteRule] = &[
     NoteRule {
@@ -83,6 +83,6 @@ pub(crate) static COUNTS: &[NoteRule] = &[
         threshold: "more than {} % of the answers of several tokens came in one event, though the requests ask for a stream",
         why: "the server or a proxy sent each answer whole: TTFT is the time of the whole answer, and TPOT is absent",
         action: "enable streaming on the server or proxy, or use --disable-stream and read E2E",
-        check: checks::unstreamed_answers,
+        check: answer_checks::unstreamed_answers,
     },
 ];
