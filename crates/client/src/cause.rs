@@ -127,10 +127,20 @@ fn certificate_advice(why: &CertificateError) -> &'static str {
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. }
         | CertificateError::Revoked => "use `--insecure` to accept any certificate",
+        // Trusting it as an authority, which `--ca-cert` does, is not enough.
+        CertificateError::Other(why) if is_authority_s(why) => {
+            "make one with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or use `--insecure` to accept any certificate"
+        }
         _ => {
             "use `--ca-cert FILE` to trust its authority, or `--insecure` to accept any certificate"
         }
     }
+}
+
+/// Whether a server presented the certificate of an authority as its own.
+fn is_authority_s(why: &rustls::OtherError) -> bool {
+    let why = why.0.downcast_ref::<webpki::Error>();
+    matches!(why, Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 /// A name as a certificate has it: the library writes `DnsName("a.example")` and `IpAddress(…)`.
@@ -162,6 +172,10 @@ fn describe_certificate(why: &CertificateError) -> String {
             )
         }
         CertificateError::Revoked => "the server's certificate was revoked".to_owned(),
+        CertificateError::Other(why) if is_authority_s(why) => {
+            "the server's certificate is that of an authority (`CA:TRUE`), as `openssl req -x509` makes it, and cannot be verified as a server's own"
+                .to_owned()
+        }
         CertificateError::Other(why) => {
             format!(
                 "the server's certificate is not accepted, as self-signed ones often are ({})",
@@ -246,7 +260,12 @@ mod tests {
         check(CertificateError::Expired, "has expired");
         check(CertificateError::NotValidForName, "for another host name");
         check(CertificateError::BadSignature, "cannot be used");
-        let other = rustls::OtherError(std::sync::Arc::new(io::Error::other("CaUsedAsEndEntity")));
-        check(CertificateError::Other(other), "as self-signed ones often are (CaUsedAsEndEntity)");
+        let other = |why| CertificateError::Other(rustls::OtherError(std::sync::Arc::new(why)));
+        let version = "as self-signed ones often are (UnsupportedCertVersion)";
+        check(other(webpki::Error::UnsupportedCertVersion), version);
+        // `--ca-cert` was advised to those who had given it.
+        let said = said(other(webpki::Error::CaUsedAsEndEntity));
+        assert!(said.contains("`CA:TRUE`") && said.contains("`--insecure`"), "{said}");
+        assert!(!said.contains("--ca-cert"), "{said}");
     }
 }

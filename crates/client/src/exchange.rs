@@ -98,7 +98,7 @@ impl Exchange {
         let framing =
             if dialect.is_streamed(settings) { rules.framing } else { EventFraming::WholeJson };
         let secrets = settings.shared_secrets();
-        let reading = ResponseReading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
+        let reading = ResponseReading::new(rules, settings, keep_text);
         Self {
             rules,
             framing,
@@ -343,7 +343,7 @@ impl Exchange {
             let route = self.route.split('?').next().unwrap_or_default();
             let path = route.strip_prefix(self.base_url.root_prefix()).unwrap_or(route);
             return match Redirect::parse(&self.base_url, path, location) {
-                Ok(redirect) => fit(&redirect.describe(&self.base_url), &self.secrets),
+                Ok(redirect) => fit(&redirect.describe_route(&self.base_url), &self.secrets),
                 Err(_) => fit(&format!("the server redirects to `{location}`"), &self.secrets),
             };
         }

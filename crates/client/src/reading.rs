@@ -15,7 +15,7 @@ use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
 use crate::scan::{EventSchema, EventTemplate, Fields, Marks, scan_event};
 use crate::server_message::{abort_reason, is_error_document, message};
-use crate::settings::UsageReports;
+use crate::settings::{Settings, UsageReports};
 use crate::sse;
 use kinds::{kind_without_text, merge, reasoning};
 
@@ -38,6 +38,10 @@ pub(crate) struct ResponseReading {
     rules: Rules,
     usage_reports: UsageReports,
     keep_text: KeepText,
+    /// Whether the request limits a ranking to its best results.
+    has_result_limit: bool,
+    /// Whether answers begin with the prompt.
+    has_echo: bool,
     secrets: Arc<Secrets>,
     template: EventTemplate,
     seen: Marks,
@@ -65,17 +69,14 @@ pub(crate) struct EventArrival {
 }
 
 impl ResponseReading {
-    pub(crate) fn new(
-        rules: Rules,
-        usage_reports: UsageReports,
-        keep_text: KeepText,
-        secrets: Arc<Secrets>,
-    ) -> Self {
+    pub(crate) fn new(rules: Rules, settings: &Settings, keep_text: KeepText) -> Self {
         Self {
             rules,
-            usage_reports,
+            usage_reports: settings.usage,
             keep_text,
-            secrets,
+            has_result_limit: settings.extra_body.0.contains_key("top_n"),
+            has_echo: settings.extra_body.0.get("echo").is_some_and(|echo| echo == true),
+            secrets: settings.shared_secrets(),
             template: EventTemplate::default(),
             seen: Marks::default(),
             counted: 0,
@@ -126,7 +127,7 @@ impl ResponseReading {
                     text.append_to(answer);
                 }
             }
-            self.bytes.add_text(&text);
+            self.bytes.add_text(kind, &text);
             push(timeline, arrival, kind, None);
         } else {
             self.on_new_shape(event, arrival, timeline);
@@ -164,22 +165,22 @@ impl ResponseReading {
         if self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
             fields.forget_messages();
         }
-        let is_whole_part = self.take_whole_part(&mut fields, timeline);
+        let is_whole_part = self.take_whole_part(&mut fields, data, timeline);
         self.reasoning.shorten(&mut fields);
         // Events with types name a call before its first piece.
-        let is_shared = self.rules.schema == EventSchema::Shared;
-        if fields.marks.has(Marks::TOOL_CALL) || !is_shared {
+        let is_untyped = self.rules.schema.is_untyped();
+        if fields.marks.has(Marks::TOOL_CALL) || !is_untyped {
             self.tool_calls.take(self.rules.schema, event.name, data);
         }
         let further = std::mem::take(&mut fields.further);
         let (kind, tokens) = self.on_choice(&fields);
         let is_end = kind == EventKind::Other && fields.marks.has(Marks::LAST);
         let kind = if is_end { EventKind::End } else { kind };
-        if kind == EventKind::Other && is_shared && is_error_document(data) {
+        if kind == EventKind::Other && is_untyped && is_error_document(data) {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
-        if kind == EventKind::Other && is_shared {
+        if kind == EventKind::Other && is_untyped {
             self.note_message(data, timeline);
         }
         if further.is_empty() && !is_whole_part {
@@ -313,7 +314,7 @@ impl ResponseReading {
     /// Whether the server streams events, and none of them has a field that is known here.
     fn is_other_protocol(&self, timeline: &Timeline) -> bool {
         let is_unknown = |event: &Event| event.kind == EventKind::Other;
-        self.rules.schema == EventSchema::Shared
+        self.rules.schema.is_untyped()
             && !timeline.events.is_empty()
             && timeline.events.iter().all(is_unknown)
     }
@@ -394,9 +395,10 @@ impl ResponseReading {
 
     /// Stores what the response consists of. `told` is the server's count of its tokens.
     fn keep_answer(&mut self, told: u32, timeline: &mut Timeline) {
-        // Events that repeat all text so far do not show how much came with each.
+        // Events that repeat all text so far do not show how much came with each, and a prompt that is repeated
+        // before the answer has no output tokens.
         let is_piece = self.rules.text == TextForm::Piece && timeline.is_success();
-        timeline.content_bytes = self.bytes.total().filter(|_| is_piece);
+        timeline.content_bytes = self.bytes.total().filter(|_| is_piece && !self.has_echo);
         let is_kept = match self.keep_text {
             KeepText::No => false,
             // There is no text, which must not be counted as one without tokens.

@@ -4,10 +4,10 @@
 //! a description of a web page, else the first bytes; always without secrets, without control
 //! characters and cut to a sane length.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokometer_base::redact::Secrets;
 
-use crate::scan::{is_abort, says_error};
+use crate::scan::{is_abort, is_success_number, is_success_word, says_error};
 
 /// Bytes of a server's message that are kept.
 const MESSAGE_BYTES: usize = 300;
@@ -113,8 +113,8 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
 }
 
 /// Whether an event without an answer is an error in the form of a web framework or a gateway: only
-/// `detail` or `errors`, an exception of AWS, or a message with a status of failure. An answer that goes on
-/// behind it is incomplete.
+/// `detail` or `errors`, an exception of AWS, a message with a status of failure, or `success: false`. An answer
+/// that goes on behind it is incomplete.
 pub(crate) fn is_error_document(data: &[u8]) -> bool {
     let document: Value = serde_json::from_slice(data).unwrap_or_default();
     let has_status = ["code", "status", "status_code", "statusCode"].iter().any(|key| {
@@ -122,21 +122,36 @@ pub(crate) fn is_error_document(data: &[u8]) -> bool {
         status.is_some_and(|status| (400..600).contains(&status))
     });
     let has_words = |key: &str| document.get(key).is_some_and(says_error);
-    let has_message = document.get("message").is_some_and(Value::is_string);
     has_words("detail")
         || has_words("errors")
         || exception(&document).is_some()
-        || (has_message && has_status)
+        || (words_of(&document).is_some() && has_status)
+        || document.get("success") == Some(&Value::Bool(false))
 }
 
-/// The message of an event that has nothing else. It may be an error, or say that a request waits.
+/// The message of an event that has nothing else, or that has a code beside it. It may be an error, or say that a
+/// request waits.
 pub(crate) fn bare_message(data: &[u8]) -> Option<String> {
-    let document: Map<String, Value> = serde_json::from_slice(data).ok()?;
-    let mut fields = document.iter();
-    let (Some((name, Value::String(said))), None) = (fields.next(), fields.next()) else {
-        return None;
-    };
-    name.eq_ignore_ascii_case("message").then(|| said.clone())
+    let document: Value = serde_json::from_slice(data).ok()?;
+    let said = words_of(&document)?;
+    let is_alone = document.as_object().is_some_and(|fields| fields.len() == 1);
+    let has_code = document.get("code").is_some_and(is_failure_code);
+    (is_alone || has_code).then(|| said.to_owned())
+}
+
+/// Whether a code is another than that of success. What it means differs between servers.
+fn is_failure_code(code: &Value) -> bool {
+    match code {
+        Value::Number(code) => !code.as_f64().is_some_and(is_success_number),
+        Value::String(code) => !is_success_word(code.as_bytes()),
+        _ => false,
+    }
+}
+
+/// The text of an error or a state, under whichever name it has.
+fn words_of(document: &Value) -> Option<&str> {
+    let names = ["message", "Message", "msg", "error_msg", "status_msg"];
+    names.iter().find_map(|name| document.get(name)?.as_str()).filter(|said| !said.is_empty())
 }
 
 fn choices(document: &Value) -> impl Iterator<Item = &Value> + Clone {
@@ -157,14 +172,21 @@ pub(crate) fn error_message(body: &[u8]) -> Option<String> {
     // Google's servers wrap the document in a list.
     let document = document.get(0).unwrap_or(&document);
     let places = ["/error", "/response/error", "/errors/0"];
+    // MiniMax has it in answers of success too.
+    let status = document
+        .get("base_resp")
+        .filter(|status| status.get("status_code").is_some_and(is_failure_code));
     let error = places
         .iter()
         .filter_map(|place| document.pointer(place))
+        .chain(status)
         .chain(choices(document).filter_map(|choice| choice.get("error")))
         .find(|it| !it.is_null());
     let error = error.or_else(|| exception(document)).unwrap_or(document);
     let text = |key: &str| error.get(key).and_then(Value::as_str);
-    let said = error.as_str().or(text("message")).or(text("Message")).or(text("detail"))?;
+    // FastChat has its message in the place of the answer.
+    let answered = text("text").filter(|_| error.get("error_code").is_some_and(is_failure_code));
+    let said = error.as_str().or(words_of(error)).or(text("detail")).or(answered)?;
     Some(match text("param").filter(|param| !said.contains(param)) {
         Some(param) => format!("{said} ({param})"),
         None => said.to_owned(),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tokometer_base::{Nanos, printable};
+use tokometer_base::Nanos;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Health, Outcome, Phase, RunInfo, RunState, Stop, Timeline};
 
@@ -15,6 +15,7 @@ use crate::anatomy::Anatomy;
 use crate::attempts::LastOfEach;
 use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
+use crate::failure_messages::FailureMessages;
 use crate::family::aggregate::{Details, Frame, GapUnit};
 use crate::family::{Family, FamilyCollector, Route};
 use crate::goodput::{Goodput, Objectives};
@@ -26,7 +27,7 @@ use crate::observe::Observed;
 use crate::outcomes;
 use crate::probe::ProbeSample;
 use crate::quality::{CanaryCheck, QualityCheck};
-use crate::rows::{self, FailureClass, Fate, RequestRow, TimeSpan};
+use crate::rows::{self, Fate, RequestRow, TimeSpan};
 use crate::sends::Capped;
 use crate::series::{DistributionView, TimedValues};
 use crate::server;
@@ -72,7 +73,7 @@ pub struct Collector {
     completed: CompletedWork,
     token_seconds: TokenSeconds,
     rows: Vec<RequestRow>,
-    failure_examples: BTreeMap<FailureClass, String>,
+    messages: FailureMessages,
     totals: Totals,
     observed: Observed,
     families: Vec<FamilyCollector>,
@@ -96,7 +97,7 @@ impl Collector {
             completed: CompletedWork::default(),
             token_seconds: TokenSeconds::new(info.origin),
             rows: Vec::new(),
-            failure_examples: BTreeMap::new(),
+            messages: FailureMessages::default(),
             totals: Totals::default(),
             observed: Observed::default(),
             families: options.families.iter().map(collector).collect(),
@@ -119,29 +120,31 @@ impl Collector {
             Phase::Measure => self.push_measured(timeline),
             Phase::Warmup => self.warmups += 1,
             Phase::Canary => self.canaries.add(timeline),
-            Phase::Probe => self.probes.add(timeline),
+            Phase::Probe => self.probes.add(timeline, self.route(timeline)),
         }
     }
 
-    fn push_measured(&mut self, timeline: &Timeline) {
+    fn route(&self, timeline: &Timeline) -> Route {
         let target = usize::from(timeline.identity.target);
-        let route = self.routes.get(target).copied().unwrap_or(Route::Completions);
+        self.routes.get(target).copied().unwrap_or(Route::Completions)
+    }
+
+    fn push_measured(&mut self, timeline: &Timeline) {
+        let route = self.route(timeline);
         self.observed.add(timeline, Capped::by(self.info.load.max_concurrency));
         self.steps.push(timeline);
         self.anatomy.push(timeline);
         for family in &mut self.families {
             family.push(timeline, route);
         }
-        let row = RequestRow::of(timeline, Capped::by(self.info.load.max_concurrency));
+        let mut row = RequestRow::of(timeline, Capped::by(self.info.load.max_concurrency));
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
         if row.fate == Fate::Succeeded {
             self.push_success(timeline, route);
         }
         if let (Some(class), Outcome::Failed(failure)) = (row.failure(), &timeline.outcome) {
-            self.failure_examples
-                .entry(class)
-                .or_insert_with(|| printable::short(&failure.message));
+            row.set_message(self.messages.number(class, &failure.message));
         }
         self.rows.push(row);
     }
@@ -203,7 +206,7 @@ impl Collector {
             intervals,
             count_sources: observed.count_sources.clone(),
             addresses: addresses::shares(&self.info, &self.rows),
-            failures: outcomes::failure_groups(&self.rows, &self.failure_examples),
+            failures: self.messages.groups(&self.rows),
             goodput,
             load_class: LoadClass::of(&self.info.load),
             steady,

@@ -3,10 +3,9 @@
 //! Durations are in nanoseconds as `f64`. A value that a request does not have is `None`.
 
 use tokometer_base::Nanos;
-use tokometer_base::units::nearest_count;
-use tokometer_record::{CountSource, Event, EventKind, Timeline};
+use tokometer_record::{ContentBytes, CountSource, Event, EventKind, Timeline};
 
-use crate::reported;
+use crate::hidden::{BYTES_PER_TOKEN_MAX, hidden_tokens};
 
 fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some((to? - from?).0 as f64)
@@ -88,36 +87,21 @@ pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, timeline.times.last_byte_sent)
 }
 
-/// Answer events that show how many tokens an event of this response holds.
-const FEWEST_ANSWER_EVENTS: usize = 10;
-
-/// Tokens that the server counted as reasoning and did not send: all of them in a response without
-/// reasoning, most of them where it sends a summary instead, or all in one event. There the events of
-/// the answer show how many tokens one holds; more than half must be missing.
-pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
-    // Asked several times per response, and most have none.
-    let Some(reasoning @ 1..) = reported::reasoning_tokens(timeline) else { return 0 };
-    let count = |wanted: fn(EventKind) -> bool| {
-        timeline.events.iter().filter(|event| wanted(event.kind)).count()
-    };
-    let thoughts = count(|kind| kind == EventKind::Reasoning);
-    if thoughts == 0 {
-        return reasoning;
-    }
-    let answers = count(EventKind::is_answer);
-    let all = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
-    if answers < FEWEST_ANSWER_EVENTS || all < reasoning || timeline.has_further_choices() {
-        return 0;
-    }
-    let streamed = f64::from(all - reasoning) / answers as f64 * thoughts as f64;
-    let missing = f64::from(reasoning) - streamed;
-    if missing > streamed { u32::try_from(nearest_count(missing)).unwrap_or(reasoning) } else { 0 }
-}
-
 /// Output tokens that were streamed.
 pub(crate) fn streamed_tokens(timeline: &Timeline) -> Option<u32> {
     let (tokens, _) = timeline.output_tokens()?;
     Some(tokens.saturating_sub(hidden_tokens(timeline)))
+}
+
+/// Whether all of an answer's tokens came in one event. Events without text may hold tokens too.
+pub(crate) fn is_in_one_event(timeline: &Timeline) -> bool {
+    let count = |wanted: fn(EventKind) -> bool| {
+        timeline.events.iter().filter(|event| wanted(event.kind)).count()
+    };
+    let (contents, empties) =
+        (count(EventKind::is_content), count(|kind| kind == EventKind::Empty));
+    let tokens = streamed_tokens(timeline).unwrap_or(0) as usize;
+    contents == 1 && contents + empties < tokens
 }
 
 /// Tokens of the first choice. Usage covers all choices, so with several choices only token counts of
@@ -141,7 +125,7 @@ fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
         f64::from(counted)
     } else {
         let inside =
-            f64::from(first_choice_tokens(timeline)?) - tokens_outside(timeline, first, last);
+            f64::from(first_choice_tokens(timeline)?) - tokens_outside(timeline, first, last)?;
         let in_first = timeline.events[first].tokens().map(f64::from);
         inside - in_first.unwrap_or_else(|| opening_tokens(timeline, inside))
     };
@@ -157,7 +141,10 @@ const OPENING_TOKENS_MIN: f64 = 3.0;
 /// Engines begin with one token, also those that send several later on. Gateways and servers that join tokens do
 /// not: there the event has its share of the text, as far as the other events leave tokens for it.
 fn opening_tokens(timeline: &Timeline, inside: f64) -> f64 {
-    let Some(bytes) = timeline.content_bytes.filter(|bytes| bytes.all > 0) else { return 1.0 };
+    // A text that is far too long for its tokens holds something else, such as the repeated prompt.
+    let is_usable =
+        |bytes: &ContentBytes| bytes.all > 0 && bytes.all as f64 <= inside * BYTES_PER_TOKEN_MAX;
+    let Some(bytes) = timeline.content_bytes.filter(is_usable) else { return 1.0 };
     let likely = (inside * (bytes.first as f64 / bytes.all as f64)).round();
     let contents = timeline.events.iter().filter(|event| event.kind.is_content()).count();
     let most = inside - contents.saturating_sub(1) as f64;
@@ -177,17 +164,25 @@ fn counted_between(timeline: &Timeline, first: usize, last: usize) -> Option<u32
     })
 }
 
+/// Events without text behind the last content that may hold a token or none where content events hold several:
+/// the end token, and one more.
+const UNSURE_EMPTIES: usize = 2;
+
+/// The same as a share of the tokens.
+const UNSURE_EMPTIES_SHARE: f64 = 0.05;
+
 /// Tokens of usage that came before the first content or after the last, in events without text: the
 /// end token, and special tokens, which models generate in long rows behind an ignored end. Such an
-/// event counts as one token, as far as the content events leave tokens for it.
-fn tokens_outside(timeline: &Timeline, first: usize, last: usize) -> f64 {
-    let Some((_, CountSource::Usage)) = timeline.output_tokens() else { return 0.0 };
+/// event counts as one token, as far as the content events leave tokens for it. `None` where content events hold
+/// several tokens, so that the events behind them may be special tokens or only keep the connection open.
+fn tokens_outside(timeline: &Timeline, first: usize, last: usize) -> Option<f64> {
+    let Some((_, CountSource::Usage)) = timeline.output_tokens() else { return Some(0.0) };
     let tokens = streamed_tokens(timeline).unwrap_or(0) as usize;
     let empties =
         |events: &[Event]| events.iter().filter(|event| event.kind == EventKind::Empty).count();
     let (before, after) = (empties(&timeline.events[..first]), empties(&timeline.events[last..]));
     if before + after == 0 {
-        return 0.0;
+        return Some(0.0);
     }
     let all_empty = before + after + empties(&timeline.events[first..last]);
     let is_generated = |event: &&Event| event.kind.is_generated();
@@ -195,12 +190,17 @@ fn tokens_outside(timeline: &Timeline, first: usize, last: usize) -> f64 {
     // The last one has only the finish reason, unless the tokens need every event.
     let has_bare_finish = after > 0 && contents + all_empty != tokens;
     let bare = usize::from(has_bare_finish);
-    let (empty, outside) = (all_empty - bare, before + after - bare);
+    let (empty, after) = (all_empty - bare, after - bare);
     let left = tokens.saturating_sub(contents);
-    if left >= empty || empty == 0 {
-        outside as f64
+    if empty == 0 {
+        Some(0.0)
+    } else if left <= empty {
+        Some(left as f64 * (before + after) as f64 / empty as f64)
     } else {
-        left as f64 * outside as f64 / empty as f64
+        // Before the first content they keep the connection open: an engine begins with one token per event.
+        let is_small =
+            after <= UNSURE_EMPTIES || after as f64 <= UNSURE_EMPTIES_SHARE * tokens as f64;
+        is_small.then_some(after as f64)
     }
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nano
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{AttemptId, ContentBytes, Phase, RequestedLengths, Usage};
+    use tokometer_record::{AttemptId, Phase, RequestedLengths, Usage};
 
     use super::*;
 
@@ -326,6 +326,23 @@ mod tests {
         assert_eq!((tpot(&timeline), tokens_per_s_per_user(&timeline)), (None, None));
         timeline.usage = Some(crate::testing::usage(7, 20));
         assert_eq!((tpot(&timeline), ttft(&timeline)), (None, Some(1e8)));
+    }
+
+    #[test]
+    fn an_answer_in_one_event_has_others_only_without_tokens() {
+        use EventKind::{Empty, Role, Text, Usage};
+        let check = |kinds: &[EventKind], tokens: u32, expected: bool| {
+            let events: Vec<_> = (1_u64..).zip(kinds.iter().copied()).collect();
+            let mut timeline = crate::testing::answer(0, 0, &events);
+            timeline.usage = Some(crate::testing::usage(7, tokens));
+            assert_eq!(is_in_one_event(&timeline), expected, "{kinds:?}, {tokens} tokens");
+        };
+        check(&[Text], 20, true);
+        check(&[Role, Text, Empty, Usage], 20, true);
+        check(&[Text, Text], 20, false);
+        check(&[Text], 1, false);
+        // A model that goes on with special tokens behind its first word.
+        check(&[Text, Empty, Empty, Empty, Usage], 4, false);
     }
 
     /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and the
@@ -383,6 +400,8 @@ mod tests {
         check(&[(Empty, 3), (Text, 10), (Empty, 3)], 10, 10.0);
         // Several tokens per event, with and without a finish reason alone.
         check(&[(Text, 11)], 41, 2.5);
+        // What keeps the connection open before the first of them holds no token: it counted as one each.
+        check(&[(Empty, 9), (Text, 11), (Empty, 1)], 41, 2.5);
         check(&[(Text, 11), (Empty, 1)], 41, 2.5);
         assert_eq!(
             tpot(&{
@@ -395,6 +414,20 @@ mod tests {
         );
     }
 
+    /// Five events of four tokens and five without text, which may be special tokens or keep the connection open.
+    #[test]
+    fn events_without_text_behind_those_of_several_tokens_leave_the_time_per_token_unknown() {
+        let found = |empties: u64| {
+            let text = (1..=5).map(|at| (at * 10, EventKind::Text));
+            let rest = (6..=5 + empties).map(|at| (at * 10, EventKind::Empty));
+            let mut timeline = crate::testing::answer(0, 0, &text.chain(rest).collect::<Vec<_>>());
+            timeline.usage = Some(crate::testing::usage(7, 20));
+            tpot(&timeline)
+        };
+        assert_eq!(found(1), Some(40e6 / 19.0));
+        assert_eq!(found(6), None);
+    }
+
     /// A first event of 17 tokens and 83 of one token every 10 ms, which took 830 ms: the first counted as one
     /// token, so the time per token was 8.4 ms.
     #[test]
@@ -403,7 +436,8 @@ mod tests {
             let events: Vec<_> = (1..=events).map(|at| (at * 10, EventKind::Text)).collect();
             let mut timeline = crate::testing::answer(0, 0, &events);
             timeline.usage = Some(crate::testing::usage(7, tokens));
-            timeline.content_bytes = bytes.map(|(first, all)| ContentBytes { first, all });
+            timeline.content_bytes =
+                bytes.map(|(first, all)| ContentBytes { first, all, reasoning: None });
             let found = tpot(&timeline).unwrap() / 1e6;
             assert!((found - expected_ms).abs() < 1e-9, "{found} ms: {tokens} tokens, {bytes:?}");
         };
@@ -416,33 +450,10 @@ mod tests {
         // One token per event: a long word is one token, whatever its share.
         check(100, 100, Some((40, 500)), 10.0);
         check(100, 101, Some((40, 500)), 9.9);
+        // The prompt, repeated before the answer: its share would be all tokens.
+        check(20, 100, Some((4_000, 4_475)), 190.0 / 99.0);
         // The other events leave no more than four.
         check(97, 100, Some((85, 500)), 10.0);
-    }
-
-    /// OpenAI streams a summary of the reasoning and counts the reasoning itself.
-    #[test]
-    fn reasoning_beyond_its_events_was_not_streamed() {
-        use EventKind::{Reasoning, Text};
-        let check = |(thoughts, texts): (u64, u64), output: u32, reasoning: u32, expected: u32| {
-            let kinds = (0..thoughts).map(|_| Reasoning).chain((0..texts).map(|_| Text));
-            let events: Vec<_> = (1..).zip(kinds).collect();
-            let mut timeline = crate::testing::answer(0, 0, &events);
-            let usage =
-                Usage { reasoning_tokens: Some(reasoning), ..crate::testing::usage(7, output) };
-            timeline.usage = Some(usage);
-            let case = (thoughts, texts, output, reasoning);
-            assert_eq!(hidden_tokens(&timeline), expected, "{case:?}");
-        };
-        check((0, 100), 1_100, 1_000, 1_000);
-        check((60, 100), 1_100, 1_000, 940);
-        check((1, 100), 400, 300, 299);
-        check((1_000, 100), 1_100, 1_000, 0);
-        // Several tokens per event, of both kinds.
-        check((250, 25), 1_100, 1_000, 0);
-        check((600, 100), 1_100, 1_000, 0);
-        // Too short an answer to tell.
-        check((60, 5), 1_005, 1_000, 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{CountSource, Phase, StampSource, Timeline};
 
 use crate::family::Route;
+use crate::measure;
 use crate::reported;
 use crate::sends::{Capped, Sends};
 use crate::tail::Tails;
@@ -63,6 +64,12 @@ pub(crate) struct Observed {
     pub(crate) later_turns: u64,
     /// Responses with more than one choice.
     pub(crate) several_choices: u64,
+    /// Responses whose body the server left open.
+    pub(crate) open_bodies: u64,
+    /// Responses with more than one token.
+    pub(crate) several_tokens: u64,
+    /// Those among them that came in one event.
+    pub(crate) unstreamed: u64,
     /// Tokens without text behind the text of answers.
     pub(crate) tails: Tails,
     /// Most tokens of side requests: canaries and probes.
@@ -110,6 +117,7 @@ impl Observed {
         }
         self.clock_faults += u64::from(timeline.clock_faults > 0);
         self.reopened += u64::from(timeline.connection.reopened > 0);
+        self.open_bodies += u64::from(timeline.times.freed.is_some());
         if let Some(network) = timeline.network {
             self.network_views += 1;
             self.retransmitting += u64::from(network.retransmits > 0);
@@ -145,6 +153,9 @@ impl Observed {
             return self.prompt_lengths.add(timeline.requested.prompt_tokens, usage.prompt_tokens);
         }
         self.tails.add(timeline);
+        let has_several = measure::streamed_tokens(timeline).is_some_and(|tokens| tokens > 1);
+        self.several_tokens += u64::from(has_several);
+        self.unstreamed += u64::from(has_several && measure::is_in_one_event(timeline));
         self.contradictions += u64::from(reported::contradicts_stream(timeline));
         reported::count_ignored(timeline, &mut self.ignored);
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());

@@ -1,11 +1,9 @@
-//! Requests of a run by outcome, and its failures by kind.
-
-use std::collections::BTreeMap;
+//! Requests of a run by outcome.
 
 use tokometer_record::{RecordedLoad, RunState};
 
-use crate::rows::{FailureClass, Fate, RequestRow};
-use crate::summary::{Counts, FailureGroup};
+use crate::rows::{Fate, RequestRow};
+use crate::summary::Counts;
 
 pub(crate) fn counts(rows: &[RequestRow], load: &RecordedLoad, state: &RunState) -> Counts {
     let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
@@ -37,23 +35,4 @@ pub(crate) fn counts(rows: &[RequestRow], load: &RecordedLoad, state: &RunState)
         retries: 0,
         warmups: 0,
     }
-}
-
-pub(crate) fn failure_groups(
-    rows: &[RequestRow],
-    examples: &BTreeMap<FailureClass, String>,
-) -> Vec<FailureGroup> {
-    let mut counts: BTreeMap<FailureClass, u64> = BTreeMap::new();
-    for class in rows.iter().filter_map(RequestRow::failure) {
-        *counts.entry(class).or_default() += 1;
-    }
-    let group = |(class, count): (FailureClass, u64)| FailureGroup {
-        kind: class.0,
-        status: class.1,
-        count,
-        example: examples.get(&class).cloned().unwrap_or_default(),
-    };
-    let mut groups: Vec<FailureGroup> = counts.into_iter().map(group).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    groups
 }

@@ -3,8 +3,8 @@
 use tokometer_record::Timeline;
 
 use crate::define::Unit;
+use crate::family::{Family, Route};
 use crate::figures::ProbeFigures;
-use crate::measure;
 use crate::sample::Sample;
 
 /// Collects side requests.
@@ -16,10 +16,13 @@ pub(crate) struct ProbeSample {
 }
 
 impl ProbeSample {
-    pub(crate) fn add(&mut self, timeline: &Timeline) {
-        match measure::end_of_stream(timeline).filter(|_| timeline.is_success()) {
-            Some(latency) => self.latencies.push(latency),
-            None => self.failed += 1,
+    /// Adds a side request. Only vLLM's block shows them, so its definition of their latency holds.
+    pub(crate) fn add(&mut self, timeline: &Timeline, route: Route) {
+        if timeline.is_success() {
+            let seen = Family::Vllm.see(timeline, route);
+            self.latencies.push(seen.latency.0 as f64);
+        } else {
+            self.failed += 1;
         }
     }
 
@@ -31,5 +34,25 @@ impl ProbeSample {
             let p99 = stats.percentile(99.0).unwrap_or(0.0);
             ProbeFigures { completed, failed, median: stats.median, p99, max: stats.max }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_record::EventKind::{Empty, End, Text, Usage};
+
+    use super::*;
+
+    /// It ended with the stream, whose end may come long behind the last token.
+    #[test]
+    fn a_side_request_ends_with_its_last_event_with_a_choice() {
+        let mut probes = ProbeSample::default();
+        let events = [(1_020, Text), (1_030, Empty), (1_040, Usage), (1_050, End)];
+        let mut timeline = crate::testing::answer(0, 1_000, &events);
+        timeline.times.end = Some(tokometer_base::Nanos::from_millis(1_250));
+        probes.add(&timeline, Route::Completions);
+        let figures = probes.figures().unwrap();
+        assert_eq!((figures.completed, figures.failed), (1, 0));
+        assert!((figures.max - 30.0).abs() < 1e-9, "{figures:?}");
     }
 }

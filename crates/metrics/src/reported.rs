@@ -17,6 +17,11 @@ const EVENTS_BEYOND: u64 = 2;
 /// The same as a fraction of the tokens: one in this many.
 const EVENTS_BEYOND_PART: u64 = 20;
 
+/// Content events that a response may have beyond this many tokens.
+pub(crate) fn tolerated_events(tokens: u64) -> u64 {
+    EVENTS_BEYOND.max(tokens / EVENTS_BEYOND_PART)
+}
+
 /// `None` if they exceed the output tokens.
 pub(crate) fn reasoning_tokens(timeline: &Timeline) -> Option<u32> {
     let usage = timeline.usage?;
@@ -57,7 +62,7 @@ pub(crate) fn contradicts_stream(timeline: &Timeline) -> bool {
     };
     let all = contents(&timeline.events);
     let reported = u64::from(reported);
-    let tolerated = EVENTS_BEYOND.max(reported / EVENTS_BEYOND_PART);
+    let tolerated = tolerated_events(reported);
     let last_usage = timeline.events.iter().rposition(|event| event.kind == EventKind::Usage);
     let uncounted = last_usage.map_or(0, |at| contents(&timeline.events[at..]));
     (reported == 0 && all > 0) || all > reported + tolerated || uncounted > tolerated

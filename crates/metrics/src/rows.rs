@@ -38,7 +38,7 @@ impl From<Option<f64>> for MaybeSpan {
     }
 }
 
-/// Absent address or status. No server has as many addresses, and no status is as large.
+/// Absent address. No server has as many.
 const NONE: u16 = u16::MAX;
 
 /// Content that shared its read with other content, so that some of it may have been sent earlier than
@@ -97,10 +97,39 @@ pub(crate) struct RequestRow {
     attempt: u16,
     pub(crate) target: u16,
     address: u16,
-    /// The message is kept once per group, not once per request.
     failure: Option<FailureKind>,
     pub(crate) fate: Fate,
-    status: u16,
+    status: StatusAndMessage,
+}
+
+/// The highest number of a message that a row can keep.
+pub(crate) const MESSAGES_MAX: u8 = 63;
+
+/// A status of three digits, and above it the number of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct StatusAndMessage(u16);
+
+impl StatusAndMessage {
+    const STATUS_BITS: u32 = 10;
+    const NONE: Self = Self((1 << Self::STATUS_BITS) - 1);
+
+    fn of(status: Option<u16>) -> Self {
+        Self(status.map_or(Self::NONE.0, |status| status.min(Self::NONE.0 - 1)))
+    }
+
+    fn status(self) -> Option<u16> {
+        let status = self.0 & Self::NONE.0;
+        (status != Self::NONE.0).then_some(status)
+    }
+
+    fn message(self) -> u8 {
+        u8::try_from(self.0 >> Self::STATUS_BITS).unwrap_or(MESSAGES_MAX)
+    }
+
+    fn set_message(&mut self, number: u8) {
+        let number = u16::from(number.min(MESSAGES_MAX));
+        self.0 = self.0 & Self::NONE.0 | number << Self::STATUS_BITS;
+    }
 }
 
 // A run of a million requests keeps a million of them.
@@ -120,7 +149,8 @@ impl RequestRow {
             index: timeline.identity.index,
             due: times.intended.unwrap_or(times.admitted),
             start,
-            end: times.end.or(last_event).unwrap_or(start).max(start),
+            // The place was taken until the server's open body was given up.
+            end: times.freed.or(times.end).or(last_event).unwrap_or(start).max(start),
             ttft: measure::ttft(timeline).into(),
             tpot: measure::tpot(timeline).into(),
             e2e: measure::e2e(timeline).into(),
@@ -133,7 +163,7 @@ impl RequestRow {
             address: NONE,
             failure: None,
             fate,
-            status: NONE,
+            status: StatusAndMessage::NONE,
         };
         let row = row.with_address(timeline.connection.address).with_failure(failure);
         let row = row.with_lateness(sends::lateness(timeline, is_capped));
@@ -160,7 +190,7 @@ impl RequestRow {
             address: NONE,
             failure: None,
             fate: Fate::Succeeded,
-            status: NONE,
+            status: StatusAndMessage::NONE,
         }
     }
 
@@ -171,7 +201,7 @@ impl RequestRow {
 
     fn with_failure(mut self, class: Option<FailureClass>) -> Self {
         self.failure = class.map(|(kind, _)| kind);
-        self.status = class.and_then(|(_, status)| status).unwrap_or(NONE);
+        self.status = StatusAndMessage::of(class.and_then(|(_, status)| status));
         self
     }
 
@@ -223,7 +253,17 @@ impl RequestRow {
     }
 
     pub(crate) fn failure(&self) -> Option<FailureClass> {
-        Some((self.failure?, (self.status != NONE).then_some(self.status)))
+        Some((self.failure?, self.status.status()))
+    }
+
+    /// The number of its failure's message, which is kept once and not once per request.
+    pub(crate) fn message(&self) -> u8 {
+        self.status.message()
+    }
+
+    /// Sets the number, at most [`MESSAGES_MAX`].
+    pub(crate) fn set_message(&mut self, number: u8) {
+        self.status.set_message(number);
     }
 
     /// In nanoseconds, like the next two.

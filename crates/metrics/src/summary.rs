@@ -140,16 +140,16 @@ pub struct Counts {
     pub warmups: u64,
 }
 
-/// Failed requests with the same kind and status.
+/// Failed requests with the same kind, status and message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureGroup {
-    /// Groups are unique by kind and status.
+    /// Several groups may have the same kind and status, with different messages.
     pub kind: FailureKind,
     /// `None` when no response header arrived.
     pub status: Option<u16>,
     /// Requests in this group.
     pub count: u64,
-    /// The first message, without secrets.
+    /// The first message, without secrets. Messages that differ only in words with digits are one.
     pub example: String,
 }
 

@@ -125,7 +125,7 @@ fn add_identity(table: &mut ColumnBuilder, timelines: &[Timeline]) {
 /// The name of a time column, and the field that it holds.
 type TimeColumn = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
 
-const POINTS: [TimeColumn; 9] = [
+const POINTS: [TimeColumn; 10] = [
     ("intended_ns", |times| &mut times.intended),
     ("connect_begin_ns", |times| &mut times.connect_begin),
     ("connect_end_ns", |times| &mut times.connect_end),
@@ -135,6 +135,7 @@ const POINTS: [TimeColumn; 9] = [
     ("last_byte_sent_ns", |times| &mut times.last_byte_sent),
     ("headers_ns", |times| &mut times.headers),
     ("end_ns", |times| &mut times.end),
+    ("freed_ns", |times| &mut times.freed),
 ];
 
 fn add_times(table: &mut ColumnBuilder, timelines: &[Timeline], origin: Nanos) {
@@ -171,6 +172,7 @@ fn add_counts(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     let bytes = || timelines.iter().map(|timeline| timeline.content_bytes);
     table.add_u64("first_content_bytes", bytes().map(|bytes| Some(bytes?.first)));
     table.add_u64("content_bytes", bytes().map(|bytes| Some(bytes?.all)));
+    table.add_u64("reasoning_bytes", bytes().map(|bytes| bytes?.reasoning));
     table.add_u32("retokenized_tokens", timelines.iter().map(|t| t.retokenized_tokens));
     let timing = |pick: fn(&ServerTimings) -> Option<Nanos>| {
         timelines.iter().map(move |timeline| timeline.server_timings.as_ref().and_then(pick))

@@ -161,6 +161,12 @@ impl RunInfo {
         IgnoreEos::deserialize(self.plan.get("request")?.get("ignore_eos")?).ok()
     }
 
+    /// Whether the requests ask for a stream. True for plans that do not say it.
+    pub fn is_streamed(&self) -> bool {
+        let delivery = self.plan.get("request").and_then(|request| request.get("delivery"));
+        delivery.is_none_or(|delivery| delivery != "whole")
+    }
+
     /// The same with every text fit for a terminal: a folder may come from anybody, and holds what a
     /// server said.
     #[must_use]

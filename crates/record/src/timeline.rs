@@ -187,6 +187,9 @@ pub struct Times {
     pub headers: Option<Nanos>,
     /// The last byte of the response, or the failure.
     pub end: Option<Nanos>,
+    /// When the client gave up a connection whose server left the body open behind the response. Until then the
+    /// request held its place. `None` where the body ended, and in older records.
+    pub freed: Option<Nanos>,
 }
 
 /// Token counts as the server reported them. `None` where it did not.
@@ -241,6 +244,8 @@ pub struct ContentBytes {
     pub first: u64,
     /// In all content events of the first choice.
     pub all: u64,
+    /// Of reasoning among them. `None` in older records.
+    pub reasoning: Option<u64>,
 }
 
 /// Where a count of output tokens comes from, best first.
@@ -363,6 +368,7 @@ impl Timeline {
             &mut times.last_byte_sent,
             &mut times.headers,
             &mut times.end,
+            &mut times.freed,
         ];
         for at in others {
             *at = at.map(moved);

@@ -14,7 +14,7 @@ use crate::settings::UsageReports;
 use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Shared,
+    schema: EventSchema::Choices,
     framing: EventFraming::Sse,
     counting: Counting::WhenReported,
     text: TextForm::Piece,

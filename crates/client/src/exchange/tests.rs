@@ -4,6 +4,7 @@ mod captures;
 mod choices;
 mod constructed;
 mod counts;
+mod errors_inside;
 mod failures;
 mod mislabelled;
 mod odd_answers;

@@ -1,4 +1,4 @@
-//! How much of the text came with the first content event.
+//! How much of the text came with the first content event, and how much of it was reasoning.
 
 use tokometer_record::{ContentBytes, EventKind};
 
@@ -41,9 +41,10 @@ impl Units {
 impl ByteCount {
     /// Adds a content event that has only this text.
     #[inline]
-    pub(super) fn add_text(&mut self, text: &Text<'_>) {
+    pub(super) fn add_text(&mut self, kind: EventKind, text: &Text<'_>) {
         self.note_units(text);
-        self.add(text.len());
+        let reasoning = if kind == EventKind::Reasoning { text.len() } else { 0 };
+        self.add(text.len(), reasoning);
     }
 
     #[inline]
@@ -57,12 +58,11 @@ impl ByteCount {
     }
 
     #[inline]
-    fn add(&mut self, bytes: usize) {
-        let bytes = bytes as u64;
-        match &mut self.known {
-            Some(known) => known.all += bytes,
-            None => self.known = Some(ContentBytes { first: bytes, all: bytes }),
-        }
+    fn add(&mut self, bytes: usize, reasoning: usize) {
+        let (bytes, reasoning) = (bytes as u64, reasoning as u64);
+        let known = self.known.get_or_insert(ContentBytes { first: bytes, ..Default::default() });
+        known.all += bytes;
+        *known.reasoning.get_or_insert(0) += reasoning;
     }
 
     /// Adds a choice of this kind.
@@ -70,14 +70,14 @@ impl ByteCount {
         if !kind.is_content() {
             return;
         }
-        let texts = [fields.text.as_ref(), reasoning(fields)];
+        let thought = reasoning(fields);
         let mut bytes = 0;
-        for text in texts.into_iter().flatten() {
+        for text in [fields.text.as_ref(), thought].into_iter().flatten() {
             self.note_units(text);
             bytes += text.len();
         }
         self.has_other |= bytes == 0 || fields.marks.has(Marks::TOOL_CALL);
-        self.add(bytes);
+        self.add(bytes, thought.map_or(0, Text::len));
     }
 
     /// `None` where the size of some content is not known, or not in the same units.

@@ -29,13 +29,21 @@ pub(super) fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
     }
 }
 
+/// The later of two counts: servers begin with an estimate. Some gateways end with zeros behind the count.
+fn latest(known: Option<u32>, told: Option<u32>) -> Option<u32> {
+    told.filter(|tokens| *tokens > 0).or(known).or(told)
+}
+
 /// Adds the counts of an event to those of the events before it.
 pub(super) fn merge(known: &mut Usage, told: Usage) {
     // The Messages API counts cached tokens apart, and not every event repeats them.
-    known.prompt_tokens = told.prompt_tokens.max(known.prompt_tokens);
-    // Some gateways end with zeros behind the count.
-    let counted = told.completion_tokens.filter(|tokens| *tokens > 0);
-    known.completion_tokens = counted.or(known.completion_tokens).or(told.completion_tokens);
+    let lacks_cached = told.cached_tokens.is_none() && known.cached_tokens > Some(0);
+    known.prompt_tokens = if lacks_cached {
+        told.prompt_tokens.max(known.prompt_tokens)
+    } else {
+        latest(known.prompt_tokens, told.prompt_tokens)
+    };
+    known.completion_tokens = latest(known.completion_tokens, told.completion_tokens);
     known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
     known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
 }

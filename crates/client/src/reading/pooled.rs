@@ -31,7 +31,7 @@ impl ResponseReading {
         timeline: &mut Timeline,
     ) {
         let found = scan_pooled(data);
-        let Ok(PooledAnswer { results, empty, usage, is_error }) = found else {
+        let Ok(PooledAnswer { results, empty, repeated, usage, is_error }) = found else {
             let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
             self.fail(FailureKind::Protocol, what, data);
             return push(timeline, arrival, EventKind::Error, None);
@@ -45,13 +45,15 @@ impl ResponseReading {
         }
         let found = results.unwrap_or(0);
         let is_ranking = self.rules.schema == EventSchema::Ranking;
-        // A ranking may be limited to the best.
         let is_wrong = |asked: &u32| {
-            if is_ranking { found > *asked } else { results.is_some() && found != *asked }
+            let is_limited = is_ranking && self.has_result_limit && found < *asked;
+            results.is_some() && found != *asked && !is_limited
         };
         let message = if let Some(asked) = timeline.requested.items.filter(is_wrong) {
             let inputs = if is_ranking { "documents" } else { "inputs" };
             Some(format!("the answer has {found} results for {asked} {inputs}"))
+        } else if repeated > 0 {
+            Some(format!("{repeated} of {found} results have the index of another one"))
         } else {
             (empty > 0).then(|| format!("{empty} of {found} results have no numeric value"))
         };

@@ -38,7 +38,7 @@ impl ToolCalls {
     /// has none.
     pub(super) fn take(&mut self, schema: EventSchema, name: &[u8], data: &[u8]) {
         let words: &[&str] = match schema {
-            EventSchema::Shared => &["tool_calls", "function_call"],
+            EventSchema::Shared | EventSchema::Choices => &["tool_calls", "function_call"],
             EventSchema::Responses => &["function_call"],
             EventSchema::Messages => &["tool_use", "input_json_delta"],
             _ => return,

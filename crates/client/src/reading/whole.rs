@@ -1,5 +1,6 @@
 //! Reads answers of text that come in one piece.
 
+use serde_json::Value;
 use tokometer_record::{EventKind, FailureKind, Timeline};
 
 use super::{EventArrival, ResponseReading, kind_without_text, push};
@@ -45,19 +46,38 @@ impl ResponseReading {
         if kind.is_content() {
             self.seen.set(Marks::CONTENT);
         }
+        // Usage covers all choices.
+        let is_single = fields.further.is_empty();
         let tokens = fields.usage.and_then(|usage| usage.completion_tokens);
         timeline.usage = fields.usage;
         if let Some(timings) = fields.timings {
             let known = timeline.server_timings.get_or_insert_default();
             (known.prefill, known.decode) = (timings.prefill, timings.decode);
         }
-        push(timeline, arrival, kind, tokens);
+        push(timeline, arrival, kind, tokens.filter(|_| is_single));
+        for choice in &fields.further {
+            let has_text = choice.text.as_ref().is_some_and(|text| !text.is_empty());
+            if has_text || kind_without_text(choice, Marks::CHOICE).is_content() {
+                push(timeline, arrival, EventKind::FurtherChoice, None);
+            }
+        }
     }
 
     /// Takes the text of a part of a response that came without pieces, from the event that ends the part. Says
     /// whether there was such a text.
-    pub(super) fn take_whole_part(&mut self, fields: &mut Fields<'_>, timeline: &Timeline) -> bool {
-        if self.rules.schema != EventSchema::Responses || fields.whole_text.is_none() {
+    pub(super) fn take_whole_part(
+        &mut self,
+        fields: &mut Fields<'_>,
+        data: &[u8],
+        timeline: &Timeline,
+    ) -> bool {
+        if self.rules.schema != EventSchema::Responses {
+            return false;
+        }
+        if fields.marks.has(Marks::LAST) && !self.seen.has(Marks::CONTENT) {
+            return self.take_whole_response(fields, data);
+        }
+        if fields.whole_text.is_none() {
             return false;
         }
         let part = timeline.events.iter().skip(self.part_start);
@@ -68,6 +88,22 @@ impl ResponseReading {
             fields.text = fields.text.take().or(fields.whole_text.take());
         }
         !has_pieces
+    }
+
+    /// Takes the content of a response that came without any piece, from the event that ends it.
+    fn take_whole_response(&mut self, fields: &mut Fields<'_>, data: &[u8]) -> bool {
+        let document: Value = serde_json::from_slice(data).unwrap_or_default();
+        let response = document.get("response").map(Value::to_string).unwrap_or_default();
+        let Ok(whole) = scan_whole(EventSchema::Responses, response.as_bytes()) else {
+            return false;
+        };
+        self.tool_calls.take(EventSchema::Responses, b"", response.as_bytes());
+        let owned = |text: Option<Text<'_>>| text.map(|text| Text::Owned(text.to_text()));
+        (fields.text, fields.reasoning) = (owned(whole.text), owned(whole.reasoning));
+        if whole.marks.has(Marks::TOOL_CALL) {
+            fields.marks.set(Marks::TOOL_CALL);
+        }
+        true
     }
 
     /// A transcription in plain text, which the request may have asked for.

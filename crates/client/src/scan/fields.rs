@@ -3,68 +3,9 @@
 use tokometer_base::Nanos;
 use tokometer_record::{ServerTimings, Usage};
 
+use super::marks::Marks;
 use super::text::Text;
 use super::typed;
-
-/// A set of boolean facts about an event or a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Marks(u16);
-
-impl Marks {
-    /// It has an entry in `choices`, or the protocol's equivalent.
-    pub const CHOICE: Self = Self(1);
-    /// A choice has a role.
-    pub const ROLE: Self = Self(1 << 1);
-    /// A choice has a part of a tool call.
-    pub const TOOL_CALL: Self = Self(1 << 2);
-    /// It has a finish reason.
-    pub const FINISHED: Self = Self(1 << 3);
-    /// It has an error object or message.
-    pub const ERROR: Self = Self(1 << 4);
-    /// It is marked as the last event.
-    pub const LAST: Self = Self(1 << 5);
-    /// Its token is a special token, which is not part of the text.
-    pub const SPECIAL: Self = Self(1 << 6);
-    /// Content has been seen.
-    pub const CONTENT: Self = Self(1 << 7);
-    /// The end mark, such as `[DONE]`, has been seen.
-    pub const DONE: Self = Self(1 << 8);
-    /// Its finish reason reports a failure.
-    pub const ABORTED: Self = Self(1 << 9);
-    /// Its choice is not the first one.
-    pub const FURTHER: Self = Self(1 << 10);
-    /// A choice has a `delta`.
-    pub const INCREMENT: Self = Self(1 << 11);
-    /// A choice has a `message` and no `delta`.
-    pub const MESSAGE: Self = Self(1 << 12);
-    /// Its type stands only in the event's name, so that its data alone does not say what it means.
-    pub const TYPED_BY_NAME: Self = Self(1 << 13);
-
-    /// Whether all of `marks` are set.
-    pub fn has(self, marks: Self) -> bool {
-        self.0 & marks.0 == marks.0
-    }
-
-    /// Whether a mark outside of `marks` is set.
-    pub fn has_beyond(self, marks: Self) -> bool {
-        self.0 & !marks.0 != 0
-    }
-
-    /// The union of both sets.
-    #[must_use]
-    pub const fn and(self, marks: Self) -> Self {
-        Self(self.0 | marks.0)
-    }
-
-    fn clear(&mut self, marks: Self) {
-        self.0 &= !marks.0;
-    }
-
-    /// Adds `marks` to the set.
-    pub fn set(&mut self, marks: Self) {
-        self.0 |= marks.0;
-    }
-}
 
 /// Finish reasons for a response that the server could not complete.
 const ABORTS: [&str; 9] = [
@@ -82,6 +23,23 @@ const ABORTS: [&str; 9] = [
 /// Whether a finish reason reports a failure. Some gateways pass it on in capitals.
 pub(crate) fn is_abort(reason: &[u8]) -> bool {
     ABORTS.iter().any(|word| reason.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Whether a finish reason says that the answer goes on: TGI's completions leave it empty in every event except
+/// the last, others write their language's null as a text.
+fn is_no_reason(reason: &[u8]) -> bool {
+    [&b""[..], b"null", b"None"].contains(&reason)
+}
+
+/// Whether a code is that of success.
+pub(crate) fn is_success_number(code: f64) -> bool {
+    code == 0.0 || (200.0..300.0).contains(&code)
+}
+
+/// The same for a code in the form of a text.
+pub(crate) fn is_success_word(code: &[u8]) -> bool {
+    let words = ["", "0", "200", "ok", "success"];
+    words.iter().any(|word| code.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// The fields of one event that the client uses. Absent fields are `None`.
@@ -148,6 +106,8 @@ impl JsonValue<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KnownObject {
     Root,
+    /// The same where all text stands in `choices`.
+    ChoicesRoot,
     /// An event of the Responses API.
     ResponsesEvent,
     /// The response inside such an event.
@@ -168,6 +128,8 @@ pub(super) enum KnownObject {
     Message,
     /// What a provider adds to OpenAI's protocol under its own name.
     Vendor,
+    /// `MiniMax`'s `base_resp`.
+    VendorStatus,
     Usage,
     PromptDetails,
     CompletionDetails,
@@ -201,6 +163,8 @@ pub(super) enum EventField {
     FunctionCall,
     Finish,
     Error,
+    /// A number or name of an error; that of success is no error.
+    ErrorCode,
     Object,
     Last,
     Special,
@@ -238,6 +202,9 @@ pub(super) enum KeyUse {
 pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
     use KeyUse::{Enter, EnterOrTake, Take};
     match (place, key) {
+        // Text there is an error or a state of the queue, not the answer.
+        (KnownObject::ChoicesRoot, b"text" | b"text_output" | b"content") => KeyUse::Skip,
+        (KnownObject::ChoicesRoot, key) => slot(KnownObject::Root, key),
         (KnownObject::Root, b"choices") => Enter(KnownObject::Choice),
         // Moonshot has the counts in the choice that ends, Groq in an object of its own.
         (KnownObject::Root | KnownObject::Choice | KnownObject::Vendor, b"usage") => {
@@ -246,6 +213,11 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         (KnownObject::Root, b"x_groq") => Enter(KnownObject::Vendor),
         // OpenRouter has the error of a choice inside of it.
         (KnownObject::Root | KnownObject::Choice, b"error") => Take(EventField::Error),
+        // FastChat and Baidu; MiniMax has it in every answer.
+        (KnownObject::Root, b"error_code") | (KnownObject::VendorStatus, b"status_code") => {
+            Take(EventField::ErrorCode)
+        }
+        (KnownObject::Root, b"base_resp") => Enter(KnownObject::VendorStatus),
         (KnownObject::Root, b"object" | b"type") => Take(EventField::Object),
         (KnownObject::Root, b"timings") => Enter(KnownObject::Timings),
         (KnownObject::Root, b"meta_info") => Enter(KnownObject::Meta),
@@ -277,6 +249,14 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         (KnownObject::Delta, b"reasoning_details") => Take(EventField::ReasoningParts),
         (KnownObject::Delta, b"tool_calls") => Take(EventField::ToolCalls),
         (KnownObject::Token, b"special") => Take(EventField::Special),
+        _ => count_slot(place, key),
+    }
+}
+
+/// The same for counts and durations.
+fn count_slot(place: KnownObject, key: &[u8]) -> KeyUse {
+    use KeyUse::{Enter, Take};
+    match (place, key) {
         (KnownObject::Usage, b"prompt_tokens_details" | b"input_tokens_details") => {
             Enter(KnownObject::PromptDetails)
         }
@@ -465,8 +445,9 @@ impl<'a> Fields<'a> {
             (EventField::ToolArguments, JsonValue::Text(part)) if !part.is_empty() => {
                 Marks::TOOL_CALL
             }
-            // TGI's completions have an empty finish reason in every event except the last.
-            (EventField::Finish, JsonValue::Text(reason)) if reason.is_empty() => return,
+            (EventField::Finish, JsonValue::Text(reason)) if is_no_reason(reason.as_bytes()) => {
+                return;
+            }
             (EventField::Finish, JsonValue::Text(reason)) if is_abort(reason.as_bytes()) => {
                 Marks::FINISHED.and(Marks::ABORTED)
             }
@@ -474,6 +455,12 @@ impl<'a> Fields<'a> {
             // Some servers have the field in every event and leave it empty.
             (EventField::Error, said) if said.is_nothing() => return,
             (EventField::Error, _) => Marks::ERROR,
+            (EventField::ErrorCode, JsonValue::Number(code)) if !is_success_number(*code) => {
+                Marks::ERROR
+            }
+            (EventField::ErrorCode, JsonValue::Text(code)) if !is_success_word(code.as_bytes()) => {
+                Marks::ERROR
+            }
             (EventField::Object, JsonValue::Text(kind)) if kind.is("error") => Marks::ERROR,
             (EventField::ChoiceIndex, JsonValue::Number(index)) if *index > 0.0 => Marks::FURTHER,
             (EventField::Last, JsonValue::Bool(true)) => Marks::LAST,

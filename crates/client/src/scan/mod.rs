@@ -8,13 +8,15 @@
 mod cursor;
 mod document;
 mod fields;
+mod marks;
 mod pooled;
 mod template;
 mod text;
 mod typed;
 
-pub(crate) use fields::is_abort;
-pub use fields::{Fields, Marks};
+pub use fields::Fields;
+pub(crate) use fields::{is_abort, is_success_number, is_success_word};
+pub use marks::Marks;
 pub use pooled::{PooledAnswer, scan_pooled};
 pub use template::EventTemplate;
 pub use text::Text;
@@ -29,6 +31,8 @@ pub struct NotJson;
 pub enum EventSchema {
     /// One table for all protocols whose events need no name.
     Shared,
+    /// The same for OpenAI's completions and chat, where all text stands in `choices`.
+    Choices,
     /// Events of the Responses API.
     Responses,
     /// Events of the Messages API.
@@ -47,9 +51,15 @@ impl EventSchema {
         matches!(self, Self::Vectors | Self::Ranking)
     }
 
+    /// Whether the meaning of an event does not depend on its type.
+    pub(crate) const fn is_untyped(self) -> bool {
+        matches!(self, Self::Shared | Self::Choices)
+    }
+
     const fn root(self) -> fields::KnownObject {
         match self {
             Self::Shared | Self::Vectors | Self::Ranking => fields::KnownObject::Root,
+            Self::Choices => fields::KnownObject::ChoicesRoot,
             Self::Responses => fields::KnownObject::ResponsesEvent,
             Self::Messages => fields::KnownObject::MessagesEvent,
             Self::Transcription => fields::KnownObject::TranscriptEvent,
@@ -70,7 +80,7 @@ pub fn scan_event<'a>(
 ) -> Result<Fields<'a>, NotJson> {
     let root = schema.root();
     let mut fields = cursor::fields(root, data).or_else(|_unusual| document::fields(root, data))?;
-    if schema != EventSchema::Shared {
+    if !schema.is_untyped() {
         fields.set_type(name);
     }
     fields.settle(schema);
@@ -81,6 +91,7 @@ pub fn scan_event<'a>(
 pub fn scan_whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
     match schema {
         EventSchema::Shared
+        | EventSchema::Choices
         | EventSchema::Transcription
         | EventSchema::Vectors
         | EventSchema::Ranking => scan(schema, data),

@@ -21,6 +21,8 @@ pub struct PooledAnswer {
     pub results: Option<u32>,
     /// Results among them that are null, empty, or no numbers.
     pub empty: u32,
+    /// Results among them with the index of another one.
+    pub repeated: u32,
     /// The server's count of the prompt.
     pub usage: Option<Usage>,
     /// Whether the document reports an error.
@@ -78,6 +80,7 @@ impl<'de> Visitor<'de> for AnswerVisitor {
                     let found: Counted = map.next_value()?;
                     answer.results = found.results.or(answer.results);
                     answer.empty = answer.empty.max(found.empty);
+                    answer.repeated = answer.repeated.max(found.repeated);
                 }
                 "usage" | "meta" | "meta_info" => {
                     let told: Value = map.next_value()?;
@@ -96,8 +99,8 @@ impl<'de> Visitor<'de> for AnswerVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PooledAnswer, A::Error> {
-        let Counted { results, empty, prompt_tokens } = Counted::of_list(seq)?;
-        Ok(PooledAnswer { results, empty, usage: usage(prompt_tokens), is_error: false })
+        let Counted { results, empty, repeated, prompt_tokens } = Counted::of_list(seq)?;
+        Ok(PooledAnswer { results, empty, repeated, usage: usage(prompt_tokens), is_error: false })
     }
 
     nothing_in_scalars!();
@@ -116,6 +119,8 @@ struct Counted {
     results: Option<u32>,
     /// Entries among them without a value.
     empty: u32,
+    /// Entries among them with the index of another one.
+    repeated: u32,
     /// Sum of the counts that the entries have.
     prompt_tokens: Option<u32>,
 }
@@ -123,12 +128,18 @@ struct Counted {
 impl Counted {
     fn of_list<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
         let (mut results, mut empty, mut sum) = (0_u32, 0_u32, None);
-        while let Some(Entry { tokens, is_empty }) = seq.next_element()? {
+        let mut indexes = Vec::new();
+        while let Some(Entry { tokens, index, is_empty }) = seq.next_element()? {
             results = results.saturating_add(1);
+            indexes.extend(index);
             empty += u32::from(is_empty);
             sum = tokens.map(|tokens| tokens.saturating_add(sum.unwrap_or(0))).or(sum);
         }
-        Ok(Self { results: Some(results), empty, prompt_tokens: sum })
+        let all = indexes.len();
+        indexes.sort_unstable();
+        indexes.dedup();
+        let repeated = u32::try_from(all - indexes.len()).unwrap_or(u32::MAX);
+        Ok(Self { results: Some(results), empty, repeated, prompt_tokens: sum })
     }
 }
 
@@ -151,6 +162,7 @@ impl<'de> Visitor<'de> for CountedVisitor {
             let list: Counted = map.next_value()?;
             found.results = found.results.max(list.results);
             found.empty = found.empty.max(list.empty);
+            found.repeated = found.repeated.max(list.repeated);
         }
         Ok(found)
     }
@@ -172,6 +184,8 @@ const VALUES: [&str; 5] = ["embedding", "data", "score", "relevance_score", "pro
 struct Entry {
     /// The count of its prompt, where it has one (SGLang's rerank).
     tokens: Option<u32>,
+    /// Its place in the request.
+    index: Option<u64>,
     /// Whether its value is null, empty, or a list of nulls. A server writes vectors that are not numbers so.
     is_empty: bool,
 }
@@ -244,7 +258,9 @@ impl<'de> Visitor<'de> for EntryVisitor {
         let mut entry = Entry::default();
         let (mut has_key, mut has_value) = (false, false);
         while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
-            if key == "meta_info" {
+            if key == "index" {
+                entry.index = map.next_value::<Value>()?.as_u64();
+            } else if key == "meta_info" {
                 entry.tokens = prompt_tokens(&map.next_value::<Value>()?);
             } else if VALUES.contains(&key.as_ref()) {
                 has_key = true;
@@ -260,15 +276,15 @@ impl<'de> Visitor<'de> for EntryVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entry, A::Error> {
         let first = seq.next_element::<HasValue>()?.unwrap_or_default();
         while let Some(IgnoredAny) = seq.next_element()? {}
-        Ok(Entry { tokens: None, is_empty: !first.0 })
+        Ok(Entry { tokens: None, index: None, is_empty: !first.0 })
     }
 
     fn visit_unit<E>(self) -> Result<Entry, E> {
-        Ok(Entry { tokens: None, is_empty: true })
+        Ok(Entry { tokens: None, index: None, is_empty: true })
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Entry, E> {
-        Ok(Entry { tokens: None, is_empty: text.is_empty() })
+        Ok(Entry { tokens: None, index: None, is_empty: text.is_empty() })
     }
 
     nothing_in_scalars!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);

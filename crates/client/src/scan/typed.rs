@@ -7,7 +7,8 @@
 use serde_json::Value as Json;
 use tokometer_record::Usage;
 
-use super::fields::{EventField, Fields, KeyUse, KnownObject, Marks, is_abort};
+use super::fields::{EventField, Fields, KeyUse, KnownObject, is_abort};
+use super::marks::Marks;
 use super::text::Text;
 use super::{EventSchema, NotJson};
 
@@ -67,7 +68,7 @@ impl<'a> Fields<'a> {
     /// Gives the fields of an event the meaning that its type implies.
     pub(super) fn settle(&mut self, schema: EventSchema) {
         match schema {
-            EventSchema::Shared => self.include_reasoning(),
+            EventSchema::Shared | EventSchema::Choices => self.include_reasoning(),
             EventSchema::Vectors | EventSchema::Ranking => {}
             EventSchema::Transcription => self.settle_transcript(),
             EventSchema::Responses => self.settle_responses(),

@@ -111,7 +111,8 @@ impl<P: Platform> Worker<P> {
     /// own when it is due.
     fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
         let mut next = self.shared.release(self.reader.now)?;
-        next.place_freed = flight.timeline.times.end;
+        let times = &flight.timeline.times;
+        next.place_freed = times.freed.or(times.end);
         Some(next)
     }
 
@@ -239,6 +240,8 @@ impl<P: Platform> Worker<P> {
         // What the server said of a failure is worth more than how the connection ended.
         let is_complete = connection.end_marker.is_some() || connection.exchange.has_failed();
         if is_complete || (has_response && connection.stage == ConnectionStage::Writing) {
+            // The clock was read last when bytes came; the place is free only now.
+            self.reader.now = self.clock.now();
             return self.on_closed(connection);
         }
         let Some(mut flight) = connection.flight.take() else { return KeepOrClose::Close };

@@ -72,6 +72,7 @@ impl<P: Platform> Worker<P> {
         if let Some(flight) = connection.flight.as_deref_mut() {
             let end = flight.timeline.events.last().map_or(end, |event| event.at.max(end));
             let _progress = connection.exchange.on_open_body(end, &mut flight.timeline);
+            flight.timeline.times.freed = Some(self.reader.now);
         }
         let _closed = self.complete(connection, KeepOrClose::Close);
     }

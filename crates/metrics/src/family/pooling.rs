@@ -1,4 +1,5 @@
-//! Requests that generate nothing, as every tool sees them: the answer is complete when its body is.
+//! Requests that generate nothing. vLLM's clients stop their timer at the response's header, SGLang's and ours when
+//! the body is complete.
 
 use tokometer_base::Nanos;
 use tokometer_record::Timeline;
@@ -8,7 +9,12 @@ use super::lens::{self, ToolView};
 
 pub(super) fn see(timeline: &Timeline, family: Family) -> ToolView {
     let start = lens::start(timeline);
-    let latency = timeline.times.end.map_or(Nanos::ZERO, |end| end - start);
+    let times = &timeline.times;
+    let stop = match family {
+        Family::Sglang => times.end,
+        Family::Vllm | Family::OldVllm | Family::VllmRust => times.headers.or(times.end),
+    };
+    let latency = stop.map_or(Nanos::ZERO, |stop| stop - start);
     let reported = lens::reported_prompt(timeline);
     // SGLang's totals use the client's counts here as well.
     let input_tokens = match family {

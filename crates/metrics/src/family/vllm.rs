@@ -38,14 +38,10 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     }
 }
 
-/// Usage counts only in an event without a choice; otherwise the text is tokenized. Where the record
-/// has no second count the server's is used, which is what the tokenizer would have approximated.
+/// vLLM tokenizes the text unless usage comes in an event without a choice. Texts of responses with usage are
+/// counted only where a result file needs them, so the server's count, which the tokenizer approximates, is used
+/// in every run: the block must not depend on which files are saved.
 fn output_tokens(timeline: &Timeline) -> u32 {
-    let usage = lens::usage_tokens(timeline);
     let has_choice = timeline.events.iter().any(|event| event.kind.has_choice());
-    usage
-        .filter(|_| lens::has_usage_event(timeline))
-        .or(timeline.retokenized_tokens)
-        .or(usage)
-        .unwrap_or(u32::from(has_choice))
+    lens::usage_tokens(timeline).or(timeline.retokenized_tokens).unwrap_or(u32::from(has_choice))
 }

@@ -367,11 +367,6 @@ pub(super) fn client_limit(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     Some(format!("{failed} requests could not be sent: {}", group.example))
 }
 
-pub(super) fn compressed_stream(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let answers = evidence.health?.compressed_answers;
-    (answers > 0).then(|| format!("the server compressed {answers} answers"))
-}
-
 pub(super) fn failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let (failed, ended) = failed(evidence);
     (failed > 0 && share(failed, ended) >= limit)
@@ -416,23 +411,6 @@ pub(super) fn slow_disk(evidence: &CheckInput<'_>, limit: f64) -> Found {
     ))
 }
 
-pub(super) fn hidden_reasoning(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let hidden = evidence.summary.figure("hidden_tokens")?;
-    (hidden > 0.0).then(|| format!("{hidden:.0} reasoning tokens were counted but not streamed"))
-}
-
-pub(super) fn tokens_after_text(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let tails = evidence.observed.tails;
-    let succeeded = evidence.summary.counts.succeeded;
-    (tails.share() > limit).then(|| {
-        let mean_ms = tails.after_text.as_secs_f64() * 1e3 / tails.answers.max(1) as f64;
-        format!(
-            "{} of {succeeded} answers went on without text after their last text, for {mean_ms:.0} ms on average",
-            tails.answers
-        )
-    })
-}
-
 pub(super) fn same_host(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
     let health = evidence.health?;
@@ -467,11 +445,6 @@ pub(super) fn dropped_fields(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     (!fields.is_empty()).then(|| format!("omitted: {}", fields.join(", ")))
 }
 
-pub(super) fn several_choices(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let answers = evidence.observed.several_choices;
-    (answers > 0).then(|| format!("{} had more than one choice", counted(answers, "answer")))
-}
-
 pub(super) fn reopened(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let reopened = evidence.observed.reopened;
     (reopened > 0).then(|| {
@@ -492,16 +465,4 @@ pub(super) fn preemptions(evidence: &CheckInput<'_>, _limit: f64) -> Found {
 pub(super) fn preparation(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let remarks = &evidence.info.remarks;
     (!remarks.is_empty()).then(|| remarks.join("; "))
-}
-
-pub(super) fn canary_failed(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let canaries = evidence.summary.canaries.as_ref()?;
-    let failed = canaries.sent - canaries.as_expected;
-    let first = canaries.faults.first()?;
-    (failed > 0).then(|| {
-        format!(
-            "{failed} of {} canaries were not answered as expected; canary {}: `{}`",
-            canaries.sent, first.canary, first.answer
-        )
-    })
 }

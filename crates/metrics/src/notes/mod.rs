@@ -3,6 +3,7 @@
 //! A note names the figure it affects and is printed beside it. All notes come from one table
 //! (`table`); each row has its threshold, its reason, its remedy and the check that finds it.
 
+mod answer_checks;
 mod checks;
 mod client_checks;
 mod note;

@@ -11,7 +11,7 @@ pub(crate) use invalidating::INVALIDATING;
 
 use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect, SuspectByEffect};
 use super::rule::NoteRule;
-use super::{checks, client_checks, shard_checks};
+use super::{answer_checks, checks, client_checks, shard_checks};
 use crate::verdict::limits::OUTSIDE_SERVER;
 
 /// Notes that leave the figures correct.
@@ -234,7 +234,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         threshold: "the server compressed an answer though it was asked not to",
         why: "the times of tokens inside a compressed block are unknown: all have the time of its end",
         action: "turn compression off in the server or in the proxy in front of it",
-        check: checks::compressed_stream,
+        check: answer_checks::compressed_stream,
     },
     NoteRule {
         code: "failures",
@@ -274,7 +274,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         threshold: "the server counted reasoning tokens that it did not stream",
         why: "they count in throughput but not in TPOT, and TTFT includes the time to generate them",
         action: "configure the server to stream its reasoning",
-        check: checks::hidden_reasoning,
+        check: answer_checks::hidden_reasoning,
     },
     NoteRule {
         code: "tokens-after-text",
@@ -284,7 +284,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         threshold: "answers went on with two or more tokens without text after their last text, for more than {} % of the time until it",
         why: "E2E and TPOT end at the last text; the server worked on, and these tokens count in throughput",
         action: "use end_of_stream_ms for the whole answer, or omit --ignore-eos so that answers end with their end token",
-        check: checks::tokens_after_text,
+        check: answer_checks::tokens_after_text,
     },
     NoteRule {
         code: "answer-length",
@@ -374,7 +374,17 @@ pub(crate) static RULES: &[NoteRule] = &[
         threshold: "answers had more than one choice (`n` in the body)",
         why: "token totals contain all choices; times, gaps and text are those of the first, and TPOT is known only if events report their tokens",
         action: "compare only with runs that have the same `n`",
-        check: checks::several_choices,
+        check: answer_checks::several_choices,
+    },
+    NoteRule {
+        code: "open-bodies",
+        severity: Remark,
+        figure: "concurrency",
+        limit: 0.0,
+        threshold: "the server sent nothing for 250 ms after the end marker of a response, such as `[DONE]`, and did not end its body",
+        why: "the client waits that long before it sends the next request of the slot, on a new connection: throughput of a closed loop is lower",
+        action: "end the body with the last event: a final chunk, or a closed connection",
+        check: answer_checks::open_bodies,
     },
     NoteRule {
         code: "reopened-connections",
@@ -445,7 +455,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         threshold: "a canary was not answered as expected",
         why: "the server answers fast but not correctly: weights, chat template, quantization or a kernel may be at fault",
         action: "compare the answer with that of a server that is known to be correct; `canaries.faults` in the JSON has the answers",
-        check: checks::canary_failed,
+        check: answer_checks::canary_failed,
     },
     NoteRule {
         code: "preparation",

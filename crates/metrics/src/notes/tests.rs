@@ -358,6 +358,18 @@ fn notes_know_which_load_and_which_machine_they_speak_of() {
     assert_eq!(codes(&overloaded), ["overloaded"]);
 }
 
+/// Answers that were asked for whole come in one event.
+#[test]
+fn whole_answers_are_noted_only_where_a_stream_was_asked_for() {
+    let mut scene = sound();
+    spoil(&mut scene, "unstreamed-answers");
+    scene.observed.unstreamed = 500;
+    assert_eq!(scene.notes(), []);
+    spoil(&mut scene, "unstreamed-answers");
+    scene.info.plan = serde_json::json!({ "request": { "delivery": "whole" } });
+    assert_eq!(scene.notes(), []);
+}
+
 /// A run with canaries said that another client used the server.
 #[test]
 fn tokens_of_canaries_and_probes_are_no_other_clients() {

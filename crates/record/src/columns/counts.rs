@@ -20,6 +20,7 @@ pub(super) struct CountColumns {
     reasoning: U32s,
     first_bytes: U64s,
     all_bytes: U64s,
+    reasoning_bytes: U64s,
     pub(super) retokenized: U32s,
     queue: U64s,
     prefill: U64s,
@@ -42,6 +43,7 @@ impl CountColumns {
             reasoning: U32s::of(batch, "usage_reasoning_tokens"),
             first_bytes: U64s::of(batch, "first_content_bytes"),
             all_bytes: U64s::of(batch, "content_bytes"),
+            reasoning_bytes: U64s::of(batch, "reasoning_bytes"),
             retokenized: U32s::of(batch, "retokenized_tokens"),
             queue: U64s::of(batch, "server_queue_ns"),
             prefill: U64s::of(batch, "server_prefill_ns"),
@@ -72,7 +74,11 @@ impl CountColumns {
     }
 
     pub(super) fn content_bytes(&self, row: usize) -> Option<ContentBytes> {
-        Some(ContentBytes { first: self.first_bytes.at(row)?, all: self.all_bytes.at(row)? })
+        Some(ContentBytes {
+            first: self.first_bytes.at(row)?,
+            all: self.all_bytes.at(row)?,
+            reasoning: self.reasoning_bytes.at(row),
+        })
     }
 
     pub(super) fn timings(&self, row: usize) -> Option<ServerTimings> {

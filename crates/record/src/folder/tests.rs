@@ -108,7 +108,7 @@ fn timeline(index: u64) -> Timeline {
     timeline.times.end = Some(Nanos(90_000));
     timeline.stamp_source = StampSource::Kernel;
     timeline.usage = Some(Usage { completion_tokens: Some(3), ..Usage::default() });
-    timeline.content_bytes = Some(ContentBytes { first: 6, all: 11 });
+    timeline.content_bytes = Some(ContentBytes { first: 6, all: 11, reasoning: Some(4) });
     timeline.network = Some(TcpStats { round_trip: Nanos(7), retransmits: 1, segments_in: 4 });
     timeline.merge_waits = MergeWaits { first: None, last: Some(Nanos(900)) };
     timeline.outcome = Outcome::Success;

@@ -130,6 +130,11 @@ pub(super) const CASES: &[Case] = &[
         after_token(asked, &format!("data: {error}\n\ndata: [DONE]\n\n"))
     })
     .says(&["engine died"]),
+    Case::second("an error code with a text, as FastChat sends it, then `[DONE]`", |asked| {
+        let error = r#"{"text":"engine died","error_code":50002}"#;
+        after_token(asked, &format!("data: {error}\n\ndata: [DONE]\n\n"))
+    })
+    .says(&["engine died"]),
     Case::second("an error event, then a body that stays open", |mut asked| {
         asked.start_stream();
         asked.event(r#"{"error":{"message":"engine died"}}"#);

@@ -49,6 +49,17 @@ fn an_error_inside_a_further_choice_fails_the_request() {
     assert_eq!(found, "in-stream the server ended the answer early: finish reason `abort`");
 }
 
+/// Two whole answers counted as one that is twice as long as requested.
+#[test]
+fn every_choice_of_an_answer_in_one_piece_is_an_event() {
+    let body = r#"{"choices":[{"index":0,"message":{"content":"a"}},{"index":1,"message":{"content":"b"}},{"index":2,"message":{"content":""}}],"usage":{"completion_tokens":8}}"#;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+    let timeline = read_whole("openai-chat", format!("{head}{body}").as_bytes());
+    assert_eq!((letters(&timeline.events).as_str(), outcome_of(&timeline).as_str()), ("tf", "ok"));
+    assert_eq!(timeline.output_tokens().map(|(tokens, _)| tokens), Some(8));
+    assert!(timeline.events.iter().all(|event| event.tokens().is_none()), "usage covers both");
+}
+
 /// The repeated message of every choice behind the first counted as one more event.
 #[test]
 fn a_message_behind_the_pieces_repeats_no_choice() {

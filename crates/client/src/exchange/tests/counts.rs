@@ -185,3 +185,32 @@ fn a_stream_of_another_protocol_names_the_flags_to_check() {
          check `--backend` and `--endpoint`"
     );
 }
+
+/// An estimate in the first event was larger than the true count, which came last, and stayed.
+#[test]
+fn the_last_count_of_the_prompt_replaces_an_earlier_one() {
+    let prompt = |backend: &str, events: &[&str]| {
+        read_whole(backend, &streamed(events)).usage.and_then(|usage| usage.prompt_tokens)
+    };
+    let token = |prompt: u32| {
+        format!(
+            r#"{{"choices":[{{"text":"a"}}],"usage":{{"prompt_tokens":{prompt},"completion_tokens":1}}}}"#
+        )
+    };
+    let last = |prompt: u32| {
+        format!(r#"{{"choices":[],"usage":{{"prompt_tokens":{prompt},"completion_tokens":4}}}}"#)
+    };
+    assert_eq!(prompt("vllm", &[&token(50), &last(8), "[DONE]"]), Some(8));
+    assert_eq!(prompt("vllm", &[&token(8), &last(0), "[DONE]"]), Some(8));
+    // The Messages API counts cached tokens apart, and the last event may leave them out.
+    let begin =
+        |usage: &str| format!(r#"{{"type":"message_start","message":{{"usage":{{{usage}}}}}}}"#);
+    let text =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
+    let end = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":5,"output_tokens":4}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    let cached = begin(r#""input_tokens":5,"cache_read_input_tokens":30"#);
+    assert_eq!(prompt("anthropic", &[&cached, text, end, stop]), Some(35));
+    let estimate = begin(r#""input_tokens":30"#);
+    assert_eq!(prompt("anthropic", &[&estimate, text, end, stop]), Some(5));
+}

@@ -106,18 +106,29 @@ fn several_lines_of_transfer_encodings_are_one_list() {
 /// Five results for two documents, and vectors that are no numbers, were answers.
 #[test]
 fn an_answer_of_impossible_results_fails() {
-    let check = |backend: &str, body: &str, expected: &str| {
+    let check_with = |settings: &Settings, backend: &str, body: &str, expected: &str| {
         let requested = RequestedLengths { items: Some(2), ..RequestedLengths::default() };
         let mut timeline = Timeline::new(AttemptId::new(0, Phase::Measure), requested, Nanos::ZERO);
         let stamp = ReadStamp::exact(Nanos(1));
         let answer = whole("application/json", body);
-        let mut exchange = exchange(backend, &settings());
+        let mut exchange = exchange(backend, settings);
         let _progress = exchange.on_read(answer.as_bytes(), stamp, &mut timeline);
         assert_eq!(outcome_of(&timeline), expected, "{body}");
     };
-    let result = r#"{"index":0,"relevance_score":0.5}"#;
-    let ranking = |count: usize| format!(r#"{{"results":[{}]}}"#, vec![result; count].join(","));
-    check("vllm-rerank", &ranking(1), "ok");
+    let plain = settings();
+    let check = |backend: &str, body: &str, expected: &str| {
+        check_with(&plain, backend, body, expected);
+    };
+    let result = |index: usize| format!(r#"{{"index":{index},"relevance_score":0.5}}"#);
+    let ranking = |count: usize| {
+        format!(r#"{{"results":[{}]}}"#, (0..count).map(result).collect::<Vec<_>>().join(","))
+    };
+    // Fewer than documents only where the request asks for the best.
+    check("vllm-rerank", &ranking(1), "protocol the answer has 1 results for 2 documents");
+    let mut limited = settings();
+    let top = serde_json::json!({"top_n": 1});
+    limited.extra_body = crate::secret::ExtraBody(top.as_object().unwrap().clone());
+    check_with(&limited, "vllm-rerank", &ranking(1), "ok");
     check("vllm-rerank", &ranking(2), "ok");
     check("vllm-rerank", &ranking(3), "protocol the answer has 3 results for 2 documents");
     let vectors =
@@ -127,6 +138,9 @@ fn an_answer_of_impossible_results_fails() {
         let expected = "protocol 1 of 2 results have no numeric value";
         check("openai-embeddings", &vectors(vector), expected);
     }
+    let twice = r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[2]}]}"#;
+    let repeated = "protocol 1 of 2 results have the index of another one";
+    check("openai-embeddings", twice, repeated);
     let none = "protocol the answer has 0 results for 2 inputs";
     check("openai-embeddings", r#"{"data":[]}"#, none);
 }

@@ -87,19 +87,26 @@ fn a_part_of_content_without_a_type_is_text() {
 fn the_bytes_of_the_first_content_are_counted_apart() {
     let bytes = |events: &[&str]| {
         let timeline = read_whole("openai-chat", &streamed(events));
-        timeline.content_bytes.map(|bytes| (bytes.first, bytes.all))
+        timeline.content_bytes.map(|bytes| (bytes.first, bytes.all, bytes.reasoning.unwrap()))
     };
     let text = |text: &str| delta(&format!(r#""content":"{text}""#));
     let role = delta(r#""role":"assistant","content":"""#);
     let (a, b, c) = (text("one two"), text(" x"), text(" yz"));
-    assert_eq!(bytes(&[&role, &a, &b, &c, STOP, "[DONE]"]), Some((7, 12)));
+    assert_eq!(bytes(&[&role, &a, &b, &c, STOP, "[DONE]"]), Some((7, 12, 0)));
     let thought = delta(r#""reasoning":"hm""#);
-    assert_eq!(bytes(&[&thought, &a, &b, STOP, "[DONE]"]), Some((2, 11)));
+    assert_eq!(bytes(&[&thought, &a, &b, STOP, "[DONE]"]), Some((2, 11, 2)));
+    assert_eq!(bytes(&[&thought, &thought, &thought, &a, STOP, "[DONE]"]), Some((2, 13, 6)));
     let call = delta(r#""tool_calls":[{"index":0,"function":{"arguments":"{}"}}]"#);
     assert_eq!(bytes(&[&a, &call, STOP, "[DONE]"]), None, "the size of a call is not known");
     assert_eq!(bytes(&[&a]), None, "it was cut");
     let further = r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#;
-    assert_eq!(bytes(&[&a, further, &b, STOP, "[DONE]"]), Some((7, 9)));
+    assert_eq!(bytes(&[&a, further, &b, STOP, "[DONE]"]), Some((7, 9, 0)));
+    let mut echoing = settings();
+    let echo = serde_json::json!({"echo": true});
+    echoing.extra_body = crate::secret::ExtraBody(echo.as_object().unwrap().clone());
+    let stream = streamed(&[&a, &b, STOP, "[DONE]"]);
+    let (timeline, _) = read_pieces(&mut exchange("openai-chat", &echoing), [&stream[..]]);
+    assert_eq!(timeline.content_bytes, None, "the first event has the prompt");
 }
 
 /// An empty `error` in every event made every answer a failure.

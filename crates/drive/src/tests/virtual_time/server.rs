@@ -62,6 +62,8 @@ pub(super) enum Fault {
     Status(u16),
     /// Sends the end marker and leaves the body open.
     LeavesOpen,
+    /// The same, and resets the connection 40 ms later.
+    ResetsAfter,
     /// Sends no further byte.
     Stalls(usize),
     /// Sends nothing but comments and events without content.
@@ -85,7 +87,8 @@ impl Fault {
             | Self::SaysClose
             | Self::ClosesAfter
             | Self::Garbage
-            | Self::LeavesOpen => None,
+            | Self::LeavesOpen
+            | Self::ResetsAfter => None,
             Self::Status(_) => Some(FailureKind::Status),
             // Before the first token only the limit of the whole request holds.
             Self::Stalls(0) | Self::Pings(0) => Some(FailureKind::Timeout),
@@ -322,6 +325,12 @@ impl Server {
             Fault::LeavesOpen => {
                 script.send(&mut self.draws, event("[DONE]"), None);
                 script.flush();
+            }
+            Fault::ResetsAfter => {
+                script.send(&mut self.draws, event("[DONE]"), None);
+                script.flush();
+                script.pass(Nanos::from_millis(40));
+                script.end(End::Reset);
             }
             Fault::Cuts(_) => script.end(End::Closed),
             Fault::Resets(_) => script.end(End::Reset),

@@ -83,7 +83,28 @@ fn an_end_marker_ends_the_answer_though_the_body_stays_open() {
         assert!(timeline.is_success(), "{timeline:?}");
         assert_eq!(timeline.times.end, timeline.events.last().map(|event| event.at));
         assert_eq!(timeline.connection.uses_before, 0, "an open body spoils its connection");
+        let waited = timeline.times.freed.unwrap() - timeline.times.end.unwrap();
+        assert!(waited >= Nanos::from_millis(250), "{waited}");
     }
+    // The wait for the server was counted as a delay of the client.
+    let refills = &ran.end.as_ref().unwrap().health.refill_delay;
+    let slowest = refills.quantile(1.0).unwrap_or_default();
+    assert!(slowest < Nanos::from_millis(100), "{slowest}");
+}
+
+/// The time of the reset was that of the last read, so the wait for it counted as a delay of the client.
+#[test]
+fn a_reset_behind_the_end_marker_frees_the_place_when_it_comes() {
+    let ran = check(&faulty(4, Fault::ResetsAfter));
+    assert_eq!(ran.measured().count(), 6);
+    for timeline in ran.measured() {
+        assert!(timeline.is_success(), "{timeline:?}");
+        let last = timeline.events.last().unwrap().at;
+        assert!(timeline.times.end.unwrap() >= last + Nanos::from_millis(40), "{timeline:?}");
+    }
+    let refills = &ran.end.as_ref().unwrap().health.refill_delay;
+    let slowest = refills.quantile(1.0).unwrap_or_default();
+    assert!(slowest < Nanos::from_millis(30), "{slowest}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Notes about counts that disagree: of the server, of this client and of the tokenizer.
 
-use super::super::checks;
 use super::super::rule::NoteJudgement::{Remark, Suspect};
 use super::super::rule::NoteRule;
+use super::super::{answer_checks, checks};
 
 pub(crate) static COUNTS: &[NoteRule] = &[
     NoteRule {
@@ -74,5 +74,15 @@ pub(crate) static COUNTS: &[NoteRule] = &[
         why: "no figure includes them; the record has them",
         action: "report them to the server's developers",
         check: checks::impossible_numbers,
+    },
+    NoteRule {
+        code: "unstreamed-answers",
+        severity: Suspect,
+        figure: "ttft_ms",
+        limit: 0.5,
+        threshold: "more than {} % of the answers of several tokens came in one event, though the requests ask for a stream",
+        why: "the server or a proxy sent each answer whole: TTFT is the time of the whole answer, and TPOT is absent",
+        action: "enable streaming on the server or proxy, or use --disable-stream and read E2E",
+        check: answer_checks::unstreamed_answers,
     },
 ];

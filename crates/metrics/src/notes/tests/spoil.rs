@@ -108,6 +108,10 @@ fn spoil_load(scene: &mut Scene, code: &str) {
             scene.observed.several_choices = 5;
             scene.server().present_max = Some(40.0);
         }
+        "open-bodies" => scene.observed.open_bodies = 5,
+        "unstreamed-answers" => {
+            (scene.observed.several_tokens, scene.observed.unstreamed) = (1_000, 501);
+        }
         "client-limit" => {
             scene.summary.counts.failed = 3;
             scene.summary.failures = vec![FailureGroup {
