@@ -6,6 +6,7 @@
 //! then. An incomplete last batch ends the reading and is not an error.
 
 mod pack;
+mod replace;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, DirBuilder, File};
@@ -25,6 +26,8 @@ use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
 use crate::whole_file::beside;
 use crate::writer::{BatchFile, PendingRows, write_json};
+
+pub use self::replace::replace;
 
 /// File names inside a run folder.
 pub mod names {

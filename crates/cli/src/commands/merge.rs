@@ -38,7 +38,7 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
 
 /// The same for folders that are known, with messages about what is missing.
 pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
-    let merged = shards::merge(folders, out).map_err(|why| refusal(&why, out))?;
+    let merged = shards::merge(folders, out).map_err(|why| refusal(&why))?;
     for damage in &merged.damages {
         print_message(&format!("error: {damage}"));
     }
@@ -48,11 +48,9 @@ pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusa
     Ok(merged)
 }
 
-fn refusal(why: &MergeError, out: &Path) -> Refusal {
-    use tokometer_record::Error::{Encode, File, Stalled, Unwritten};
+fn refusal(why: &MergeError) -> Refusal {
     let exit = match why {
-        MergeError::Record(File { path, .. }) if path.starts_with(out) => Exit::Write,
-        MergeError::Record(Encode(_) | Stalled { .. } | Unwritten { .. }) => Exit::Write,
+        MergeError::Unwritten(_) => Exit::Write,
         _ => Exit::Usage,
     };
     Refusal::new(exit, why.to_string())

@@ -3,7 +3,10 @@ use std::collections::BTreeMap;
 use tokometer_base::{Nanos, WallNanos};
 use tokometer_record::health::WorkerHealth;
 use tokometer_record::server::Scrape;
-use tokometer_record::{Connection, Event, EventKind, Health, ShardClock};
+use tokometer_record::{
+    AttemptId, Connection, Event, EventKind, Health, Outcome, Phase, RequestedLengths, ShardClock,
+    Timeline,
+};
 
 use super::*;
 
@@ -353,4 +356,30 @@ fn folders_that_do_not_belong_together_are_refused() {
     let why = refused(&[one, whole]);
     assert!(why.contains("whole: it is not the record of a shard"), "{why}");
     assert!(!out.exists(), "a refused merge writes nothing");
+}
+
+/// A merge removed the earlier run before it had read the shards: with one of them damaged, both were gone.
+#[test]
+fn a_merge_that_fails_leaves_the_earlier_run() {
+    let place = tempfile::tempdir().unwrap();
+    let folders = [Shard::new(0, 2).write(place.path()), Shard::new(1, 2).write(place.path())];
+    let out = place.path().join("run");
+    drop(merge(&folders, &out).unwrap());
+    std::fs::write(out.join(record::folder::names::SUMMARY), "{}").unwrap();
+    let listed = || {
+        let entries = std::fs::read_dir(&out).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = listed();
+    std::fs::remove_file(folders[1].join(record::folder::names::REQUESTS)).unwrap();
+    let why = merge(&folders, &out).unwrap_err();
+    assert!(matches!(why, MergeError::Unread(_)), "{why:?}");
+    assert_eq!(listed(), before);
+    assert_eq!(RunReader::open(&out).unwrap().timelines().unwrap().count(), 6);
+    // A merge that succeeds replaces it: what it says of the earlier figures is gone with it.
+    drop(merge(&folders[..1], &out).unwrap());
+    assert_eq!(RunReader::open(&out).unwrap().timelines().unwrap().count(), 3);
+    assert!(!out.join(record::folder::names::SUMMARY).exists());
 }
