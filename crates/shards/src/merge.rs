@@ -17,8 +17,8 @@ use tokometer_record::{
 };
 
 use self::copy::CopiedShard;
-pub use self::lacking::lacking;
-use crate::{clock, health};
+pub use self::lacking::{lacking, stopped_by_leader};
+use crate::{SHARDS_MAX, clock, health};
 
 /// Why shards cannot be merged.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,19 @@ pub enum MergeError {
         /// The other one.
         other: PathBuf,
     },
+    /// A place that no shard has.
+    #[error(
+        "cannot merge {}: it says that it is shard {rank} of {count}, and a run has at most {SHARDS_MAX}\n  its `plan.json` is damaged; leave this folder out",
+        path.display()
+    )]
+    Impossible {
+        /// The folder.
+        path: PathBuf,
+        /// As recorded.
+        rank: u32,
+        /// As recorded.
+        count: u32,
+    },
     /// There is nothing to merge.
     #[error("cannot merge: no shard was given")]
     Nothing,
@@ -92,28 +105,40 @@ const BESIDE: &str = ".merging";
 /// planned time would contain the drift of a clock.
 const PLAN_APART_MAX: Nanos = Nanos::from_micros(100);
 
+/// The target of each request of a run, by index. The plan decides it, and this crate reads no plans.
+pub type TargetRule = Box<dyn Fn(u64) -> u16>;
+
 /// A shard's record and its clock.
 struct OpenShard {
+    target: TargetRule,
     reader: RunReader,
     place: ShardInfo,
     fit: ClockFit,
     start: Option<CommonStart>,
     /// Whether the offset was measured, or is that of one clock.
     is_measured: bool,
+    /// Whether its record is complete.
+    has_ended: bool,
 }
 
 impl OpenShard {
-    fn open(path: &Path) -> Result<Self, MergeError> {
+    fn open(path: &Path, target: &dyn Fn(&RunInfo) -> TargetRule) -> Result<Self, MergeError> {
         let reader = RunReader::open(path)?;
         let Some(place) = reader.info().shard().cloned() else {
             return Err(MergeError::NotAShard { path: path.to_owned() });
         };
+        if place.count > SHARDS_MAX || place.rank >= place.count {
+            let (rank, count) = (place.rank, place.count);
+            return Err(MergeError::Impossible { path: path.to_owned(), rank, count });
+        }
         let known = reader.clock();
         let fit = known.map_or(ClockFit::SAME, |known| known.fit);
         Ok(Self {
             fit: clock::reaching(fit, last_time(&reader)?),
             start: known.and_then(|known| known.start),
             is_measured: known.is_some(),
+            has_ended: matches!(reader.state()?, RunState::Ended(_)),
+            target: target(reader.info()),
             reader,
             place,
         })
@@ -154,8 +179,12 @@ fn last_time(reader: &RunReader) -> Result<Nanos, MergeError> {
 
 /// Writes the run of these shards to `out`, in place of a run that is there. Ranks without a folder are
 /// named in the result.
-pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
-    let shards = open_all(folders)?;
+pub fn merge(
+    folders: &[PathBuf],
+    out: &Path,
+    target: &dyn Fn(&RunInfo) -> TargetRule,
+) -> Result<Merged, MergeError> {
+    let shards = open_all(folders, target)?;
     let info = merged_info(&shards)?;
     create_private(out).map_err(|source| {
         let (action, path) = ("create", out.to_owned());
@@ -175,11 +204,7 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
 }
 
 /// Writes the run of these shards to a folder of its own.
-fn write_all(
-    shards: &[OpenShard],
-    mut info: RunInfo,
-    folder: &Path,
-) -> Result<Merged, MergeError> {
+fn write_all(shards: &[OpenShard], mut info: RunInfo, folder: &Path) -> Result<Merged, MergeError> {
     let mut writer = RunWriter::create(folder, &info).map_err(MergeError::Unwritten)?;
     let mut parts = Vec::new();
     let mut worker_base = 0;
@@ -191,6 +216,8 @@ fn write_all(
     let run = MergedRun {
         run: shards[0].place.run.clone(),
         count: shards[0].place.count,
+        sending: sending(&shards[0].place),
+        is_cap_shared: shards[0].place.is_cap_shared,
         shards: parts.iter().map(|part| part.described.clone()).collect(),
     };
     info.sharding = Some(Sharding::Merged(run.clone()));
@@ -202,11 +229,14 @@ fn write_all(
 }
 
 /// The shards by rank, each with its clock.
-fn open_all(folders: &[PathBuf]) -> Result<Vec<OpenShard>, MergeError> {
+fn open_all(
+    folders: &[PathBuf],
+    target: &dyn Fn(&RunInfo) -> TargetRule,
+) -> Result<Vec<OpenShard>, MergeError> {
     let opened: Result<Vec<OpenShard>, MergeError> =
-        folders.iter().map(|path| OpenShard::open(path)).collect();
+        folders.iter().map(|path| OpenShard::open(path, target)).collect();
     let mut shards = opened?;
-    shards.sort_by_key(|shard| shard.place.rank);
+    shards.sort_by_key(|shard| (shard.place.rank, !shard.has_ended));
     for pair in shards.windows(2) {
         let [one, other] = pair else { continue };
         let (path, second) = (one.path().to_owned(), other.path().to_owned());
@@ -218,10 +248,12 @@ fn open_all(folders: &[PathBuf]) -> Result<Vec<OpenShard>, MergeError> {
                 other_run: other.place.run.clone(),
             });
         }
-        if one.place.rank == other.place.rank {
+        if one.place.rank == other.place.rank && one.has_ended == other.has_ended {
             return Err(MergeError::Twice { rank: one.place.rank, path, other: second });
         }
     }
+    // Of two copies the complete one, which comes first, has what the other one has.
+    shards.dedup_by_key(|shard| shard.place.rank);
     set_clocks(&mut shards);
     Ok(shards)
 }
@@ -309,6 +341,12 @@ fn never_sent(place: &ShardInfo, parts: &[CopiedShard]) -> u64 {
     let whole = place.load.planned_requests.filter(|_| place.load.duration.is_none());
     let found: u64 = parts.iter().filter_map(|part| part.planned).sum();
     reported + whole.map_or(0, |whole| whole.saturating_sub(found))
+}
+
+/// Shards of a run that have a request to send, where some have none.
+fn sending(place: &ShardInfo) -> Option<u32> {
+    let planned = place.load.planned_requests.filter(|_| place.load.duration.is_none())?;
+    u32::try_from(planned).ok().filter(|planned| *planned < place.count)
 }
 
 /// The gravest reason of any shard. A lost shard is graver than one that ended as planned or by a rule.

@@ -319,7 +319,8 @@ fn a_shard_with_another_dataset_is_refused_and_both_are_named() {
     let ends: Vec<ProgramExit> =
         start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
     let codes: Vec<Option<i32>> = ends.iter().map(|end| end.code).collect();
-    assert_eq!(codes, [Some(5), Some(5)], "{}\n{}", ends[0].stderr, ends[1].stderr);
+    assert_eq!(codes, [Some(5), Some(2)], "{}\n{}", ends[0].stderr, ends[1].stderr);
+    assert!(!ends[1].stderr.contains("no leader any more"), "{}", ends[1].stderr);
     for end in &ends {
         assert!(end.stderr.contains("are not those of shard 0"), "{}", end.stderr);
     }

@@ -210,7 +210,8 @@ fn strangers_are_refused_with_both_sides_named() {
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("its secret is not that of the leader"), "{}", wrong.stderr);
     let plan = ended(&mut shard(folder.path(), &line("--num-prompts 5 --shard 1/2")));
-    assert!(plan.stderr.contains("is not that of the leader"), "{}", plan.stderr);
+    let said = "its plan is not that of the leader: `load.num_prompts` differ";
+    assert!(plan.stderr.contains(said), "{}", plan.stderr);
     let none = run(folder.path(), &line("--num-prompts 4 --shard 1/2"));
     assert!(none.stderr.contains("TOKOMETER_SHARD_SECRET"), "{}", none.stderr);
     let good = ended(&mut shard(folder.path(), &line("--num-prompts 4 --shard 1/2 --quiet")));

@@ -58,7 +58,9 @@ impl Following<'_> {
                 Err(refusal) => {
                     shard.follower.decline(turn, &refusal.message);
                     print_message(&format!("error: {refusal}"));
-                    exits.push(refusal.exit);
+                    // As for a refusal before it joined.
+                    let is_refused = shard.follower.is_refused();
+                    exits.push(if is_refused { Exit::Usage } else { refusal.exit });
                 }
             }
         }

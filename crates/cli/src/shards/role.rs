@@ -1,17 +1,18 @@
 //! What this process does before and after each point, by the part that it makes.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokometer_measure::{Coordination, MeasuredRun, Measurement};
 use tokometer_plan::Plan;
-use tokometer_record::folder::{clear, names};
+use tokometer_record::folder::{clear, create_private, names};
 use tokometer_record::{self as record, RunEnd, RunReader, RunState, Stop};
 use tokometer_shards::{Merged, SHARDS, shard_folder};
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard};
-use crate::bench::{Destination, Earlier};
+use crate::bench::{Destination, Earlier, lock_folder};
 use crate::commands::merge_to;
 use crate::exit::{Exit, Refusal};
 use crate::terminal::{print_message, print_note};
@@ -84,11 +85,15 @@ impl Role {
         number: u32,
         destination: Destination<'_>,
     ) -> Result<MadePoint, Refusal> {
-        let record = self.record_folder(destination)?;
+        let (record, _lock) = self.record_folder(destination)?;
         if let Self::Leader(shard) = self {
             shard.hand_out(plan, number, destination.folder)?;
         }
-        let measured = measurement.run(plan, number, &record)?;
+        let measured = measurement.run(plan, number, &record).inspect_err(|_| {
+            if self.rank().is_some() {
+                leave_if_empty(&record);
+            }
+        })?;
         self.conclude(destination.folder, record, measured)
     }
 
@@ -111,13 +116,19 @@ impl Role {
         }
     }
 
-    /// Where this process records a point: in its folder, or in that of its shard below it.
+    /// Where this process records a point: in its folder, or in that of its shard below it, which is locked
+    /// as long as the file lives.
     fn record_folder(
         &self,
         Destination { folder, earlier }: Destination<'_>,
-    ) -> Result<PathBuf, Refusal> {
-        let Some(rank) = self.rank() else { return Ok(folder.to_owned()) };
+    ) -> Result<(PathBuf, Option<File>), Refusal> {
+        let Some(rank) = self.rank() else { return Ok((folder.to_owned(), None)) };
         let record = shard_folder(folder, rank);
+        let unwritable = |why: std::io::Error| {
+            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", record.display()))
+        };
+        create_private(&record).map_err(unwritable)?;
+        let lock = lock_folder(&record)?;
         if record.join(names::PLAN).is_file() && earlier == Earlier::Refused {
             let message = format!("cannot write `{}`: it already holds a shard", record.display());
             let hint = "choose another `--run-dir`, or add `--overwrite` to remove that shard";
@@ -130,10 +141,13 @@ impl Role {
             _ => Vec::new(),
         };
         for stale in stale {
+            let _other = if stale == record { None } else { Some(lock_folder(&stale)?) };
             clear(&stale).map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
-            let _ = std::fs::remove_dir(&stale);
+            if stale != record {
+                let _ = std::fs::remove_dir(&stale);
+            }
         }
-        Ok(record)
+        Ok((record, Some(lock)))
     }
 
     /// Ends a point in `folder` that this process has recorded in `record`.
@@ -183,6 +197,14 @@ impl Role {
                 Ok(MadePoint { folder: folder.to_owned(), end, reader: None, ..own })
             }
         }
+    }
+}
+
+/// Removes the folder of a shard that has recorded nothing, and the one above it.
+fn leave_if_empty(record: &Path) {
+    // Only empty folders can be removed this way.
+    for empty in record.ancestors().take(2) {
+        let _ = std::fs::remove_dir(empty);
     }
 }
 

@@ -49,6 +49,7 @@ impl CopiedShard {
             unreadable: 0,
             never_sent: None,
             clock: Some(shard.fit).filter(|_| shard.is_measured),
+            measured: None,
         };
         let mut part = Self {
             described,
@@ -81,6 +82,7 @@ impl CopiedShard {
         if part.described.stop.is_none() {
             for (index, attempt, sent) in shard.reader.unended()? {
                 let mut timeline = in_flight(index, attempt, sent);
+                timeline.identity.target = (shard.target)(index);
                 rows.apply(&mut timeline);
                 part.count(&timeline);
                 if part.end.is_some() {
@@ -101,8 +103,19 @@ impl CopiedShard {
         }
         part.damages.extend(shard.reader.take_damages());
         let unsent = part.planned.map(|planned| planned.saturating_sub(part.described.requests));
+        part.described.measured = part.measured(shard);
         part.described.never_sent = part.end.as_ref().map(|end| end.never_sent).or(unsent);
         Ok(part)
+    }
+
+    /// Start and end of the measured phase. A record that broke off ends with its last request.
+    fn measured(&self, shard: &OpenShard) -> Option<(Nanos, Nanos)> {
+        let of_end = |pick: fn(&RunEnd) -> Nanos| {
+            self.end.as_ref().map(|end| shard.fit.on_leader(pick(end)))
+        };
+        let common = shard.start.map(|start| start.leader);
+        let begin = common.or(of_end(|end| end.measure_begin)).or(self.span.map(|span| span.0));
+        begin.zip(of_end(|end| end.measure_end).or(self.span.map(|span| span.1)))
     }
 
     fn count(&mut self, timeline: &Timeline) {
