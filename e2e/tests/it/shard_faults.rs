@@ -240,6 +240,10 @@ fn an_interrupt_before_the_start_ends_a_run_that_nobody_has_begun() {
     assert_eq!(second.code, Some(5), "{}", second.stderr);
     assert!(second.stderr.contains("shard 0 did not begin this point"), "{}", second.stderr);
     assert!(!run.join("shards/001").exists(), "it left nothing");
+    // The report was that of shard 0's part, three of the nine requests.
+    let planned = RunReader::open(&run).unwrap().info().load.planned_requests;
+    assert_eq!(planned, Some(9));
+    assert!(!first.stdout.contains("of 3 "), "{}", first.stdout);
 }
 
 /// The others go on; the report says which requests were not sent.

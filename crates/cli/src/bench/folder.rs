@@ -146,14 +146,16 @@ impl RunFolder {
 
     /// The folder of a merged run. Shards below it stay.
     pub(crate) fn for_merge(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
-        create_private(folder).map_err(|why| unwritable(folder, &why))?;
-        let lock = lock(folder)?;
+        // `merge` has no `--run-dir`.
+        let elsewhere = |refusal: Refusal| refusal.hint("choose another folder with `-o`");
+        create_private(folder).map_err(|why| elsewhere(unwritable(folder, &why)))?;
+        let lock = lock(folder).map_err(elsewhere)?;
         if folder.join(names::PLAN).is_file() && earlier != Earlier::Removed {
             let message = format!("cannot write `{}`: it already holds a run", folder.display());
             let hint = "choose another folder with `-o`, or add `--overwrite` to replace that run";
             return Err(Refusal::new(Exit::Write, message).hint(hint));
         }
-        probe(folder)?;
+        probe(folder).map_err(elsewhere)?;
         Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
     }
 
@@ -279,8 +281,10 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
 pub(crate) fn probe(folder: &Path) -> Result<(), Refusal> {
     std::fs::create_dir_all(folder).map_err(|why| unwritable(folder, &why))?;
     let file = folder.join(".tokometer-probe");
-    std::fs::write(&file, b"probe").map_err(|why| unwritable(folder, &why))?;
-    std::fs::remove_file(&file).map_err(|why| unwritable(folder, &why))
+    let written = std::fs::write(&file, b"probe");
+    // A full disk takes the name of a file, but not its content.
+    let removed = std::fs::remove_file(&file);
+    written.and(removed).map_err(|why| unwritable(folder, &why))
 }
 
 /// `20260131-094501`, in UTC.

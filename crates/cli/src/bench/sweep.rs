@@ -373,7 +373,13 @@ fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Opt
 /// The exit code of a run that was just made: an incomplete record takes precedence.
 fn judged_fresh(made: &MadePoint, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &made.write_failure {
-        print_message(&format!("error: {why}\n  results up to that point are reported above"));
+        let place = match plan.output.shown {
+            plan::Shown::Nothing => {
+                format!("the record up to that point is in {}", made.folder.display())
+            }
+            _ => "results up to that point are reported above".to_owned(),
+        };
+        print_message(&format!("error: {why}\n  {place}"));
         return Exit::Write;
     }
     judged(made.end.stop, shown, plan)

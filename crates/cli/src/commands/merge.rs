@@ -34,7 +34,13 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
     };
     let earlier = if args.overwrite { Earlier::Removed } else { Earlier::Refused };
     let place = RunFolder::for_merge(&out, earlier)?;
-    let merged = merge_to(&folders, place.path()).inspect_err(|_| place.leave_if_empty())?;
+    let merged = merge_to(&folders, place.path()).map_err(|refusal| {
+        place.leave_if_empty();
+        match refusal.exit {
+            Exit::Write => refusal.hint("free space there, or choose another folder with `-o`"),
+            _ => refusal,
+        }
+    })?;
     write_figures(place.path())?;
     let stopped = shards::stopped_by_leader(&merged.run);
     if let Some(line) = &stopped {
@@ -67,7 +73,7 @@ fn target_rule(info: &RunInfo) -> TargetRule {
 
 /// The same for folders that are known, with messages about what is missing.
 pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
-    let merged = shards::merge(folders, out, &target_rule).map_err(|why| refusal(&why))?;
+    let merged = merge_quietly(folders, out)?;
     for damage in &merged.damages {
         print_message(&format!("error: {damage}"));
     }
@@ -75,6 +81,11 @@ pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusa
         print_message(&format!("error: {line}"));
     }
     Ok(merged)
+}
+
+/// The same without messages.
+pub(crate) fn merge_quietly(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
+    shards::merge(folders, out, &target_rule).map_err(|why| refusal(&why))
 }
 
 fn refusal(why: &MergeError) -> Refusal {

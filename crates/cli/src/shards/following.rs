@@ -61,6 +61,9 @@ impl Following<'_> {
                     // As for a refusal before it joined.
                     let is_refused = shard.follower.is_refused();
                     exits.push(if is_refused { Exit::Usage } else { refusal.exit });
+                    if is_refused {
+                        break;
+                    }
                 }
             }
         }
@@ -93,6 +96,8 @@ fn overall(exits: &[Exit]) -> Exit {
     match exits {
         [only] => *only,
         _ if exits.iter().all(|exit| *exit == Exit::Done) => Exit::Done,
+        // Shard 0 was interrupted: as for a run with one point.
+        _ if exits.contains(&Exit::Interrupted) => Exit::Interrupted,
         _ => Exit::Points,
     }
 }
@@ -109,5 +114,21 @@ fn leave_if_unused(role: &Role, folder: &Path) {
         for empty in record.ancestors().take(3) {
             let _ = std::fs::remove_dir(empty);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interrupt of shard 0 in a sweep was a failure of points in the others, without a message.
+    #[test]
+    fn an_interrupt_of_shard_0_is_one_in_a_sweep_too() {
+        let check = |exits: &[Exit], expected| assert_eq!(overall(exits), expected, "{exits:?}");
+        check(&[Exit::Interrupted], Exit::Interrupted);
+        check(&[Exit::Done, Exit::Interrupted], Exit::Interrupted);
+        check(&[Exit::Done, Exit::Done], Exit::Done);
+        check(&[Exit::Done, Exit::Write], Exit::Points);
+        check(&[], Exit::Done);
     }
 }

@@ -13,7 +13,7 @@ use tokometer_shards::{Merged, SHARDS, shard_folder};
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard};
 use crate::bench::{Destination, Earlier, lock_folder};
-use crate::commands::merge_to;
+use crate::commands::{merge_quietly, merge_to};
 use crate::exit::{Exit, Refusal};
 use crate::terminal::{print_message, print_note};
 
@@ -182,17 +182,9 @@ impl Role {
                 shard.leave(own.end.stop);
                 // Interrupted while it waited for the others: no shard has sent anything.
                 if !shard.has_begun() {
-                    return Ok(own);
+                    return Ok(unbegun(folder, own));
                 }
-                for (rank, why) in shard.finish() {
-                    print_message(&if has_ended(&shard_folder(folder, rank)) {
-                        format!(
-                            "note: the connection to shard {rank} was lost ({why}); its record is complete and is merged"
-                        )
-                    } else {
-                        format!("error: shard {rank} was lost: {why}")
-                    });
-                }
+                name_lost(folder, &shard.finish());
                 let end = merge_present(folder)?.end;
                 Ok(MadePoint { folder: folder.to_owned(), end, reader: None, ..own })
             }
@@ -200,10 +192,37 @@ impl Role {
     }
 }
 
-/// Removes the folder of a shard that has recorded nothing, and the one above it.
+/// A run that has not begun: that of all shards, of which nobody has sent anything. The own record alone
+/// would have one part of the planned requests.
+fn unbegun(folder: &Path, own: MadePoint) -> MadePoint {
+    let Ok(merged) = merge_quietly(std::slice::from_ref(&own.folder), folder) else { return own };
+    MadePoint { folder: folder.to_owned(), end: merged.end, reader: None, ..own }
+}
+
+/// Shards that are named one by one.
+const NAMED: usize = 8;
+
+/// Names shards whose connection was lost, with the reason.
+fn name_lost(folder: &Path, lost: &[(u32, String)]) {
+    for (rank, why) in lost.iter().take(NAMED) {
+        print_message(&if has_ended(&shard_folder(folder, *rank)) {
+            format!(
+                "note: the connection to shard {rank} was lost ({why}); its record is complete and is merged"
+            )
+        } else {
+            format!("error: shard {rank} was lost: {why}")
+        });
+    }
+    let more = lost.len().saturating_sub(NAMED);
+    if more > 0 {
+        print_message(&format!("error: the connections to {more} more shards were lost"));
+    }
+}
+
+/// Removes the folder of a shard that has recorded nothing, and those above it up to the point's.
 fn leave_if_empty(record: &Path) {
     // Only empty folders can be removed this way.
-    for empty in record.ancestors().take(2) {
+    for empty in record.ancestors().take(3) {
         let _ = std::fs::remove_dir(empty);
     }
 }

@@ -174,10 +174,10 @@ pub(super) fn join(
     let PartRequest { args, varied, earlier, given, .. } = *request;
     let share = found.share;
     let cap = if args.shards.global_cap { CapRule::Shared } else { CapRule::Split };
-    refuse_undivided(lowered, varied, (share, cap))?;
     let (output, name) = (&lowered.plan.output, &lowered.plan.name);
     let own_folder = || RunFolder::open(output, name, given.clock.wall(), earlier);
     let Some(address) = &found.leader else {
+        refuse_undivided(lowered, varied, (share, cap))?;
         let place = match &output.run_dir {
             Some(folder) => RunFolder::shared(folder)?,
             None => own_folder()?,
@@ -188,6 +188,7 @@ pub(super) fn join(
     };
     let (text, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
     let (secret, tls) = (proved(&text)?, tls(&args.shards)?);
+    refuse_undivided(lowered, varied, (share, cap))?;
     let plan = format!("search={varied:?} --global-cap={cap:?} {}", plan_fields(&lowered.plan)?);
     let shows_latencies = lowered.display.progress == ProgressView::Live;
     let setting = JoinSetting { share, address, secret, tls, plan, wait, cap, shows_latencies };

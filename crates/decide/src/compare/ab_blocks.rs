@@ -468,6 +468,47 @@ mod tests {
         assert_eq!(half.summary.figure("achieved_rate_per_s"), Some(1.0));
     }
 
+    /// A shard was lost: both sides had all of its abandoned requests and half of an odd number of unsent ones.
+    #[test]
+    fn both_sides_add_up_to_the_run() {
+        use tokometer_record::{Health, Stop};
+        let text = include_str!("../../../../fixtures/run/info.json");
+        let mut info: RunInfo = serde_json::from_str(text).unwrap();
+        info.targets.push(info.targets[0].clone());
+        info.load.planned_requests = Some(12);
+        // Of twelve, eight were sent; requests 2 and 3, of target 1, and 6, of target 0, have no answer.
+        let mut timelines: Vec<Timeline> = (0..9).map(sent_at_its_second).collect();
+        for lost in [2, 3, 6] {
+            timelines[lost].outcome = Outcome::Abandoned;
+        }
+        let counts = |state: &RunState| {
+            let options = SummaryOptions::default();
+            let run = RecordedRun { info: &info, state, options: &options };
+            let spans = Spans::of(ABBA, timelines.iter().cloned());
+            [0, 1].map(|target| {
+                let counts = spans.half(run, target, timelines.iter().cloned()).summary.counts;
+                (counts.succeeded, counts.abandoned, counts.never_sent)
+            })
+        };
+        let ended = |abandoned: u64, never_sent: u64| {
+            RunState::Ended(Box::new(RunEnd {
+                stop: Stop::ShardsLost,
+                measure_begin: Nanos::ZERO,
+                measure_end: Nanos::from_secs(9),
+                abandoned,
+                never_sent,
+                health: Health::default(),
+            }))
+        };
+        assert_eq!(counts(&ended(3, 3)), [(4, 1, 1), (2, 2, 2)]);
+        // Requests without a row could be of either side.
+        assert_eq!(counts(&ended(4, 2)), [(4, 2, 0), (2, 2, 2)]);
+        assert_eq!(counts(&ended(3, 5)), [(4, 1, 3), (2, 2, 2)]);
+        let killed = RunState::Killed { in_flight: 3, retrying: 1 };
+        let [a, b] = counts(&killed);
+        assert_eq!((a.1, b.1), (1 + 2, 2 + 1));
+    }
+
     /// A request that is sent at the second of its index and answered within one second.
     fn sent_at_its_second(index: u64) -> Timeline {
         use tokometer_record::{AttemptId, Event, EventKind, Outcome, RequestedLengths};
