@@ -139,7 +139,7 @@ fn difference(config: &LeaderConfig, applicant: &Applicant) -> Option<String> {
     let fields = differing(plan, &config.plan);
     (*plan != config.plan).then(|| {
         format!(
-            "its plan is not that of the leader: {} differ; give all shards the same flags and files",
+            "its plan differs from that of the leader in {}: give all shards the same flags and files",
             if fields.is_empty() { "some values".to_owned() } else { fields.join(", ") }
         )
     })

@@ -147,7 +147,7 @@ fn a_stranger_is_refused_and_both_sides_are_named() {
     let other =
         FollowerConfig { plan: "load.rate=2 load.cap=4 model=m seed=7".to_owned(), ..config(1, 3) };
     let why = refused(&leader, &other);
-    assert!(why.contains("`load.rate`, `seed` differ"), "{why}");
+    assert!(why.contains("in `load.rate`, `seed`: give"), "{why}");
     assert!(refused(&leader, &config(1, 4)).contains("it is shard 1 of 4, and the leader has 3"));
     assert!(refused(&leader, &config(0, 3)).contains("no shard 0 to join"));
     let first = join(&leader, &config(1, 3)).unwrap();

@@ -268,7 +268,7 @@ fn strangers_are_refused_with_both_sides_named() {
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("its secret is not that of the leader"), "{}", wrong.stderr);
     let plan = ended(&mut shard(folder.path(), &line("--num-prompts 5 --shard 1/2")));
-    let said = "its plan is not that of the leader: `load.num_prompts` differ";
+    let said = "its plan differs from that of the leader in `load.num_prompts`:";
     assert!(plan.stderr.contains(said), "{}", plan.stderr);
     let none = run(folder.path(), &line("--num-prompts 4 --shard 1/2"));
     assert!(none.stderr.contains("TOKOMETER_SHARD_SECRET"), "{}", none.stderr);

@@ -11,7 +11,7 @@ use tokometer_shards::{NextPoint, shard_folder};
 
 use super::coordination::FollowingShard;
 use super::order::{PointOrder, Varied};
-use super::role::Role;
+use super::role::{Role, is_unused};
 use crate::bench::{Destination, PointJob, measure_silently};
 use crate::exit::{Exit, Refusal};
 use crate::lower::PlannedPoint;
@@ -107,9 +107,7 @@ fn leave_if_unused(role: &Role, folder: &Path) {
     let Some(rank) = role.rank() else { return };
     let record = shard_folder(folder, rank);
     let Ok(reader) = RunReader::open(&record) else { return };
-    let is_unused = reader.timelines().is_ok_and(|mut rows| rows.next().is_none())
-        && reader.starts().is_ok_and(|mut rows| rows.next().is_none());
-    if is_unused && clear(&record).is_ok() {
+    if is_unused(&reader) && clear(&record).is_ok() {
         // Only empty folders can be removed this way.
         for empty in record.ancestors().take(3) {
             let _ = std::fs::remove_dir(empty);

@@ -129,7 +129,8 @@ impl Role {
         };
         create_private(&record).map_err(unwritable)?;
         let lock = lock_folder(&record)?;
-        if record.join(names::PLAN).is_file() && earlier == Earlier::Refused {
+        let is_taken = record.join(names::PLAN).is_file() && !self.left_unbegun(&record);
+        if is_taken && earlier == Earlier::Refused {
             let message = format!("cannot write `{}`: it already holds a shard", record.display());
             let hint = "choose another `--run-dir`, or add `--overwrite` to remove that shard";
             return Err(Refusal::new(Exit::Write, message).hint(hint));
@@ -148,6 +149,14 @@ impl Role {
             }
         }
         Ok((record, Some(lock)))
+    }
+
+    /// Whether a record is what an earlier process of this shard left when it died before the run began.
+    fn left_unbegun(&self, record: &Path) -> bool {
+        let Self::Follower(shard) = self else { return false };
+        let Ok(reader) = RunReader::open(record) else { return false };
+        let run = format!("{}.", shard.identity.run);
+        reader.info().shard().is_some_and(|of| of.run.starts_with(&run)) && is_unused(&reader)
     }
 
     /// Ends a point in `folder` that this process has recorded in `record`.
@@ -217,6 +226,12 @@ fn name_lost(folder: &Path, lost: &[(u32, String)]) {
     if more > 0 {
         print_message(&format!("error: the connections to {more} more shards were lost"));
     }
+}
+
+/// Whether no request was sent.
+pub(super) fn is_unused(reader: &RunReader) -> bool {
+    reader.timelines().is_ok_and(|mut rows| rows.next().is_none())
+        && reader.starts().is_ok_and(|mut rows| rows.next().is_none())
 }
 
 /// Removes the folder of a shard that has recorded nothing, and those above it up to the point's.
