@@ -153,10 +153,9 @@ fn differing(one: &str, other: &str) -> Vec<String> {
         text.split(' ').filter_map(field).collect()
     };
     let (one, other) = (fields(one), fields(other));
-    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    let all: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     let differs = |name: &&&String| one.get(**name) != other.get(**name);
-    let named = names.iter().filter(differs).take(FIELDS_NAMED);
-    named.map(|name| format!("`{name}`")).collect()
+    all.iter().filter(differs).take(FIELDS_NAMED).map(|name| format!("`{name}`")).collect()
 }
 
 /// Follows a shard until its connection ends, and returns why it did.

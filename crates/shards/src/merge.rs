@@ -93,6 +93,8 @@ pub struct Merged {
     pub run: MergedRun,
     /// How it ended.
     pub end: RunEnd,
+    /// Incomplete copies of shards of which a complete one was merged.
+    pub skipped: Vec<PathBuf>,
     /// Batches that could not be read; their rows are missing.
     pub damages: Vec<record::Error>,
 }
@@ -184,7 +186,7 @@ pub fn merge(
     out: &Path,
     target: &dyn Fn(&RunInfo) -> TargetRule,
 ) -> Result<Merged, MergeError> {
-    let shards = open_all(folders, target)?;
+    let (shards, skipped) = open_all(folders, target)?;
     let info = merged_info(&shards)?;
     create_private(out).map_err(|source| {
         let (action, path) = ("create", out.to_owned());
@@ -194,7 +196,7 @@ pub fn merge(
     let beside = out.join(BESIDE);
     let merged = write_all(&shards, info, &beside).and_then(|merged| {
         replace(&beside, out).map_err(MergeError::Unwritten)?;
-        Ok(merged)
+        Ok(Merged { skipped, ..merged })
     });
     if merged.is_err() {
         let _ = clear(&beside);
@@ -225,14 +227,14 @@ fn write_all(shards: &[OpenShard], mut info: RunInfo, folder: &Path) -> Result<M
     let end = merged_end(shards, &parts, &run);
     let _ = writer.finish(&end).map_err(MergeError::Unwritten)?;
     let damages = parts.into_iter().flat_map(|part| part.damages).collect();
-    Ok(Merged { run, end, damages })
+    Ok(Merged { run, end, skipped: Vec::new(), damages })
 }
 
-/// The shards by rank, each with its clock.
+/// The shards by rank, each with its clock, and incomplete copies of them.
 fn open_all(
     folders: &[PathBuf],
     target: &dyn Fn(&RunInfo) -> TargetRule,
-) -> Result<Vec<OpenShard>, MergeError> {
+) -> Result<(Vec<OpenShard>, Vec<PathBuf>), MergeError> {
     let opened: Result<Vec<OpenShard>, MergeError> =
         folders.iter().map(|path| OpenShard::open(path, target)).collect();
     let mut shards = opened?;
@@ -253,9 +255,14 @@ fn open_all(
         }
     }
     // Of two copies the complete one, which comes first, has what the other one has.
-    shards.dedup_by_key(|shard| shard.place.rank);
+    let mut skipped = Vec::new();
+    shards.dedup_by(|other, one| {
+        let is_copy = other.place.rank == one.place.rank;
+        skipped.extend(is_copy.then(|| other.path().to_owned()));
+        is_copy
+    });
     set_clocks(&mut shards);
-    Ok(shards)
+    Ok((shards, skipped))
 }
 
 /// Gives every shard the best offset that its record allows: none on the leader's own machine, else the

@@ -74,6 +74,10 @@ fn target_rule(info: &RunInfo) -> TargetRule {
 /// The same for folders that are known, with messages about what is missing.
 pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
     let merged = merge_quietly(folders, out)?;
+    for copy in &merged.skipped {
+        let shown = copy.display();
+        print_message(&format!("note: skipping {shown}: another copy of this shard is complete"));
+    }
     for damage in &merged.damages {
         print_message(&format!("error: {damage}"));
     }

@@ -6,6 +6,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{RecordedLoad, RunInfo};
 
 use super::limits::{LATENCY_PER_LOAD, PARTS};
+use crate::observe::Observed;
 use crate::rows::RequestRow;
 use crate::steady::LoadClass;
 
@@ -35,8 +36,10 @@ pub(super) struct Division {
 }
 
 impl Division {
-    pub(super) fn of(info: &RunInfo) -> Self {
-        let split = info.merged().filter(|run| !run.is_cap_shared);
+    /// Turns of a conversation are sent by the shard of the first one, which their index does not show: they
+    /// are judged as if all slots served every request.
+    pub(super) fn of(info: &RunInfo, observed: &Observed) -> Self {
+        let split = info.merged().filter(|run| !run.is_cap_shared && observed.turns == 0);
         Self { targets: info.targets.len(), shards: split.map_or(1, |run| run.count.max(1)) }
     }
 }

@@ -406,8 +406,7 @@ fn lines_that_are_no_scrapes_are_a_damage() {
         std::fs::write(folder.path().join(names::SERVER), content).unwrap();
         let reader = RunReader::open(folder.path()).unwrap();
         assert_eq!(reader.scrapes().unwrap().len(), 2);
-        let found: Vec<String> =
-            reader.take_damages().iter().map(|damage| damage.to_string()).collect();
+        let found: Vec<String> = reader.take_damages().iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), damages.len(), "{found:?}");
         assert!(found.iter().zip(damages).all(|(one, part)| one.ends_with(part)), "{found:?}");
     };

@@ -354,6 +354,7 @@ fn of_two_copies_of_a_shard_the_complete_one_is_merged() {
         let merged = merge(&folders, &place.path().join("run")).unwrap();
         let requests: Vec<u64> = merged.run.shards.iter().map(|shard| shard.requests).collect();
         assert_eq!((requests.as_slice(), merged.run.unfinished()), (&[2, 3][..], vec![0]));
+        assert_eq!(merged.skipped, leader[1..]);
     }
     let broken = Shard { requests: 2, has_ended: false, ..Shard::new(1, 2) }.write(own.path());
     let why = merge(&[leader[1].clone(), broken], &place.path().join("other")).unwrap_err();
