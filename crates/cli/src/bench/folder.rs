@@ -155,7 +155,11 @@ impl RunFolder {
             let hint = "choose another folder with `-o`, or add `--overwrite` to replace that run";
             return Err(Refusal::new(Exit::Write, message).hint(hint));
         }
-        probe(folder).map_err(elsewhere)?;
+        probe(folder).map_err(|refusal| {
+            // Only an empty folder can be removed this way.
+            let _ = std::fs::remove_dir(folder);
+            elsewhere(refusal)
+        })?;
         Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
     }
 
@@ -413,6 +417,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "x").unwrap();
+        let merged = RunFolder::for_merge(&file.join("run"), Earlier::Refused).unwrap_err();
+        assert_eq!(merged.hint, "choose another folder with `-o`", "`merge` has no `--run-dir`");
         let refusal = probe(&file.join("run")).unwrap_err();
         assert_eq!(refusal.exit, Exit::Write);
         assert!(refusal.to_string().contains("file/run"), "{refusal}");

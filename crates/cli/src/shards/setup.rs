@@ -153,16 +153,25 @@ pub(crate) fn note_unused_cap(found: &Membership, args: &ShardArgs, lowered: &Lo
 
 /// Says where a closed loop is split unevenly: its load falls before its end.
 pub(crate) fn note_uneven_cap(found: &Membership, args: &ShardArgs, lowered: &Lowered) {
-    let count = found.share.count();
-    let is_uneven = |cap: &u32| *cap > count && !cap.is_multiple_of(count);
-    let caps = lowered.points.iter().filter_map(|point| point.plan.load.max_concurrency);
-    let Some(cap) = caps.into_iter().find(is_uneven) else { return };
-    if !args.global_cap && found.share.is_first() && lowered.plan.output.shown != Shown::Nothing {
-        let (least, most) = (cap / count, cap.div_ceil(count));
-        print_note(&format!(
-            "note: `--max-concurrency {cap}` is split unevenly: {count} shards have {least} or {most} places, and those with {most} end first\n  add `--global-cap`, or use a multiple of {count}"
-        ));
+    let is_said = found.share.is_first() && lowered.plan.output.shown != Shown::Nothing;
+    if args.global_cap || !is_said {
+        return;
     }
+    let caps = lowered.points.iter().filter_map(|point| point.plan.load.max_concurrency);
+    let uneven = caps.into_iter().find_map(|cap| uneven_cap(cap, found.share.count()));
+    if let Some(note) = uneven {
+        print_note(&note);
+    }
+}
+
+/// `None` where every shard has as many places. Fewer places than shards are refused elsewhere.
+fn uneven_cap(cap: u32, count: u32) -> Option<String> {
+    let (least, most) = (cap / count, cap.div_ceil(count));
+    (least > 0 && least < most).then(|| {
+        format!(
+            "note: `--max-concurrency {cap}` is split unevenly: {count} shards have {least} or {most} places, and those with {most} end first\n  add `--global-cap`, or use a multiple of {count}"
+        )
+    })
 }
 
 /// Opens the folder of one of several processes and finds the others.
@@ -365,4 +374,18 @@ fn unjoined(why: &JoinError) -> Refusal {
         JoinError::Unreached { .. } | JoinError::Closed { .. } => Exit::Points,
     };
     Refusal::new(exit, why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uneven_split_of_the_places_is_named() {
+        let said = uneven_cap(7, 4).unwrap();
+        assert!(said.contains("1 or 2 places") && said.contains("`--global-cap`"), "{said}");
+        for (cap, count) in [(8, 4), (4, 4), (3, 4)] {
+            assert_eq!(uneven_cap(cap, count), None, "{cap} places, {count} shards");
+        }
+    }
 }
