@@ -192,6 +192,11 @@ impl Started {
         kill(self.pid(), signal).unwrap();
     }
 
+    /// Whether it has exited by now.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|end| end.is_some())
+    }
+
     /// Kills it and waits until it is gone.
     pub fn kill(self) {
         self.signal(Signal::SIGKILL);

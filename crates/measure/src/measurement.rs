@@ -207,7 +207,7 @@ impl Measurement {
         let place = self.tools.shard.as_ref().map(|shard| shard.place(point));
         let share = place.as_ref().map_or(Share::WHOLE, |place| place.share);
         let rule = place.as_ref().map_or(CapRule::Split, |place| place.cap);
-        shard::check(plan, (share, rule))?;
+        shard::check_division(plan, (share, rule))?;
         let root =
             place.as_ref().map_or_else(|| self.tools.clock.wall(), |place| place.content_root);
         let (whole, plan) = (plan, &shard::own_plan(plan, share));

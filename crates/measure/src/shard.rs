@@ -115,8 +115,8 @@ pub enum CapRule {
     Shared,
 }
 
-/// Refuses what cannot be divided.
-pub(crate) fn check(plan: &Plan, (share, rule): (Share, CapRule)) -> Result<(), Error> {
+/// Refuses what cannot be divided. All shards find the same, so each can say it before it joins the others.
+pub fn check_division(plan: &Plan, (share, rule): (Share, CapRule)) -> Result<(), Error> {
     if share.is_whole() {
         return Ok(());
     }
@@ -190,6 +190,7 @@ pub(crate) fn sharding(place: &ShardPlace, load: RecordedLoad) -> Sharding {
         load,
         host: place.host.clone(),
         clock: place.clock.clone(),
+        is_cap_shared: place.cap == CapRule::Shared,
     })
 }
 

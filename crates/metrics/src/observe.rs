@@ -39,6 +39,8 @@ impl Pair {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed {
     pub(crate) sends: Sends,
+    /// Attempts that are turns of conversations.
+    pub(crate) turns: u64,
     pub(crate) kernel_stamped: u64,
     pub(crate) tls_stamped: u64,
     pub(crate) user_stamped: u64,
@@ -107,6 +109,7 @@ impl Observed {
     /// Adds one measured attempt, however it ended.
     pub(crate) fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
         self.add_send(timeline, is_capped);
+        self.turns += u64::from(timeline.identity.session.is_some());
         if !timeline.events.is_empty() {
             let counter = match timeline.stamp_source {
                 StampSource::Kernel => &mut self.kernel_stamped,

@@ -102,11 +102,18 @@ fn clocks_that_are_less_exact_than_a_step_are_named() {
         unreadable: 0,
         never_sent: Some(0),
         clock: bound.map(|bound| ClockFit { bound: Nanos(bound), ..ClockFit::SAME }),
+        measured: None,
     };
     let times: Vec<u64> = (1..=50).map(|step| step * 20).collect();
     let steps = |bound: Option<u64>| {
         let shards = vec![shard(0, Some(0)), shard(1, bound)];
-        let merged = MergedRun { run: "r".to_owned(), count: 2, shards };
+        let merged = MergedRun {
+            run: "r".to_owned(),
+            count: 2,
+            sending: None,
+            is_cap_shared: false,
+            shards,
+        };
         let mut info = info(load(None, 8));
         info.sharding = Some(Sharding::Merged(merged));
         let mut collector = StepCollector::of(&info);

@@ -18,7 +18,7 @@ use arrow_ipc::reader::read_record_batch;
 use arrow_ipc::{self as ipc, MessageHeader};
 use arrow_schema::{DataType, SchemaRef};
 
-use crate::folder::{Error, file_error, open_file};
+use crate::folder::{Error, file_error, names, open_file};
 
 /// Every message begins with four bytes `0xff` and its length; the end mark has length zero.
 const MARK: [u8; 4] = [0xff; 4];
@@ -39,7 +39,13 @@ impl Damages {
 
     pub(crate) fn take(&self) -> Vec<Error> {
         let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let damaged = |((path, batch), reason)| Error::Damaged { path, batch, reason };
+        let damaged = |((path, batch), reason): ((PathBuf, u64), String)| {
+            // It has lines, not batches.
+            if path.ends_with(names::SERVER) {
+                return Error::Content { path, reason };
+            }
+            Error::Damaged { path, batch, reason }
+        };
         noted.into_iter().map(damaged).collect()
     }
 }

@@ -6,6 +6,8 @@
 //! then. An incomplete last batch ends the reading and is not an error.
 
 mod pack;
+mod replace;
+mod scrapes;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, DirBuilder, File};
@@ -17,7 +19,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use tokometer_base::Nanos;
 
-use crate::batches::{Batches, Damages, Positioned};
+use crate::batches::{Batches, Damages};
 use crate::columns;
 use crate::run::{NEWEST_SCHEMA, RunEnd, RunInfo, RunState, Stop};
 use crate::server::Scrape;
@@ -25,6 +27,8 @@ use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
 use crate::whole_file::beside;
 use crate::writer::{BatchFile, PendingRows, write_json};
+
+pub use self::replace::replace;
 
 /// File names inside a run folder.
 pub mod names {
@@ -372,27 +376,6 @@ impl RunReader {
     /// Damaged batches found since the last call.
     pub fn take_damages(&self) -> Vec<Error> {
         self.damages.take()
-    }
-
-    /// The scrapes of the server's metrics. Broken lines are skipped: the last one may be incomplete.
-    pub fn scrapes(&self) -> Result<Vec<Scrape>, Error> {
-        let path = self.folder.join(names::SERVER);
-        let mut bytes = Vec::new();
-        match &self.kept {
-            Some(Kept { server: Some(file), .. }) => {
-                let mut file = Positioned::of(file).map_err(file_error("read", &path))?;
-                file.read_to_end(&mut bytes).map_err(file_error("read", &path))?;
-            }
-            None if path.is_file() => {
-                bytes = fs::read(&path).map_err(file_error("read", &path))?;
-            }
-            Some(_) | None => {}
-        }
-        let lines = bytes.split(|byte| *byte == b'\n');
-        let written = lines.filter_map(|line| serde_json::from_slice::<Scrape>(line).ok());
-        let unwritten = self.kept.iter().flat_map(|kept| kept.scrapes.iter().cloned());
-        let is_plausible = |at: Nanos| at - self.info.origin <= columns::LONGEST;
-        Ok(written.chain(unwritten).filter(|scrape| is_plausible(scrape.at)).collect())
     }
 
     /// Replaces the rows by the result of `change`, for counts that are found after the run. Columns

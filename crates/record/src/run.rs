@@ -211,6 +211,11 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// Whether requests were not sent for a reason that the plan does not have.
+    pub(crate) fn is_early_end(self) -> bool {
+        matches!(self, Self::Interrupted | Self::DiskFull | Self::TargetLost)
+    }
+
     /// The reason in words, for people.
     pub fn reason(self) -> &'static str {
         match self {

@@ -1,6 +1,8 @@
 //! A run that several processes made: what each record says of its place, and what a merged one says
 //! of its parts.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
@@ -48,6 +50,9 @@ pub struct ShardInfo {
     /// Identifies the monotonic clock: shards of one machine have the same one.
     #[serde(default)]
     pub clock: Option<String>,
+    /// Whether the limit on requests in flight is one for all shards; otherwise each has its part.
+    #[serde(default)]
+    pub is_cap_shared: bool,
 }
 
 /// The content of `clock.json` in a shard's folder.
@@ -142,6 +147,12 @@ pub struct MergedRun {
     pub run: String,
     /// Number of shards that the run was planned with.
     pub count: u32,
+    /// Shards that had a request to send, from rank 0 on; `None` where all had, or time ends the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sending: Option<u32>,
+    /// Whether the limit on requests in flight was one for all shards; otherwise each had its part.
+    #[serde(default)]
+    pub is_cap_shared: bool,
     /// Those that were found, by rank.
     pub shards: Vec<MergedShard>,
 }
@@ -170,13 +181,18 @@ pub struct MergedShard {
     pub never_sent: Option<u64>,
     /// Offset and drift of its clock; `None` where only wall clocks could be compared.
     pub clock: Option<ClockFit>,
+    /// Start and end of its measured phase on the leader's clock; `None` where its record does not have
+    /// both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<(Nanos, Nanos)>,
 }
 
 impl MergedRun {
-    /// Ranks without a record.
+    /// Ranks without a record that had a request to send.
     pub fn missing(&self) -> Vec<u32> {
-        let is_missing = |rank: &u32| !self.shards.iter().any(|shard| shard.rank == *rank);
-        (0..self.count).filter(is_missing).collect()
+        let found: BTreeSet<u32> = self.shards.iter().map(|shard| shard.rank).collect();
+        let sending = self.sending.map_or(self.count, |sending| sending.min(self.count));
+        (0..sending).filter(|rank| !found.contains(rank)).collect()
     }
 
     /// Ranks whose record was not finished.
@@ -190,10 +206,15 @@ impl MergedRun {
     pub fn ended_early(&self) -> impl Iterator<Item = &MergedShard> {
         let leader = self.shards.iter().find(|shard| shard.rank == 0).and_then(|shard| shard.stop);
         self.shards.iter().filter(move |shard| {
-            let is_early =
-                |stop: &Stop| matches!(stop, Stop::Interrupted | Stop::DiskFull | Stop::TargetLost);
-            shard.rank != 0 && shard.stop.as_ref().is_some_and(is_early) && shard.stop != leader
+            shard.rank != 0 && shard.stop.is_some_and(Stop::is_early_end) && shard.stop != leader
         })
+    }
+
+    /// Shard 0 where it ended before its part was sent, which ends the others as well: no shard is missing,
+    /// but requests are.
+    pub fn leader_ended_early(&self) -> Option<&MergedShard> {
+        let is_early = |shard: &&MergedShard| shard.stop.is_some_and(Stop::is_early_end);
+        self.shards.iter().find(|shard| shard.rank == 0).filter(is_early)
     }
 
     /// Whether every shard is there and has finished its record, with all of its part.
@@ -250,11 +271,14 @@ mod tests {
             unreadable: 0,
             never_sent: None,
             clock,
+            measured: None,
         };
         let fit = ClockFit { bound: Nanos(70), ..ClockFit::SAME };
         let mut merged = MergedRun {
             run: "r".to_owned(),
             count: 4,
+            sending: None,
+            is_cap_shared: false,
             shards: vec![
                 shard(0, Some(Stop::Complete), Some(ClockFit::SAME)),
                 shard(2, None, Some(fit)),
@@ -262,6 +286,9 @@ mod tests {
         };
         assert_eq!((merged.missing(), merged.unfinished()), (vec![1, 3], vec![2]));
         assert_eq!(merged.clock_bound(), Some(Nanos(70)));
+        // A run of three requests leaves the last shard nothing to send.
+        merged.sending = Some(3);
+        assert_eq!(merged.missing(), [1]);
         merged.shards[0].clock = None;
         assert_eq!((merged.clock_bound(), merged.is_whole()), (None, false));
     }

@@ -1,5 +1,6 @@
 //! The leader's side of one connection: the handshake, then everything that the shard says.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,9 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Strangers at a time, beyond the shards that are expected.
 const STRANGERS_MAX: usize = 64;
 
+/// Fields of a plan that a refusal names.
+const FIELDS_NAMED: usize = 6;
+
 /// Memory of a thread that reads from one shard. Checking a certificate needs more.
 const STACK_BYTES: usize = 256 << 10;
 const TLS_STACK_BYTES: usize = 1 << 20;
@@ -37,9 +41,9 @@ pub(crate) fn greet(shared: &Arc<LeaderShared>, stream: TcpStream) {
     let serve = move || {
         let joined = let_in(&own, &stream);
         let _ = own.strangers.fetch_sub(1, Ordering::AcqRel);
-        let Ok((rank, receiver)) = joined else { return };
-        let why = follow(&own, rank, receiver);
-        own.lose(rank, &why.to_string());
+        let Ok((link, receiver)) = joined else { return };
+        let why = follow(&own, link.rank, receiver);
+        own.lose_link(&link, &why.to_string());
     };
     let stack = if shared.config.tls.is_some() { TLS_STACK_BYTES } else { STACK_BYTES };
     let thread = std::thread::Builder::new().name("shard".to_owned()).stack_size(stack);
@@ -52,7 +56,7 @@ pub(crate) fn greet(shared: &Arc<LeaderShared>, stream: TcpStream) {
 fn let_in(
     shared: &Arc<LeaderShared>,
     stream: &TcpStream,
-) -> Result<(u32, MessageReader<ShardReader>), WireError> {
+) -> Result<(Arc<MemberLink>, MessageReader<ShardReader>), WireError> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(HANDSHAKE))?;
@@ -67,7 +71,10 @@ fn let_in(
     let other = unhex(&nonce).and_then(|bytes| bytes.try_into().ok()).ok_or(WireError::Seal)?;
     let proof = unhex(&proof).ok_or(WireError::Seal)?;
     let secret = &shared.config.secret;
+    let rank = applicant.rank;
     let mut refuse = |why: String| {
+        // Shard 0 names it where the shard does not come back.
+        shared.state().attendance.refuse(rank, &why);
         let _ = sender.send(&ToFollower::Refused { why });
         Err(WireError::Seal)
     };
@@ -77,15 +84,16 @@ fn let_in(
     if let Some(why) = difference(&shared.config, &applicant) {
         return refuse(why);
     }
-    if let Err(why) = shared.state().attendance.join(applicant.rank, shared.clock.now()) {
+    let joined = shared.state().attendance.join(rank, shared.clock.now());
+    if let Err(why) = joined {
         return refuse(why);
     }
     let key = secret.session(&own, &other);
     sender.seal_by(key.clone(), Speaker::Leader);
     receiver.expect_seal(key, Speaker::Follower);
-    welcome(shared, applicant.rank, (sender, stream))?;
+    let link = welcome(shared, rank, (sender, stream))?;
     receiver.source().lift_deadline();
-    Ok((applicant.rank, receiver))
+    Ok((link, receiver))
 }
 
 /// Adds a shard to the run and says so, then what is being measured.
@@ -93,13 +101,15 @@ fn welcome(
     shared: &LeaderShared,
     rank: u32,
     (sender, stream): (MessageWriter<ShardWriter>, &TcpStream),
-) -> Result<(), WireError> {
+) -> Result<Arc<MemberLink>, WireError> {
     let (sender, stream) = (Mutex::new(sender), stream.try_clone()?);
     let link = Arc::new(MemberLink { rank, sender, stream });
     // Held over both messages: whoever finds the link must not send anything before the welcome.
     let mut sender = link.sender.lock().unwrap_or_else(PoisonError::into_inner);
     let mut next = None;
     shared.update(|state| {
+        // That of a connection which was lost before.
+        state.links.retain(|link| link.rank != rank);
         state.links.push(Arc::clone(&link));
         next.clone_from(&state.next);
     });
@@ -113,7 +123,8 @@ fn welcome(
     if let Some((point, order)) = next {
         sender.send(&ToFollower::Next { point, order })?;
     }
-    Ok(())
+    drop(sender);
+    Ok(link)
 }
 
 /// What keeps a shard out that knows the secret.
@@ -125,12 +136,26 @@ fn difference(config: &LeaderConfig, applicant: &Applicant) -> Option<String> {
     if *count != config.count {
         return Some(format!("it is shard {rank} of {count}, and the leader has {}", config.count));
     }
+    let fields = differing(plan, &config.plan);
     (*plan != config.plan).then(|| {
         format!(
-            "its plan ({plan}) is not that of the leader ({}): give all shards the same flags",
-            config.plan
+            "its plan differs from that of the leader in {}: give all shards the same flags and files",
+            if fields.is_empty() { "some values".to_owned() } else { fields.join(", ") }
         )
     })
+}
+
+/// Fields of two plans that differ, at most [`FIELDS_NAMED`] of them. A plan is described by `NAME=DIGEST`
+/// for each field.
+fn differing(one: &str, other: &str) -> Vec<String> {
+    let fields = |text: &str| -> BTreeMap<String, String> {
+        let field = |word: &str| word.split_once('=').map(|(name, of)| (name.into(), of.into()));
+        text.split(' ').filter_map(field).collect()
+    };
+    let (one, other) = (fields(one), fields(other));
+    let all: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    let differs = |name: &&&String| one.get(**name) != other.get(**name);
+    all.iter().filter(differs).take(FIELDS_NAMED).map(|name| format!("`{name}`")).collect()
 }
 
 /// Follows a shard until its connection ends, and returns why it did.

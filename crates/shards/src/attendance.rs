@@ -2,7 +2,8 @@
 //!
 //! Pure: messages and times go in, decisions come out. The rules: a run begins when every shard that is
 //! not lost is ready, or when the wait is over. A shard that is late is left out. A shard that says
-//! nothing for [`SILENCE_MAX`] is lost, as is one whose connection ends. What is lost stays lost.
+//! nothing for [`SILENCE_MAX`] is lost, as is one whose connection ends. What is lost stays lost, unless it
+//! joins again before the first point begins.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +54,8 @@ pub enum ShardState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Member {
     state: ShardState,
+    /// Not for one that was given up before it came.
+    has_joined: bool,
     heard: Nanos,
     counts: ShardCounts,
     bins: LatencyBins,
@@ -65,7 +68,8 @@ struct Member {
 impl Member {
     fn new(state: ShardState, heard: Nanos) -> Self {
         let (counts, bins) = (ShardCounts::default(), LatencyBins::default());
-        Self { state, heard, counts, bins, ended: None, block: None }
+        let has_joined = state == ShardState::Joined;
+        Self { state, has_joined, heard, counts, bins, ended: None, block: None }
     }
 }
 
@@ -74,6 +78,10 @@ impl Member {
 pub struct Attendance {
     count: u32,
     members: BTreeMap<u32, Member>,
+    /// Why processes that gave these ranks were refused, the last one of each.
+    refused: BTreeMap<u32, String>,
+    /// Whether a point has begun.
+    has_begun: bool,
 }
 
 /// Whether a point can begin.
@@ -88,18 +96,35 @@ pub enum Barrier {
 impl Attendance {
     /// A run of `count` shards, the leader's own among them.
     pub fn new(count: u32) -> Self {
-        Self { count, members: BTreeMap::new() }
+        Self { count, members: BTreeMap::new(), refused: BTreeMap::new(), has_begun: false }
     }
 
-    /// Lets a shard in, unless its rank is taken or does not exist.
+    /// Notes that a process was refused which said that it had this rank.
+    pub fn refuse(&mut self, rank: u32, why: &str) {
+        if (1..self.count).contains(&rank) {
+            let _earlier = self.refused.insert(rank, why.to_owned());
+        }
+    }
+
+    /// Lets a shard in, unless its rank is taken or does not exist. Before the first point begins, one whose
+    /// connection was lost may come back: it has sent nothing.
     pub fn join(&mut self, rank: u32, now: Nanos) -> Result<(), String> {
         if rank == 0 || rank >= self.count {
             return Err(format!("there is no shard {rank} to join a run of {} shards", self.count));
         }
-        if self.members.contains_key(&rank) {
-            return Err(format!("shard {rank} has joined before"));
+        if let Some(member) = self.members.get(&rank) {
+            let is_lost = matches!(member.state, ShardState::Lost { .. });
+            if !is_lost {
+                return Err(format!("shard {rank} has joined before"));
+            }
+            if !member.has_joined {
+                return Err(format!("shard {rank} is not waited for any more"));
+            }
+            if self.has_begun {
+                return Err(format!("shard {rank} was lost, and the run has begun without it"));
+            }
         }
-        let _none = self.members.insert(rank, Member::new(ShardState::Joined, now));
+        let _lost = self.members.insert(rank, Member::new(ShardState::Joined, now));
         Ok(())
     }
 
@@ -188,6 +213,7 @@ impl Attendance {
 
     /// Begins a point with the shards that are ready for it, and returns them.
     pub fn begin(&mut self, wanted: u32) -> Vec<u32> {
+        self.has_begun = true;
         let ready = self.members.iter_mut().filter(|(_, member)| {
             matches!(&member.state, ShardState::Ready { point, .. } if *point == wanted)
         });
@@ -230,7 +256,10 @@ impl Attendance {
     pub fn lost(&self, point: u32) -> Vec<(u32, String)> {
         let why = |rank: u32| {
             let Some(member) = self.members.get(&rank) else {
-                return Some("it did not join".to_owned());
+                return Some(match self.refused.get(&rank) {
+                    Some(why) => format!("it was refused: {why}"),
+                    None => "it did not join".to_owned(),
+                });
             };
             match &member.state {
                 ShardState::Lost { why } if member.ended < Some(point) => Some(why.clone()),
@@ -324,6 +353,25 @@ mod tests {
         assert!(attendance.join(1, Nanos::ZERO).is_ok());
         assert!(attendance.join(1, Nanos::ZERO).unwrap_err().contains("joined before"));
         assert_eq!(attendance.lost(0), [(2, "it did not join".to_owned())]);
+        attendance.refuse(2, "its secret is not that of the leader");
+        attendance.refuse(9, "there is no such shard");
+        let why = "it was refused: its secret is not that of the leader".to_owned();
+        assert_eq!(attendance.lost(0), [(2, why)]);
+    }
+
+    /// A shard that was restarted before the start was refused, and the run was made without it.
+    #[test]
+    fn a_lost_shard_joins_again_until_the_first_point_begins() {
+        let mut attendance = with(3);
+        attendance.set(1, ready(0));
+        attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
+        attendance.join(1, Nanos::ZERO).unwrap();
+        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![1, 2]));
+        attendance.set(1, ready(0));
+        assert_eq!(attendance.begin(0), [1]);
+        attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
+        let why = attendance.join(1, Nanos::ZERO).unwrap_err();
+        assert!(why.contains("the run has begun without it"), "{why}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::fmt;
 
 use tokometer_schedule::Share;
 
+use crate::SHARDS_MAX;
+
 /// Variables that are read here.
 pub const VARIABLES: [&str; 22] = [
     "OMPI_COMM_WORLD_RANK",
@@ -118,7 +120,9 @@ pub enum DiscoverError {
         source_name: RankSource,
     },
     /// A rank that is not below the number of shards.
-    #[error("cannot be shard {rank} of {count} ({source_name}): ranks begin at 0")]
+    #[error(
+        "cannot be shard {rank} of {count} ({source_name}): ranks begin at 0\n  use `--shard K/N`, as for array jobs with a list of ids"
+    )]
     Rank {
         /// The launcher's rank.
         rank: u32,
@@ -126,6 +130,21 @@ pub enum DiscoverError {
         count: u32,
         /// The launcher's variable.
         source_name: RankSource,
+    },
+    /// More shards than a run can have.
+    #[error("cannot divide a run into {0} shards: there can be at most {SHARDS_MAX}")]
+    TooMany(u32),
+    /// A variable of a launcher that is no rank.
+    #[error(
+        "cannot tell which of {count} shards this process is: `{name}={value}` is no rank from 0\n  correct the variable, or use `--shard K/N`"
+    )]
+    NoNumber {
+        /// The launcher's variable.
+        name: &'static str,
+        /// As set.
+        value: String,
+        /// The number of shards.
+        count: u32,
     },
     /// The launcher does not say where shard 0 runs.
     #[error(
@@ -162,6 +181,7 @@ pub fn discover(
 ) -> Result<Option<Membership>, DiscoverError> {
     if let Some(typed) = &flags.shard {
         let share = parse(typed).ok_or_else(|| DiscoverError::Shard(typed.clone()))?;
+        check_count(share.count())?;
         let leader = flags.leader.clone();
         return Ok((!share.is_whole()).then_some(Membership {
             share,
@@ -177,7 +197,7 @@ pub fn discover(
     let found = launched(variables, trust);
     let Some(found) = found else {
         return match (flags.shards, &flags.leader) {
-            (Some(count), _) => Err(DiscoverError::NoRank(count)),
+            (Some(count), _) => Err(no_rank(count, variables)),
             (None, Some(_)) => Err(DiscoverError::NoCount),
             (None, None) => Ok(None),
         };
@@ -189,6 +209,7 @@ pub fn discover(
         }
         (flag, launcher) => flag.or(launcher).ok_or(DiscoverError::NoCount)?,
     };
+    check_count(count)?;
     if count <= 1 {
         return Ok(None);
     }
@@ -198,6 +219,29 @@ pub fn discover(
     let leader = flags.leader.clone().or_else(|| leader_of(source, count, variables));
     let leader = leader.ok_or(DiscoverError::NoLeader(source))?;
     Ok(Some(Membership { share, leader: Some(leader), source }))
+}
+
+fn check_count(count: u32) -> Result<(), DiscoverError> {
+    if count > SHARDS_MAX { Err(DiscoverError::TooMany(count)) } else { Ok(()) }
+}
+
+/// Variables with the rank of a process.
+const RANKS: [&str; 6] = [
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+    "SLURM_ARRAY_TASK_ID",
+    "JOB_COMPLETION_INDEX",
+    "RANK",
+];
+
+/// Why no launcher says which part this is.
+fn no_rank(count: u32, variables: Variables<'_>) -> DiscoverError {
+    let unusable = RANKS.into_iter().find_map(|name| {
+        let value = variables(name).filter(|_| number(variables, name).is_none())?;
+        Some(DiscoverError::NoNumber { name, value, count })
+    });
+    unusable.unwrap_or(DiscoverError::NoRank(count))
 }
 
 /// `2/4`.
@@ -343,6 +387,33 @@ mod tests {
         }
         let alone = ShardFlags { shard: Some("0/1".to_owned()), ..ShardFlags::default() };
         assert_eq!(found(&alone, &[]).unwrap(), None);
+    }
+
+    /// `--shard 0/100000` printed a line for each of the missing shards, twice.
+    #[test]
+    fn more_shards_than_a_run_can_have_are_refused() {
+        let flag = |typed: &str| ShardFlags { shard: Some(typed.to_owned()), ..led() };
+        assert!(found(&flag("0/100000"), &[]).unwrap_err().contains("at most 10000"));
+        assert!(found(&flag("0/1000"), &[]).is_ok());
+        let set = [("RANK", "1"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "1")];
+        assert!(found(&shards(20_000), &set).unwrap_err().contains("at most 10000"));
+    }
+
+    /// The message was that no launcher had set its variables.
+    #[test]
+    fn a_variable_that_is_no_rank_is_named() {
+        for value in ["x", "-1"] {
+            let why = found(&shards(4), &[("RANK", value)]).unwrap_err();
+            assert!(why.contains(&format!("`RANK={value}` is no rank")), "{why}");
+        }
+        // A list of ids: 1, 5 and 9.
+        let set = [
+            ("SLURM_ARRAY_TASK_ID", "9"),
+            ("SLURM_ARRAY_TASK_MIN", "1"),
+            ("SLURM_ARRAY_TASK_COUNT", "3"),
+        ];
+        let why = found(&led(), &set).unwrap_err();
+        assert!(why.contains("shard 8 of 3") && why.contains("use `--shard K/N`"), "{why}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::handover::{RecordOutlet, SentRecord};
 use crate::joining::{JoinError, connect, enter};
 use crate::link::{ShardReader, ShardWriter};
 use crate::local_run::LocalRun;
+use crate::loss::Loss;
 use crate::message::{ToFollower, ToLeader, Welcome};
 use crate::secret::SharedSecret;
 use crate::tls::ShardTls;
@@ -117,7 +118,7 @@ struct State {
     /// The last point whose end the leader has confirmed.
     taken: Option<u32>,
     /// Why there is no leader any more.
-    lost: Option<String>,
+    lost: Option<Loss>,
     heard: Nanos,
     /// A run that waits for its start: what the leader says of it may come before this process has seen
     /// the start.
@@ -177,7 +178,7 @@ impl FollowerShared {
 
     fn lose(&self, why: String) {
         let mut state = self.state();
-        let _first = state.lost.get_or_insert(why);
+        let _first = state.lost.get_or_insert(Loss::Connection(why));
         let run = state.run.clone();
         drop(state);
         self.changed.notify_all();
@@ -244,8 +245,11 @@ impl FollowerShared {
                     local.stop(cause);
                 }
             }
-            ToFollower::Over { why } | ToFollower::Refused { why } => {
-                let _first = state.lost.get_or_insert(why);
+            ToFollower::Over { why } => {
+                let _first = state.lost.get_or_insert(Loss::Over(why));
+            }
+            ToFollower::Refused { why } => {
+                let _first = state.lost.get_or_insert(Loss::Refused(why));
             }
             ToFollower::Hello { .. } | ToFollower::Welcome(_) => {}
         }
@@ -362,7 +366,7 @@ impl Follower {
                 return Ok(Some(found));
             }
             if let Some(why) = &state.lost {
-                return Err(format!("there is no leader any more: {why}"));
+                return Err(why.to_string());
             }
             if is_stopped {
                 return Ok(None);
@@ -438,7 +442,12 @@ impl Follower {
 
     /// Why there is no leader any more. `None` while there is one.
     pub fn lost(&self) -> Option<String> {
-        self.shared.state().lost.clone()
+        self.shared.state().lost.as_ref().map(ToString::to_string)
+    }
+
+    /// Whether the leader is there and does not take this shard.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.shared.state().lost, Some(Loss::Refused(_)))
     }
 
     /// Ends a point: measures the clock once more, hands the record over where the leader does not have
@@ -462,7 +471,7 @@ impl Follower {
                 return Ok(());
             }
             if let Some(why) = &state.lost {
-                return Err(why.clone());
+                return Err(why.to_string());
             }
             drop(self.shared.changed.wait_timeout(state, LOOK));
         }

@@ -22,6 +22,10 @@ const STREAM_MAX: u64 = 8 << 20;
 /// Files that grow during a run, after the one that says what they are.
 const GROWING: [&str; 3] = [names::PLAN, names::STARTS, names::REQUESTS];
 
+/// A small file that is replaced during a run. Without it the times of a shard that dies could only be
+/// compared by the wall clock.
+const REPLACED: &str = names::CLOCK;
+
 /// All files. The end comes last: a record without one is not complete.
 const ALL: [&str; 6] =
     [names::PLAN, names::STARTS, names::SERVER, names::REQUESTS, names::CLOCK, names::END];
@@ -80,7 +84,21 @@ impl SentRecord {
         for name in GROWING {
             self.send(folder, name, STREAM_MAX, out)?;
         }
+        if !self.is_sent(folder, REPLACED)? {
+            // From its first byte: more of it after the old content would be neither of both.
+            let _ = self.files.remove(REPLACED);
+            self.send(folder, REPLACED, STREAM_MAX, out)?;
+        }
         Ok(())
+    }
+
+    /// Whether the leader has exactly the content of a file.
+    fn is_sent(&self, folder: &Path, name: &str) -> io::Result<bool> {
+        let (Some(part), Ok(mut file)) = (self.files.get(name), File::open(folder.join(name)))
+        else {
+            return Ok(false);
+        };
+        Ok(file.metadata()?.len() == part.bytes && part.is_start_of(&mut file)?)
     }
 
     /// Sends everything that the leader does not have.
@@ -184,6 +202,15 @@ mod tests {
         write(names::REQUESTS, b"rows and more rows");
         sent.stream(folder.path(), &leader).unwrap();
         assert_eq!(leader.files.borrow()[names::REQUESTS], b"rows and more rows");
+        // The clock is replaced as a whole, by a longer or a shorter one.
+        for clock in [&b"early"[..], b"early and late", b"late"] {
+            write(names::CLOCK, clock);
+            let before = *leader.sent.borrow();
+            sent.stream(folder.path(), &leader).unwrap();
+            sent.stream(folder.path(), &leader).unwrap();
+            assert_eq!(leader.files.borrow()[names::CLOCK], clock);
+            assert_eq!(*leader.sent.borrow() - before, clock.len(), "nothing twice");
+        }
         // After the run one file is rewritten, and the end is there.
         write(names::REQUESTS, b"ROWS and more rows!");
         write(names::STARTS, b"one two");

@@ -68,6 +68,16 @@ pub enum JoinError {
         /// As given.
         address: String,
     },
+    /// The leader answered and was gone.
+    #[error(
+        "cannot join the leader at {address}: it closed the connection ({why})\n  shard 0 has exited, or a firewall ends connections; see the messages of shard 0"
+    )]
+    Closed {
+        /// As given.
+        address: String,
+        /// What was wrong.
+        why: String,
+    },
     /// Interrupted by the user.
     #[error("interrupted before joining the leader")]
     Stopped,
@@ -94,12 +104,20 @@ fn refusal(address: &str, why: WireError) -> JoinError {
         WireError::Io(why) if matches!(why.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
             JoinError::Silent { address }
         }
+        WireError::Closed => JoinError::Closed { address, why: WireError::Closed.to_string() },
         WireError::Io(why) => match tls::explain(&why) {
             Some(why) => JoinError::Tls { address, why },
+            None if is_closed(why.kind()) => JoinError::Closed { address, why: why.to_string() },
             None => JoinError::Untrusted { address, why: why.to_string() },
         },
         other => JoinError::Untrusted { address, why: other.to_string() },
     }
+}
+
+/// What a process that exits leaves of its connections.
+fn is_closed(kind: ErrorKind) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 /// The handshake.

@@ -137,6 +137,14 @@ impl LeaderShared {
         }
     }
 
+    /// The connection of a shard has ended. One that has joined again has another connection.
+    pub(crate) fn lose_link(&self, link: &Arc<MemberLink>, why: &str) {
+        let current = self.state().link(link.rank);
+        if current.is_some_and(|current| Arc::ptr_eq(&current, link)) {
+            self.lose(link.rank, why);
+        }
+    }
+
     pub(crate) fn lose(&self, rank: u32, why: &str) {
         let mut begun = None;
         self.update(|state| {
@@ -352,7 +360,7 @@ impl Leader {
             let why = format!(
                 "its prompts ({prompts}) are not those of shard 0 ({own}): dataset files or tokenizers differ"
             );
-            self.shared.send(rank, &ToFollower::Over { why: why.clone() });
+            self.shared.send(rank, &ToFollower::Refused { why: why.clone() });
             self.shared.lose(rank, &why);
         }
     }
@@ -433,7 +441,8 @@ impl Drop for Leader {
     fn drop(&mut self) {
         let links = self.shared.state().links.clone();
         for link in &links {
-            self.shared.send(link.rank, &ToFollower::Over { why: "shard 0 has ended".to_owned() });
+            let why = "there is no leader any more: shard 0 has ended".to_owned();
+            self.shared.send(link.rank, &ToFollower::Over { why });
             link.close();
         }
         let _ = fs::remove_file(&self.mark);

@@ -18,6 +18,7 @@ pub mod leader;
 pub mod leases;
 mod link;
 mod local_run;
+mod loss;
 pub mod merge;
 mod message;
 pub mod secret;
@@ -35,10 +36,13 @@ pub use joining::JoinError;
 pub use leader::{LeadError, Leader, LeaderConfig};
 pub use leases::LeaseChange;
 pub use local_run::LocalRun;
-pub use merge::{MergeError, Merged, lacking, merge};
+pub use merge::{MergeError, Merged, TargetRule, lacking, merge, stopped_by_leader};
 pub use message::{LatencyBins, SendCounts, ShardCounts, StopCause, Welcome};
 pub use secret::{SharedSecret, fingerprint, fresh_secret, run_id};
 pub use tls::{ShardTls, TlsFileError, TlsFiles};
+
+/// Most shards of a run. Each has a connection and a thread in shard 0, and a folder.
+pub const SHARDS_MAX: u32 = 10_000;
 
 /// The folder with the records of the shards, below that of the run.
 pub const SHARDS: &str = "shards";

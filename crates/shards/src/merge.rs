@@ -4,16 +4,21 @@
 //! command reads like that of one process, with all rows of all shards on one clock. Rows are read
 //! and written batch by batch, one shard after the other: memory does not grow with the run.
 
+mod copy;
+mod lacking;
+
 use std::path::{Path, PathBuf};
 
 use tokometer_base::{Nanos, WallNanos};
+use tokometer_record::folder::{clear, create_private, replace};
 use tokometer_record::{
-    self as record, AttemptId, ClockFit, CommonStart, MergedRun, MergedShard, Outcome, Phase,
-    RequestedLengths, RunEnd, RunInfo, RunReader, RunState, RunWriter, ShardInfo, Sharding, Stop,
-    Timeline,
+    self as record, ClockFit, CommonStart, MergedRun, RunEnd, RunInfo, RunReader, RunState,
+    RunWriter, ShardInfo, Sharding, Stop,
 };
 
-use crate::{clock, health};
+use self::copy::CopiedShard;
+pub use self::lacking::{lacking, stopped_by_leader};
+use crate::{SHARDS_MAX, clock, health};
 
 /// Why shards cannot be merged.
 #[derive(Debug, thiserror::Error)]
@@ -57,12 +62,28 @@ pub enum MergeError {
         /// The other one.
         other: PathBuf,
     },
+    /// A place that no shard has.
+    #[error(
+        "cannot merge {}: it says that it is shard {rank} of {count}, and a run has at most {SHARDS_MAX}\n  its `plan.json` is damaged; leave this folder out",
+        path.display()
+    )]
+    Impossible {
+        /// The folder.
+        path: PathBuf,
+        /// As recorded.
+        rank: u32,
+        /// As recorded.
+        count: u32,
+    },
     /// There is nothing to merge.
     #[error("cannot merge: no shard was given")]
     Nothing,
-    /// A folder cannot be read or written.
+    /// The record of a shard cannot be read.
     #[error(transparent)]
-    Record(#[from] record::Error),
+    Unread(#[from] record::Error),
+    /// The merged run cannot be written.
+    #[error(transparent)]
+    Unwritten(record::Error),
 }
 
 /// A merged run.
@@ -72,40 +93,54 @@ pub struct Merged {
     pub run: MergedRun,
     /// How it ended.
     pub end: RunEnd,
+    /// Incomplete copies of shards of which a complete one was merged.
+    pub skipped: Vec<PathBuf>,
     /// Batches that could not be read; their rows are missing.
     pub damages: Vec<record::Error>,
 }
 
-/// Sent attempts that are kept in memory before they are written.
-const STARTS_MAX: u64 = 100_000;
+/// Folder below that of the run in which it is merged before it takes its place.
+const BESIDE: &str = ".merging";
 
 /// Planned times are those of the plan, on the leader's clock, as long as a shard's clock stays as close to
 /// the one that its start was given by. Further apart they move with their requests, or a latency from the
 /// planned time would contain the drift of a clock.
 const PLAN_APART_MAX: Nanos = Nanos::from_micros(100);
 
+/// The target of each request of a run, by index. The plan decides it, and this crate reads no plans.
+pub type TargetRule = Box<dyn Fn(u64) -> u16>;
+
 /// A shard's record and its clock.
 struct OpenShard {
+    target: TargetRule,
     reader: RunReader,
     place: ShardInfo,
     fit: ClockFit,
     start: Option<CommonStart>,
     /// Whether the offset was measured, or is that of one clock.
     is_measured: bool,
+    /// Whether its record is complete.
+    has_ended: bool,
 }
 
 impl OpenShard {
-    fn open(path: &Path) -> Result<Self, MergeError> {
+    fn open(path: &Path, target: &dyn Fn(&RunInfo) -> TargetRule) -> Result<Self, MergeError> {
         let reader = RunReader::open(path)?;
         let Some(place) = reader.info().shard().cloned() else {
             return Err(MergeError::NotAShard { path: path.to_owned() });
         };
+        if place.count > SHARDS_MAX || place.rank >= place.count {
+            let (rank, count) = (place.rank, place.count);
+            return Err(MergeError::Impossible { path: path.to_owned(), rank, count });
+        }
         let known = reader.clock();
         let fit = known.map_or(ClockFit::SAME, |known| known.fit);
         Ok(Self {
             fit: clock::reaching(fit, last_time(&reader)?),
             start: known.and_then(|known| known.start),
             is_measured: known.is_some(),
+            has_ended: matches!(reader.state()?, RunState::Ended(_)),
+            target: target(reader.info()),
             reader,
             place,
         })
@@ -144,14 +179,38 @@ fn last_time(reader: &RunReader) -> Result<Nanos, MergeError> {
     })
 }
 
-/// Writes the run of these shards to `out`. Ranks without a folder are named in the result.
-pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
-    let shards = open_all(folders)?;
-    let mut info = merged_info(&shards)?;
-    let mut writer = RunWriter::create(out, &info)?;
+/// Writes the run of these shards to `out`, in place of a run that is there. Ranks without a folder are
+/// named in the result.
+pub fn merge(
+    folders: &[PathBuf],
+    out: &Path,
+    target: &dyn Fn(&RunInfo) -> TargetRule,
+) -> Result<Merged, MergeError> {
+    let (shards, skipped) = open_all(folders, target)?;
+    let info = merged_info(&shards)?;
+    create_private(out).map_err(|source| {
+        let (action, path) = ("create", out.to_owned());
+        MergeError::Unwritten(record::Error::File { action, path, source })
+    })?;
+    // Beside the earlier run, which stays where a record cannot be read or the disk is full.
+    let beside = out.join(BESIDE);
+    let merged = write_all(&shards, info, &beside).and_then(|merged| {
+        replace(&beside, out).map_err(MergeError::Unwritten)?;
+        Ok(Merged { skipped, ..merged })
+    });
+    if merged.is_err() {
+        let _ = clear(&beside);
+    }
+    let _ = std::fs::remove_dir(&beside);
+    merged
+}
+
+/// Writes the run of these shards to a folder of its own.
+fn write_all(shards: &[OpenShard], mut info: RunInfo, folder: &Path) -> Result<Merged, MergeError> {
+    let mut writer = RunWriter::create(folder, &info).map_err(MergeError::Unwritten)?;
     let mut parts = Vec::new();
     let mut worker_base = 0;
-    for shard in &shards {
+    for shard in shards {
         let part = CopiedShard::copy(shard, &mut writer, (&info, worker_base))?;
         worker_base = worker_base.max(part.next_worker);
         parts.push(part);
@@ -159,22 +218,27 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
     let run = MergedRun {
         run: shards[0].place.run.clone(),
         count: shards[0].place.count,
+        sending: sending(&shards[0].place),
+        is_cap_shared: shards[0].place.is_cap_shared,
         shards: parts.iter().map(|part| part.described.clone()).collect(),
     };
     info.sharding = Some(Sharding::Merged(run.clone()));
-    writer.amend(info)?;
-    let end = merged_end(&shards, &parts, &run);
-    writer.finish(&end)?;
+    writer.amend(info).map_err(MergeError::Unwritten)?;
+    let end = merged_end(shards, &parts, &run);
+    let _ = writer.finish(&end).map_err(MergeError::Unwritten)?;
     let damages = parts.into_iter().flat_map(|part| part.damages).collect();
-    Ok(Merged { run, end, damages })
+    Ok(Merged { run, end, skipped: Vec::new(), damages })
 }
 
-/// The shards by rank, each with its clock.
-fn open_all(folders: &[PathBuf]) -> Result<Vec<OpenShard>, MergeError> {
+/// The shards by rank, each with its clock, and incomplete copies of them.
+fn open_all(
+    folders: &[PathBuf],
+    target: &dyn Fn(&RunInfo) -> TargetRule,
+) -> Result<(Vec<OpenShard>, Vec<PathBuf>), MergeError> {
     let opened: Result<Vec<OpenShard>, MergeError> =
-        folders.iter().map(|path| OpenShard::open(path)).collect();
+        folders.iter().map(|path| OpenShard::open(path, target)).collect();
     let mut shards = opened?;
-    shards.sort_by_key(|shard| shard.place.rank);
+    shards.sort_by_key(|shard| (shard.place.rank, !shard.has_ended));
     for pair in shards.windows(2) {
         let [one, other] = pair else { continue };
         let (path, second) = (one.path().to_owned(), other.path().to_owned());
@@ -186,12 +250,19 @@ fn open_all(folders: &[PathBuf]) -> Result<Vec<OpenShard>, MergeError> {
                 other_run: other.place.run.clone(),
             });
         }
-        if one.place.rank == other.place.rank {
+        if one.place.rank == other.place.rank && one.has_ended == other.has_ended {
             return Err(MergeError::Twice { rank: one.place.rank, path, other: second });
         }
     }
+    // Of two copies the complete one, which comes first, has what the other one has.
+    let mut skipped = Vec::new();
+    shards.dedup_by(|other, one| {
+        let is_copy = other.place.rank == one.place.rank;
+        skipped.extend(is_copy.then(|| other.path().to_owned()));
+        is_copy
+    });
     set_clocks(&mut shards);
-    Ok(shards)
+    Ok((shards, skipped))
 }
 
 /// Gives every shard the best offset that its record allows: none on the leader's own machine, else the
@@ -244,168 +315,6 @@ fn merged_info(shards: &[OpenShard]) -> Result<RunInfo, MergeError> {
     Ok(info)
 }
 
-/// What was copied of one shard.
-struct CopiedShard {
-    described: MergedShard,
-    end: Option<RunEnd>,
-    /// Measured rows without a response.
-    abandoned: u64,
-    /// Requests that it was to send; `None` where time ends the run.
-    planned: Option<u64>,
-    /// The first number that no worker thread has so far.
-    next_worker: u16,
-    /// First and last time of a measured request, on the leader's clock.
-    span: Option<(Nanos, Nanos)>,
-    /// What could not be read.
-    damages: Vec<record::Error>,
-}
-
-impl CopiedShard {
-    /// Copies all rows of a shard.
-    fn copy(
-        shard: &OpenShard,
-        writer: &mut RunWriter,
-        (info, worker_base): (&RunInfo, u16),
-    ) -> Result<Self, MergeError> {
-        let end = match shard.reader.state()? {
-            RunState::Ended(end) => Some(*end),
-            RunState::Killed { .. } => None,
-        };
-        let load = &shard.info().load;
-        let described = MergedShard {
-            rank: shard.place.rank,
-            host: shard.place.host.clone(),
-            stop: end.as_ref().map(|end| end.stop),
-            requests: 0,
-            unwritten: end.as_ref().map_or(0, |end| end.health.rows_unwritten),
-            in_flight: 0,
-            unreadable: 0,
-            never_sent: None,
-            clock: Some(shard.fit).filter(|_| shard.is_measured),
-        };
-        let mut part = Self {
-            described,
-            end,
-            abandoned: 0,
-            planned: load.planned_requests.filter(|_| load.duration.is_none()),
-            next_worker: worker_base,
-            span: None,
-            damages: Vec::new(),
-        };
-        let rows = RowMoves::new(shard, info, worker_base);
-        for (at, (index, attempt, sent)) in (1_u64..).zip(shard.reader.starts()?) {
-            writer.start(index, attempt, shard.fit.on_leader(sent));
-            if at.is_multiple_of(STARTS_MAX) {
-                writer.flush()?;
-            }
-        }
-        part.damages = shard.reader.take_damages();
-        for mut timeline in shard.reader.timelines()? {
-            rows.apply(&mut timeline);
-            part.count(&timeline);
-            writer.push(timeline)?;
-        }
-        let unread = shard.reader.take_damages();
-        if !unread.is_empty() {
-            // Rows are missing that were written: the record is no more whole than one that broke off.
-            part.described.stop = None;
-            part.damages.extend(unread);
-        }
-        if part.described.stop.is_none() {
-            for (index, attempt, sent) in shard.reader.unended()? {
-                let mut timeline = in_flight(index, attempt, sent);
-                rows.apply(&mut timeline);
-                part.count(&timeline);
-                if part.end.is_some() {
-                    part.described.unreadable += 1;
-                } else {
-                    part.described.in_flight += 1;
-                }
-                writer.push(timeline)?;
-            }
-            // The same files once more: known damages.
-            drop(shard.reader.take_damages());
-        }
-        let own = part.end.as_ref().map_or(0, worker_count);
-        part.next_worker = part.next_worker.max(worker_base.saturating_add(own));
-        for mut scrape in shard.reader.scrapes()? {
-            scrape.at = shard.fit.on_leader(scrape.at);
-            writer.scrape(&scrape)?;
-        }
-        part.damages.extend(shard.reader.take_damages());
-        let unsent = part.planned.map(|planned| planned.saturating_sub(part.described.requests));
-        part.described.never_sent = part.end.as_ref().map(|end| end.never_sent).or(unsent);
-        Ok(part)
-    }
-
-    fn count(&mut self, timeline: &Timeline) {
-        self.next_worker = self.next_worker.max(timeline.connection.worker.saturating_add(1));
-        if timeline.identity.phase != Phase::Measure {
-            return;
-        }
-        self.described.requests += u64::from(timeline.identity.attempt == 0);
-        self.abandoned += u64::from(timeline.outcome == Outcome::Abandoned);
-        let begin = timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted);
-        let end = timeline.times.end.unwrap_or(begin);
-        let (first, last) = self.span.unwrap_or((begin, end));
-        self.span = Some((first.min(begin), last.max(end)));
-    }
-}
-
-fn worker_count(end: &RunEnd) -> u16 {
-    u16::try_from(end.health.workers.len()).unwrap_or(u16::MAX)
-}
-
-/// A request that a shard had sent when its record broke off.
-fn in_flight(index: u64, attempt: u32, sent: Nanos) -> Timeline {
-    let identity = AttemptId { attempt, ..AttemptId::new(index, Phase::Measure) };
-    let mut timeline = Timeline::new(identity, RequestedLengths::default(), sent);
-    timeline.times.first_byte_sent = Some(sent);
-    timeline
-}
-
-/// How the rows of one shard become rows of the whole run.
-struct RowMoves<'a> {
-    shard: &'a OpenShard,
-    planned_from: Option<CommonStart>,
-    worker_base: u16,
-    /// For each target, the merged index of each address.
-    addresses: Vec<Vec<u16>>,
-}
-
-/// Connections of one shard have numbers below this power of two.
-const CONNECTION_BITS: u32 = 40;
-
-impl<'a> RowMoves<'a> {
-    fn new(shard: &'a OpenShard, merged: &RunInfo, worker_base: u16) -> Self {
-        let place = |(target, own): (usize, &record::TargetInfo)| {
-            let all = merged.targets.get(target).map_or(&[][..], |target| &target.addresses);
-            let index = |address: &String| all.iter().position(|known| known == address);
-            let index = |address| index(address).and_then(|at| u16::try_from(at).ok());
-            own.addresses.iter().map(|address| index(address).unwrap_or(u16::MAX)).collect()
-        };
-        let addresses = shard.info().targets.iter().enumerate().map(place).collect();
-        Self { shard, planned_from: shard.planned_from(), worker_base, addresses }
-    }
-
-    fn apply(&self, timeline: &mut Timeline) {
-        let OpenShard { fit, place, .. } = self.shard;
-        let planned = timeline.times.intended;
-        timeline.shift(fit.offset_at(timeline.times.admitted));
-        if let (Some(planned), Some(start)) = (planned, self.planned_from) {
-            // Exact: they count from the start that all shards were given.
-            let offset = planned.signed_since(start.own);
-            timeline.times.intended = Some(Nanos(start.leader.0.saturating_add_signed(offset)));
-        }
-        timeline.identity.shard = place.rank;
-        let connection = &mut timeline.connection;
-        connection.id |= u64::from(place.rank) << CONNECTION_BITS;
-        connection.worker = connection.worker.saturating_add(self.worker_base);
-        let own = self.addresses.get(usize::from(timeline.identity.target));
-        connection.address = connection.address.and_then(|at| own?.get(usize::from(at)).copied());
-    }
-}
-
 fn merged_end(shards: &[OpenShard], parts: &[CopiedShard], run: &MergedRun) -> RunEnd {
     let on_leader = |pick: fn(&RunEnd) -> Nanos| {
         let ends = shards.iter().zip(parts);
@@ -441,6 +350,12 @@ fn never_sent(place: &ShardInfo, parts: &[CopiedShard]) -> u64 {
     reported + whole.map_or(0, |whole| whole.saturating_sub(found))
 }
 
+/// Shards of a run that have a request to send, where some have none.
+fn sending(place: &ShardInfo) -> Option<u32> {
+    let planned = place.load.planned_requests.filter(|_| place.load.duration.is_none())?;
+    u32::try_from(planned).ok().filter(|planned| *planned < place.count)
+}
+
 /// The gravest reason of any shard. A lost shard is graver than one that ended as planned or by a rule.
 fn stop(ends: &[(&ClockFit, u32, &RunEnd)], run: &MergedRun) -> Stop {
     let has = |stop: &Stop| ends.iter().any(|(_, _, end)| end.stop == *stop);
@@ -453,46 +368,6 @@ fn stop(ends: &[(&ClockFit, u32, &RunEnd)], run: &MergedRun) -> Stop {
         return Stop::ShardsLost;
     }
     if has(&Stop::Overloaded) { Stop::Overloaded } else { Stop::Complete }
-}
-
-/// One line for each shard that is not whole, with the requests that are missing for it.
-pub fn lacking(run: &MergedRun) -> Vec<String> {
-    let count = run.count;
-    let missing = run.missing().into_iter().map(|rank| {
-        format!(
-            "shard {rank} of {count} has no record: requests {rank}, {}, {} and so on are missing",
-            u64::from(rank) + u64::from(count),
-            u64::from(rank) + 2 * u64::from(count)
-        )
-    });
-    let unfinished = run.shards.iter().filter(|shard| shard.stop.is_none()).map(|shard| {
-        let MergedShard { rank, requests, in_flight, unreadable, never_sent, .. } = shard;
-        if *unreadable > 0 {
-            return format!(
-                "the record of shard {rank} of {count} is damaged: the rows of {unreadable} of its {requests} requests cannot be read; they count as abandoned"
-            );
-        }
-        let unsent = match never_sent {
-            Some(unsent) => format!("{unsent} were never sent"),
-            None => "an unknown number was never sent".to_owned(),
-        };
-        format!(
-            "the record of shard {rank} of {count} breaks off: {requests} requests were sent, {in_flight} of them were in flight, {unsent}"
-        )
-    });
-    let early = run.ended_early().filter_map(|shard| {
-        let MergedShard { rank, requests, unwritten, never_sent, .. } = shard;
-        let (unsent, reason) = (never_sent.unwrap_or(0), shard.stop?.reason());
-        let sent = requests + unwritten;
-        let missing = match unwritten {
-            0 => String::new(),
-            many => format!(", {many} of them are missing from the record"),
-        };
-        Some(format!(
-            "shard {rank} of {count} ended early ({reason}): {sent} requests were sent{missing}, {unsent} were never sent"
-        ))
-    });
-    missing.chain(unfinished).chain(early).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Leader and followers over loopback.
 
 mod clocks;
+mod returning;
 mod silence;
 mod strangers;
 mod tls;
@@ -101,7 +102,7 @@ fn leader_config(folder: &Path, count: u32) -> LeaderConfig {
         secret: secret(SECRET),
         tls: None,
         version: "1".to_owned(),
-        plan: "plan-a".to_owned(),
+        plan: "load.rate=1 load.cap=4 model=m".to_owned(),
         count,
         run: "run-1".to_owned(),
         content_root: WallNanos(7),
@@ -112,7 +113,7 @@ fn leader_config(folder: &Path, count: u32) -> LeaderConfig {
 }
 
 fn config(rank: u32, count: u32) -> FollowerConfig {
-    let (version, plan) = ("1".to_owned(), "plan-a".to_owned());
+    let (version, plan) = ("1".to_owned(), "load.rate=1 load.cap=4 model=m".to_owned());
     FollowerConfig { secret: secret(SECRET), tls: None, version, plan, rank, count, clock: None }
 }
 
@@ -143,9 +144,10 @@ fn a_stranger_is_refused_and_both_sides_are_named() {
     assert!(refused(&leader, &other).contains("its secret is not that of the leader"));
     let other = FollowerConfig { version: "2".to_owned(), ..config(1, 3) };
     assert!(refused(&leader, &other).contains("it is 2, and the leader is 1"));
-    let other = FollowerConfig { plan: "plan-b".to_owned(), ..config(1, 3) };
+    let other =
+        FollowerConfig { plan: "load.rate=2 load.cap=4 model=m seed=7".to_owned(), ..config(1, 3) };
     let why = refused(&leader, &other);
-    assert!(why.contains("(plan-b)") && why.contains("(plan-a)"), "{why}");
+    assert!(why.contains("in `load.rate`, `seed`: give"), "{why}");
     assert!(refused(&leader, &config(1, 4)).contains("it is shard 1 of 4, and the leader has 3"));
     assert!(refused(&leader, &config(0, 3)).contains("no shard 0 to join"));
     let first = join(&leader, &config(1, 3)).unwrap();

@@ -240,6 +240,48 @@ fn an_interrupt_before_the_start_ends_a_run_that_nobody_has_begun() {
     assert_eq!(second.code, Some(5), "{}", second.stderr);
     assert!(second.stderr.contains("shard 0 did not begin this point"), "{}", second.stderr);
     assert!(!run.join("shards/001").exists(), "it left nothing");
+    // The report was that of shard 0's part, three of the nine requests.
+    let planned = RunReader::open(&run).unwrap().info().load.planned_requests;
+    assert_eq!(planned, Some(9));
+    assert!(!first.stdout.contains("of 3 "), "{}", first.stdout);
+}
+
+/// It was refused because it had joined before, and then because of the record of its first process.
+#[test]
+fn a_shard_that_dies_before_the_start_can_be_started_again() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let begin = |rank: u32| {
+        let more =
+            format!("--num-prompts 9 --run-dir run --quiet --shard {rank}/3 --leader {leader}");
+        Started::of(&mut shard(folder.path(), &load(&server, &more)))
+    };
+    let first = begin(0);
+    let dying = begin(1);
+    let record = folder.path().join("run/shards/001/plan.json");
+    wait_until("shard 1 is ready", || record.is_file());
+    let written = || std::fs::metadata(&record).and_then(|found| found.modified()).ok();
+    let before = written();
+    dying.kill();
+    // Until shard 0 has seen the end of the connection, its rank is taken.
+    let again = loop {
+        let mut again = begin(1);
+        wait_until("shard 1 is ready again or refused", || {
+            again.has_ended() || (written().is_some() && written() != before)
+        });
+        if !again.has_ended() {
+            break again;
+        }
+        let why = again.wait().stderr;
+        assert!(why.contains("has joined before"), "{why}");
+    };
+    let third = begin(2);
+    for (rank, shard) in [first, again, third].into_iter().enumerate() {
+        let end = shard.wait();
+        assert_eq!(end.code, Some(0), "shard {rank}: {}", end.stderr);
+    }
+    assert_eq!(successes(&folder.path().join("run")), 9);
 }
 
 /// The others go on; the report says which requests were not sent.
@@ -319,7 +361,8 @@ fn a_shard_with_another_dataset_is_refused_and_both_are_named() {
     let ends: Vec<ProgramExit> =
         start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
     let codes: Vec<Option<i32>> = ends.iter().map(|end| end.code).collect();
-    assert_eq!(codes, [Some(5), Some(5)], "{}\n{}", ends[0].stderr, ends[1].stderr);
+    assert_eq!(codes, [Some(5), Some(2)], "{}\n{}", ends[0].stderr, ends[1].stderr);
+    assert!(!ends[1].stderr.contains("no leader any more"), "{}", ends[1].stderr);
     for end in &ends {
         assert!(end.stderr.contains("are not those of shard 0"), "{}", end.stderr);
     }

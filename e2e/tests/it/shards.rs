@@ -161,14 +161,72 @@ fn shards_without_a_leader_are_merged_by_hand() {
     assert!(merged.stderr.contains(said), "{}", merged.stderr);
     let report = run(folder.path(), "report run").succeeded();
     assert!(report.stdout.contains("missing-shards"), "{}", report.stdout);
+    // One after the other, so they never sent together.
+    let said = "at no time did all";
+    assert!(
+        report.stdout.contains("note[shard-starts]") && report.stdout.contains(said),
+        "{}",
+        report.stdout
+    );
+    assert!(folder.path().join("run/summary.json").is_file());
     assert!(run(folder.path(), "merge run").stderr.contains("`--overwrite`"));
     run(folder.path(), &format!("{line} --shard 1/3")).succeeded();
     run(folder.path(), "merge run --overwrite").succeeded();
     let merged = folder.path().join("run");
+    let text = std::fs::read_to_string(merged.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(summary["summary"]["counts"]["succeeded"], 20);
     assert_eq!(rows(&merged).len(), 20);
     let info = RunReader::open(&merged).unwrap().info().clone();
     assert_eq!(info.merged().unwrap().clock_bound(), Some(Nanos::ZERO), "one machine, one clock");
     assert_eq!(info.load.max_concurrency, Some(5));
+}
+
+/// The run was gone, and the exit code was that of a full disk.
+#[test]
+fn a_merge_that_cannot_read_a_shard_keeps_the_earlier_run() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 6 --run-dir run --quiet");
+    for rank in 0..2 {
+        run(folder.path(), &format!("{line} --shard {rank}/2")).succeeded();
+    }
+    run(folder.path(), "merge run").succeeded();
+    std::fs::remove_file(folder.path().join("run/shards/001/requests.arrows")).unwrap();
+    let merged = run(folder.path(), "merge run --overwrite");
+    assert_eq!(merged.code, Some(2), "{}", merged.stderr);
+    assert_eq!(rows(&folder.path().join("run")).len(), 6);
+    assert!(folder.path().join("run/summary.json").is_file());
+}
+
+/// Two requests and four shards: two of them failed because they had sent nothing.
+#[test]
+fn shards_without_a_request_succeed_and_are_not_missing() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 2 --run-dir run --quiet");
+    for rank in 0..3 {
+        run(folder.path(), &format!("{line} --shard {rank}/4")).succeeded();
+    }
+    run(folder.path(), "merge run").succeeded();
+    run(folder.path(), &load(&server, "--num-prompts 2 --run-dir whole --quiet")).succeeded();
+    let line = load(&server, "--num-prompts 2 --run-dir whole --quiet --shard 1/4");
+    let into_whole = run(folder.path(), &line);
+    assert_eq!(into_whole.code, Some(6), "{}", into_whole.stderr);
+    assert!(into_whole.stderr.contains("it holds a run of one process"), "{}", into_whole.stderr);
+}
+
+/// Only shard 0 refused it, and the others waited for it for five minutes.
+#[test]
+fn what_cannot_be_divided_is_refused_by_every_shard() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let more =
+        format!("--num-prompts 9 --max-concurrency 2 --shard 3/4 --leader {}", free_address());
+    let refused = ended(&mut shard(folder.path(), &load(&server, &more)));
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    let said = "cannot divide `--max-concurrency 2` among 4 shards";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
 }
 
 /// Each shard has 20 answers and two requests in flight when one of them is killed.
@@ -210,7 +268,8 @@ fn strangers_are_refused_with_both_sides_named() {
     assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("its secret is not that of the leader"), "{}", wrong.stderr);
     let plan = ended(&mut shard(folder.path(), &line("--num-prompts 5 --shard 1/2")));
-    assert!(plan.stderr.contains("is not that of the leader"), "{}", plan.stderr);
+    let said = "its plan differs from that of the leader in `load.num_prompts`:";
+    assert!(plan.stderr.contains(said), "{}", plan.stderr);
     let none = run(folder.path(), &line("--num-prompts 4 --shard 1/2"));
     assert!(none.stderr.contains("TOKOMETER_SHARD_SECRET"), "{}", none.stderr);
     let good = ended(&mut shard(folder.path(), &line("--num-prompts 4 --shard 1/2 --quiet")));

@@ -34,7 +34,7 @@ pub(super) fn run() -> Result<()> {
         (0..SHARDS).map(|rank| write(&folder, rank)).collect::<Result<_>>()?;
     let before = peak_mib();
     let begin = clock.now();
-    let merged = merge(&shards, &folder.join("merged"))?;
+    let merged = merge(&shards, &folder.join("merged"), &|_| Box::new(|_| 0))?;
     let requests: u64 = merged.run.shards.iter().map(|shard| shard.requests).sum();
     if !merged.run.is_whole() || requests != REQUESTS * u64::from(SHARDS) {
         bail!("merged {requests} requests of {} shards", merged.run.shards.len());
@@ -136,6 +136,7 @@ fn write(folder: &Path, rank: u32) -> Result<PathBuf> {
         },
         host: None,
         clock: Some("one".to_owned()),
+        is_cap_shared: false,
     }));
     let folder = shard_folder(folder, rank);
     let mut writer = RunWriter::create(&folder, &info)?;

@@ -65,8 +65,13 @@ pub(crate) enum RunFolder {
         /// The folder itself, opened: a lock on it leaves no file behind.
         _lock: File,
     },
-    /// Used by other processes as well, each with a folder of its own below it.
-    Shared(PathBuf),
+    /// Used by other processes as well, each with a folder of its own below it, which it locks.
+    Shared {
+        /// The folder.
+        path: PathBuf,
+        /// Against a run that has all of the folder. `None` where shard 0 has locked it for all.
+        _lock: Option<File>,
+    },
     /// Removed with this value.
     Dropped(tempfile::TempDir),
 }
@@ -119,29 +124,49 @@ impl RunFolder {
         Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
     }
 
-    /// A folder that other processes of the run use as well.
+    /// The folder of shard 0, which has locked it.
+    pub(crate) fn of_leader(folder: &Path) -> Result<Self, Refusal> {
+        create_private(folder).map_err(|why| unwritable(folder, &why))?;
+        Ok(Self::Shared { path: folder.to_owned(), _lock: None })
+    }
+
+    /// A folder that other shards use as well, without one that leads them.
     pub(crate) fn shared(folder: &Path) -> Result<Self, Refusal> {
         create_private(folder).map_err(|why| unwritable(folder, &why))?;
-        Ok(Self::Shared(folder.to_owned()))
+        let lock = lock_by(folder, File::try_lock_shared)?;
+        let run = record::RunReader::open(folder).ok();
+        if run.is_some_and(|run| run.info().merged().is_none()) {
+            let shown = folder.display();
+            let message =
+                format!("cannot write a shard to `{shown}`: it holds a run of one process");
+            return Err(Refusal::new(Exit::Write, message).hint("choose another `--run-dir`"));
+        }
+        Ok(Self::Shared { path: folder.to_owned(), _lock: Some(lock) })
     }
 
     /// The folder of a merged run. Shards below it stay.
     pub(crate) fn for_merge(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
-        create_private(folder).map_err(|why| unwritable(folder, &why))?;
-        let lock = lock(folder)?;
+        // `merge` has no `--run-dir`.
+        let elsewhere = |refusal: Refusal| refusal.hint("choose another folder with `-o`");
+        create_private(folder).map_err(|why| elsewhere(unwritable(folder, &why)))?;
+        let lock = lock(folder).map_err(elsewhere)?;
         if folder.join(names::PLAN).is_file() && earlier != Earlier::Removed {
             let message = format!("cannot write `{}`: it already holds a run", folder.display());
             let hint = "choose another folder with `-o`, or add `--overwrite` to replace that run";
             return Err(Refusal::new(Exit::Write, message).hint(hint));
         }
-        probe(folder)?;
+        probe(folder).map_err(|refusal| {
+            // Only an empty folder can be removed this way.
+            let _ = std::fs::remove_dir(folder);
+            elsewhere(refusal)
+        })?;
         Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
     }
 
     /// The folder.
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Kept { path, .. } | Self::Shared(path) => path,
+            Self::Kept { path, .. } | Self::Shared { path, .. } => path,
             Self::Dropped(folder) => folder.path(),
         }
     }
@@ -155,7 +180,7 @@ impl RunFolder {
 
     /// Removes the folder if nothing was recorded in it.
     pub(crate) fn leave_if_empty(&self) {
-        if let Self::Kept { path, .. } | Self::Shared(path) = self {
+        if let Self::Kept { path, .. } | Self::Shared { path, .. } = self {
             // Only an empty folder can be removed this way.
             let _ = std::fs::remove_dir(path);
         }
@@ -163,7 +188,7 @@ impl RunFolder {
 
     /// Whether the record outlives the program.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self, Self::Kept { .. } | Self::Shared(_))
+        matches!(self, Self::Kept { .. } | Self::Shared { .. })
     }
 }
 
@@ -182,9 +207,16 @@ fn unused(folder: &Path) -> io::Result<PathBuf> {
 
 /// Locks a folder against other runs. A file system without locks cannot show a conflict, and is no reason to
 /// refuse a run.
-fn lock(folder: &Path) -> Result<File, Refusal> {
+pub(crate) fn lock(folder: &Path) -> Result<File, Refusal> {
+    lock_by(folder, File::try_lock)
+}
+
+fn lock_by(
+    folder: &Path,
+    try_lock: fn(&File) -> Result<(), TryLockError>,
+) -> Result<File, Refusal> {
     let file = File::open(folder).map_err(|why| unwritable(folder, &why))?;
-    match file.try_lock() {
+    match try_lock(&file) {
         Err(TryLockError::WouldBlock) => {
             let message = format!("cannot write `{}`: another run is using it", folder.display());
             Err(Refusal::new(Exit::Write, message).hint("choose another place with `--run-dir`"))
@@ -215,6 +247,9 @@ fn is_point(name: &str) -> bool {
 /// Removes the files of earlier runs. What the user put beside them stays.
 fn remove(folder: &Path, held: &[PathBuf]) -> Result<(), Refusal> {
     let unremoved = |why: record::Error| Refusal::new(Exit::Write, why.to_string());
+    // All of them first: a shard that is still measured must not cost the others.
+    let others = held.iter().filter(|run| *run != folder);
+    let _locks = others.map(|run| lock(run)).collect::<Result<Vec<File>, Refusal>>()?;
     for run in held {
         clear(run).map_err(unremoved)?;
         if run != folder {
@@ -250,8 +285,10 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
 pub(crate) fn probe(folder: &Path) -> Result<(), Refusal> {
     std::fs::create_dir_all(folder).map_err(|why| unwritable(folder, &why))?;
     let file = folder.join(".tokometer-probe");
-    std::fs::write(&file, b"probe").map_err(|why| unwritable(folder, &why))?;
-    std::fs::remove_file(&file).map_err(|why| unwritable(folder, &why))
+    let written = std::fs::write(&file, b"probe");
+    // A full disk takes the name of a file, but not its content.
+    let removed = std::fs::remove_file(&file);
+    written.and(removed).map_err(|why| unwritable(folder, &why))
 }
 
 /// `20260131-094501`, in UTC.
@@ -333,6 +370,26 @@ mod tests {
         drop(RunFolder::named(folder.path(), Earlier::Refused).unwrap());
     }
 
+    /// Two shards of one rank wrote into the same files, and `--overwrite` removed those of a running shard.
+    #[test]
+    fn a_folder_of_shards_is_no_run_s_until_they_have_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let shards = [folder.path(), folder.path()].map(|path| RunFolder::shared(path).unwrap());
+        let record = folder.path().join("shards/001");
+        std::fs::create_dir_all(&record).unwrap();
+        std::fs::write(record.join(names::PLAN), "x").unwrap();
+        let refusal = RunFolder::named(folder.path(), Earlier::Removed).unwrap_err();
+        assert!(refusal.to_string().contains("another run"), "{refusal}");
+        drop(shards);
+        let running = lock(&record).unwrap();
+        let refusal = RunFolder::named(folder.path(), Earlier::Removed).unwrap_err();
+        assert!(refusal.to_string().contains("001`: another run"), "{refusal}");
+        assert!(record.join(names::PLAN).is_file());
+        drop(running);
+        drop(RunFolder::named(folder.path(), Earlier::Removed).unwrap());
+        assert!(!record.exists());
+    }
+
     /// Both asked whether a name was free before either had made its folder.
     #[test]
     fn runs_that_start_together_get_folders_of_their_own() {
@@ -360,6 +417,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "x").unwrap();
+        let merged = RunFolder::for_merge(&file.join("run"), Earlier::Refused).unwrap_err();
+        assert_eq!(merged.hint, "choose another folder with `-o`", "`merge` has no `--run-dir`");
         let refusal = probe(&file.join("run")).unwrap_err();
         assert_eq!(refusal.exit, Exit::Write);
         assert!(refusal.to_string().contains("file/run"), "{refusal}");

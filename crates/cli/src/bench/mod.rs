@@ -22,7 +22,7 @@ mod sweep_view;
 
 pub(crate) use document::SweepDocument;
 pub(crate) use events::KeptEvents;
-pub(crate) use folder::{CAPACITY, Destination, Earlier, RunFolder};
+pub(crate) use folder::{CAPACITY, Destination, Earlier, RunFolder, lock as lock_folder};
 pub(crate) use identified::identified;
 pub(crate) use next_command::workload as workload_words;
 pub(crate) use observer::measurement;
@@ -30,7 +30,9 @@ pub(crate) use present::{
     RunView, SummarisedRun, layout_of, summarise, summarise_kept, summarise_read,
 };
 pub(crate) use progress::{Bar, waiting_for_shards};
-pub(crate) use results::{RunFacts, check as check_result_files, write as write_results};
+pub(crate) use results::{
+    RunFacts, check as check_result_files, write as write_results, write_summary,
+};
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};
 pub(crate) use silence::Silence;

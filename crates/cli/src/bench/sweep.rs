@@ -6,7 +6,7 @@ use tokometer_measure::Measurement;
 use tokometer_metrics::Verdict;
 use tokometer_metrics::summary::FailureGroup;
 use tokometer_plan::{self as plan, Judgement};
-use tokometer_record::{FailureKind, RunReader, Stop};
+use tokometer_record::{FailureKind, RunInfo, RunReader, Stop};
 use tokometer_report::Style;
 
 use super::document::SweepDocument;
@@ -373,10 +373,21 @@ fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Opt
 /// The exit code of a run that was just made: an incomplete record takes precedence.
 fn judged_fresh(made: &MadePoint, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &made.write_failure {
-        print_message(&format!("error: {why}\n  results up to that point are reported above"));
+        let place = match plan.output.shown {
+            plan::Shown::Nothing => {
+                format!("the record up to that point is in {}", made.folder.display())
+            }
+            _ => "results up to that point are reported above".to_owned(),
+        };
+        print_message(&format!("error: {why}\n  {place}"));
         return Exit::Write;
     }
     judged(made.end.stop, shown, plan)
+}
+
+/// Whether this is a shard of a run that has fewer requests than shards: it has done its part.
+fn has_no_part(info: &RunInfo) -> bool {
+    info.shard().is_some() && info.load.planned_requests == Some(0)
 }
 
 /// The exit code of a recorded run, whether it was just made or stored before.
@@ -386,6 +397,7 @@ fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     match stop {
         Stop::Interrupted => Exit::Interrupted,
         Stop::DiskFull => Exit::Write,
+        _ if has_no_part(&shown.info) => Exit::Done,
         _ if !dead.is_empty() => {
             for words in &dead {
                 print_message(&format!("error: {words}"));

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use tokometer_classic::Selection;
+use tokometer_plan::Plan;
+use tokometer_record::RunInfo;
 use tokometer_record::folder::names;
-use tokometer_shards::{self as shards, MergeError, Merged, SHARDS};
+use tokometer_shards::{self as shards, MergeError, Merged, SHARDS, TargetRule};
 
 use crate::args::MergeArgs;
-use crate::bench::{Earlier, RunFolder};
+use crate::bench::{Earlier, RunFolder, RunView, summarise_read, write_summary};
 use crate::exit::{Exit, Refusal};
+use crate::runs;
 use crate::shards::shard_records;
 use crate::store;
 use crate::terminal::print_message;
@@ -30,15 +34,50 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
     };
     let earlier = if args.overwrite { Earlier::Removed } else { Earlier::Refused };
     let place = RunFolder::for_merge(&out, earlier)?;
-    let merged = merge_to(&folders, place.path()).inspect_err(|_| place.leave_if_empty())?;
+    let merged = merge_to(&folders, place.path()).map_err(|refusal| {
+        place.leave_if_empty();
+        match refusal.exit {
+            Exit::Write => refusal.hint("free space there, or choose another folder with `-o`"),
+            _ => refusal,
+        }
+    })?;
+    write_figures(place.path())?;
+    let stopped = shards::stopped_by_leader(&merged.run);
+    if let Some(line) = &stopped {
+        print_message(&format!("error: {line}"));
+    }
     print_message(&format!("merged {} of {} shards", merged.run.shards.len(), merged.run.count));
     print_message(&format!("record: {}", place.path().display()));
-    Ok(if merged.run.is_whole() { Exit::Done } else { Exit::Points })
+    let is_complete = merged.run.is_whole() && stopped.is_none() && merged.damages.is_empty();
+    Ok(if is_complete { Exit::Done } else { Exit::Points })
+}
+
+/// Writes `summary.json` with the figures that the plan of the run asks for.
+fn write_figures(folder: &Path) -> Result<(), Refusal> {
+    let reader = runs::open(folder)?;
+    let view = match Plan::of(reader.info()) {
+        Ok(plan) => RunView::new(&plan.metrics)?.with_files(&plan.output),
+        // Of another version: its record can be read, and has the figures that need no plan.
+        Err(_) => RunView::plain(Selection::default()),
+    };
+    write_summary(&summarise_read(&reader, &view)?, folder)
+}
+
+/// The target of each request, where the plan has two that take turns.
+fn target_rule(info: &RunInfo) -> TargetRule {
+    match runs::blocks_of(info) {
+        Ok(Some(blocks)) => Box::new(move |index| blocks.target(index)),
+        Ok(None) | Err(_) => Box::new(|_| 0),
+    }
 }
 
 /// The same for folders that are known, with messages about what is missing.
 pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
-    let merged = shards::merge(folders, out).map_err(|why| refusal(&why, out))?;
+    let merged = merge_quietly(folders, out)?;
+    for copy in &merged.skipped {
+        let shown = copy.display();
+        print_message(&format!("note: skipping {shown}: another copy of this shard is complete"));
+    }
     for damage in &merged.damages {
         print_message(&format!("error: {damage}"));
     }
@@ -48,11 +87,14 @@ pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusa
     Ok(merged)
 }
 
-fn refusal(why: &MergeError, out: &Path) -> Refusal {
-    use tokometer_record::Error::{Encode, File, Stalled, Unwritten};
+/// The same without messages.
+pub(crate) fn merge_quietly(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
+    shards::merge(folders, out, &target_rule).map_err(|why| refusal(&why))
+}
+
+fn refusal(why: &MergeError) -> Refusal {
     let exit = match why {
-        MergeError::Record(File { path, .. }) if path.starts_with(out) => Exit::Write,
-        MergeError::Record(Encode(_) | Stalled { .. } | Unwritten { .. }) => Exit::Write,
+        MergeError::Unwritten(_) => Exit::Write,
         _ => Exit::Usage,
     };
     Refusal::new(exit, why.to_string())

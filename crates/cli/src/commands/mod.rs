@@ -14,7 +14,7 @@ mod sweep_report;
 
 #[cfg(test)]
 pub(crate) use export::{csv, html, markdown, parquet, trace};
-pub(crate) use merge::merge_to;
+pub(crate) use merge::{merge_quietly, merge_to};
 pub(crate) use source::{expanded, read_reports};
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use tokometer_shards::{NextPoint, shard_folder};
 
 use super::coordination::FollowingShard;
 use super::order::{PointOrder, Varied};
-use super::role::Role;
+use super::role::{Role, is_unused};
 use crate::bench::{Destination, PointJob, measure_silently};
 use crate::exit::{Exit, Refusal};
 use crate::lower::PlannedPoint;
@@ -58,7 +58,12 @@ impl Following<'_> {
                 Err(refusal) => {
                     shard.follower.decline(turn, &refusal.message);
                     print_message(&format!("error: {refusal}"));
-                    exits.push(refusal.exit);
+                    // As for a refusal before it joined.
+                    let is_refused = shard.follower.is_refused();
+                    exits.push(if is_refused { Exit::Usage } else { refusal.exit });
+                    if is_refused {
+                        break;
+                    }
                 }
             }
         }
@@ -91,6 +96,8 @@ fn overall(exits: &[Exit]) -> Exit {
     match exits {
         [only] => *only,
         _ if exits.iter().all(|exit| *exit == Exit::Done) => Exit::Done,
+        // Shard 0 was interrupted: as for a run with one point.
+        _ if exits.contains(&Exit::Interrupted) => Exit::Interrupted,
         _ => Exit::Points,
     }
 }
@@ -100,12 +107,26 @@ fn leave_if_unused(role: &Role, folder: &Path) {
     let Some(rank) = role.rank() else { return };
     let record = shard_folder(folder, rank);
     let Ok(reader) = RunReader::open(&record) else { return };
-    let is_unused = reader.timelines().is_ok_and(|mut rows| rows.next().is_none())
-        && reader.starts().is_ok_and(|mut rows| rows.next().is_none());
-    if is_unused && clear(&record).is_ok() {
+    if is_unused(&reader) && clear(&record).is_ok() {
         // Only empty folders can be removed this way.
         for empty in record.ancestors().take(3) {
             let _ = std::fs::remove_dir(empty);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interrupt of shard 0 in a sweep was a failure of points in the others, without a message.
+    #[test]
+    fn an_interrupt_of_shard_0_is_one_in_a_sweep_too() {
+        let check = |exits: &[Exit], expected| assert_eq!(overall(exits), expected, "{exits:?}");
+        check(&[Exit::Interrupted], Exit::Interrupted);
+        check(&[Exit::Done, Exit::Interrupted], Exit::Interrupted);
+        check(&[Exit::Done, Exit::Done], Exit::Done);
+        check(&[Exit::Done, Exit::Write], Exit::Points);
+        check(&[], Exit::Done);
     }
 }

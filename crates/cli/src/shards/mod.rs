@@ -15,4 +15,4 @@ mod setup;
 pub(crate) use order::Varied;
 pub(crate) use part::{PartRequest, RunPart};
 pub(crate) use role::{MadePoint, Role, shard_records};
-pub(crate) use setup::{membership, note_unused_cap, refuse};
+pub(crate) use setup::{membership, note_uneven_cap, note_unused_cap, refuse};

@@ -6,6 +6,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokometer_plan::{Cache, Overload, Plan, Rate};
 use tokometer_shards as shards;
 
@@ -135,6 +136,11 @@ fn unusable(why: &str) -> Refusal {
 
 /// What a plan measures, as one word: equal in shards that make one run.
 pub(super) fn plan_fingerprint(plan: &Plan) -> Result<String, Refusal> {
+    Ok(shards::fingerprint(&compared(plan)?.to_string()))
+}
+
+/// What shards of one run have in common.
+fn compared(plan: &Plan) -> Result<Value, Refusal> {
     let unwritable = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
     let mut plan = serde_json::to_value(plan).map_err(unwritable)?;
     if let Some(plan) = plan.as_object_mut() {
@@ -143,11 +149,39 @@ pub(super) fn plan_fingerprint(plan: &Plan) -> Result<String, Refusal> {
             let _ = plan.remove(field);
         }
     }
-    Ok(shards::fingerprint(&plan.to_string()))
+    Ok(plan)
+}
+
+/// Digits of a field's digest: enough to tell two values apart, and few enough for a first message.
+const FIELD_DIGITS: usize = 6;
+
+/// `NAME=DIGEST` for each field of what a plan measures: shard 0 can name those that differ in another
+/// shard. Absent values have no word.
+pub(super) fn plan_fields(plan: &Plan) -> Result<String, Refusal> {
+    let plan = compared(plan)?;
+    let mut words = Vec::new();
+    let mut add = |name: String, value: &Value| {
+        let digest = shards::fingerprint(&value.to_string());
+        let digest: String = digest.chars().take(FIELD_DIGITS).collect();
+        if !value.is_null() {
+            words.push(format!("{name}={digest}"));
+        }
+    };
+    for (name, value) in plan.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(inner) => {
+                inner.iter().for_each(|(field, value)| add(format!("{name}.{field}"), value));
+            }
+            value => add(name.clone(), value),
+        }
+    }
+    Ok(words.join(" "))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::lower;
 
@@ -166,6 +200,28 @@ mod tests {
         plan.phases.cache = Cache::Flush;
         plan.seed = u64::MAX - 1;
         plan
+    }
+
+    /// A refusal showed two digests, and nobody knew which flag was meant.
+    #[test]
+    fn a_field_that_differs_changes_its_own_word_and_no_other() {
+        let plan = point().plan;
+        let mut other = plan.clone();
+        other.load.max_concurrency = Some(7);
+        other.name = "another".to_owned();
+        let fields = |plan: &Plan| -> BTreeSet<String> {
+            plan_fields(plan).unwrap().split(' ').map(str::to_owned).collect()
+        };
+        let (own, others) = (fields(&plan), fields(&other));
+        let changed: Vec<&String> = own.symmetric_difference(&others).collect();
+        assert!(
+            changed.iter().all(|word| word.starts_with("load.max_concurrency=")),
+            "{changed:?}"
+        );
+        assert!(!changed.is_empty());
+        // Before a shard has proved the secret, a message has 4 KiB.
+        let bytes = plan_fields(&plan).unwrap().len();
+        assert!(bytes < 3 << 10, "{bytes} bytes");
     }
 
     fn order(plan: &Plan) -> PointOrder {

@@ -1,18 +1,19 @@
 //! What this process does before and after each point, by the part that it makes.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokometer_measure::{Coordination, MeasuredRun, Measurement};
 use tokometer_plan::Plan;
-use tokometer_record::folder::{clear, names};
+use tokometer_record::folder::{clear, create_private, names};
 use tokometer_record::{self as record, RunEnd, RunReader, RunState, Stop};
 use tokometer_shards::{Merged, SHARDS, shard_folder};
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard};
-use crate::bench::{Destination, Earlier};
-use crate::commands::merge_to;
+use crate::bench::{Destination, Earlier, lock_folder};
+use crate::commands::{merge_quietly, merge_to};
 use crate::exit::{Exit, Refusal};
 use crate::terminal::{print_message, print_note};
 
@@ -84,11 +85,15 @@ impl Role {
         number: u32,
         destination: Destination<'_>,
     ) -> Result<MadePoint, Refusal> {
-        let record = self.record_folder(destination)?;
+        let (record, _lock) = self.record_folder(destination)?;
         if let Self::Leader(shard) = self {
             shard.hand_out(plan, number, destination.folder)?;
         }
-        let measured = measurement.run(plan, number, &record)?;
+        let measured = measurement.run(plan, number, &record).inspect_err(|_| {
+            if self.rank().is_some() {
+                leave_if_empty(&record);
+            }
+        })?;
         self.conclude(destination.folder, record, measured)
     }
 
@@ -111,14 +116,21 @@ impl Role {
         }
     }
 
-    /// Where this process records a point: in its folder, or in that of its shard below it.
+    /// Where this process records a point: in its folder, or in that of its shard below it, which is locked
+    /// as long as the file lives.
     fn record_folder(
         &self,
         Destination { folder, earlier }: Destination<'_>,
-    ) -> Result<PathBuf, Refusal> {
-        let Some(rank) = self.rank() else { return Ok(folder.to_owned()) };
+    ) -> Result<(PathBuf, Option<File>), Refusal> {
+        let Some(rank) = self.rank() else { return Ok((folder.to_owned(), None)) };
         let record = shard_folder(folder, rank);
-        if record.join(names::PLAN).is_file() && earlier == Earlier::Refused {
+        let unwritable = |why: std::io::Error| {
+            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", record.display()))
+        };
+        create_private(&record).map_err(unwritable)?;
+        let lock = lock_folder(&record)?;
+        let is_taken = record.join(names::PLAN).is_file() && !self.left_unbegun(&record);
+        if is_taken && earlier == Earlier::Refused {
             let message = format!("cannot write `{}`: it already holds a shard", record.display());
             let hint = "choose another `--run-dir`, or add `--overwrite` to remove that shard";
             return Err(Refusal::new(Exit::Write, message).hint(hint));
@@ -130,10 +142,21 @@ impl Role {
             _ => Vec::new(),
         };
         for stale in stale {
+            let _other = if stale == record { None } else { Some(lock_folder(&stale)?) };
             clear(&stale).map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
-            let _ = std::fs::remove_dir(&stale);
+            if stale != record {
+                let _ = std::fs::remove_dir(&stale);
+            }
         }
-        Ok(record)
+        Ok((record, Some(lock)))
+    }
+
+    /// Whether a record is what an earlier process of this shard left when it died before the run began.
+    fn left_unbegun(&self, record: &Path) -> bool {
+        let Self::Follower(shard) = self else { return false };
+        let Ok(reader) = RunReader::open(record) else { return false };
+        let run = format!("{}.", shard.identity.run);
+        reader.info().shard().is_some_and(|of| of.run.starts_with(&run)) && is_unused(&reader)
     }
 
     /// Ends a point in `folder` that this process has recorded in `record`.
@@ -168,21 +191,54 @@ impl Role {
                 shard.leave(own.end.stop);
                 // Interrupted while it waited for the others: no shard has sent anything.
                 if !shard.has_begun() {
-                    return Ok(own);
+                    return Ok(unbegun(folder, own));
                 }
-                for (rank, why) in shard.finish() {
-                    print_message(&if has_ended(&shard_folder(folder, rank)) {
-                        format!(
-                            "note: the connection to shard {rank} was lost ({why}); its record is complete and is merged"
-                        )
-                    } else {
-                        format!("error: shard {rank} was lost: {why}")
-                    });
-                }
+                name_lost(folder, &shard.finish());
                 let end = merge_present(folder)?.end;
                 Ok(MadePoint { folder: folder.to_owned(), end, reader: None, ..own })
             }
         }
+    }
+}
+
+/// A run that has not begun: that of all shards, of which nobody has sent anything. The own record alone
+/// would have one part of the planned requests.
+fn unbegun(folder: &Path, own: MadePoint) -> MadePoint {
+    let Ok(merged) = merge_quietly(std::slice::from_ref(&own.folder), folder) else { return own };
+    MadePoint { folder: folder.to_owned(), end: merged.end, reader: None, ..own }
+}
+
+/// Shards that are named one by one.
+const NAMED: usize = 8;
+
+/// Names shards whose connection was lost, with the reason.
+fn name_lost(folder: &Path, lost: &[(u32, String)]) {
+    for (rank, why) in lost.iter().take(NAMED) {
+        print_message(&if has_ended(&shard_folder(folder, *rank)) {
+            format!(
+                "note: the connection to shard {rank} was lost ({why}); its record is complete and is merged"
+            )
+        } else {
+            format!("error: shard {rank} was lost: {why}")
+        });
+    }
+    let more = lost.len().saturating_sub(NAMED);
+    if more > 0 {
+        print_message(&format!("error: the connections to {more} more shards were lost"));
+    }
+}
+
+/// Whether no request was sent.
+pub(super) fn is_unused(reader: &RunReader) -> bool {
+    reader.timelines().is_ok_and(|mut rows| rows.next().is_none())
+        && reader.starts().is_ok_and(|mut rows| rows.next().is_none())
+}
+
+/// Removes the folder of a shard that has recorded nothing, and those above it up to the point's.
+fn leave_if_empty(record: &Path) {
+    // Only empty folders can be removed this way.
+    for empty in record.ancestors().take(3) {
+        let _ = std::fs::remove_dir(empty);
     }
 }
 

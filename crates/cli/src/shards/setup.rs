@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokometer_base::units::{counted, parse_span};
 use tokometer_base::{Nanos, WallNanos};
-use tokometer_measure::CapRule;
+use tokometer_measure::{CapRule, check_division};
 use tokometer_plan::{Address, Content, Shown};
 use tokometer_schedule::Share;
 use tokometer_shards::{
@@ -17,7 +17,7 @@ use tokometer_shards::{
 use super::coordination::{
     AloneShard, FollowingShard, LeadingShard, ShardIdentity, SharedPlaces, clock_name,
 };
-use super::order::plan_fingerprint;
+use super::order::{Varied, plan_fields, plan_fingerprint};
 use super::part::PartRequest;
 use super::remote::RemoteStart;
 use super::role::Role;
@@ -151,6 +151,29 @@ pub(crate) fn note_unused_cap(found: &Membership, args: &ShardArgs, lowered: &Lo
     }
 }
 
+/// Says where a closed loop is split unevenly: its load falls before its end.
+pub(crate) fn note_uneven_cap(found: &Membership, args: &ShardArgs, lowered: &Lowered) {
+    let is_said = found.share.is_first() && lowered.plan.output.shown != Shown::Nothing;
+    if args.global_cap || !is_said {
+        return;
+    }
+    let caps = lowered.points.iter().filter_map(|point| point.plan.load.max_concurrency);
+    let uneven = caps.into_iter().find_map(|cap| uneven_cap(cap, found.share.count()));
+    if let Some(note) = uneven {
+        print_note(&note);
+    }
+}
+
+/// `None` where every shard has as many places. Fewer places than shards are refused elsewhere.
+fn uneven_cap(cap: u32, count: u32) -> Option<String> {
+    let (least, most) = (cap / count, cap.div_ceil(count));
+    (least > 0 && least < most).then(|| {
+        format!(
+            "note: `--max-concurrency {cap}` is split unevenly: {count} shards have {least} or {most} places, and those with {most} end first\n  add `--global-cap`, or use a multiple of {count}"
+        )
+    })
+}
+
 /// Opens the folder of one of several processes and finds the others.
 pub(super) fn join(
     found: &Membership,
@@ -160,19 +183,22 @@ pub(super) fn join(
     let PartRequest { args, varied, earlier, given, .. } = *request;
     let share = found.share;
     let cap = if args.shards.global_cap { CapRule::Shared } else { CapRule::Split };
-    let plan = format!("{varied:?} {cap:?} {}", plan_fingerprint(&lowered.plan)?);
     let (output, name) = (&lowered.plan.output, &lowered.plan.name);
     let own_folder = || RunFolder::open(output, name, given.clock.wall(), earlier);
     let Some(address) = &found.leader else {
+        refuse_undivided(lowered, varied, (share, cap))?;
         let place = match &output.run_dir {
             Some(folder) => RunFolder::shared(folder)?,
             None => own_folder()?,
         };
-        let identity = ShardIdentity { share, run: plan, content_root: WallNanos::default(), cap };
+        let run = format!("{varied:?} {cap:?} {}", plan_fingerprint(&lowered.plan)?);
+        let identity = ShardIdentity { share, run, content_root: WallNanos::default(), cap };
         return Ok((Role::Alone(Arc::new(AloneShard { identity })), place));
     };
     let (text, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
     let (secret, tls) = (proved(&text)?, tls(&args.shards)?);
+    refuse_undivided(lowered, varied, (share, cap))?;
+    let plan = format!("search={varied:?} --global-cap={cap:?} {}", plan_fields(&lowered.plan)?);
     let shows_latencies = lowered.display.progress == ProgressView::Live;
     let setting = JoinSetting { share, address, secret, tls, plan, wait, cap, shows_latencies };
     if share.is_first() {
@@ -187,7 +213,7 @@ pub(super) fn join(
     let follower = setting.follow(given)?;
     let storage = shards::storage_of(&follower.welcome);
     let place = match (storage, &output.run_dir) {
-        (RecordStorage::Shared, _) => RunFolder::shared(Path::new(&follower.welcome.folder))?,
+        (RecordStorage::Shared, _) => RunFolder::of_leader(Path::new(&follower.welcome.folder))?,
         (RecordStorage::Own, Some(folder)) => RunFolder::shared(folder)?,
         (RecordStorage::Own, None) => own_folder()?,
     };
@@ -209,6 +235,21 @@ pub(super) fn join(
         places: SharedPlaces::default(),
     };
     Ok((Role::Follower(Arc::new(following)), place))
+}
+
+/// Refuses a measurement of which no point can be divided. Each shard finds it by itself: the others would
+/// wait for a shard 0 that has ended. The points of a search are not known yet.
+fn refuse_undivided(
+    lowered: &Lowered,
+    varied: Varied,
+    part: (Share, CapRule),
+) -> Result<(), Refusal> {
+    if varied != Varied::Nothing {
+        return Ok(());
+    }
+    let mut checks = lowered.points.iter().map(|point| check_division(&point.plan, part));
+    let Some(first) = checks.next() else { return Ok(()) };
+    if checks.all(|check| check.is_err()) { Ok(first?) } else { Ok(()) }
 }
 
 /// The shards that shard 0 starts on other machines.
@@ -330,7 +371,21 @@ fn unjoined(why: &JoinError) -> Refusal {
         | JoinError::Untrusted { .. }
         | JoinError::Tls { .. }
         | JoinError::Silent { .. } => Exit::Usage,
-        JoinError::Unreached { .. } => Exit::Points,
+        JoinError::Unreached { .. } | JoinError::Closed { .. } => Exit::Points,
     };
     Refusal::new(exit, why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uneven_split_of_the_places_is_named() {
+        let said = uneven_cap(7, 4).unwrap();
+        assert!(said.contains("1 or 2 places") && said.contains("`--global-cap`"), "{said}");
+        for (cap, count) in [(8, 4), (4, 4), (3, 4)] {
+            assert_eq!(uneven_cap(cap, count), None, "{cap} places, {count} shards");
+        }
+    }
 }

@@ -14,7 +14,7 @@ use tokometer_base::{Nanos, Seed};
 use tokometer_metrics::figure::{Figure, Statistic};
 use tokometer_metrics::statistics;
 use tokometer_metrics::{Collector, Summary, SummaryOptions};
-use tokometer_record::{Phase, RunInfo, RunState, Timeline};
+use tokometer_record::{Outcome, Phase, RunEnd, RunInfo, RunState, Timeline};
 
 use super::requests::{self, ComparedRequest};
 
@@ -267,13 +267,13 @@ impl Spans {
         let mut state = run.state.clone();
         let first = self.blocks.values().map(|span| span.0).min().unwrap_or(info.origin);
         let (moves, end_of_last) = self.moves(target, first);
-        if let RunState::Ended(end) = &mut state {
-            (end.measure_begin, end.measure_end) = (first, end_of_last);
-            // The record does not say which side's requests were never sent, so both get half.
-            end.never_sent /= 2;
-        }
+        let mut sides = SideCounts::default();
         let mut collector = Collector::new(&info, run.options.clone());
-        for mut timeline in timelines.filter(|timeline| timeline.identity.target == target) {
+        for mut timeline in timelines {
+            sides.count(&timeline);
+            if timeline.identity.target != target {
+                continue;
+            }
             timeline.identity.target = 0;
             if timeline.identity.phase == Phase::Measure {
                 let block = timeline.identity.index / self.ab.block;
@@ -282,7 +282,55 @@ impl Spans {
             }
             collector.push(&timeline);
         }
+        match &mut state {
+            RunState::Ended(end) => {
+                (end.measure_begin, end.measure_end) = (first, end_of_last);
+                sides.divide(end, target, info.load.planned_requests);
+            }
+            RunState::Killed { in_flight, retrying } => {
+                (*in_flight, *retrying) = (part(*in_flight, target), part(*retrying, target));
+            }
+        }
         Half { summary: collector.finish(&state), info }
+    }
+}
+
+/// One side's part of a count that the record does not give for each side. Both parts add up to it.
+fn part(count: u64, target: u16) -> u64 {
+    if target == 0 { count.div_ceil(2) } else { count / 2 }
+}
+
+/// Measured requests of both sides.
+#[derive(Debug, Default)]
+struct SideCounts {
+    sent: [u64; 2],
+    abandoned: [u64; 2],
+}
+
+impl SideCounts {
+    fn count(&mut self, timeline: &Timeline) {
+        let side = usize::from(timeline.identity.target);
+        if timeline.identity.phase != Phase::Measure || side > 1 {
+            return;
+        }
+        self.sent[side] += u64::from(timeline.identity.attempt == 0);
+        self.abandoned[side] += u64::from(timeline.outcome == Outcome::Abandoned);
+    }
+
+    /// Gives one side its part of what was abandoned or never sent. Rows say it where there are any;
+    /// what has none is divided evenly.
+    fn divide(&self, end: &mut RunEnd, target: u16, planned: Option<u64>) {
+        let side = usize::from(target);
+        let without_row = end.abandoned.saturating_sub(self.abandoned.iter().sum());
+        end.abandoned = self.abandoned[side] + part(without_row, target);
+        let unsent = |side: u16| {
+            let sent = self.sent[usize::from(side)] + part(without_row, side);
+            planned?.checked_sub(sent)
+        };
+        end.never_sent = match (unsent(0), unsent(1)) {
+            (Some(a), Some(b)) if a + b == end.never_sent => [a, b][side],
+            _ => part(end.never_sent, target),
+        };
     }
 }
 
@@ -418,6 +466,47 @@ mod tests {
         let planned = info.load.planned_requests.unwrap();
         assert_eq!(half.info.load.planned_requests, Some(planned / 2));
         assert_eq!(half.summary.figure("achieved_rate_per_s"), Some(1.0));
+    }
+
+    /// A shard was lost: both sides had all of its abandoned requests and half of an odd number of unsent ones.
+    #[test]
+    fn both_sides_add_up_to_the_run() {
+        use tokometer_record::{Health, Stop};
+        let text = include_str!("../../../../fixtures/run/info.json");
+        let mut info: RunInfo = serde_json::from_str(text).unwrap();
+        info.targets.push(info.targets[0].clone());
+        info.load.planned_requests = Some(12);
+        // Of twelve, eight were sent; requests 2 and 3, of target 1, and 6, of target 0, have no answer.
+        let mut timelines: Vec<Timeline> = (0..9).map(sent_at_its_second).collect();
+        for lost in [2, 3, 6] {
+            timelines[lost].outcome = Outcome::Abandoned;
+        }
+        let counts = |state: &RunState| {
+            let options = SummaryOptions::default();
+            let run = RecordedRun { info: &info, state, options: &options };
+            let spans = Spans::of(ABBA, timelines.iter().cloned());
+            [0, 1].map(|target| {
+                let counts = spans.half(run, target, timelines.iter().cloned()).summary.counts;
+                (counts.succeeded, counts.abandoned, counts.never_sent)
+            })
+        };
+        let ended = |abandoned: u64, never_sent: u64| {
+            RunState::Ended(Box::new(RunEnd {
+                stop: Stop::ShardsLost,
+                measure_begin: Nanos::ZERO,
+                measure_end: Nanos::from_secs(9),
+                abandoned,
+                never_sent,
+                health: Health::default(),
+            }))
+        };
+        assert_eq!(counts(&ended(3, 3)), [(4, 1, 1), (2, 2, 2)]);
+        // Requests without a row could be of either side.
+        assert_eq!(counts(&ended(4, 2)), [(4, 2, 0), (2, 2, 2)]);
+        assert_eq!(counts(&ended(3, 5)), [(4, 1, 3), (2, 2, 2)]);
+        let killed = RunState::Killed { in_flight: 3, retrying: 1 };
+        let [a, b] = counts(&killed);
+        assert_eq!((a.1, b.1), (1 + 2, 2 + 1));
     }
 
     /// A request that is sent at the second of its index and answered within one second.

@@ -1,6 +1,7 @@
 //! Checks of runs that were merged from the records of several processes.
 
 use tokometer_base::Nanos;
+use tokometer_record::MergedShard;
 
 use super::note::CheckInput;
 
@@ -49,4 +50,26 @@ pub(super) fn shard_clocks(evidence: &CheckInput<'_>, limit: f64) -> Found {
         }
         Some(_) => None,
     }
+}
+
+/// Shards without a leader begin when they are started. The load is that of the plan only while all of them
+/// send.
+pub(super) fn shard_starts(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let run = evidence.info.merged()?;
+    let span = |shard: &MergedShard| Some((shard.rank, shard.measured?));
+    let spans: Vec<(u32, (Nanos, Nanos))> = run.shards.iter().filter_map(span).collect();
+    let (first, (begin, _)) = *spans.iter().min_by_key(|(_, span)| span.0)?;
+    let (last, (latest, _)) = *spans.iter().max_by_key(|(_, span)| span.0)?;
+    let longest = spans.iter().map(|(_, (begin, end))| *end - *begin).max()?;
+    let apart = latest - begin;
+    if apart.0 as f64 <= limit * longest.0 as f64 {
+        return None;
+    }
+    let earliest_end = spans.iter().map(|(_, span)| span.1).min()?;
+    let overlap = if earliest_end <= latest {
+        "at no time did all shards send requests".to_owned()
+    } else {
+        format!("all shards sent requests during {} only", earliest_end - latest)
+    };
+    Some(format!("shard {last} began {apart} after shard {first}; {overlap}"))
 }

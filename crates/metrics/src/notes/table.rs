@@ -438,6 +438,16 @@ pub(crate) static RULES: &[NoteRule] = &[
         check: shard_checks::missing_shards,
     },
     NoteRule {
+        code: "shard-starts",
+        severity: Suspect,
+        figure: "all",
+        limit: 0.05,
+        threshold: "the first and the last start of a shard lie further apart than {} % of the longest shard's measured time",
+        why: "the server had less load than planned while shards were missing: throughput, requests in flight and latencies are not those of the planned load",
+        action: "use `--leader`, which starts all shards together, or start them at the same time",
+        check: shard_checks::shard_starts,
+    },
+    NoteRule {
         code: "shard-clocks",
         severity: Remark,
         figure: "all",

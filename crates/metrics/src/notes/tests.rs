@@ -167,9 +167,42 @@ fn merged(count: u32, clock: Option<ClockFit>) -> Sharding {
         unreadable: 0,
         never_sent: Some(0),
         clock,
+        measured: None,
     };
     let shards = vec![shard(0), shard(1)];
-    Sharding::Merged(MergedRun { run: "r".to_owned(), count, shards })
+    Sharding::Merged(MergedRun {
+        run: "r".to_owned(),
+        count,
+        sending: None,
+        is_cap_shared: false,
+        shards,
+    })
+}
+
+/// Two shards of which each measures for ten seconds, the second later by `seconds`.
+fn apart(seconds: u64) -> Sharding {
+    let Sharding::Merged(mut run) = merged(2, Some(ClockFit::SAME)) else { unreachable!() };
+    for (shard, begin) in run.shards.iter_mut().zip([100, 100 + seconds]) {
+        shard.measured = Some((Nanos::from_secs(begin), Nanos::from_secs(begin + 10)));
+    }
+    Sharding::Merged(run)
+}
+
+/// Two shards without a leader that ran one after the other were merged into a VALID run with half of the
+/// planned load.
+#[test]
+fn shards_that_do_not_begin_together_are_named_with_the_time_between_them() {
+    let mut scene = sound();
+    let mut check = |seconds: u64, expected: &[&str]| {
+        scene.info.sharding = Some(apart(seconds));
+        let notes = scene.notes();
+        let found: Vec<&str> = notes.iter().map(|note| note.found.as_str()).collect();
+        assert_eq!(found, expected);
+        assert!(notes.iter().all(|note| note.code == "shard-starts"), "{notes:?}");
+    };
+    check(0, &[]);
+    check(4, &["shard 1 began 4.00 s after shard 0; all shards sent requests during 6.00 s only"]);
+    check(60, &["shard 1 began 60.0 s after shard 0; at no time did all shards send requests"]);
 }
 
 #[test]

@@ -220,7 +220,8 @@ impl Study<'_> {
     /// Load that the client held back.
     fn held_back(&mut self) {
         let (rows, load) = (self.input.rows, &self.input.info.load);
-        let late = held::lateness(rows, load, self.input.info.targets.len());
+        let late =
+            held::lateness(rows, load, held::Division::of(self.input.info, self.input.observed));
         let all = Samples::of(rows, |_| true, |_, _, value| value);
         match self.class {
             LoadClass::Burst => self.burst(&late, &all),

@@ -297,7 +297,11 @@ fn a_closed_loop_is_judged_by_its_empty_slots() {
 /// Blocks for two servers wait for each other, which is no fault of the client.
 #[test]
 fn two_targets_in_turn_have_no_late_refills() {
-    let late = super::held::lateness(&closed_loop(500).rows, &closed_loop(500).load, 2);
+    let late = super::held::lateness(
+        &closed_loop(500).rows,
+        &closed_loop(500).load,
+        super::held::Division { targets: 2, shards: 1 },
+    );
     assert!(late.iter().all(|late| *late == Nanos::ZERO));
 }
 

@@ -388,3 +388,30 @@ fn a_full_disk_is_named_as_the_reason() {
     assert!(reason(io::ErrorKind::StorageFull).starts_with("disk full: cannot write r"));
     assert!(reason(io::ErrorKind::NotFound).starts_with("cannot write r"));
 }
+
+/// Garbage in the scrapes was dropped silently; a line that a killed writer has cut is no damage.
+#[test]
+fn lines_that_are_no_scrapes_are_a_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = RunWriter::create(folder.path(), &info()).unwrap();
+    writer.finish(&end()).unwrap();
+    let scrape = Scrape {
+        at: Nanos(1_000),
+        endpoint: 0,
+        values: std::collections::BTreeMap::new(),
+        error: None,
+    };
+    let good = serde_json::to_string(&scrape).unwrap();
+    let check = |content: String, damages: &[&str]| {
+        std::fs::write(folder.path().join(names::SERVER), content).unwrap();
+        let reader = RunReader::open(folder.path()).unwrap();
+        assert_eq!(reader.scrapes().unwrap().len(), 2);
+        let found: Vec<String> = reader.take_damages().iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), damages.len(), "{found:?}");
+        assert!(found.iter().zip(damages).all(|(one, part)| one.ends_with(part)), "{found:?}");
+    };
+    check(format!("{good}\n{good}\n"), &[]);
+    check(format!("{good}\n{good}\n{{\"at\":"), &[]);
+    let damage = "server.jsonl: 2 of its 4 lines are no scrapes";
+    check(format!("{good}\n garbage\n{good}\nmore\n"), &[damage]);
+}

@@ -3,11 +3,19 @@ use std::collections::BTreeMap;
 use tokometer_base::{Nanos, WallNanos};
 use tokometer_record::health::WorkerHealth;
 use tokometer_record::server::Scrape;
-use tokometer_record::{Connection, Event, EventKind, Health, ShardClock};
+use tokometer_record::{
+    AttemptId, Connection, Event, EventKind, Health, Outcome, Phase, RequestedLengths, ShardClock,
+    Timeline,
+};
 
 use super::*;
 
 const RUN: &str = "run-1";
+
+/// Of a run with two targets, to which requests go in turn.
+fn merge(folders: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
+    super::merge(folders, out, &|_| Box::new(|index| u16::try_from(index % 2).unwrap()))
+}
 
 /// A shard's folder, with one row for each of `requests`.
 struct Shard {
@@ -46,6 +54,7 @@ impl Shard {
             load: record::RecordedLoad { planned_requests: Some(self.planned * 4), ..whole },
             host: Some(format!("host{}", self.rank)),
             clock: self.clock.clone(),
+            is_cap_shared: false,
         }));
         info
     }
@@ -238,7 +247,7 @@ fn shards_that_died_or_are_missing_are_named_and_their_requests_counted() {
     let abandoned: Vec<&Timeline> =
         rows.iter().filter(|row| row.outcome == Outcome::Abandoned).collect();
     assert_eq!(abandoned.len(), 1);
-    assert_eq!(abandoned[0].identity.index, 6);
+    assert_eq!((abandoned[0].identity.index, abandoned[0].identity.target), (6, 0));
     assert_eq!(abandoned[0].times.admitted, Nanos::from_secs(101) + Nanos::from_millis(6));
 }
 
@@ -315,6 +324,72 @@ fn a_shard_that_ends_by_itself_is_missing_and_shard_0_ends_all() {
     check([Overloaded, Complete], Overloaded, &[]);
 }
 
+/// Requests were missing because shard 0 was interrupted, and `merge` ended with exit code 0.
+#[test]
+fn an_early_end_of_shard_0_is_named_though_no_shard_is_missing() {
+    let check = |stop: Stop, expected: Option<&str>| {
+        let place = tempfile::tempdir().unwrap();
+        let leader = Shard { stop, requests: 1, ..Shard::new(0, 2) };
+        let folders = [leader.write(place.path()), Shard::new(1, 2).write(place.path())];
+        let merged = merge(&folders, &place.path().join("run")).unwrap();
+        assert_eq!(stopped_by_leader(&merged.run).as_deref(), expected, "{stop:?}");
+    };
+    let early = "shard 0 of 2 ended early (interrupted): 1 requests were sent, 2 were never sent";
+    check(Stop::Interrupted, Some(early));
+    check(Stop::Overloaded, None);
+    check(Stop::Complete, None);
+}
+
+/// The leader was killed: it has a part of what the shards have.
+#[test]
+fn of_two_copies_of_a_shard_the_complete_one_is_merged() {
+    let (place, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let cut = |rank| Shard { requests: 1, has_ended: false, ..Shard::new(rank, 2) };
+    let leader = [cut(0).write(place.path()), cut(1).write(place.path())];
+    let complete = Shard::new(1, 2).write(own.path());
+    for folders in [
+        [leader[0].clone(), leader[1].clone(), complete.clone()],
+        [complete.clone(), leader[1].clone(), leader[0].clone()],
+    ] {
+        let merged = merge(&folders, &place.path().join("run")).unwrap();
+        let requests: Vec<u64> = merged.run.shards.iter().map(|shard| shard.requests).collect();
+        assert_eq!((requests.as_slice(), merged.run.unfinished()), (&[2, 3][..], vec![0]));
+        assert_eq!(merged.skipped, leader[1..]);
+    }
+    let broken = Shard { requests: 2, has_ended: false, ..Shard::new(1, 2) }.write(own.path());
+    let why = merge(&[leader[1].clone(), broken], &place.path().join("other")).unwrap_err();
+    assert!(why.to_string().contains("both are shard 1"), "{why}");
+}
+
+/// A damaged number of shards had `merge` name four thousand million missing ones.
+#[test]
+fn a_number_of_shards_that_no_run_has_is_refused_and_long_lists_are_short() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("run");
+    let one = Shard::new(0, 4_000_000_000).write(place.path());
+    let why = merge(&[one], &out).unwrap_err();
+    assert!(matches!(why, MergeError::Impossible { count: 4_000_000_000, .. }), "{why:?}");
+    let info = Shard { planned: 3_000, ..Shard::new(0, 1_000) };
+    let merged = merge(&[info.write(place.path())], &out).unwrap();
+    let said = lacking(&merged.run);
+    let begin = "999 of 1000 shards have no record: 1, 2, 3, 4, 5, 6, 7, 8 and 991 more;";
+    assert!(said[0].starts_with(begin), "{said:?}");
+}
+
+/// A run of two requests named requests 3, 7 and 11 as missing.
+#[test]
+fn shards_without_a_request_are_not_missing() {
+    let place = tempfile::tempdir().unwrap();
+    // Four requests in all, which the first four of six shards send.
+    let shard = |rank| Shard { planned: 1, requests: 1, ..Shard::new(rank, 6) };
+    let folders: Vec<PathBuf> = (0..4).map(|rank| shard(rank).write(place.path())).collect();
+    let merged = merge(&folders, &place.path().join("run")).unwrap();
+    assert!(merged.run.is_whole(), "{:?}", lacking(&merged.run));
+    assert_eq!((merged.end.stop, merged.end.never_sent), (Stop::Complete, 0));
+    let merged = merge(&folders[..3], &place.path().join("run")).unwrap();
+    assert_eq!(merged.run.missing(), [3]);
+}
+
 /// Without a leader the clocks of one machine are one, and others are compared by the wall clock.
 #[test]
 fn clocks_that_nobody_measured_are_those_of_the_machine_or_the_wall() {
@@ -353,4 +428,30 @@ fn folders_that_do_not_belong_together_are_refused() {
     let why = refused(&[one, whole]);
     assert!(why.contains("whole: it is not the record of a shard"), "{why}");
     assert!(!out.exists(), "a refused merge writes nothing");
+}
+
+/// A merge removed the earlier run before it had read the shards: with one of them damaged, both were gone.
+#[test]
+fn a_merge_that_fails_leaves_the_earlier_run() {
+    let place = tempfile::tempdir().unwrap();
+    let folders = [Shard::new(0, 2).write(place.path()), Shard::new(1, 2).write(place.path())];
+    let out = place.path().join("run");
+    drop(merge(&folders, &out).unwrap());
+    std::fs::write(out.join(record::folder::names::SUMMARY), "{}").unwrap();
+    let listed = || {
+        let entries = std::fs::read_dir(&out).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = listed();
+    std::fs::remove_file(folders[1].join(record::folder::names::REQUESTS)).unwrap();
+    let why = merge(&folders, &out).unwrap_err();
+    assert!(matches!(why, MergeError::Unread(_)), "{why:?}");
+    assert_eq!(listed(), before);
+    assert_eq!(RunReader::open(&out).unwrap().timelines().unwrap().count(), 6);
+    // A merge that succeeds replaces it: what it says of the earlier figures is gone with it.
+    drop(merge(&folders[..1], &out).unwrap());
+    assert_eq!(RunReader::open(&out).unwrap().timelines().unwrap().count(), 3);
+    assert!(!out.join(record::folder::names::SUMMARY).exists());
 }

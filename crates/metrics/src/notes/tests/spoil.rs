@@ -126,6 +126,7 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "retries" => scene.summary.counts.retries = 3,
         "preemptions" => scene.server().preemptions = Some(4.0),
         "missing-shards" => scene.info.sharding = Some(merged(3, Some(ClockFit::SAME))),
+        "shard-starts" => scene.info.sharding = Some(apart(2)),
         "shard-clocks" => scene.info.sharding = Some(merged(2, None)),
         "preparation" => scene.info.remarks = vec!["the built-in tokenizer was used".into()],
         other => panic!("no test provokes the note `{other}`"),

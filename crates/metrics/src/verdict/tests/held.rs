@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::RecordedLoad;
 
-use super::super::held::{held, lateness};
+use super::super::held::{Division, held, lateness};
 use super::{closed_loop, delay, ms, open_loop};
 use crate::rows::RequestRow;
 use crate::testing;
@@ -41,9 +41,26 @@ fn requests_that_are_alone_are_hardly_affected() {
 fn a_retry_is_no_late_refill() {
     let scene = closed_loop(500);
     let load = RecordedLoad { max_concurrency: Some(10), ..scene.load.clone() };
-    let late = |rows: &[RequestRow]| lateness(rows, &load, 1)[15];
+    let late = |rows: &[RequestRow]| lateness(rows, &load, Division { targets: 1, shards: 1 })[15];
     assert_eq!(late(&scene.rows), ms(500));
     let mut rows = scene.rows.clone();
     rows[15] = rows[15].clone().with_attempt(1);
     assert_eq!(late(&rows), Nanos::ZERO);
+}
+
+/// 202 requests and seven slots among four shards: the shard with one slot is the last by far, and the others
+/// have nothing to send meanwhile. The client was blamed for their empty slots.
+#[test]
+fn shards_refill_their_own_part_of_the_slots() {
+    let slots = [2_u64, 2, 2, 1];
+    let row = |index: u64| {
+        let (shard, place) = (usize::try_from(index % 4).unwrap(), index / 4);
+        let start = place / slots[shard] * 1_000;
+        testing::row(index, ms(start), ms(start + 1_000))
+    };
+    let rows: Vec<RequestRow> = (0..202).map(row).collect();
+    let load = RecordedLoad { max_concurrency: Some(7), ..testing::load(None, 202) };
+    let late = |shards| lateness(&rows, &load, Division { targets: 1, shards });
+    assert!(late(4).iter().all(|late| *late == Nanos::ZERO), "{:?}", late(4));
+    assert!(late(1).iter().any(|late| *late > ms(1_000)), "as if one process had all slots");
 }
