@@ -44,7 +44,7 @@ pub fn waits_grow(timelines: &[Timeline], wait: WaitLimit) -> bool {
     };
     let late = &waits[waits.len() / 2..];
     let (third, fourth) = late.split_at(late.len() / 2);
-    let (Some(from), Some(to)) = (Part::of(third), Part::of(fourth)) else { return false };
+    let (Some(from), Some(to)) = (WaitPart::of(third), WaitPart::of(fourth)) else { return false };
     let grown = to.wait - from.wait;
     let error = (from.error_squared + to.error_squared).sqrt();
     grown > FAR * error && grown > most * (to.due - from.due)
@@ -58,14 +58,14 @@ fn waited(timeline: &Timeline) -> Option<(f64, f64)> {
 }
 
 /// Means of a part of the requests.
-struct Part {
+struct WaitPart {
     due: f64,
     wait: f64,
     /// Of the mean wait.
     error_squared: f64,
 }
 
-impl Part {
+impl WaitPart {
     fn of(part: &[(f64, f64)]) -> Option<Self> {
         let dues: Vec<f64> = part.iter().map(|(due, _)| *due).collect();
         let waits: Vec<f64> = part.iter().map(|(_, wait)| *wait).collect();
