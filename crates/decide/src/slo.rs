@@ -85,11 +85,11 @@ impl Slo {
     }
 
     /// Whether an objective limits the wait for a first token, which begins before the send where a cap
-    /// holds requests back (`is_capped`).
-    pub fn wait_limit(&self, is_capped: bool) -> WaitLimit {
+    /// holds requests back.
+    pub fn wait_limit(&self, max_concurrency: Option<u32>) -> WaitLimit {
         let is_wait = |one: &Objective| match one.figure.quantity {
             Quantity::TtftFromIntended | Quantity::E2eFromIntended => true,
-            Quantity::Ttft | Quantity::E2e => !is_capped,
+            Quantity::Ttft | Quantity::E2e => max_concurrency.is_none(),
             _ => false,
         };
         if self.objectives.iter().any(is_wait) { WaitLimit::Limited } else { WaitLimit::Free }
@@ -392,12 +392,12 @@ mod tests {
 
     #[test]
     fn a_wait_in_front_of_a_cap_is_limited_from_the_intended_time_alone() {
-        let check = |text: &str, is_capped: bool, expected: WaitLimit| {
-            assert_eq!(Slo::parse(text).unwrap().wait_limit(is_capped), expected, "{text}");
+        let check = |text: &str, cap: Option<u32>, expected: WaitLimit| {
+            assert_eq!(Slo::parse(text).unwrap().wait_limit(cap), expected, "{text}");
         };
-        check("p99 tpot < 60ms, mean e2e < 20s", false, WaitLimit::Limited);
-        check("p99 tpot < 60ms", false, WaitLimit::Free);
-        check("p99 ttft < 2s", true, WaitLimit::Free);
+        check("p99 tpot < 60ms, mean e2e < 20s", None, WaitLimit::Limited);
+        check("p99 tpot < 60ms", None, WaitLimit::Free);
+        check("p99 ttft < 2s", Some(4), WaitLimit::Free);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
     Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
-    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, waits_grow,
-    wanted, with_preload,
+    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, waits, wanted,
+    with_preload,
 };
 use tokometer_decide::slo::Objective;
 use tokometer_plan::{Cache, Overload, Plan};
@@ -426,7 +426,7 @@ impl CapacitySearch {
         if let (Some(from), RunState::Ended(end)) = (discard_preload(&mut timelines), &mut state) {
             end.measure_begin = from.clamp(end.measure_begin, end.measure_end);
         }
-        let is_capped = info.load.max_concurrency.is_some();
+        let cap = info.load.max_concurrency;
         let shown = summarise_kept(info, &timelines, &state, &self.view);
         let mut allowance = Allowance::new(&self.slo);
         for timeline in &timelines {
@@ -436,8 +436,8 @@ impl CapacitySearch {
             RunState::Ended(end) => Some(end.stop),
             RunState::Killed { .. } => None,
         };
-        let is_behind = waits_grow(&timelines, self.slo.wait_limit(is_capped));
-        let fit = fit(&self.slo, &shown.summary, stop, is_behind);
+        let waits = waits(&timelines, self.slo.wait_limit(cap));
+        let fit = fit(&self.slo, &shown.summary, stop, waits);
         let reading =
             MeasuredPoint::new((load, stage, fit), &self.slo, &shown.summary, &allowance, folder);
         let is_dead = shown.summary.counts.succeeded == 0;
