@@ -24,7 +24,7 @@ use self::bracket::BracketStep;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
-pub use self::behind::{WaitLimit, Waits, waits};
+pub use self::behind::{WaitLimit, WaitTrend, wait_trend};
 pub use self::budget::{
     Forecast, SecondStage, StageBudget, UNLIMITED_POINTS, first_lengths, second_stage,
 };

@@ -5,7 +5,7 @@
 use tokometer_base::{Nanos, Seed};
 use tokometer_decide::search::{
     Allowance, Climb, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload,
-    fit, waits, with_preload,
+    fit, wait_trend, with_preload,
 };
 use tokometer_decide::sequential::overloads;
 use tokometer_decide::slo::Slo;
@@ -133,7 +133,7 @@ impl Case {
         let point = Point {
             load,
             stage,
-            fit: fit(&slo, &summary, Some(stop), waits(&run.timelines, slo.wait_limit(None))),
+            fit: fit(&slo, &summary, Some(stop), wait_trend(&run.timelines, slo.wait_limit(None))),
             requests: allowance.requests(),
             uses: allowance.uses(&summary),
         };

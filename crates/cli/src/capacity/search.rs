@@ -7,8 +7,8 @@ use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
     Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
-    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, waits, wanted,
-    with_preload,
+    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wait_trend,
+    wanted, with_preload,
 };
 use tokometer_decide::slo::Objective;
 use tokometer_plan::{Cache, Overload, Plan};
@@ -436,8 +436,8 @@ impl CapacitySearch {
             RunState::Ended(end) => Some(end.stop),
             RunState::Killed { .. } => None,
         };
-        let waits = waits(&timelines, self.slo.wait_limit(cap));
-        let fit = fit(&self.slo, &shown.summary, stop, waits);
+        let trend = wait_trend(&timelines, self.slo.wait_limit(cap));
+        let fit = fit(&self.slo, &shown.summary, stop, trend);
         let reading =
             MeasuredPoint::new((load, stage, fit), &self.slo, &shown.summary, &allowance, folder);
         let is_dead = shown.summary.counts.succeeded == 0;

@@ -29,7 +29,7 @@ pub enum WaitLimit {
 
 /// How long requests waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waits {
+pub enum WaitTrend {
     /// As long at the end as before, or too few to tell.
     Steady,
     /// Ever longer.
@@ -40,10 +40,10 @@ pub enum Waits {
 /// of those that were sent. A constant wait, however long, is none. Never for a closed loop, whose requests
 /// have no intended time. Where no objective limits the wait, nothing else would find a load too high, and a
 /// smaller growth counts.
-pub fn waits(timelines: &[Timeline], wait: WaitLimit) -> Waits {
+pub fn wait_trend(timelines: &[Timeline], wait: WaitLimit) -> WaitTrend {
     let mut waits: Vec<(f64, f64)> = timelines.iter().filter_map(waited).collect();
     if waits.len() < LEAST_REQUESTS {
-        return Waits::Steady;
+        return WaitTrend::Steady;
     }
     waits.sort_by(|a, b| a.0.total_cmp(&b.0));
     let seconds = waits[waits.len() - 1].0 - waits[0].0;
@@ -54,12 +54,12 @@ pub fn waits(timelines: &[Timeline], wait: WaitLimit) -> Waits {
     let late = &waits[waits.len() / 2..];
     let (third, fourth) = late.split_at(late.len() / 2);
     let (Some(from), Some(to)) = (WaitPart::of(third), WaitPart::of(fourth)) else {
-        return Waits::Steady;
+        return WaitTrend::Steady;
     };
     let grown = to.wait - from.wait;
     let error = (from.error_squared + to.error_squared).sqrt();
     let is_growing = grown > FAR * error && grown > most * (to.due - from.due);
-    if is_growing { Waits::Growing } else { Waits::Steady }
+    if is_growing { WaitTrend::Growing } else { WaitTrend::Steady }
 }
 
 /// The intended time of a request and its wait for the first token, in seconds.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn grows(timelines: &[Timeline]) -> bool {
-        waits(timelines, WaitLimit::Limited) == Waits::Growing
+        wait_trend(timelines, WaitLimit::Limited) == WaitTrend::Growing
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
     fn a_smaller_growth_counts_where_no_objective_limits_the_wait() {
         let check = |wait: WaitLimit, count: u64, expected: bool| {
             let sent = sent(count, |due| due * 0.1);
-            assert_eq!(waits(&sent, wait) == Waits::Growing, expected, "{wait:?} {count}");
+            assert_eq!(wait_trend(&sent, wait) == WaitTrend::Growing, expected, "{wait:?} {count}");
         };
         check(WaitLimit::Free, 4_000, true);
         check(WaitLimit::Free, 600, false);

@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::Stop;
 
-use super::{PointOutcome, Stage, Waits};
+use super::{PointOutcome, Stage, WaitTrend};
 use crate::slo::Slo;
 use tokometer_metrics::statistics;
 use tokometer_metrics::summary::Summary;
@@ -70,7 +70,7 @@ pub fn needed(slo: &Slo) -> u64 {
 
 /// The outcome of a finished point. One whose requests waited ever longer is no load that the
 /// server serves, even if it meets objectives about the speed of tokens.
-pub fn fit(slo: &Slo, summary: &Summary, stop: Option<Stop>, waits: Waits) -> PointOutcome {
+pub fn fit(slo: &Slo, summary: &Summary, stop: Option<Stop>, trend: WaitTrend) -> PointOutcome {
     let results = slo.results(summary);
     match () {
         () if stop == Some(Stop::Overloaded) => PointOutcome::Overloaded,
@@ -78,7 +78,7 @@ pub fn fit(slo: &Slo, summary: &Summary, stop: Option<Stop>, waits: Waits) -> Po
         () if summary.counts.succeeded * 2 < summary.counts.sent => PointOutcome::Failed,
         () if summary.counts.succeeded == 0 => PointOutcome::Failed,
         () if results.iter().any(|result| result.is_met != Some(true)) => PointOutcome::Missed,
-        () if waits == Waits::Growing => PointOutcome::Overloaded,
+        () if trend == WaitTrend::Growing => PointOutcome::Overloaded,
         () => PointOutcome::Met,
     }
 }
@@ -106,7 +106,7 @@ mod tests {
             let mut summary = Summary::default();
             (summary.counts.sent, summary.counts.succeeded) = (100, succeeded);
             summary.figures.insert("requests_per_s".to_owned(), rate);
-            fit(&slo, &summary, Some(stop), Waits::Steady)
+            fit(&slo, &summary, Some(stop), WaitTrend::Steady)
         };
         assert_eq!(outcome(100, Some(5.0), Stop::Complete), PointOutcome::Met);
         assert_eq!(outcome(100, Some(0.5), Stop::Complete), PointOutcome::Missed);
