@@ -9,6 +9,7 @@
 mod clock;
 mod outside;
 mod path;
+mod shifts;
 
 use tokometer_base::Nanos;
 use tokometer_record::{Health, RunInfo};
@@ -17,7 +18,7 @@ use super::between;
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
 use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
-use super::touched::{self, Delay, Touched};
+use super::touched::{self, Delay};
 use crate::figure::Statistic;
 use crate::observe::Observed;
 use crate::rows::{RequestRow, TimeSpan};
@@ -25,6 +26,7 @@ use crate::sample::Ordered;
 use crate::sends::LATE;
 use crate::steady::LoadClass;
 use crate::summary::Summary;
+use shifts::Shifts;
 
 /// The record, as far as effects follow from it.
 pub(crate) struct EffectInput<'a> {
@@ -264,13 +266,11 @@ impl Study<'_> {
             row.start + Nanos::from_secs_f64(row.ttft().unwrap_or(0.0) / 1e9)
         });
         let touched = touched::leave_out(rows, &until_first_token);
+        let brief = Shifts::without(self, all, &touched);
         // Late requests that come together also share their steps with others, until they end.
-        let longer = touched::leave_out(rows, &delays(rows, late, slots, |row| row.end));
+        let until_end = delays(rows, late, slots, |row| row.end);
+        let lasting = Shifts::without(self, all, &touched::leave_out(rows, &until_end));
         let rest = held::held(rows, late, touched.longest_kept);
-        let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
-        let versions = Versions { all, clean: &clean, touched: &touched };
-        let cleaner = Samples::of(rows, |place| !longer.is_touched[place], |_, _, value| value);
-        let until_end = Versions { all, clean: &cleaner, touched: &longer };
         let whole = held::held(rows, late, Nanos::MAX);
         let rate = match self.class {
             LoadClass::Closed => whole.raw / (1.0 + whole.raw),
@@ -283,9 +283,9 @@ impl Study<'_> {
             let Some(one) = Latency::behind(shown.quantity) else {
                 return shown.is_rate().then_some(rate);
             };
-            let mut shift = versions.shift(self.input.summary, shown, one);
+            let mut shift = brief.of(shown);
             if one != Latency::Ttft {
-                shift = shift.max(until_end.shift(self.input.summary, shown, one));
+                shift = shift.max(lasting.of(shown));
             }
             // Short delays are spread over the run; longer ones that had to stay are not.
             let is_short = touched.longest_kept <= LEFT_OUT_ABOVE;
@@ -369,8 +369,7 @@ impl Study<'_> {
             .collect();
         let touched = touched::leave_out(rows, &delays);
         let all = Samples::of(rows, |_| true, |_, _, value| value);
-        let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
-        let versions = Versions { all: &all, clean: &clean, touched: &touched };
+        let shifts = Shifts::without(self, &all, &touched);
         let last_start = rows.iter().map(|row| row.start).max().unwrap_or(Nanos::ZERO);
         let end = rows.iter().map(|row| row.end).max().unwrap_or(last_start);
         let drain = (end - last_start).as_secs_f64();
@@ -387,7 +386,7 @@ impl Study<'_> {
             LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),
         };
         self.add_each("stalls", |shown| match Latency::behind(shown.quantity) {
-            Some(one) => Some(versions.shift(self.input.summary, shown, one) + rest),
+            Some(_) => Some(shifts.of(shown) + rest),
             None => shown.is_rate().then_some(of_rate),
         });
         if let Some(stolen) = health.stolen {
@@ -470,31 +469,4 @@ fn delays(
         span: TimeSpan { begin: row.start - *late, end: until(row) },
     };
     rows.iter().zip(late).filter(|(row, _)| is_meant(row)).map(delay).collect()
-}
-
-/// The latencies of a run with and without the requests that a delay touched.
-struct Versions<'a> {
-    all: &'a Samples,
-    clean: &'a Samples,
-    touched: &'a Touched,
-}
-
-impl Versions<'_> {
-    /// The share by which a figure moves when the touched requests are left out; zero where it moves
-    /// less than leaving out as many others would move it.
-    fn shift(&self, summary: &Summary, shown: &ShownFigure, one: Latency) -> f64 {
-        let (count, left_out) = (self.touched.is_touched.len(), self.touched.count);
-        if left_out == 0 || left_out == count {
-            return 0.0;
-        }
-        let Some(share) = self.clean.difference(self.all, one, shown.statistic) else { return 0.0 };
-        // A mean or percentile of a part of the requests scatters about that of all by this much.
-        let part = count as f64 / (count - left_out) as f64 - 1.0;
-        let margin = judge::margin(summary, shown.quantity, shown.statistic)
-            .or_else(|| self.all.margin(one, shown.statistic));
-        match margin {
-            Some(margin) if share > margin * part.sqrt() => share,
-            _ => 0.0,
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Effects of steps of the wall clock.
 
-use super::{Latency, Samples, Study, Versions};
+use super::shifts::Shifts;
+use super::{Latency, Samples, Study};
 use crate::rows::TimeSpan;
 use crate::summary::Summary;
 use crate::verdict::judge::ShownFigure;
@@ -32,15 +33,14 @@ impl Study<'_> {
             });
         };
         let all = Samples::of(rows, |_| true, |_, _, value| value);
-        let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
-        let versions = Versions { all: &all, clean: &clean, touched: &touched };
+        let shifts = Shifts::without(self, &all, &touched);
         let stamps = touched.count as f64 * f64::from(health.clock_steps);
         self.add_each("clock-step", |shown| {
-            let one = Latency::behind(shown.quantity)?;
+            Latency::behind(shown.quantity)?;
             if may_follow_gaps(summary, shown, GAPS_PER_STAMP * stamps) {
                 return Some(NO_BOUND_FROM);
             }
-            Some(versions.shift(summary, shown, one))
+            Some(shifts.of(shown))
         });
     }
 }
