@@ -95,29 +95,10 @@ impl Slo {
         if self.objectives.iter().any(is_wait) { WaitLimit::Limited } else { WaitLimit::Free }
     }
 
-    /// Why these objectives limit no load from above, with what to do; `None` where they do. More load serves
-    /// more, so a search for the highest load cannot end at a least throughput, and without a limit of
-    /// a latency every successful request is good.
-    pub fn no_limit_of_load(&self) -> Option<(String, &'static str)> {
-        use Quantity::{Goodput, GoodputRate, Output, PeakOutput, Prompt, Requests, Total};
-        for one in &self.objectives {
-            let text = &one.text;
-            match one.figure.quantity {
-                Requests | Output | Prompt | Total | PeakOutput | GoodputRate => {
-                    let why = format!("`{text}` is no limit: a higher load serves more");
-                    return Some((
-                        why,
-                        "leave it out; the answer states the throughput at the capacity",
-                    ));
-                }
-                Goodput if self.request_limits() == Objectives::default() => {
-                    let why = format!("`{text}` needs a limit for a single request");
-                    return Some((why, "add one, such as `p99 ttft < 2s`"));
-                }
-                _ => {}
-            }
-        }
-        None
+    /// The objective about goodput where no latency has a limit: every successful request would be good.
+    pub fn goodput_alone(&self) -> Option<&Objective> {
+        let goodput = self.objectives.iter().find(|one| one.figure.quantity == Quantity::Goodput);
+        goodput.filter(|_| self.request_limits() == Objectives::default())
     }
 
     /// The percentiles that a summary must have for these objectives.
@@ -135,6 +116,15 @@ impl Slo {
 }
 
 impl Objective {
+    /// Whether it asks for a least throughput. More load serves more, so no load is too high for it.
+    pub fn is_least_throughput(&self) -> bool {
+        use Quantity::{GoodputRate, Output, PeakOutput, Prompt, Requests, Total};
+        matches!(
+            self.figure.quantity,
+            Requests | Output | Prompt | Total | PeakOutput | GoodputRate
+        )
+    }
+
     /// Share of the values that may lie beyond the limit; `None` where the objective is not about a share.
     pub fn allowed(&self) -> Option<f64> {
         let is_goodput = self.figure.quantity == Quantity::Goodput && self.limit < 1.0;
@@ -401,16 +391,12 @@ mod tests {
     }
 
     #[test]
-    fn least_throughputs_and_goodput_alone_limit_no_load() {
+    fn goodput_needs_a_limit_of_a_latency() {
         let check = |text: &str, expected: Option<&str>| {
-            let found = Slo::parse(text).unwrap().no_limit_of_load().map(|(why, _)| why);
-            assert_eq!(found.as_deref(), expected, "{text}");
+            let slo = Slo::parse(text).unwrap();
+            assert_eq!(slo.goodput_alone().map(|one| one.text.as_str()), expected, "{text}");
         };
-        check(
-            "p99 ttft < 2s, requests > 5",
-            Some("`requests > 5` is no limit: a higher load serves more"),
-        );
-        check("goodput > 99%", Some("`goodput > 99%` needs a limit for a single request"));
+        check("requests > 5, goodput > 99%", Some("goodput > 99%"));
         check("goodput > 99%, p99 ttft < 2s", None);
         check("p99 tpot < 50ms, user-speed > 20", None);
     }

@@ -261,6 +261,7 @@ fn finish(
         Ending::ServerGone => Exit::Target,
         Ending::NoSuccess { .. } => Exit::NoSuccess,
         Ending::Answered(SearchResult::NoneMeets { .. }) => Exit::Missed,
+        Ending::Answered(_) if findings.unreached().is_some() => Exit::Missed,
         Ending::Answered(_) => Exit::Done,
     })
 }

@@ -206,6 +206,7 @@ pub(super) fn capacity(
     }
     let holds_none = |one: &PredictedCapacity| {
         matches!(one.findings.ending, Ending::Answered(SearchResult::NoneMeets { .. }))
+            || one.findings.unreached().is_some()
     };
     Ok(if found.capacities.iter().all(holds_none) { Exit::Missed } else { Exit::Done })
 }

@@ -91,8 +91,10 @@ impl CapacitySearch {
         // The error brings its own hint.
         let slo = Slo::parse(&args.slo)
             .map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
-        if let Some((why, hint)) = slo.no_limit_of_load() {
-            return Err(Refusal::usage(format!("cannot search with `--slo`: {why}"), hint));
+        if let Some(goodput) = slo.goodput_alone() {
+            let why = format!("`{}` needs a limit for a single request", goodput.text);
+            let message = format!("cannot search with `--slo`: {why}");
+            return Err(Refusal::usage(message, "add one, such as `p99 ttft < 2s`"));
         }
         let length = length(args, bounds)?;
         let resolution = units::parse_share(&args.resolution)

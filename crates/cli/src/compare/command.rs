@@ -243,7 +243,7 @@ pub(crate) fn of_sides(
         let missing = if a.is_empty() { "--a" } else { "--b" };
         return Err(Refusal::usage(
             format!("cannot compare: no runs given for `{missing}`"),
-            "try `tokometer compare --a RUN RUN RUN --b RUN RUN RUN`",
+            "try `tokometer compare --a RUN --b RUN`; three runs or more on each side tell more",
         ));
     }
     let Sides { a, b } = load::sides(a, b, criteria.figures)?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tokometer_base::digits::digits;
 
-use super::measured_point::MeasuredPoint;
+use super::measured_point::{MeasuredPoint, ObjectiveAtPoint};
 use crate::search::{PointOutcome, SearchResult};
 
 /// What a search varies.
@@ -191,11 +191,12 @@ impl Findings {
                     .and_then(|at| self.edge()?.objectives.get(at))
                     .map_or(String::new(), |one| format!(" ({})", one.words()));
                 let load = with_interval(*load, *low, *high, unit);
-                format!("{load}{near}{}", self.beyond(*lowest_missed))
+                format!("{load}{near}{}{}", self.beyond(*lowest_missed), self.too_little())
             }
             SearchResult::LimitedByMost { load } => format!(
-                "at least {} {unit}: every load up to it meets the objectives, so the limit is `--max`, not the server",
-                self.over.text(*load)
+                "at least {} {unit}: every load up to it meets the objectives, so the limit is `--max`, not the server{}",
+                self.over.text(*load),
+                self.too_little()
             ),
             SearchResult::NoneMeets { load } => {
                 let at = self.points.iter().rfind(|point| is_same(point.load, *load));
@@ -217,6 +218,16 @@ impl Findings {
                 self.known("the points or the time ended before an estimate was possible")
             }
         }
+    }
+
+    /// The least throughput that the capacity does not reach.
+    pub fn unreached(&self) -> Option<&ObjectiveAtPoint> {
+        self.edge()?.objectives.iter().find(|one| one.is_met == Some(false))
+    }
+
+    fn too_little(&self) -> String {
+        self.unreached()
+            .map_or(String::new(), |one| format!("; no load reaches `{}`", one.objective))
     }
 
     /// What happens just above the limit, if it is more than a violated objective.
@@ -310,6 +321,20 @@ mod tests {
     }
 
     /// `report` shows a search from its folder; it showed the points as a plain table before.
+    #[test]
+    fn a_least_throughput_that_the_capacity_does_not_reach_is_named() {
+        let mut found = recorded();
+        assert_eq!(found.unreached(), None);
+        let met = found.points.iter_mut().filter(|point| point.fit == PointOutcome::Met);
+        for point in met {
+            let mut floor = point.objectives[0].clone();
+            (floor.objective, floor.is_met) = ("requests > 50".to_owned(), Some(false));
+            point.objectives.push(floor);
+        }
+        let said = found.sentence();
+        assert!(said.ends_with("; no load reaches `requests > 50`"), "{said}");
+    }
+
     #[test]
     fn findings_are_read_back_as_they_were_written() {
         for ending in [found(), Ending::Interrupted, Ending::NoSuccess { why: "x".into() }] {

@@ -37,6 +37,9 @@ enum LimitSide {
 /// So many good requests in a row end a burst of bad ones.
 const QUIET: u32 = 20;
 
+/// Most use of an objective that limits no load.
+const FREE: f64 = 0.5;
+
 /// The use of an objective's allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Use {
@@ -96,6 +99,10 @@ impl<'a> Allowance<'a> {
             Some(allowed) if !is_percentile => result
                 .value
                 .map(|good| Use { allowed: Some(allowed), ..plain((1.0 - good) / allowed) }),
+            // No load is too high for it, also where it is not reached.
+            _ if objective.is_least_throughput() => {
+                result.use_of_limit.map(|used| plain(used.min(FREE)))
+            }
             _ => result
                 .use_of_limit
                 .or((result.is_met == Some(false)).then_some(f64::INFINITY))

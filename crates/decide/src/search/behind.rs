@@ -9,12 +9,11 @@ use tokometer_record::Timeline;
 
 /// Fewer requests show no trend.
 const LEAST_REQUESTS: usize = 40;
-/// Seconds by which the wait may grow per second where an objective limits it: a server that serves 85 % of
-/// the arrivals lets it grow by this much.
-const MOST_GROWTH: f64 = 0.18;
-/// The same where no objective does, in a run of any length, and what a run of one second may show more.
+/// Seconds by which the wait may grow per second in a long point, and what a point of one second may show more.
 const LEAST_GROWTH: f64 = 0.01;
 const GROWTH_OF_A_SECOND: f64 = 1.0;
+/// The same in any point: a server that serves 85 % of the arrivals lets the wait grow by this much.
+const MOST_GROWTH: f64 = 0.18;
 /// A growth is more than chance when it exceeds its standard error this many times.
 const FAR: f64 = 4.0;
 
@@ -38,19 +37,15 @@ pub enum WaitTrend {
 
 /// Whether requests waited ever longer for their first token, counted from the intended time, in the last half
 /// of those that were sent. A constant wait, however long, is none. Never for a closed loop, whose requests
-/// have no intended time. Where no objective limits the wait, nothing else would find a load too high, and a
-/// smaller growth counts.
+/// have no intended time, nor where an objective limits the wait: that finds such a load by itself.
 pub fn wait_trend(timelines: &[Timeline], wait: WaitLimit) -> WaitTrend {
     let mut waits: Vec<(f64, f64)> = timelines.iter().filter_map(waited).collect();
-    if waits.len() < LEAST_REQUESTS {
+    if waits.len() < LEAST_REQUESTS || wait == WaitLimit::Limited {
         return WaitTrend::Steady;
     }
     waits.sort_by(|a, b| a.0.total_cmp(&b.0));
     let seconds = waits[waits.len() - 1].0 - waits[0].0;
-    let most = match wait {
-        WaitLimit::Limited => MOST_GROWTH,
-        WaitLimit::Free => MOST_GROWTH.min(LEAST_GROWTH + GROWTH_OF_A_SECOND / seconds),
-    };
+    let most = MOST_GROWTH.min(LEAST_GROWTH + GROWTH_OF_A_SECOND / seconds);
     let late = &waits[waits.len() / 2..];
     let (third, fourth) = late.split_at(late.len() / 2);
     let (Some(from), Some(to)) = (WaitPart::of(third), WaitPart::of(fourth)) else {
@@ -113,7 +108,7 @@ mod tests {
     }
 
     fn grows(timelines: &[Timeline]) -> bool {
-        wait_trend(timelines, WaitLimit::Limited) == WaitTrend::Growing
+        wait_trend(timelines, WaitLimit::Free) == WaitTrend::Growing
     }
 
     #[test]
@@ -148,15 +143,15 @@ mod tests {
         assert!(!grows(&closed));
     }
 
-    /// 10 % too much let the wait grow by a tenth of the time; an objective about TTFT finds that by itself.
+    /// 10 % too much let the wait grow by a tenth of the time, which a long point shows.
     #[test]
-    fn a_smaller_growth_counts_where_no_objective_limits_the_wait() {
-        let check = |wait: WaitLimit, count: u64, expected: bool| {
+    fn a_longer_point_shows_a_smaller_growth_unless_an_objective_limits_the_wait() {
+        let check = |wait: WaitLimit, count: u64, expected: WaitTrend| {
             let sent = sent(count, |due| due * 0.1);
-            assert_eq!(wait_trend(&sent, wait) == WaitTrend::Growing, expected, "{wait:?} {count}");
+            assert_eq!(wait_trend(&sent, wait), expected, "{wait:?} {count}");
         };
-        check(WaitLimit::Free, 4_000, true);
-        check(WaitLimit::Free, 600, false);
-        check(WaitLimit::Limited, 4_000, false);
+        check(WaitLimit::Free, 4_000, WaitTrend::Growing);
+        check(WaitLimit::Free, 600, WaitTrend::Steady);
+        check(WaitLimit::Limited, 4_000, WaitTrend::Steady);
     }
 }

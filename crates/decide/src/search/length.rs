@@ -72,12 +72,15 @@ pub fn needed(slo: &Slo) -> u64 {
 /// server serves, even if it meets objectives about the speed of tokens.
 pub fn fit(slo: &Slo, summary: &Summary, stop: Option<Stop>, trend: WaitTrend) -> PointOutcome {
     let results = slo.results(summary);
+    // A load that serves too little is not too high.
+    let limits = slo.objectives.iter().zip(&results).filter(|(one, _)| !one.is_least_throughput());
+    let is_missed = limits.map(|(_, result)| result).any(|result| result.is_met != Some(true));
     match () {
         () if stop == Some(Stop::Overloaded) => PointOutcome::Overloaded,
         // A server that completes fewer than half of the requests has failed rather than slowed down.
         () if summary.counts.succeeded * 2 < summary.counts.sent => PointOutcome::Failed,
         () if summary.counts.succeeded == 0 => PointOutcome::Failed,
-        () if results.iter().any(|result| result.is_met != Some(true)) => PointOutcome::Missed,
+        () if is_missed => PointOutcome::Missed,
         () if trend == WaitTrend::Growing => PointOutcome::Overloaded,
         () => PointOutcome::Met,
     }
@@ -101,19 +104,24 @@ mod tests {
 
     #[test]
     fn a_point_that_was_ended_or_failed_is_not_judged_by_what_it_saw() {
-        let slo = Slo::parse("requests > 1").unwrap();
-        let outcome = |succeeded: u64, rate: Option<f64>, stop: Stop| {
+        let slo = Slo::parse("goodput > 99%, requests > 1").unwrap();
+        let outcome = |succeeded: u64, share: Option<f64>, stop: Stop| {
             let mut summary = Summary::default();
             (summary.counts.sent, summary.counts.succeeded) = (100, succeeded);
-            summary.figures.insert("requests_per_s".to_owned(), rate);
+            summary.figures.insert("goodput_share".to_owned(), share);
+            summary.figures.insert("requests_per_s".to_owned(), Some(0.5));
             fit(&slo, &summary, Some(stop), WaitTrend::Steady)
         };
-        assert_eq!(outcome(100, Some(5.0), Stop::Complete), PointOutcome::Met);
+        assert_eq!(
+            outcome(100, Some(1.0), Stop::Complete),
+            PointOutcome::Met,
+            "too little is no limit"
+        );
         assert_eq!(outcome(100, Some(0.5), Stop::Complete), PointOutcome::Missed);
         assert_eq!(outcome(100, None, Stop::Complete), PointOutcome::Missed, "nothing is known");
-        assert_eq!(outcome(100, Some(5.0), Stop::Overloaded), PointOutcome::Overloaded);
-        assert_eq!(outcome(50, Some(5.0), Stop::Complete), PointOutcome::Met);
-        assert_eq!(outcome(49, Some(5.0), Stop::Complete), PointOutcome::Failed);
+        assert_eq!(outcome(100, Some(1.0), Stop::Overloaded), PointOutcome::Overloaded);
+        assert_eq!(outcome(50, Some(1.0), Stop::Complete), PointOutcome::Met);
+        assert_eq!(outcome(49, Some(1.0), Stop::Complete), PointOutcome::Failed);
         assert_eq!(outcome(0, None, Stop::Complete), PointOutcome::Failed);
     }
 
