@@ -4,21 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokometer_base::Nanos;
 
 use crate::attendance::ShardState;
 use crate::incoming::IncomingFile;
+use crate::joining::handshake_time;
 use crate::leader::{LeaderConfig, LeaderShared, MemberLink};
 use crate::link::{self, ShardReader, ShardWriter};
 use crate::message::{Applicant, ToFollower, ToLeader, Welcome};
 use crate::secret::{Speaker, hex, nonce, unhex};
 use crate::tls::ShardTls;
 use crate::wire::{Inbound, MessageReader, MessageWriter, WireError};
-
-/// Time for a stranger to prove that it knows the secret, and for one message to leave.
-const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// Strangers at a time, beyond the shards that are expected.
 const STRANGERS_MAX: usize = 64;
@@ -59,8 +56,9 @@ fn let_in(
 ) -> Result<(Arc<MemberLink>, MessageReader<ShardReader>), WireError> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(HANDSHAKE))?;
-    let deadline = shared.clock.now() + Nanos::from_secs(HANDSHAKE.as_secs());
+    let time = handshake_time(shared.config.count);
+    stream.set_write_timeout(Some(time.to_duration()))?;
+    let deadline = shared.clock.now() + time;
     let tls = shared.config.tls.as_ref().map(ShardTls::accept).transpose()?;
     let (reader, writer) = link::open(stream, (&shared.clock, deadline), tls)?;
     let own = nonce().ok_or(WireError::Seal)?;

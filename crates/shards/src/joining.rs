@@ -14,8 +14,15 @@ use crate::secret::{Speaker, hex, nonce, unhex};
 use crate::tls;
 use crate::wire::{MessageReader, MessageWriter, WireError};
 
-/// Time for the leader to answer a handshake.
+/// Time for a handshake with a leader that has nothing else to do, and for each other shard that may have
+/// come at the same time.
 const HANDSHAKE: Nanos = Nanos::from_secs(5);
+const HANDSHAKE_PER_SHARD: Nanos = Nanos::from_millis(20);
+
+/// Time for the handshake of one of `count` shards, on both sides.
+pub(crate) fn handshake_time(count: u32) -> Nanos {
+    HANDSHAKE + Nanos(HANDSHAKE_PER_SHARD.0.saturating_mul(u64::from(count)))
+}
 /// Time for one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -131,7 +138,7 @@ pub(crate) fn enter(
     stream.set_nodelay(true).map_err(io)?;
     stream.set_write_timeout(Some(SILENCE_MAX.to_duration())).map_err(io)?;
     let tls = config.tls.as_ref().map(|tls| tls.connect(address)).transpose().map_err(io)?;
-    let deadline = clock.now() + HANDSHAKE;
+    let deadline = clock.now() + handshake_time(config.count);
     let (reader, writer) = link::open(stream, (clock, deadline), tls).map_err(io)?;
     let (mut sender, mut receiver) = (MessageWriter::new(writer), MessageReader::new(reader));
     let (hello, _) = receiver.receive_reply::<ToFollower>().map_err(|why| match why {

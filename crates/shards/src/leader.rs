@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nix::sys::socket;
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
 use tokometer_schedule::Share;
 
@@ -227,6 +228,13 @@ pub enum LeadError {
     },
 }
 
+/// Lets all shards connect at once. The standard library keeps 128 connections until they are accepted; where
+/// more come, the kernel takes them without keeping them, and a shard that waits for the first word of the leader
+/// never hears it.
+fn await_many(listener: &TcpListener) -> std::io::Result<()> {
+    Ok(socket::listen(listener, socket::Backlog::MAXCONN)?)
+}
+
 impl Leader {
     /// Listens for the other shards.
     pub fn listen(
@@ -236,6 +244,7 @@ impl Leader {
     ) -> Result<Self, LeadError> {
         let refused = |source| LeadError::Listen { address: address.to_owned(), source };
         let listener = TcpListener::bind(address).map_err(refused)?;
+        await_many(&listener).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let bound = listener.local_addr().map_err(refused)?;
         let mark = config.folder.join(RUN_MARK);
@@ -446,5 +455,24 @@ impl Drop for Leader {
             link.close();
         }
         let _ = fs::remove_file(&self.mark);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand shards that came at once were taken by the kernel, and a third of them never heard a word.
+    #[test]
+    fn many_shards_may_connect_before_one_is_accepted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        await_many(&listener).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let limit = Duration::from_secs(20);
+        let came: Vec<TcpStream> =
+            (0..300).map(|_| TcpStream::connect_timeout(&address, limit).unwrap()).collect();
+        let accepted = std::iter::from_fn(|| listener.accept().ok()).count();
+        assert_eq!(accepted, came.len());
     }
 }
