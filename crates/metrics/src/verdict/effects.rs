@@ -265,11 +265,11 @@ impl Study<'_> {
         let until_first_token = delays(rows, late, slots, |row| {
             row.start + Nanos::from_secs_f64(row.ttft().unwrap_or(0.0) / 1e9)
         });
-        let touched = touched::leave_out(rows, &until_first_token);
+        let touched = touched::leave_out(rows, until_first_token);
         let brief = Shifts::without(self, all, &touched);
         // Late requests that come together also share their steps with others, until they end.
         let until_end = delays(rows, late, slots, |row| row.end);
-        let lasting = Shifts::without(self, all, &touched::leave_out(rows, &until_end));
+        let lasting = Shifts::without(self, all, &touched::leave_out(rows, until_end));
         let rest = held::held(rows, late, touched.longest_kept);
         let whole = held::held(rows, late, Nanos::MAX);
         let rate = match self.class {
@@ -367,7 +367,7 @@ impl Study<'_> {
                 span: TimeSpan { begin: stall.begin, end: stall.end },
             })
             .collect();
-        let touched = touched::leave_out(rows, &delays);
+        let touched = touched::leave_out(rows, delays.iter().copied());
         let all = Samples::of(rows, |_| true, |_, _, value| value);
         let shifts = Shifts::without(self, &all, &touched);
         let last_start = rows.iter().map(|row| row.start).max().unwrap_or(Nanos::ZERO);
@@ -458,15 +458,19 @@ fn delays(
     late: &[Nanos],
     slots: u32,
     until: impl Fn(&RequestRow) -> Nanos,
-) -> Vec<Delay> {
-    let mut starts: Vec<Nanos> = rows.iter().map(|row| row.start).collect();
-    starts.sort_unstable();
-    let slots = usize::try_from(slots).unwrap_or(usize::MAX);
-    let filled = slots.checked_sub(1).and_then(|last| starts.get(last)).copied();
-    let is_meant = |row: &RequestRow| filled.is_none_or(|filled| row.start > filled);
-    let delay = |(row, late): (&RequestRow, &Nanos)| Delay {
+) -> impl Iterator<Item = Delay> {
+    let filled = filled_at(rows, slots);
+    let is_meant = move |row: &RequestRow| filled.is_none_or(|filled| row.start > filled);
+    let delay = move |(row, late): (&RequestRow, &Nanos)| Delay {
         length: *late,
         span: TimeSpan { begin: row.start - *late, end: until(row) },
     };
-    rows.iter().zip(late).filter(|(row, _)| is_meant(row)).map(delay).collect()
+    rows.iter().zip(late).filter(move |(row, _)| is_meant(row)).map(delay)
+}
+
+/// When the last of the slots was taken first; `None` without slots.
+fn filled_at(rows: &[RequestRow], slots: u32) -> Option<Nanos> {
+    let last = usize::try_from(slots).unwrap_or(usize::MAX).checked_sub(1)?;
+    let mut starts: Vec<Nanos> = rows.iter().map(|row| row.start).collect();
+    (last < starts.len()).then(|| *starts.select_nth_unstable(last).1)
 }

@@ -24,12 +24,17 @@ pub(super) struct Delay {
 
 /// Leaves out the requests that wait or are in flight during a long delay. Where these would be most of
 /// the run, only longer delays count; in the end none does, and all are bounded by their sum.
-pub(super) fn leave_out(rows: &[RequestRow], delays: &[Delay]) -> Touched {
-    let longest = delays.iter().map(|delay| delay.length).max().unwrap_or(Nanos::ZERO);
+pub(super) fn leave_out(rows: &[RequestRow], delays: impl IntoIterator<Item = Delay>) -> Touched {
+    let (mut longest, mut long) = (Nanos::ZERO, Vec::new());
+    for delay in delays {
+        longest = longest.max(delay.length);
+        // Every request of a large run has a delay, and few have a long one.
+        long.extend((delay.length > LEFT_OUT_ABOVE).then_some(delay));
+    }
     let mut limit = LEFT_OUT_ABOVE;
     while limit < longest {
-        let long = delays.iter().filter(|delay| delay.length > limit);
-        let (is_touched, count) = overlapping(rows, long.map(|delay| delay.span));
+        let longer = long.iter().filter(|delay| delay.length > limit);
+        let (is_touched, count) = overlapping(rows, longer.map(|delay| delay.span));
         if is_part(count, rows) {
             return Touched { is_touched, count, longest_kept: limit };
         }

@@ -21,13 +21,13 @@ fn where_most_requests_would_be_left_out_only_longer_delays_count() {
         (0..10).map(|at| testing::row(at, ms(at * 100), ms(at * 100 + 50))).collect();
     let short = Delay { length: ms(6), span: span(0, 520) };
     let long = Delay { length: ms(30), span: span(800, 920) };
-    let found = leave_out(&rows, &[short, long]);
+    let found = leave_out(&rows, [short, long]);
     assert_eq!((found.count, found.longest_kept), (2, ms(10)));
     assert!(found.is_touched[8] && found.is_touched[9]);
-    let found = leave_out(&rows, &[short]);
+    let found = leave_out(&rows, [short]);
     assert_eq!((found.count, found.longest_kept), (0, ms(6)), "nothing is left out");
     let brief = Delay { length: ms(6), span: span(0, 420) };
-    assert_eq!(leave_out(&rows, &[brief]).count, 5);
+    assert_eq!(leave_out(&rows, [brief]).count, 5);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_request_that_waits_during_a_stall_is_touched_by_it() {
     let after = testing::row(1, ms(300), ms(350));
     let stall = Delay { length: ms(100), span: span(60, 160) };
     let rows = [late, after.clone(), after.clone(), after];
-    let found = leave_out(&rows, &[stall]);
+    let found = leave_out(&rows, [stall]);
     assert_eq!(found.is_touched, [true, false, false, false]);
 }
 
