@@ -89,13 +89,14 @@ impl Effects {
             found: Vec::new(),
         };
         if !input.rows.is_empty() {
-            study.held_back();
+            let all = Samples::of(input.rows, |_| true, |_, _, value| value);
+            study.held_back(&all);
             study.rate_missed();
-            study.reads();
-            study.lost_packets();
-            study.outside_server();
-            study.clock_steps();
-            study.machine();
+            study.reads(&all);
+            study.lost_packets(&all);
+            study.outside_server(&all);
+            study.clock_steps(&all);
+            study.machine(&all);
         }
         Self { late_in_stalls: late_in_stalls(input), found: study.found }
     }
@@ -220,16 +221,15 @@ impl Study<'_> {
     }
 
     /// Load that the client held back.
-    fn held_back(&mut self) {
+    fn held_back(&mut self, all: &Samples) {
         let (rows, load) = (self.input.rows, &self.input.info.load);
         let late =
             held::lateness(rows, load, held::Division::of(self.input.info, self.input.observed));
-        let all = Samples::of(rows, |_| true, |_, _, value| value);
         match self.class {
-            LoadClass::Burst => self.burst(&late, &all),
-            LoadClass::Closed => self.late(&late, &all, "slow-refill"),
+            LoadClass::Burst => self.burst(&late, all),
+            LoadClass::Closed => self.late(&late, all, "slow-refill"),
             LoadClass::Open | LoadClass::Ramp => {
-                self.late(&late, &all, "late-sends");
+                self.late(&late, all, "late-sends");
                 self.planned(&late);
             }
         }
@@ -352,7 +352,7 @@ impl Study<'_> {
 
     /// Time that the machine took from a server on the same host. On another host only the client was
     /// affected, and the other effects show by how much.
-    fn machine(&mut self) {
+    fn machine(&mut self, all: &Samples) {
         let Some(health) = self.input.health else { return };
         self.waiting_with_user_stamps(health);
         if health.is_same_host != Some(true) {
@@ -368,8 +368,7 @@ impl Study<'_> {
             })
             .collect();
         let touched = touched::leave_out(rows, delays.iter().copied());
-        let all = Samples::of(rows, |_| true, |_, _, value| value);
-        let shifts = Shifts::without(self, &all, &touched);
+        let shifts = Shifts::without(self, all, &touched);
         let last_start = rows.iter().map(|row| row.start).max().unwrap_or(Nanos::ZERO);
         let end = rows.iter().map(|row| row.end).max().unwrap_or(last_start);
         let drain = (end - last_start).as_secs_f64();

@@ -15,7 +15,7 @@ impl Study<'_> {
     /// A packet that lies unread while the wall clock is set may get a wrong time: at most one of each
     /// request in flight. So figures are computed again without these requests. No rate comes from the
     /// wall clock.
-    pub(super) fn clock_steps(&mut self) {
+    pub(super) fn clock_steps(&mut self, all: &Samples) {
         let (rows, summary) = (self.input.rows, self.input.summary);
         let Some(health) = self.input.health.filter(|health| health.clock_steps > 0) else {
             return;
@@ -32,8 +32,7 @@ impl Study<'_> {
                 Latency::behind(shown.quantity).map(|_| NO_BOUND_FROM)
             });
         };
-        let all = Samples::of(rows, |_| true, |_, _, value| value);
-        let shifts = Shifts::without(self, &all, &touched);
+        let shifts = Shifts::without(self, all, &touched);
         let stamps = touched.count as f64 * f64::from(health.clock_steps);
         self.add_each("clock-step", |shown| {
             Latency::behind(shown.quantity)?;

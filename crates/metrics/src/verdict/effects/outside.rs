@@ -14,11 +14,10 @@ impl Study<'_> {
     /// Time of every request outside the server, without the network's round trip: a proxy that holds back each
     /// token by the same time leaves no trace in the order of the events or their gaps. The HTTP layer of
     /// a server is a part of it, so small shares are no effect.
-    pub(super) fn outside_server(&mut self) {
+    pub(super) fn outside_server(&mut self, all: &Samples) {
         let Some(server) = own_requests(self.input.summary) else { return };
-        let all = Samples::of(self.input.rows, |_| true, |_, _, value| value);
-        self.outside(&all, Latency::E2e, server.e2e_ms_mean, OUTSIDE_SERVER);
-        self.outside(&all, Latency::Ttft, server.ttft_ms_mean, OUTSIDE_SERVER_TTFT);
+        self.outside(all, Latency::E2e, server.e2e_ms_mean, OUTSIDE_SERVER);
+        self.outside(all, Latency::Ttft, server.ttft_ms_mean, OUTSIDE_SERVER_TTFT);
     }
 
     /// The effect on one latency, if it exceeds the server's own mean by more than the share `most`.

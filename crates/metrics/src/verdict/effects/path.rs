@@ -21,14 +21,13 @@ fn by_sender(joined: Joined) -> f64 {
 
 impl Study<'_> {
     /// Tokens that arrived before their recorded time, because others shared their read.
-    pub(super) fn reads(&mut self) {
+    pub(super) fn reads(&mut self, all: &Samples) {
         let rows = self.input.rows;
         for (code, part) in [("slow-reads", by_client as PartOf), ("shared-reads", by_sender)] {
             let early = |row: &RequestRow| (part(row.joined_first()), part(row.joined_last()));
             if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
                 continue;
             }
-            let all = Samples::of(rows, |_| true, |_, _, value| value);
             let earlier = Samples::of(
                 rows,
                 |_| true,
@@ -45,12 +44,11 @@ impl Study<'_> {
     /// carries the answers, and the loss of an answer's last packet leaves no trace here. So as many answers
     /// may have waited as requests did, but a latency below the shortest timeout contains none: there a later
     /// packet or a probe showed the loss, after two round trips at most.
-    pub(super) fn lost_packets(&mut self) {
+    pub(super) fn lost_packets(&mut self, all: &Samples) {
         let (rows, seen) = (self.input.rows, self.input.observed);
         if seen.retransmitting == 0 {
             return;
         }
-        let all = Samples::of(rows, |_| true, |_, _, value| value);
         let waits = |one: Latency| {
             let is_long = |value: f64| value >= LossWaits::TIMEOUT;
             let long = rows.iter().filter(|row| one.of(row).is_some_and(is_long)).count() as u64;
@@ -66,7 +64,7 @@ impl Study<'_> {
                 let mean = all.statistic(Latency::E2e, Statistic::Mean);
                 mean.map(|mean| of_e2e.mean() / mean)
             }
-            _ => self.last_stay(&all).map(|stay| {
+            _ => self.last_stay(all).map(|stay| {
                 let repair = of_e2e.repair / 1e9 / self.seconds();
                 if of_e2e.long > 0.0 { stay } else { stay.min(repair) }
             }),
