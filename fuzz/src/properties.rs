@@ -148,25 +148,25 @@ fn kind(outcome: &Outcome) -> String {
 
 fn report(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let _ = tokometer_classic::parse(text);
-    let _ = tokometer_classic::files::read(text);
+    let _ = tokometer_compat::parse(text);
+    let _ = tokometer_compat::files::read(text);
 }
 
 fn doctor(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let read = tokometer_classic::files::read(text).unwrap_or_default();
-    for reports in [tokometer_classic::parse(text), read] {
-        let examination = tokometer_classic::doctor::examine(&reports);
-        let _ = tokometer_classic::doctor::doctor_text("input", &reports, &examination);
+    let read = tokometer_compat::files::read(text).unwrap_or_default();
+    for reports in [tokometer_compat::parse(text), read] {
+        let examination = tokometer_compat::doctor::examine(&reports);
+        let _ = tokometer_compat::doctor::doctor_text("input", &reports, &examination);
         let file = [("input", reports.as_slice(), &examination)];
-        let _ = tokometer_classic::doctor::doctor_comment(&file);
-        let _ = tokometer_classic::doctor::doctor_html(&file);
+        let _ = tokometer_compat::doctor::doctor_comment(&file);
+        let _ = tokometer_compat::doctor::doctor_html(&file);
     }
 }
 
 fn prometheus(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let _ = tokometer_metrics::server::parse(text, tokometer_metrics::server::KeptSeries::Buckets);
+    let _ = tokometer_figures::server::parse(text, tokometer_figures::server::KeptSeries::Buckets);
 }
 
 /// A plan that can be read is the same when it is written and read again.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use tokometer_base::Seed;
 use tokometer_base::seed::unit_float;
 use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, Criteria, Run, compared};
-use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
+use tokometer_figures::figure::{Figure, Percentile, Quantity, Statistic};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};

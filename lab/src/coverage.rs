@@ -11,10 +11,10 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use tokometer_base::{Nanos, Seed};
-use tokometer_metrics::define::{self, Formula};
-use tokometer_metrics::sample::Sample;
-use tokometer_metrics::statistics;
-use tokometer_metrics::{Collector, ConfidenceInterval, Details, Summary, SummaryOptions};
+use tokometer_figures::define::{self, Formula};
+use tokometer_figures::sample::Sample;
+use tokometer_figures::statistics;
+use tokometer_figures::{Collector, ConfidenceInterval, Details, Summary, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Conventions, Nanos, Seed};
-use tokometer_classic::doctor;
+use tokometer_compat::doctor;
 use tokometer_decide::compare::{Criteria, compared};
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::folder::names;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_decide::AbBlocks;
-use tokometer_metrics::{Collector, Summary, SummaryOptions};
+use tokometer_figures::{Collector, Summary, SummaryOptions};
 use tokometer_plan::ab_blocks;
 use tokometer_record::folder::names;
 use tokometer_record::{

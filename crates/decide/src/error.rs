@@ -1,7 +1,7 @@
 //! Errors of rules, objectives and comparisons.
 
 use tokometer_base::units;
-use tokometer_metrics::figure::{self, Figure};
+use tokometer_figures::figure::{self, Figure};
 
 /// Why a rule cannot be parsed, or a run cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

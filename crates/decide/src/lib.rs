@@ -1,6 +1,6 @@
 //! Decides from measurements: searches, objectives, sequential stops, comparisons.
 //!
-//! In: a record or its [`tokometer_metrics::Summary`]. Out: the load to measure next, whether
+//! In: a record or its [`tokometer_figures::Summary`]. Out: the load to measure next, whether
 //! objectives are met, whether a run may end, whether B differs from A. Pure: no clock, no I/O, no
 //! flags. The same points give the same decision, so an interrupted search can be resumed from its
 //! run folders.

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
-use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
-use tokometer_metrics::statistics;
+use tokometer_figures::figure::{Figure, Percentile, Quantity, Statistic};
+use tokometer_figures::statistics;
 use tokometer_record::Timeline;
 
 use crate::Error;
@@ -30,7 +30,7 @@ pub struct PrecisionGoal {
 /// A goal as stored in plans.
 #[derive(Serialize, Deserialize)]
 struct StoredGoal {
-    /// Key of [`tokometer_metrics::define`].
+    /// Key of [`tokometer_figures::define`].
     key: String,
     /// `None` is the mean.
     percentile: Option<f64>,

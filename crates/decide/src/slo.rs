@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, units};
-use tokometer_metrics::define::Unit;
-use tokometer_metrics::figure::{Better, Figure, Percentile, Quantity, Statistic};
-use tokometer_metrics::{Distribution, Objectives, Summary};
+use tokometer_figures::define::Unit;
+use tokometer_figures::figure::{Better, Figure, Percentile, Quantity, Statistic};
+use tokometer_figures::{Distribution, Objectives, Summary};
 
 use crate::Error;
 use crate::search::WaitLimit;
@@ -104,7 +104,7 @@ impl Slo {
     /// The percentiles that a summary must have for these objectives.
     pub fn percentiles(&self) -> Vec<f64> {
         let of = |one: &Objective| one.figure.statistic.percentile().map(Percentile::percent);
-        tokometer_metrics::sample::with_median(
+        tokometer_figures::sample::with_median(
             &self.objectives.iter().filter_map(of).collect::<Vec<_>>(),
         )
     }
@@ -258,7 +258,7 @@ fn parse_limit(text: &str, unit: Unit) -> Result<f64, units::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokometer_metrics::summary::PercentileValue;
+    use tokometer_figures::summary::PercentileValue;
 
     #[test]
     fn objectives_are_read_as_people_write_them() {
@@ -332,7 +332,7 @@ mod tests {
             percent: 99.0,
             value: p99,
             above: None,
-            interval: tokometer_metrics::ConfidenceInterval::default(),
+            interval: tokometer_figures::ConfidenceInterval::default(),
             is_supported: true,
         };
         let ttft = Distribution {

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 
 /// Throughput that grows by less than this share with twice the requests in flight has stopped growing.
 const LEAST_GROWTH: f64 = 0.05;

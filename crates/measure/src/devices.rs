@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 
 use nvml_wrapper::{Device, Nvml};
 use tokometer_client::conn::{Endpoint, Peer};
-use tokometer_metrics::server::gpu::{ENERGY_MJ, MEMORY_MIB, POWER_W, UTILISATION_PERCENT};
+use tokometer_figures::server::gpu::{ENERGY_MJ, MEMORY_MIB, POWER_W, UTILISATION_PERCENT};
 
 /// The driver's library, with at least one device.
 pub(crate) struct Devices {
@@ -28,7 +28,7 @@ impl Devices {
         Some(Self { library, count })
     }
 
-    /// Current values of all devices, under the names of [`tokometer_metrics::server::gpu`].
+    /// Current values of all devices, under the names of [`tokometer_figures::server::gpu`].
     pub(crate) fn values(&self) -> BTreeMap<String, f64> {
         let device = |index: u32| Some((index, self.library.device_by_index(index).ok()?));
         (0..self.count)

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use tokometer_base::Nanos;
-use tokometer_metrics::define::{self, Formula};
-use tokometer_metrics::notes::severity_of_failures;
-use tokometer_metrics::sends::{Capped, Sends};
-use tokometer_metrics::server;
+use tokometer_figures::define::{self, Formula};
+use tokometer_figures::notes::severity_of_failures;
+use tokometer_figures::sends::{Capped, Sends};
+use tokometer_figures::server;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Outcome, Phase, Timeline};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::KeepText;
 use tokometer_drive::Interrupt;
-use tokometer_metrics::server::{KeptSeries, parse};
+use tokometer_figures::server::{KeptSeries, parse};
 use tokometer_plan::{self as plan, Plan};
 use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunReader, RunWriter};
@@ -79,7 +79,7 @@ fn busy(metrics_text: &str) -> Option<f64> {
         values: parse(metrics_text, KeptSeries::Values),
         error: None,
     };
-    let reading = tokometer_metrics::server::read(&scrape)?;
+    let reading = tokometer_figures::server::read(&scrape)?;
     Some(reading.running.unwrap_or(0.0) + reading.waiting.unwrap_or(0.0))
 }
 

@@ -161,7 +161,7 @@ impl RunSetup<'_> {
 fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn Clock) {
     let has_info = reached.dialect.has_server_info();
     let info = has_info.then(|| reached.control.server_info().ok()).flatten();
-    if let Some(length) = info.as_ref().and_then(tokometer_metrics::server::reported_accept_length)
+    if let Some(length) = info.as_ref().and_then(tokometer_figures::server::reported_accept_length)
     {
         let values = [(SERVER_INFO_ACCEPT_LENGTH.to_owned(), length)].into();
         let reported = Scrape { at: clock.now(), endpoint: 0, values, error: None };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos};
 use tokometer_client::Control;
-use tokometer_metrics::server::{KeptSeries, parse};
+use tokometer_figures::server::{KeptSeries, parse};
 use tokometer_record::server::Scrape;
 
 use crate::devices::Devices;

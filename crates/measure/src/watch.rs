@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokometer_base::{Background, Clock, Nanos, StopSignal};
 use tokometer_decide::sequential::{InFlightReading, PrecisionGoal, is_running_away};
 use tokometer_drive::{Interrupt, Live};
-use tokometer_metrics::define::{self, Formula};
+use tokometer_figures::define::{self, Formula};
 use tokometer_plan::{self as plan, Overload};
 use tokometer_record::{Phase, Stop, Timeline};
 

@@ -3,8 +3,8 @@
 //! Shows what the report has, by the definitions of the tool that printed it; a run of our own is
 //! shown by `summary`, which knows more.
 
-use tokometer_classic::{Field, Layout, Report};
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
+use tokometer_compat::{Field, Layout, Report};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
 
 use crate::grid::Grid;
 use crate::style::{Style, Tone};
@@ -31,7 +31,7 @@ const RATES: [(&str, Field); 4] = [
 
 /// The report in this layout. `style` applies to our own layout only: the others are fixed bytes.
 pub fn print_report(report: &Report, layout: Layout, style: Style) -> String {
-    tokometer_classic::print(report, layout).unwrap_or_else(|| compact(report, style))
+    tokometer_compat::print(report, layout).unwrap_or_else(|| compact(report, style))
 }
 
 /// The report in a few aligned lines.
@@ -74,9 +74,9 @@ fn head(report: &Report, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_classic::{Selection, from_summary};
+    use tokometer_compat::{Selection, from_summary};
 
-    use tokometer_classic::Metric;
+    use tokometer_compat::Metric;
 
     use super::*;
     use crate::testing::{info, summary};
@@ -90,6 +90,6 @@ mod tests {
         let report = from_summary(&summary(), &info(), Layout::Tokometer, &shown).unwrap();
         let text = |layout| print_report(&report, layout, Style::default());
         insta::assert_snapshot!("compact", text(Layout::Tokometer));
-        assert_eq!(Some(text(Layout::V4)), tokometer_classic::print(&report, Layout::V4));
+        assert_eq!(Some(text(Layout::V4)), tokometer_compat::print(&report, Layout::V4));
     }
 }

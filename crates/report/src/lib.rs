@@ -1,7 +1,7 @@
 //! Our own views of a run.
 //!
-//! In: a [`tokometer_metrics::Summary`] with its [`tokometer_record::RunInfo`], the run's timelines,
-//! or reports that [`tokometer_classic`] read. Out: the summary as text, Markdown, JSON and CSV, tables,
+//! In: a [`tokometer_figures::Summary`] with its [`tokometer_record::RunInfo`], the run's timelines,
+//! or reports that [`tokometer_compat`] read. Out: the summary as text, Markdown, JSON and CSV, tables,
 //! the HTML page, the trace, and requests as CSV or Parquet. Everything is a pure function of its
 //! input; nothing here opens a file, reads a clock or knows a flag.
 

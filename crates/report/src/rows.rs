@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 
 use tokometer_base::Nanos;
-use tokometer_metrics::define::{Formula, METRICS, Unit};
+use tokometer_figures::define::{Formula, METRICS, Unit};
 use tokometer_record::{CountSource, Outcome, Timeline};
 
 /// What a column holds.

@@ -17,14 +17,14 @@ use tokometer_base::Conventions;
 use tokometer_base::backend::ServerKind;
 use tokometer_base::digits::brief;
 use tokometer_base::units::nearest_count;
-use tokometer_classic::differences::{ClientTime, client_time};
-use tokometer_classic::{Report, differences, prints_withheld_gaps};
-use tokometer_metrics::figure::{Quantity, Statistic};
-use tokometer_metrics::goodput::Goodput;
-use tokometer_metrics::quality::Quality;
-use tokometer_metrics::steady::LoadClass;
-use tokometer_metrics::summary::Ended;
-use tokometer_metrics::{AddressShare, Distribution, Note, Severity, Summary};
+use tokometer_compat::differences::{ClientTime, client_time};
+use tokometer_compat::{Report, differences, prints_withheld_gaps};
+use tokometer_figures::figure::{Quantity, Statistic};
+use tokometer_figures::goodput::Goodput;
+use tokometer_figures::quality::Quality;
+use tokometer_figures::steady::LoadClass;
+use tokometer_figures::summary::Ended;
+use tokometer_figures::{AddressShare, Distribution, Note, Severity, Summary};
 use tokometer_record::{RecordedLoad, RunInfo, TargetInfo};
 
 use crate::sparkline::sparkline;
@@ -357,7 +357,7 @@ impl SummaryPage<'_> {
         if self.summary.windows.len() < 5 {
             return Vec::new();
         }
-        let series = |of: fn(&tokometer_metrics::windows::Window) -> f64| -> Vec<f64> {
+        let series = |of: fn(&tokometer_figures::windows::Window) -> f64| -> Vec<f64> {
             self.summary.windows.iter().map(of).collect()
         };
         let in_flight = line("in flight", &sparkline(&series(|window| window.in_flight), SPARKS));

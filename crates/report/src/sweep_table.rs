@@ -3,8 +3,8 @@
 //! It fits 80 columns for a sweep over one field. Latencies are in milliseconds; a percentile that the
 //! sample cannot support has a `?`, and one among failed requests is a lower bound.
 
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
-use tokometer_metrics::{Distribution, Summary, Verdict};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::{Distribution, Summary, Verdict};
 
 use crate::grid::Grid;
 use crate::style::{Style, Tone};
@@ -169,8 +169,8 @@ fn percentile(summary: &Summary, quantity: Quantity, statistic: Statistic) -> St
 
 #[cfg(test)]
 mod tests {
-    use tokometer_metrics::ConfidenceInterval;
-    use tokometer_metrics::summary::PercentileValue;
+    use tokometer_figures::ConfidenceInterval;
+    use tokometer_figures::summary::PercentileValue;
 
     use super::*;
 

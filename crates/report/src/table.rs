@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use tokometer_classic::{Field, Key, Report, Scalar};
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
+use tokometer_compat::{Field, Key, Report, Scalar};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
 
 use crate::grid::{Align, Grid};
 use crate::rows::csv_text;
@@ -204,7 +204,7 @@ fn grid(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> Grid {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_classic::parse;
+    use tokometer_compat::parse;
 
     use super::*;
 

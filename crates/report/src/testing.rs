@@ -1,6 +1,6 @@
 //! One fixed run that feeds every view's test: `fixtures/run`, which `report` and `classic` share.
 
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 use tokometer_record::RunInfo;
 
 pub(crate) fn info() -> RunInfo {

@@ -6,7 +6,7 @@
 use base::Seed;
 use sim::Profile;
 use tokometer_base as base;
-use tokometer_metrics::{Figure, statistics};
+use tokometer_figures::{Figure, statistics};
 use tokometer_sim as sim;
 
 use crate::Error;
@@ -83,7 +83,7 @@ pub fn intervals(
 mod tests {
     use super::*;
     use crate::Ask;
-    use tokometer_metrics::Quantity;
+    use tokometer_figures::Quantity;
     use tokometer_schedule::Arrivals;
 
     #[test]

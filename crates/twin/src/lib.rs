@@ -164,7 +164,7 @@ pub enum Error {
     },
     /// A record that does not show the engine's steps.
     #[error("cannot infer engine steps: {0}")]
-    Steps(#[from] tokometer_metrics::steps::StepsRefusal),
+    Steps(#[from] tokometer_figures::steps::StepsRefusal),
     /// Runs in which every step had the same shape.
     #[error(
         "cannot calibrate: every engine step of these runs had the same number of streams, so its cost per stream is unknown\n  add a run at another concurrency"

@@ -1,14 +1,14 @@
 //! Engine steps of recorded runs, for fitting.
 //!
-//! The steps themselves are found by [`tokometer_metrics::steps`]; here every token of a run is kept,
+//! The steps themselves are found by [`tokometer_figures::steps`]; here every token of a run is kept,
 //! because a fit looks at pairs of neighbouring steps, and a refusal becomes this crate's error.
 
-use tokometer_metrics::steps::{StepCollector, StepsRefusal};
+use tokometer_figures::steps::{StepCollector, StepsRefusal};
 use tokometer_record::Timeline;
 
 use crate::Error;
 
-pub use tokometer_metrics::steps::{STEPS_MIN, SeenStep};
+pub use tokometer_figures::steps::{STEPS_MIN, SeenStep};
 
 /// The steps of a run. Requests that failed are left out; they held the engine up all the same, so a
 /// run with many of them should not be used.

@@ -4,7 +4,7 @@
 //! [`EXACT_MAX`] pushes are kept as they are and percentiles are exact; then everything moves into
 //! buckets whose width is [`PRECISION`] of their value. Count, sum and extremes stay exact.
 
-use tokometer_metrics::statistics::{Rank, between, rank};
+use tokometer_figures::statistics::{Rank, between, rank};
 
 /// Pushes kept exactly.
 pub const EXACT_MAX: usize = 1 << 17;

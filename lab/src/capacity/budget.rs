@@ -13,7 +13,7 @@ use tokometer_decide::search::{
 };
 use tokometer_decide::slo::Slo;
 use tokometer_decide::staircase::{StairNext, StairStep, Staircase};
-use tokometer_metrics::{Collector, Details, SummaryOptions};
+use tokometer_figures::{Collector, Details, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop};
 use tokometer_twin::{self as twin, KeptDetail, RequestLoad, predict};
 

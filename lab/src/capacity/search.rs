@@ -9,8 +9,8 @@ use tokometer_decide::search::{
 };
 use tokometer_decide::sequential::overloads;
 use tokometer_decide::slo::Slo;
-use tokometer_metrics::figure::Quantity;
-use tokometer_metrics::{Collector, Details, SummaryOptions};
+use tokometer_figures::figure::Quantity;
+use tokometer_figures::{Collector, Details, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;

@@ -1,6 +1,6 @@
 //! Errors and noise of held-out runs, and what they come to.
 
-use tokometer_metrics::Figure;
+use tokometer_figures::Figure;
 
 use super::figures::{COMPARED, Figures};
 use super::neighbours::Guess;

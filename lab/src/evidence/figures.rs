@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tokometer_metrics::{Figure, Quantity, Statistic};
+use tokometer_figures::{Figure, Quantity, Statistic};
 
 /// What is compared.
 pub(super) const COMPARED: [Figure; 8] = [

@@ -117,7 +117,7 @@ fn between(low: &Known<'_>, high: &Known<'_>, weight: f64) -> Guess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokometer_metrics::{Figure, Quantity};
+    use tokometer_figures::{Figure, Quantity};
 
     use crate::evidence::figures::tests::level;
     use crate::evidence::plan::LLAMACPP;

@@ -22,7 +22,7 @@ use super::plan::{ALL, Kind, Plan, Role, Run};
 use crate::program::{self, announce, root};
 
 /// `calibrate` refuses runs of which more events came in one read with the one before.
-const SHARED_READS_MAX: f64 = tokometer_metrics::steps::SHARED_READS_MAX;
+const SHARED_READS_MAX: f64 = tokometer_figures::steps::SHARED_READS_MAX;
 
 /// The tables of every server whose records are in the folder.
 pub(super) fn run(arguments: &[String]) -> Result<()> {

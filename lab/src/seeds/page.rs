@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tokometer_metrics::figure::{Figure, Quantity};
+use tokometer_figures::figure::{Figure, Quantity};
 use tokometer_twin::fit::{
     Accuracy, Calibration, FIGURES, MeasuredRow, errors, is_main, main_errors,
 };

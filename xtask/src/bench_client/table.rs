@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::Value;
-use tokometer_metrics::instrument::{self, Emission, InstrumentError};
+use tokometer_figures::instrument::{self, Emission, InstrumentError};
 use tokometer_record::{RunReader, Timeline};
 use tokometer_sim::truth;
 

@@ -9,7 +9,7 @@ use super::SourceFile;
 
 /// Sources that are about the flags of other tools.
 const FOREIGN_SOURCES: [&str; 3] =
-    ["crates/classic/", "crates/cli/src/args/compat", "crates/cli/src/lower/secrets.rs"];
+    ["crates/compat/", "crates/cli/src/args/compat", "crates/cli/src/lower/secrets.rs"];
 
 /// Pages about the project's tasks and other servers' flags.
 const FOREIGN_PAGES: [&str; 8] = [

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tokometer_base::Conventions;
-use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
+use tokometer_compat::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
 use tokometer_decide::compare::{Comparison, Criteria, Half, compared};
-use tokometer_metrics::{
+use tokometer_figures::{
     Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
 };
 use tokometer_plan::{Metrics, Output};

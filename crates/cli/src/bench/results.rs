@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokometer_base::{Nanos, Seed};
-use tokometer_classic::files::{
+use tokometer_compat::files::{
     APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
 };
 use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
@@ -130,7 +130,7 @@ fn change(rate: f64, wall_ns: u64) -> Value {
 
 type WorkloadKeys = Vec<(String, Value)>;
 
-fn unmade(why: &tokometer_classic::Error) -> Refusal {
+fn unmade(why: &tokometer_compat::Error) -> Refusal {
     Refusal::new(Exit::Write, format!("cannot make the result file: {why}"))
 }
 

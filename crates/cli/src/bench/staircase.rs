@@ -11,8 +11,8 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_decide::staircase::{
     StairEnd, StairNext, StairStep, Staircase, StaircaseFindings, knee,
 };
+use tokometer_figures::{Severity, Verdict};
 use tokometer_measure::{IdentifiedServer, Measurement};
-use tokometer_metrics::{Severity, Verdict};
 use tokometer_plan::{Plan, Rate, Shown};
 use tokometer_record::write_whole;
 use tokometer_report::Style;

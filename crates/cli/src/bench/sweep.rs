@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use tokometer_figures::Verdict;
+use tokometer_figures::summary::FailureGroup;
 use tokometer_measure::Measurement;
-use tokometer_metrics::Verdict;
-use tokometer_metrics::summary::FailureGroup;
 use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, RunInfo, RunReader, Stop};
 use tokometer_report::Style;

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use tokometer_decide::staircase::{StairStep, knee};
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 use tokometer_plan::{PlanField, varied_fields};
 use tokometer_report::{Style, SweepRow, sweep_table};
 

@@ -154,7 +154,7 @@ impl CalibrationSources {
         let shown = path.display().to_string();
         let reports = read_reports(path)?;
         self.is_artificial |=
-            reports.iter().any(|report| report.title == tokometer_classic::Title::Predicted);
+            reports.iter().any(|report| report.title == tokometer_compat::Title::Predicted);
         self.table.add(&shown, &reports, limit)
     }
 

@@ -1,7 +1,7 @@
 //! Blocks of printed reports as rows of a table that an engine can be fitted to.
 
 use tokometer_base::units::nearest_count;
-use tokometer_classic::{Field, Report};
+use tokometer_compat::{Field, Report};
 use tokometer_twin::fit::{Cells, FIGURES, MeasuredRow};
 
 use crate::exit::Refusal;
@@ -79,10 +79,10 @@ fn row(report: &Report, limit: Option<u32>) -> Result<MeasuredRow, String> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_metrics::{Figure, Quantity};
+    use tokometer_figures::{Figure, Quantity};
 
     use super::*;
-    use tokometer_classic::files;
+    use tokometer_compat::files;
 
     fn seed(text: &str) -> Vec<Report> {
         files::read(text).unwrap()

@@ -111,7 +111,7 @@ mod tests {
     use tokometer_twin::OldClient;
     use tokometer_twin::fit::{Candidate, Cells, Fitted, LeftOut, MeasuredConstant};
 
-    use tokometer_metrics::{Figure, Quantity};
+    use tokometer_figures::{Figure, Quantity};
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use tokometer_classic::files::{
+use tokometer_compat::files::{
     Extent, LlmdContext, ResultFile, UnixWindow, inferencex_aggregate, inferencex_json, llm_d_json,
     llm_d_percentiles,
 };
-use tokometer_metrics::Family;
+use tokometer_figures::Family;
 use tokometer_plan::Metrics;
 use tokometer_record::{RunReader, RunState, write_whole};
 

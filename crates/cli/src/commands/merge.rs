@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tokometer_classic::Selection;
+use tokometer_compat::Selection;
 use tokometer_plan::Plan;
 use tokometer_record::RunInfo;
 use tokometer_record::folder::names;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tokometer_classic::{Layout, LayoutChoice, Report, print_same};
+use tokometer_compat::{Layout, LayoutChoice, Report, print_same};
 use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
 use tokometer_plan::{Judgement, Metrics};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokometer_base::printable;
-use tokometer_classic::{Report, files};
+use tokometer_compat::{Report, files};
 use tokometer_record::folder::names;
 
 use crate::bench::{RunView, SummarisedRun, summarise};

@@ -11,7 +11,7 @@ use tokometer_decide::compare::{
     Basis, Comparison, Criteria, Equivalence, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans,
     compared, last_attempts,
 };
-use tokometer_metrics::{Statistic, Summary, SummaryOptions};
+use tokometer_figures::{Statistic, Summary, SummaryOptions};
 use tokometer_plan::differing_lines;
 use tokometer_record::{self as record, RunInfo, RunReader};
 use tokometer_report::html::{Page, facts};

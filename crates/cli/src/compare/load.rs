@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::Conventions;
 use tokometer_base::units::nearest_count;
-use tokometer_classic::{self as classic, Field, Layout, Metric, Report, Selection, Title};
+use tokometer_compat::{self as classic, Field, Layout, Metric, Report, Selection, Title};
 use tokometer_decide::Error;
 use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, GreedyAnswers, LATENCIES, Run, block_values, last_attempts, percentiles,
     throughput_blocks,
 };
-use tokometer_metrics::{Family, Figure, SummaryOptions};
+use tokometer_figures::{Family, Figure, SummaryOptions};
 use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
 use tokometer_record::server::PROCESS_START;
 use tokometer_record::{RunInfo, RunReader};

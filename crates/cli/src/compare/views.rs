@@ -352,7 +352,7 @@ pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use tokometer_decide::compare::{Criteria, FailRule, Run, compared};
-    use tokometer_metrics::Figure;
+    use tokometer_figures::Figure;
 
     use super::*;
 

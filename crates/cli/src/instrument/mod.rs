@@ -14,8 +14,8 @@ use tokometer_base::Nanos;
 use tokometer_client::Url;
 use tokometer_client::tls::Trust;
 use tokometer_drive::{Connections, Harvest};
+use tokometer_figures::instrument::{Emission, ErrorSpread, Fitness, PassError, events_per_s};
 use tokometer_measure::{Credentials, Simulator, StreamLoad};
-use tokometer_metrics::instrument::{Emission, ErrorSpread, Fitness, PassError, events_per_s};
 use tokometer_plan::{
     Address, PartialClient, PartialOutput, PartialPlan, PartialRequest, PartialTarget, Plan, Shown,
 };
@@ -267,7 +267,7 @@ fn emission(request: &truth::TrueRequest) -> Option<Emission> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_metrics::instrument::InstrumentError;
+    use tokometer_figures::instrument::InstrumentError;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tokometer_classic::LayoutChoice;
+use tokometer_compat::LayoutChoice;
 use tokometer_plan::{Load, Plan};
 use tokometer_record::STDOUT;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use tokometer_base::IgnoreEos;
 use tokometer_client::{Structured, ToolSet};
-use tokometer_metrics::quality::{Canary, Schema};
+use tokometer_figures::quality::{Canary, Schema};
 use tokometer_plan::{CanaryRow, PartialCanaryPlan, Plan};
 
 use crate::args::SamplingArgs;

@@ -2,10 +2,10 @@
 
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::{Conventions, IgnoreEos, Nanos, Partial};
-use tokometer_classic::{Metric, Selection};
 use tokometer_client::conn::Stamps;
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, UsageReports};
+use tokometer_compat::{Metric, Selection};
 use tokometer_drive::config::RETRY_MAX_WAIT;
 use tokometer_drive::{Connections, Harvest, Timeouts};
 use tokometer_plan::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tokometer_metrics::Quantity;
+use tokometer_figures::Quantity;
 use tokometer_plan::Plan;
 
 use super::flags::words;

@@ -8,7 +8,7 @@ use tokometer_base::units::counted;
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, MeasuredPoint};
 use tokometer_decide::search::{PointOutcome, SearchResult, needed};
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 use tokometer_record::RunInfo;
 use tokometer_report::html::{
     Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, Page, PageAnswer, PageFact,
@@ -346,7 +346,7 @@ mod tests {
     }
 
     fn made(price: Option<&Price>) -> Page {
-        let view = RunView::plain(tokometer_classic::Selection::default());
+        let view = RunView::plain(tokometer_compat::Selection::default());
         page(&findings(), Path::new("nowhere"), &view, price).unwrap()
     }
 

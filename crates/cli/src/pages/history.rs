@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, Criteria, compared};
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
-use tokometer_metrics::{Summary, statistics};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::{Summary, statistics};
 use tokometer_record::RunInfo;
 use tokometer_report::Grid;
 use tokometer_report::html::{

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::Nanos;
 use tokometer_decide::Slo;
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 use tokometer_record::{RunInfo, RunState};
 use tokometer_report::html::{Page, RunPage, SweepPoint, SweepView, command, command_lines, facts};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
-use tokometer_classic::Report;
+use tokometer_compat::Report;
 use tokometer_measure::Credentials;
 use tokometer_plan as plan;
 use tokometer_record::{RunInfo, RunState};

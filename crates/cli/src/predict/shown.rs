@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tokometer_base::{Nanos, Seed, WallNanos};
-use tokometer_classic::{self as classic, Field, Layout, Metric, Percentile, Report, Stat, Title};
+use tokometer_compat::{self as classic, Field, Layout, Metric, Percentile, Report, Stat, Title};
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
 use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo, Timeline};
 use tokometer_twin::weighted::Weighted;

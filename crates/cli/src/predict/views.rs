@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use tokometer_base::digits::digits;
-use tokometer_metrics::figure::{Figure, Statistic};
+use tokometer_figures::figure::{Figure, Statistic};
 use tokometer_report::Grid;
 use tokometer_sim::what_if::Change;
 use tokometer_twin::weighted::PRECISION;
@@ -264,7 +264,7 @@ fn stored_name(figure: Figure) -> String {
 mod tests {
     use super::*;
     use tokometer_base::Seed;
-    use tokometer_metrics::Quantity;
+    use tokometer_figures::Quantity;
     use tokometer_twin::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
     fn page(engine: &EngineChoice, explain: Explain) -> (String, Value) {

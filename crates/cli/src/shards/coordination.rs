@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
 use tokometer_drive::{CapLending, Interrupt, Live, LiveCounts};
+use tokometer_figures::sends::Sends;
 use tokometer_measure::{CapRule, Coordination, LiveNotes, OtherRequests, ShardPlace, ShardRun};
-use tokometer_metrics::sends::Sends;
 use tokometer_plan::Plan;
 use tokometer_record::folder::write_clock;
 use tokometer_record::{ShardClock, Stop};

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
-use tokometer_metrics::define::Unit;
-use tokometer_metrics::{Severity, Summary};
+use tokometer_figures::define::Unit;
+use tokometer_figures::{Severity, Summary};
 
 use crate::search::{Allowance, Point, PointOutcome, Stage, Use};
 use crate::slo::{self, Slo};

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 
 use tokometer_base::{Nanos, Seed};
-use tokometer_metrics::figure::{Figure, Statistic};
-use tokometer_metrics::statistics;
-use tokometer_metrics::{Collector, Summary, SummaryOptions};
+use tokometer_figures::figure::{Figure, Statistic};
+use tokometer_figures::statistics;
+use tokometer_figures::{Collector, Summary, SummaryOptions};
 use tokometer_record::{Outcome, Phase, RunEnd, RunInfo, RunState, Timeline};
 
 use super::requests::{self, ComparedRequest};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 use tokometer_record::{Phase, Timeline};
 
 use super::comparison::ComparedFigure;

@@ -7,8 +7,8 @@
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
 use tokometer_base::units::counted;
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
-use tokometer_metrics::statistics;
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::statistics;
 
 use super::ab_blocks::Pairs;
 use super::answers::AnswerComparison;

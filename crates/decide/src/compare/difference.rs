@@ -7,7 +7,7 @@
 //! scatter between runs.
 
 use serde::{Deserialize, Serialize};
-use tokometer_metrics::{Better, interval, statistics};
+use tokometer_figures::{Better, interval, statistics};
 
 /// Probability of detecting a true difference of the smallest detectable size.
 const POWER: f64 = 0.8;

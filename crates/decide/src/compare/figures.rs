@@ -1,6 +1,6 @@
 //! Which figures are compared.
 
-use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
+use tokometer_figures::figure::{Figure, Percentile, Quantity, Statistic};
 
 /// Compared latencies, in the order of the rows.
 pub const LATENCIES: [Quantity; 4] = [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e];

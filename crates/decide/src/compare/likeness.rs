@@ -4,7 +4,7 @@
 //! Out: these lines, and warnings, of which some make the comparison meaningless.
 
 use serde::Serialize;
-use tokometer_metrics::Verdict;
+use tokometer_figures::Verdict;
 
 use super::run::{Facts, Run};
 
@@ -123,7 +123,7 @@ fn differing_count(
 ) -> Option<Warning> {
     let mean = |runs: &[Run]| {
         let counts: Option<Vec<f64>> = runs.iter().map(|run| count(&run.facts)).collect();
-        counts.and_then(|counts| tokometer_metrics::statistics::mean(&counts))
+        counts.and_then(|counts| tokometer_figures::statistics::mean(&counts))
     };
     let (a, b) = (mean(a)?, mean(b)?);
     let apart = (b - a).abs() / a.max(f64::MIN_POSITIVE);

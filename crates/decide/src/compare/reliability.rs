@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Seed;
 use tokometer_base::seed::whole_between;
-use tokometer_metrics::figure::{Figure, Quantity};
+use tokometer_figures::figure::{Figure, Quantity};
 use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 use tokometer_base::units::nearest_count;
-use tokometer_metrics::attempts;
-use tokometer_metrics::blocks::FEWEST_BLOCKS;
-use tokometer_metrics::define::Formula;
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
-use tokometer_metrics::statistics;
-use tokometer_metrics::windows::BLOCKS;
+use tokometer_figures::attempts;
+use tokometer_figures::blocks::FEWEST_BLOCKS;
+use tokometer_figures::define::Formula;
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::statistics;
+use tokometer_figures::windows::BLOCKS;
 use tokometer_record::{Outcome, Phase, Timeline};
 
 use super::figures::LATENCIES;

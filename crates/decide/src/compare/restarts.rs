@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use tokometer_metrics::statistics;
+use tokometer_figures::statistics;
 
 use super::likeness::{Warning, Weight};
 use super::run::Run;

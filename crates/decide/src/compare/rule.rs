@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use tokometer_base::units;
-use tokometer_metrics::Figure;
+use tokometer_figures::Figure;
 
 use super::comparison::ComparedFigure;
 use super::difference::Equivalence;

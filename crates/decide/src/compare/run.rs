@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
-use tokometer_metrics::windows::Block;
-use tokometer_metrics::{Summary, Verdict};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::windows::Block;
+use tokometer_figures::{Summary, Verdict};
 use tokometer_record::RunInfo;
 
 use super::answers::{GoodAnswers, GreedyAnswers, good_answers};
@@ -150,7 +150,7 @@ pub fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_metrics::Distribution;
+    use tokometer_figures::Distribution;
 
     use super::*;
 

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokometer_record::{Outcome, Phase, Timeline};
 
 use crate::slo::{self, GoodSide, Objective, Slo};
-use tokometer_metrics::attempts::LastAttempts;
-use tokometer_metrics::define::Formula;
-use tokometer_metrics::summary::Summary;
+use tokometer_figures::attempts::LastAttempts;
+use tokometer_figures::define::Formula;
+use tokometer_figures::summary::Summary;
 
 /// Number of values, and how many of them are beyond the limit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -224,17 +224,17 @@ mod tests {
     }
 
     fn summary(good: f64) -> Summary {
-        let percentile = |percent: f64| tokometer_metrics::PercentileValue {
+        let percentile = |percent: f64| tokometer_figures::PercentileValue {
             percent,
             value: Some(1.0),
             above: None,
-            interval: tokometer_metrics::ConfidenceInterval::default(),
+            interval: tokometer_figures::ConfidenceInterval::default(),
             is_supported: true,
         };
-        let ttft = tokometer_metrics::Distribution {
+        let ttft = tokometer_figures::Distribution {
             percentiles: vec![percentile(90.0)],
             mean: Some(50.0),
-            ..tokometer_metrics::Distribution::default()
+            ..tokometer_figures::Distribution::default()
         };
         Summary {
             distributions: [("ttft_ms".to_owned(), ttft)].into(),

@@ -4,7 +4,7 @@
 //! trend, and the speed of each token may meet its objective all the while: what grows is the wait for
 //! the first token.
 
-use tokometer_metrics::statistics;
+use tokometer_figures::statistics;
 use tokometer_record::Timeline;
 
 /// Fewer requests show no trend.

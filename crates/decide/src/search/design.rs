@@ -10,7 +10,7 @@ use super::bracket::{Bracket, rounded};
 use super::edge::{self, EdgeSample, USUAL_SLOPE, USUAL_SPREAD};
 use super::{Point, SearchLimits};
 use crate::slo::{Objective, Slo};
-use tokometer_metrics::statistics;
+use tokometer_figures::statistics;
 
 /// Distance of the outermost loads from the middle, as a difference of logarithms: half of the
 /// bracket's width, within these bounds. Nearer, the slope would stay unknown; further away, the use

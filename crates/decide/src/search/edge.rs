@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use tokometer_metrics::statistics;
+use tokometer_figures::statistics;
 
 /// Exponent of the mean in the variance of a use.
 const POWER: f64 = 1.5;

@@ -5,8 +5,8 @@ use tokometer_record::Stop;
 
 use super::{PointOutcome, Stage, WaitTrend};
 use crate::slo::Slo;
-use tokometer_metrics::statistics;
-use tokometer_metrics::summary::Summary;
+use tokometer_figures::statistics;
+use tokometer_figures::summary::Summary;
 
 /// Least number of requests of a point, where no percentile needs more.
 const LEAST_REQUESTS: u64 = 100;

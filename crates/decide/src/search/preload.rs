@@ -5,7 +5,7 @@
 //! the point: a queue near its limit fills up slowly, and no fixed time fits all servers.
 
 use tokometer_base::Nanos;
-use tokometer_metrics::statistics;
+use tokometer_figures::statistics;
 use tokometer_record::{Phase, Timeline};
 
 /// A point is longer by this share, for what is discarded.

@@ -1,7 +1,7 @@
 //! A figure of a run with its interval, for charts.
 
-use tokometer_metrics::figure::{Figure, Statistic};
-use tokometer_metrics::{ConfidenceInterval, Summary};
+use tokometer_figures::figure::{Figure, Statistic};
+use tokometer_figures::{ConfidenceInterval, Summary};
 
 /// A figure's value with the ends of its interval, where they are known and finite.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokometer_base::WallNanos;
 use tokometer_base::digits::brief;
 use tokometer_base::units::counted;
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 use tokometer_record::{RunInfo, TargetInfo};
 
 use super::load_axis::LoadAxis;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
-use tokometer_metrics::anatomy::{Part, PartSource, PartStage};
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
-use tokometer_metrics::server::{self, BucketQuantile, GpuFigures, GpuGauges, ServerFigures};
-use tokometer_metrics::steps::{SeenStep, Stalls, StepCollector, StepFigures, Steps};
-use tokometer_metrics::summary::Summary;
+use tokometer_figures::anatomy::{Part, PartSource, PartStage};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::server::{self, BucketQuantile, GpuFigures, GpuGauges, ServerFigures};
+use tokometer_figures::steps::{SeenStep, Stalls, StepCollector, StepFigures, Steps};
+use tokometer_figures::summary::Summary;
 use tokometer_record::server::Scrape;
 
 use super::run::short;

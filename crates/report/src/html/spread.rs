@@ -1,7 +1,7 @@
 //! A distribution as two curves of bounded size: cumulative share, and counts per bin.
 
 use serde_json::{Value, json};
-use tokometer_metrics::summary::Distribution;
+use tokometer_figures::summary::Distribution;
 
 /// Bins per factor of ten: neighbours differ by 2.3 %.
 const BINS_PER_DECADE: f64 = 100.0;

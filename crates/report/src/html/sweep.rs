@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 use tokometer_base::digits::brief;
 use tokometer_base::units::counted;
-use tokometer_metrics::Summary;
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::Summary;
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_record::RunInfo;
 
 use super::chart::{

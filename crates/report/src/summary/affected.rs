@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use tokometer_metrics::verdict::{figure_label, limits};
-use tokometer_metrics::{FigureVerdict, Verdict};
+use tokometer_figures::verdict::{figure_label, limits};
+use tokometer_figures::{FigureVerdict, Verdict};
 
 use super::failures::wrapped;
 use super::{LABEL, SummaryPage, WIDTH, line};

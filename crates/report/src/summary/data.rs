@@ -1,7 +1,7 @@
 //! The summary for programs: JSON and CSV.
 
-use tokometer_metrics::Summary;
-use tokometer_metrics::figure::{self, Statistic};
+use tokometer_figures::Summary;
+use tokometer_figures::figure::{self, Statistic};
 use tokometer_record::RunInfo;
 
 /// The run and everything said about it: what `--json` prints and `summary.json` holds. Missing

@@ -1,7 +1,7 @@
 //! The failures of a run by cause: how many, and one example each.
 
-use tokometer_metrics::Summary;
-use tokometer_metrics::summary::FailureGroup;
+use tokometer_figures::Summary;
+use tokometer_figures::summary::FailureGroup;
 use tokometer_record::FailureKind;
 
 use super::{LABEL, SummaryPage, WIDTH, count, line};

@@ -2,10 +2,10 @@
 //!
 //! An unknown part has no line; what could not be inferred has a line with the reason.
 
-use tokometer_metrics::anatomy::{Part, PartSource, PartStage};
-use tokometer_metrics::figure::Statistic;
-use tokometer_metrics::server::BucketQuantile;
-use tokometer_metrics::steps::{Stalls, StepFigures, Steps};
+use tokometer_figures::anatomy::{Part, PartSource, PartStage};
+use tokometer_figures::figure::Statistic;
+use tokometer_figures::server::BucketQuantile;
+use tokometer_figures::steps::{Stalls, StepFigures, Steps};
 
 use super::{SummaryPage, count, line, whole};
 
@@ -175,7 +175,7 @@ impl SummaryPage<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_metrics::server::GpuFigures;
+    use tokometer_figures::server::GpuFigures;
 
     use crate::style::Style;
     use crate::summary::print_summary;

@@ -1,7 +1,7 @@
 //! The 95 % confidence intervals of the main figures.
 
-use tokometer_metrics::figure::Statistic;
-use tokometer_metrics::{ConfidenceInterval, Distribution, NoInterval};
+use tokometer_figures::figure::Statistic;
+use tokometer_figures::{ConfidenceInterval, Distribution, NoInterval};
 
 use super::{CELL, LABEL, SummaryPage, rate};
 use crate::grid::{GAP, Grid};

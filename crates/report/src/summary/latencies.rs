@@ -1,7 +1,7 @@
 //! The grid of latencies: one row per metric, one column per statistic.
 
-use tokometer_metrics::figure::Statistic;
-use tokometer_metrics::{Distribution, PercentileValue};
+use tokometer_figures::figure::Statistic;
+use tokometer_figures::{Distribution, PercentileValue};
 
 use super::{CELL, COLUMNS, LABEL, LATENCIES, SummaryPage, line};
 use crate::grid::{GAP, Grid};

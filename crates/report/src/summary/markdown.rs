@@ -3,7 +3,7 @@
 //! The same facts in the same order as the text: what stands in columns there is a table here, what has
 //! a label there is an item of a list.
 
-use tokometer_metrics::Summary;
+use tokometer_figures::Summary;
 use tokometer_record::RunInfo;
 
 use super::{LABEL, SummaryPage};
@@ -39,7 +39,7 @@ pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
     let lines: Vec<String> =
         lines.into_iter().chain(more).flatten().chain(page.failures()).collect();
     parts.push(list(&lines));
-    let note = |note: &tokometer_metrics::Note| {
+    let note = |note: &tokometer_figures::Note| {
         let advice =
             if note.action.is_empty() { String::new() } else { format!("; {}", note.action) };
         format!(

@@ -1,9 +1,9 @@
 //! The summary of a fixed run, and its special cases.
 
 use tokometer_base::Nanos;
-use tokometer_classic::{Layout, Selection, from_summary};
-use tokometer_metrics::Distribution;
-use tokometer_metrics::anatomy::{Part, PartSource, PartStage};
+use tokometer_compat::{Layout, Selection, from_summary};
+use tokometer_figures::Distribution;
+use tokometer_figures::anatomy::{Part, PartSource, PartStage};
 
 use super::*;
 use crate::style::Colours;

@@ -1,7 +1,7 @@
 //! The error of predictions against measurements, by the measures of the project's goals.
 
 use serde::{Deserialize, Serialize};
-use tokometer_metrics::Figure;
+use tokometer_figures::Figure;
 
 use super::HeldOut;
 use super::row::{FIGURES, MeasuredRow, is_main};

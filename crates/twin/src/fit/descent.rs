@@ -5,7 +5,7 @@
 //! step that is wide at first and halves when it no longer helps, for the time of an engine step can move
 //! in jumps. Nothing is random, and square roots come from `libm`: the same bits everywhere.
 
-use tokometer_metrics::linear::solve;
+use tokometer_figures::linear::solve;
 
 /// A smaller pivot leaves a direction undetermined; more damping is tried instead.
 const LEAST_PIVOT: f64 = 1e-14;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sim::Profile;
 use sim::profile::Policy;
 use tokometer_base as base;
-use tokometer_metrics::figure::{Figure, Quantity};
+use tokometer_figures::figure::{Figure, Quantity};
 use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 

@@ -1,7 +1,7 @@
 //! Robust linear regression: least squares, repeated with less weight on what
 //! lies far off.
 
-use tokometer_metrics::linear;
+use tokometer_figures::linear;
 
 /// Coefficients and their standard errors.
 #[derive(Debug, Clone, PartialEq)]

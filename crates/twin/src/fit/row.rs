@@ -1,7 +1,7 @@
 //! One row of a measured table: what was asked and what was printed.
 
 use serde::{Deserialize, Serialize};
-use tokometer_metrics::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
 
 /// The figures that a fit uses, in the order of the printed block.
 pub const FIGURES: [Figure; 10] = [

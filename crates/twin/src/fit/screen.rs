@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use tokometer_metrics::figure::{Figure, Quantity};
+use tokometer_figures::figure::{Figure, Quantity};
 
 use super::row::MeasuredRow;
 use crate::Error;

@@ -6,7 +6,7 @@ mod table;
 
 use std::path::Path;
 
-use tokometer_metrics::{Figure, Quantity};
+use tokometer_figures::{Figure, Quantity};
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{

@@ -1,0 +1,202 @@
+//! The layouts by name, and the choice among them.
+
+use tokometer_base::Backend;
+use tokometer_base::backend::ServerKind;
+use tokometer_figures::Family;
+
+use super::table::LayoutTable;
+use super::{sglang, vllm, vllm_rust};
+use crate::Error;
+
+/// A look of a printed report, with the definitions that belong to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layout {
+    /// vLLM 0.4 and 0.5.
+    V1,
+    /// vLLM 0.6 to 0.10 and the fork for TGI.
+    V2,
+    /// vLLM, autumn of 2025.
+    V3,
+    /// The same with failures.
+    V35,
+    /// vLLM since the end of 2025.
+    V4,
+    /// vLLM since it shows the client's queue.
+    V5,
+    /// vLLM's Rust client.
+    Vr,
+    /// SGLang, January 2025.
+    S0,
+    /// SGLang, 2025.
+    S1,
+    /// SGLang, end of 2025.
+    S2,
+    /// SGLang, newest.
+    S3,
+    /// Our own summary.
+    Tokometer,
+}
+
+impl Layout {
+    /// All layouts, oldest of each family first. A block that fits several is the first of them.
+    pub const ALL: [Self; 12] = [
+        Self::V1,
+        Self::V2,
+        Self::V3,
+        Self::V35,
+        Self::V4,
+        Self::V5,
+        Self::Vr,
+        Self::S0,
+        Self::S1,
+        Self::S2,
+        Self::S3,
+        Self::Tokometer,
+    ];
+
+    /// The name in `--layout NAME`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+            Self::V3 => "v3",
+            Self::V35 => "v3.5",
+            Self::V4 => "v4",
+            Self::V5 => "v5",
+            Self::Vr => "vr",
+            Self::S0 => "s0",
+            Self::S1 => "s1",
+            Self::S2 => "s2",
+            Self::S3 => "s3",
+            Self::Tokometer => "tokometer",
+        }
+    }
+
+    /// Which tool prints it, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::V1 => "vLLM 0.4 to 0.5",
+            Self::V2 => "vLLM 0.6 to 0.10, and the fork for TGI",
+            Self::V3 => "vLLM, autumn of 2025",
+            Self::V35 => "vLLM, autumn of 2025, with failures",
+            Self::V4 => "vLLM since the end of 2025",
+            Self::V5 => "vLLM with the client's queue",
+            Self::Vr => "vLLM's Rust client",
+            Self::S0 => "SGLang, January 2025",
+            Self::S1 => "SGLang, 2025",
+            Self::S2 => "SGLang, end of 2025",
+            Self::S3 => "SGLang, newest",
+            Self::Tokometer => "our own summary",
+        }
+    }
+
+    /// The layout of this name, in any case.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|layout| layout.name().eq_ignore_ascii_case(name))
+            .ok_or_else(|| Error::UnknownLayout { name: name.to_owned(), known: Self::names() })
+    }
+
+    /// The names, for messages.
+    pub fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    /// The newest layout of the backend's own tool: vLLM's for `vllm` and `openai*`, SGLang's for
+    /// `sglang*`, and for `tgi` the one its fork prints.
+    pub fn for_backend(backend: &str) -> Self {
+        match Backend::named(backend).map(Backend::server) {
+            Some(ServerKind::Tgi) => Self::V2,
+            Some(ServerKind::Sglang) => Self::S3,
+            _ => Self::V4,
+        }
+    }
+
+    /// Whose definitions it prints; `None` for our own.
+    pub fn family(self) -> Option<Family> {
+        match self {
+            Self::V1 | Self::V2 => Some(Family::OldVllm),
+            Self::V3 | Self::V35 | Self::V4 | Self::V5 => Some(Family::Vllm),
+            Self::Vr => Some(Family::VllmRust),
+            Self::S0 | Self::S1 | Self::S2 | Self::S3 => Some(Family::Sglang),
+            Self::Tokometer => None,
+        }
+    }
+
+    /// Its table of lines. Our own summary is not a table.
+    pub(crate) fn table(self) -> Option<&'static LayoutTable> {
+        match self {
+            Self::V1 => Some(&vllm::V1),
+            Self::V2 => Some(&vllm::V2),
+            Self::V3 => Some(&vllm::V3),
+            Self::V35 => Some(&vllm::V35),
+            Self::V4 => Some(&vllm::V4),
+            Self::V5 => Some(&vllm::V5),
+            Self::Vr => Some(&vllm_rust::VR),
+            Self::S0 => Some(&sglang::S0),
+            Self::S1 => Some(&sglang::S1),
+            Self::S2 => Some(&sglang::S2),
+            Self::S3 => Some(&sglang::S3),
+            Self::Tokometer => None,
+        }
+    }
+}
+
+/// What `--layout` may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LayoutChoice {
+    /// The newest of the backend's own tool.
+    #[default]
+    Auto,
+    /// The one the block was printed in.
+    Same,
+    /// This one.
+    Named(Layout),
+}
+
+impl LayoutChoice {
+    /// The choice of this name: `auto`, `same`, or that of a layout.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "same" => Ok(Self::Same),
+            _ => Layout::named(name).map(Self::Named),
+        }
+    }
+
+    /// The layout meant, for a run against `backend`.
+    pub fn for_backend(self, backend: &str) -> Layout {
+        match self {
+            Self::Named(layout) => layout,
+            Self::Auto | Self::Same => Layout::for_backend(backend),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layout_has_a_name_that_finds_it() {
+        for layout in Layout::ALL {
+            assert_eq!(Layout::named(layout.name()).unwrap(), layout);
+            assert_eq!(layout.table().is_none(), layout == Layout::Tokometer);
+        }
+        assert_eq!(Layout::named("V3.5").unwrap(), Layout::V35);
+        let message = Layout::named("v9").unwrap_err().to_string();
+        assert!(message.contains("`v9`") && message.contains("v3.5"), "{message}");
+    }
+
+    #[test]
+    fn a_backend_is_reported_in_its_own_tool_s_layout() {
+        let check = |backend: &str, layout: Layout| {
+            assert_eq!(LayoutChoice::Auto.for_backend(backend), layout, "{backend}");
+        };
+        check("vllm", Layout::V4);
+        check("openai-chat", Layout::V4);
+        check("sglang-oai-chat", Layout::S3);
+        check("tgi", Layout::V2);
+    }
+}

@@ -1,0 +1,26 @@
+//! The reports of other benchmark tools: printed blocks and result files, written, read and checked.
+//!
+//! In: a [`tokometer_figures::Summary`] with its [`tokometer_record::RunInfo`], or text that a tool
+//! printed or saved. Out: a [`Report`], its text in any [`Layout`], result files in the tools' own
+//! schemas, and the findings of the [`doctor`]. Everything is a pure function of its input. This
+//! crate computes no figure: the tools' definitions are in [`tokometer_figures::family`], because
+//! they are computed while timelines stream past.
+
+pub mod differences;
+pub mod doctor;
+pub mod error;
+pub mod files;
+pub mod from_summary;
+pub mod layout;
+pub mod model;
+pub mod parse;
+pub mod quantity;
+#[cfg(test)]
+mod testing;
+
+pub use differences::{FigureDifference, differences, prints_withheld_gaps};
+pub use error::Error;
+pub use from_summary::{Selection, from_summary};
+pub use layout::{Layout, LayoutChoice, print, print_same};
+pub use model::{Field, Key, Metric, Percentile, Report, Scalar, Stat, Title};
+pub use parse::parse;

@@ -1,0 +1,361 @@
+//! What a report can say: fields, metrics with their statistics, and values.
+
+use std::collections::BTreeMap;
+
+use tokometer_figures::figure::{self, Figure, Statistic};
+
+use crate::parse::half_unit;
+
+pub use tokometer_figures::figure::Percentile;
+
+/// A labelled quantity that stands alone in a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Field {
+    /// Name of the client's protocol.
+    Backend,
+    /// Rate asked for, as SGLang prints it: `inf`, `20.0`, `trace`.
+    TrafficRate,
+    /// Most requests in flight, where a limit was set.
+    MaxConcurrency,
+    /// Requests answered to their end.
+    Successful,
+    /// Requests that were not.
+    Failed,
+    /// Finite rate asked for, requests per second.
+    RateConfigured,
+    /// Length of the measurement in seconds.
+    Duration,
+    /// Prompt tokens of all successful requests.
+    InputTokens,
+    /// Of these, text.
+    InputTextTokens,
+    /// Of these, images.
+    InputVisionTokens,
+    /// Answer tokens of all successful requests.
+    OutputTokens,
+    /// Answer tokens counted again from the text.
+    RetokenizedTokens,
+    /// Successful requests per second.
+    RequestThroughput,
+    /// Inputs per second of a pooling run.
+    InputSequenceThroughput,
+    /// Requests per second that met every objective.
+    Goodput,
+    /// The objectives, as SGLang prints them: `ttft:150 tpot:22`.
+    GoodputLimits,
+    /// Share of all requests that met every objective, percent.
+    Attainment,
+    /// Share that met the objective of TTFT, percent.
+    TtftAttainment,
+    /// Share that met the objective of TPOT, percent.
+    TpotAttainment,
+    /// Share that met the objective of E2EL, percent.
+    E2elAttainment,
+    /// Prompt tokens per second.
+    InputThroughput,
+    /// Answer tokens per second.
+    OutputThroughput,
+    /// Most answer tokens (in the other tools: events) within one second.
+    PeakOutputThroughput,
+    /// Most requests seen in one second.
+    PeakConcurrency,
+    /// Seconds of audio per second.
+    Rtfx,
+    /// Prompt and answer tokens per second.
+    TotalThroughput,
+    /// Mean number of requests in flight.
+    Concurrency,
+    /// Tokens per step of a speculating server.
+    AcceptLength,
+    /// Side probes answered.
+    ProbesCompleted,
+    /// Side probes failed.
+    ProbesFailed,
+    /// Median latency of the probes, ms.
+    ProbeMedian,
+    /// P99 latency of the probes, ms.
+    ProbeP99,
+    /// Longest latency of the probes, ms.
+    ProbeMax,
+    /// Tokens per second that a diffusion model committed.
+    DiffusionThroughput,
+    /// Denoising steps per canvas.
+    DiffusionStepsPerCanvas,
+    /// Tokens committed per denoising step.
+    DiffusionPerStep,
+    /// Tokens committed.
+    DiffusionTokens,
+    /// Denoising steps.
+    DiffusionSteps,
+    /// Canvas positions evaluated.
+    DiffusionPositions,
+    /// Accepted share of draft tokens, percent.
+    SpecAcceptanceRate,
+    /// Tokens per draft, the bonus token included.
+    SpecAcceptanceLength,
+    /// Drafts made.
+    SpecDrafts,
+    /// Tokens drafted.
+    SpecDraftTokens,
+    /// Of these, accepted.
+    SpecAcceptedTokens,
+    /// Prompt tokens that the cache report covers.
+    CachePromptTokens,
+    /// Of these, found in a cache.
+    CachedTokens,
+    /// Found in device memory.
+    CachedDevice,
+    /// Found in host memory.
+    CachedHost,
+    /// Share of prompt tokens found in a cache, percent.
+    CacheHitRate,
+    /// Share found in device memory, percent.
+    CacheHitDevice,
+    /// Share found in host memory, percent.
+    CacheHitHost,
+    /// In-flight count above which a run counts as steady.
+    SteadyThreshold,
+    /// Begin, end and length of the steady window.
+    SteadyWindow,
+    /// Exact peak of requests in flight.
+    SteadyPeakConcurrency,
+    /// Requests begun in the window, of all.
+    SteadyStarted,
+    /// Requests ended in the window.
+    SteadyCompleted,
+    /// Requests per second in the window.
+    SteadyRequestThroughput,
+    /// Answer tokens per second in the window.
+    SteadyOutputThroughput,
+    /// Prompt tokens per second in the window.
+    SteadyInputThroughput,
+    /// All tokens per second in the window.
+    SteadyTotalThroughput,
+}
+
+/// A quantity with a distribution, all in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Time to the first token.
+    Ttft,
+    /// Time per output token after the first.
+    Tpot,
+    /// Time between two events of a stream.
+    Itl,
+    /// Time to the last token.
+    E2el,
+    /// Waiting inside the client before the send.
+    ClientQueue,
+    /// Time to the last token from the intended send.
+    QueuedE2el,
+    /// Time to the first token, in the steady window.
+    SteadyTtft,
+    /// Time per output token, in the steady window.
+    SteadyTpot,
+}
+
+/// A statistic of a [`Metric`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stat {
+    /// Arithmetic mean.
+    Mean,
+    /// Middle value.
+    Median,
+    /// Population standard deviation. In result files, never printed.
+    Std,
+    /// Largest value.
+    Max,
+    /// Value below which this share lies.
+    Percentile(Percentile),
+}
+
+impl Stat {
+    /// P99, the one every layout has.
+    pub const P99: Self = Self::Percentile(Percentile::whole(99));
+
+    /// The word of a printed label: `Mean`, `P99.9`.
+    pub fn label(self) -> String {
+        match self {
+            Self::Mean => "Mean".to_owned(),
+            Self::Median => "Median".to_owned(),
+            Self::Std => "Std".to_owned(),
+            Self::Max => "Max".to_owned(),
+            Self::Percentile(percentile) => format!("P{percentile}"),
+        }
+    }
+
+    /// The statistic of this printed word.
+    pub fn from_label(word: &str) -> Option<Self> {
+        match word {
+            "Mean" => Some(Self::Mean),
+            "Median" => Some(Self::Median),
+            "Std" => Some(Self::Std),
+            "Max" => Some(Self::Max),
+            _ => word.strip_prefix('P').and_then(Percentile::parse).map(Self::Percentile),
+        }
+    }
+}
+
+/// What a value of a report is the value of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A quantity that stands alone.
+    Field(Field),
+    /// A statistic of a metric.
+    Latency(Metric, Stat),
+    /// Acceptance at a position of the draft, percent.
+    Position(u32),
+}
+
+impl Stat {
+    /// The statistic of a figure; `None` where no report has it.
+    fn of(statistic: Statistic) -> Option<Self> {
+        match statistic {
+            Statistic::Whole | Statistic::Min => None,
+            Statistic::Mean => Some(Self::Mean),
+            Statistic::Std => Some(Self::Std),
+            Statistic::Max => Some(Self::Max),
+            Statistic::MEDIAN => Some(Self::Median),
+            Statistic::Percentile(percentile) => Some(Self::Percentile(percentile)),
+        }
+    }
+}
+
+impl Metric {
+    /// The section that shows a quantity; `None` where no report has one.
+    pub fn of(quantity: figure::Quantity) -> Option<Self> {
+        match quantity {
+            figure::Quantity::Ttft => Some(Self::Ttft),
+            figure::Quantity::Tpot => Some(Self::Tpot),
+            figure::Quantity::Itl => Some(Self::Itl),
+            figure::Quantity::E2e => Some(Self::E2el),
+            figure::Quantity::ClientQueue => Some(Self::ClientQueue),
+            figure::Quantity::E2eFromIntended => Some(Self::QueuedE2el),
+            _ => None,
+        }
+    }
+
+    /// The quantity that a section shows; `None` for a part of the run.
+    pub fn quantity(self) -> Option<figure::Quantity> {
+        match self {
+            Self::Ttft => Some(figure::Quantity::Ttft),
+            Self::Tpot => Some(figure::Quantity::Tpot),
+            Self::Itl => Some(figure::Quantity::Itl),
+            Self::E2el => Some(figure::Quantity::E2e),
+            Self::ClientQueue => Some(figure::Quantity::ClientQueue),
+            Self::QueuedE2el => Some(figure::Quantity::E2eFromIntended),
+            Self::SteadyTtft | Self::SteadyTpot => None,
+        }
+    }
+}
+
+impl Key {
+    /// Where a report holds a figure; `None` where no report has it.
+    pub fn of(figure: Figure) -> Option<Self> {
+        let field = match figure.quantity {
+            figure::Quantity::Requests => Some(Field::RequestThroughput),
+            figure::Quantity::Output => Some(Field::OutputThroughput),
+            figure::Quantity::Prompt => Some(Field::InputThroughput),
+            figure::Quantity::Total => Some(Field::TotalThroughput),
+            figure::Quantity::PeakOutput => Some(Field::PeakOutputThroughput),
+            figure::Quantity::GoodputRate => Some(Field::Goodput),
+            figure::Quantity::Items => Some(Field::InputSequenceThroughput),
+            _ => None,
+        };
+        match field {
+            Some(field) => Some(Self::Field(field)),
+            None => Some(Self::Latency(Metric::of(figure.quantity)?, Stat::of(figure.statistic)?)),
+        }
+    }
+}
+
+/// The value itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// A whole number.
+    Count(u64),
+    /// A measured number.
+    Number(f64),
+    /// Words, such as a backend's name.
+    Words(String),
+}
+
+/// A value and, when it was read from text, that text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// What it means.
+    pub scalar: Scalar,
+    /// How it was written.
+    pub text: Option<String>,
+    /// Half a unit of the last digit it was written with: what rounding may have changed it by.
+    /// Zero for a count, and for a number with all its digits.
+    pub half_unit: f64,
+}
+
+impl Value {
+    /// A value as it was printed.
+    pub(crate) fn printed(scalar: Scalar, text: &str) -> Self {
+        let half_unit = match scalar {
+            Scalar::Number(_) => half_unit(text),
+            Scalar::Count(_) | Scalar::Words(_) => 0.0,
+        };
+        Self { scalar, text: Some(text.to_owned()), half_unit }
+    }
+}
+
+/// Values in the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Values {
+    list: Vec<(Key, Value)>,
+    /// Place of each in the list: a report may have any number of percentiles.
+    places: BTreeMap<Key, usize>,
+}
+
+impl Values {
+    /// The value of `key`.
+    pub fn get(&self, key: Key) -> Option<&Value> {
+        self.places.get(&key).map(|place| &self.list[*place].1)
+    }
+
+    /// Sets the value of `key`; an earlier one keeps its place and is replaced.
+    pub fn set(&mut self, key: Key, value: Value) {
+        if let Some(place) = self.places.get(&key) {
+            self.list[*place].1 = value;
+        } else {
+            let _new = self.places.insert(key, self.list.len());
+            self.list.push((key, value));
+        }
+    }
+
+    /// Takes the value of `key` away.
+    pub fn remove(&mut self, key: Key) {
+        self.list.retain(|(known, _)| *known != key);
+        self.places = self.list.iter().enumerate().map(|(place, (key, _))| (*key, place)).collect();
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Value)> {
+        self.list.iter().map(|(key, value)| (*key, value))
+    }
+
+    /// All of them, in order, to be changed in place.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Value)> {
+        self.list.iter_mut().map(|(key, value)| (*key, value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl Scalar {
+    /// The value as a number, if it is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Count(count) => Some(*count as f64),
+            Self::Number(number) => Some(*number),
+            Self::Words(_) => None,
+        }
+    }
+}
