@@ -1,41 +1,104 @@
-//! Whether a stored run can stand for a run of this plan.
+//! Runs that an earlier session has made, and whether they can stand for runs of this plan.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tokometer_base::Nanos;
+use tokometer_base::refusal::Refusal;
 use tokometer_plan::{Plan, first_change};
-use tokometer_record::RunInfo;
+use tokometer_record::{RunInfo, RunReader, Stop};
 use tokometer_shards::SHARDS;
 use tokometer_workload::fingerprint;
 
-use super::folder::held;
-use crate::exit::Refusal;
-use crate::runs;
+use crate::event::Observer;
+use crate::executor::{Executor, RunRecord, end_of, unreadable};
+use crate::folder::held;
+use crate::outcome::PlannedRun;
 
 const HINT: &str = "use the flags of the stored run, choose another `--run-dir`, or replace the stored runs with `--overwrite`";
 
-/// Refuses a folder with runs that are no points of the plan: a report of it would mix two measurements.
-pub(crate) fn check_points(place: &Path, points: &[PathBuf]) -> Result<(), Refusal> {
-    let is_own = |run: &PathBuf| {
-        points.iter().any(|point| run == point || run.starts_with(point.join(SHARDS)))
+/// Answers from the folders of an earlier session, and has the rest made.
+pub struct Stored<E> {
+    /// Makes what is not there.
+    pub inner: E,
+    /// Ends after which a run need not be made again.
+    pub finished: &'static [Stop],
+}
+
+impl<E: Executor> Stored<E> {
+    fn has(&self, run: &PlannedRun) -> bool {
+        end_of(&run.folder).is_some_and(|end| self.finished.contains(&end.stop))
+    }
+}
+
+impl<E: Executor> Executor for Stored<E> {
+    fn run(
+        &mut self,
+        run: &PlannedRun,
+        observer: &mut dyn Observer,
+    ) -> Result<RunRecord, Refusal> {
+        self.inner.recover(&run.folder, observer)?;
+        if self.has(run) { RunRecord::open(&run.folder) } else { self.inner.run(run, observer) }
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn is_stored(&self, run: &PlannedRun) -> bool {
+        self.has(run)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.inner.is_interrupted()
+    }
+
+    fn is_target_gone(&self) -> bool {
+        self.inner.is_target_gone()
+    }
+
+    fn await_return(&mut self, observer: &mut dyn Observer) -> bool {
+        self.inner.await_return(observer)
+    }
+
+    fn await_idle(&mut self) {
+        self.inner.await_idle();
+    }
+}
+
+/// Refuses stored runs that are no points of this sweep, or of another plan, before anything is measured.
+pub fn check_stored_sweep(folder: &Path, runs: &[PlannedRun]) -> Result<(), Refusal> {
+    check_points(folder, runs)?;
+    for run in runs {
+        // A run that was killed while it began is measured again, whatever it left.
+        if RunReader::open(&run.folder).is_ok() {
+            check_stored_run(&run.folder, &run.plan)?;
+        }
+    }
+    Ok(())
+}
+
+/// A report of a folder with other runs would mix two measurements.
+fn check_points(folder: &Path, runs: &[PlannedRun]) -> Result<(), Refusal> {
+    let is_own = |held: &PathBuf| {
+        runs.iter().any(|run| *held == run.folder || held.starts_with(run.folder.join(SHARDS)))
     };
-    let Some(other) = held(place).into_iter().find(|run| !is_own(run)) else {
+    let Some(other) = held(folder).into_iter().find(|held| !is_own(held)) else {
         return Ok(());
     };
-    let why = if other == place {
+    let why = if other == folder {
         "it holds a single run, and this is a sweep".to_owned()
     } else {
         format!("it holds `{}`, which is not a point of this plan", other.display())
     };
-    Err(Refusal::usage(format!("cannot resume `{}`: {why}", place.display()), HINT))
+    Err(Refusal::usage(format!("cannot resume `{}`: {why}", folder.display()), HINT))
 }
 
-/// Refuses to count a stored run as one of `plan` when it measured something else: the table of a
-/// sweep would mix two measurements.
-pub(crate) fn check(folder: &Path, plan: &Plan) -> Result<(), Refusal> {
+/// Refuses to count a stored run as one of `plan` when it measured something else.
+pub fn check_stored_run(folder: &Path, plan: &Plan) -> Result<(), Refusal> {
     let shown = folder.display();
     let refused = |why: String| Refusal::usage(format!("cannot resume `{shown}`: {why}"), HINT);
-    let reader = runs::open(folder)?;
+    let reader = RunReader::open(folder).map_err(unreadable)?;
     let stored = Plan::of(reader.info()).map_err(|why| refused(why.to_string()))?;
     let Some(line) = first_change(&stored, plan).map_err(|why| refused(why.to_string()))? else {
         return check_dataset(reader.info(), plan).map_err(refused);

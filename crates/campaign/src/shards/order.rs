@@ -7,15 +7,15 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_plan::{Cache, Overload, Plan, Rate};
 use tokometer_shards as shards;
 
-use crate::exit::{Refusal, RefusalKind};
-use crate::lower::PlannedPoint;
+use crate::outcome::PlannedRun;
 
 /// What may differ between a point and the plan of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Varied {
+pub enum Varied {
     /// Nothing: the command line lists all points.
     Nothing,
     /// The load: a search chooses it.
@@ -27,7 +27,7 @@ pub(crate) enum Varied {
 #[serde(deny_unknown_fields)]
 pub(super) struct PointOrder {
     /// Its number in the sweep or search. The content of prompts depends on it.
-    pub(super) number: u32,
+    number: u32,
     /// Its folder, below that of the measurement.
     folder: String,
     load: PointLoad,
@@ -78,16 +78,15 @@ impl PointLoad {
 }
 
 impl PointOrder {
-    /// The order for a point in `folder`, which lies below `place`.
-    pub(super) fn new(
-        plan: &Plan,
-        number: u32,
-        folder: &Path,
-        place: &Path,
-    ) -> Result<Self, Refusal> {
-        let below = folder.strip_prefix(place).unwrap_or(Path::new(""));
-        let folder = below.display().to_string();
-        Ok(Self { number, folder, load: PointLoad::of(plan), plan: plan_fingerprint(plan)? })
+    /// The order for a run below the folder of the measurement.
+    pub(super) fn new(run: &PlannedRun, measurement: &Path) -> Result<Self, Refusal> {
+        let below = run.folder.strip_prefix(measurement).unwrap_or(Path::new(""));
+        Ok(Self {
+            number: run.number,
+            folder: below.display().to_string(),
+            load: PointLoad::of(&run.plan),
+            plan: plan_fingerprint(&run.plan)?,
+        })
     }
 
     pub(super) fn text(&self) -> Result<String, Refusal> {
@@ -105,25 +104,27 @@ impl PointOrder {
         Ok(order)
     }
 
-    /// The folder of the point, where the measurement is in `place`.
-    pub(super) fn folder(&self, place: &Path) -> PathBuf {
-        if self.folder.is_empty() { place.to_owned() } else { place.join(&self.folder) }
+    /// The folder of the point below that of the measurement.
+    pub(super) fn folder(&self, measurement: &Path) -> PathBuf {
+        if self.folder.is_empty() { measurement.to_owned() } else { measurement.join(&self.folder) }
     }
 
-    /// The point, from those of this process's own command line.
-    pub(super) fn point(
+    /// The run in its folder, from those of this process's own command line.
+    pub(super) fn run(
         &self,
-        own: &[PlannedPoint],
+        own: &[PlannedRun],
         varied: Varied,
-    ) -> Result<PlannedPoint, Refusal> {
-        for point in own {
+        measurement: &Path,
+    ) -> Result<PlannedRun, Refusal> {
+        for run in own {
             let plan = match varied {
-                Varied::Nothing => Some(point.plan.clone()),
-                Varied::Load => self.load.put(&point.plan),
+                Varied::Nothing => Some(run.plan.clone()),
+                Varied::Load => self.load.put(&run.plan),
             };
             let Some(plan) = plan else { continue };
             if plan_fingerprint(&plan)? == self.plan {
-                return Ok(PlannedPoint { plan, ..point.clone() });
+                let (number, folder) = (self.number, self.folder(measurement));
+                return Ok(PlannedRun { number, folder, plan, ..run.clone() });
             }
         }
         Err(unusable("its plan does not follow from this shard's command line"))
