@@ -23,7 +23,7 @@ use tokometer_report::Style;
 use crate::bench::{RunView, summarise};
 use crate::commands::{csv, html, markdown, parquet, trace};
 use crate::compare;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 
 /// Cases per kind of run.
 const CASES: usize = 520;
@@ -280,7 +280,7 @@ fn peak_memory_kib() -> u64 {
 fn check(outcome: Result<(), Refusal>, folder: &Path, case: &str) -> bool {
     let Err(refusal) = outcome else { return false };
     let text = refusal.to_string();
-    assert_eq!(refusal.exit, Exit::Usage, "{case}: {text}");
+    assert_eq!(refusal.kind, RefusalKind::Usage, "{case}: {text}");
     let is_named = text.contains(&*folder.to_string_lossy()) || text.contains("two targets");
     assert!(is_named, "{case}: {text}");
     true

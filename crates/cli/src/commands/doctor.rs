@@ -12,7 +12,7 @@ use super::Given;
 use super::source::ReportSource;
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::input::STDIN;
 use crate::instrument;
 use crate::terminal::{print, print_message, without_secrets};
@@ -78,7 +78,7 @@ fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refu
 fn write_page(path: Option<&Path>, page: &str) -> Result<(), Refusal> {
     let Some(path) = path.filter(|path| *path != Path::new(STDIN)) else { return print(page) };
     let unwritable =
-        |why| Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()));
+        |why| Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()));
     std::fs::write(path, without_secrets(page)).map_err(unwritable)
 }
 
