@@ -14,7 +14,7 @@ use tokometer_record::{RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Style, failure_lines};
 
 use crate::compare::{self, halves};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::runs;
 
 /// What to show of a run.
@@ -298,7 +298,7 @@ impl SummarisedRun {
     /// The run as another tool's report.
     pub(crate) fn report(&self) -> Result<classic::Report, Refusal> {
         classic::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
-            .map_err(|why| Refusal::new(Exit::Usage, why.to_string()))
+            .map_err(|why| Refusal::new(RefusalKind::Usage, why.to_string()))
     }
 }
 
