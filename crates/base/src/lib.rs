@@ -7,6 +7,7 @@
 //!   [`slab`] for what lives and ends in any order.
 //! - A request: [`prompt`], its [`script`] and [`fingerprint`]; [`backend`] and [`conventions`] by name.
 //! - Plans: [`mod@partial`] structs, merged layer by layer, and [`neighbours`] of a mistyped key.
+//! - Errors for people: [`mod@refusal`].
 //! - Text: [`units`] as typed, [`digits`] as shown, [`printable`] text from outside, [`redact`]ed secrets,
 //!   certificates in [`pem`].
 
@@ -29,6 +30,7 @@ pub mod pem;
 pub mod printable;
 pub mod prompt;
 pub mod redact;
+pub mod refusal;
 pub mod script;
 pub mod seed;
 pub mod slab;
@@ -43,6 +45,7 @@ pub use fingerprint::Fingerprint;
 pub use order::sort_numbers;
 pub use partial::Partial;
 pub use prompt::{IgnoreEos, Message, Prompt, PromptContent, Sound};
+pub use refusal::{Refusal, RefusalKind};
 pub use script::Script;
 pub use seed::{Seed, Stream};
 pub use slab::Slab;

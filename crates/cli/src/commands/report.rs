@@ -18,7 +18,7 @@ use super::sweep_report::{several_runs, staircase};
 use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::capacity::views;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, objective, percentiles, sections};
 use crate::pages::{self, PageContext, PageSource};
 use crate::terminal::{print, print_message, style};
@@ -210,7 +210,7 @@ fn repair(folder: &Path) -> Result<(), Refusal> {
     }
     let repaired = RunReader::open(folder)
         .and_then(|reader| reader.repair())
-        .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+        .map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))?;
     for name in repaired {
         print_message(&format!("repaired {}", folder.join(name).display()));
     }

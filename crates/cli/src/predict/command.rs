@@ -23,7 +23,7 @@ use crate::bench::{
     sweep_text, write_results,
 };
 use crate::commands::say_remarks;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
 use crate::terminal::{print, print_message, print_note, style};
 
@@ -296,7 +296,7 @@ fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result
     let end = shown::end(predicted, info);
     let timelines = std::mem::take(&mut predicted.prediction.timelines);
     shown::write(folder, info, timelines, &end)
-        .map_err(|why| Refusal::new(Exit::Write, why.to_string()))
+        .map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))
 }
 
 /// Memory that a prediction may use, in bytes. `None` where the kernel does not report it.
