@@ -156,7 +156,7 @@ pub fn sides(record: &RunRecord, options: &SummaryOptions) -> Result<Vec<Half>, 
             let mut collector = Collector::new(&record.info, options.clone());
             timelines.iter().for_each(|timeline| collector.push(timeline));
             let state = RunState::Ended(Box::new(record.end.clone()));
-            let summary = collector.finish(&state);
+            let summary = tokometer_judge::judge(collector.finish(&state));
             return Ok(vec![Half { info: record.info.clone(), summary }]);
         }
     };
@@ -189,7 +189,7 @@ fn whole(
     for scrape in reader.scrapes()? {
         collector.push_scrape(&scrape);
     }
-    Ok(Half { info: reader.info().clone(), summary: collector.finish(&state) })
+    Ok(Half { info: reader.info().clone(), summary: tokometer_judge::judge(collector.finish(&state)) })
 }
 
 /// How a recorded run came out. An incomplete record takes precedence.

@@ -67,7 +67,7 @@ impl RunSetup<'_> {
             })?;
         // The recorder ends with the last sender of notices: it must still be there for the last scrape.
         let (after_run, until_last_scrape) = (scrapes.clone(), notices.clone());
-        let part = BesidePlace::default();
+        let place = BesidePlace::default();
         let beside = Beside {
             scrapes,
             notices: notices.clone(),

@@ -464,7 +464,7 @@ impl Search {
             collector.push(timeline);
             allowance.push(timeline);
         }
-        let summary = collector.finish(&RunState::Ended(Box::new(end)));
+        let summary = tokometer_judge::judge(collector.finish(&RunState::Ended(Box::new(end))));
         let trend = wait_trend(&timelines, slo.wait_limit(record.info.load.max_concurrency));
         let fit = fit(slo, &summary, Some(stop), trend);
         let point =

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::Background;
-use tokometer_drive::{CapLending, CapPlaces, CapReport};
+use tokometer_drive::{CapLending, CapSlots, CapReport};
 use tokometer_shards::LeaseChange;
 
 /// How often the thread that reports looks whether it has to end.
@@ -22,7 +22,7 @@ trait LentSlots {
     fn offer(&self, slots: u32);
 }
 
-impl LentSlots for CapPlaces {
+impl LentSlots for CapSlots {
     fn grant(&self, slots: u32) {
         Self::grant(self, slots);
     }
@@ -39,7 +39,7 @@ impl LentSlots for CapPlaces {
 /// One run's slots.
 #[derive(Debug)]
 pub(super) struct SlotLink {
-    slots: Mutex<Option<CapPlaces>>,
+    slots: Mutex<Option<CapSlots>>,
     /// Requests that wait, as last reported.
     told: AtomicU32,
     signal: SyncSender<()>,
@@ -54,7 +54,7 @@ impl SlotLink {
         Arc::new(Self { slots, told, signal, signalled: Mutex::new(Some(signalled)) })
     }
 
-    fn slots(&self) -> Option<CapPlaces> {
+    fn slots(&self) -> Option<CapSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -114,7 +114,7 @@ impl SlotLink {
 }
 
 impl CapLending for SlotLink {
-    fn begin(&self, slots: CapPlaces) {
+    fn begin(&self, slots: CapSlots) {
         *self.slots.lock().unwrap_or_else(PoisonError::into_inner) = Some(slots);
     }
 
