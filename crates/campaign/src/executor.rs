@@ -95,11 +95,7 @@ pub(crate) fn unwritten(why: &impl std::fmt::Display) -> Refusal {
 /// Makes runs, one after the other.
 pub trait Executor {
     /// Makes a run and returns its record.
-    fn run(
-        &mut self,
-        run: &PlannedRun,
-        observer: &mut dyn Observer,
-    ) -> Result<RunRecord, Refusal>;
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal>;
 
     /// The time, on the clock that the runs take theirs from.
     fn now(&self) -> Nanos;
@@ -155,12 +151,7 @@ impl Executor for Live {
             None => RunReader::open(&folder).map_err(unreadable)?,
         };
         let server_info = self.measurement.server_info(&run.plan);
-        Ok(RunRecord {
-            folder,
-            write_failure,
-            server_info,
-            ..RunRecord::of_reader(reader, end)
-        })
+        Ok(RunRecord { folder, write_failure, server_info, ..RunRecord::of_reader(reader, end) })
     }
 
     fn now(&self) -> Nanos {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tokometer_base::WallNanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_plan::{Output, Record};
-use tokometer_record::folder::{clear, create_private, create_private_new, names};
 use tokometer_record as record;
+use tokometer_record::folder::{clear, create_private, create_private_new, names};
 
 use tokometer_shards::SHARDS;
 
@@ -31,7 +31,11 @@ pub enum Earlier {
 impl Earlier {
     /// What is asked for by `--resume` and `--overwrite`. Both need a folder that was named, by a flag or
     /// otherwise.
-    pub fn checked(is_resumed: bool, is_overwritten: bool, output: &Output) -> Result<Self, Refusal> {
+    pub fn checked(
+        is_resumed: bool,
+        is_overwritten: bool,
+        output: &Output,
+    ) -> Result<Self, Refusal> {
         let (flag, asked) = match (is_resumed, is_overwritten) {
             (true, _) => ("--resume", Self::Resumed),
             (false, true) => ("--overwrite", Self::Removed),

@@ -169,18 +169,14 @@ pub fn sides(record: &RunRecord, options: &SummaryOptions) -> Result<Vec<Half>, 
             let spans = Spans::of(ab, reader.timelines().map_err(unreadable)?);
             let state = reader.state().map_err(unreadable)?;
             let run = RecordedRun { info: reader.info(), state: &state, options };
-            let side = |target| {
-                Ok(spans.half(run, target, reader.timelines().map_err(unreadable)?))
-            };
+            let side =
+                |target| Ok(spans.half(run, target, reader.timelines().map_err(unreadable)?));
             Ok(vec![side(0)?, side(1)?])
         }
     }
 }
 
-fn whole(
-    reader: &RunReader,
-    options: &SummaryOptions,
-) -> Result<Half, tokometer_record::Error> {
+fn whole(reader: &RunReader, options: &SummaryOptions) -> Result<Half, tokometer_record::Error> {
     let mut collector = Collector::new(reader.info(), options.clone());
     let timelines = reader.timelines()?;
     // Before the rows take memory: for a killed run it lists all attempts.
@@ -189,7 +185,10 @@ fn whole(
     for scrape in reader.scrapes()? {
         collector.push_scrape(&scrape);
     }
-    Ok(Half { info: reader.info().clone(), summary: tokometer_judge::judge(collector.finish(&state)) })
+    Ok(Half {
+        info: reader.info().clone(),
+        summary: tokometer_judge::judge(collector.finish(&state)),
+    })
 }
 
 /// How a recorded run came out. An incomplete record takes precedence.
@@ -197,8 +196,7 @@ pub(crate) fn fate(record: &RunRecord, sides: &[Half], plan: &Plan) -> Fate {
     let is_dead = sides.iter().any(|side| side.summary.counts.succeeded == 0);
     let is_invalid = sides.first().is_some_and(|side| side.summary.verdict == Verdict::Invalid);
     // A shard of a run that has fewer requests than shards has done its part.
-    let has_no_part =
-        record.info.shard().is_some() && record.info.load.planned_requests == Some(0);
+    let has_no_part = record.info.shard().is_some() && record.info.load.planned_requests == Some(0);
     match record.end.stop {
         _ if record.is_withheld => Fate::ShardsLost,
         _ if record.write_failure.is_some() => Fate::Unwritten,

@@ -32,11 +32,7 @@ impl<E: Executor> Stored<E> {
 }
 
 impl<E: Executor> Executor for Stored<E> {
-    fn run(
-        &mut self,
-        run: &PlannedRun,
-        observer: &mut dyn Observer,
-    ) -> Result<RunRecord, Refusal> {
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal> {
         self.inner.recover(&run.folder, observer)?;
         if self.has(run) { RunRecord::open(&run.folder) } else { self.inner.run(run, observer) }
     }

@@ -124,8 +124,7 @@ impl Search {
             let message = format!("cannot search with `--slo`: {why}");
             return Err(Refusal::usage(message, "add one, such as `p99 ttft < 2s`"));
         }
-        let usual =
-            PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
+        let usual = PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
         let length = setting.bounds.length(usual)?;
         let (start, most) = (setting.start.unwrap_or(1.0), setting.points.unwrap_or(20));
         let limits = limits(&setting, start, most, length)?;
@@ -214,8 +213,8 @@ impl Search {
         self.time = Some(time);
         let left = time.left(now);
         let span = (budget.saturating_sub(left), left);
-        let forecast =
-            rate.and_then(|rate| Some((self.limits.forecast(&self.setting.slo, span, rate)?, rate)));
+        let forecast = rate
+            .and_then(|rate| Some((self.limits.forecast(&self.setting.slo, span, rate)?, rate)));
         if let Some((forecast, rate)) = &forecast {
             let (resolution, rate) = (self.limits.resolution, *rate);
             observer.event(Event::Search(SearchEvent::Forecast { forecast, resolution, rate }))?;
@@ -467,8 +466,7 @@ impl Search {
         let summary = tokometer_judge::judge(collector.finish(&RunState::Ended(Box::new(end))));
         let trend = wait_trend(&timelines, slo.wait_limit(record.info.load.max_concurrency));
         let fit = fit(slo, &summary, Some(stop), trend);
-        let point =
-            MeasuredPoint::new((load, stage, fit), slo, &summary, &allowance, &run.folder);
+        let point = MeasuredPoint::new((load, stage, fit), slo, &summary, &allowance, &run.folder);
         let side = Half { info: record.info.clone(), summary };
         Ok(Reading { point: Some(point), ..Reading::judged(run, record, vec![side]) })
     }

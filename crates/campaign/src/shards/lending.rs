@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::Background;
-use tokometer_drive::{CapLending, CapSlots, CapReport};
+use tokometer_drive::{CapLending, CapReport, CapSlots};
 use tokometer_shards::LeaseChange;
 
 /// How often the thread that reports looks whether it has to end.

@@ -94,11 +94,7 @@ pub struct Sharded<E> {
 
 impl<E: Executor> Executor for Sharded<E> {
     /// Makes this process's part of a run. Shard 0 has all other shards make theirs, and merges the records.
-    fn run(
-        &mut self,
-        run: &PlannedRun,
-        observer: &mut dyn Observer,
-    ) -> Result<RunRecord, Refusal> {
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal> {
         let (folder, _lock) = self.record_folder(&run.folder)?;
         if let Role::Leader(shard) = &*self.role {
             shard.hand_out(run)?;
@@ -235,7 +231,10 @@ pub fn merge(
     let merged = merge_quietly(records, out)?;
     for copy in &merged.skipped {
         let shown = copy.display();
-        problem(observer, format!("note: skipping {shown}: another copy of this shard is complete"));
+        problem(
+            observer,
+            format!("note: skipping {shown}: another copy of this shard is complete"),
+        );
     }
     for damage in &merged.damages {
         problem(observer, format!("error: {damage}"));
