@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Conventions, Nanos, Seed};
-use tokometer_compat::doctor;
 use tokometer_decide::compare::{Criteria, compared};
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::folder::names;
@@ -254,7 +253,7 @@ fn show(folder: &Path) -> Result<(), Refusal> {
     let json: serde_json::Value = serde_json::from_str(&shown.json()).unwrap();
     assert!(json.is_object());
     let _csv = shown.csv();
-    let _findings = doctor::examine(&[shown.report()?]);
+    let _findings = tokometer_doctor::examine(&[shown.report()?]);
     Ok(())
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::json;
-use tokometer_compat::doctor::{
+use tokometer_compat::{Report, Selection};
+use tokometer_doctor::{
     Examination, Level, doctor_comment, doctor_csv, doctor_html, doctor_text, examine,
 };
-use tokometer_compat::{Report, Selection};
 use tokometer_report::saved::ReportSource;
 
 use super::Given;

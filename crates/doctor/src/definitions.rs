@@ -4,20 +4,20 @@
 //! named, and the other checks use it. Only definitions that the block's own lines single out are
 //! taken: a block in which nothing agrees stays inconsistent.
 
-use super::figures::Figures;
-use super::interval::Interval;
-use super::rule::{Finding, Level, Rule};
-use crate::model::{Field, Key, Metric, Report, Scalar};
+use crate::figures::Figures;
+use crate::interval::Interval;
+use crate::rule::{Finding, Level, Rule};
+use tokometer_compat::model::{Field, Key, Metric, Report, Scalar};
 
 /// A report in the definitions that its lines agree on.
-pub(super) struct Understood {
-    pub(super) report: Report,
+pub(crate) struct Understood {
+    pub(crate) report: Report,
     /// The time over which throughputs were computed, where it is not the printed duration.
-    pub(super) rate_duration: Option<Interval>,
-    pub(super) findings: Vec<Finding>,
+    pub(crate) rate_duration: Option<Interval>,
+    pub(crate) findings: Vec<Finding>,
 }
 
-pub(super) fn understood(report: &Report) -> Understood {
+pub(crate) fn understood(report: &Report) -> Understood {
     let mut report = report.clone();
     let mut findings: Vec<Finding> = Vec::new();
     if let Some(finding) = in_seconds(&Figures::new(&report, None)) {
@@ -139,7 +139,7 @@ fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
 }
 
 /// How far two numbers are from each other, in words.
-pub(super) fn apart(one: f64, other: f64) -> String {
+pub(crate) fn apart(one: f64, other: f64) -> String {
     let percent = (one / other - 1.0).abs() * 100.0;
     if other.abs() < f64::MIN_POSITIVE {
         return "one of them is zero".to_owned();
@@ -151,12 +151,12 @@ pub(super) fn apart(one: f64, other: f64) -> String {
     format!("{percent:.decimals$} % apart")
 }
 
-pub(super) const REQUEST_THROUGHPUT: &str = "request throughput";
+pub(crate) const REQUEST_THROUGHPUT: &str = "request throughput";
 
 /// A throughput by name, as printed, and what it counts.
-pub(super) type Throughput = (&'static str, Option<Interval>, Option<Interval>);
+pub(crate) type Throughput = (&'static str, Option<Interval>, Option<Interval>);
 
-pub(super) fn throughputs(figures: &Figures<'_>) -> [Throughput; 4] {
+pub(crate) fn throughputs(figures: &Figures<'_>) -> [Throughput; 4] {
     let (input, output) = (figures.field(Field::InputTokens), figures.field(Field::OutputTokens));
     let total = input.zip(output).map(|(input, output)| input + output);
     [
@@ -172,7 +172,7 @@ pub(super) fn throughputs(figures: &Figures<'_>) -> [Throughput; 4] {
 }
 
 /// The definition by which a throughput is what the other lines give, in words.
-pub(super) fn other_count(
+pub(crate) fn other_count(
     figures: &Figures<'_>,
     name: &str,
     printed: Interval,
@@ -215,7 +215,7 @@ pub(super) fn other_count(
 
 /// The number of devices that token throughputs were divided by; `None` when their digits single out
 /// none, or another throughput of tokens was not divided: a single one is a slip and no definition.
-pub(super) fn devices(figures: &Figures<'_>, duration: Interval) -> Option<u32> {
+pub(crate) fn devices(figures: &Figures<'_>, duration: Interval) -> Option<u32> {
     let of_tokens = throughputs(figures).into_iter().skip(1);
     let ratios: Vec<Interval> =
         of_tokens.filter_map(|(_, printed, count)| Some(count? / duration / printed?)).collect();

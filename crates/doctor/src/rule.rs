@@ -287,7 +287,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(
+    pub(crate) fn new(
         level: Level,
         rule: Rule,
         what: impl Into<String>,
@@ -296,7 +296,7 @@ impl Finding {
         Self { level, rule, what: with_short_numbers(&what.into()), meaning: meaning.into() }
     }
 
-    pub(super) fn inconsistent(
+    pub(crate) fn inconsistent(
         rule: Rule,
         what: impl Into<String>,
         meaning: impl Into<String>,
@@ -309,7 +309,7 @@ impl Finding {
 const MOST_DIGITS: usize = 18;
 
 /// The text with every number of too many digits as a power of ten. What a file says may be 1e308.
-pub(super) fn with_short_numbers(text: &str) -> String {
+pub(crate) fn with_short_numbers(text: &str) -> String {
     let mut short = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {

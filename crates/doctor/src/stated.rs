@@ -1,7 +1,7 @@
 //! What the text above a block says was requested.
 
-use crate::files::INPUT_SEQUENCES;
-use crate::model::{Field, Report};
+use tokometer_compat::files::INPUT_SEQUENCES;
+use tokometer_compat::model::{Field, Report};
 
 /// Flags and settings that state the number of requests.
 const REQUEST_NAMES: [&str; 5] =
@@ -33,7 +33,7 @@ const OTHER_LENGTHS: [&str; 7] =
     ["random-mm", "--image-", "multi-turn", "multi_turn", "--gsp-", "random-rerank", "--audio-"];
 
 /// Requests asked for. A list is that of a sweep, whose blocks stand in its order.
-pub(super) fn requests(report: &Report) -> Option<f64> {
+pub(crate) fn requests(report: &Report) -> Option<f64> {
     if says_any(report, &OTHER_COUNTS) {
         return None;
     }
@@ -45,20 +45,20 @@ pub(super) fn requests(report: &Report) -> Option<f64> {
 }
 
 /// Prompts that were processed, where requests hold several and the file counts both.
-pub(super) fn sequences(report: &Report) -> Option<f64> {
+pub(crate) fn sequences(report: &Report) -> Option<f64> {
     stated(report, &[INPUT_SEQUENCES])?.parse().ok()
 }
 
 /// Mean prompt length asked for, as the shortest and the longest mean that so many prompts may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct StatedLength {
-    pub(super) stated: f64,
-    pub(super) lowest: f64,
-    pub(super) highest: f64,
+pub(crate) struct StatedLength {
+    pub(crate) stated: f64,
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
 }
 
 /// Prompt length asked for, where a single one is stated that the named dataset uses.
-pub(super) fn prompt_tokens(report: &Report) -> Option<StatedLength> {
+pub(crate) fn prompt_tokens(report: &Report) -> Option<StatedLength> {
     if says_any(report, &OTHER_LENGTHS) {
         return None;
     }
@@ -93,7 +93,7 @@ fn says_any(report: &Report, words: &[&str]) -> bool {
 }
 
 /// Rate asked for, requests per second; `None` when infinite or unknown.
-pub(super) fn rate(report: &Report) -> Option<f64> {
+pub(crate) fn rate(report: &Report) -> Option<f64> {
     let rate = report.request_rate()?;
     (rate.is_finite() && rate > 0.0).then_some(rate)
 }

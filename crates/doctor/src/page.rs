@@ -1,8 +1,8 @@
 //! The doctor's findings as text and as a page.
 
-use super::examine;
-use super::rule::{Examination, Finding, Rule, with_short_numbers};
-use crate::model::{Field, Report};
+use crate::examine;
+use crate::rule::{Examination, Finding, Rule, with_short_numbers};
+use tokometer_compat::model::{Field, Report};
 
 /// The findings of one file for a terminal, worst first, one block after the other.
 pub fn doctor_text(name: &str, reports: &[Report], examination: &Examination) -> String {
@@ -27,7 +27,7 @@ fn finding_text(finding: &Finding) -> String {
 }
 
 /// `(Decode, v4, 512 requests)`, of what is known.
-pub(super) fn described(report: &Report) -> String {
+pub(crate) fn described(report: &Report) -> String {
     let parts = [
         report.context.heading.clone(),
         report.layout.map(|layout| layout.name().to_owned()),

@@ -1,10 +1,10 @@
 //! Arithmetic: identities 1 to 5, which hold whatever the server did.
 
-use super::definitions::{self, Throughput, apart};
-use super::figures::{ALL_METRICS, Figures, PER_REQUEST, QUEUED};
-use super::interval::Interval;
-use super::rule::{Finding, Level, Rule};
-use crate::model::{Field, Metric, Percentile, Stat};
+use crate::definitions::{self, Throughput, apart};
+use crate::figures::{ALL_METRICS, Figures, PER_REQUEST, QUEUED};
+use crate::interval::Interval;
+use crate::rule::{Finding, Level, Rule};
+use tokometer_compat::model::{Field, Metric, Percentile, Stat};
 
 const OTHER_SOURCE: &str = "these lines have different definitions or come from different sources; \
                             the block does not show which line differs";
@@ -12,7 +12,7 @@ const OTHER_SOURCE: &str = "these lines have different definitions or come from 
 const TRUNCATED: &str = "the difference is less than one unit of the last digit: probably truncated \
                          instead of rounded";
 
-pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
+pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found = throughputs(figures);
     found.extend(median_is_p50(figures));
     found.extend(single_request(figures));

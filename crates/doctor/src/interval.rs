@@ -2,13 +2,13 @@
 
 use std::ops::{Add, Div, Mul, Sub};
 
-use crate::model::Value;
+use tokometer_compat::model::Value;
 
 /// All numbers that a printed figure may stand for. Never empty; ends included.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Interval {
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Interval {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 /// Saved figures have all their digits; this allows for the order of floating-point sums.
@@ -16,45 +16,45 @@ const RELATIVE_SLACK: f64 = 1e-9;
 
 impl Interval {
     /// A number known exactly.
-    pub(super) fn exact(number: f64) -> Self {
+    pub(crate) fn exact(number: f64) -> Self {
         Self { low: number, high: number }
     }
 
     /// What a value stands for: half a unit of its last printed digit to either side.
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    pub(crate) fn of(value: &Value) -> Option<Self> {
         let number = value.scalar.as_f64().filter(|number| number.is_finite())?;
         let slack = value.half_unit + number.abs() * RELATIVE_SLACK;
         Some(Self { low: number - slack, high: number + slack })
     }
 
     /// The middle.
-    pub(super) fn mid(self) -> f64 {
+    pub(crate) fn mid(self) -> f64 {
         f64::midpoint(self.low, self.high)
     }
 
     /// Whether both may stand for the same number.
-    pub(super) fn overlaps(self, other: Self) -> bool {
+    pub(crate) fn overlaps(self, other: Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 
     /// Whether every number of this lies above every number of `other`.
-    pub(super) fn is_above(self, other: Self) -> bool {
+    pub(crate) fn is_above(self, other: Self) -> bool {
         self.low > other.high
     }
 
     /// Wider by a share of its ends on either side.
-    pub(super) fn widened(self, share: f64) -> Self {
+    pub(crate) fn widened(self, share: f64) -> Self {
         Self { low: self.low - self.low.abs() * share, high: self.high + self.high.abs() * share }
     }
 
     /// Around the same middle: a number that was truncated lies up to a whole digit away.
-    pub(super) fn twice_as_wide(self) -> Self {
+    pub(crate) fn twice_as_wide(self) -> Self {
         let half = self.high - self.mid();
         Self { low: self.low - half, high: self.high + half }
     }
 
     /// Whether it holds a whole number.
-    pub(super) fn holds_whole_number(self) -> bool {
+    pub(crate) fn holds_whole_number(self) -> bool {
         self.low.ceil() <= self.high
     }
 
@@ -111,7 +111,7 @@ impl Div for Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Scalar;
+    use tokometer_compat::model::Scalar;
 
     #[test]
     fn a_printed_figure_stands_for_half_a_digit_to_either_side() {

@@ -3,14 +3,13 @@
 //! The tools print 0.00 for what they did not measure, so a section of zeros is no contradiction. A zero
 //! among other values is one: the other lines say what it must at least be.
 
-use super::definitions;
-use super::figures::{ALL_METRICS, Figures, PER_REQUEST};
-use super::interval::Interval;
-use super::name_of;
-use super::rule::{Finding, Level, Rule};
-use crate::model::{Key, Metric, Stat};
+use crate::definitions;
+use crate::figures::{ALL_METRICS, Figures, PER_REQUEST};
+use crate::interval::Interval;
+use crate::rule::{Finding, Level, Rule};
+use tokometer_compat::model::{Key, Metric, Stat, Value};
 
-pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
+pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found = negative_fields(figures);
     found.extend(empty_duration(figures));
     if figures.requests().is_some() {
@@ -22,10 +21,10 @@ pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
 
 /// Latencies below zero are found by the check of their bounds.
 fn negative_fields(figures: &Figures<'_>) -> Vec<Finding> {
-    let negative = |(key, value): (Key, &crate::model::Value)| {
+    let negative = |(key, value): (Key, &Value)| {
         let number = Interval::of(value).filter(|number| number.high < 0.0)?;
         let Key::Field(_) = key else { return None };
-        let what = format!("{} {:.2} is below zero", name_of(figures.report, key), number.mid());
+        let what = format!("{} {:.2} is below zero", figures.report.label(key), number.mid());
         let meaning = "no count, time or rate is; checks that need it are not made";
         Some(Finding::inconsistent(Rule::PossibleValues, what, meaning))
     };

@@ -1,9 +1,9 @@
 //! The doctor's findings as a page that needs nothing else.
 
-use super::page::described;
-use super::rule::{Examination, Finding};
-use crate::layout::print_same;
-use crate::model::Report;
+use crate::page::described;
+use crate::rule::{Examination, Finding};
+use tokometer_compat::model::Report;
+use tokometer_compat::print_same;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:64em;padding:0 1em;\
 color:#1b1f24;background:#fff}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}\
@@ -71,9 +71,9 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examine;
     use super::*;
-    use crate::parse;
+    use crate::examine;
+    use tokometer_compat::parse;
 
     #[test]
     fn the_page_needs_nothing_else_and_a_file_cannot_add_markup() {

@@ -1,6 +1,6 @@
 //! The doctor's findings as comma-separated values.
 
-use super::rule::{Examination, Finding};
+use crate::rule::{Examination, Finding};
 
 /// One row per finding, with the block from one; empty for those about a whole file.
 pub fn doctor_csv(files: &[(&str, &Examination)]) -> String {
@@ -31,9 +31,9 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examine;
     use super::*;
-    use crate::parse;
+    use crate::examine;
+    use tokometer_compat::parse;
 
     #[test]
     fn each_finding_is_a_row_and_no_cell_is_a_formula() {

@@ -1,14 +1,14 @@
 //! Blocks of one file against each other: identities 20 and 22, and the stated prompt length.
 
-use super::rule::{Finding, Level, Rule};
-use super::stated;
-use crate::model::{Field, Metric, Report, Stat};
+use crate::rule::{Finding, Level, Rule};
+use crate::stated;
+use tokometer_compat::model::{Field, Metric, Report, Stat};
 
 /// A figure that falls by less than this while the load grows is noise.
 const NOISE: f64 = 0.05;
 
 /// Findings about single blocks, with their index, that need the others to be seen.
-pub(super) fn row_findings(reports: &[Report]) -> Vec<(usize, Finding)> {
+pub(crate) fn row_findings(reports: &[Report]) -> Vec<(usize, Finding)> {
     let mut found = Vec::new();
     for (index, pair) in reports.windows(2).enumerate() {
         if !is_next_row(&pair[0], &pair[1]) {
@@ -64,7 +64,7 @@ fn falling_latency(row: &Report, next: &Report) -> Option<Finding> {
 }
 
 /// Findings about the file as a whole.
-pub(super) fn file_findings(reports: &[Report]) -> Vec<Finding> {
+pub(crate) fn file_findings(reports: &[Report]) -> Vec<Finding> {
     stated_length(reports).into_iter().chain(quantum(reports)).collect()
 }
 

@@ -1,11 +1,11 @@
 //! The measuring model: identities 13 to 18, which hold when one event carries one counted token.
 
-use super::figures::Figures;
-use super::interval::Interval;
-use super::rule::{Finding, Level, Rule};
-use crate::model::{Field, Metric, Stat};
+use crate::figures::Figures;
+use crate::interval::Interval;
+use crate::rule::{Finding, Level, Rule};
+use tokometer_compat::model::{Field, Metric, Stat};
 
-pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
+pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     found.extend(events_per_token(figures));
     found.extend(weighted_tpot(figures));

@@ -1,11 +1,11 @@
 //! Shape: identities 6 to 12, which any sample of any server obeys.
 
-use super::figures::{ALL_METRICS, Figures, QUEUED};
-use super::interval::Interval;
-use super::rule::{Finding, Level, Rule};
-use crate::model::{Field, Key, Metric, Stat};
+use crate::figures::{ALL_METRICS, Figures, QUEUED};
+use crate::interval::Interval;
+use crate::rule::{Finding, Level, Rule};
+use tokometer_compat::model::{Field, Key, Metric, Stat};
 
-pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
+pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (metric, name) in ALL_METRICS.into_iter().chain(QUEUED) {
         found.extend(percentile_order(figures, metric, name));

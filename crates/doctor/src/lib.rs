@@ -34,9 +34,8 @@ pub use page::{doctor_text, identities_markdown, outcomes_markdown};
 pub use rule::{Examination, Finding, Level, Rule};
 pub use separated::doctor_csv;
 
-use crate::layout::print::label_of;
-use crate::model::{Field, Key, Problem, Report};
 use figures::Figures;
+use tokometer_compat::model::{Field, Problem, Report};
 
 /// Examines the reports of one file: each by itself, then against each other.
 pub fn examine(reports: &[Report]) -> Examination {
@@ -109,7 +108,7 @@ fn unread_values(report: &Report) -> Vec<Finding> {
     let infinite = report.values.iter().filter_map(|(key, value)| {
         let is_number = value.scalar.as_f64().is_some_and(|number| !number.is_finite());
         let text = value.text.as_deref().unwrap_or("not a number");
-        is_number.then(|| format!("{} is `{text}`", name_of(report, key)))
+        is_number.then(|| format!("{} is `{text}`", report.label(key)))
     });
     let rate = report
         .words(Field::TrafficRate)
@@ -122,13 +121,4 @@ fn unread_values(report: &Report) -> Vec<Finding> {
         all.push(format!("{more} more values cannot be read"));
     }
     all.into_iter().map(remark).collect()
-}
-
-/// The label of a value in the report's own layout.
-fn name_of(report: &Report, key: Key) -> String {
-    let label = report.layout.and_then(|layout| label_of(layout.table()?, key));
-    label.map_or_else(
-        || "a value".to_owned(),
-        |(label, _)| label.trim_matches([' ', ':']).to_owned(),
-    )
 }

@@ -1,13 +1,13 @@
 //! The report against the requested load: identities 19, 21, 23 and 24, and what the
 //! sample can carry.
 
-use super::figures::{Figures, PER_REQUEST};
-use super::interval::Interval;
-use super::rule::{Finding, Level, Rule};
-use super::stated;
-use crate::model::{Field, Metric, Percentile, Stat};
+use crate::figures::{Figures, PER_REQUEST};
+use crate::interval::Interval;
+use crate::rule::{Finding, Level, Rule};
+use crate::stated;
+use tokometer_compat::model::{Field, Metric, Percentile, Stat};
 
-pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
+pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     found.extend(rate_reached(figures));
     found.extend(all_accounted(figures));

@@ -3,9 +3,9 @@
 //! Everything in it may come from a stranger's file: nothing becomes a mention, a link, an image or
 //! markup.
 
-use super::page::described;
-use super::rule::{Examination, Finding};
-use crate::model::Report;
+use crate::page::described;
+use crate::rule::{Examination, Finding};
+use tokometer_compat::model::Report;
 
 /// The findings of these files in Markdown.
 pub fn doctor_comment(files: &[(&str, &[Report], &Examination)]) -> String {
@@ -69,9 +69,9 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examine;
     use super::*;
-    use crate::parse;
+    use crate::examine;
+    use tokometer_compat::parse;
 
     #[test]
     fn a_stranger_s_words_stay_words() {

@@ -1,18 +1,18 @@
 //! What the doctor must find in the seeds, what it must not, and one broken report per identity.
 
 use super::*;
-use crate::model::Field;
-use crate::parse;
+use tokometer_compat::model::Field;
+use tokometer_compat::parse;
 
 const SEEDS: [(&str, &str); 5] = [
-    ("000", include_str!("../../../../fixtures/seeds/000_659e43dd1329acd2.txt")),
-    ("001", include_str!("../../../../fixtures/seeds/001_64bb5876f73a2969.txt")),
-    ("002", include_str!("../../../../fixtures/seeds/002_902df92d1b3a4732.txt")),
-    ("003", include_str!("../../../../fixtures/seeds/003_8b5b9f497242493f.txt")),
-    ("004", include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt")),
+    ("000", include_str!("../../../fixtures/seeds/000_659e43dd1329acd2.txt")),
+    ("001", include_str!("../../../fixtures/seeds/001_64bb5876f73a2969.txt")),
+    ("002", include_str!("../../../fixtures/seeds/002_902df92d1b3a4732.txt")),
+    ("003", include_str!("../../../fixtures/seeds/003_8b5b9f497242493f.txt")),
+    ("004", include_str!("../../../fixtures/seeds/004_8163290e84c3957c.txt")),
 ];
 
-pub(super) fn text(name: &str) -> &'static str {
+pub(crate) fn text(name: &str) -> &'static str {
     SEEDS.iter().find(|(seed, _)| *seed == name).unwrap().1
 }
 
@@ -104,7 +104,7 @@ fn a_wrong_digit_breaks_the_arithmetic() {
     check("002", "4.53 ", "4.03 ", Rule::SingleRequest);
     check("004", "16.42", "16.52", Rule::Little);
     // Truncated instead of rounded is no contradiction.
-    super::tests::check("004", "16.42", "16.43", Rule::Little, Level::Remark);
+    crate::tests::check("004", "16.42", "16.43", Rule::Little, Level::Remark);
 }
 
 #[test]

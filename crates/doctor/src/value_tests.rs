@@ -1,8 +1,10 @@
 //! Values that are impossible, slips of single lines, and the words that name them.
 
-use super::tests::text;
-use super::{Finding, Level, examine};
-use crate::parse;
+use crate::tests::text;
+use crate::{Finding, Level, doctor_comment, doctor_html, examine};
+use proptest::prelude::*;
+use tokometer_compat::files::read;
+use tokometer_compat::parse;
 
 /// Findings of a text's first block at this level or above, as words.
 fn said(text: &str, level: Level) -> Vec<String> {
@@ -143,4 +145,62 @@ fn numbers_in_findings_make_sense() {
     }
     let text = second.replacen(rate, "Traffic request rate: N/A", 1);
     check_said(&text, Level::Remark, "readable-values: `N/A` is not a rate");
+}
+
+/// A vLLM result with these numbers, each rounded to so many decimals.
+fn rounded(decimals: usize, duration: f64, requests: f64) -> String {
+    let round = |number: f64| -> f64 { format!("{number:.decimals$}").parse().unwrap() };
+    let (input, output) = (requests * 32.0, requests * 16.0);
+    format!(
+        r#"{{"num_prompts": {requests}, "duration": {:?}, "completed": {requests}, "failed": 0,
+        "total_input_tokens": {input}, "total_output_tokens": {output}, "request_throughput": {:?},
+        "output_throughput": {:?}, "total_token_throughput": {:?}, "mean_e2el_ms": {:?}, "concurrency": 1}}"#,
+        round(duration),
+        round(requests / duration),
+        round(output / duration),
+        round((input + output) / duration),
+        round(1e3 * duration / requests),
+    )
+}
+
+/// A script that rounds what it saves made every throughput inconsistent: 7.50 was not 7.50.
+#[test]
+fn rounding_alone_violates_no_identity() {
+    for decimals in 1..=6 {
+        for duration in [2.665_852_689, 12.149_87, 0.777_777, 1_055.181_81] {
+            let text = rounded(decimals, duration, 20.0);
+            let findings = examine(&read(&text).unwrap());
+            assert_ne!(findings.worst(), Some(Level::Inconsistent), "{text}: {findings:?}");
+        }
+    }
+    // Beyond its digits a number is as wrong as before.
+    let text = rounded(6, 2.665_852_689, 20.0).replace("120.03664", "120.03764");
+    assert_eq!(examine(&read(&text).unwrap()).worst(), Some(Level::Inconsistent), "{text}");
+}
+
+/// Prompts that share requests were called missing: 20 stated, 10 requests reported.
+#[test]
+fn prompts_that_share_requests_are_all_accounted_for() {
+    let file = |sequences: u32| {
+        format!(
+            r#"{{"num_prompts": 20, "duration": 2.0, "completed": 10, "total_input_tokens": 1280,
+            "total_input_sequences": {sequences}, "request_throughput": 5.0, "total_token_throughput": 640.0}}"#
+        )
+    };
+    assert_eq!(examine(&read(&file(20)).unwrap()).worst(), None);
+    let missing = examine(&read(&file(18)).unwrap());
+    assert_eq!(missing.blocks[0][0].what, "20 prompts are stated, 18 are reported");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_text_makes_the_reader_or_the_doctor_panic(text in "(\\PC|[|:=\\-\n\r\t\u{1b}]){0,400}") {
+        let reports = read(&text).unwrap_or_default();
+        let examination = examine(&reports);
+        let file = [("x", reports.as_slice(), &examination)];
+        let _comment = doctor_comment(&file);
+        let _page = doctor_html(&file);
+    }
 }
