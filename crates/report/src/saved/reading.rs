@@ -41,7 +41,7 @@ impl Reading {
         for scrape in reader.scrapes().map_err(stored::unreadable)? {
             collector.push_scrape(&scrape);
         }
-        let summary = collector.finish(&state);
+        let summary = tokometer_judge::judge(collector.finish(&state));
         self.tell_damages(reader);
         Ok(summary)
     }

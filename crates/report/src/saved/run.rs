@@ -95,8 +95,7 @@ impl RunView {
         SummaryOptions {
             percentiles: self.shown.needed_percentiles(),
             objectives: self.objectives,
-            families,
-            details: self.details,
+            lenses: tokometer_compat::family::lenses(families, self.details),
         }
     }
 }
@@ -206,7 +205,7 @@ pub fn summarise_kept(
     for timeline in timelines {
         collector.push(timeline);
     }
-    let summary = collector.finish(state);
+    let summary = tokometer_judge::judge(collector.finish(state));
     SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None }
 }
 
