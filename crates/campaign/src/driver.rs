@@ -53,9 +53,13 @@ pub fn run<P: Procedure>(
             }
             Step::Run(planned) => planned,
         };
+        executor.prepare(&planned, observer)?;
         let is_stored = executor.is_stored(&planned);
         observer.event(Event::Started { run: &planned, is_stored })?;
         let reading = one(procedure, executor, observer, &planned);
+        if let Err(refusal) = &reading {
+            observer.event(Event::Failed { run: &planned, refusal })?;
+        }
         done.push(Outcome {
             run: planned,
             reading,
@@ -82,7 +86,7 @@ fn one<P: Procedure>(
     {
         reading.fate = Fate::TargetGone;
     }
-    observer.event(Event::Done { run: planned, record: &record, reading: &reading })?;
+    observer.event(Event::Done { run: planned, record: &record, reading: &mut reading })?;
     planned.kept_events.settle(&record, observer);
     Ok(reading)
 }

@@ -3,9 +3,8 @@
 use tokometer_base::Nanos;
 use tokometer_base::refusal::Refusal;
 use tokometer_decide::capacity::{LoadKind, MeasuredPoint};
-use tokometer_decide::search::{Design, Forecast};
+use tokometer_decide::search::{Design, Expected, Forecast};
 use tokometer_decide::staircase::{StairEnd, StairStep};
-use tokometer_figures::Summary;
 
 use crate::executor::RunRecord;
 use crate::outcome::{PlannedRun, Reading};
@@ -25,8 +24,15 @@ pub enum Event<'a> {
         run: &'a PlannedRun,
         /// What it left.
         record: &'a RunRecord,
-        /// What it shows.
-        reading: &'a Reading,
+        /// What it shows. An observer that keeps the figures may take them.
+        reading: &'a mut Reading,
+    },
+    /// A run could not be made, read or shown.
+    Failed {
+        /// The run.
+        run: &'a PlannedRun,
+        /// Why.
+        refusal: &'a Refusal,
     },
     /// The server does not respond, and is waited for.
     Waiting,
@@ -38,8 +44,6 @@ pub enum Event<'a> {
     Step {
         /// The step.
         step: &'a StairStep,
-        /// Its figures.
-        summary: &'a Summary,
         /// The part of the budget that is left.
         left: Nanos,
     },
@@ -80,8 +84,8 @@ pub enum SearchEvent<'a> {
         seconds: f64,
         /// The flags that give it more.
         more: &'static str,
-        /// The margin to expect, as a share.
-        expected: Option<f64>,
+        /// The margin to expect.
+        expected: Option<Expected>,
     },
     /// After a point: all points so far, and the time left.
     Course {

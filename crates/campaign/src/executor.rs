@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_base::{Clock, Nanos};
 use tokometer_measure::{MeasuredRun, Measurement};
+use tokometer_record::stored::{timelines, unreadable};
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 
 use crate::event::{Event, Observer};
@@ -68,22 +69,8 @@ impl RunRecord {
     pub fn timelines(&self) -> Result<Vec<Timeline>, Refusal> {
         match &self.rows {
             RunRows::Kept(timelines) => Ok(timelines.clone()),
-            RunRows::Stored(reader) => Ok(reader.timelines().map_err(unreadable)?.collect()),
+            RunRows::Stored(reader) => Ok(timelines(reader)?.collect()),
         }
-    }
-}
-
-/// The refusal for a record that cannot be read.
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-pub(crate) fn unreadable(why: record::Error) -> Refusal {
-    Refusal::usage(why.to_string(), "")
-}
-
-/// How the run in a folder ended; `None` for a killed run, and where there is none.
-pub(crate) fn end_of(folder: &Path) -> Option<RunEnd> {
-    match RunReader::open(folder).and_then(|reader| reader.state()) {
-        Ok(RunState::Ended(end)) => Some(*end),
-        Ok(RunState::Killed { .. }) | Err(_) => None,
     }
 }
 
@@ -99,6 +86,11 @@ pub trait Executor {
 
     /// The time, on the clock that the runs take theirs from.
     fn now(&self) -> Nanos;
+
+    /// Completes what an earlier session left unfinished of a run.
+    fn prepare(&mut self, _run: &PlannedRun, _observer: &mut dyn Observer) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// Whether this run is there already and will only be read.
     fn is_stored(&self, _run: &PlannedRun) -> bool {
@@ -124,7 +116,7 @@ pub trait Executor {
     /// Waits a while for the server to finish what it works on.
     fn await_idle(&mut self) {}
 
-    /// Completes what an earlier session left unfinished in the folder of a run.
+    /// Merges the parts of a run that an earlier session left unmerged in its folder.
     fn recover(&mut self, _folder: &Path, _observer: &mut dyn Observer) -> Result<(), Refusal> {
         Ok(())
     }

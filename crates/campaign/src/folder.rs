@@ -9,13 +9,8 @@ use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_plan::{Output, Record};
 use tokometer_record as record;
 use tokometer_record::folder::{clear, create_private, create_private_new, names};
-
+use tokometer_record::stored::{CAPACITY, STAIRCASE, points};
 use tokometer_shards::SHARDS;
-
-/// The findings of a search, beside the folders of its points.
-pub const CAPACITY: &str = "capacity.json";
-/// The findings of a staircase, beside the folders of its steps.
-pub const STAIRCASE: &str = "staircase.json";
 
 /// What to do with a run that is already in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,6 +172,11 @@ impl RunFolder {
         }
     }
 
+    /// Whether an empty folder may be removed at any time: nobody else uses it.
+    pub fn is_removable(&self) -> bool {
+        matches!(self, Self::Kept { .. })
+    }
+
     /// Whether the record outlives the program.
     pub fn is_kept(&self) -> bool {
         matches!(self, Self::Kept { .. } | Self::Shared { .. })
@@ -289,12 +289,12 @@ pub fn stamp(wall: WallNanos) -> String {
 }
 
 /// A wall-clock time as a calendar knows it.
-pub fn timestamp(wall: WallNanos) -> jiff::Timestamp {
+fn timestamp(wall: WallNanos) -> jiff::Timestamp {
     jiff::Timestamp::from_nanosecond(i128::from(wall.0)).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
 /// A name that is safe in a path.
-pub fn slug(name: &str) -> String {
+pub(crate) fn slug(name: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | ',');
     name.chars().map(|c| if is_safe(c) { c } else { '-' }).take(80).collect()
 }
@@ -302,17 +302,6 @@ pub fn slug(name: &str) -> String {
 /// The records of all shards below a run's folder, as far as they are there.
 pub fn shard_records(folder: &Path) -> Vec<PathBuf> {
     points(&folder.join(SHARDS))
-}
-
-/// The runs below a folder that is no run itself, in order. None where the folder cannot be read.
-pub(crate) fn points(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut runs: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|entry| entry.join(names::PLAN).is_file())
-        .collect();
-    runs.sort();
-    runs
 }
 
 /// A load in the name of a folder, without needless digits.

@@ -20,14 +20,16 @@ pub mod shards;
 mod staircase;
 mod stored;
 mod sweep;
+pub mod virtual_time;
 
-pub use capacity::{Search, SearchBounds, SearchSetting, StairFindings};
+pub use capacity::{STAIRS, Search, SearchBounds, SearchSetting, StairFindings};
 pub use driver::{Procedure, Step, run};
 pub use event::{Event, Observer, SearchEvent};
 pub use executor::{Executor, Live, RunRecord, RunRows};
-pub use folder::{CAPACITY, Earlier, RunFolder, STAIRCASE, probe, shard_records, slug, stamp};
+pub use folder::{Earlier, RunFolder, probe, shard_records, stamp};
 pub use kept_events::KeptEvents;
 pub use outcome::{Fate, Outcome, PlannedRun, Reading, RunRest, sides};
 pub use staircase::{Climbed, Stairs};
 pub use stored::{Stored, check_stored_run, check_stored_sweep};
 pub use sweep::{Sweep, SweepFindings, point_folder};
+pub use virtual_time::Virtual;

@@ -6,11 +6,13 @@ use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_decide::capacity::MeasuredPoint;
 use tokometer_decide::compare::{Half, RecordedRun, Spans};
+use tokometer_decide::staircase::StairStep;
 use tokometer_figures::{Collector, SummaryOptions, Verdict};
 use tokometer_plan::{Judgement, Plan, ab_blocks};
+use tokometer_record::stored::{timelines, unreadable};
 use tokometer_record::{FailureKind, RunReader, RunState, Stop};
 
-use crate::executor::{RunRecord, RunRows, unreadable};
+use crate::executor::{RunRecord, RunRows};
 use crate::kept_events::KeptEvents;
 
 /// A run to make.
@@ -124,6 +126,8 @@ pub struct Reading {
     pub write_failure: Option<String>,
     /// Against the objectives of a search.
     pub point: Option<MeasuredPoint>,
+    /// As a step of a staircase.
+    pub step: Option<StairStep>,
 }
 
 impl Reading {
@@ -136,7 +140,7 @@ impl Reading {
     pub(crate) fn judged(run: &PlannedRun, record: &RunRecord, sides: Vec<Half>) -> Self {
         let fate = fate(record, &sides, &run.plan);
         let write_failure = record.write_failure.as_ref().map(ToString::to_string);
-        Self { sides, fate, write_failure, point: None }
+        Self { sides, fate, write_failure, point: None, step: None }
     }
 
     /// Whether requests failed because nothing listened.
@@ -164,31 +168,30 @@ pub fn sides(record: &RunRecord, options: &SummaryOptions) -> Result<Vec<Half>, 
         Refusal::usage(format!("cannot separate the requests of the two targets: {why}"), "")
     })?;
     match blocks {
-        None => Ok(vec![whole(reader, options).map_err(unreadable)?]),
+        None => Ok(vec![whole(reader, options)?]),
         Some(ab) => {
             let spans = Spans::of(ab, reader.timelines().map_err(unreadable)?);
             let state = reader.state().map_err(unreadable)?;
             let run = RecordedRun { info: reader.info(), state: &state, options };
-            let side =
-                |target| Ok(spans.half(run, target, reader.timelines().map_err(unreadable)?));
+            let side = |target| -> Result<Half, Refusal> {
+                Ok(spans.half(run, target, reader.timelines().map_err(unreadable)?))
+            };
             Ok(vec![side(0)?, side(1)?])
         }
     }
 }
 
-fn whole(reader: &RunReader, options: &SummaryOptions) -> Result<Half, tokometer_record::Error> {
+fn whole(reader: &RunReader, options: &SummaryOptions) -> Result<Half, Refusal> {
     let mut collector = Collector::new(reader.info(), options.clone());
-    let timelines = reader.timelines()?;
+    let timelines = timelines(reader)?;
     // Before the rows take memory: for a killed run it lists all attempts.
-    let state = reader.state()?;
+    let state = reader.state().map_err(unreadable)?;
     timelines.for_each(|timeline| collector.push(&timeline));
-    for scrape in reader.scrapes()? {
+    for scrape in reader.scrapes().map_err(unreadable)? {
         collector.push_scrape(&scrape);
     }
-    Ok(Half {
-        info: reader.info().clone(),
-        summary: tokometer_judge::judge(collector.finish(&state)),
-    })
+    let summary = tokometer_judge::judge(collector.finish(&state));
+    Ok(Half { info: reader.info().clone(), summary })
 }
 
 /// How a recorded run came out. An incomplete record takes precedence.

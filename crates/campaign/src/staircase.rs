@@ -13,8 +13,9 @@ use tokometer_plan::{Plan, Rate};
 
 use crate::driver::{Procedure, Step};
 use crate::event::{Event, Observer, problem};
+use crate::executor::RunRecord;
 use crate::kept_events::KeptEvents;
-use crate::outcome::{Fate, Outcome, PlannedRun, RunRest};
+use crate::outcome::{Fate, Outcome, PlannedRun, Reading, RunRest};
 use crate::sweep::point_folder;
 
 /// A staircase to climb.
@@ -65,14 +66,12 @@ impl Stairs {
         }
     }
 
-    /// The steps that these runs show.
-    fn steps(done: &[Outcome]) -> Vec<StairStep> {
-        let step = |outcome: &Outcome| {
-            let reading = outcome.reading.as_ref().ok()?;
-            let concurrency = outcome.run.plan.load.max_concurrency?;
-            Some(StairStep::new(concurrency, &reading.sides.first()?.summary))
-        };
-        done.iter().filter_map(step).collect()
+    /// A run as a step.
+    pub(crate) fn reading(run: &PlannedRun, record: &RunRecord) -> Result<Reading, Refusal> {
+        let reading = Reading::of(run, record)?;
+        let concurrency = run.plan.load.max_concurrency.unwrap_or_default();
+        let step = reading.sides.first().map(|side| StairStep::new(concurrency, &side.summary));
+        Ok(Reading { step, ..reading })
     }
 }
 
@@ -84,7 +83,8 @@ impl Procedure for Stairs {
         done: &[Outcome],
         observer: &mut dyn Observer,
     ) -> Result<Step<Climbed>, Refusal> {
-        let steps = Self::steps(done);
+        let step = |outcome: &Outcome| outcome.reading.as_ref().ok()?.step.clone();
+        let steps: Vec<StairStep> = done.iter().filter_map(step).collect();
         let spent = done.last().map_or(Nanos::ZERO, |last| last.ended - self.begin);
         let fates = || done.iter().map(Outcome::fate).collect();
         if let Some(last) = done.last() {
@@ -101,6 +101,10 @@ impl Procedure for Stairs {
             }
         })
     }
+
+    fn read(&self, run: &PlannedRun, record: &RunRecord) -> Result<Reading, Refusal> {
+        Self::reading(run, record)
+    }
 }
 
 impl Stairs {
@@ -114,10 +118,9 @@ impl Stairs {
         observer: &mut dyn Observer,
     ) -> Result<bool, Refusal> {
         match (&last.reading, steps.last()) {
-            (Ok(reading), Some(step)) => {
+            (Ok(_), Some(step)) => {
                 let left = self.staircase.budget.saturating_sub(spent);
-                let summary = &reading.sides[0].summary;
-                observer.event(Event::Step { step, summary, left })?;
+                observer.event(Event::Step { step, left })?;
                 Ok(false)
             }
             (Err(refusal), None) => Err(refusal.clone()),

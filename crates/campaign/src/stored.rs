@@ -6,39 +6,43 @@ use serde_json::Value;
 use tokometer_base::Nanos;
 use tokometer_base::refusal::Refusal;
 use tokometer_plan::{Plan, first_change};
+use tokometer_record::stored::{end, unreadable};
 use tokometer_record::{RunInfo, RunReader, Stop};
 use tokometer_shards::SHARDS;
 use tokometer_workload::fingerprint;
 
 use crate::event::Observer;
-use crate::executor::{Executor, RunRecord, end_of, unreadable};
+use crate::executor::{Executor, RunRecord};
 use crate::folder::held;
 use crate::outcome::PlannedRun;
 
 const HINT: &str = "use the flags of the stored run, choose another `--run-dir`, or replace the stored runs with `--overwrite`";
 
 /// Answers from the folders of an earlier session, and has the rest made.
-pub struct Stored<E> {
+pub struct Stored {
     /// Makes what is not there.
-    pub inner: E,
+    pub inner: Box<dyn Executor>,
     /// Ends after which a run need not be made again.
     pub finished: &'static [Stop],
 }
 
-impl<E: Executor> Stored<E> {
+impl Stored {
     fn has(&self, run: &PlannedRun) -> bool {
-        end_of(&run.folder).is_some_and(|end| self.finished.contains(&end.stop))
+        end(&run.folder).is_some_and(|end| self.finished.contains(&end.stop))
     }
 }
 
-impl<E: Executor> Executor for Stored<E> {
+impl Executor for Stored {
     fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal> {
-        self.inner.recover(&run.folder, observer)?;
         if self.has(run) { RunRecord::open(&run.folder) } else { self.inner.run(run, observer) }
     }
 
     fn now(&self) -> Nanos {
         self.inner.now()
+    }
+
+    fn prepare(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<(), Refusal> {
+        self.inner.recover(&run.folder, observer)
     }
 
     fn is_stored(&self, run: &PlannedRun) -> bool {

@@ -10,9 +10,9 @@ use crate::input;
 use crate::terminal::print_message;
 
 pub(crate) use tokometer_record::stored::{
-    end, first_point, measure_begin, open, points, timelines, unreadable,
+    end, first_point, measure_begin, open, timelines, unreadable,
 };
-pub(crate) use tokometer_report::saved::{blocks_of, expanded};
+pub(crate) use tokometer_report::saved::expanded;
 
 /// How every command reads.
 pub(crate) const READING: Reading = Reading { read: input::read, tell: print_message };

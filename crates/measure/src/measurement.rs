@@ -208,8 +208,7 @@ impl Measurement {
         let share = part.as_ref().map_or(Share::WHOLE, |part| part.share);
         let rule = part.as_ref().map_or(CapRule::Split, |part| part.cap);
         shard::check_division(plan, (share, rule))?;
-        let root =
-            part.as_ref().map_or_else(|| self.tools.clock.wall(), |part| part.content_root);
+        let root = part.as_ref().map_or_else(|| self.tools.clock.wall(), |part| part.content_root);
         let (whole, plan) = (plan, &shard::own_plan(plan, share));
         let salt = salt(plan, point, root);
         let hub = self.tools.secrets.hub.clone();
@@ -252,8 +251,7 @@ impl Measurement {
             ready.settle(plan, &self.tools.secrets)?;
             return Ok(ready);
         }
-        let is_first =
-            self.tools.shard.as_ref().is_none_or(|shard| shard.part(0).share.is_first());
+        let is_first = self.tools.shard.as_ref().is_none_or(|shard| shard.part(0).share.is_first());
         if let Some(command) = switch_command(plan).filter(|_| is_first) {
             let interrupt = Arc::new(Interrupt::default());
             let routed = self.tools.observer.route_interrupts(&interrupt);

@@ -15,14 +15,15 @@ use tokometer_decide::search::{
 use tokometer_decide::staircase::StairStep;
 use tokometer_figures::{Collector, Summary, SummaryOptions};
 use tokometer_plan::{Cache, Overload, Plan};
-use tokometer_record::{RunReader, RunState};
+use tokometer_record::RunState;
+use tokometer_record::stored::{open, points};
 
 use super::start::{self, STAIRS, StairFindings, first_load, most_per_s};
 use super::time::{CountedTime, SearchTime, TimeSpent};
 use crate::driver::{Procedure, Step};
 use crate::event::{Event, Observer, SearchEvent, problem};
-use crate::executor::{RunRecord, unreadable};
-use crate::folder::{load_name, points};
+use crate::executor::RunRecord;
+use crate::folder::load_name;
 use crate::kept_events::KeptEvents;
 use crate::outcome::{Fate, Outcome, PlannedRun, Reading, RunRest};
 use crate::staircase::Stairs;
@@ -466,7 +467,8 @@ impl Search {
         let summary = tokometer_judge::judge(collector.finish(&RunState::Ended(Box::new(end))));
         let trend = wait_trend(&timelines, slo.wait_limit(record.info.load.max_concurrency));
         let fit = fit(slo, &summary, Some(stop), trend);
-        let point = MeasuredPoint::new((load, stage, fit), slo, &summary, &allowance, &run.folder);
+        let point =
+            MeasuredPoint::new((load, stage, fit), slo, &summary, &allowance, &record.folder);
         let side = Half { info: record.info.clone(), summary };
         Ok(Reading { point: Some(point), ..Reading::judged(run, record, vec![side]) })
     }
@@ -523,7 +525,7 @@ impl Procedure for Search {
     fn read(&self, run: &PlannedRun, record: &RunRecord) -> Result<Reading, Refusal> {
         match self.asked {
             Some(asked) => self.judged(asked, run, record),
-            None => Reading::of(run, record),
+            None => Stairs::reading(run, record),
         }
     }
 }
@@ -569,6 +571,5 @@ fn first_failure(summary: &Summary) -> String {
 
 /// The plan of a stored run; the inner error is one of another version.
 fn stored_plan(folder: &Path) -> Result<Result<Plan, String>, Refusal> {
-    let reader = RunReader::open(folder).map_err(unreadable)?;
-    Ok(Plan::of(reader.info()).map_err(|why| why.to_string()))
+    Ok(Plan::of(open(folder)?.info()).map_err(|why| why.to_string()))
 }

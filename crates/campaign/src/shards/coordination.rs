@@ -28,7 +28,7 @@ pub type Interrupted = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What every process of a run knows of itself.
 #[derive(Debug, Clone)]
-pub struct ShardIdentity {
+pub(super) struct ShardIdentity {
     /// Its part.
     pub(super) share: Share,
     /// Name of the measurement; points add their number.
@@ -107,7 +107,7 @@ pub struct LeadingShard {
 
 /// The slots of the current run, where the limit on requests in flight is one for all shards.
 #[derive(Default)]
-pub struct SharedSlots {
+pub(super) struct SharedSlots {
     /// The limit of the current point.
     pub(super) cap: AtomicU32,
     link: Mutex<Option<Arc<SlotLink>>>,

@@ -35,18 +35,12 @@ pub(crate) struct ShardArgs {
     /// Apply `--max-concurrency` to all shards together: places move to the shards that need them. Without it the limit is split
     #[arg(long)]
     pub(crate) global_cap: bool,
-    /// Also start a shard on each of these machines over ssh; `tokometer` must be installed there
-    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', conflicts_with_all = ["shard", "shards"])]
-    pub(crate) workers_on: Vec<String>,
 }
 
 impl ShardArgs {
     /// Whether one of them is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.shard.is_some()
-            || self.shards.is_some()
-            || self.leader.is_some()
-            || !self.workers_on.is_empty()
+        self.shard.is_some() || self.shards.is_some() || self.leader.is_some()
     }
 
     /// Flags that only several shards can use, of those that are given.

@@ -13,7 +13,6 @@ mod sweep_report;
 
 #[cfg(test)]
 pub(crate) use export::{csv, html, markdown, parquet, trace};
-pub(crate) use merge::{merge_quietly, merge_to};
 
 use std::sync::Arc;
 

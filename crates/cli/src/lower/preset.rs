@@ -18,7 +18,7 @@ use crate::exit::Refusal;
 pub(super) const PREFIX: &str = "TOKOMETER_";
 
 /// Flags that ask for one command, and are no values for every measurement.
-const PER_COMMAND: [&str; 19] = [
+const PER_COMMAND: [&str; 18] = [
     "plan",
     "print-plan",
     "resume",
@@ -36,7 +36,6 @@ const PER_COMMAND: [&str; 19] = [
     "shard-tls-ca",
     "shard-wait",
     "global-cap",
-    "workers-on",
     "help",
 ];
 

@@ -3,9 +3,6 @@
 //! `random` lengths are drawn one at a time by their index, without a tokenizer and without memory,
 //! exactly as the workload draws them. Every other dataset is opened as `bench` opens it and its
 //! prompts are counted; texts are cut into hashed blocks only where the engine keeps a prefix cache.
-//!
-//! This is in `cli` because it joins `measure`, which opens datasets, and `twin`, which predicts, and no
-//! other crate may import both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +21,10 @@ use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
 use tokometer_workload::{self as workload, Spec};
 
-use crate::exit::Refusal;
+use tokometer_base::refusal::Refusal;
 
 /// The requests of a plan.
-pub(crate) enum Asks {
+pub enum Asks {
     /// Drawn by index.
     Drawn(RandomLengths),
     /// Taken from a dataset.
@@ -36,11 +33,7 @@ pub(crate) enum Asks {
 
 impl Asks {
     /// Opens the requests of a plan for an engine.
-    pub(crate) fn open(
-        plan: &Plan,
-        profile: &Profile,
-        secrets: &Credentials,
-    ) -> Result<Self, Refusal> {
+    pub fn open(plan: &Plan, profile: &Profile, secrets: &Credentials) -> Result<Self, Refusal> {
         match &plan.workload {
             Spec::Random(options) if is_drawn(plan, options) => {
                 RandomLengths::new(plan, options, shared_blocks(profile)).map(Self::Drawn)
@@ -50,7 +43,7 @@ impl Asks {
     }
 
     /// Requests that the plan may need.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         match self {
             Self::Drawn(drawn) => drawn.count,
             Self::Listed(listed) => listed.opened.len(),
@@ -58,7 +51,7 @@ impl Asks {
     }
 
     /// What was noticed on the way.
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<String> {
         match self {
             Self::Drawn(_) => Vec::new(),
             Self::Listed(listed) => listed.remarks.clone(),
@@ -66,7 +59,7 @@ impl Asks {
     }
 
     /// The tokenizer that counted prompts; `None` where lengths were drawn.
-    pub(crate) fn tokenizer_name(&self) -> Option<String> {
+    pub fn tokenizer_name(&self) -> Option<String> {
         match self {
             Self::Drawn(_) => None,
             Self::Listed(listed) => Some(listed.tokenizer.name().to_owned()),
@@ -74,7 +67,7 @@ impl Asks {
     }
 
     /// Random lengths, which differ with the seed; `None` for rows of a dataset.
-    pub(crate) fn drawn(&self) -> Option<&RandomLengths> {
+    pub fn drawn(&self) -> Option<&RandomLengths> {
         match self {
             Self::Drawn(drawn) => Some(drawn),
             Self::Listed(_) => None,
@@ -83,11 +76,7 @@ impl Asks {
 
     /// The first `count` requests. Lengths that are drawn depend on the seed; rows of a dataset are
     /// the plan's own, whatever the seed.
-    pub(crate) fn source(
-        &mut self,
-        count: u64,
-        seed: Seed,
-    ) -> Result<Arc<dyn RequestSource>, Refusal> {
+    pub fn source(&mut self, count: u64, seed: Seed) -> Result<Arc<dyn RequestSource>, Refusal> {
         match self {
             Self::Drawn(drawn) => Ok(Arc::new(drawn.with_seed(seed, count))),
             Self::Listed(listed) => listed.first(count),
@@ -109,7 +98,7 @@ fn shared_blocks(profile: &Profile) -> Option<u32> {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct RandomLengths {
+pub struct RandomLengths {
     prompt: Span,
     output: Span,
     prefix_tokens: u32,
@@ -139,7 +128,7 @@ impl RandomLengths {
     }
 
     /// As many requests of another seed.
-    pub(crate) fn with_seed(&self, seed: Seed, count: u64) -> Self {
+    pub fn with_seed(&self, seed: Seed, count: u64) -> Self {
         Self { seed, count, ..self.clone() }
     }
 }
@@ -161,7 +150,7 @@ impl RequestSource for RandomLengths {
 }
 
 /// Requests of a dataset, made as far as they were asked for.
-pub(crate) struct Listed {
+pub struct Listed {
     opened: OpenedWorkload,
     tokenizer: Arc<dyn Tokenizer>,
     block_tokens: Option<u32>,
