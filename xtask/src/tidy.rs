@@ -5,6 +5,7 @@
 //! must not stay in the code, fixtures that no test reads.
 
 mod book;
+mod cycles;
 mod hints;
 mod names;
 mod words;
@@ -115,6 +116,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(hot_path(&sources));
     findings.extend(module_heads(&sources));
     findings.extend(names::types_of_one_name(&sources));
+    findings.extend(cycles::findings(&sources));
     let pages = pages()?;
     findings.extend(names::missing_types(&sources, &pages));
     findings.extend(hints::missing(&sources, &pages));
