@@ -96,8 +96,7 @@ impl RunView {
         SummaryOptions {
             percentiles: self.shown.needed_percentiles(),
             objectives: self.objectives,
-            families,
-            details: self.details,
+            lenses: tokometer_compat::family::lenses(families, self.details),
         }
     }
 }
@@ -201,7 +200,7 @@ pub(crate) fn summarise_kept(
     for timeline in timelines {
         collector.push(timeline);
     }
-    let summary = collector.finish(state);
+    let summary = tokometer_judge::judge(collector.finish(state));
     SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None }
 }
 
