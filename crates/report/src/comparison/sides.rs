@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tokometer_base::Conventions;
 use tokometer_base::units::nearest_count;
+use tokometer_base::{Conventions, Refusal};
 use tokometer_compat::{self as classic, Field, Layout, Metric, Report, Selection, Title};
 use tokometer_decide::Error;
 use tokometer_decide::compare::{
@@ -17,11 +17,9 @@ use tokometer_decide::compare::{
 use tokometer_figures::{Details, Family, Figure, SummaryOptions};
 use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
 use tokometer_record::server::PROCESS_START;
-use tokometer_record::{RunInfo, RunReader};
+use tokometer_record::{RunInfo, RunReader, stored};
 
-use crate::commands::{expanded, read_reports};
-use crate::exit::Refusal;
-use crate::runs;
+use crate::saved::{Reading, blocks_of, expanded};
 
 /// What a path holds.
 enum RunSource {
@@ -33,23 +31,23 @@ enum RunSource {
 
 /// The runs of one side with their plans, in one order.
 #[derive(Default)]
-pub(crate) struct SideRuns {
-    pub(crate) runs: Vec<Run>,
+pub(super) struct SideRuns {
+    pub(super) runs: Vec<Run>,
     /// Their plans, as far as they are known.
-    pub(crate) plans: Vec<KnownPlan>,
+    pub(super) plans: Vec<KnownPlan>,
 }
 
 /// Both sides, read.
-pub(crate) struct Sides {
+pub(super) struct Sides {
     /// The base line.
-    pub(crate) a: SideRuns,
+    pub(super) a: SideRuns,
     /// The side under test.
-    pub(crate) b: SideRuns,
+    pub(super) b: SideRuns,
 }
 
 /// Whether the figures of a run's blocks are wanted besides its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub(super) enum Depth {
     /// The run alone: between-run scatter decides.
     Runs,
     /// Its blocks too.
@@ -57,7 +55,12 @@ pub(crate) enum Depth {
 }
 
 /// Reads both sides.
-pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Sides, Refusal> {
+pub(super) fn sides(
+    reading: Reading,
+    a: &[PathBuf],
+    b: &[PathBuf],
+    figures: &[Figure],
+) -> Result<Sides, Refusal> {
     let opened = |paths: &[PathBuf]| -> Result<Vec<(String, RunSource)>, Refusal> {
         let (mut sources, mut seen) = (Vec::new(), BTreeSet::new());
         for path in paths {
@@ -67,7 +70,7 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<
                 if path.canonicalize().is_ok_and(|whole| !seen.insert(whole)) {
                     return Err(named_twice(&path));
                 }
-                sources.push((path.display().to_string(), open(&path)?));
+                sources.push((path.display().to_string(), open(reading, &path)?));
             }
         }
         Ok(sources)
@@ -88,7 +91,7 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<
     };
     let is_enough = count(&a).min(count(&b)) >= ENOUGH_RUNS;
     let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
-    let wanted = Wanted { figures, layout, depth };
+    let wanted = Wanted { reading, figures, layout, depth };
     let side = |sources: Vec<(String, RunSource)>| -> Result<SideRuns, Refusal> {
         let mut side = SideRuns::default();
         for (name, source) in sources {
@@ -110,11 +113,11 @@ fn named_twice(path: &Path) -> Refusal {
     )
 }
 
-fn open(path: &Path) -> Result<RunSource, Refusal> {
+fn open(reading: Reading, path: &Path) -> Result<RunSource, Refusal> {
     let shown = path.display();
     if path.is_dir() {
-        let reader = runs::open(path)?;
-        if runs::blocks_of(reader.info())?.is_some() {
+        let reader = stored::open(path)?;
+        if blocks_of(reader.info())?.is_some() {
             return Err(Refusal::usage(
                 format!("cannot use `{shown}` as one side: it contains two targets"),
                 format!("compare its targets with each other: `tokometer compare {shown}`"),
@@ -122,12 +125,13 @@ fn open(path: &Path) -> Result<RunSource, Refusal> {
         }
         return Ok(RunSource::Folder(Box::new(reader)));
     }
-    read_reports(path).map(RunSource::Reports)
+    reading.reports(path).map(RunSource::Reports)
 }
 
 /// What is read of each run.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
+    reading: Reading,
     figures: &'a [Figure],
     /// The layout whose definitions the figures follow; absent: our own.
     layout: Option<Layout>,
@@ -163,7 +167,7 @@ fn read(
 }
 
 /// What a summary must hold for a comparison.
-pub(crate) fn options(figures: &[Figure], layout: Option<Layout>) -> SummaryOptions {
+pub fn options(figures: &[Figure], layout: Option<Layout>) -> SummaryOptions {
     SummaryOptions {
         percentiles: percentiles(figures),
         lenses: tokometer_compat::family::lenses(layout.map(family), Details::Drop),
@@ -176,8 +180,8 @@ fn family(layout: Layout) -> Family {
 }
 
 fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, Refusal> {
-    let Wanted { figures, layout, depth } = wanted;
-    let summary = runs::summary(reader, options(figures, layout))?;
+    let Wanted { reading, figures, layout, depth } = wanted;
+    let summary = reading.summary(reader, options(figures, layout))?;
     let mut run =
         Run::of_summary(name, reader.info(), &summary, figures).map_err(|why| no_success(&why))?;
     run.facts.process = process(reader)?;
@@ -186,7 +190,7 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
     }
     let Some(layout) = layout else {
         if depth == Depth::Blocks {
-            let requests = last_attempts(runs::timelines(reader)?);
+            let requests = last_attempts(stored::timelines(reader)?);
             run.blocks = block_values(&requests, figures);
             run.blocks.extend(throughput_blocks(&summary));
         }
@@ -212,7 +216,7 @@ fn is_greedy(info: &RunInfo) -> bool {
 
 fn greedy_answers(reader: &RunReader) -> Result<GreedyAnswers, Refusal> {
     let mut answers = GreedyAnswers::default();
-    for timeline in runs::timelines(reader)? {
+    for timeline in stored::timelines(reader)? {
         answers.add(&timeline);
     }
     Ok(answers)
@@ -228,7 +232,7 @@ fn process(reader: &RunReader) -> Result<Option<String>, Refusal> {
         return Ok(Some(format!("started for the run of {}", info.started.0)));
     }
     let mut starts: BTreeMap<(u16, String), f64> = BTreeMap::new();
-    for scrape in reader.scrapes().map_err(runs::unreadable)? {
+    for scrape in reader.scrapes().map_err(stored::unreadable)? {
         for (name, value) in
             scrape.values.iter().filter(|(name, _)| name.starts_with(PROCESS_START))
         {
@@ -244,7 +248,7 @@ fn process(reader: &RunReader) -> Result<Option<String>, Refusal> {
 }
 
 /// The error for a run without a successful request.
-pub(crate) fn no_success(why: &Error) -> Refusal {
+pub(super) fn no_success(why: &Error) -> Refusal {
     Refusal::usage(why.to_string(), "`tokometer report` shows why its requests failed")
 }
 
@@ -309,6 +313,7 @@ mod tests {
 
     use super::*;
 
+    const READING: Reading = Reading { read: |path| std::fs::read(path), tell: |_| () };
     const PRINTED: &str = "\
 ============ Serving Benchmark Result ============
 Successful requests:                     100
@@ -340,7 +345,7 @@ P99 TTFT (ms):                           90.00
             "mean_ttft_ms": 51.0, "p99_ttft_ms": 0.0}"#;
         let a = written(folder.path(), "a.txt", &format!("{PRINTED}\n{PRINTED}"));
         let b = written(folder.path(), "b.json", json);
-        let sides = sides(&[a], &[b], &compared([])).unwrap();
+        let sides = sides(READING, &[a], &[b], &compared([])).unwrap();
         let (a, b) = (sides.a, sides.b);
         assert_eq!((a.runs.len(), b.runs.len()), (2, 1));
         assert!(a.runs[1].name.ends_with("a.txt#2"), "{}", a.runs[1].name);
@@ -373,10 +378,13 @@ P99 TTFT (ms):                           90.00
         let folder = tempfile::tempdir().unwrap();
         let a = written(folder.path(), "a.txt", PRINTED);
         let again = folder.path().join(".").join("a.txt");
-        let refusal = sides(&[a.clone(), again], std::slice::from_ref(&a), &compared([]));
+        let refusal = sides(READING, &[a.clone(), again], std::slice::from_ref(&a), &compared([]));
         let refusal = refusal.err().unwrap().to_string();
         assert!(refusal.contains("twice on one side: it is one run"), "{refusal}");
-        assert!(sides(std::slice::from_ref(&a), std::slice::from_ref(&a), &compared([])).is_ok());
+        assert!(
+            sides(READING, std::slice::from_ref(&a), std::slice::from_ref(&a), &compared([]))
+                .is_ok()
+        );
     }
 
     #[test]
@@ -403,7 +411,7 @@ P99 TTFT (ms):                           90.00
                 .replace("requests:                     100", "requests:                     0"),
         );
         let check = |path: &Path, expected: &str| {
-            let refusal = sides(&[path.to_owned()], &[path.to_owned()], &compared([]))
+            let refusal = sides(READING, &[path.to_owned()], &[path.to_owned()], &compared([]))
                 .err()
                 .unwrap()
                 .to_string();

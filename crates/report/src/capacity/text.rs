@@ -8,18 +8,18 @@ use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoi
 use tokometer_decide::search::{
     Design, Expected, Forecast, PointOutcome, SearchResult, with_preload,
 };
-use tokometer_report::grid::{GAP, TERMINAL};
-use tokometer_report::{Grid, wrapped};
 
 use super::predicted::PredictedCapacities;
-use crate::predict::beyond_text;
+use crate::grid::{GAP, TERMINAL};
+use crate::prediction::beyond_text;
+use crate::{Grid, wrapped};
 
 /// Cells of the bar of the highest throughput; where fewer than the shortest fit, there are no bars.
 const LONGEST_BAR: usize = 20;
 const SHORTEST_BAR: usize = 5;
 
 /// The points as a table, then the sentence and what the edge delivers.
-pub(crate) fn text(findings: &Findings) -> String {
+pub fn text(findings: &Findings) -> String {
     let mut lines = vec![format!("objectives: {}", findings.slo), String::new()];
     lines.extend(table(findings));
     lines.push(String::new());
@@ -34,7 +34,7 @@ pub(crate) fn text(findings: &Findings) -> String {
 const PREDICTED: &str = "PREDICTED in virtual time, not measured";
 
 /// What searches in virtual time found. One search is shown with its points, several as a table.
-pub(crate) fn predictions(found: &PredictedCapacities) -> String {
+pub fn predictions(found: &PredictedCapacities) -> String {
     let mut lines = vec![format!("{PREDICTED}; engine {}", found.engine), found.workload.clone()];
     lines.extend(found.beyond_range.map(|beyond| format!("warning: {}", beyond_text(beyond))));
     if let [one] = found.capacities.as_slice() {
@@ -96,7 +96,7 @@ fn holds(findings: &Findings, wanted: f64) -> &'static str {
 }
 
 /// Before the first point: the margin that the time allows, and what the asked one would take.
-pub(crate) fn forecast(found: &Forecast, resolution: f64, rate: f64) -> String {
+pub fn forecast(found: &Forecast, resolution: f64, rate: f64) -> String {
     let Forecast { expected: Expected { margin, effort }, needed } = found;
     let margin = if *margin < 1.0 {
         format!("expect a margin of about ±{:.0} %", (100.0 * margin).max(1.0))
@@ -122,7 +122,7 @@ fn budget_words(seconds: f64) -> String {
 }
 
 /// The second stage before it starts: what it measures, how long it takes, how precise it can be.
-pub(crate) fn second_stage(
+pub fn second_stage(
     design: &Design,
     over: LoadKind,
     (seconds, more): (f64, &str),
@@ -158,7 +158,7 @@ pub(crate) fn second_stage(
 }
 
 /// Said instead of a second stage whose points would have to be shorter than `least`.
-pub(crate) fn no_estimate(least: Nanos) -> String {
+pub fn no_estimate(least: Nanos) -> String {
     format!(
         "no second stage: each of its points must last at least {} at this load, and the budget leaves less; raise `--budget`",
         spent(with_preload(least).as_secs_f64())
@@ -166,21 +166,21 @@ pub(crate) fn no_estimate(least: Nanos) -> String {
 }
 
 /// Before a point: its number, its load and its length.
-pub(crate) fn point(number: usize, load: &str, length: Nanos) -> String {
+pub fn point(number: usize, load: &str, length: Nanos) -> String {
     let seconds = length.as_secs_f64();
     let length = if seconds < 2.0 { length.to_string() } else { format!("{seconds:.0} s") };
     format!("point {}: {load} for {length}", number + 1)
 }
 
 /// Said once, where points are shorter than a second.
-pub(crate) fn short_points(flag: &str) -> String {
+pub fn short_points(flag: &str) -> String {
     format!(
         "warning: points of less than 1 s are too short to fill the server's queue; the capacity may be far too high\n  use a longer `{flag}`"
     )
 }
 
 /// After a point: its outcome, the bracket so far, and the time left.
-pub(crate) fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> String {
+pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> String {
     let Some(last) = points.last() else { return String::new() };
     let limit = last.worst().map(|worst| format!(" ({})", worst.words())).unwrap_or_default();
     let loads = |is_met: bool| {
@@ -205,7 +205,7 @@ pub(crate) fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nano
 }
 
 /// The outcome of a point, in a word.
-pub(crate) fn outcome(fit: PointOutcome) -> &'static str {
+pub(super) fn outcome(fit: PointOutcome) -> &'static str {
     match fit {
         PointOutcome::Met => "met",
         PointOutcome::Missed => "missed",
@@ -255,7 +255,7 @@ fn with_bars(mut lines: Vec<String>, shares: &[f64]) -> Vec<String> {
 }
 
 /// What the server delivers at the point nearest to the answer.
-pub(crate) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
+pub(super) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
     let per_gpu = findings.tokens_per_s_per_gpu(edge);
     let per_gpu = per_gpu.map(|tokens| format!(", {} tok/s per GPU", digits(tokens)));
     let at = format!("at {} {}", findings.over.text(edge.load), findings.over.unit());
@@ -271,7 +271,7 @@ pub(crate) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
 }
 
 /// A reason not to rely on the answer, with what to do about it on a line of its own.
-pub(crate) fn caveat(caveat: &Caveat) -> String {
+pub(super) fn caveat(caveat: &Caveat) -> String {
     match caveat {
         Caveat::TooShort { points, of, fewest, needed } => {
             // Requests that queue together have similar latencies, and count as fewer.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokometer_base::Refusal;
 use tokometer_base::digits::digits;
 use tokometer_base::units::counted;
 use tokometer_decide::Slo;
@@ -10,27 +11,29 @@ use tokometer_decide::capacity::{Ending, Findings, MeasuredPoint};
 use tokometer_decide::search::{PointOutcome, SearchResult, needed};
 use tokometer_figures::Summary;
 use tokometer_record::RunInfo;
-use tokometer_report::html::{
+
+use super::text::{caveat, delivered, outcome};
+use crate::html::{
     Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, Page, PageAnswer, PageFact,
     PageNote, PointMark, Price, RunPage, Scale, Series, Table, command, facts,
 };
+use crate::quoted;
+use crate::saved::{Reading, RunView, SummarisedRun};
+use crate::several::begin;
 
-use super::several::begin;
-use crate::bench::{CAPACITY, RunView, SummarisedRun, summarise};
-use crate::capacity::views;
-use crate::command_line::quoted;
-use crate::exit::Refusal;
+/// The findings of a search, beside the folders of its points.
+pub const CAPACITY: &str = "capacity.json";
 
 /// Loads within this factor of each other are close.
 const CLOSE: f64 = 3.0;
 
 /// Whether a folder holds a capacity search.
-pub(crate) fn found(folder: &Path) -> bool {
+pub fn found(folder: &Path) -> bool {
     folder.join(CAPACITY).is_file()
 }
 
 /// The findings of a search, as its folder holds them.
-pub(crate) fn read(folder: &Path) -> Result<Findings, Refusal> {
+pub fn read(folder: &Path) -> Result<Findings, Refusal> {
     let path = folder.join(CAPACITY);
     let unreadable =
         |why: String| Refusal::usage(format!("cannot read `{}`: {why}", path.display()), "");
@@ -49,7 +52,8 @@ struct PagePoint<'a> {
 }
 
 /// The page of a search whose points are below `folder`.
-pub(crate) fn page(
+pub fn page(
+    reading: Reading,
     findings: &Findings,
     folder: &Path,
     view: &RunView,
@@ -63,7 +67,7 @@ pub(crate) fn page(
         .map(|(point, _)| PagePoint {
             point,
             // A point that failed may have no run.
-            run: place(folder, point).and_then(|run| summarise(&run, view).ok()),
+            run: place(folder, point).and_then(|run| reading.summarise(&run, view).ok()),
             name: format!("{} {}", findings.over.text(point.load), findings.over.unit()),
         })
         .collect();
@@ -124,7 +128,7 @@ fn answer(findings: &Findings, price: Option<&Price>) -> PageAnswer {
     let label = if is_limited { "limiting objective: " } else { "" };
     let mut lines = vec![format!("objectives: {}", findings.slo)];
     lines.extend((!rest.is_empty()).then(|| format!("{label}{rest}")));
-    lines.extend(findings.edge().map(|edge| views::delivered(findings, edge)));
+    lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
     lines.extend(price.and_then(|price| cost(findings, price)));
     let tone = match &findings.ending {
         // An estimate without any bound is no answer to rely on.
@@ -157,7 +161,7 @@ fn notes(findings: &Findings) -> Vec<PageNote> {
         code: "warning".to_owned(),
         text: text.trim_start_matches("warning: ").replace("\n  ", "; "),
     };
-    caveats.iter().map(|caveat| note(views::caveat(caveat))).collect()
+    caveats.iter().map(|one| note(caveat(one))).collect()
 }
 
 fn origin(findings: &Findings, runs: &[(&RunInfo, &Summary)]) -> Vec<PageFact> {
@@ -214,7 +218,7 @@ fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
                 Some(run) => json!({"run": run, "text": name}),
                 None => json!({"text": name}),
             },
-            json!({"text": views::outcome(point.fit)}),
+            json!({"text": outcome(point.fit)}),
             json!(point.requests),
             rounded(point.requests_per_s),
         ];
@@ -345,9 +349,11 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
+    const READING: Reading = Reading { read: |path| std::fs::read(path), tell: |_| () };
+
     fn made(price: Option<&Price>) -> Page {
         let view = RunView::plain(tokometer_compat::Selection::default());
-        page(&findings(), Path::new("nowhere"), &view, price).unwrap()
+        page(READING, &findings(), Path::new("nowhere"), &view, price).unwrap()
     }
 
     /// The legend had digits that the interval does not support, and the objective stood without a word.

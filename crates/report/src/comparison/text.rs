@@ -8,7 +8,8 @@ use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, Equivalence, GoodAnswers, LOOKED_FOR,
     RuleOutcome, RuleResult, Side, Weight,
 };
-use tokometer_report::{Grid, wrapped};
+
+use crate::{Grid, wrapped};
 
 /// Heads of the table's columns.
 pub(super) const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % CI", "detectable", "verdict"];
@@ -167,7 +168,7 @@ fn share(equivalence: Equivalence) -> String {
 }
 
 /// The result of a rule in words.
-pub(crate) fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
+pub fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
     match (judged.outcome, judged.more_units) {
         (RuleOutcome::Broken, _) => "FAIL".to_owned(),
         (RuleOutcome::Kept, _) => "pass".to_owned(),
@@ -258,7 +259,7 @@ pub(super) fn answers(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The comparison for a terminal.
-pub(crate) fn text(comparison: &Comparison) -> String {
+pub fn text(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let sides = [("a", &comparison.a), ("b", &comparison.b)];
     let mut above: Vec<String> =
@@ -311,7 +312,7 @@ fn marked_cells(row: &ComparedFigure) -> [String; 7] {
 }
 
 /// The comparison for a pull request.
-pub(crate) fn markdown(comparison: &Comparison) -> String {
+pub fn markdown(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let mut page = String::from("### tokometer compare\n\n");
     let _ = writeln!(page, "**{}**\n", headline(comparison));
@@ -366,7 +367,7 @@ pub(super) mod tests {
         run
     }
 
-    pub(in crate::compare) fn comparison() -> Comparison {
+    pub(in crate::comparison) fn comparison() -> Comparison {
         let a = [run("a", 100.0, 5000.0), run("a", 102.0, 5010.0), run("a", 98.0, 4990.0)];
         let mut b = [run("b", 110.0, 5002.0), run("b", 112.0, 5012.0), run("b", 108.0, 4992.0)];
         b[0].facts.failed = 2;

@@ -6,22 +6,21 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use tokometer_base::Refusal;
+use tokometer_base::digits::digits;
 use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, Criteria, compared};
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_figures::{Summary, statistics};
 use tokometer_record::RunInfo;
-use tokometer_report::Grid;
-use tokometer_report::html::{
+
+use crate::Grid;
+use crate::comparison::{changed, of_sides, percent, verdict};
+use crate::html::{
     Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, Page, PageAnswer, PageNote,
     PointMark, RunPage, Scale, Series, Table, date, estimate, facts,
 };
-
-use super::several::begin;
-use super::{PageSource, point_name};
-use crate::bench::{RunView, summarise};
-use crate::compare::{changed, of_sides, percent, verdict};
-use crate::exit::Refusal;
-use tokometer_base::digits::digits;
+use crate::saved::{PageSource, Reading, RunView, point_name};
+use crate::several::begin;
 
 /// One run of the history.
 struct HistoryRun {
@@ -53,20 +52,24 @@ enum Order {
 }
 
 /// All steps, first to last.
-pub(crate) struct History {
+pub struct History {
     steps: Vec<HistoryStep>,
     order: Order,
     figures: Vec<Figure>,
 }
 
 /// Reads these sources.
-pub(crate) fn history(sources: &[PageSource], view: &RunView) -> Result<History, Refusal> {
+pub fn history(
+    reading: Reading,
+    sources: &[PageSource],
+    view: &RunView,
+) -> Result<History, Refusal> {
     let order =
         if sources.iter().any(|one| one.name.is_some()) { Order::Label } else { Order::Date };
     let mut steps: Vec<HistoryStep> = Vec::new();
     for source in sources {
         for folder in &source.runs {
-            let run = summarise(folder, view)?;
+            let run = reading.summarise(folder, view)?;
             let label = source.name.clone().unwrap_or_else(|| point_name(folder));
             let run = HistoryRun { folder: folder.clone(), info: run.info, summary: run.summary };
             let known = steps.iter_mut().find(|step| order == Order::Label && step.label == label);
@@ -90,13 +93,14 @@ pub(crate) fn history(sources: &[PageSource], view: &RunView) -> Result<History,
     }
     let figures = compared([]);
     for place in 1..steps.len() {
-        let change = change(&steps[place - 1], &steps[place], &figures)?;
+        let change = change(reading, &steps[place - 1], &steps[place], &figures)?;
         steps[place].change = Some(change);
     }
     Ok(History { steps, order, figures })
 }
 
 fn change(
+    reading: Reading,
     before: &HistoryStep,
     this: &HistoryStep,
     figures: &[Figure],
@@ -108,7 +112,7 @@ fn change(
     if !has_success(before) || !has_success(this) {
         return Ok(StepChange::Refused("a run without a successful request".to_owned()));
     }
-    let comparison = of_sides(&folders(before), &folders(this), Criteria::of(figures))?;
+    let comparison = of_sides(reading, &folders(before), &folders(this), Criteria::of(figures))?;
     let refusals = comparison.refusals().join("; ");
     Ok(if refusals.is_empty() {
         StepChange::Compared(Box::new(comparison))
@@ -226,7 +230,7 @@ fn is_stamped(label: &str) -> bool {
 
 impl History {
     /// A table of the steps, and the changes.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         // The name of a run folder begins with its date.
         let is_dated = self.steps.iter().all(|step| is_stamped(&step.label));
         let is_each_one = self.steps.iter().all(|step| step.runs.len() == 1);
@@ -277,7 +281,8 @@ impl History {
         parts.join("; ")
     }
 
-    pub(crate) fn page(&self) -> Result<Page, Refusal> {
+    /// The page; the caller knows the command that made it.
+    pub fn page(&self) -> Result<Page, Refusal> {
         let runs: Vec<(&RunInfo, &Summary)> = self
             .steps
             .iter()
@@ -299,7 +304,6 @@ impl History {
             }),
             notes: self.notes(),
             facts: facts(&runs, None),
-            command: Some(crate::command_line::command_line(&tokometer_base::redact::Secrets::new())),
             overview: Some(self.table()),
             groups: self.groups(),
             ..Page::default()

@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, Refusal};
 use tokometer_decide::Slo;
 use tokometer_figures::Summary;
-use tokometer_record::{RunInfo, RunState};
-use tokometer_report::html::{Page, RunPage, SweepPoint, SweepView, command, command_lines, facts};
+use tokometer_record::{RunInfo, stored};
 
-use super::{PageContext, PageSource, point_name, staircase};
-use crate::bench::{RunView, SummarisedRun, read_findings, summarise};
-use crate::compare;
-use crate::exit::Refusal;
-use crate::runs;
+use crate::html::{
+    Page, PageContext, RunPage, SweepPoint, SweepView, command, command_lines, facts,
+};
+use crate::saved::{PageSource, Reading, RunView, SummarisedRun, point_name};
+use crate::{comparison, quoted, staircase};
 
 /// More runs than this are shown without their requests: a page must open at once.
 const RUNS_IN_FULL: usize = 4;
@@ -30,19 +29,18 @@ struct PageRun {
 }
 
 /// The page of all runs of these sources.
-pub(crate) fn page(
+pub fn page(
+    reading: Reading,
     sources: &[PageSource],
     view: &RunView,
     context: &PageContext,
 ) -> Result<Page, Refusal> {
-    let view = match &context.slo {
-        Some(slo) => &view.clone().with_objectives(slo),
-        None => view,
-    };
+    let has_objectives = !context.slo.objectives.is_empty();
+    let view = if has_objectives { &view.clone().with_objectives(&context.slo) } else { view };
     let mut all = Vec::new();
     for source in sources {
         for folder in &source.runs {
-            let shown = summarise(folder, view)?;
+            let shown = reading.summarise(folder, view)?;
             let (name, source) = (point_name(folder), source.name.clone());
             all.push(PageRun { folder: folder.clone(), name, source, shown, target: None });
         }
@@ -52,7 +50,7 @@ pub(crate) fn page(
     }
     let mut page = of_several(&sides(all), context)?;
     if let [only] = sources {
-        page.answer = read_findings(&only.path).map(|findings| staircase::answer(&findings));
+        page.answer = staircase::read(&only.path).map(|findings| staircase::answer(&findings));
     }
     Ok(page)
 }
@@ -60,7 +58,7 @@ pub(crate) fn page(
 /// The page of one run; of two targets that took turns, their comparison and both.
 fn single(only: &mut PageRun, context: &PageContext) -> Result<Page, Refusal> {
     let mut page = match only.shown.against() {
-        Some((_, Some(comparison))) => compare::page(comparison),
+        Some((_, Some(comparison))) => comparison::page(comparison),
         _ => Page::default(),
     };
     page.title.clone_from(&only.shown.info.name);
@@ -85,7 +83,7 @@ fn single(only: &mut PageRun, context: &PageContext) -> Result<Page, Refusal> {
 /// The command for a run that does not hold the one that made it.
 fn repeat(folder: &Path) -> String {
     let plan = folder.join(tokometer_record::folder::names::PLAN);
-    format!("tokometer bench --plan {}", crate::command_line::quoted(&plan.display().to_string()))
+    format!("tokometer bench --plan {}", quoted(&plan.display().to_string()))
 }
 
 /// The commands of all runs: their own, or those of their plans.
@@ -125,7 +123,6 @@ fn sides(all: Vec<PageRun>) -> Vec<PageRun> {
 }
 
 fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
-    let sweep_context = context.sweep();
     let points: Vec<SweepPoint<'_>> = all
         .iter()
         .map(|run| SweepPoint {
@@ -133,10 +130,10 @@ fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
             source: run.source.as_deref(),
             info: &run.shown.info,
             summary: &run.shown.summary,
-            is_met: context.slo.as_ref().and_then(|slo| is_met(slo, &run.shown.summary)),
+            is_met: is_met(&context.slo, &run.shown.summary),
         })
         .collect();
-    let sweep = SweepView::new(&points, &sweep_context);
+    let sweep = SweepView::new(&points, context);
     let infos: Vec<(&RunInfo, &Summary)> =
         all.iter().map(|run| (&run.shown.info, &run.shown.summary)).collect();
     let mut models: Vec<&str> =
@@ -170,18 +167,19 @@ fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
     Ok(page)
 }
 
-/// Whether all objectives are met; `None` where one of them has no value.
+/// Whether all objectives are met; `None` without any, or where one of them has no value.
 fn is_met(slo: &Slo, summary: &Summary) -> Option<bool> {
     let results = slo.results(summary);
     if results.iter().any(|one| one.is_met == Some(false)) {
         return Some(false);
     }
-    results.iter().all(|one| one.is_met == Some(true)).then_some(true)
+    let is_met = !results.is_empty() && results.iter().all(|one| one.is_met == Some(true));
+    is_met.then_some(true)
 }
 
 /// What a page holds of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RunParts {
+pub(crate) enum RunParts {
     /// Its requests too.
     All,
     /// Figures, notes and plan.
@@ -199,26 +197,22 @@ fn run_page(run: &PageRun, parts: RunParts) -> Result<RunPage, Refusal> {
 
 /// The same with the requests of a run, or of one of its targets, and with the server's metrics.
 fn filled(mut page: RunPage, folder: &Path, target: Option<u16>) -> Result<RunPage, Refusal> {
-    let reader = runs::open(folder)?;
-    for timeline in runs::timelines(&reader)? {
+    let reader = stored::open(folder)?;
+    for timeline in stored::timelines(&reader)? {
         if target.is_none_or(|target| timeline.identity.target == target) {
             page.push(&timeline);
         }
     }
     // Of two targets that share a run, the metrics cannot be told apart.
     if target.is_none() {
-        for scrape in reader.scrapes().map_err(runs::unreadable)? {
+        for scrape in reader.scrapes().map_err(stored::unreadable)? {
             page.push_scrape(scrape);
         }
     }
     Ok(page)
 }
 
-/// When the measured phase began; the run's origin where its end is not known.
-pub(super) fn begin(folder: &Path) -> Result<Nanos, Refusal> {
-    let reader = runs::open(folder)?;
-    match reader.state().map_err(runs::unreadable)? {
-        RunState::Ended(end) => Ok(end.measure_begin),
-        RunState::Killed { .. } => Ok(reader.info().origin),
-    }
+/// When the measured phase of the run in this folder began.
+pub(crate) fn begin(folder: &Path) -> Result<Nanos, Refusal> {
+    stored::measure_begin(&stored::open(folder)?)
 }

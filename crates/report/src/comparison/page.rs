@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, RuleOutcome, Weight};
-use tokometer_report::html::{DifferenceBar, Differences, Page, PageAnswer, PageNote};
 
-use super::views::{
+use super::text::{
     HEADS, answers, cells, chance, ground, headline, outcome, power, run_word, side, subjects,
     verdict, word,
 };
+use crate::html::{DifferenceBar, Differences, Page, PageAnswer, PageNote};
 
 /// The notes above the table of the page: everything in the text except the table.
 fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
@@ -59,7 +59,7 @@ fn bar(row: &ComparedFigure) -> DifferenceBar {
 const DIFFERENT_WORK: &str = "The two sides did different work (`--force`): these differences say nothing about the servers.";
 
 /// The comparison as a page. Where its figures come from is added by those who know the runs.
-pub(crate) fn page(comparison: &Comparison) -> Page {
+pub fn page(comparison: &Comparison) -> Page {
     let cell = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
     let count = |wanted: &str| comparison.rows.iter().filter(|row| tone(row) == wanted).count();
     let is_meaningless =
@@ -103,7 +103,7 @@ mod tests {
     use tokometer_decide::compare::Warning;
 
     use super::*;
-    use crate::compare::views::tests::comparison;
+    use crate::comparison::text::tests::comparison;
 
     #[test]
     fn the_page_holds_the_table() {

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use tokometer_report::Grid;
 use tokometer_twin::fit::{
     Accuracy, Calibration, FIGURES, HeldOut, MeasuredRow, RunCalibration, errors, main_errors,
 };
 
+use crate::Grid;
+
 /// What a table of reports gave.
-pub(crate) fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
+pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     let mut grid = Grid::new()
         .left("parameter")
         .right("value")
@@ -40,7 +41,7 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> Stri
 }
 
 /// What recorded runs gave.
-pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
+pub fn of_runs(found: &RunCalibration, runs: usize) -> String {
     let mut grid =
         Grid::new().left("parameter").right("value").right("standard error").left("determined");
     for constant in &found.constants {
@@ -72,7 +73,7 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
 }
 
 /// Errors per metric, and of the seven main ones together.
-pub(crate) fn accuracy(title: &str, rows: &[MeasuredRow], predicted: &[HeldOut]) -> String {
+pub fn accuracy(title: &str, rows: &[MeasuredRow], predicted: &[HeldOut]) -> String {
     let mut grid = Grid::new().left(title);
     for head in ["cells", "median", "≤ 10 %", "≤ 25 %"] {
         grid = grid.right(head);

@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use tokometer_base::digits::digits;
 use tokometer_figures::figure::{Figure, Statistic};
-use tokometer_report::Grid;
+use tokometer_sim::Profile;
 use tokometer_sim::what_if::Change;
 use tokometer_twin::weighted::PRECISION;
-use tokometer_twin::{self as twin, SEEDS, SeedInterval};
+use tokometer_twin::{self as twin, BeyondRange, InPlay, Prediction, SEEDS, SeedInterval};
 
-use super::engine::EngineChoice;
-use super::explain;
-use super::point::{EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint};
+use super::explanation;
+use crate::Grid;
 
 /// Width of the labels, and of lines of running text.
 pub(super) const LABEL: usize = 17;
@@ -20,7 +19,7 @@ const WIDTH: usize = 80;
 
 /// Whether to explain the engine's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Explain {
+pub enum Explain {
     /// It is.
     Yes,
     /// It is not.
@@ -29,22 +28,35 @@ pub(crate) enum Explain {
 
 /// A prediction with what it was made from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PredictionPage<'a> {
-    pub(crate) engine: &'a EngineChoice,
-    /// The point.
-    pub(crate) predicted: &'a PredictedPoint,
+pub struct PredictionPage<'a> {
+    /// The engine.
+    pub profile: &'a Profile,
+    /// Share by which its times may be off; `None` where the profile has its own evidence.
+    pub uncertainty: Option<f64>,
+    /// Numbers of the profile that were changed for this prediction.
+    pub changes: &'a [Change],
+    /// The run of the plan's seed.
+    pub prediction: &'a Prediction,
+    /// Answer tokens above which figures are kept instead of timelines, where this run has more.
+    pub figures_above: Option<u64>,
+    /// The main figures over [`SEEDS`] seeds; empty for a run that is known by figures alone.
+    pub intervals: &'a [SeedInterval],
+    /// Parts of the model that it used.
+    pub in_play: &'a [InPlay],
+    /// Prompts that the profile's data do not cover.
+    pub beyond: Option<BeyondRange>,
     /// Fleet and client.
-    pub(crate) options: twin::PredictOptions,
+    pub options: twin::PredictOptions,
     /// Whether to explain the engine's work.
-    pub(crate) explain: Explain,
+    pub explain: Explain,
     /// Most memory that this process held, in bytes; only for runs where it matters.
-    pub(crate) peak_memory_bytes: Option<u64>,
+    pub peak_memory_bytes: Option<u64>,
 }
 
 impl PredictionPage<'_> {
     /// The page as text.
-    pub(crate) fn text(&self) -> String {
-        let profile = &self.engine.profile;
+    pub fn text(&self) -> String {
+        let profile = self.profile;
         let mut lines = vec![line(
             "prediction",
             &format!("from the engine profile `{}`; no server was measured", profile.name),
@@ -52,7 +64,7 @@ impl PredictionPage<'_> {
         lines.push(line("provenance", &profile.provenance));
         lines.extend(self.what_if());
         lines.push(line("held-out error", &self.evidence()));
-        if let Some(beyond) = self.predicted.beyond {
+        if let Some(beyond) = self.beyond {
             lines.push(line("beyond data", &beyond_text(beyond)));
         }
         lines.extend(self.mechanisms());
@@ -61,15 +73,14 @@ impl PredictionPage<'_> {
         let mut text = lines.join("\n");
         text.push('\n');
         if self.explain == Explain::Yes {
-            let PredictedPoint { prediction, in_play, .. } = self.predicted;
-            text.push_str(&explain::text(prediction, profile, in_play));
+            text.push_str(&explanation::text(self.prediction, profile, self.in_play));
         }
         text
     }
 
     /// What was changed. The error below is that of the profile as it was.
     fn what_if(&self) -> Vec<String> {
-        let changes: Vec<String> = self.engine.changes.iter().map(Change::to_string).collect();
+        let changes: Vec<String> = self.changes.iter().map(Change::to_string).collect();
         let mut lines = Vec::new();
         if !changes.is_empty() {
             lines.push(line("what-if", &changes.join("; ")));
@@ -78,14 +89,14 @@ impl PredictionPage<'_> {
     }
 
     fn evidence(&self) -> String {
-        if let Some(share) = self.engine.uncertainty {
+        if let Some(share) = self.uncertainty {
             return format!(
                 "none: derived from a data sheet, times may be off by ±{:.0} %; left out: {}",
                 100.0 * share,
                 twin::roofline::LEFT_OUT
             );
         }
-        let Some(evidence) = &self.engine.profile.evidence else {
+        let Some(evidence) = &self.profile.evidence else {
             return "not stated in the profile; see its provenance".to_owned();
         };
         let mut parts = Vec::new();
@@ -109,11 +120,11 @@ impl PredictionPage<'_> {
 
     fn mechanisms(&self) -> Vec<String> {
         let named = |is_validated: bool| {
-            let used = self.predicted.in_play.iter().filter(|one| one.is_validated == is_validated);
+            let used = self.in_play.iter().filter(|one| one.is_validated == is_validated);
             used.map(|one| one.mechanism.name()).collect::<Vec<_>>().join(", ")
         };
         let (validated, open) = (named(true), named(false));
-        if self.engine.profile.evidence.is_none() {
+        if self.profile.evidence.is_none() {
             let text = format!(
                 "{open}: the profile does not state which of these were validated with data"
             );
@@ -155,9 +166,9 @@ impl PredictionPage<'_> {
     }
 
     fn intervals(&self) -> Vec<String> {
-        if self.predicted.detail == PredictedDetail::Figures {
+        if let Some(most) = self.figures_above {
             let text = format!(
-                "one: above {EXACT_TOKENS_MAX} answer tokens figures are kept instead of timelines, percentiles \
+                "one: above {most} answer tokens figures are kept instead of timelines, percentiles \
                  to within {:.2} %, and no other seeds are tried",
                 100.0 * PRECISION
             );
@@ -165,28 +176,28 @@ impl PredictionPage<'_> {
         }
         let head = format!("{:<LABEL$} {SEEDS}", "seeds");
         let mut grid = Grid::new().left(head).right("mean").right("90 % of seeds");
-        if let Some(share) = self.engine.uncertainty {
+        if let Some(share) = self.uncertainty {
             grid = grid.right(format!("±{:.0} %", 100.0 * share));
         }
         let span = |(low, high): (f64, f64)| format!("{} … {}", digits(low), digits(high));
-        for interval in &self.predicted.intervals {
+        for interval in self.intervals {
             let SeedInterval { figure, mean, low, high } = *interval;
             let cells = [figure.label(), digits(mean), span((low, high))];
-            let by_profile = self.engine.uncertainty.map(|share| span(interval.around(share)));
+            let by_profile = self.uncertainty.map(|share| span(interval.around(share)));
             grid.push(cells.into_iter().chain(by_profile));
         }
         grid.lines()
     }
 
     /// The page for other programs.
-    pub(crate) fn json(&self) -> Value {
-        let profile = &self.engine.profile;
-        let used = self.predicted.in_play.iter();
+    pub fn json(&self) -> Value {
+        let profile = self.profile;
+        let used = self.in_play.iter();
         let mechanisms: Vec<Value> = used
             .map(|one| json!({ "name": one.mechanism.name(), "is_validated": one.is_validated }))
             .collect();
-        let figures = &self.predicted.prediction.figures;
-        let of_seeds = self.predicted.intervals.iter();
+        let figures = &self.prediction.figures;
+        let of_seeds = self.intervals.iter();
         let intervals: Vec<Value> = of_seeds
             .map(|one| json!({ "metric": stored_name(one.figure), "mean": one.mean, "low": one.low, "high": one.high }))
             .collect();
@@ -194,22 +205,22 @@ impl PredictionPage<'_> {
             "engine": profile.name,
             "provenance": profile.provenance,
             "evidence": profile.evidence,
-            "uncertainty": self.engine.uncertainty,
-            "what_if": self.engine.changes.iter().map(Change::json).collect::<Vec<Value>>(),
+            "uncertainty": self.uncertainty,
+            "what_if": self.changes.iter().map(Change::json).collect::<Vec<Value>>(),
             "replicas": self.options.replicas,
             "router": self.options.routing,
             "old_client": self.options.client,
-            "is_exact": self.predicted.detail == PredictedDetail::Exact,
+            "is_exact": self.figures_above.is_none(),
             "completed": figures.completed,
             "duration_s": figures.duration_s,
             "output_tokens": figures.output_tokens,
             "seeds": if intervals.is_empty() { 1 } else { SEEDS },
             "intervals": intervals,
             "mechanisms": mechanisms,
-            "beyond_range": self.predicted.beyond,
+            "beyond_range": self.beyond,
         });
         if self.explain == Explain::Yes {
-            page["explanation"] = json!(self.predicted.prediction.explanation);
+            page["explanation"] = json!(self.prediction.explanation);
         }
         if let Some(bytes) = self.peak_memory_bytes {
             page["peak_memory_bytes"] = json!(bytes);
@@ -219,8 +230,8 @@ impl PredictionPage<'_> {
 }
 
 /// What prompts beyond the profile's data mean for its figures.
-pub(crate) fn beyond_text(beyond: twin::BeyondRange) -> String {
-    let twin::BeyondRange { asked, calibrated } = beyond;
+pub fn beyond_text(beyond: BeyondRange) -> String {
+    let BeyondRange { asked, calibrated } = beyond;
     format!(
         "prompts of up to {asked} tokens, but the profile was fitted to prompts of up to {calibrated}: TTFT and \
          throughput are extrapolated and usually too optimistic, because short prompts do not show what attention costs"
@@ -267,23 +278,24 @@ mod tests {
     use tokometer_figures::Quantity;
     use tokometer_twin::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
-    fn page(engine: &EngineChoice, explain: Explain) -> (String, Value) {
+    fn page(profile: &Profile, uncertainty: Option<f64>, explain: Explain) -> (String, Value) {
         let options = PredictOptions { replicas: 2, ..PredictOptions::default() };
         let workload = RequestLoad::burst(vec![Ask::new(20, 5); 4]);
-        let prediction = predict(&engine.profile, &workload, Seed(1), options).unwrap();
-        let in_play = in_play(&engine.profile, &workload, &prediction.explanation);
-        let figure = Figure::mean(Quantity::Ttft);
-        let intervals = vec![SeedInterval { figure, mean: 20.0, low: 18.0, high: 23.5 }];
-        let predicted = PredictedPoint {
-            prediction,
-            detail: PredictedDetail::Exact,
-            intervals,
-            in_play,
-            beyond: Some(twin::BeyondRange { asked: 9_000, calibrated: 80 }),
-        };
+        let prediction = predict(profile, &workload, Seed(1), options).unwrap();
         let page = PredictionPage {
-            engine,
-            predicted: &predicted,
+            profile,
+            uncertainty,
+            changes: &[],
+            prediction: &prediction,
+            figures_above: None,
+            intervals: &[SeedInterval {
+                figure: Figure::mean(Quantity::Ttft),
+                mean: 20.0,
+                low: 18.0,
+                high: 23.5,
+            }],
+            in_play: &in_play(profile, &workload, &prediction.explanation),
+            beyond: Some(BeyondRange { asked: 9_000, calibrated: 80 }),
             options,
             explain,
             peak_memory_bytes: None,
@@ -293,16 +305,16 @@ mod tests {
 
     #[test]
     fn the_page_says_where_the_figures_come_from_and_what_nobody_confirmed() {
-        let mut engine = EngineChoice::open(Some("default"), None).unwrap();
-        "Made by hand.".clone_into(&mut engine.profile.provenance);
-        engine.profile.evidence = Some(tokometer_sim::profile::Evidence {
+        let mut profile = Profile::open("default").unwrap();
+        "Made by hand.".clone_into(&mut profile.provenance);
+        profile.evidence = Some(tokometer_sim::profile::Evidence {
             held_out_median: Some(0.029),
             held_out_within_10: Some(0.84),
             not_identified: vec!["cost.cliff_ms".to_owned()],
             longest_prompt: None,
             validated: vec!["chunked-prefill".to_owned()],
         });
-        let (text, value) = page(&engine, Explain::No);
+        let (text, value) = page(&profile, None, Explain::No);
         insta::assert_snapshot!(text, @r"
         prediction        from the engine profile `default`; no server was measured
         provenance        Made by hand.
@@ -327,9 +339,8 @@ mod tests {
 
     #[test]
     fn a_data_sheet_s_figures_carry_their_uncertainty() {
-        let sheet = "params=8e9 bytes=2 gpus=1 tflops=900 gbs=3350";
-        let engine = EngineChoice::open(None, Some(sheet)).unwrap();
-        let (text, value) = page(&engine, Explain::Yes);
+        let profile = Profile { evidence: None, ..Profile::open("default").unwrap() };
+        let (text, value) = page(&profile, Some(0.5), Explain::Yes);
         assert!(text.contains("±50 %") && text.contains("10.00 … 30.00"), "{text}");
         assert!(text.contains("limited by"), "{text}");
         assert!(text.contains("communication between devices"), "{text}");

@@ -1,11 +1,70 @@
-//! The answer of a staircase: the knee, above the charts and the table of its steps.
+//! A staircase: its table and its knee as text, and the answer of its page.
+
+use std::path::Path;
 
 use tokometer_base::digits::digits;
 use tokometer_decide::staircase::{StairEnd, StairStep, StaircaseFindings};
-use tokometer_report::html::PageAnswer;
+use tokometer_figures::{Severity, Verdict};
+
+use crate::Style;
+use crate::html::PageAnswer;
+use crate::saved::SummarisedRun;
+use crate::sweep::{SweepEntry, stairs_text};
+
+/// The findings of a staircase, beside the folders of its steps.
+pub const STAIRCASE: &str = "staircase.json";
+
+/// The server, the table, the knee and the verdict: the same for `bench` and for `report`.
+pub fn text(findings: &StaircaseFindings, runs: &[&SummarisedRun], style: Style) -> String {
+    let StaircaseFindings { server, address, model, workload, .. } = findings;
+    let entry = |run: &&SummarisedRun| SweepEntry::new(run.info.name.clone(), run);
+    let entries: Vec<SweepEntry> = runs.iter().map(entry).collect();
+    format!(
+        "{server} at {address}, model {model}\n{workload}\n\n{}\n{}\n{}",
+        stairs_text(&entries, style),
+        findings.sentence(),
+        verdict(findings, runs)
+    )
+}
+
+/// The worst verdict of a step up to the knee, with the notes that led to it.
+fn verdict(findings: &StaircaseFindings, runs: &[&SummarisedRun]) -> String {
+    let until = findings.knee.unwrap_or(u32::MAX);
+    let counted = findings.steps.iter().zip(runs);
+    let counted: Vec<_> = counted.filter(|(step, _)| step.concurrency <= until).collect();
+    let worst = counted.iter().map(|(_, run)| run.summary.verdict).max().unwrap_or_default();
+    let mut codes: Vec<(String, Vec<String>)> = Vec::new();
+    for (step, run) in &counted {
+        let doubts = run.summary.notes.iter().filter(|note| note.severity > Severity::Remark);
+        for note in doubts {
+            let flights = step.concurrency.to_string();
+            match codes.iter_mut().find(|(code, _)| *code == note.code) {
+                Some((_, at)) => at.push(flights),
+                None => codes.push((note.code.clone(), vec![flights])),
+            }
+        }
+    }
+    let whose = if findings.knee.is_some() { " up to the knee" } else { "" };
+    let mut lines = vec![format!("verdict{whose}: {}", worst.name())];
+    if worst > Verdict::Valid {
+        lines.extend(codes.iter().map(|(code, at)| format!("  {code} at {}", at.join(", "))));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The command to go on with, on a line of its own; nothing where no step succeeded.
+pub fn next_line(findings: &StaircaseFindings) -> String {
+    findings.next.as_ref().map(|next| format!("next: {next}\n")).unwrap_or_default()
+}
+
+/// The findings in a folder; `None` where it holds no staircase.
+pub fn read(folder: &Path) -> Option<StaircaseFindings> {
+    let text = std::fs::read(folder.join(STAIRCASE)).ok()?;
+    serde_json::from_slice(&text).ok()
+}
 
 /// The knee in large letters, then what to know with it and the next command.
-pub(super) fn answer(findings: &StaircaseFindings) -> PageAnswer {
+pub(crate) fn answer(findings: &StaircaseFindings) -> PageAnswer {
     let sentence = findings.sentence();
     let (headline, rest) = sentence.split_once("; ").unwrap_or((&sentence, ""));
     let knee = findings.steps.iter().find(|step| Some(step.concurrency) == findings.knee);

@@ -1,26 +1,83 @@
-//! What was given on the command line: a run, or a folder of runs such as a sweep.
+//! What was given on the command line: runs, folders of runs such as a sweep, reports of other tools.
 
 use std::path::{Path, PathBuf};
 
-use tokometer_base::printable;
+use tokometer_base::{Refusal, printable};
+use tokometer_compat::Report;
+use tokometer_record::STDOUT;
 
-use crate::commands::expanded;
-use crate::exit::Refusal;
+use super::reading::{Reading, expanded};
+use super::run::{RunView, SummarisedRun};
+
+/// One thing that can be shown.
+pub enum ReportSource {
+    /// A run with its record.
+    Run(Box<SummarisedRun>),
+    /// Blocks of a text or a result file.
+    Blocks(Vec<Report>),
+}
+
+impl ReportSource {
+    /// Opens every path; a folder of runs gives each of them.
+    pub fn open_all(
+        reading: Reading,
+        paths: &[PathBuf],
+        view: &RunView,
+    ) -> Result<Vec<(String, Self)>, Refusal> {
+        Self::open_each(reading, paths, view).collect()
+    }
+
+    /// The same, with an error for each path that cannot be opened.
+    pub fn open_each<'a>(
+        reading: Reading,
+        paths: &'a [PathBuf],
+        view: &'a RunView,
+    ) -> impl Iterator<Item = Result<(String, Self), Refusal>> + 'a {
+        let named = move |path: PathBuf| {
+            let source = Self::open(reading, &path, view)?;
+            // A name in the listing of a folder may contain line breaks.
+            let name = match path.as_path() {
+                path if path == Path::new(STDOUT) => "standard input".to_owned(),
+                path => printable::line(&path.display().to_string(), usize::MAX),
+            };
+            Ok((name, source))
+        };
+        paths.iter().flat_map(move |path| match expanded(path) {
+            Ok(paths) => paths.into_iter().map(named).collect::<Vec<_>>(),
+            Err(why) => vec![Err(why)],
+        })
+    }
+
+    fn open(reading: Reading, path: &Path, view: &RunView) -> Result<Self, Refusal> {
+        if path.is_dir() {
+            return reading.summarise(path, view).map(|shown| Self::Run(Box::new(shown)));
+        }
+        reading.reports(path).map(Self::Blocks)
+    }
+
+    /// Its blocks.
+    pub fn reports(&self) -> Result<Vec<Report>, Refusal> {
+        match self {
+            Self::Run(shown) => Ok(vec![shown.report()?]),
+            Self::Blocks(reports) => Ok(reports.clone()),
+        }
+    }
+}
 
 /// Runs that were given together.
 #[derive(Debug, Clone)]
-pub(crate) struct PageSource {
+pub struct PageSource {
     /// As given.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The label, or the name of a folder of several runs; `None` for a run without a label.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// The runs, in their order.
-    pub(crate) runs: Vec<PathBuf>,
+    pub runs: Vec<PathBuf>,
 }
 
 impl PageSource {
     /// The sources of these paths. Labels belong to the first paths, in their order.
-    pub(crate) fn of(paths: &[PathBuf], labels: &[String]) -> Result<Vec<Self>, Refusal> {
+    pub fn of(paths: &[PathBuf], labels: &[String]) -> Result<Vec<Self>, Refusal> {
         if labels.len() > paths.len() {
             return Err(Refusal::usage(
                 format!("cannot use {} labels for {} sources", labels.len(), paths.len()),
@@ -47,7 +104,7 @@ fn last(path: &Path) -> String {
 
 /// The name of a run's folder, without the number that orders the points of a sweep, and with what
 /// distinguishes it from the others in the words of the field.
-pub(crate) fn point_name(folder: &Path) -> String {
+pub fn point_name(folder: &Path) -> String {
     let name = last(folder);
     let is_number = |text: &str| {
         (3..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())

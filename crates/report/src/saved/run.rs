@@ -1,8 +1,8 @@
-//! From a record on disk to what is shown: the same way for `bench` and for `report`.
+//! From a record to what is shown of it: the same way for every command.
 
 use std::path::Path;
 
-use tokometer_base::Conventions;
+use tokometer_base::{Conventions, Refusal, RefusalKind};
 use tokometer_compat::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
 use tokometer_decide::compare::{Comparison, Criteria, Half, compared};
@@ -10,20 +10,19 @@ use tokometer_figures::{
     Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
 };
 use tokometer_plan::{Metrics, Output};
-use tokometer_record::{RunInfo, RunReader, RunState, Timeline};
-use tokometer_report::{self as report, Style, failure_lines};
+use tokometer_record::{RunInfo, RunReader, RunState, Timeline, stored};
 
-use crate::compare::{self, halves};
-use crate::exit::{Refusal, RefusalKind};
-use crate::runs;
+use super::reading::{Reading, blocks_of};
+use crate::comparison::{self, halves};
+use crate::{Style, failure_lines, print_report, print_summary, summary_csv, summary_json};
 
 /// What to show of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct RunView {
+pub struct RunView {
     /// The classic block.
-    pub(crate) layout: LayoutChoice,
+    pub layout: LayoutChoice,
     /// Its sections and percentiles.
-    pub(crate) shown: classic::Selection,
+    pub shown: classic::Selection,
     /// Limits that good requests meet.
     objectives: Objectives,
     /// Families that result files need besides the block's.
@@ -34,7 +33,7 @@ pub(crate) struct RunView {
 
 impl RunView {
     /// The view that a plan asks for.
-    pub(crate) fn new(metrics: &Metrics) -> Result<Self, Refusal> {
+    pub fn new(metrics: &Metrics) -> Result<Self, Refusal> {
         let layout = LayoutChoice::named(&metrics.layout)
             .map_err(|why| Refusal::usage(why.to_string(), ""))?;
         let objective = |name: &str| metrics.goodput.get(name).copied();
@@ -54,7 +53,7 @@ impl RunView {
     }
 
     /// Statistics alone, in the layout of the run's own tool.
-    pub(crate) fn plain(shown: classic::Selection) -> Self {
+    pub fn plain(shown: classic::Selection) -> Self {
         Self {
             layout: LayoutChoice::Auto,
             shown,
@@ -65,20 +64,20 @@ impl RunView {
     }
 
     /// The same view with what these objectives need.
-    pub(crate) fn with_objectives(mut self, slo: &Slo) -> Self {
+    pub fn with_objectives(mut self, slo: &Slo) -> Self {
         self.shown.percentiles.extend(slo.percentiles());
         self.objectives = slo.request_limits();
         self
     }
 
     /// The same view with the definitions of one more tool.
-    pub(crate) fn with_family(mut self, family: Family) -> Self {
+    pub fn with_family(mut self, family: Family) -> Self {
         self.families.push(family);
         self
     }
 
     /// The same view with what the plan's result files need.
-    pub(crate) fn with_files(mut self, output: &Output) -> Self {
+    pub fn with_files(mut self, output: &Output) -> Self {
         let (vllm, sglang) = (output.vllm_result.as_ref(), output.sglang_result.as_ref());
         self.families.extend(vllm.map(|_| Family::Vllm));
         self.families.extend(sglang.map(|_| Family::Sglang));
@@ -122,15 +121,15 @@ fn section(name: &str) -> Option<Metric> {
 
 /// A run read back from disk.
 #[derive(Debug)]
-pub(crate) struct SummarisedRun {
+pub struct SummarisedRun {
     /// What was known before it.
-    pub(crate) info: RunInfo,
+    pub info: RunInfo,
     /// Its numbers.
-    pub(crate) summary: Summary,
+    pub summary: Summary,
     /// The layout of its classic block.
     layout: Layout,
     /// The block's sections and percentiles.
-    pub(crate) statistics: classic::Selection,
+    pub statistics: classic::Selection,
     /// The other target, where two were measured in turn; this is then the first.
     against: Option<Box<Against>>,
 }
@@ -146,7 +145,7 @@ struct Against {
 /// The layout to print: by default the newest of the tool whose conventions the run followed. Some backends
 /// (`truss`, `vllm-chat`) are names of SGLang's tool alone. Sections of the client's queue are in one
 /// layout only.
-pub(crate) fn layout_of(view: &RunView, info: &RunInfo) -> Layout {
+pub fn layout_of(view: &RunView, info: &RunInfo) -> Layout {
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
     let is_queue = |metric: &Metric| matches!(metric, Metric::ClientQueue | Metric::QueuedE2el);
     let layout = match view.layout {
@@ -157,39 +156,45 @@ pub(crate) fn layout_of(view: &RunView, info: &RunInfo) -> Layout {
     if shows_queue && layout == Layout::V4 { Layout::V5 } else { layout }
 }
 
-/// Reads a run and computes its summary.
-pub(crate) fn summarise(folder: &Path, view: &RunView) -> Result<SummarisedRun, Refusal> {
-    summarise_read(&runs::open(folder)?, view)
-}
-
-/// The same of a run that is open.
-pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<SummarisedRun, Refusal> {
-    let info = reader.info().clone();
-    let layout = layout_of(view, &info);
-    if let Some(ab) = runs::blocks_of(&info)? {
-        let options = view.options(layout);
-        let [a, b] = halves(reader, ab, &options).map_err(runs::unreadable)?;
-        runs::tell_damages(reader);
-        let shown = |half: Half, against| SummarisedRun {
-            info: half.info,
-            summary: half.summary,
-            layout,
-            statistics: view.shown.clone(),
-            against,
-        };
-        let is_comparable = [&a, &b].iter().all(|half| half.summary.counts.succeeded > 0);
-        let comparison = is_comparable
-            .then(|| compare::of_reader(reader, Criteria::of(&compared([]))))
-            .transpose()?;
-        let against = Against { shown: shown(b, None), comparison };
-        return Ok(shown(a, Some(Box::new(against))));
+impl Reading {
+    /// Reads a run and computes its summary.
+    pub fn summarise(self, folder: &Path, view: &RunView) -> Result<SummarisedRun, Refusal> {
+        self.summarise_read(&stored::open(folder)?, view)
     }
-    let summary = runs::summary(reader, view.options(layout))?;
-    Ok(SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None })
+
+    /// The same of a run that is open.
+    pub fn summarise_read(
+        self,
+        reader: &RunReader,
+        view: &RunView,
+    ) -> Result<SummarisedRun, Refusal> {
+        let info = reader.info().clone();
+        let layout = layout_of(view, &info);
+        if let Some(ab) = blocks_of(&info)? {
+            let options = view.options(layout);
+            let [a, b] = halves(reader, ab, &options).map_err(stored::unreadable)?;
+            self.tell_damages(reader);
+            let shown = |half: Half, against| SummarisedRun {
+                info: half.info,
+                summary: half.summary,
+                layout,
+                statistics: view.shown.clone(),
+                against,
+            };
+            let is_comparable = [&a, &b].iter().all(|half| half.summary.counts.succeeded > 0);
+            let comparison = is_comparable
+                .then(|| comparison::of_reader(reader, Criteria::of(&compared([]))))
+                .transpose()?;
+            let against = Against { shown: shown(b, None), comparison };
+            return Ok(shown(a, Some(Box::new(against))));
+        }
+        let summary = self.summary(reader, view.options(layout))?;
+        Ok(SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None })
+    }
 }
 
 /// Shows timelines that are in memory, as those of a prediction are.
-pub(crate) fn summarise_kept(
+pub fn summarise_kept(
     info: RunInfo,
     timelines: &[Timeline],
     state: &RunState,
@@ -207,20 +212,20 @@ pub(crate) fn summarise_kept(
 impl SummarisedRun {
     /// The second of two targets that were measured in turn, and their comparison where both have a
     /// success.
-    pub(crate) fn against(&self) -> Option<(&Self, Option<&Comparison>)> {
+    pub fn against(&self) -> Option<(&Self, Option<&Comparison>)> {
         self.against.as_ref().map(|against| (&against.shown, against.comparison.as_ref()))
     }
 
     /// The second of two targets by itself; this is then the first alone.
-    pub(crate) fn take_against(&mut self) -> Option<Self> {
+    pub fn take_against(&mut self) -> Option<Self> {
         self.against.take().map(|against| against.shown)
     }
 
     /// The classic block, and our summary under it.
-    pub(crate) fn text(&self, style: Style) -> Result<String, Refusal> {
+    pub fn text(&self, style: Style) -> Result<String, Refusal> {
         let Some(against) = &self.against else { return self.own_text(style) };
         let (a, b) = (self.own_text(style)?, against.shown.own_text(style)?);
-        let comparison = against.comparison.as_ref().map(compare::text);
+        let comparison = against.comparison.as_ref().map(comparison::text);
         let comparison = comparison.unwrap_or_else(|| {
             "comparison: not possible, because one target has no successful request\n".to_owned()
         });
@@ -230,17 +235,17 @@ impl SummarisedRun {
     fn own_text(&self, style: Style) -> Result<String, Refusal> {
         // A block of zeros would look like a measurement.
         if self.layout == Layout::Tokometer || self.summary.is_unmeasured() {
-            return Ok(report::print_summary(&self.summary, &self.info, None, style));
+            return Ok(print_summary(&self.summary, &self.info, None, style));
         }
         let beside = self.report()?;
-        let block = report::print_report(&beside, self.layout, style);
-        let own = report::print_summary(&self.summary, &self.info, Some(&beside), style);
+        let block = print_report(&beside, self.layout, style);
+        let own = print_summary(&self.summary, &self.info, Some(&beside), style);
         Ok(format!("{block}\n{own}"))
     }
 
     /// The summary for other programs.
-    pub(crate) fn json(&self) -> String {
-        let own = report::summary_json(&self.summary, &self.info);
+    pub fn json(&self) -> String {
+        let own = summary_json(&self.summary, &self.info);
         let Some(against) = &self.against else { return own };
         let b = against.shown.json();
         // Absent is `null`.
@@ -250,7 +255,7 @@ impl SummarisedRun {
 
     /// The targets of which no request succeeded, with their most frequent failure. Two targets are
     /// named `a` and `b`.
-    pub(crate) fn dead_targets(&self) -> Vec<String> {
+    pub fn dead_targets(&self) -> Vec<String> {
         let side = |name: &str, run: &Self| {
             (run.summary.counts.succeeded == 0)
                 .then(|| format!("no request{name} succeeded{}", run.causes()))
@@ -265,7 +270,7 @@ impl SummarisedRun {
     }
 
     /// The most frequent failure, in the server's words.
-    pub(crate) fn first_failure(&self) -> String {
+    pub fn first_failure(&self) -> String {
         let Some(group) = self.summary.failures.first() else { return "none was sent".to_owned() };
         let status = group.status.map(|status| format!(" (status {status})")).unwrap_or_default();
         let kind = group.kind.describe();
@@ -284,19 +289,19 @@ impl SummarisedRun {
 
     /// Whether all requests failed because the server rejected them as they are, so that others may
     /// succeed.
-    pub(crate) fn is_rejected(&self) -> bool {
+    pub fn is_rejected(&self) -> bool {
         let statuses = self.summary.failures.iter().map(|group| group.status);
         self.summary.counts.succeeded == 0
             && statuses.into_iter().all(|status| matches!(status, Some(400 | 413 | 422)))
     }
 
     /// One line per number.
-    pub(crate) fn csv(&self) -> String {
-        report::summary_csv(&self.summary)
+    pub fn csv(&self) -> String {
+        summary_csv(&self.summary)
     }
 
     /// The run as another tool's report.
-    pub(crate) fn report(&self) -> Result<classic::Report, Refusal> {
+    pub fn report(&self) -> Result<classic::Report, Refusal> {
         classic::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
             .map_err(|why| Refusal::new(RefusalKind::Usage, why.to_string()))
     }

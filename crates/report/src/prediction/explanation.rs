@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
-use tokometer_report::Grid;
-use tokometer_report::grid::GAP;
-use tokometer_report::sparkline::sparkline;
 use tokometer_sim::Profile;
 use tokometer_twin::{Bottleneck, Explanation, InPlay, Prediction};
 
-use super::views::LABEL;
+use super::page::LABEL;
+use crate::Grid;
+use crate::grid::GAP;
+use crate::sparkline::sparkline;
 
 /// Characters of a course over time.
 const COURSE: usize = 50;
 
 /// The account of a run.
-pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
+pub(super) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
     let explanation = &prediction.explanation;
     let limit = Bottleneck::of(prediction, profile, in_play);
     let mut text = format!("limited by        {}\n", sentence(limit));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_place_is_named() {
+    fn the_bottleneck_is_named() {
         let crowd = || vec![Ask::new(40, 60); 400];
         let sequences = explained(crowd(), |_| {});
         assert!(sequences.starts_with("limited by        the limit of 256 running"), "{sequences}");

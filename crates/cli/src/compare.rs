@@ -1,4 +1,7 @@
 //! `tokometer compare`: is B different from A?
+//!
+//! In: run folders, other tools' result files, printed reports. Out: a comparison as text, Markdown,
+//! JSON or a page, and an exit code for rules.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +9,18 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokometer_base::redact::Secrets;
 use tokometer_base::units;
-use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{
-    Basis, Comparison, Criteria, Equivalence, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans,
-    compared, last_attempts,
+    Basis, Comparison, Criteria, Equivalence, FailRule, RuleOutcome, compared,
 };
-use tokometer_figures::{Statistic, Summary, SummaryOptions};
-use tokometer_plan::differing_lines;
-use tokometer_record::{self as record, RunInfo, RunReader};
+use tokometer_figures::{Statistic, Summary};
+use tokometer_record::{self as record, RunInfo};
+use tokometer_report::comparison::{self, PointRuns};
 use tokometer_report::html::{Page, facts};
 
-use super::load::{self, Sides};
-use super::sweeps::{self, PointRuns};
-use super::views;
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal};
 use crate::pages;
-use crate::runs;
+use crate::runs::{self, READING};
 use crate::terminal::{print, print_message};
 
 /// Output format of a comparison.
@@ -77,13 +75,16 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let equivalence = units::parse_share(&args.equivalence)
         .map_err(|why| Refusal::usage(format!("cannot use `--equivalence`: {why}"), ""))?;
     let criteria = Criteria { figures: &figures, equivalence: Equivalence(equivalence) };
-    let paired = if args.run.is_none() { sweeps::paired(&args.a, &args.b)? } else { None };
+    let paired = if args.run.is_none() { comparison::paired(&args.a, &args.b)? } else { None };
     if let Some(points) = paired {
-        return compare_points(args, &points, criteria, &rules);
+        if !points.left_out.is_empty() {
+            print_message(&format!("note: only one side has {}", points.left_out.join(", ")));
+        }
+        return compare_points(args, &points.both, criteria, &rules);
     }
     let comparison = match &args.run {
-        Some(run) => of_run(run, criteria)?,
-        None => of_sides(&args.a, &args.b, criteria)?,
+        Some(run) => comparison::of_run(run, criteria)?,
+        None => comparison::of_sides(READING, &args.a, &args.b, criteria)?,
     };
     let comparison = accepted(args, comparison.judged(&rules))?;
     if let Some(path) = &args.html {
@@ -103,14 +104,14 @@ fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
     let mut known = Vec::new();
     for folder in given.filter(|path| path.is_dir()) {
         let reader = runs::open(folder)?;
-        let summary = runs::summary(&reader, load::options(&[], None))?;
+        let summary = READING.summary(&reader, comparison::options(&[], None))?;
         known.push((reader.info().clone(), summary));
     }
     let known: Vec<(&RunInfo, &Summary)> = known.iter().map(|(info, of)| (info, of)).collect();
     Ok(Page {
         facts: facts(&known, None),
         command: Some(command_line(&Secrets::new())),
-        ..super::page::page(comparison)
+        ..comparison::page(comparison)
     })
 }
 
@@ -147,7 +148,7 @@ fn compare_points(
             message: format!("point `{}`: {}", point.name, refusal.message),
             ..refusal
         };
-        let comparison = of_sides(&point.a, &point.b, criteria)
+        let comparison = comparison::of_sides(READING, &point.a, &point.b, criteria)
             .and_then(|comparison| accepted(args, comparison.judged(rules)))
             .map_err(named)?;
         if args.format == ComparisonView::Json {
@@ -207,7 +208,11 @@ fn exit(comparison: &Comparison, power: Power) -> Exit {
         ));
     }
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unproven) {
-        print_message(&format!("rule \"{}\": {}", judged.rule, views::outcome(judged, comparison)));
+        print_message(&format!(
+            "rule \"{}\": {}",
+            judged.rule,
+            comparison::outcome(judged, comparison)
+        ));
     }
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,
@@ -228,63 +233,10 @@ fn graver(one: Exit, other: Exit) -> Exit {
 /// The comparison in the requested format.
 fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String> {
     Ok(match view {
-        ComparisonView::Text => views::text(comparison),
-        ComparisonView::Markdown => views::markdown(comparison),
+        ComparisonView::Text => comparison::text(comparison),
+        ComparisonView::Markdown => comparison::markdown(comparison),
         ComparisonView::Json => format!("{}\n", serde_json::to_string_pretty(comparison)?),
     })
-}
-
-pub(crate) fn of_sides(
-    a: &[PathBuf],
-    b: &[PathBuf],
-    criteria: Criteria<'_>,
-) -> Result<Comparison, Refusal> {
-    if a.is_empty() || b.is_empty() {
-        let missing = if a.is_empty() { "--a" } else { "--b" };
-        return Err(Refusal::usage(
-            format!("cannot compare: no runs given for `{missing}`"),
-            "try `tokometer compare --a RUN --b RUN`; three runs or more on each side tell more",
-        ));
-    }
-    let Sides { a, b } = load::sides(a, b, criteria.figures)?;
-    let lines = differing_lines(&a.plans, &b.plans);
-    Ok(Comparison::of_runs(&a.runs, &b.runs, criteria, lines))
-}
-
-/// The comparison of the two targets of one run.
-pub(crate) fn of_run(folder: &Path, criteria: Criteria<'_>) -> Result<Comparison, Refusal> {
-    of_reader(&runs::open(folder)?, criteria)
-}
-
-/// The same of a run that is open.
-pub(crate) fn of_reader(reader: &RunReader, criteria: Criteria<'_>) -> Result<Comparison, Refusal> {
-    let (folder, figures) = (reader.folder(), criteria.figures);
-    let Some(ab) = runs::blocks_of(reader.info())? else {
-        return Err(Refusal::usage(
-            format!("cannot compare `{}` with itself: it has only one target", folder.display()),
-            "give two sides with `--a RUN… --b RUN…`, or measure both targets in one run with `bench --against`",
-        ));
-    };
-    let [a, b] = halves(reader, ab, &load::options(figures, None)).map_err(runs::unreadable)?;
-    let pairs = ab.pairs(&last_attempts(runs::timelines(reader)?), figures);
-    let side = |name: &str, half: &Half| {
-        let name = format!("{} {name}", folder.display());
-        Run::of_summary(&name, &half.info, &half.summary, figures)
-            .map_err(|why| load::no_success(&why))
-    };
-    Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, criteria, &pairs))
-}
-
-/// Summarises both sides of a run in A/B blocks, each with its own target alone.
-pub(crate) fn halves(
-    reader: &RunReader,
-    ab: AbBlocks,
-    options: &SummaryOptions,
-) -> Result<[Half; 2], record::Error> {
-    let spans = Spans::of(ab, reader.timelines()?);
-    let state = reader.state()?;
-    let run = RecordedRun { info: reader.info(), state: &state, options };
-    Ok([spans.half(run, 0, reader.timelines()?), spans.half(run, 1, reader.timelines()?)])
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ use serde_json::Value;
 use tokometer_decide::staircase::{StairStep, knee};
 use tokometer_figures::Summary;
 use tokometer_plan::{PlanField, varied_fields};
-use tokometer_report::{Style, SweepRow, sweep_table};
 
-use super::present::SummarisedRun;
+use crate::Style;
+use crate::saved::SummarisedRun;
+use crate::sweep_table::{SweepRow, sweep_table};
 
 /// What the table needs of a run.
 #[derive(Debug)]
-pub(crate) struct SweepEntry {
+pub struct SweepEntry {
     name: String,
     plan: Value,
     is_prediction: bool,
@@ -21,7 +22,7 @@ pub(crate) struct SweepEntry {
 
 impl SweepEntry {
     /// A run by its name, without what takes memory: a sweep may have thousands of points.
-    pub(crate) fn new(name: String, shown: &SummarisedRun) -> Self {
+    pub fn new(name: String, shown: &SummarisedRun) -> Self {
         let summary = &shown.summary;
         let summary = Summary {
             counts: summary.counts,
@@ -44,12 +45,12 @@ impl SweepEntry {
 }
 
 /// The table. A sweep over rising concurrency alone has its knee marked.
-pub(crate) fn sweep_text(entries: &[SweepEntry], style: Style) -> String {
+pub fn sweep_text(entries: &[SweepEntry], style: Style) -> String {
     table(entries, &varied(entries), style)
 }
 
 /// The table of a staircase, whose only step has its concurrency too.
-pub(super) fn stairs_text(entries: &[SweepEntry], style: Style) -> String {
+pub(crate) fn stairs_text(entries: &[SweepEntry], style: Style) -> String {
     let mut fields = varied(entries);
     if fields.is_empty() {
         fields.push(PlanField::MaxConcurrency);

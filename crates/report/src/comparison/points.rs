@@ -6,24 +6,35 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::commands::expanded;
-use crate::exit::Refusal;
-use crate::terminal::print_message;
+use tokometer_base::Refusal;
+
+use crate::saved::expanded;
+
+/// The points of two sweeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairedPoints {
+    /// Points that both sides have.
+    pub both: Vec<PointRuns>,
+    /// Names of points that only one side has.
+    pub left_out: Vec<String>,
+}
 
 /// The runs of one point on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PointRuns {
+pub struct PointRuns {
     /// Name of the point's folders.
-    pub(crate) name: String,
-    pub(crate) a: Vec<PathBuf>,
-    pub(crate) b: Vec<PathBuf>,
+    pub name: String,
+    /// Runs of the base line.
+    pub a: Vec<PathBuf>,
+    /// Runs under test.
+    pub b: Vec<PathBuf>,
 }
 
 /// The runs of a side by the names of their points.
 type Points = BTreeMap<String, Vec<PathBuf>>;
 
 /// The points that both sides have; `None` where no folder is a sweep.
-pub(crate) fn paired(a: &[PathBuf], b: &[PathBuf]) -> Result<Option<Vec<PointRuns>>, Refusal> {
+pub fn paired(a: &[PathBuf], b: &[PathBuf]) -> Result<Option<PairedPoints>, Refusal> {
     let (a, b) = match (points(a)?, points(b)?) {
         (None, None) => return Ok(None),
         (Some(a), Some(b)) => (a, b),
@@ -36,10 +47,7 @@ pub(crate) fn paired(a: &[PathBuf], b: &[PathBuf]) -> Result<Option<Vec<PointRun
         }
     };
     let single = |name: &&String| a.contains_key(*name) != b.contains_key(*name);
-    let left_out: Vec<&str> = a.keys().chain(b.keys()).filter(single).map(String::as_str).collect();
-    if !left_out.is_empty() {
-        print_message(&format!("note: only one side has {}", left_out.join(", ")));
-    }
+    let left_out: Vec<String> = a.keys().chain(b.keys()).filter(single).cloned().collect();
     let both: Vec<PointRuns> = a
         .into_iter()
         .filter_map(|(name, a)| {
@@ -53,7 +61,7 @@ pub(crate) fn paired(a: &[PathBuf], b: &[PathBuf]) -> Result<Option<Vec<PointRun
             "compare single points: `--a SWEEP/POINT --b SWEEP/POINT`",
         ));
     }
-    Ok(Some(both))
+    Ok(Some(PairedPoints { both, left_out }))
 }
 
 /// The points of a side's sweeps; `None` where none of its paths is a sweep.
@@ -103,6 +111,8 @@ mod tests {
         let a = sweep(place.path(), "a", &["000-n=1", "001-n=2", "002-n=4"]);
         let b = sweep(place.path(), "b", &["000-n=1", "001-n=2"]);
         let found = paired(std::slice::from_ref(&a), std::slice::from_ref(&b)).unwrap().unwrap();
+        assert_eq!(found.left_out, ["002-n=4"]);
+        let found = found.both;
         let names: Vec<&str> = found.iter().map(|point| point.name.as_str()).collect();
         assert_eq!(names, ["000-n=1", "001-n=2"]);
         assert_eq!(found[0].a, [a.join("000-n=1")]);
