@@ -13,9 +13,9 @@ use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
 use tokometer_workload::fingerprint;
 
+use crate::Error;
 use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
 use crate::conversation::{Conversations, HistoryForm};
-use crate::error::Error;
 use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{RequestPreparer, Supply};
 use crate::run::RunSetup;
@@ -167,9 +167,9 @@ pub(crate) fn config(
         connections: client.connections,
         harvest: client.harvest,
         stamps: client.stamps,
-        places: match plan.family {
-            Conventions::Sglang => drive::Places::PerConversation,
-            Conventions::Vllm => drive::Places::PerTurn,
+        slot_use: match plan.family {
+            Conventions::Sglang => drive::SlotUse::PerConversation,
+            Conventions::Vllm => drive::SlotUse::PerTurn,
         },
         warm_ups: match plan.family {
             Conventions::Sglang => drive::WarmUps::Needed,

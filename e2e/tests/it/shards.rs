@@ -392,8 +392,8 @@ fn workers_on_other_machines_are_started_over_ssh() {
     let line = load(&server, "--num-prompts 12 --run-dir run --quiet --workers-on one,two");
     let line = format!("{line} --leader {}", free_address());
     let program = crate::program::path().parent().unwrap();
-    let places = [folder.path().display().to_string(), program.display().to_string()];
-    let search = format!("{}:/usr/bin:/bin", places.join(":"));
+    let folders = [folder.path().display().to_string(), program.display().to_string()];
+    let search = format!("{}:/usr/bin:/bin", folders.join(":"));
     let end = ended(command(folder.path(), &line).env("PATH", search));
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let mut hosts: Vec<String> = std::fs::read_to_string(folder.path().join("hosts"))

@@ -3,18 +3,19 @@
 use std::path::Path;
 
 use serde_json::json;
-use tokometer_compat::doctor::{
+use tokometer_compat::{Report, Selection};
+use tokometer_doctor::{
     Examination, Level, doctor_comment, doctor_csv, doctor_html, doctor_text, examine,
 };
-use tokometer_compat::{Report, Selection};
+use tokometer_report::saved::ReportSource;
 
 use super::Given;
-use super::source::ReportSource;
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::input::STDIN;
 use crate::instrument;
+use crate::runs::READING;
 use crate::terminal::{print, print_message, without_secrets};
 
 /// Examines every file; an inconsistent one is an objective missed. A file that cannot be read does not
@@ -27,7 +28,7 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     let view = RunView::plain(Selection::default());
     let named = |(name, source): (String, ReportSource)| Ok((name, source.reports()?));
     let (mut files, mut unread): (Vec<(String, Vec<Report>)>, Vec<Refusal>) = Default::default();
-    for opened in ReportSource::open_each(&args.files, &view) {
+    for opened in ReportSource::open_each(READING, &args.files, &view) {
         match opened.and_then(named) {
             Ok(file) => files.push(file),
             Err(why) => unread.push(why),
@@ -78,7 +79,7 @@ fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refu
 fn write_page(path: Option<&Path>, page: &str) -> Result<(), Refusal> {
     let Some(path) = path.filter(|path| *path != Path::new(STDIN)) else { return print(page) };
     let unwritable =
-        |why| Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()));
+        |why| Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()));
     std::fs::write(path, without_secrets(page)).map_err(unwritable)
 }
 
