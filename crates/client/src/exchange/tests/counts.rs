@@ -124,7 +124,7 @@ fn a_message_behind_the_increments_is_no_text_of_its_own() {
     assert_eq!(timeline.tool_calls.as_deref(), Some(r#"[{"name":"f","arguments":"{}"}]"#));
 }
 
-/// The count was zero, so the text was tokenized in its place.
+/// The count was zero, so the text was tokenized instead.
 #[test]
 fn zeros_behind_a_count_do_not_replace_it() {
     let zeros = r#"{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}"#;
