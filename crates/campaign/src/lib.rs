@@ -20,6 +20,10 @@ pub mod shards;
 mod staircase;
 mod stored;
 mod sweep;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 pub mod virtual_time;
 
 pub use capacity::{STAIRS, Search, SearchBounds, SearchSetting, StairFindings};

@@ -123,30 +123,22 @@ fn check_dataset(stored: &RunInfo, plan: &Plan) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_base::Partial as _;
-    use tokometer_plan::PartialPlan;
+    use tokometer_base::refusal::RefusalKind;
     use tokometer_record::RunWriter;
 
     use super::*;
-    use crate::exit::RefusalKind;
-    use crate::lower;
-
-    fn plan(change: &str) -> Plan {
-        let mut part = PartialPlan::default();
-        part.load.num_prompts = Some(Some(4));
-        part.merge(toml::from_str(change).unwrap());
-        lower::complete_part(part).unwrap()
-    }
+    use crate::testing;
 
     /// A resumed sweep once took every finished folder for one of its own points.
     #[test]
     fn the_first_difference_of_the_plans_is_named() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("run");
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("run");
         let mut info: RunInfo =
-            serde_json::from_str(include_str!("../../../../fixtures/run/info.json")).unwrap();
+            serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap();
+        let plan = |change: &str| testing::plan(change);
         let check = |change: &str, expected: Option<&str>| {
-            let found = check(&folder, &plan(change)).map_err(|refusal| {
+            let found = check_stored_run(&folder, &plan(change)).map_err(|refusal| {
                 assert_eq!(refusal.kind, RefusalKind::Usage);
                 refusal.to_string()
             });
@@ -156,16 +148,15 @@ mod tests {
             }
         };
         drop(RunWriter::create(&folder, &info).unwrap());
-        check("", Some("cannot use the plan"));
-        info.plan = serde_json::to_value(plan("")).unwrap();
+        check("{}", Some("cannot use the plan"));
+        info.plan = serde_json::to_value(plan("{}")).unwrap();
         drop(RunWriter::create(&folder, &info).unwrap());
-        check("", None);
-        check("name = \"other\"\noutput = { shown = \"json\" }", None);
-        let other = "load = { max_concurrency = 2 }\nseed = 9";
-        check(other, Some("seed is 0 there and 9 here"));
-        let rows = place.path().join("rows.txt");
+        check("{}", None);
+        check(r#"{"name": "other", "output": {"shown": "json"}}"#, None);
+        check(r#"{"seed": 9}"#, Some("there and 9 here"));
+        let rows = above.path().join("rows.txt");
         std::fs::write(&rows, "one\ntwo\n").unwrap();
-        let sonnet = format!("workload = {{ dataset = \"sonnet\", path = {rows:?} }}");
+        let sonnet = format!(r#"{{"workload": {{"dataset": "sonnet", "path": {rows:?}}}}}"#);
         info.plan = serde_json::to_value(plan(&sonnet)).unwrap();
         info.environment =
             serde_json::json!({ "dataset_fingerprint": fingerprint(&plan(&sonnet).workload) });
@@ -173,10 +164,5 @@ mod tests {
         check(&sonnet, None);
         std::fs::write(&rows, "one\nthree\n").unwrap();
         check(&sonnet, Some("the dataset's file has changed: 8 bytes"));
-        info.plan = serde_json::to_value(plan("")).unwrap();
-        info.environment = serde_json::Value::Null;
-        drop(RunWriter::create(&folder, &info).unwrap());
-        let other = "load = { max_concurrency = 2 }";
-        check(other, Some("load.max_concurrency is not set there and 2 here"));
     }
 }

@@ -188,12 +188,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::lower;
-
-    fn point() -> PlannedPoint {
-        let plan = lower::complete_part(tokometer_plan::PartialPlan::default()).unwrap();
-        PlannedPoint { heading: None, coordinates: Vec::new(), plan }
-    }
+    use crate::testing::run as point;
 
     /// A plan as a search makes it.
     fn searched(plan: &Plan) -> Plan {
@@ -230,7 +225,9 @@ mod tests {
     }
 
     fn order(plan: &Plan) -> PointOrder {
-        let order = PointOrder::new(plan, 3, Path::new("/a/run/003-x"), Path::new("/a/run"));
+        let folder = PathBuf::from("/a/run/003-x");
+        let run = PlannedRun { number: 3, folder, plan: plan.clone(), ..point() };
+        let order = PointOrder::new(&run, Path::new("/a/run"));
         PointOrder::read(&order.unwrap().text().unwrap()).unwrap()
     }
 
@@ -239,11 +236,12 @@ mod tests {
         let own = point();
         let wanted = searched(&own.plan);
         let order = order(&wanted);
-        assert_eq!(order.folder(Path::new("/b/here")), Path::new("/b/here/003-x"));
-        let derived = order.point(std::slice::from_ref(&own), Varied::Load).unwrap();
-        assert_eq!(derived.plan.load, wanted.load);
-        assert_eq!((derived.plan.seed, order.number), (wanted.seed, 3));
-        assert!(order.point(&[own], Varied::Nothing).is_err(), "the command line has another load");
+        let here = Path::new("/b/here");
+        let derived = order.run(std::slice::from_ref(&own), Varied::Load, here).unwrap();
+        assert_eq!((derived.folder.as_path(), derived.number), (Path::new("/b/here/003-x"), 3));
+        assert_eq!((derived.plan.load, derived.plan.seed), (wanted.load, wanted.seed));
+        let refused = order.run(&[own], Varied::Nothing, here);
+        assert!(refused.is_err(), "the command line has another load");
     }
 
     #[test]
@@ -251,7 +249,7 @@ mod tests {
         let own = point();
         let mut other = searched(&own.plan);
         other.prompts.tokenizer = Some("elsewhere".to_owned());
-        let refusal = order(&other).point(&[own], Varied::Load).unwrap_err();
+        let refusal = order(&other).run(&[own], Varied::Load, Path::new("/b")).unwrap_err();
         assert!(refusal.to_string().contains("does not follow from"), "{refusal}");
     }
 

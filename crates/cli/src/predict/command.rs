@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
 use serde_json::Value;
 use tokometer_campaign::virtual_time::{
     self, Asks, EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint, PredictionSetting,
@@ -15,10 +14,16 @@ use tokometer_plan as plan;
 use tokometer_record::{RunInfo, RunState};
 use tokometer_report::prediction::{self, Explain, PredictionPage, beyond_text};
 use tokometer_report::{self as report, TableFormat};
-use tokometer_twin::{self as twin, Routing};
+use tokometer_twin as twin;
 
 use super::engine::{EngineChoice, old_client};
+<<<<<<< HEAD
 use crate::args::BenchArgs;
+=======
+use super::point::{self, PredictedDetail, PredictedPoint, PredictionSetting};
+use super::shown;
+use crate::args::{BenchArgs, PredictArgs};
+>>>>>>> trunk
 use crate::bench::{
     RunFacts, RunView, SweepDocument, SweepEntry, earlier, layout_of, summarise_kept, sweep_text,
     write_results,
@@ -26,6 +31,7 @@ use crate::bench::{
 use crate::commands::say_remarks;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
+<<<<<<< HEAD
 use crate::terminal::{print, print_message, print_note, style};
 use crate::version;
 
@@ -75,6 +81,9 @@ pub(crate) struct PredictArgs {
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }
+=======
+use crate::terminal::{print, print_message, print_note};
+>>>>>>> trunk
 
 /// A predicted point, for the table and the document of a sweep.
 struct ShownPoint {
@@ -123,7 +132,7 @@ pub(crate) fn predict(
         options,
         explain: if args.explain { Explain::Yes } else { Explain::No },
         secrets: &lowered.secrets,
-        style: style(environment),
+        style: environment.style(),
     };
     // A prediction has no points to resume, and must not replace a run by chance.
     let earlier = match earlier(&args.bench.output, &lowered.plan.output)? {
