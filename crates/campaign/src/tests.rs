@@ -26,11 +26,7 @@ struct Failing {
 }
 
 impl Executor for Failing {
-    fn run(
-        &mut self,
-        run: &PlannedRun,
-        observer: &mut dyn Observer,
-    ) -> Result<RunRecord, Refusal> {
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal> {
         if self.at.contains(&run.number) {
             return Err(Refusal::new(self.kind, "as it was told"));
         }

@@ -33,11 +33,7 @@ use crate::lower::{
 };
 use crate::pages;
 use crate::runs::READING;
-<<<<<<< HEAD
 use crate::shards::{self, PartRequest};
-=======
-use crate::shards::{self, PartRequest, RunPart, Varied};
->>>>>>> trunk
 use crate::terminal::{print, print_note};
 
 use predicted::EngineArgs;
@@ -159,14 +155,9 @@ pub(crate) fn capacity(
     let bar = bar(&lowered);
     let request = PartRequest { args: &bench, varied: Varied::Load, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
-<<<<<<< HEAD
     let runs = planned_runs(&lowered, part.folder.path())?;
     if let Some(exit) = part.follow(&runs) {
         return Ok(exit?);
-=======
-    if let Some(exit) = part.follow(&lowered.points, given.environment.style()) {
-        return Ok(exit);
->>>>>>> trunk
     }
     let plan = lowered.points.first().map_or(&lowered.plan, |point| &point.plan);
     let setting = SearchSetting {

@@ -29,13 +29,8 @@ use crate::lower::{
     load_flag, lower_over, put_address, seconds, written,
 };
 use crate::pages;
-<<<<<<< HEAD
 use crate::shards::{self, PartRequest, RunPart};
-use crate::terminal::{print, print_note, style};
-=======
-use crate::shards::{self, PartRequest, RunPart, Varied};
 use crate::terminal::{print, print_note};
->>>>>>> trunk
 
 /// Time for a staircase, and for one run of a URL that nothing else ends.
 const BUDGET_S: f64 = 120.0;
@@ -172,13 +167,8 @@ fn measure_points(
     mut lowered: Lowered,
     given: &Given,
 ) -> anyhow::Result<Exit> {
-<<<<<<< HEAD
     let earlier = earlier(&args.output, &lowered.plan.output)?;
-    let mut style = style(&given.environment);
-=======
-    let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
     let mut style = given.environment.style();
->>>>>>> trunk
     if lowered.display.calibration == SelfCheck::Asked {
         style.error = instrument::calibrate(&lowered.plan, given)?;
     }
@@ -318,13 +308,8 @@ impl AskedStairs<'_> {
             pages::check(command.at.html.as_deref(), &lowered)?;
         }
         pages::clear_stdout(command.at.html.as_deref(), &mut lowered);
-<<<<<<< HEAD
-        let (args, bar, style) = (&command.bench, bar(&lowered), style(&given.environment));
-        let earlier = earlier(&args.output, &lowered.plan.output)?;
-=======
         let (args, bar, style) = (&command.bench, bar(&lowered), given.environment.style());
-        let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
->>>>>>> trunk
+        let earlier = earlier(&args.output, &lowered.plan.output)?;
         let request = PartRequest { args, varied: Varied::Load, earlier, bar, given };
         let mut part = request.take(found, &mut lowered)?;
         let runs = planned_runs(&lowered, part.folder.path())?;

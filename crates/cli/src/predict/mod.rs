@@ -8,10 +8,5 @@
 mod command;
 mod engine;
 
-<<<<<<< HEAD
-pub(crate) use command::{PredictArgs, free_memory, predict, prediction_plan};
-=======
-pub(crate) use asks::Asks;
 pub(crate) use command::{free_memory, predict, prediction_plan};
->>>>>>> trunk
 pub(crate) use engine::{EngineChoice, old_client};
