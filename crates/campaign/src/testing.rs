@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tokometer_figures::{Objectives, SummaryOptions};
 use tokometer_plan::Plan;
+use tokometer_record::RunInfo;
 
 use crate::kept_events::KeptEvents;
 use crate::outcome::{PlannedRun, RunRest};
@@ -22,7 +23,10 @@ pub(crate) fn plan(change: &str) -> Plan {
             (old, new) => *old = new.clone(),
         }
     }
-    serde_json::from_value(plan).unwrap()
+    let mut info: RunInfo =
+        serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap();
+    info.plan = plan;
+    Plan::of(&info).unwrap()
 }
 
 /// No figures besides the usual ones.

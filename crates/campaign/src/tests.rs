@@ -123,8 +123,11 @@ fn search(budget: Option<Nanos>) -> (Findings, Nanos) {
 fn a_search_finds_the_capacity_and_one_with_a_budget_ends_in_time() {
     for budget in [None, Some(Nanos::from_secs(300))] {
         let (findings, took) = search(budget);
-        let Ending::Answered(SearchResult::Found { load, .. }) = findings.ending else {
-            panic!("{budget:?}: {:?}", findings.ending)
+        let load = match findings.ending {
+            Ending::Answered(SearchResult::Found { load, .. }) if budget.is_none() => load,
+            // A slow server leaves time for the bracket alone.
+            Ending::Answered(SearchResult::Unfinished { highest_met: Some(load), .. }) => load,
+            other => panic!("{budget:?}: {other:?}"),
         };
         assert!((load / 8.27 - 1.0).abs() < 0.25, "{budget:?}: {load}");
         assert!(budget.is_none_or(|budget| took.as_secs_f64() < 1.1 * budget.as_secs_f64()));
