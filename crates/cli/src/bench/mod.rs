@@ -15,7 +15,7 @@ mod signals;
 mod silence;
 mod staircase;
 
-pub(crate) use crate::runs::{summarise, summarise_read};
+pub(crate) use crate::runs::summarise_read;
 pub(crate) use document::SweepDocument;
 pub(crate) use identified::identified;
 pub(crate) use next_command::workload as workload_words;
