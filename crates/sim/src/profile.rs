@@ -97,7 +97,6 @@ pub struct Scheduler {
     pub speculation: Option<SpeculativeDecoding>,
 }
 
-/// Speculative decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpeculativeDecoding {
@@ -191,42 +190,14 @@ pub struct FrontEnd {
 /// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// Neither a shipped name nor a file.
     #[error("unknown engine profile `{name}`\n  use one of {shipped}, or the path of a TOML file")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The names that exist.
-        shipped: String,
-    },
-    /// The file could not be read.
+    Unknown { name: String, shipped: String },
     #[error("cannot read the engine profile {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// Not TOML, a missing key or an unknown one.
+    Read { path: String, source: std::io::Error },
     #[error("cannot read the engine profile `{name}`: {message}")]
-    Syntax {
-        /// Its name or path.
-        name: String,
-        /// Where and what, from the parser.
-        message: String,
-    },
-    /// A value that no engine can have.
+    Syntax { name: String, message: String },
     #[error("the engine profile `{name}` has `{key} = {value}`: {why}")]
-    Value {
-        /// The profile.
-        name: String,
-        /// The key, with its table.
-        key: String,
-        /// Its value.
-        value: String,
-        /// What would be right.
-        why: &'static str,
-    },
+    Value { name: String, key: String, value: String, why: &'static str },
 }
 
 /// Every shipped profile: its name and its text.
@@ -253,7 +224,6 @@ impl Profile {
         SHIPPED.iter().map(|(name, _)| *name)
     }
 
-    /// A shipped profile.
     pub fn shipped(name: &str) -> Result<Self, ProfileError> {
         let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
             let shipped = Self::names().collect::<Vec<_>>().join(", ");
@@ -299,7 +269,6 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The profile as TOML.
     pub fn to_toml(&self) -> String {
         // By way of a table: the writer is then compiled once, not for every part of a profile.
         toml::Table::try_from(self)

@@ -44,41 +44,18 @@ impl Change {
 /// Why a profile cannot be changed so.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
-    /// No value.
     #[error("`{setting}` has no `=`\n  write it as `scheduler.max_seqs=8`")]
-    NoValue {
-        /// The change as typed.
-        setting: String,
-    },
-    /// A key that profiles do not have, or one that cannot be changed.
+    NoValue { setting: String },
     #[error("the engine profile has no value `{key}`\n  {hint}")]
     Unknown {
-        /// The key as typed.
         key: String,
         /// The nearest keys, or all of them.
         hint: String,
     },
-    /// A value of another type.
     #[error("`{key}` must be {kind}, not `{text}`\n  its current value is {before}")]
-    Type {
-        /// The key.
-        key: String,
-        /// What its values are.
-        kind: &'static str,
-        /// The value as typed.
-        text: String,
-        /// The value that it has.
-        before: String,
-    },
-    /// Values that do not make a profile, such as half of an optional part.
+    Type { key: String, kind: &'static str, text: String, before: String },
     #[error("{keys}: {reason}")]
-    Syntax {
-        /// All keys that were changed.
-        keys: String,
-        /// The parser's reason.
-        reason: String,
-    },
-    /// A value that no engine can have.
+    Syntax { keys: String, reason: String },
     #[error(transparent)]
     Profile(profile::ProfileError),
 }

@@ -470,7 +470,8 @@ fn merged_segments_concern_the_percentiles_that_they_can_reach() {
             None,
             &Effects::default(),
         );
-        let doubtful = verdicts.iter().filter(|(_, one)| one.verdict > tokometer_figures::Verdict::Valid);
+        let doubtful =
+            verdicts.iter().filter(|(_, one)| one.verdict > tokometer_figures::Verdict::Valid);
         doubtful.map(|(key, _)| key.clone()).collect::<Vec<_>>()
     };
     assert_eq!(found(0.004), Vec::<String>::new());

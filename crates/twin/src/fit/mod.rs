@@ -78,7 +78,6 @@ pub struct FitProgress {
 /// A fitted parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// Its name.
     pub name: &'static str,
     /// Its value in the profile.
     pub value: f64,
@@ -91,7 +90,6 @@ pub struct Fitted {
 /// One row, measured and predicted by a fit that had not seen it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldOut {
-    /// Index of the row.
     pub row: usize,
     /// The prediction.
     pub predicted: Cells,
@@ -102,7 +100,6 @@ pub struct HeldOut {
 pub struct Calibration {
     /// The engine fitted to all rows that were kept.
     pub candidate: Candidate,
-    /// Its parameters.
     pub parameters: Vec<Fitted>,
     /// The engines fitted to the even rows only and to the odd rows only.
     pub folds: [Candidate; 2],
@@ -313,9 +310,7 @@ fn searched(
 /// What a fit to too few rows for folds found: a description, not a prediction.
 #[derive(Debug, Clone)]
 pub struct FitDescription {
-    /// The engine.
     pub candidate: Candidate,
-    /// Its parameters.
     pub parameters: Vec<Fitted>,
     /// Every row, as the fit describes it.
     pub in_sample: Vec<HeldOut>,

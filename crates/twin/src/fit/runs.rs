@@ -28,7 +28,6 @@ use crate::steps::{STEPS_MIN, SeenStep, steps};
 pub struct MeasuredConstant {
     /// Its name in a profile.
     pub name: &'static str,
-    /// Its value.
     pub value: f64,
     /// Its standard error; `None` where it follows from others.
     pub error: Option<f64>,
@@ -39,9 +38,7 @@ pub struct MeasuredConstant {
 /// What was found from runs.
 #[derive(Debug, Clone)]
 pub struct RunCalibration {
-    /// The engine.
     pub profile: Profile,
-    /// Its constants.
     pub constants: Vec<MeasuredConstant>,
     /// Steps seen.
     pub steps: usize,
