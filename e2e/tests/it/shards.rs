@@ -456,7 +456,7 @@ fn what_cannot_be_divided_is_refused_before_the_run() {
     assert!(!folder.path().join(folder_of("runs")).exists());
 }
 
-/// `cargo xtask launchers manifest` checks it against the schemas of the API; this test checks that its
+/// `cargo xtask manifest` checks it against the schemas of the API; this test checks that its
 /// parts fit together, and that the program takes its arguments.
 #[test]
 fn the_kubernetes_manifest_starts_as_many_shards_as_it_says() {
