@@ -288,24 +288,9 @@ impl Profile {
         let fault = |key: &str, value: String, why| {
             Err(ProfileError::Value { name: self.name.clone(), key: key.to_owned(), value, why })
         };
-        let front_end = [
-            ("front_end.arrival_ms", self.front_end.arrival_ms),
-            ("front_end.serial_ms", self.front_end.serial_ms),
-            ("front_end.gather_ms", self.front_end.gather_ms),
-            ("front_end.coalesce", self.front_end.coalesce),
-        ];
-        let transfer = self
-            .disaggregation
-            .map_or((0.0, 0.0), |parts| (parts.transfer_ms, parts.transfer_token_ms));
-        let transfer = [
-            ("disaggregation.transfer_ms", transfer.0),
-            ("disaggregation.transfer_token_ms", transfer.1),
-        ];
-        let costs = self.cost.constants();
-        let costs = costs.iter().map(|(key, value)| (format!("cost.{key}"), *value));
-        let times =
-            front_end.iter().chain(&transfer).map(|(key, value)| ((*key).to_owned(), *value));
-        for (key, value) in costs.chain(times) {
+        let table = toml::Table::try_from(self).expect("a profile holds only tables and values");
+        let engine = table.iter().filter(|(key, _)| *key != "evidence");
+        for (key, value) in engine.flat_map(|(key, value)| numbers(key.clone(), value)) {
             if !value.is_finite() || value < 0.0 {
                 return fault(&key, value.to_string(), "must be a number of at least 0");
             }
@@ -361,6 +346,19 @@ impl Profile {
             return fault(key, value, positive);
         }
         Ok(())
+    }
+}
+
+/// The numbers with a fraction at and below a key, by their paths.
+fn numbers(key: String, value: &toml::Value) -> Vec<(String, f64)> {
+    match value {
+        toml::Value::Float(number) => vec![(key, *number)],
+        toml::Value::Table(inner) => {
+            let below =
+                |(name, value): (&String, &toml::Value)| numbers(format!("{key}.{name}"), value);
+            inner.iter().flat_map(below).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -48,7 +48,7 @@ pub use intervals::{SEEDS, SeedInterval, Seeds, intervals};
 pub use limit::Bottleneck;
 pub use mechanism::{BeyondRange, InPlay, Mechanism, beyond_range, in_play, shown_by};
 pub use predict::{KeptDetail, PredictOptions, Prediction, predict};
-pub use roofline::{DataSheet, Roofline};
+pub use roofline::Roofline;
 pub use router::Routing;
 pub use workload::{Ask, PreviousTurn, RequestLoad, RequestSource};
 
@@ -88,14 +88,12 @@ pub enum Error {
     )]
     MixedEngines { one: String, other: String, one_tpot_ms: f64, other_tpot_ms: f64 },
     #[error(
-        "cannot infer engine steps: {shared} of {events} events arrived in the same read as the previous event, so their times are not the engine's\n  record the run again with fewer streams or a faster client"
-    )]
-    SharedReads { shared: usize, events: usize },
-    #[error(
         "cannot calibrate from a run of {steps} engine steps: at least {least} steady ones are needed\n  record a longer run"
     )]
     TooFewSteps { steps: usize, least: usize },
-    #[error("cannot infer engine steps: {0}")]
+    #[error(
+        "cannot infer engine steps: {0}\n  record a longer run, with fewer streams or a faster client"
+    )]
     Steps(#[from] tokometer_figures::steps::StepsRefusal),
     #[error(
         "cannot calibrate: every engine step of these runs had the same number of streams, so its cost per stream is unknown\n  add a run at another concurrency"

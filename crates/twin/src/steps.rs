@@ -1,9 +1,9 @@
 //! Engine steps of recorded runs, for fitting.
 //!
 //! The steps themselves are found by [`tokometer_figures::steps`]; here every token of a run is kept,
-//! because a fit looks at pairs of neighbouring steps, and a refusal becomes this crate's error.
+//! because a fit looks at pairs of neighbouring steps.
 
-use tokometer_figures::steps::{StepCollector, StepsRefusal};
+use tokometer_figures::steps::StepCollector;
 use tokometer_record::Timeline;
 
 use crate::Error;
@@ -17,16 +17,7 @@ pub fn steps(timelines: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
     for timeline in timelines.iter().filter(|timeline| timeline.is_success()) {
         collector.add(timeline);
     }
-    match collector.seen() {
-        Ok(seen) => Ok(seen.steps),
-        Err(StepsRefusal::SharedReads { shared, events }) => {
-            Err(Error::SharedReads { shared, events })
-        }
-        Err(StepsRefusal::TooFewSteps { steps, least }) => Err(Error::TooFewSteps { steps, least }),
-        Err(why @ (StepsRefusal::Apart { .. } | StepsRefusal::Clocks { .. })) => {
-            Err(Error::Steps(why))
-        }
-    }
+    Ok(collector.seen()?.steps)
 }
 
 #[cfg(test)]

@@ -254,7 +254,7 @@ pub fn calibrate(
     let fits: Vec<(Candidate, &[usize])> = chosen
         .iter()
         .zip(&searches)
-        .map(|(fit, search)| (fit.model.candidate(&search.refined[0].point), &fit.kept[..]))
+        .map(|(fit, search)| (fit.model.candidate(&search.refined.point), &fit.kept[..]))
         .collect();
     let layered = in_parallel(&fits, settings.threads, |(candidate, set)| {
         layer::with_client(&prepared, candidate, set)
@@ -270,9 +270,9 @@ pub fn calibrate(
     let kept = chosen[0].kept.iter();
     let in_sample = kept.map(|row| report(&candidate, *row)).collect::<Result<_, _>>()?;
     let [search, ..] = &searches;
-    let mut parameters = fitted(&chosen[0].model, search.of_set(0), &search.refined[0]);
+    let mut parameters = fitted(&chosen[0].model, &search.ends, &search.refined);
     parameters.push(layer::fitted(&candidate, [&by_even, &by_odd]));
-    let loss = search.refined[0].value;
+    let loss = search.refined.value;
     let [all, even, odd] = chosen;
     let kinds = all.kind.zip(even.kind).zip(odd.kind);
     Ok(Calibration {
@@ -303,32 +303,8 @@ fn searched(
             let (done, total) = (one.done + before * one.total, one.total * chosen.len());
             progress(FitProgress { done, total });
         };
-        FitSearch::run(prepared, &fit.model, &[&fit.kept], settings, &shifted)
+        FitSearch::run(prepared, &fit.model, &fit.kept, settings, &shifted)
     })
-}
-
-/// What a fit to too few rows for folds found: a description, not a prediction.
-#[derive(Debug, Clone)]
-pub struct FitDescription {
-    pub candidate: Candidate,
-    pub parameters: Vec<Fitted>,
-    /// Every row, as the fit describes it.
-    pub in_sample: Vec<HeldOut>,
-}
-
-/// Fits a model to rows that are too few to hold any out.
-pub fn describe(
-    rows: &[MeasuredRow],
-    model: &EngineModel,
-    settings: &FitSettings,
-) -> Result<FitDescription, Error> {
-    let all: Vec<usize> = (0..rows.len()).collect();
-    let prepared = Prepared::new(rows);
-    let search = FitSearch::run(&prepared, model, &[&all], settings, &|_| {});
-    let candidate = model.candidate(&search.refined[0].point);
-    let in_sample = predict_rows(&candidate, rows, &all, REPORT_SEEDS)?;
-    let parameters = fitted(model, search.of_set(0), &search.refined[0]);
-    Ok(FitDescription { candidate, parameters, in_sample })
 }
 
 /// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.

@@ -489,6 +489,6 @@ mod tests {
         let workload = RequestLoad::burst(vec![Ask::new(10, 3)]);
         let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         let run = predict(&profile, &workload, Seed(3), options).unwrap().timelines;
-        assert!(matches!(calibrate_runs(&[run], profile, 1), Err(Error::TooFewSteps { .. })));
+        assert!(matches!(calibrate_runs(&[run], profile, 1), Err(Error::Steps(_))));
     }
 }
