@@ -156,11 +156,11 @@ fn doctor(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = tokometer_compat::files::read(text).unwrap_or_default();
     for reports in [tokometer_compat::parse(text), read] {
-        let examination = tokometer_compat::doctor::examine(&reports);
-        let _ = tokometer_compat::doctor::doctor_text("input", &reports, &examination);
+        let examination = tokometer_doctor::examine(&reports);
+        let _ = tokometer_doctor::doctor_text("input", &reports, &examination);
         let file = [("input", reports.as_slice(), &examination)];
-        let _ = tokometer_compat::doctor::doctor_comment(&file);
-        let _ = tokometer_compat::doctor::doctor_html(&file);
+        let _ = tokometer_doctor::doctor_comment(&file);
+        let _ = tokometer_doctor::doctor_html(&file);
     }
 }
 

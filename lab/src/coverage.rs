@@ -14,7 +14,7 @@ use tokometer_base::{Nanos, Seed};
 use tokometer_figures::define::{self, Formula};
 use tokometer_figures::sample::Sample;
 use tokometer_figures::statistics;
-use tokometer_figures::{Collector, ConfidenceInterval, Details, Summary, SummaryOptions};
+use tokometer_figures::{Collector, ConfidenceInterval, Summary, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
@@ -112,11 +112,7 @@ impl Study {
 
     fn measure(&self, rate: f64, seed: Seed, pool: &Mutex<Pool>) -> Result<Run> {
         let (timelines, end) = self.run(Some(rate), seed)?;
-        let options = SummaryOptions {
-            families: Vec::new(),
-            details: Details::Drop,
-            ..SummaryOptions::default()
-        };
+        let options = SummaryOptions::default();
         let mut collector = Collector::new(&info(rate, None), options);
         timelines.iter().for_each(|timeline| collector.push(timeline));
         let run_end = RunEnd {
@@ -127,7 +123,7 @@ impl Study {
             never_sent: 0,
             health: Health::default(),
         };
-        let summary = collector.finish(&RunState::Ended(Box::new(run_end)));
+        let summary = collector.finish(&RunState::Ended(Box::new(run_end))).summary;
         pool.lock().unwrap_or_else(PoisonError::into_inner).add(&timelines, end, &summary);
         let independent = METRICS.map(|key| as_if_independent(&timelines, key));
         Ok(Run { summary, independent })

@@ -6,6 +6,7 @@
 //! - Time and chance: [`time`], [`clock`], [`seed`]; [`background`] threads that end with their guard.
 //! - A request: [`prompt`], its [`script`] and [`fingerprint`]; [`backend`] and [`conventions`] by name.
 //! - Plans: [`mod@partial`] structs, merged layer by layer, and [`neighbours`] of a mistyped key.
+//! - Errors for people: [`mod@refusal`].
 //! - Text: [`units`] as typed, [`digits`] as shown, [`printable`] text from outside, [`redact`]ed secrets,
 //!   certificates in [`pem`].
 
@@ -28,6 +29,7 @@ pub mod pem;
 pub mod printable;
 pub mod prompt;
 pub mod redact;
+pub mod refusal;
 pub mod script;
 pub mod seed;
 pub mod time;
@@ -41,6 +43,7 @@ pub use fingerprint::Fingerprint;
 pub use order::sort_numbers;
 pub use partial::Partial;
 pub use prompt::{IgnoreEos, Message, Prompt, PromptContent, Sound};
+pub use refusal::{Refusal, RefusalKind};
 pub use script::Script;
 pub use seed::{Seed, Stream};
 pub use time::{Nanos, WallNanos};

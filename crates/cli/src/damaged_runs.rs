@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Conventions, Nanos, Seed};
-use tokometer_compat::doctor;
 use tokometer_decide::compare::{Criteria, compared};
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::folder::names;
@@ -24,7 +23,7 @@ use tokometer_report::Style;
 use crate::bench::{RunView, summarise};
 use crate::commands::{csv, html, markdown, parquet, trace};
 use crate::compare;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 
 /// Cases per kind of run.
 const CASES: usize = 520;
@@ -254,7 +253,7 @@ fn show(folder: &Path) -> Result<(), Refusal> {
     let json: serde_json::Value = serde_json::from_str(&shown.json()).unwrap();
     assert!(json.is_object());
     let _csv = shown.csv();
-    let _findings = doctor::examine(&[shown.report()?]);
+    let _findings = tokometer_doctor::examine(&[shown.report()?]);
     Ok(())
 }
 
@@ -281,7 +280,7 @@ fn peak_memory_kib() -> u64 {
 fn check(outcome: Result<(), Refusal>, folder: &Path, case: &str) -> bool {
     let Err(refusal) = outcome else { return false };
     let text = refusal.to_string();
-    assert_eq!(refusal.exit, Exit::Usage, "{case}: {text}");
+    assert_eq!(refusal.kind, RefusalKind::Usage, "{case}: {text}");
     let is_named = text.contains(&*folder.to_string_lossy()) || text.contains("two targets");
     assert!(is_named, "{case}: {text}");
     true

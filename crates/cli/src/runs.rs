@@ -68,7 +68,7 @@ pub(crate) fn summary(reader: &RunReader, options: SummaryOptions) -> Result<Sum
     for scrape in reader.scrapes().map_err(unreadable)? {
         collector.push_scrape(&scrape);
     }
-    let summary = collector.finish(&state);
+    let summary = tokometer_judge::judge(collector.finish(&state));
     tell_damages(reader);
     Ok(summary)
 }

@@ -16,7 +16,7 @@ use tokometer_base::redact::Secrets;
 use tokometer_report::style::{Colours, Style};
 
 use crate::args::ColourArg;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::lower::{Environment, TerminalCodes};
 
 /// Secrets of the process. There is one terminal, and a panic or a word that cannot be parsed is
@@ -85,7 +85,7 @@ pub(crate) fn print(text: &str) -> Result<(), Refusal> {
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
         Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Refusal::new(Exit::Write, format!("cannot write to stdout: {why}")))
+            Err(Refusal::new(RefusalKind::Write, format!("cannot write to stdout: {why}")))
         }
         _ => Ok(()),
     }

@@ -1,8 +1,8 @@
 //! A run's summary as another tool's report, by that tool's own definitions.
 
 use tokometer_base::units::nearest_count;
+use tokometer_figures::family::{Attainment, ProbeFigures, SteadyWindow};
 use tokometer_figures::figure::Quantity;
-use tokometer_figures::figures::{Attainment, ProbeFigures, SteadyWindow};
 use tokometer_figures::server::Speculation;
 use tokometer_figures::{Family, FamilyFigures, ListStats, Summary};
 use tokometer_record::{RecordedLoad, RunInfo};

@@ -1,14 +1,13 @@
-//! The reports of other benchmark tools: printed blocks and result files, written, read and checked.
+//! The reports of other benchmark tools: printed blocks and result files, written and read.
 //!
 //! In: a [`tokometer_figures::Summary`] with its [`tokometer_record::RunInfo`], or text that a tool
-//! printed or saved. Out: a [`Report`], its text in any [`Layout`], result files in the tools' own
-//! schemas, and the findings of the [`doctor`]. Everything is a pure function of its input. This
-//! crate computes no figure: the tools' definitions are in [`tokometer_figures::family`], because
-//! they are computed while timelines stream past.
+//! printed or saved. Out: a [`Report`], its text in any [`Layout`], and result files in the tools' own
+//! schemas. Everything is a pure function of its input. The tools' definitions of figures are in
+//! [`family`]: lenses that are applied while timelines stream past.
 
 pub mod differences;
-pub mod doctor;
 pub mod error;
+pub mod family;
 pub mod files;
 pub mod from_summary;
 pub mod layout;

@@ -12,6 +12,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_figures::Figure;
 
 use crate::layout::Layout;
+use crate::layout::print::label_of;
 use crate::parse::rate_in_words;
 pub use crate::quantity::{Field, Key, Metric, Percentile, Scalar, Stat, Value, Values};
 
@@ -261,6 +262,15 @@ impl Report {
     /// Whether the text ended before the block did.
     pub fn is_cut(&self) -> bool {
         self.problems.iter().any(|problem| matches!(problem, Problem::Cut { .. }))
+    }
+
+    /// The label of a value in the report's own layout.
+    pub fn label(&self, key: Key) -> String {
+        let label = self.layout.and_then(|layout| label_of(layout.table()?, key));
+        label.map_or_else(
+            || "a value".to_owned(),
+            |(label, _)| label.trim_matches([' ', ':']).to_owned(),
+        )
     }
 
     /// The number of a field; `None` when absent or not a number.

@@ -294,7 +294,7 @@ pub struct Value {
 
 impl Value {
     /// A value as it was printed.
-    pub(crate) fn printed(scalar: Scalar, text: &str) -> Self {
+    pub fn printed(scalar: Scalar, text: &str) -> Self {
         let half_unit = match scalar {
             Scalar::Number(_) => half_unit(text),
             Scalar::Count(_) | Scalar::Words(_) => 0.0,
@@ -339,7 +339,7 @@ impl Values {
     }
 
     /// All of them, in order, to be changed in place.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Value)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Value)> {
         self.list.iter_mut().map(|(key, value)| (*key, value))
     }
 

@@ -8,6 +8,7 @@
 
 use serde_json::{Map, Value, json};
 use tokometer_base::Nanos;
+use tokometer_compat::family::lenses;
 use tokometer_compat::files::{Extent, ResultFile, read_results, vllm_json};
 use tokometer_compat::{Field, Key, Layout, Metric, Selection, from_summary, parse, print};
 use tokometer_figures::{Collector, Details, Family, Summary, SummaryOptions};
@@ -92,22 +93,22 @@ fn timeline(index: usize, file: &Map<String, Value>, items: u32) -> Timeline {
 
 fn summary(file: &Map<String, Value>, items: &[u32], info: &RunInfo) -> Summary {
     let options = SummaryOptions {
-        families: vec![Family::Vllm, Family::Sglang],
-        details: Details::Keep,
+        lenses: lenses([Family::Vllm, Family::Sglang], Details::Keep),
         ..SummaryOptions::default()
     };
     let mut collector = Collector::new(info, options);
     for (index, items) in items.iter().enumerate() {
         collector.push(&timeline(index, file, *items));
     }
-    collector.finish(&RunState::Ended(Box::new(RunEnd {
+    let state = RunState::Ended(Box::new(RunEnd {
         stop: Stop::Complete,
         measure_begin: Nanos::ZERO,
         measure_end: seconds(&file["duration"]),
         abandoned: 0,
         never_sent: 0,
         health: Health::default(),
-    })))
+    }));
+    collector.finish(&state).summary
 }
 
 fn shown() -> Selection {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokometer_base::Nanos;
+use tokometer_compat::family::lenses;
 use tokometer_compat::files::{Extent, ResultFile, sglang_line, vllm_json};
 use tokometer_compat::{Layout, Metric, Selection, from_summary, print};
 use tokometer_figures::{
@@ -202,8 +203,7 @@ fn summary(shared: &Shared, info: &RunInfo, layout: Layout) -> Summary {
             tpot_ms: limit("tpot"),
             e2el_ms: limit("e2el"),
         },
-        families: vec![layout.family().unwrap()],
-        details: Details::Keep,
+        lenses: lenses(layout.family(), Details::Keep),
     };
     let mut collector = Collector::new(info, options);
     for warmup in 0..shared.warmups {
@@ -215,14 +215,15 @@ fn summary(shared: &Shared, info: &RunInfo, layout: Layout) -> Summary {
     for scrape in scrapes(shared) {
         collector.push_scrape(&scrape);
     }
-    collector.finish(&RunState::Ended(Box::new(RunEnd {
+    let state = RunState::Ended(Box::new(RunEnd {
         stop: Stop::Complete,
         measure_begin: Nanos(shared.begin_ns),
         measure_end: Nanos(shared.end_ns),
         abandoned: 0,
         never_sent: 0,
         health: Health::default(),
-    })))
+    }));
+    collector.finish(&state).summary
 }
 
 /// Keys of a tool's result that hold no figure of the run, or one that is compared elsewhere.

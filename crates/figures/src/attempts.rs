@@ -13,7 +13,7 @@ pub fn keep_last<T, K: Ord>(attempts: &mut Vec<T>, identity: impl Fn(&T) -> (K, 
 
 /// Which attempts count, for several lists that have one entry per attempt in the same order.
 #[derive(Debug, Clone)]
-pub(crate) struct LastOfEach {
+pub struct LastOfEach {
     /// Places of the last attempts in the order of requests, then those of the others.
     places: Vec<u32>,
     kept: usize,
@@ -22,7 +22,7 @@ pub(crate) struct LastOfEach {
 impl LastOfEach {
     /// `identity` returns the request and the attempt. Of two attempts with one number the first
     /// counts.
-    pub(crate) fn among<T, K: Ord>(attempts: &[T], identity: impl Fn(&T) -> (K, u32)) -> Self {
+    pub fn among<T, K: Ord>(attempts: &[T], identity: impl Fn(&T) -> (K, u32)) -> Self {
         let count = u32::try_from(attempts.len()).expect("four billion attempts fit in no memory");
         let at = |place: u32| identity(&attempts[place as usize]);
         let mut places: Vec<u32> = (0..count).collect();
@@ -47,13 +47,13 @@ impl LastOfEach {
     }
 
     /// Attempts that do not count.
-    pub(crate) fn removed(&self) -> u64 {
+    pub fn removed(&self) -> u64 {
         (self.places.len() - self.kept) as u64
     }
 
     /// Keeps the last attempts of a list, in the order of requests. Moves entries in place: a second
     /// list would double the memory.
-    pub(crate) fn keep_in<T>(&self, list: &mut Vec<T>) {
+    pub fn keep_in<T>(&self, list: &mut Vec<T>) {
         assert_eq!(list.len(), self.places.len(), "the lists have one entry per attempt");
         let mut places = self.places.clone();
         for start in 0..places.len() {

@@ -15,18 +15,18 @@ use crate::anatomy::Anatomy;
 use crate::attempts::LastOfEach;
 use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
+use crate::evidence::{Evidence, Unjudged};
 use crate::failure_messages::FailureMessages;
-use crate::family::aggregate::{Details, Frame, GapUnit};
-use crate::family::{Family, FamilyCollector, Route};
+use crate::family::{Family, FamilyFigures};
 use crate::goodput::{Goodput, Objectives};
 use crate::interval::{self, NoInterval};
 use crate::interval_gate::IntervalGate;
+use crate::lens::{Frame, Lens, LensChoice};
 use crate::measure;
-use crate::notes::{self, CheckInput};
 use crate::observe::Observed;
 use crate::outcomes;
-use crate::probe::ProbeSample;
 use crate::quality::{CanaryCheck, QualityCheck};
+use crate::route::Route;
 use crate::rows::{self, Fate, RequestRow, TimeSpan};
 use crate::sends::Capped;
 use crate::series::{DistributionView, TimedValues};
@@ -35,30 +35,22 @@ use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
 use crate::summary::{Counts, Distribution, Ended, Summary};
 use crate::totals::Totals;
-use crate::verdict::{self, EffectInput, Effects};
 use crate::windows::{self, TokenSeconds};
 
 /// What a summary must contain.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SummaryOptions {
     /// In the order in which a layout prints them.
     pub percentiles: Vec<f64>,
     /// Limits for a request to count as good.
     pub objectives: Objectives,
-    /// Families of tools whose figures are computed.
-    pub families: Vec<Family>,
-    /// Whether values per request are kept for detailed result files.
-    pub details: Details,
+    /// Other tools' definitions whose figures are computed too.
+    pub lenses: Vec<LensChoice>,
 }
 
 impl Default for SummaryOptions {
     fn default() -> Self {
-        Self {
-            percentiles: vec![99.0],
-            objectives: Objectives::default(),
-            families: vec![Family::Vllm],
-            details: Details::Drop,
-        }
+        Self { percentiles: vec![99.0], objectives: Objectives::default(), lenses: Vec::new() }
     }
 }
 
@@ -76,21 +68,19 @@ pub struct Collector {
     messages: FailureMessages,
     totals: Totals,
     observed: Observed,
-    families: Vec<FamilyCollector>,
+    lenses: Vec<(Family, Box<dyn Lens>)>,
     scrapes: server::Scrapes,
     steps: steps::StepCollector,
     anatomy: Anatomy,
     quality: QualityCheck,
     canaries: CanaryCheck,
     warmups: u64,
-    probes: ProbeSample,
 }
 
 impl Collector {
     /// `info` describes the run.
     pub fn new(info: &RunInfo, options: SummaryOptions) -> Self {
-        let collector =
-            |family: &Family| FamilyCollector::new(*family, info.origin, options.details);
+        let lens = |of: &LensChoice| (of.family, (of.make)(of.family, of.details, info.origin));
         Self {
             routes: info.targets.iter().map(Route::of).collect(),
             series: vec![TimedValues::default(); METRICS.len()],
@@ -100,14 +90,13 @@ impl Collector {
             messages: FailureMessages::default(),
             totals: Totals::default(),
             observed: Observed::default(),
-            families: options.families.iter().map(collector).collect(),
+            lenses: options.lenses.iter().map(lens).collect(),
             scrapes: server::Scrapes::default(),
             steps: steps::StepCollector::of(info),
             anatomy: Anatomy::default(),
             quality: QualityCheck::of(info),
             canaries: CanaryCheck::of(info),
             warmups: 0,
-            probes: ProbeSample::default(),
             info: info.clone(),
             options,
         }
@@ -120,7 +109,7 @@ impl Collector {
             Phase::Measure => self.push_measured(timeline),
             Phase::Warmup => self.warmups += 1,
             Phase::Canary => self.canaries.add(timeline),
-            Phase::Probe => self.probes.add(timeline, self.route(timeline)),
+            Phase::Probe => self.push_to_lenses(timeline),
         }
     }
 
@@ -134,9 +123,7 @@ impl Collector {
         self.observed.add(timeline, Capped::by(self.info.load.max_concurrency));
         self.steps.push(timeline);
         self.anatomy.push(timeline);
-        for family in &mut self.families {
-            family.push(timeline, route);
-        }
+        self.push_to_lenses(timeline);
         let mut row = RequestRow::of(timeline, Capped::by(self.info.load.max_concurrency));
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
@@ -147,6 +134,13 @@ impl Collector {
             row.set_message(self.messages.number(class, &failure.message));
         }
         self.rows.push(row);
+    }
+
+    fn push_to_lenses(&mut self, timeline: &Timeline) {
+        let route = self.route(timeline);
+        for (_, lens) in &mut self.lenses {
+            lens.push(timeline, route);
+        }
     }
 
     fn push_success(&mut self, timeline: &Timeline, route: Route) {
@@ -174,9 +168,9 @@ impl Collector {
         self.scrapes.push(scrape);
     }
 
-    /// The summary of everything pushed.
-    pub fn finish(mut self, state: &RunState) -> Summary {
-        // Steps and families come first: each drops a list of all requests or tokens, and the memory of
+    /// The summary of everything pushed, and what a judge of it needs.
+    pub fn finish(mut self, state: &RunState) -> Unjudged {
+        // Steps and lenses come first: each drops a list of all requests or tokens, and the memory of
         // the rest lies below that.
         let steps = std::mem::take(&mut self.steps).finish();
         let last = LastOfEach::among(&self.rows, |row| (row.key(), row.attempt()));
@@ -219,29 +213,17 @@ impl Collector {
             blocks: windows::blocks(span, &self.rows, &self.token_seconds),
             ..Summary::default()
         };
-        let info = self.info.clone();
         summary.distributions = self.distributions(span);
-        let effects = Effects::measure(&EffectInput {
-            info: &info,
-            summary: &summary,
-            rows: &self.rows,
-            health,
-            observed: &observed,
-        });
-        let evidence = CheckInput {
-            info: &info,
-            summary: &summary,
-            health,
-            observed: &observed,
+        summary.families = families;
+        let evidence = Evidence {
+            info: self.info,
+            rows: self.rows,
+            health: health.cloned(),
+            observed,
             unsteady: steady_part.err(),
             overload,
-            effects: &effects,
         };
-        summary.notes = notes::find(&evidence);
-        summary.figure_verdicts = verdict::judge(&summary, &info, health, &effects);
-        summary.verdict = verdict::of_run(&summary);
-        summary.families = families;
-        summary
+        Unjudged { summary, evidence }
     }
 
     /// Where intervals of throughputs come from: without the drain of an open loop, which is no variation.
@@ -417,24 +399,18 @@ impl Collector {
         span: Option<TimeSpan>,
         server: Option<&server::ServerFigures>,
         last: &LastOfEach,
-    ) -> BTreeMap<Family, crate::figures::FamilyFigures> {
-        let accept_length = server.and_then(|server| server.reported_accept_length);
-        let backend = self.info.targets.first().map_or("", |target| target.backend.as_str());
+    ) -> BTreeMap<Family, FamilyFigures> {
         let frame = Frame {
+            info: &self.info,
             begin: span.map_or(self.info.origin, |span| span.begin),
             duration: span.map_or(Nanos::ZERO, |span| span.length()),
-            load: &self.info.load,
             percentiles: &self.options.percentiles,
             objectives: self.options.objectives,
-            gap_unit: GapUnit::of_sglang(backend, accept_length),
+            accept_length: server.and_then(|server| server.reported_accept_length),
             last,
         };
-        let probe = std::mem::take(&mut self.probes).figures();
-        let finish = |family: FamilyCollector| {
-            let name = family.family();
-            (name, crate::figures::FamilyFigures { probe: probe.clone(), ..family.finish(&frame) })
-        };
-        std::mem::take(&mut self.families).into_iter().map(finish).collect()
+        let lenses = std::mem::take(&mut self.lenses).into_iter();
+        lenses.map(|(family, lens)| (family, lens.finish(&frame))).collect()
     }
 }
 
@@ -487,7 +463,3 @@ fn ended(state: &RunState) -> Ended {
         RunState::Killed { .. } => Ended::Killed,
     }
 }
-
-#[cfg(test)]
-#[path = "collect_tests.rs"]
-mod tests;

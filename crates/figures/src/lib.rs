@@ -1,21 +1,23 @@
-//! Computes figures, notes and a verdict from a run's record.
+//! Numbers from a record.
 //!
 //! In: [`tokometer_record::RunInfo`], the timelines one by one, scrapes of the server, and how the
-//! run ended. Out: one [`Summary`]. Our own definitions are in [`define`], other tools' in
-//! [`family`]; the statistics do not know requests. No clock and no I/O: the same record always gives
-//! the same summary. Timelines are not kept; what stays is a few dozen bytes per request and a
-//! bounded sample per distribution.
+//! run ended. Out: one [`Unjudged`] summary. Our own definitions are in [`define`]; other tools' are
+//! passed in as a [`lens`]. The statistics do not know requests. No clock and no I/O: the same record
+//! always gives the same summary. Timelines are not kept; what stays is a few dozen bytes per request
+//! and a bounded sample per distribution.
 //!
 //! - Definitions: [`define`] lists every metric, `measure` has the formulas of one timeline, [`figure`] the
-//!   names of figures, [`family`] other tools' definitions ([`figures`] are their results).
-//! - One pass: [`collect`] fills `rows` (one per request), [`totals`], `series` and `completed` (values over
-//!   time), `observe` and [`sends`] (what shows the client's health), [`quality`], [`steps`], [`anatomy`]
-//!   and `probe`; [`attempts`] keeps the last attempt of a retried request. [`summary`] is the result.
-//! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], `ticks`, [`blocks`] of time,
+//!   names of figures.
+//! - One pass: [`collect`] fills [`rows`] (one per request), [`totals`], `series` and `completed` (values over
+//!   time), [`observe`] and [`sends`] (what shows the client's health), [`quality`], [`steps`] and
+//!   [`anatomy`]; [`attempts`] keeps the last attempt of a retried request. [`summary`] is the result,
+//!   [`evidence`] what is known beside it, [`family`] other tools' figures.
+//! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], [`ticks`], [`blocks`] of time,
 //!   and [`interval`], with `interval_gate` for the figures that get none.
 //! - Over the run: [`steady`] part and overload, [`windows`], `outcomes`, [`addresses`], [`goodput`], the
-//!   [`server`]'s own metrics, `reported` values that are impossible, `joined` reads.
-//! - Judging: [`notes`] and [`verdict`]. [`instrument`] compares the client with a server's log.
+//!   [`server`]'s own metrics, [`reported`] values that are impossible, `joined` reads.
+//! - [`judgement`] is the shape of what `judge` says of a summary. [`instrument`] compares the client with a
+//!   server's log.
 
 pub mod addresses;
 pub mod anatomy;
@@ -24,25 +26,26 @@ pub mod blocks;
 pub mod collect;
 mod completed;
 pub mod define;
+pub mod evidence;
 mod failure_messages;
 pub mod family;
 pub mod figure;
-pub mod figures;
 pub mod goodput;
 mod hidden;
 pub mod instrument;
 pub mod interval;
 mod interval_gate;
 mod joined;
+pub mod judgement;
+pub mod lens;
 pub mod linear;
 mod measure;
-pub mod notes;
-mod observe;
+pub mod observe;
 mod outcomes;
-mod probe;
 pub mod quality;
-mod reported;
-mod rows;
+pub mod reported;
+pub mod route;
+pub mod rows;
 pub mod sample;
 pub mod sends;
 mod series;
@@ -51,29 +54,28 @@ pub mod statistics;
 pub mod steady;
 pub mod steps;
 pub mod summary;
-mod tail;
-mod ticks;
+pub mod tail;
+pub mod ticks;
 pub mod totals;
-pub mod verdict;
 pub mod windows;
 
 #[cfg(test)]
 mod coverage_tests;
-#[cfg(test)]
-mod testing;
+#[doc(hidden)]
+pub mod testing;
 
 pub use addresses::AddressShare;
 pub use collect::{Collector, SummaryOptions};
 pub use define::metrics_markdown;
-pub use family::Family;
-pub use family::aggregate::Details;
+pub use evidence::{Evidence, Unjudged};
+pub use family::{Detail, Family, FamilyFigures, ListStats};
 pub use figure::{Better, Figure, Quantity, Statistic};
-pub use figures::{Detail, FamilyFigures, ListStats};
 pub use goodput::Objectives;
 pub use interval::{ConfidenceInterval, NoInterval};
-pub use notes::{Note, Severity, Verdict, notes_markdown};
+pub use judgement::{FigureVerdict, Note, Severity, Verdict};
+pub use lens::{Details, Lens, LensChoice};
+pub use route::Route;
 pub use summary::{Distribution, PercentileValue, Summary};
-pub use verdict::FigureVerdict;
 
 #[cfg(test)]
 mod pages {
@@ -88,8 +90,7 @@ mod pages {
     }
 
     #[test]
-    fn the_generated_pages_say_what_the_tables_say() {
+    fn the_generated_page_says_what_the_table_says() {
         check("metrics.md", &crate::metrics_markdown());
-        check("notes.md", &crate::notes_markdown());
     }
 }

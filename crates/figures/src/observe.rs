@@ -7,18 +7,21 @@ use std::collections::BTreeMap;
 use tokometer_base::Nanos;
 use tokometer_record::{CountSource, Phase, StampSource, Timeline};
 
-use crate::family::Route;
 use crate::measure;
 use crate::reported;
+use crate::route::Route;
 use crate::sends::{Capped, Sends};
 use crate::tail::Tails;
 
 /// Two sums that should agree, over the requests that have both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Pair {
-    pub(crate) requests: u64,
-    pub(crate) left: u64,
-    pub(crate) right: u64,
+pub struct Pair {
+    /// Requests that have both.
+    pub requests: u64,
+    /// The one that the other is compared with.
+    pub left: u64,
+    /// The other.
+    pub right: u64,
 }
 
 impl Pair {
@@ -31,64 +34,78 @@ impl Pair {
     }
 
     /// Difference of the right sum from the left one, as a share of the left. `None` without data.
-    pub(crate) fn difference(&self) -> Option<f64> {
+    pub fn difference(&self) -> Option<f64> {
         (self.left > 0).then(|| self.right as f64 / self.left as f64 - 1.0)
     }
 }
 
+/// Sums and counts over the measured requests.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Observed {
-    pub(crate) sends: Sends,
+pub struct Observed {
+    /// How late the client sent.
+    pub sends: Sends,
     /// Attempts that are turns of conversations.
-    pub(crate) turns: u64,
-    pub(crate) kernel_stamped: u64,
-    pub(crate) tls_stamped: u64,
-    pub(crate) user_stamped: u64,
+    pub turns: u64,
+    /// Answers whose events have the kernel's timestamps.
+    pub kernel_stamped: u64,
+    /// The same, of records below TLS.
+    pub tls_stamped: u64,
+    /// Answers that were timed after the read.
+    pub user_stamped: u64,
     /// Requests with an inversion between clocks above the tolerance.
-    pub(crate) clock_faults: u64,
+    pub clock_faults: u64,
     /// Requests with TCP statistics.
-    pub(crate) network_views: u64,
-    pub(crate) retransmitting: u64,
-    pub(crate) round_trips: Vec<(Nanos, u64)>,
+    pub network_views: u64,
+    /// Those among them with a retransmission.
+    pub retransmitting: u64,
+    /// Smoothed round trips, with the index of the request.
+    pub round_trips: Vec<(Nanos, u64)>,
     /// Usage against the counts of the events.
-    pub(crate) usage_and_events: Pair,
+    pub usage_and_events: Pair,
     /// Usage against retokenized text.
-    pub(crate) usage_and_text: Pair,
+    pub usage_and_text: Pair,
     /// Planned prompt length against the server's.
-    pub(crate) prompt_lengths: Pair,
+    pub prompt_lengths: Pair,
     /// Smallest surplus of the server's prompt count: what a chat template adds to every prompt.
-    pub(crate) least_surplus: Option<i64>,
+    pub least_surplus: Option<i64>,
     /// Requested output length against the one received.
-    pub(crate) answer_lengths: Pair,
+    pub answer_lengths: Pair,
     /// Prompt tokens against prefix-cache hits, first turns only: a later turn repeats its history.
-    pub(crate) cached: Pair,
+    pub cached: Pair,
     /// Later turns of conversations.
-    pub(crate) later_turns: u64,
+    pub later_turns: u64,
     /// Responses with more than one choice.
-    pub(crate) several_choices: u64,
+    pub several_choices: u64,
     /// Responses whose body the server left open.
-    pub(crate) open_bodies: u64,
+    pub open_bodies: u64,
     /// Responses with more than one token.
-    pub(crate) several_tokens: u64,
+    pub several_tokens: u64,
     /// Those among them that came in one event.
-    pub(crate) unstreamed: u64,
+    pub unstreamed: u64,
     /// Tokens without text behind the text of answers.
-    pub(crate) tails: Tails,
+    pub tails: Tails,
     /// Most tokens of side requests: canaries and probes.
-    pub(crate) side_tokens: u64,
+    pub side_tokens: u64,
     /// Side requests without a limit on their tokens.
-    pub(crate) side_unlimited: u64,
-    pub(crate) uncounted: u64,
+    pub side_unlimited: u64,
+    /// Responses whose tokens nobody counted.
+    pub uncounted: u64,
     /// Responses whose usage contradicts their content events.
-    pub(crate) contradictions: u64,
+    pub contradictions: u64,
     /// Impossible values from the server.
-    pub(crate) ignored: reported::Ignored,
-    pub(crate) count_sources: BTreeMap<String, u64>,
-    pub(crate) reopened: u64,
-    pub(crate) first_send: Option<Nanos>,
-    pub(crate) last_send: Option<Nanos>,
-    pub(crate) first_due: Option<Nanos>,
-    pub(crate) last_due: Option<Nanos>,
+    pub ignored: reported::Ignored,
+    /// Responses by the source of their token count.
+    pub count_sources: BTreeMap<String, u64>,
+    /// Requests that were sent again on a new connection.
+    pub reopened: u64,
+    /// Of first attempts, like the next three.
+    pub first_send: Option<Nanos>,
+    /// See above.
+    pub last_send: Option<Nanos>,
+    /// Of intended times.
+    pub first_due: Option<Nanos>,
+    /// Of intended times.
+    pub last_due: Option<Nanos>,
 }
 
 /// Limit on the round trips that are kept: a note names a few outliers.
@@ -96,7 +113,7 @@ const KEPT_ROUND_TRIPS: usize = 1 << 16;
 
 impl Observed {
     /// Adds a side request, with the limit on its tokens; a probe has one token.
-    pub(crate) fn add_side_request(&mut self, timeline: &Timeline) {
+    pub fn add_side_request(&mut self, timeline: &Timeline) {
         let limit = match timeline.identity.phase {
             Phase::Measure | Phase::Warmup => return,
             Phase::Probe => Some(1),
@@ -107,7 +124,7 @@ impl Observed {
     }
 
     /// Adds one measured attempt, however it ended.
-    pub(crate) fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
+    pub fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
         self.add_send(timeline, is_capped);
         self.turns += u64::from(timeline.identity.session.is_some());
         if !timeline.events.is_empty() {
@@ -149,7 +166,7 @@ impl Observed {
     }
 
     /// Adds the counts of a successful request.
-    pub(crate) fn add_counts(&mut self, timeline: &Timeline, route: Route) {
+    pub fn add_counts(&mut self, timeline: &Timeline, route: Route) {
         let usage = timeline.usage.unwrap_or_default();
         if route == Route::Pooling {
             // There is no answer to count.
@@ -198,12 +215,12 @@ impl Observed {
     }
 
     /// Requests per second between the first and the last send, not counting the first.
-    pub(crate) fn achieved_rate(&self) -> Option<f64> {
+    pub fn achieved_rate(&self) -> Option<f64> {
         rate(self.sends.judged, self.first_send, self.last_send)
     }
 
     /// The same for intended times.
-    pub(crate) fn due_rate(&self) -> Option<f64> {
+    pub fn due_rate(&self) -> Option<f64> {
         rate(self.sends.judged, self.first_due, self.last_due)
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn reasoning_tokens(timeline: &Timeline) -> Option<u32> {
 }
 
 /// Prefix-cache hits; `None` if they exceed the prompt.
-pub(crate) fn cached_tokens(timeline: &Timeline) -> Option<u32> {
+pub fn cached_tokens(timeline: &Timeline) -> Option<u32> {
     let usage = timeline.usage?;
     let all = usage.prompt_tokens;
     usage.cached_tokens.filter(|tokens| all.is_none_or(|all| *tokens <= all))
@@ -69,7 +69,7 @@ pub(crate) fn contradicts_stream(timeline: &Timeline) -> bool {
 }
 
 /// Ignored values: number of responses by kind of value.
-pub(crate) type Ignored = BTreeMap<&'static str, u64>;
+pub type Ignored = BTreeMap<&'static str, u64>;
 
 /// Counts the ignored values of a response.
 pub(crate) fn count_ignored(timeline: &Timeline, ignored: &mut Ignored) {

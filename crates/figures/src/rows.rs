@@ -11,9 +11,12 @@ use crate::{joined, measure};
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
+    /// A complete response with content.
     Succeeded,
+    /// An error, a timeout, or no content.
     Failed,
+    /// In flight when the client stopped.
     Abandoned,
 }
 
@@ -22,7 +25,7 @@ pub(crate) type FailureClass = (FailureKind, Option<u16>);
 
 /// A duration in nanoseconds that a request may lack, in half the memory of an `Option<f64>`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MaybeSpan(f64);
+pub struct MaybeSpan(f64);
 
 impl MaybeSpan {
     pub(crate) const NONE: Self = Self(f64::NAN);
@@ -44,11 +47,11 @@ const NONE: u16 = u16::MAX;
 /// Content that shared its read with other content, so that some of it may have been sent earlier than
 /// recorded: how much earlier, from this request's own pace, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Joined {
+pub struct Joined {
     /// It arrived by so much before the client read it.
-    pub(crate) by_client: f64,
+    pub by_client: f64,
     /// A server, a proxy or the network held it back for so long.
-    pub(crate) by_sender: f64,
+    pub by_sender: f64,
 }
 
 /// The same as a row keeps it: in microseconds, which saturate.
@@ -80,25 +83,33 @@ impl From<JoinedMicros> for Joined {
 
 /// One attempt of one request.
 #[derive(Debug, Clone)]
-pub(crate) struct RequestRow {
-    pub(crate) index: u64,
+pub struct RequestRow {
+    /// Place in the plan.
+    pub index: u64,
     /// The intended time, otherwise the admission.
-    pub(crate) due: Nanos,
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
-    pub(crate) ttft: MaybeSpan,
-    pub(crate) tpot: MaybeSpan,
-    pub(crate) e2e: MaybeSpan,
+    pub due: Nanos,
+    /// The first byte of the request.
+    pub start: Nanos,
+    /// When its slot was free again.
+    pub end: Nanos,
+    /// See [`crate::define`], like the next two.
+    pub ttft: MaybeSpan,
+    /// `None` for answers of one token.
+    pub tpot: MaybeSpan,
+    /// Until the last content.
+    pub e2e: MaybeSpan,
     /// In microseconds, which saturate.
     late: u32,
     joined_first: JoinedMicros,
     joined_last: JoinedMicros,
     point: u16,
     attempt: u16,
-    pub(crate) target: u16,
+    /// Index of the target.
+    pub target: u16,
     address: u16,
     failure: Option<FailureKind>,
-    pub(crate) fate: Fate,
+    /// How it ended.
+    pub fate: Fate,
     status: StatusAndMessage,
 }
 
@@ -136,7 +147,8 @@ impl StatusAndMessage {
 const _: () = assert!(size_of::<RequestRow>() == 88);
 
 impl RequestRow {
-    pub(crate) fn of(timeline: &Timeline, is_capped: Capped) -> Self {
+    /// What stays of a timeline.
+    pub fn of(timeline: &Timeline, is_capped: Capped) -> Self {
         let times = &timeline.times;
         let start = times.first_byte_sent.unwrap_or(times.admitted);
         let last_event = timeline.events.last().map(|event| event.at);
@@ -171,8 +183,7 @@ impl RequestRow {
     }
 
     /// A request that succeeded and has no latencies.
-    #[cfg(test)]
-    pub(crate) fn between(index: u64, start: Nanos, end: Nanos) -> Self {
+    pub fn between(index: u64, start: Nanos, end: Nanos) -> Self {
         Self {
             index,
             due: start,
@@ -205,45 +216,47 @@ impl RequestRow {
         self
     }
 
-    #[cfg(test)]
-    pub(crate) fn with_attempt(mut self, attempt: u16) -> Self {
+    /// The same as another attempt.
+    pub fn with_attempt(mut self, attempt: u16) -> Self {
         self.attempt = attempt;
         self
     }
 
-    pub(crate) fn with_lateness(mut self, late: Option<Nanos>) -> Self {
+    /// The same, sent so late.
+    pub fn with_lateness(mut self, late: Option<Nanos>) -> Self {
         self.late = u32::try_from(late.unwrap_or(Nanos::ZERO).0 / 1_000).unwrap_or(u32::MAX);
         self
     }
 
-    pub(crate) fn with_joined(mut self, first: Option<Joined>, last: Option<Joined>) -> Self {
+    /// The same, with content that shared its reads.
+    pub fn with_joined(mut self, first: Option<Joined>, last: Option<Joined>) -> Self {
         self.joined_first = first.into();
         self.joined_last = last.into();
         self
     }
 
     /// How late the client sent it; zero for a retry.
-    pub(crate) fn lateness(&self) -> Nanos {
+    pub fn lateness(&self) -> Nanos {
         Nanos::from_micros(u64::from(self.late))
     }
 
     /// Of the first content; zero where it came alone in its read.
-    pub(crate) fn joined_first(&self) -> Joined {
+    pub fn joined_first(&self) -> Joined {
         self.joined_first.into()
     }
 
     /// Of the last content; zero where nothing shows that it waited.
-    pub(crate) fn joined_last(&self) -> Joined {
+    pub fn joined_last(&self) -> Joined {
         self.joined_last.into()
     }
 
     /// Attempts of one request share it.
-    pub(crate) fn key(&self) -> (u32, u64) {
+    pub fn key(&self) -> (u32, u64) {
         (self.point.into(), self.index)
     }
 
     /// Zero for the first attempt.
-    pub(crate) fn attempt(&self) -> u32 {
+    pub fn attempt(&self) -> u32 {
         self.attempt.into()
     }
 
@@ -267,15 +280,17 @@ impl RequestRow {
     }
 
     /// In nanoseconds, like the next two.
-    pub(crate) fn ttft(&self) -> Option<f64> {
+    pub fn ttft(&self) -> Option<f64> {
         self.ttft.get()
     }
 
-    pub(crate) fn tpot(&self) -> Option<f64> {
+    /// See above.
+    pub fn tpot(&self) -> Option<f64> {
         self.tpot.get()
     }
 
-    pub(crate) fn e2e(&self) -> Option<f64> {
+    /// See above.
+    pub fn e2e(&self) -> Option<f64> {
         self.e2e.get()
     }
 
@@ -292,17 +307,21 @@ impl RequestRow {
 
 /// A time span of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TimeSpan {
-    pub(crate) begin: Nanos,
-    pub(crate) end: Nanos,
+pub struct TimeSpan {
+    /// First instant.
+    pub begin: Nanos,
+    /// First instant after it.
+    pub end: Nanos,
 }
 
 impl TimeSpan {
-    pub(crate) fn length(&self) -> Nanos {
+    /// From begin to end.
+    pub fn length(&self) -> Nanos {
         self.end - self.begin
     }
 
-    pub(crate) fn contains(&self, at: Nanos) -> bool {
+    /// Whether a time lies in it.
+    pub fn contains(&self, at: Nanos) -> bool {
         self.begin <= at && at < self.end
     }
 
@@ -347,7 +366,7 @@ pub(crate) fn mean_in_flight_by_piece(rows: &[RequestRow], part: TimeSpan, count
 /// The times at which the number in flight changes, in order, with the change. Takes the starts and
 /// the ends of requests. An end comes before a start at the same instant, so that a place that is
 /// reused is not counted twice.
-pub(crate) fn changes(
+pub fn changes(
     flights: impl Iterator<Item = (Nanos, Nanos)>,
 ) -> impl Iterator<Item = (Nanos, i64)> {
     let (mut starts, mut ends): (Vec<Nanos>, Vec<Nanos>) = flights.unzip();

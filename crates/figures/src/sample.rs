@@ -6,7 +6,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::figures::ListStats;
+use crate::family::ListStats;
 use crate::interval::Moments;
 use crate::statistics;
 
@@ -204,14 +204,14 @@ impl Ordered {
     }
 
     /// Half the width of the mean's 95 % interval if the values were independent.
-    pub(crate) fn mean_margin(&self) -> Option<f64> {
+    pub fn mean_margin(&self) -> Option<f64> {
         let freedom = self.sample.finite.checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
         let deviation = self.sample.std()?;
         Some(statistics::student_quantile(0.975, freedom) * deviation / freedom.sqrt())
     }
 
     /// A percentile's interval from order statistics, if the values were independent.
-    pub(crate) fn interval(&self, percent: f64) -> Option<(f64, f64)> {
+    pub fn interval(&self, percent: f64) -> Option<(f64, f64)> {
         let (low, high) = statistics::percentile_ranks(percent, self.sample.count())?;
         Some((self.at(low), self.at(high)))
     }

@@ -88,7 +88,7 @@ pub struct Steady {
 
 /// Why a run has no steady part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unsteady {
+pub enum Unsteady {
     /// By design: a burst or a ramp.
     Designed,
     /// The load never reached its target.
@@ -178,11 +178,11 @@ fn has_slope(values: &[f64]) -> bool {
 
 /// A backlog that grew while requests kept arriving.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct GrowingBacklog {
+pub struct GrowingBacklog {
     /// Requests by which it grew per second.
-    pub(crate) growth_per_s: f64,
+    pub growth_per_s: f64,
     /// Requests due and not ended at the last arrival.
-    pub(crate) backlog: u64,
+    pub backlog: u64,
 }
 
 /// Whether, in an open loop, ever more requests were due and not ended. The start is left out,

@@ -10,16 +10,14 @@ use tokometer_record::{FailureKind, Stop};
 
 use crate::addresses::AddressShare;
 use crate::anatomy;
-use crate::family::Family;
-use crate::figures::FamilyFigures;
+use crate::family::{Family, FamilyFigures};
 use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
-use crate::notes::{Note, Verdict};
+use crate::judgement::{FigureVerdict, Note, Verdict};
 use crate::quality::{Canaries, Quality};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Steady};
 use crate::steps::Steps;
-use crate::verdict::FigureVerdict;
 use crate::windows::{Block, Window};
 
 /// The result of one run.

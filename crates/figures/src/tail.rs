@@ -13,18 +13,18 @@ const END_TOKENS: u32 = 1;
 
 /// Answers that went on behind their text, with the times of all answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tails {
+pub struct Tails {
     /// Answers with a tail.
-    pub(crate) answers: u64,
+    pub answers: u64,
     /// From their last text to their last token.
-    pub(crate) after_text: Nanos,
+    pub after_text: Nanos,
     /// From the first byte of a request to the last text of its answer, over all answers.
-    pub(crate) until_text: Nanos,
+    pub until_text: Nanos,
 }
 
 impl Tails {
     /// Adds a successful answer.
-    pub(crate) fn add(&mut self, timeline: &Timeline) {
+    pub fn add(&mut self, timeline: &Timeline) {
         let Some(text) = last_text(timeline) else { return };
         let text = timeline.events[text].at;
         self.until_text += text - timeline.times.first_byte_sent.unwrap_or(text);
@@ -35,7 +35,7 @@ impl Tails {
     }
 
     /// Time behind the text as a share of the time until it, over all answers.
-    pub(crate) fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         let until = self.until_text.as_secs_f64();
         if until > 0.0 { self.after_text.as_secs_f64() / until } else { 0.0 }
     }

@@ -8,7 +8,7 @@ use tokometer_record::{
 
 use crate::rows::RequestRow;
 
-pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
+pub fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
     RecordedLoad {
         request_rate,
         burstiness: 1.0,
@@ -20,11 +20,11 @@ pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
     }
 }
 
-pub(crate) fn row(index: u64, start: Nanos, end: Nanos) -> RequestRow {
+pub fn row(index: u64, start: Nanos, end: Nanos) -> RequestRow {
     RequestRow::between(index, start, end)
 }
 
-pub(crate) fn info(load: RecordedLoad) -> RunInfo {
+pub fn info(load: RecordedLoad) -> RunInfo {
     RunInfo {
         schema: 1,
         version: "test".into(),
@@ -54,7 +54,7 @@ pub(crate) fn info(load: RecordedLoad) -> RunInfo {
     }
 }
 
-pub(crate) fn ended(begin: Nanos, end: Nanos) -> RunState {
+pub fn ended(begin: Nanos, end: Nanos) -> RunState {
     RunState::Ended(Box::new(RunEnd {
         stop: Stop::Complete,
         measure_begin: begin,
@@ -66,7 +66,7 @@ pub(crate) fn ended(begin: Nanos, end: Nanos) -> RunState {
 }
 
 /// A measured request sent at `start` ms whose events arrive at the given ms, each in its own read.
-pub(crate) fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Timeline {
+pub fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Timeline {
     let sent = Nanos::from_millis(start);
     let mut timeline =
         Timeline::new(AttemptId::new(index, Phase::Measure), RequestedLengths::default(), sent);
@@ -81,7 +81,7 @@ pub(crate) fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Tim
     timeline
 }
 
-pub(crate) fn usage(prompt_tokens: u32, completion_tokens: u32) -> Usage {
+pub fn usage(prompt_tokens: u32, completion_tokens: u32) -> Usage {
     Usage {
         prompt_tokens: Some(prompt_tokens),
         completion_tokens: Some(completion_tokens),

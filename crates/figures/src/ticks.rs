@@ -10,8 +10,9 @@ use crate::sample::EXACT_LIMIT;
 
 const MOST_CELLS: usize = 1 << 22;
 
+/// Arrival times, exact or per millisecond.
 #[derive(Debug, Clone)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     origin: Nanos,
     exact: Vec<u64>,
     cells: Vec<u32>,
@@ -20,16 +21,17 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     /// Times before `origin` count as `origin`.
-    pub(crate) fn new(origin: Nanos) -> Self {
+    pub fn new(origin: Nanos) -> Self {
         Self { origin, exact: Vec::new(), cells: Vec::new(), cell_width: 1_000_000 }
     }
 
-    pub(crate) fn push(&mut self, at: Nanos) {
+    /// Adds one chunk.
+    pub fn push(&mut self, at: Nanos) {
         self.push_many(at, 1);
     }
 
     /// Adds several chunks of one time.
-    pub(crate) fn push_many(&mut self, at: Nanos, count: u32) {
+    pub fn push_many(&mut self, at: Nanos, count: u32) {
         let offset = (at - self.origin).0;
         let room = EXACT_LIMIT.saturating_sub(self.exact.len());
         if self.cells.is_empty() && count as usize <= room {
@@ -56,7 +58,7 @@ impl Ticks {
     }
 
     /// Calls `visit` with (time, number of chunks), in any order.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(Nanos, u64)) {
+    pub fn for_each(&self, mut visit: impl FnMut(Nanos, u64)) {
         for offset in &self.exact {
             visit(self.origin + Nanos(*offset), 1);
         }

@@ -18,8 +18,8 @@ use tokometer_plan::ShellCommand;
 use tokometer_record::Phase;
 use tokometer_schedule::{Offsets, Share};
 
-use crate::error::{Error, ErrorKind};
 use crate::preparer::RequestPreparer;
+use crate::{Error, ErrorKind};
 
 /// Waits until all processes have nothing in flight, and returns the common start of a block.
 pub(crate) type AwaitBlock = Box<dyn Fn(u64) -> Result<Option<Nanos>, String> + Send>;

@@ -11,8 +11,8 @@ use tokometer_client::{self as client, Control};
 use tokometer_drive::{Between, Live, Notice};
 use tokometer_record::server::Scrape;
 
+use crate::Error;
 use crate::canary::{CanaryRequests, CanaryThread};
-use crate::error::Error;
 use crate::measurement::Tools;
 use crate::probe::{ProbeRequest, Probes};
 use crate::scraper::Scraper;

@@ -15,7 +15,7 @@ use tokometer_record::{
     AttemptId, Event, EventKind, Failure, FailureKind, Outcome, Phase, RequestedLengths, Timeline,
 };
 
-use crate::error::Error;
+use crate::Error;
 
 /// Limit of an answer where the row has none.
 const OUTPUT_TOKENS: u32 = 64;

@@ -15,7 +15,7 @@ use tokometer_client::control::HttpResponse;
 use tokometer_client::{Control, Dialect, Settings};
 use tokometer_plan::{Address, Plan};
 
-use crate::error::Error;
+use crate::Error;
 use crate::secrets::Credentials;
 use crate::target::{self, CONTROL_TIMEOUT, VERSION_TIMEOUT};
 

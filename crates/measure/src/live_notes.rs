@@ -5,9 +5,9 @@ use std::sync::Mutex;
 
 use tokometer_base::Nanos;
 use tokometer_figures::define::{self, Formula};
-use tokometer_figures::notes::severity_of_failures;
 use tokometer_figures::sends::{Capped, Sends};
 use tokometer_figures::server;
+use tokometer_judge::notes::severity_of_failures;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Outcome, Phase, Timeline};
 

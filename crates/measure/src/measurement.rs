@@ -14,7 +14,6 @@ use tokometer_schedule::Share;
 use tokometer_tokenize::Tokenizer;
 
 use crate::alternating;
-use crate::error::{Error, ErrorKind};
 use crate::observer::Observer;
 use crate::readiness;
 use crate::retokenize::{AfterCount, CountedTexts, CountingEnd, retokenize};
@@ -25,6 +24,7 @@ use crate::shard::{self, CapRule, Coordination};
 use crate::target::{Reached, reach};
 use crate::tokenizer::tokenizer;
 use crate::workload::{self, OpenedWorkload, WorkloadInputs};
+use crate::{Error, ErrorKind};
 
 /// Everything that a measurement gets from outside.
 pub struct Tools {

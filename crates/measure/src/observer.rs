@@ -8,7 +8,7 @@ use tokometer_base::Nanos;
 use tokometer_drive::{Interrupt, Live, LiveCounts};
 use tokometer_plan::{Load, Plan};
 
-use crate::error::Error;
+use crate::Error;
 use crate::live_notes::LiveNotes;
 
 /// Receives progress. Called from the measuring thread; [`Observer::remark_once`] also from the

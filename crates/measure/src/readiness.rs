@@ -13,11 +13,11 @@ use tokometer_drive::{self as drive, Interrupt, Live, Notice, Outlets, Prepare, 
 use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Limits, SendLimit};
 
-use crate::error::{Error, ErrorKind};
 use crate::measurement::Tools;
 use crate::observer::Observer;
 use crate::preparer::RequestPreparer;
 use crate::target::{Reached, key_advice};
+use crate::{Error, ErrorKind};
 use tokometer_plan::Plan;
 
 /// Pause between attempts, as in vLLM's tool.

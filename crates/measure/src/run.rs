@@ -12,7 +12,6 @@ use tokometer_record::{RunEnd, RunInfo, RunReader, RunWriter, Stop};
 
 use crate::alternating::AwaitBlock;
 use crate::between::{Beside, BesidePlace, between};
-use crate::error::{Error, ErrorKind};
 use crate::live_notes::LiveNotes;
 use crate::measurement::{MeasuredRun, ReadyTargets, Tools};
 use crate::observer::{Goal, Guard, RunInProgress};
@@ -22,6 +21,7 @@ use crate::shard::{self, ShardRun};
 use crate::target::Reached;
 use crate::watch::Watch;
 use crate::workload::OpenedWorkload;
+use crate::{Error, ErrorKind};
 
 /// Everything that a run needs besides its record.
 pub(crate) struct RunSetup<'a> {
@@ -175,7 +175,7 @@ fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn
 fn failed(why: &drive::Error, folder: &Path) -> Error {
     match why {
         drive::Error::WarmUps { .. } => Error::new(ErrorKind::NoSuccess, why.to_string()),
-        drive::Error::Start { .. } => Error::new(ErrorKind::NotStarted, why.to_string()),
+        drive::Error::Start { .. } => Error::new(ErrorKind::Points, why.to_string()),
         drive::Error::Panicked { .. } => {
             let kept = format!("what was measured is kept: tokometer report {}", folder.display());
             Error::new(ErrorKind::Internal, why.to_string()).hint(kept)

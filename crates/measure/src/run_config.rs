@@ -13,9 +13,9 @@ use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
 use tokometer_workload::fingerprint;
 
+use crate::Error;
 use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
 use crate::conversation::{Conversations, HistoryForm};
-use crate::error::Error;
 use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{RequestPreparer, Supply};
 use crate::run::RunSetup;

@@ -11,7 +11,7 @@ use tokometer_record::server::Scrape;
 use tokometer_record::{Outcome, Timeline};
 use tokometer_tokenize::hub;
 
-use crate::error::Error;
+use crate::Error;
 
 /// Keys that a measurement may use, and all secrets that it knows.
 #[derive(Debug, Clone, Default)]

@@ -13,7 +13,7 @@ use tokometer_plan::{Cache, CanaryPlan, Overload, Plan, Profiler, Timing};
 use tokometer_record::{RecordedLoad, ShardInfo, Sharding, Stop};
 use tokometer_schedule::Share;
 
-use crate::error::Error;
+use crate::Error;
 use crate::live_notes::LiveNotes;
 use crate::workload::OpenedWorkload;
 

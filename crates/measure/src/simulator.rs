@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokometer_client::{Dialect, Url};
 
-use crate::error::{Error, ErrorKind};
+use crate::{Error, ErrorKind};
 
 /// A running simulated server. Dropping it ends the process.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
 
 use crate::devices::Devices;
-use crate::error::{Error, ErrorKind};
 use crate::scraper::MetricsSource;
 use crate::secrets::Credentials;
 use crate::simulator::{Simulator, SimulatorOptions};
+use crate::{Error, ErrorKind};
 use tokometer_plan::{self as plan, Address, Plan, UrlText};
 
 /// Timeout of a control request.

@@ -9,7 +9,7 @@ use tokometer_tokenize::{
     Choice, Encoding, OpenedTokenizer, ServerCalls, Specials, TokenizerSources, open,
 };
 
-use crate::error::Error;
+use crate::Error;
 use crate::secrets::Credentials;
 use crate::target::Reached;
 use tokometer_plan::Plan;

@@ -9,7 +9,7 @@ use tokometer_schedule::Share;
 use tokometer_tokenize::{Tokenizer, hub};
 use tokometer_workload::{self as workload, DatasetContext, Workload};
 
-use crate::error::Error;
+use crate::Error;
 
 /// An opened dataset, with messages for the user.
 pub struct OpenedWorkload {

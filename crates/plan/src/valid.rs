@@ -5,11 +5,11 @@
 //! become an absent value in `plan.json`, and a reader would take the default.
 
 use serde::Serialize;
-use tokometer_base::Partial;
 use tokometer_base::partial::FieldVisitor;
+use tokometer_base::{Partial, Refusal};
 use tokometer_workload::PartialSpec;
 
-use crate::options::{self, Invalid, OptionRow};
+use crate::options::{self, OptionRow};
 use crate::{Load, PartialPlan, Plan};
 
 /// Requests of one run.
@@ -19,7 +19,7 @@ const MOST_SHARED_TOKENS: u64 = 1_000_000_000;
 
 impl Plan {
     /// Refuses a plan whose values make no sense.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), Refusal> {
         check_numbers(self)?;
         let spec = PartialSpec::of(self.workload.clone());
         check_products(&spec)?;
@@ -29,7 +29,7 @@ impl Plan {
 }
 
 /// Refuses a number that its option cannot be.
-fn check_numbers(plan: &Plan) -> Result<(), Invalid> {
+fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
     let mut numbers = Numbers { checked: Ok(()) };
     PartialPlan::visit(&[&PartialPlan::of(plan.clone())], "", &mut numbers);
     numbers.checked?;
@@ -40,7 +40,7 @@ fn check_numbers(plan: &Plan) -> Result<(), Invalid> {
 
 /// Finds the first number that its option cannot be.
 struct Numbers {
-    checked: Result<(), Invalid>,
+    checked: Result<(), Refusal>,
 }
 
 impl FieldVisitor for Numbers {
@@ -49,14 +49,15 @@ impl FieldVisitor for Numbers {
         if self.checked.is_err() || rows().next().is_none() {
             return;
         }
-        let numbers: Vec<f64> = values.iter().flatten().filter_map(|value| as_number(value)).collect();
+        let numbers: Vec<f64> =
+            values.iter().flatten().filter_map(|value| as_number(value)).collect();
         let sign = if rows().any(OptionRow::is_unsigned) { Sign::Positive } else { Sign::Any };
         let most = rows().filter_map(OptionRow::limit).reduce(f64::max);
         self.checked = numbers.into_iter().try_for_each(|number| {
             check_number(path, number, sign)?;
             match most.filter(|most| number > *most) {
                 None => Ok(()),
-                Some(most) => Err(Invalid::new(
+                Some(most) => Err(Refusal::usage(
                     format!("cannot use {number} for `{path}`: the most is {most}"),
                     "check the number of digits",
                 )),
@@ -80,16 +81,19 @@ fn as_number(value: &impl Serialize) -> Option<f64> {
     }
 }
 
-fn check_number(name: &str, number: f64, sign: Sign) -> Result<(), Invalid> {
+fn check_number(name: &str, number: f64, sign: Sign) -> Result<(), Refusal> {
     let why = match sign {
         _ if !number.is_finite() => "it must be a finite number",
         Sign::Positive if number < 0.0 => "it must not be negative",
         _ => return Ok(()),
     };
-    Err(Invalid::new(format!("cannot use {number} for `{name}`: {why}"), "omit it for the default"))
+    Err(Refusal::usage(
+        format!("cannot use {number} for `{name}`: {why}"),
+        "omit it for the default",
+    ))
 }
 
-fn check_products(spec: &PartialSpec) -> Result<(), Invalid> {
+fn check_products(spec: &PartialSpec) -> Result<(), Refusal> {
     let check = |name: &str, factors: [Option<u32>; 2], most: u64| {
         let [count, each] = factors.map(|factor| u64::from(factor.unwrap_or(0)));
         let product = count.saturating_mul(each);
@@ -97,7 +101,7 @@ fn check_products(spec: &PartialSpec) -> Result<(), Invalid> {
             return Ok(());
         }
         let message = format!("cannot use {product} for `{name}`: the most is {most}");
-        Err(Invalid::new(message, "check the number of digits"))
+        Err(Refusal::usage(message, "check the number of digits"))
     };
     check(
         "workload.num_groups times workload.prompts_per_group",
@@ -117,7 +121,7 @@ fn check_products(spec: &PartialSpec) -> Result<(), Invalid> {
 }
 
 /// Refuses runs that would measure nothing.
-fn check_nothing(plan: &Plan, spec: &PartialSpec) -> Result<(), Invalid> {
+fn check_nothing(plan: &Plan, spec: &PartialSpec) -> Result<(), Refusal> {
     let is_random = matches!(spec.dataset.as_deref(), Some("random" | "random-ids"));
     let is_empty = is_random && spec.input_len == Some(0) && spec.prefix_len.unwrap_or(0) == 0;
     let output_len = spec.output_len.as_ref().and_then(|length| length.0);
@@ -143,19 +147,19 @@ fn check_nothing(plan: &Plan, spec: &PartialSpec) -> Result<(), Invalid> {
         }
         () => return Ok(()),
     };
-    Err(Invalid::new(message, hint))
+    Err(Refusal::usage(message, hint))
 }
 
-fn check_load(load: &Load) -> Result<(), Invalid> {
+fn check_load(load: &Load) -> Result<(), Refusal> {
     let rate = load.request_rate.0;
     if rate.is_nan() || rate <= 0.0 {
-        return Err(Invalid::new(
+        return Err(Refusal::usage(
             format!("cannot use `--request-rate {rate}`: a rate must be greater than zero"),
             "try `--request-rate inf` to send without waiting",
         ));
     }
     if load.burstiness.0.is_nan() || load.burstiness.0 <= 0.0 {
-        return Err(Invalid::new(
+        return Err(Refusal::usage(
             format!(
                 "cannot use `--burstiness {}`: it must be greater than zero",
                 load.burstiness.0
@@ -164,20 +168,20 @@ fn check_load(load: &Load) -> Result<(), Invalid> {
         ));
     }
     if load.max_concurrency == Some(0) {
-        return Err(Invalid::new(
+        return Err(Refusal::usage(
             "cannot use `--max-concurrency 0`: no request could be sent",
             "omit it for no limit",
         ));
     }
     if load.duration_s.is_some_and(|seconds| seconds <= 0.0) {
-        return Err(Invalid::new("`--duration` must be greater than zero", "write it as `30s`"));
+        return Err(Refusal::usage("`--duration` must be greater than zero", "write it as `30s`"));
     }
     match load.ramp {
-        Some(_) if rate.is_finite() => Err(Invalid::new(
+        Some(_) if rate.is_finite() => Err(Refusal::usage(
             "cannot use `--request-rate` together with a ramp-up",
             "omit `--request-rate`: the ramp-up has its own start and end rate",
         )),
-        Some(ramp) if ramp.from > ramp.to => Err(Invalid::new(
+        Some(ramp) if ramp.from > ramp.to => Err(Refusal::usage(
             format!("cannot ramp down from {} to {}", ramp.from, ramp.to),
             "swap `--ramp-up-start-rps` and `--ramp-up-end-rps`",
         )),

@@ -83,6 +83,12 @@ pub enum WhatIfError {
     Profile(profile::ProfileError),
 }
 
+impl From<WhatIfError> for tokometer_base::Refusal {
+    fn from(why: WhatIfError) -> Self {
+        Self::usage(format!("cannot use `--set`: {why}"), "")
+    }
+}
+
 /// The profile with the values of all `settings`, and what they were. Of two for one key the last counts.
 pub fn changed(
     profile: Profile,

@@ -174,3 +174,10 @@ pub enum Error {
     #[error("cannot predict a fleet without replicas\n  use `--replicas 1`")]
     NoReplicas,
 }
+
+/// What cannot be predicted or fitted is what the user asked for or gave.
+impl From<Error> for tokometer_base::Refusal {
+    fn from(why: Error) -> Self {
+        Self::usage(why.to_string(), "")
+    }
+}

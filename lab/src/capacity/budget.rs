@@ -13,7 +13,7 @@ use tokometer_decide::search::{
 };
 use tokometer_decide::slo::Slo;
 use tokometer_decide::staircase::{StairNext, StairStep, Staircase};
-use tokometer_figures::{Collector, Details, SummaryOptions};
+use tokometer_figures::{Collector, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop};
 use tokometer_twin::{self as twin, KeptDetail, RequestLoad, predict};
 
@@ -59,11 +59,7 @@ impl Case {
         let options =
             twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
         let run = predict(&self.profile(), &workload, seed, options).expect("a sound workload");
-        let options = SummaryOptions {
-            families: Vec::new(),
-            details: Details::Drop,
-            ..SummaryOptions::default()
-        };
+        let options = SummaryOptions::default();
         let mut collector = Collector::new(&info(f64::INFINITY, Some(length)), options);
         run.timelines.iter().for_each(|timeline| collector.push(timeline));
         let end = RunEnd {
@@ -74,7 +70,7 @@ impl Case {
             never_sent: 0,
             health: Health::default(),
         };
-        let summary = collector.finish(&RunState::Ended(Box::new(end)));
+        let summary = collector.finish(&RunState::Ended(Box::new(end))).summary;
         (StairStep::new(concurrency, &summary), run.end)
     }
 

@@ -10,7 +10,7 @@ use tokometer_decide::search::{
 use tokometer_decide::sequential::overloads;
 use tokometer_decide::slo::Slo;
 use tokometer_figures::figure::Quantity;
-use tokometer_figures::{Collector, Details, SummaryOptions};
+use tokometer_figures::{Collector, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
@@ -111,8 +111,7 @@ impl Case {
         let options = SummaryOptions {
             percentiles: slo.percentiles(),
             objectives: slo.request_limits(),
-            families: Vec::new(),
-            details: Details::Drop,
+            lenses: Vec::new(),
         };
         let from = discard_preload(&mut run.timelines).unwrap_or(Nanos::ZERO);
         let mut collector = Collector::new(&info(load, Some(duration)), options);
@@ -129,7 +128,7 @@ impl Case {
             never_sent: 0,
             health: Health::default(),
         };
-        let summary = collector.finish(&RunState::Ended(Box::new(end)));
+        let summary = collector.finish(&RunState::Ended(Box::new(end))).summary;
         let point = Point {
             load,
             stage,

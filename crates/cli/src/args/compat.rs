@@ -242,7 +242,7 @@ mod tests {
     fn unknown_and_refused_flags_are_errors_that_help() {
         let check = |line: &str, part: &str| {
             let refusal = rewritten(line).unwrap_err();
-            assert_eq!(refusal.exit, crate::exit::Exit::Usage);
+            assert_eq!(refusal.kind, crate::exit::RefusalKind::Usage);
             assert!(refusal.to_string().contains(part), "{line}: {refusal}");
         };
         check("--num-promts 5", "`--num-prompts`");

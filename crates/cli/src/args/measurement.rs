@@ -93,7 +93,7 @@ impl Args for AddressArgs {
 impl FromArgMatches for AddressArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let url = matches.get_one::<String>("url").cloned();
-        Ok(Self { url, ..Self::of(&BenchArgs::from_arg_matches(matches)?) })
+        Ok(Self { url, ..Self::of(&BenchArgs::from_arg_matches(matches)?.0) })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

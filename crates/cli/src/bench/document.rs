@@ -45,7 +45,7 @@ fn number(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Exit;
+    use crate::exit::RefusalKind;
     use crate::lower;
 
     #[test]
@@ -58,7 +58,7 @@ mod tests {
         };
         let mut document = SweepDocument::default();
         document.push(&point("4"), Ok(r#"{"summary": {"a": 1}}"#.to_owned()));
-        let refusal = Refusal::new(Exit::Target, "cannot reach it");
+        let refusal = Refusal::new(RefusalKind::Target, "cannot reach it");
         document.push(&point("inf"), Err(&refusal));
         let page: Value = serde_json::from_str(&document.text()).unwrap();
         let expected = json!({"points": [

@@ -12,7 +12,7 @@ use tokometer_record::{self as record, Stop};
 use super::signals::Signals;
 use super::staircase::STAIRCASE;
 use crate::args::OutputArgs;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::runs;
 use crate::shards::shard_records;
 
@@ -92,7 +92,7 @@ impl RunFolder {
                 let why = why.split(" at path ").next().unwrap_or_default();
                 let place = place.display();
                 let message = format!("cannot make a temporary folder in `{place}`: {why}");
-                Refusal::new(Exit::Write, message)
+                Refusal::new(RefusalKind::Write, message)
                     .hint("set TMPDIR to a folder that can be written, or use `--run-dir`")
             });
         }
@@ -112,7 +112,7 @@ impl RunFolder {
             Earlier::Refused if !held.is_empty() => {
                 let message =
                     format!("cannot write `{}`: it already holds a run", folder.display());
-                return Err(Refusal::new(Exit::Write, message).hint(
+                return Err(Refusal::new(RefusalKind::Write, message).hint(
                     "choose another `--run-dir`, or add `--overwrite` to remove that run, or `--resume` to \
                      keep its finished points",
                 ));
@@ -139,7 +139,9 @@ impl RunFolder {
             let shown = folder.display();
             let message =
                 format!("cannot write a shard to `{shown}`: it holds a run of one process");
-            return Err(Refusal::new(Exit::Write, message).hint("choose another `--run-dir`"));
+            return Err(
+                Refusal::new(RefusalKind::Write, message).hint("choose another `--run-dir`")
+            );
         }
         Ok(Self::Shared { path: folder.to_owned(), _lock: Some(lock) })
     }
@@ -153,7 +155,7 @@ impl RunFolder {
         if folder.join(names::PLAN).is_file() && earlier != Earlier::Removed {
             let message = format!("cannot write `{}`: it already holds a run", folder.display());
             let hint = "choose another folder with `-o`, or add `--overwrite` to replace that run";
-            return Err(Refusal::new(Exit::Write, message).hint(hint));
+            return Err(Refusal::new(RefusalKind::Write, message).hint(hint));
         }
         probe(folder).map_err(|refusal| {
             // Only an empty folder can be removed this way.
@@ -219,7 +221,8 @@ fn lock_by(
     match try_lock(&file) {
         Err(TryLockError::WouldBlock) => {
             let message = format!("cannot write `{}`: another run is using it", folder.display());
-            Err(Refusal::new(Exit::Write, message).hint("choose another place with `--run-dir`"))
+            Err(Refusal::new(RefusalKind::Write, message)
+                .hint("choose another place with `--run-dir`"))
         }
         Err(TryLockError::Error(_)) | Ok(()) => Ok(file),
     }
@@ -246,7 +249,7 @@ fn is_point(name: &str) -> bool {
 
 /// Removes the files of earlier runs. What the user put beside them stays.
 fn remove(folder: &Path, held: &[PathBuf]) -> Result<(), Refusal> {
-    let unremoved = |why: record::Error| Refusal::new(Exit::Write, why.to_string());
+    let unremoved = |why: record::Error| Refusal::new(RefusalKind::Write, why.to_string());
     // All of them first: a shard that is still measured must not cost the others.
     let others = held.iter().filter(|run| *run != folder);
     let _locks = others.map(|run| lock(run)).collect::<Result<Vec<File>, Refusal>>()?;
@@ -277,7 +280,7 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
         Some(file) => format!("`{}` is a file, not a folder", file.display()),
         None => why.to_string(),
     };
-    Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+    Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
         .hint("choose another place with `--run-dir`, or `--no-run-dir`")
 }
 
@@ -349,7 +352,7 @@ mod tests {
         let folder = used();
         let before = listed(folder.path());
         let refusal = RunFolder::named(folder.path(), Earlier::Refused).unwrap_err();
-        assert_eq!(refusal.exit, Exit::Write);
+        assert_eq!(refusal.kind, RefusalKind::Write);
         assert!(refusal.to_string().contains("`--overwrite`"), "{refusal}");
         drop(RunFolder::named(folder.path(), Earlier::Resumed).unwrap());
         assert_eq!(listed(folder.path()), before);
@@ -420,7 +423,7 @@ mod tests {
         let merged = RunFolder::for_merge(&file.join("run"), Earlier::Refused).unwrap_err();
         assert_eq!(merged.hint, "choose another folder with `-o`", "`merge` has no `--run-dir`");
         let refusal = probe(&file.join("run")).unwrap_err();
-        assert_eq!(refusal.exit, Exit::Write);
+        assert_eq!(refusal.kind, RefusalKind::Write);
         assert!(refusal.to_string().contains("file/run"), "{refusal}");
     }
 }

@@ -14,7 +14,7 @@ use tokometer_record::{RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Style, failure_lines};
 
 use crate::compare::{self, halves};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::runs;
 
 /// What to show of a run.
@@ -96,8 +96,7 @@ impl RunView {
         SummaryOptions {
             percentiles: self.shown.needed_percentiles(),
             objectives: self.objectives,
-            families,
-            details: self.details,
+            lenses: tokometer_compat::family::lenses(families, self.details),
         }
     }
 }
@@ -201,7 +200,7 @@ pub(crate) fn summarise_kept(
     for timeline in timelines {
         collector.push(timeline);
     }
-    let summary = collector.finish(state);
+    let summary = tokometer_judge::judge(collector.finish(state));
     SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None }
 }
 
@@ -299,7 +298,7 @@ impl SummarisedRun {
     /// The run as another tool's report.
     pub(crate) fn report(&self) -> Result<classic::Report, Refusal> {
         classic::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
-            .map_err(|why| Refusal::new(Exit::Usage, why.to_string()))
+            .map_err(|why| Refusal::new(RefusalKind::Usage, why.to_string()))
     }
 }
 

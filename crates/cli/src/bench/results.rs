@@ -17,7 +17,7 @@ use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::folder;
 use super::present::SummarisedRun;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::terminal::print;
 
 /// Refuses places that cannot be written.
@@ -64,8 +64,11 @@ fn append(mut file: File, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
-    Refusal::new(Exit::Write, format!("cannot write the result file `{}`: {why}", path.display()))
-        .hint("choose another place with `--result-dir` or `--output-file`")
+    Refusal::new(
+        RefusalKind::Write,
+        format!("cannot write the result file `{}`: {why}", path.display()),
+    )
+    .hint("choose another place with `--result-dir` or `--output-file`")
 }
 
 /// What is known of a run besides its record.
@@ -131,7 +134,7 @@ fn change(rate: f64, wall_ns: u64) -> Value {
 type WorkloadKeys = Vec<(String, Value)>;
 
 fn unmade(why: &tokometer_compat::Error) -> Refusal {
-    Refusal::new(Exit::Write, format!("cannot make the result file: {why}"))
+    Refusal::new(RefusalKind::Write, format!("cannot make the result file: {why}"))
 }
 
 fn write_vllm(
@@ -215,6 +218,6 @@ fn workload(plan: &Plan) -> WorkloadKeys {
 pub(crate) fn write_summary(shown: &SummarisedRun, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
     write_whole(&path, shown.json().as_bytes()).map_err(|why| {
-        Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+        Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
     })
 }

@@ -65,7 +65,7 @@ mod tests {
     use tokometer_record::RunWriter;
 
     use super::*;
-    use crate::exit::Exit;
+    use crate::exit::RefusalKind;
     use crate::lower;
 
     fn plan(change: &str) -> Plan {
@@ -84,7 +84,7 @@ mod tests {
             serde_json::from_str(include_str!("../../../../fixtures/run/info.json")).unwrap();
         let check = |change: &str, expected: Option<&str>| {
             let found = check(&folder, &plan(change)).map_err(|refusal| {
-                assert_eq!(refusal.exit, Exit::Usage);
+                assert_eq!(refusal.kind, RefusalKind::Usage);
                 refusal.to_string()
             });
             match expected {

@@ -22,7 +22,7 @@ use super::folder::{Destination, Earlier, RunFolder};
 use super::present::SummarisedRun;
 use super::sweep::{Blame, Look, PointJob, SweepCourse, SweepSize, one, point_folder};
 use super::sweep_view::{SweepEntry, stairs_text};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::PlannedPoint;
 use crate::shards::Role;
 use crate::terminal::{print, print_message, print_note};
@@ -86,10 +86,10 @@ impl StaircaseRun<'_> {
                     runs.push(shown);
                 }
                 Err(refusal) if runs.is_empty() => return Err(refusal),
-                Err(refusal) if refusal.exit == Exit::Interrupted => {}
+                Err(refusal) if refusal.kind == RefusalKind::Interrupted => {}
                 Err(refusal) => {
                     print_message(&format!("error: {concurrency} in flight: {refusal}"));
-                    course.point(refusal.exit, Blame::Server);
+                    course.point(refusal.kind.into(), Blame::Server);
                     break StairEnd::Failing;
                 }
             }
@@ -174,13 +174,14 @@ impl Climbed {
         let path = place.join(STAIRCASE);
         let text = serde_json::to_string_pretty(&self.findings).unwrap_or_default();
         write_whole(&path, text.as_bytes()).map_err(|why| {
-            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+            Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
         })
     }
 
     /// The whole staircase for other programs.
     pub(crate) fn json(&self) -> Result<String, Refusal> {
-        let internal = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
+        let internal =
+            |why: serde_json::Error| Refusal::new(RefusalKind::Internal, why.to_string());
         let runs: Vec<Value> = self
             .runs
             .iter()

@@ -14,7 +14,7 @@ use super::folder::{self, Destination, Earlier, RunFolder};
 use super::present::{RunView, SummarisedRun, summarise_read};
 use super::sweep_view::{SweepEntry, sweep_text};
 use super::{results, resume};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Lowered, PlannedPoint};
 use crate::runs;
 use crate::shards::{MadePoint, Role};
@@ -150,8 +150,8 @@ impl SweepRun<'_> {
                 progress.course.point(exit, blame);
             }
             // A server that was never reached will not be there for the next point either.
-            Err(refusal) if is_first && refusal.exit == Exit::Target => return Err(refusal),
-            Err(refusal) if refusal.exit == Exit::Interrupted && !is_first => {
+            Err(refusal) if is_first && refusal.kind == RefusalKind::Target => return Err(refusal),
+            Err(refusal) if refusal.kind == RefusalKind::Interrupted && !is_first => {
                 progress.course.point(Exit::Interrupted, Blame::Server);
             }
             Err(refusal) => {
@@ -219,7 +219,7 @@ fn failed(refusal: Refusal, size: SweepSize, point: &PlannedPoint) -> Result<Exi
         return Err(refusal);
     }
     print_message(&format!("error: point `{}` failed: {refusal}", point.label()));
-    Ok(refusal.exit)
+    Ok(refusal.kind.into())
 }
 
 /// What the failure of all requests of a point is due to.

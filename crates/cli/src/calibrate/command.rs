@@ -15,7 +15,7 @@ use super::rows::CalibrationTable;
 use super::views;
 use crate::activity::Activity;
 use crate::commands::{expanded, read_reports};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::predict::old_client;
 use crate::runs;
 use crate::terminal::{print, print_message};
@@ -132,7 +132,7 @@ fn check_place(path: &Path) -> Result<(), Refusal> {
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
-    Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+    Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
 }
 
 impl CalibrationSources {

@@ -24,7 +24,7 @@ use tokometer_shards::Membership;
 use crate::args::{AddressArgs, BenchArgs};
 use crate::bench::{Bar, CAPACITY, Earlier, KeptEvents, RunFolder, RunView, identified};
 use crate::commands::{Given, say_remarks};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Lowered, OwnDefaults, ProgressView, layered, lower_over, put_address, written};
 use crate::pages;
 use crate::shards::{self, PartRequest, RunPart, Varied};
@@ -270,7 +270,7 @@ fn report(findings: &Findings, lowered: &Lowered, place: &Path) -> anyhow::Resul
     let json = serde_json::to_string_pretty(findings)?;
     tokometer_record::write_whole(&place.join(CAPACITY), json.as_bytes()).map_err(|why| {
         Refusal::new(
-            Exit::Write,
+            RefusalKind::Write,
             format!("cannot write `{}`: {why}", place.join(CAPACITY).display()),
         )
     })?;

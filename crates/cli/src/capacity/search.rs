@@ -17,7 +17,7 @@ use tokometer_record::{RunInfo, RunState, Stop, Timeline};
 use super::time::SearchTime;
 use super::{CapacityArgs, views};
 use crate::bench::{Destination, Earlier, KeptEvents, RunView, check_resumed, summarise_kept};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::lower::Lowered;
 use crate::runs;
 use crate::shards::{MadePoint, RunPart};
@@ -265,7 +265,7 @@ impl CapacitySearch {
         let at = format!("{} {}", load_name(last.load), self.over.unit());
         if self.dead.iter().all(Option::is_some) {
             let message = format!("no request succeeded at {at}: {why}");
-            return Err(Refusal::new(Exit::NoSuccess, message)
+            return Err(Refusal::new(RefusalKind::NoSuccess, message)
                 .hint("`tokometer bench` with the same flags shows all failures"));
         }
         let is_second = self.dead.len() > 1 && self.dead[self.dead.len() - 2].is_some();
@@ -287,12 +287,12 @@ impl CapacitySearch {
             // A part of the load was not sent: the point, and every later one, would describe less.
             Ok(MadePoint { end, .. }) if end.stop == Stop::ShardsLost => {
                 let message = "cannot continue the search: a shard was lost";
-                Err(Refusal::new(Exit::Points, message)
+                Err(Refusal::new(RefusalKind::Points, message)
                     .hint("start all shards again with `--resume`; complete points are kept"))
             }
             // An interrupted point does not describe its load.
             Ok(MadePoint { write_failure: Some(why), .. }) => {
-                Err(Refusal::new(Exit::Write, why.to_string())
+                Err(Refusal::new(RefusalKind::Write, why.to_string())
                     .hint("free some space and continue with `--resume`"))
             }
             Ok(_measured) => {

@@ -9,7 +9,7 @@ use tokometer_record::{STDOUT, WholeFile};
 
 use super::say_remarks;
 use crate::args::DatasetArgs;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, lower, written};
 use crate::terminal::{print, print_message, print_note};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
@@ -55,7 +55,10 @@ pub(crate) fn dataset(
         }
         if let Some(path) = &args.export {
             let unwritable = |why: std::io::Error| {
-                Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+                Refusal::new(
+                    RefusalKind::Write,
+                    format!("cannot write `{}`: {why}", path.display()),
+                )
             };
             let mut file = WholeFile::create(path).map_err(unwritable)?;
             let mut rows = BufWriter::new(&mut file);

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use serde_json::json;
-use tokometer_compat::doctor::{
+use tokometer_compat::{Report, Selection};
+use tokometer_doctor::{
     Examination, Level, doctor_comment, doctor_csv, doctor_html, doctor_text, examine,
 };
-use tokometer_compat::{Report, Selection};
 
 use super::Given;
 use super::source::ReportSource;
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::input::STDIN;
 use crate::instrument;
 use crate::terminal::{print, print_message, without_secrets};
@@ -78,7 +78,7 @@ fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refu
 fn write_page(path: Option<&Path>, page: &str) -> Result<(), Refusal> {
     let Some(path) = path.filter(|path| *path != Path::new(STDIN)) else { return print(page) };
     let unwritable =
-        |why| Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()));
+        |why| Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()));
     std::fs::write(path, without_secrets(page)).map_err(unwritable)
 }
 

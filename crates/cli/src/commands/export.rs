@@ -10,12 +10,12 @@ use tokometer_report::summary_markdown;
 use tokometer_report::trace::TraceWriter;
 
 use crate::bench::{RunView, summarise};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::pages::{self, PageContext, PageSource};
 use crate::runs;
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
-    Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+    Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
 }
 
 /// When the measured phase began; the run's origin where its end is not known.

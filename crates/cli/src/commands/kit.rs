@@ -12,7 +12,7 @@ use tokometer_record::{RunReader, RunState, write_whole};
 
 use crate::args::ReportArgs;
 use crate::bench::{RunView, SummarisedRun, summarise_read};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::lower::sections;
 use crate::runs;
 
@@ -84,7 +84,7 @@ fn inferencex(
         extent: Extent::Run,
     };
     let result = inferencex_json(&file, window).map_err(|why| {
-        Refusal::new(Exit::Write, format!("cannot make the result for InferenceX: {why}"))
+        Refusal::new(RefusalKind::Write, format!("cannot make the result for InferenceX: {why}"))
     })?;
     put(out, &result)?;
     let mut written = vec![out.to_owned()];
@@ -110,6 +110,6 @@ fn window(reader: &RunReader) -> Result<Option<UnixWindow>, Refusal> {
 
 fn put(path: &Path, text: &str) -> Result<(), Refusal> {
     write_whole(path, text.as_bytes()).map_err(|why| {
-        Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+        Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
     })
 }

@@ -10,7 +10,7 @@ use tokometer_shards::{self as shards, MergeError, Merged, SHARDS, TargetRule};
 
 use crate::args::MergeArgs;
 use crate::bench::{Earlier, RunFolder, RunView, summarise_read, write_summary};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::runs;
 use crate::shards::shard_records;
 use crate::store;
@@ -36,8 +36,10 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
     let place = RunFolder::for_merge(&out, earlier)?;
     let merged = merge_to(&folders, place.path()).map_err(|refusal| {
         place.leave_if_empty();
-        match refusal.exit {
-            Exit::Write => refusal.hint("free space there, or choose another folder with `-o`"),
+        match refusal.kind {
+            RefusalKind::Write => {
+                refusal.hint("free space there, or choose another folder with `-o`")
+            }
             _ => refusal,
         }
     })?;
@@ -93,11 +95,11 @@ pub(crate) fn merge_quietly(folders: &[PathBuf], out: &Path) -> Result<Merged, R
 }
 
 fn refusal(why: &MergeError) -> Refusal {
-    let exit = match why {
-        MergeError::Unwritten(_) => Exit::Write,
-        _ => Exit::Usage,
+    let kind = match why {
+        MergeError::Unwritten(_) => RefusalKind::Write,
+        _ => RefusalKind::Usage,
     };
-    Refusal::new(exit, why.to_string())
+    Refusal::new(kind, why.to_string())
 }
 
 fn is_run(folder: &Path) -> bool {

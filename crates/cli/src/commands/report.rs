@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tokometer_compat::{Layout, LayoutChoice, Report, print_same};
 use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
+use tokometer_plan::options::percentiles;
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::{RunReader, STDOUT};
 use tokometer_report::html::{Page, Price};
@@ -18,8 +19,8 @@ use super::sweep_report::{several_runs, staircase};
 use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::capacity::views;
-use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, objective, percentiles, sections};
+use crate::exit::{Exit, Refusal, RefusalKind};
+use crate::lower::{Environment, objective, sections};
 use crate::pages::{self, PageContext, PageSource};
 use crate::terminal::{print, print_message, style};
 
@@ -195,10 +196,14 @@ fn tell_written(path: &Path) {
 fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {
     let goodput: BTreeMap<String, f64> =
         args.goodput.iter().map(|word| objective(word)).collect::<Result<_, _>>()?;
+    let text = args.metric_percentiles.as_deref().unwrap_or("99");
+    let percentiles = percentiles(text).map_err(|why| {
+        Refusal::usage(format!("cannot use `--metric-percentiles {text}`: {why}"), "")
+    })?;
     Ok(Metrics {
         layout: args.layout.clone().unwrap_or_else(|| "auto".to_owned()),
         sections: sections(args.percentile_metrics.as_deref().unwrap_or("ttft,tpot,itl"))?,
-        percentiles: percentiles(args.metric_percentiles.as_deref())?.unwrap_or_else(|| vec![99.0]),
+        percentiles,
         goodput,
         judgement: Judgement::Lenient,
     })
@@ -210,7 +215,7 @@ fn repair(folder: &Path) -> Result<(), Refusal> {
     }
     let repaired = RunReader::open(folder)
         .and_then(|reader| reader.repair())
-        .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+        .map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))?;
     for name in repaired {
         print_message(&format!("repaired {}", folder.join(name).display()));
     }

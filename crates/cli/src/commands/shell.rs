@@ -6,7 +6,7 @@ use std::path::Path;
 use clap_complete::Shell;
 
 use crate::args;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::terminal::{print, print_message};
 
 /// Prints the completion script of a shell.
@@ -22,7 +22,7 @@ pub(crate) fn man(folder: &Path) -> anyhow::Result<Exit> {
     let written = std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(args::declaration(), folder));
     written.map_err(|why| {
-        Refusal::new(Exit::Write, format!("cannot write to `{}`: {why}", folder.display()))
+        Refusal::new(RefusalKind::Write, format!("cannot write to `{}`: {why}", folder.display()))
     })?;
     print_message(&format!("wrote the manual pages to {}", folder.display()));
     Ok(Exit::Done)

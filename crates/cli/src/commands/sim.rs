@@ -12,13 +12,13 @@ use tokometer_sim::{Faults, Flavour, Profile, SimConfig, SimServer, TokenTiming,
 
 use crate::args::SimArgs;
 use crate::bench::heeded;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::terminal::{print, print_message};
 
 /// Runs until a signal arrives or the parent process exits.
 pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
     let server = SimServer::bind(config(args)?)
-        .map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+        .map_err(|why| Refusal::new(RefusalKind::Target, why.to_string()))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in heeded() {
         // The second one does not wait.
@@ -41,7 +41,7 @@ pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
     if args.follow_stdin {
         follow(&stop)?;
     }
-    server.run(&stop, clock).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+    server.run(&stop, clock).map_err(|why| Refusal::new(RefusalKind::Target, why.to_string()))?;
     Ok(Exit::Done)
 }
 

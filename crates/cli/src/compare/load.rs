@@ -14,7 +14,7 @@ use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, GreedyAnswers, LATENCIES, Run, block_values, last_attempts, percentiles,
     throughput_blocks,
 };
-use tokometer_figures::{Family, Figure, SummaryOptions};
+use tokometer_figures::{Details, Family, Figure, SummaryOptions};
 use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
 use tokometer_record::server::PROCESS_START;
 use tokometer_record::{RunInfo, RunReader};
@@ -166,7 +166,7 @@ fn read(
 pub(crate) fn options(figures: &[Figure], layout: Option<Layout>) -> SummaryOptions {
     SummaryOptions {
         percentiles: percentiles(figures),
-        families: layout.map(family).into_iter().collect(),
+        lenses: tokometer_compat::family::lenses(layout.map(family), Details::Drop),
         ..SummaryOptions::default()
     }
 }

@@ -27,7 +27,7 @@ use tokometer_workload::{OrNone, PartialSpec};
 use crate::args::{self, Command, ParseOutcome, TableFormatArg};
 use crate::bench::{Bar, measurement};
 use crate::commands::Given;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{self, Lowered, lower};
 use crate::runs;
 use crate::terminal::{print, print_message};
@@ -158,7 +158,7 @@ pub(crate) fn load_of(text: &str, given: &Given) -> anyhow::Result<StreamLoad> {
 fn lower_words(words: &[String], given: &Given) -> anyhow::Result<Lowered> {
     let words = [&["bench".to_owned()], words].concat();
     let typed = args::parse(&words).map_err(|outcome| match outcome {
-        ParseOutcome::Clap(error) => Refusal::new(Exit::Usage, error.to_string()),
+        ParseOutcome::Clap(error) => Refusal::new(RefusalKind::Usage, error.to_string()),
         ParseOutcome::Refused(refusal) => refusal,
     })?;
     let Command::Bench(bench) = typed.command else {
@@ -218,10 +218,10 @@ fn run(
     let secrets = Credentials { hub: given.environment.hub(), ..Credentials::default() };
     let mut measurement = measurement(&secrets, None, Bar::Hidden, given);
     if let Some(why) = measurement.run(&plan, 0, &place)?.write_failure {
-        return Err(Refusal::new(Exit::Write, why.to_string()).into());
+        return Err(Refusal::new(RefusalKind::Write, why.to_string()).into());
     }
     if measurement.is_interrupted() {
-        return Err(Refusal::new(Exit::Interrupted, "interrupted").into());
+        return Err(Refusal::new(RefusalKind::Interrupted, "interrupted").into());
     }
     // Ending the server closes its log.
     drop(simulator);

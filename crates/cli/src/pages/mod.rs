@@ -15,7 +15,7 @@ use tokometer_plan::Shown;
 use tokometer_record::{STDOUT, WholeFile, write_whole};
 use tokometer_report::html::{ObjectiveLine, Page, Price, SweepContext};
 
-use crate::exit::{Exit, Refusal, reason};
+use crate::exit::{Refusal, RefusalKind, reason};
 use crate::lower::Lowered;
 use crate::terminal::print_note;
 
@@ -98,8 +98,10 @@ pub(crate) fn clear_stdout(out: Option<&Path>, lowered: &mut Lowered) {
 }
 
 fn unwritable(out: &Path, why: &std::io::Error) -> Refusal {
-    let refusal =
-        Refusal::new(Exit::Write, format!("cannot write `{}`: {}", out.display(), reason(why)));
+    let refusal = Refusal::new(
+        RefusalKind::Write,
+        format!("cannot write `{}`: {}", out.display(), reason(why)),
+    );
     match out.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         Some(folder) => refusal.hint(format!("create the folder `{}` first", folder.display())),
         None => refusal,

@@ -23,7 +23,7 @@ use crate::bench::{
     sweep_text, write_results,
 };
 use crate::commands::say_remarks;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
 use crate::terminal::{print, print_message, print_note, style};
 
@@ -146,16 +146,15 @@ pub(crate) fn prediction_plan(
 ) -> Result<Lowered, Refusal> {
     crate::shards::refuse(&bench.shards, "predict")?;
     let mut bench = bench.clone();
-    if bench.against.is_given() {
+    if bench.has_any(&["against", "switch-command"]) {
         return Err(Refusal::usage(
             "cannot predict two targets in one run",
             "predict each engine separately, then run `tokometer compare`",
         ));
     }
-    let target = &mut bench.target;
-    (target.base_url, target.host, target.port) = (None, None, None);
-    target.sim = Some(engine.unwrap_or("default").to_owned());
-    bench.output.name.get_or_insert_with(|| "prediction".to_owned());
+    bench.given.retain(|flag| !["base-url", "host", "port"].contains(flag));
+    bench.add("sim", engine.unwrap_or("default"))?;
+    bench.part.name.get_or_insert_with(|| "prediction".to_owned());
     let lowered = lower(&bench, order, environment)?;
     if lowered.plan.load.until.is_some() {
         return Err(Refusal::usage(
@@ -296,7 +295,7 @@ fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result
     let end = shown::end(predicted, info);
     let timelines = std::mem::take(&mut predicted.prediction.timelines);
     shown::write(folder, info, timelines, &end)
-        .map_err(|why| Refusal::new(Exit::Write, why.to_string()))
+        .map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))
 }
 
 /// Memory that a prediction may use, in bytes. `None` where the kernel does not report it.

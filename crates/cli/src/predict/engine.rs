@@ -3,7 +3,7 @@
 use tokometer_sim::Profile;
 use tokometer_sim::what_if::{Change, changed};
 use tokometer_twin::roofline::UNCERTAINTY;
-use tokometer_twin::{self as twin, DataSheet, OldClient, Roofline};
+use tokometer_twin::{DataSheet, OldClient, Roofline};
 
 use crate::exit::Refusal;
 
@@ -73,13 +73,6 @@ fn parse_sheet(text: &str) -> Result<Roofline, Refusal> {
         active_parameters: found[5],
         context_bytes: found[6],
     }))
-}
-
-/// What cannot be predicted or fitted is what the user asked for or gave.
-impl From<twin::Error> for Refusal {
-    fn from(why: twin::Error) -> Self {
-        Self::usage(why.to_string(), "")
-    }
 }
 
 /// The client of old tables from `REQUEST_MS,EVENT_MS`.

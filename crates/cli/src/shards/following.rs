@@ -60,7 +60,7 @@ impl Following<'_> {
                     print_message(&format!("error: {refusal}"));
                     // As for a refusal before it joined.
                     let is_refused = shard.follower.is_refused();
-                    exits.push(if is_refused { Exit::Usage } else { refusal.exit });
+                    exits.push(if is_refused { Exit::Usage } else { refusal.kind.into() });
                     if is_refused {
                         break;
                     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokometer_plan::{Cache, Overload, Plan, Rate};
 use tokometer_shards as shards;
 
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::lower::PlannedPoint;
 
 /// What may differ between a point and the plan of the command line.
@@ -91,7 +91,8 @@ impl PointOrder {
     }
 
     pub(super) fn text(&self) -> Result<String, Refusal> {
-        serde_json::to_string(self).map_err(|why| Refusal::new(Exit::Internal, why.to_string()))
+        serde_json::to_string(self)
+            .map_err(|why| Refusal::new(RefusalKind::Internal, why.to_string()))
     }
 
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
@@ -130,8 +131,11 @@ impl PointOrder {
 }
 
 fn unusable(why: &str) -> Refusal {
-    Refusal::new(Exit::Usage, format!("cannot measure the point that shard 0 asks for: {why}"))
-        .hint("give all shards the same flags and the same version")
+    Refusal::new(
+        RefusalKind::Usage,
+        format!("cannot measure the point that shard 0 asks for: {why}"),
+    )
+    .hint("give all shards the same flags and the same version")
 }
 
 /// What a plan measures, as one word: equal in shards that make one run.
@@ -141,7 +145,7 @@ pub(super) fn plan_fingerprint(plan: &Plan) -> Result<String, Refusal> {
 
 /// What shards of one run have in common.
 fn compared(plan: &Plan) -> Result<Value, Refusal> {
-    let unwritable = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
+    let unwritable = |why: serde_json::Error| Refusal::new(RefusalKind::Internal, why.to_string());
     let mut plan = serde_json::to_value(plan).map_err(unwritable)?;
     if let Some(plan) = plan.as_object_mut() {
         // How a run is called, shown and stored is every shard's own.

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokometer_base::{Clock, Nanos};
 
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 
 /// Flags that are this process's own, with their value.
 const OWN_FLAGS: [&str; 3] = ["--workers-on", "--leader", "--shard-secret-file"];
@@ -43,7 +43,7 @@ impl RemoteStart<'_> {
         let mut started = RemoteShards(Vec::new());
         for (rank, host) in (1..).zip(self.hosts) {
             let failed = |why: std::io::Error| {
-                Refusal::new(Exit::Usage, format!("cannot start `ssh {host}`: {why}"))
+                Refusal::new(RefusalKind::Usage, format!("cannot start `ssh {host}`: {why}"))
             };
             let mut command = Command::new("ssh");
             command.args(["-o", "BatchMode=yes", host]).arg(self.line(rank));

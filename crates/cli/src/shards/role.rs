@@ -14,7 +14,7 @@ use tokometer_shards::{Merged, SHARDS, shard_folder};
 use super::coordination::{AloneShard, FollowingShard, LeadingShard};
 use crate::bench::{Destination, Earlier, lock_folder};
 use crate::commands::{merge_quietly, merge_to};
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::terminal::{print_message, print_note};
 
 /// How long another process may take to remove the files of its record.
@@ -125,7 +125,7 @@ impl Role {
         let Some(rank) = self.rank() else { return Ok((folder.to_owned(), None)) };
         let record = shard_folder(folder, rank);
         let unwritable = |why: std::io::Error| {
-            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", record.display()))
+            Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", record.display()))
         };
         create_private(&record).map_err(unwritable)?;
         let lock = lock_folder(&record)?;
@@ -133,7 +133,7 @@ impl Role {
         if is_taken && earlier == Earlier::Refused {
             let message = format!("cannot write `{}`: it already holds a shard", record.display());
             let hint = "choose another `--run-dir`, or add `--overwrite` to remove that shard";
-            return Err(Refusal::new(Exit::Write, message).hint(hint));
+            return Err(Refusal::new(RefusalKind::Write, message).hint(hint));
         }
         // A point that is measured again may have more shards than before, or fewer.
         let stale = match self {
@@ -143,7 +143,7 @@ impl Role {
         };
         for stale in stale {
             let _other = if stale == record { None } else { Some(lock_folder(&stale)?) };
-            clear(&stale).map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+            clear(&stale).map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))?;
             if stale != record {
                 let _ = std::fs::remove_dir(&stale);
             }

@@ -24,7 +24,7 @@ use super::role::Role;
 use crate::args::{BenchArgs, ShardArgs};
 use crate::bench::RunFolder;
 use crate::commands::Given;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 use crate::lower::{Lowered, ProgressView};
 use crate::terminal::print_note;
 use crate::version;
@@ -347,11 +347,11 @@ fn advertised(given: &str, port: u16) -> String {
 /// proxy or a service in front of it.
 fn listen(address: &str, config: LeaderConfig, given: &Given) -> Result<Leader, Refusal> {
     let failed = |why: shards::LeadError| {
-        let exit = match why {
-            shards::LeadError::Listen { .. } => Exit::Usage,
-            shards::LeadError::Write { .. } => Exit::Write,
+        let kind = match why {
+            shards::LeadError::Listen { .. } => RefusalKind::Usage,
+            shards::LeadError::Write { .. } => RefusalKind::Write,
         };
-        Refusal::new(exit, why.to_string()).hint("choose another address with `--leader HOST:PORT`")
+        Refusal::new(kind, why.to_string()).hint("choose another address with `--leader HOST:PORT`")
     };
     match Leader::listen(address, config.clone(), &given.clock) {
         Err(shards::LeadError::Listen { source, address })
@@ -365,15 +365,15 @@ fn listen(address: &str, config: LeaderConfig, given: &Given) -> Result<Leader, 
 }
 
 fn unjoined(why: &JoinError) -> Refusal {
-    let exit = match why {
-        JoinError::Stopped => Exit::Interrupted,
+    let kind = match why {
+        JoinError::Stopped => RefusalKind::Interrupted,
         JoinError::Refused { .. }
         | JoinError::Untrusted { .. }
         | JoinError::Tls { .. }
-        | JoinError::Silent { .. } => Exit::Usage,
-        JoinError::Unreached { .. } | JoinError::Closed { .. } => Exit::Points,
+        | JoinError::Silent { .. } => RefusalKind::Usage,
+        JoinError::Unreached { .. } | JoinError::Closed { .. } => RefusalKind::Points,
     };
-    Refusal::new(exit, why.to_string())
+    Refusal::new(kind, why.to_string())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use s3 as store;
 use without as store;
 
 use crate::args::OutputArgs;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::terminal::print_message;
 
 const SCHEME: &str = "s3://";
@@ -72,7 +72,7 @@ pub(crate) fn recorded(
     }
     if store::has_run(&address)? {
         let message = format!("cannot write `{address}`: it already holds a run");
-        return Err(Refusal::new(Exit::Write, message).hint("choose another prefix").into());
+        return Err(Refusal::new(RefusalKind::Write, message).hint("choose another prefix").into());
     }
     let staging = staging()?;
     output.run_dir = Some(staging.path().to_owned());
@@ -94,7 +94,9 @@ pub(crate) fn recorded(
 fn staging() -> Result<tempfile::TempDir, Refusal> {
     let made = std::fs::create_dir_all("runs")
         .and_then(|()| tempfile::Builder::new().prefix("s3-").tempdir_in("runs"));
-    made.map_err(|why| Refusal::new(Exit::Write, format!("cannot write a folder in `runs`: {why}")))
+    made.map_err(|why| {
+        Refusal::new(RefusalKind::Write, format!("cannot write a folder in `runs`: {why}"))
+    })
 }
 
 /// The given folders; in place of addresses, folders with the shards that were stored there. They are

@@ -12,7 +12,7 @@ use tokometer_record::folder::{create_private, names};
 use tokometer_shards::SHARDS;
 
 use super::StoreAddress;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Refusal, RefusalKind};
 
 /// Bytes that are read from a file at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -27,7 +27,7 @@ struct StoreClient {
 impl StoreClient {
     fn open(address: &StoreAddress) -> Result<Self, Refusal> {
         let unusable = |why: String| {
-            Refusal::new(Exit::Write, format!("cannot use `{address}`: {why}"))
+            Refusal::new(RefusalKind::Write, format!("cannot use `{address}`: {why}"))
                 .hint("set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, for other servers AWS_ENDPOINT")
         };
         let builder = AmazonS3Builder::from_env().with_bucket_name(&address.bucket);
@@ -89,7 +89,7 @@ impl StoreClient {
 
 fn failed(what: &str, address: &StoreAddress) -> impl Fn(object_store::Error) -> Refusal {
     let message = format!("cannot {what} `{address}`");
-    move |why| Refusal::new(Exit::Write, format!("{message}: {why}"))
+    move |why| Refusal::new(RefusalKind::Write, format!("{message}: {why}"))
 }
 
 impl StoreAddress {
@@ -145,7 +145,7 @@ pub(super) fn fetch_shards(address: &StoreAddress, to: &Path) -> Result<usize, R
         }
         let file = to.join(SHARDS).join(below);
         let unwritable = |why: std::io::Error| {
-            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", file.display()))
+            Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", file.display()))
         };
         create_private(file.parent().unwrap_or(to)).map_err(unwritable)?;
         client.get(key, &file).map_err(failed("read", address))?;

@@ -19,8 +19,7 @@ mod tests;
 
 pub use inferencex::{UnixWindow, inferencex_aggregate, inferencex_json};
 pub use llm_d::{LlmdContext, llm_d_json, llm_d_percentiles};
-pub(crate) use read::INPUT_SEQUENCES;
-pub use read::{read, read_results};
+pub use read::{INPUT_SEQUENCES, read, read_results};
 pub use sglang::{sglang_file_name, sglang_line};
 pub use vllm::{APPEND_SEPARATOR, vllm_file_name, vllm_json};
 

@@ -219,7 +219,7 @@ fn with_valid_numbers(text: &str) -> String {
 }
 
 /// vLLM's count of prompts in the file of a pooling run, whose requests may hold several.
-pub(crate) const INPUT_SEQUENCES: &str = "total_input_sequences";
+pub const INPUT_SEQUENCES: &str = "total_input_sequences";
 
 /// Keys that both tools use for the same thing.
 const SHARED: [(&str, Field); 11] = [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tokometer_figures::figures::{Attainment, Detail};
+use tokometer_figures::family::{Attainment, Detail};
 use tokometer_figures::{Family, FamilyFigures};
 use tokometer_record::RunInfo;
 

@@ -265,7 +265,6 @@ fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, fac
 #[cfg(test)]
 mod tests {
     use super::super::read;
-    use crate::doctor::{Level, examine};
     use crate::model::{Field, Metric, Percentile, Stat};
 
     #[test]
@@ -378,21 +377,14 @@ mod tests {
     /// Its own files have lengths per request and no sums, so nothing of them was checked.
     #[test]
     fn inference_perf_s_tokens_and_duration_follow_from_its_means() {
-        let file = |output_rate: f64| {
-            format!(
-                r#"{{"load_summary": {{"count": 3600}}, "successes": {{"count": 3600,
-                "latency": {{"request_latency": {{"mean": 5.018124350203054}}}},
-                "throughput": {{"output_tokens_per_sec": {output_rate:?}, "requests_per_sec": 9.129153381242592}},
-                "output_len": {{"mean": 246.8011111111111}}}}}}"#
-            )
-        };
-        let reports = read(&file(2_253.085_197_994_428)).unwrap();
+        let text = r#"{"load_summary": {"count": 3600}, "successes": {"count": 3600,
+            "latency": {"request_latency": {"mean": 5.018124350203054}},
+            "throughput": {"output_tokens_per_sec": 2253.085197994428, "requests_per_sec": 9.129153381242592},
+            "output_len": {"mean": 246.8011111111111}}}"#;
+        let reports = read(text).unwrap();
         let output = reports[0].number(Field::OutputTokens).unwrap();
         assert!((output - 888_484.0).abs() < 0.01, "{output}");
         assert!((reports[0].number(Field::Duration).unwrap() - 394.341).abs() < 0.001);
-        assert_eq!(examine(&reports).worst(), None);
-        let wrong = examine(&read(&file(2_263.085_197_994_428)).unwrap());
-        assert_eq!(wrong.worst(), Some(Level::Inconsistent));
     }
 
     #[test]

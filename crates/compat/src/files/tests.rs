@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::*;
-use crate::doctor::{Level, examine};
 use crate::from_summary::{Selection, from_summary};
 use crate::model::{Field, Key, Percentile, Stat};
 use crate::testing::{info, summary};
@@ -200,49 +199,4 @@ fn results_inside_another_document_are_found() {
         assert_eq!(found.len(), 2, "{text}");
         assert!(found.iter().all(|report| report.problems.is_empty()));
     }
-}
-
-/// A vLLM result with these numbers, each rounded to so many decimals.
-fn rounded(decimals: usize, duration: f64, requests: f64) -> String {
-    let round = |number: f64| -> f64 { format!("{number:.decimals$}").parse().unwrap() };
-    let (input, output) = (requests * 32.0, requests * 16.0);
-    format!(
-        r#"{{"num_prompts": {requests}, "duration": {:?}, "completed": {requests}, "failed": 0,
-        "total_input_tokens": {input}, "total_output_tokens": {output}, "request_throughput": {:?},
-        "output_throughput": {:?}, "total_token_throughput": {:?}, "mean_e2el_ms": {:?}, "concurrency": 1}}"#,
-        round(duration),
-        round(requests / duration),
-        round(output / duration),
-        round((input + output) / duration),
-        round(1e3 * duration / requests),
-    )
-}
-
-/// A script that rounds what it saves made every throughput inconsistent: 7.50 was not 7.50.
-#[test]
-fn rounding_alone_violates_no_identity() {
-    for decimals in 1..=6 {
-        for duration in [2.665_852_689, 12.149_87, 0.777_777, 1_055.181_81] {
-            let text = rounded(decimals, duration, 20.0);
-            let findings = examine(&read(&text).unwrap());
-            assert_ne!(findings.worst(), Some(Level::Inconsistent), "{text}: {findings:?}");
-        }
-    }
-    // Beyond its digits a number is as wrong as before.
-    let text = rounded(6, 2.665_852_689, 20.0).replace("120.03664", "120.03764");
-    assert_eq!(examine(&read(&text).unwrap()).worst(), Some(Level::Inconsistent), "{text}");
-}
-
-/// Prompts that share requests were called missing: 20 stated, 10 requests reported.
-#[test]
-fn prompts_that_share_requests_are_all_accounted_for() {
-    let file = |sequences: u32| {
-        format!(
-            r#"{{"num_prompts": 20, "duration": 2.0, "completed": 10, "total_input_tokens": 1280,
-            "total_input_sequences": {sequences}, "request_throughput": 5.0, "total_token_throughput": 640.0}}"#
-        )
-    };
-    assert_eq!(examine(&read(&file(20)).unwrap()).worst(), None);
-    let missing = examine(&read(&file(18)).unwrap());
-    assert_eq!(missing.blocks[0][0].what, "20 prompts are stated, 18 are reported");
 }

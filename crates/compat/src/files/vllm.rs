@@ -2,8 +2,8 @@
 
 use tokometer_base::WallNanos;
 use tokometer_base::units::nearest_count;
+use tokometer_figures::family::{Detail, ProbeFigures};
 use tokometer_figures::figure::Statistic;
-use tokometer_figures::figures::{Detail, ProbeFigures};
 use tokometer_figures::server::Speculation;
 use tokometer_figures::{Family, FamilyFigures, ListStats};
 use tokometer_record::{RecordedLoad, RunInfo};

@@ -273,7 +273,6 @@ fn long_texts_of_any_kind_are_read_to_their_end() {
     ] {
         for report in files::read(&text).unwrap_or_default().into_iter().take(50) {
             let _text = crate::print_same(&report);
-            let _findings = crate::doctor::examine(&[report]);
         }
     }
 }
@@ -318,15 +317,6 @@ proptest! {
         let found = parse(&text);
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!(figures(&found[0]), figures(&parse(&block)[0]));
-    }
-
-    #[test]
-    fn no_text_makes_the_reader_or_the_doctor_panic(text in "(\\PC|[|:=\\-\n\r\t\u{1b}]){0,400}") {
-        let reports = files::read(&text).unwrap_or_default();
-        let examination = crate::doctor::examine(&reports);
-        let file = [("x", reports.as_slice(), &examination)];
-        let _comment = crate::doctor::doctor_comment(&file);
-        let _page = crate::doctor::doctor_html(&file);
     }
 }
 

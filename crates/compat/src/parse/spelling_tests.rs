@@ -1,7 +1,6 @@
 //! Blocks with the numbers, units and sections of other places.
 
 use super::tests::{SEEDS, raw_blocks};
-use crate::doctor::{Level, examine};
 use crate::model::{Field, Key, Metric, Problem, Stat};
 use crate::{Report, parse};
 
@@ -47,7 +46,6 @@ fn the_decimal_mark_of_a_block_decides_what_its_points_are() {
     let reports = parse(&german);
     assert_eq!(reports[0].unread, []);
     assert_eq!(numbers(&reports[0]), numbers(&parse(&block())[0]));
-    assert_ne!(examine(&reports).worst(), Some(Level::Inconsistent));
     let cells = german.lines().filter_map(|line| line.split_once(":  "));
     let table: String =
         cells.flat_map(|(label, value)| ["| ", label, " | ", value.trim(), " |\n"]).collect();
@@ -87,7 +85,6 @@ fn latencies_in_another_unit_are_converted_and_the_unit_is_named() {
         assert!((mean - 44_313.7).abs() < 0.1, "{unit}: {mean}");
         let named = Problem::OtherUnit { unit: unit.to_owned(), lines: 28, line: 10 };
         assert_eq!(report.problems, [named]);
-        assert_eq!(examine(&[report]).worst(), Some(Level::Remark));
     }
     let glued = parse(&in_unit("s", 1e-3, "")).remove(0);
     assert_eq!(glued.unread.len(), 4, "{:?}", glued.unread);

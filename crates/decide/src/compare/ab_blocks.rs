@@ -291,7 +291,7 @@ impl Spans {
                 (*in_flight, *retrying) = (part(*in_flight, target), part(*retrying, target));
             }
         }
-        Half { summary: collector.finish(&state), info }
+        Half { summary: tokometer_judge::judge(collector.finish(&state)), info }
     }
 }
 

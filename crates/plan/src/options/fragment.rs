@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use tokometer_base::Partial;
 use tokometer_base::partial::FieldVisitor;
+use tokometer_base::{Partial, Refusal};
 use tokometer_client::ApiKey;
 
 use super::row::{Kind, OptionRow, Target};
@@ -80,6 +80,26 @@ pub struct ShardArgs {
     pub shard_wait: Option<String>,
     /// One limit of requests in flight for all shards together.
     pub global_cap: bool,
+    /// Machines on which this process starts the other shards.
+    pub workers_on: Vec<String>,
+}
+
+impl ShardArgs {
+    /// Whether the run is divided.
+    pub fn is_given(&self) -> bool {
+        self.shard.is_some() || self.shards.is_some() || self.leader.is_some()
+    }
+
+    /// Flags that only several shards can use, of those that are given.
+    pub fn for_several(&self) -> Vec<&'static str> {
+        let given = [
+            (self.shard_secret_file.is_some(), "--shard-secret-file"),
+            (self.shard_tls_cert.is_some(), "--shard-tls-cert"),
+            (self.shard_wait.is_some(), "--shard-wait"),
+            (self.global_cap, "--global-cap"),
+        ];
+        given.into_iter().filter_map(|(is_given, flag)| is_given.then_some(flag)).collect()
+    }
 }
 
 /// What one source says: a partial plan, lists that make sweeps, and what no plan holds.
@@ -124,40 +144,38 @@ pub struct Fragment {
     pub shards: ShardArgs,
 }
 
-/// Why options cannot be used, and what to do instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invalid {
-    /// What cannot be used, and why.
-    pub message: String,
-    /// What to try.
-    pub hint: String,
-}
-
-impl Invalid {
-    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
-    }
-}
-
 impl Fragment {
     /// What these options say. They are applied in the order of the table, so that of two options for
     /// one key the later row wins.
-    pub fn of(mut options: Vec<GivenOption>) -> Result<Self, Invalid> {
+    pub fn of(mut options: Vec<GivenOption>) -> Result<Self, Refusal> {
         let mut fragment = Self::default();
         options.sort_by_key(|one| super::rows().position(|row| row.flag == one.row.flag));
         fragment.given = options.iter().map(|one| one.row.flag).collect();
-        for GivenOption { row, words } in options {
-            fragment.check_company(row)?;
-            if !row.only_with.is_empty() && !fragment.has_any(row.only_with) {
-                continue;
-            }
-            if row.datasets.is_some() {
-                fragment.of_dataset.push(GivenOption { row, words });
-                continue;
-            }
-            fragment.put(row, &words).map_err(|why| refused(row, &words, &why))?;
+        for option in options {
+            fragment.check_company(option.row)?;
+            fragment.take(option)?;
         }
         Ok(fragment)
+    }
+
+    /// Adds an option with one word, as if it had been given.
+    pub fn add(&mut self, flag: &'static str, word: &str) -> Result<(), Refusal> {
+        let row = super::named(flag);
+        let row = row.ok_or_else(|| Refusal::usage(format!("unknown option `{flag}`"), ""))?;
+        self.given.push(flag);
+        self.take(GivenOption { row, words: vec![word.to_owned()] })
+    }
+
+    fn take(&mut self, option: GivenOption) -> Result<(), Refusal> {
+        let (row, words) = (option.row, &option.words);
+        if !row.only_with.is_empty() && !self.has_any(row.only_with) {
+            return Ok(());
+        }
+        if row.datasets.is_some() {
+            self.of_dataset.push(option);
+            return Ok(());
+        }
+        self.put(row, words).map_err(|why| refused(row, words, &why))
     }
 
     /// Whether a flag is given.
@@ -172,17 +190,17 @@ impl Fragment {
     }
 
     /// Refuses an option beside one that it contradicts, or without one that it needs.
-    fn check_company(&self, row: &OptionRow) -> Result<(), Invalid> {
+    fn check_company(&self, row: &OptionRow) -> Result<(), Refusal> {
         if let Some(other) = row.without.iter().find(|other| self.has(other)) {
             let message = format!("cannot use `--{}` together with `--{other}`", row.flag);
-            return Err(Invalid::new(message, "use one of them"));
+            return Err(Refusal::usage(message, "use one of them"));
         }
         if !row.needs.is_empty() && !self.has_any(row.needs) {
             let needed: Vec<String> = row.needs.iter().map(|flag| format!("`--{flag}`")).collect();
             let message = format!("cannot use `--{}` without {}", row.flag, needed.join(" or "));
             let help = row.needs.first().and_then(|flag| super::named(flag));
             let hint = help.map(|row| format!("`--{}`: {}", row.flag, row.described()));
-            return Err(Invalid::new(message, hint.unwrap_or_default()));
+            return Err(Refusal::usage(message, hint.unwrap_or_default()));
         }
         Ok(())
     }
@@ -227,7 +245,7 @@ impl Fragment {
         &mut self,
         dataset: &str,
         known: &PartialPlan,
-    ) -> Result<Vec<&'static str>, Invalid> {
+    ) -> Result<Vec<&'static str>, Refusal> {
         let mut unused = Vec::new();
         for GivenOption { row, words } in std::mem::take(&mut self.of_dataset) {
             // The random datasets take their words from the file instead of their rows.
@@ -251,10 +269,10 @@ impl Fragment {
     }
 }
 
-fn refused(row: &OptionRow, words: &[String], why: &str) -> Invalid {
+fn refused(row: &OptionRow, words: &[String], why: &str) -> Refusal {
     let shown: Vec<String> = words.iter().map(|word| row.shown(word)).collect();
     let message = format!("cannot use `{}` for `--{}`: {why}", shown.join(" "), row.flag);
-    Invalid::new(message, format!("`--{} <{}>`: {}", row.flag, row.value, row.described()))
+    Refusal::usage(message, format!("`--{} <{}>`: {}", row.flag, row.value, row.described()))
 }
 
 /// Sets the field at `key` of a plan to a value in the form of a plan file.

@@ -19,8 +19,7 @@ mod workload;
 
 pub use client::percentiles;
 pub use fragment::{
-    ContentFiles, Fragment, GivenOption, Invalid, OptionList, OutputArgs, ShardArgs, is_set,
-    set_key,
+    ContentFiles, Fragment, GivenOption, OptionList, OutputArgs, ShardArgs, is_set, set_key,
 };
 pub use load::SGLANG_WARMUP_TOKENS;
 pub use output::ADDRESSED;

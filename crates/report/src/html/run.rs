@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_figures::define::{self, Formula, Unit};
 use tokometer_figures::figure::{self, Statistic};
-use tokometer_figures::notes::Severity;
 use tokometer_figures::steps;
 use tokometer_figures::summary::{Distribution, Summary};
-use tokometer_figures::{ConfidenceInterval, NoInterval, Verdict};
+use tokometer_figures::{ConfidenceInterval, NoInterval, Severity, Verdict};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 

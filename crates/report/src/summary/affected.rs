@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use tokometer_figures::verdict::{figure_label, limits};
 use tokometer_figures::{FigureVerdict, Verdict};
+use tokometer_judge::verdict::{figure_label, limits};
 
 use super::failures::wrapped;
 use super::{LABEL, SummaryPage, WIDTH, line};

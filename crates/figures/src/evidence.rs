@@ -1,0 +1,34 @@
+//! What a judge of the figures looks at besides the figures.
+
+use tokometer_record::{Health, RunInfo};
+
+use crate::observe::Observed;
+use crate::rows::RequestRow;
+use crate::steady::{GrowingBacklog, Unsteady};
+use crate::summary::Summary;
+
+/// A summary without notes and verdicts, with what these follow from.
+#[derive(Debug)]
+pub struct Unjudged {
+    /// Complete except for notes and verdicts.
+    pub summary: Summary,
+    /// What the requests and the client showed.
+    pub evidence: Evidence,
+}
+
+/// What the requests and the client showed.
+#[derive(Debug)]
+pub struct Evidence {
+    /// Describes the run.
+    pub info: RunInfo,
+    /// The last attempt of each measured request.
+    pub rows: Vec<RequestRow>,
+    /// `None` when the program was killed before it wrote it.
+    pub health: Option<Health>,
+    /// Sums and counts over the requests.
+    pub observed: Observed,
+    /// Why there is no steady part.
+    pub unsteady: Option<Unsteady>,
+    /// How the backlog of an open loop grew, if it did.
+    pub overload: Option<GrowingBacklog>,
+}

@@ -1,0 +1,201 @@
+//! One rule per note, the search for notes, and the page generated from the rules.
+
+use std::fmt::Write as _;
+
+use super::note::CheckInput;
+use super::table::{COUNTS, INVALIDATING, RULES};
+use crate::verdict::{figure_label, limits};
+use tokometer_figures::{Note, Severity};
+
+/// How a note affects the verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteJudgement {
+    /// Does not change it.
+    Remark,
+    /// The figures that it names are SUSPECT.
+    Suspect,
+    /// The figures that it names are INVALID.
+    Invalid,
+    /// Each figure is judged by the effect on it.
+    ByEffect,
+    /// The same, but no figure is worse than SUSPECT: it is what the path did.
+    SuspectByEffect,
+}
+
+impl NoteJudgement {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ByEffect => "by effect",
+            Self::SuspectByEffect => "by effect, at most SUSPECT",
+            fixed => fixed.worst().name(),
+        }
+    }
+
+    /// The most that the note may say about a figure.
+    fn worst(self) -> Severity {
+        match self {
+            Self::Remark => Severity::Remark,
+            Self::Suspect | Self::SuspectByEffect => Severity::Suspect,
+            Self::Invalid | Self::ByEffect => Severity::Invalid,
+        }
+    }
+
+    /// The severity without an effect.
+    fn least(self) -> Severity {
+        match self {
+            Self::ByEffect | Self::SuspectByEffect => Severity::Remark,
+            fixed => fixed.worst(),
+        }
+    }
+}
+
+/// One row: when a note appears, which figures it affects, and what to do.
+pub(crate) struct NoteRule {
+    pub(crate) code: &'static str,
+    pub(crate) severity: NoteJudgement,
+    /// Key of the affected figure, or a group of figures.
+    pub(crate) figure: &'static str,
+    /// Replaces `{}` in `threshold`; also passed to the check.
+    pub(crate) limit: f64,
+    pub(crate) threshold: &'static str,
+    pub(crate) why: &'static str,
+    pub(crate) action: &'static str,
+    /// Returns what was found, or `None`.
+    pub(crate) check: fn(&CheckInput<'_>, f64) -> Option<String>,
+}
+
+impl NoteRule {
+    /// The threshold with its number. Shares below one are shown in percent.
+    fn threshold_text(&self) -> String {
+        let number = if self.threshold.contains("{} %") {
+            format!("{}", (self.limit * 1e4).round() / 1e2)
+        } else {
+            format!("{}", self.limit)
+        };
+        self.threshold.replace("{}", &number)
+    }
+
+    /// Its part of the page.
+    fn markdown(&self) -> String {
+        let Self { code, figure, why, action, .. } = self;
+        let affects = match *figure {
+            "all" => "**Affects:** all figures".to_owned(),
+            key => format!("**Affects at least:** `{key}`"),
+        };
+        let threshold = self.threshold_text();
+        format!(
+            "### `{code}`\n\n- **Appears when:** {threshold}\n- {affects}\n- **Why:** {why}\n- **What to do:** {action}\n\n"
+        )
+    }
+}
+
+/// The note that this many failed requests lead to, and its severity, for a run in progress.
+pub fn severity_of_failures(failed: u64, ended: u64) -> (&'static str, &'static str) {
+    let share = failed as f64 / ended.max(1) as f64;
+    let is_met = |rule: &&NoteRule| match rule.code {
+        "failures" => share >= rule.limit,
+        "few-failures" => share < rule.limit,
+        _ => false,
+    };
+    rules().find(is_met).map_or(("failures", ""), |rule| (rule.code, rule.severity.name()))
+}
+
+/// All rules, in the order in which notes of one severity are shown.
+pub(crate) fn rules() -> impl Iterator<Item = &'static NoteRule> {
+    INVALIDATING.iter().chain(COUNTS).chain(RULES)
+}
+
+/// All notes of a run, the most severe first.
+pub(crate) fn find(evidence: &CheckInput<'_>) -> Vec<Note> {
+    let mut notes: Vec<Note> = rules()
+        .filter_map(|rule| {
+            let found = (rule.check)(evidence, rule.limit)?;
+            let effect = evidence.effects.of_note(rule.code);
+            let by_effect = effect.map_or(Severity::Remark, |(_, share)| limits::severity(share));
+            Some(Note {
+                code: rule.code.to_owned(),
+                severity: by_effect.clamp(rule.severity.least(), rule.severity.worst()),
+                figure: rule.figure.to_owned(),
+                found: found + &bound(effect),
+                why: rule.why.to_owned(),
+                action: rule.action.to_owned(),
+                effect: effect.map(|(_, share)| share),
+            })
+        })
+        .collect();
+    notes.sort_by_key(|note| std::cmp::Reverse(note.severity));
+    notes
+}
+
+/// The most that a note of this code may say about a figure.
+pub(crate) fn worst(code: &str) -> Severity {
+    let rule = rules().find(|rule| rule.code == code);
+    rule.map_or(Severity::Remark, |rule| rule.severity.worst())
+}
+
+/// What a note of this code says about the figures that it names, whatever the effect.
+pub(crate) fn least(code: &str) -> Severity {
+    let rule = rules().find(|rule| rule.code == code);
+    rule.map_or(Severity::Remark, |rule| rule.severity.least())
+}
+
+/// The largest effect, in words.
+fn bound(effect: Option<(&str, f64)>) -> String {
+    match effect {
+        Some((key, share)) if share >= limits::NO_BOUND_FROM => {
+            format!("; its effect on {} has no bound", figure_label(key))
+        }
+        Some((key, share)) if share >= 0.0005 => {
+            format!("; it moved {} by up to {:.1} %", figure_label(key), share * 100.0)
+        }
+        Some(_) => "; it moved no figure by more than 0.1 %".to_owned(),
+        None => String::new(),
+    }
+}
+
+/// The parts of the page of notes: judgement, heading, and what to know of all its notes.
+const PARTS: [(NoteJudgement, &str, &str); 5] = [
+    (NoteJudgement::Invalid, "INVALID", "The figures that the note affects are INVALID."),
+    (
+        NoteJudgement::ByEffect,
+        "By effect",
+        "The note states how far it may have moved a figure, and that decides: INVALID, SUSPECT or a remark.",
+    ),
+    (
+        NoteJudgement::SuspectByEffect,
+        "By effect, at most SUSPECT",
+        "The note states how far it may have moved a figure. The network path caused it, not the client, so no figure becomes INVALID.",
+    ),
+    (NoteJudgement::Suspect, "SUSPECT", "The figures that the note affects are SUSPECT."),
+    (NoteJudgement::Remark, "Remarks", "A remark does not change the verdict."),
+];
+
+/// The content of `docs/notes.md`.
+pub fn notes_markdown() -> String {
+    let of = |judgement| rules().filter(move |rule| rule.severity == judgement);
+    let mut page = String::from(
+        "# Notes\n\n\
+         What does a note mean, and what should I do? Generated from the program's tables; do not edit by hand.\n\n\
+         Every shown figure has a verdict, and the run has the worst one of its results.\n\n\
+         A note may affect more figures than the one that this page names. The line `affected` of the summary names them, the most affected first, and `summary.figure_verdicts` in the JSON has all.\n\n\
+         | verdict | meaning |\n|---|---|\n\
+         | VALID | no note puts the figure in doubt |\n\
+         | SUSPECT | the figure may have moved a little, or it is correct but does not support the obvious conclusion |\n\
+         | INVALID | the client or the machine may have moved the figure too far |\n\n\
+         [Verdicts](verdict.md) has the rules and how they were tested, [Diagnose](diagnose.md) the way from a verdict to its cause.\n\n",
+    );
+    // Writing to a string cannot fail.
+    for (judgement, heading, _) in PARTS {
+        let links: Vec<String> =
+            of(judgement).map(|rule| format!("[`{0}`](#{0})", rule.code)).collect();
+        let _ = writeln!(page, "**{heading}:** {}\n", links.join(", "));
+    }
+    for (judgement, heading, words) in PARTS {
+        let _ = writeln!(page, "## {heading}\n\n{words}\n");
+        for rule in of(judgement) {
+            page.push_str(&rule.markdown());
+        }
+    }
+    let _ = write!(page, "## Thresholds of an effect\n\n{}", limits::markdown());
+    page
+}

@@ -1,0 +1,39 @@
+//! By how much figures move without the requests that a delay touched.
+
+use super::{Latency, Samples, Study};
+use crate::verdict::judge::{self, ShownFigure};
+use crate::verdict::touched::Touched;
+use tokometer_figures::figure::Statistic;
+
+/// The shares by which latencies move, of those that move.
+pub(super) struct Shifts(Vec<(&'static str, Statistic, f64)>);
+
+impl Shifts {
+    /// Computes the shown latencies again without the touched requests. The values of all requests of a large
+    /// run take megabytes, so they are computed only where some are left out, and not kept.
+    pub(super) fn without(study: &Study<'_>, all: &Samples, touched: &Touched) -> Self {
+        let (count, left_out) = (touched.is_touched.len(), touched.count);
+        if left_out == 0 || left_out == count {
+            return Self(Vec::new());
+        }
+        let rows = study.input.rows;
+        let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
+        // A mean or percentile of a part of the requests scatters about that of all by this much.
+        let scatter = (count as f64 / (count - left_out) as f64 - 1.0).sqrt();
+        let shift = |shown: &ShownFigure| {
+            let one = Latency::behind(shown.quantity)?;
+            let share = clean.difference(all, one, shown.statistic)?;
+            let margin = judge::margin(study.input.summary, shown.quantity, shown.statistic)
+                .or_else(|| all.margin(one, shown.statistic))?;
+            (share > margin * scatter).then_some((shown.quantity, shown.statistic, share))
+        };
+        Self(study.shown.iter().filter_map(shift).collect())
+    }
+
+    /// The share of one figure; zero where it moves less than leaving out as many others would move it.
+    pub(super) fn of(&self, shown: &ShownFigure) -> f64 {
+        let is_meant =
+            |one: &&(&str, Statistic, f64)| (one.0, one.1) == (shown.quantity, shown.statistic);
+        self.0.iter().find(is_meant).map_or(0.0, |one| one.2)
+    }
+}

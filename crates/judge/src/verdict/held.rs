@@ -1,0 +1,113 @@
+//! Load that the client held back: how late each request was, and what share of the load that was.
+
+use std::collections::BTreeMap;
+
+use tokometer_base::Nanos;
+use tokometer_record::{RecordedLoad, RunInfo};
+
+use super::limits::{LATENCY_PER_LOAD, PARTS};
+use tokometer_figures::observe::Observed;
+use tokometer_figures::rows::RequestRow;
+use tokometer_figures::steady::LoadClass;
+
+/// By how much the client sent each request late, in the order of the rows.
+///
+/// In an open loop this is counted from the intended time. A burst wants every request at its start. In a
+/// closed loop a request is due when a slot becomes free.
+pub(super) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Division) -> Vec<Nanos> {
+    let class = LoadClass::of(load);
+    let begin = rows.iter().map(|row| row.start).min().unwrap_or(Nanos::ZERO);
+    match class {
+        LoadClass::Open | LoadClass::Ramp => rows.iter().map(RequestRow::lateness).collect(),
+        LoadClass::Burst => rows.iter().map(|row| row.start - begin).collect(),
+        // Blocks for two targets wait for each other by design.
+        LoadClass::Closed if division.targets > 1 => vec![Nanos::ZERO; rows.len()],
+        LoadClass::Closed => refills(rows, load.max_concurrency.unwrap_or(1), division.shards),
+    }
+}
+
+/// What is divided in a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Division {
+    /// Targets that are measured in turn.
+    pub(super) targets: usize,
+    /// Processes with a part of the slots each; 1 where all slots serve every request.
+    pub(super) shards: u32,
+}
+
+impl Division {
+    /// Turns of a conversation are sent by the shard of the first one, which their index does not show: they
+    /// are judged as if all slots served every request.
+    pub(super) fn of(info: &RunInfo, observed: &Observed) -> Self {
+        let split = info.merged().filter(|run| !run.is_cap_shared && observed.turns == 0);
+        Self { targets: info.targets.len(), shards: split.map_or(1, |run| run.count.max(1)) }
+    }
+}
+
+/// Each shard refills its own part of the slots: one that has sent all of its requests leaves its slots empty
+/// as planned, and cannot serve the requests of another one.
+fn refills(rows: &[RequestRow], slots: u32, shards: u32) -> Vec<Nanos> {
+    let mut parts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (place, row) in rows.iter().enumerate() {
+        let shard = u32::try_from(row.index % u64::from(shards)).unwrap_or(0);
+        parts.entry(shard).or_default().push(place);
+    }
+    let mut late = vec![Nanos::ZERO; rows.len()];
+    for (shard, part) in parts {
+        let own = slots / shards + u32::from(shard < slots % shards);
+        refill(rows, part, own, &mut late);
+    }
+    late
+}
+
+/// The n-th request after the first `slots` takes the slot of the n-th that ended.
+fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Nanos]) {
+    let slots = usize::try_from(slots).unwrap_or(usize::MAX).max(1);
+    order.sort_by_key(|place| rows[*place].start);
+    let mut ends: Vec<Nanos> = order.iter().map(|place| rows[*place].end).collect();
+    ends.sort_unstable();
+    let begin = order.first().map_or(Nanos::ZERO, |place| rows[*place].start);
+    for (rank, place) in order.into_iter().enumerate() {
+        let free = rank.checked_sub(slots).map_or(begin, |ended| ends[ended]);
+        // A retried request was in its slot before the attempt that is left of it.
+        late[place] =
+            if rows[place].attempt() > 0 { Nanos::ZERO } else { rows[place].start - free };
+    }
+}
+
+/// Shares of the load that were held back.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Held {
+    /// Over the run, whatever else was in flight.
+    pub(super) raw: f64,
+    /// Over the run.
+    pub(super) mean: f64,
+    /// In the worst tenth of the run.
+    pub(super) worst: f64,
+}
+
+/// Sum of lateness / sum of times in flight (Little's law): the share of the requests that should have
+/// been in the server and were not. Only delays up to `most` count. A request that is alone in the server
+/// cannot be affected by others, so the share is weighted by the chance to meet another one, and by how much
+/// a latency follows the load.
+pub(super) fn held(rows: &[RequestRow], late: &[Nanos], most: Nanos) -> Held {
+    let begin = rows.iter().map(|row| row.due).min().unwrap_or(Nanos::ZERO);
+    let last = rows.iter().map(|row| row.due).max().unwrap_or(Nanos::ZERO);
+    let end = rows.iter().map(|row| row.end).max().unwrap_or(Nanos::ZERO);
+    let part_of = |at: Nanos| {
+        let place = u128::from((at - begin).0) * PARTS as u128 / (u128::from((last - begin).0) + 1);
+        usize::try_from(place).unwrap_or(0).min(PARTS - 1)
+    };
+    let mut parts = [(0.0, 0.0); PARTS];
+    for (row, late) in rows.iter().zip(late) {
+        let part = &mut parts[part_of(row.due)];
+        part.0 += if *late <= most { late.0 as f64 } else { 0.0 };
+        part.1 += (row.end - row.start).0 as f64;
+    }
+    let share = |(late, flight): (f64, f64)| if flight > 0.0 { late / flight } else { 0.0 };
+    let all = parts.iter().fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+    let in_flight = all.1 / (end - begin).0.max(1) as f64;
+    let met = in_flight / (1.0 + in_flight) * LATENCY_PER_LOAD;
+    let worst = parts.iter().copied().map(share).fold(0.0, f64::max);
+    Held { raw: share(all), mean: share(all) * met, worst: worst * met }
+}
