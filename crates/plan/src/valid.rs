@@ -4,13 +4,11 @@
 //! rates and the burstiness may be infinite; they have a word for it on disk. Any other infinity would
 //! become an absent value in `plan.json`, and a reader would take the default.
 
-use serde::Serialize;
-use tokometer_base::partial::FieldVisitor;
 use tokometer_base::{Partial, Refusal};
 use tokometer_workload::PartialSpec;
 
-use crate::options::{self, OptionRow};
-use crate::{Load, PartialPlan, Plan};
+use crate::options;
+use crate::{Load, Plan};
 
 /// Requests of one run.
 const MOST_REQUESTS: u64 = 1_000_000_000;
@@ -30,55 +28,40 @@ impl Plan {
 
 /// Refuses a number that its option cannot be.
 fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
-    let mut numbers = Numbers { checked: Ok(()) };
-    PartialPlan::visit(&[&PartialPlan::of(plan.clone())], "", &mut numbers);
-    numbers.checked?;
+    // Written once as a whole: a reader per type of field would be a large part of the program.
+    let json = serde_json::to_value(plan).unwrap_or_default();
+    // JSON has no number for an infinity, and TOML none for the largest counts.
+    let toml = toml::Table::try_from(plan).map(toml::Value::Table).ok();
+    for row in options::rows().filter(|row| !row.key.is_empty()) {
+        let pointer = format!("/{}", row.key.replace('.', "/"));
+        let written = json.pointer(&pointer).and_then(serde_json::Value::as_f64);
+        let infinite = || float_at(toml.as_ref()?, row.key);
+        let Some(number) = written.or_else(infinite) else { continue };
+        check_number(row.key, number, if row.is_unsigned() { Sign::Positive } else { Sign::Any })?;
+        if let Some(most) = row.limit().filter(|most| number > *most) {
+            return Err(Refusal::usage(
+                format!("cannot use {number} for `{}`: the most is {most}", row.key),
+                "check the number of digits",
+            ));
+        }
+    }
     let listed = plan.metrics.percentiles.iter().map(|number| ("metrics.percentiles", number));
     let goodput = plan.metrics.goodput.values().map(|number| ("metrics.goodput", number));
     listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, Sign::Positive))
 }
 
-/// Finds the first number that its option cannot be.
-struct Numbers {
-    checked: Result<(), Refusal>,
-}
-
-impl FieldVisitor for Numbers {
-    fn field<T: PartialEq + Serialize>(&mut self, path: &str, values: &[Option<&T>]) {
-        let rows = || options::rows().filter(|row| row.key == path);
-        if self.checked.is_err() || rows().next().is_none() {
-            return;
-        }
-        let numbers: Vec<f64> =
-            values.iter().flatten().filter_map(|value| as_number(value)).collect();
-        let sign = if rows().any(OptionRow::is_unsigned) { Sign::Positive } else { Sign::Any };
-        let most = rows().filter_map(OptionRow::limit).reduce(f64::max);
-        self.checked = numbers.into_iter().try_for_each(|number| {
-            check_number(path, number, sign)?;
-            match most.filter(|most| number > *most) {
-                None => Ok(()),
-                Some(most) => Err(Refusal::usage(
-                    format!("cannot use {number} for `{path}`: the most is {most}"),
-                    "check the number of digits",
-                )),
-            }
-        });
-    }
+fn float_at(table: &toml::Value, key: &str) -> Option<f64> {
+    let inner = |value: &toml::Value, name: &str| match name.parse::<usize>() {
+        Ok(at) => value.get(at).cloned(),
+        Err(_) => value.get(name).cloned(),
+    };
+    key.split('.').try_fold(table.clone(), |value, name| inner(&value, name))?.as_float()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Positive,
     Any,
-}
-
-/// `None` for what is no number. JSON has none for an infinity, and TOML none for the largest counts.
-fn as_number(value: &impl Serialize) -> Option<f64> {
-    match serde_json::to_value(value).ok()? {
-        serde_json::Value::Number(number) => number.as_f64(),
-        serde_json::Value::Null => toml::Value::try_from(value).ok()?.as_float(),
-        _ => None,
-    }
 }
 
 fn check_number(name: &str, number: f64, sign: Sign) -> Result<(), Refusal> {

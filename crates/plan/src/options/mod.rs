@@ -26,13 +26,16 @@ pub use output::ADDRESSED;
 pub use row::{Defaults, Holds, Kind, OptionRow, OtherName, time};
 pub use target::api_key;
 
+use std::num::{IntErrorKind, ParseIntError};
+
+use tokometer_client::PartialSampling;
+use tokometer_workload::{PartialSpec, PartialTurns};
+
 use crate::{
     PartialCanaryPlan, PartialClient, PartialInterleave, PartialLoad, PartialLora, PartialMetrics,
     PartialOutput, PartialPhases, PartialPlan, PartialPrompts, PartialRamp, PartialRequest,
     PartialSglangResult, PartialTarget, PartialUntil, PartialVllmResult,
 };
-use tokometer_client::PartialSampling;
-use tokometer_workload::{PartialSpec, PartialTurns};
 
 /// Options under one heading of the help.
 #[derive(Debug)]
@@ -79,8 +82,12 @@ pub fn named(flag: &str) -> Option<&'static OptionRow> {
 }
 
 /// A whole number as typed.
-fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(word: &str) -> Result<T, String> {
-    word.parse().map_err(|why: std::num::ParseIntError| why.to_string())
+fn number<T: std::str::FromStr<Err = ParseIntError>>(word: &str) -> Result<T, String> {
+    word.parse().map_err(|why: ParseIntError| match why.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "it is too large".to_owned(),
+        IntErrorKind::Empty => "it is empty".to_owned(),
+        _ => "it is not a whole number".to_owned(),
+    })
 }
 
 /// The keys of each table of a plan.
