@@ -34,9 +34,9 @@ fn bad_command_lines_are_refused_with_a_hint() {
     row("bench --num-prompts 3.5", &["`3.5`", "not a whole number", "`--num-prompts <"]);
     row("bench --max-concurrency 0", &["no request could be sent"]);
     row("bench --num-prompts 1,2,...,5", &["never reaches 5"]);
-    row("bench --goodput ttft=5", &["cannot use the objective `ttft=5`", "ttft:200"]);
+    row("bench --goodput ttft=5", &["cannot use `ttft=5` for `--goodput`", "ttft:200"]);
     row("bench --metric-percentiles 50,x", &["`x` is not a percentile"]);
-    row("bench --duration soon", &["cannot use `--duration soon`", "30s"]);
+    row("bench --duration soon", &["cannot use `soon` for `--duration`", "30s"]);
     row("bench --extra-body [1]", &["--extra-body", "JSON object"]);
     row("bench --chat-template-kwargs x", &["--chat-template-kwargs", "JSON object"]);
     row("bench --base-url ftp://h --model m", &["ftp://h"]);
@@ -171,7 +171,7 @@ fn reports_that_were_cut_or_mixed_are_read_as_far_as_they_go_and_called_inconsis
 }
 
 #[test]
-fn places_that_cannot_be_written_are_found_before_the_run() {
+fn paths_that_cannot_be_written_are_found_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "x").unwrap();
     let row = |flags: &str| {

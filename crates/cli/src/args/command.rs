@@ -11,12 +11,9 @@ use clap_complete::Shell;
 use super::address;
 use super::compat::{Rewritten, rewrite};
 use super::help::shaped;
-use super::{AddressArgs, BenchArgs, ColourArg};
-use crate::calibrate::CalibrateArgs;
+use super::{AddressArgs, BenchArgs, CalibrateArgs, ColourArg, CompareArgs, PredictArgs};
 use crate::capacity::CapacityArgs;
-use crate::compare::CompareArgs;
 use crate::exit::Refusal;
-use crate::predict::PredictArgs;
 
 /// Measure LLM inference servers.
 #[derive(Debug, Parser)]

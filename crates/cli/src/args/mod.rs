@@ -4,18 +4,24 @@
 //! flag: [`crate::lower`] turns what was typed into a plan.
 
 mod address;
+mod calibrate;
 mod colour;
 mod command;
+mod compare;
 pub(crate) mod compat;
 mod complaint;
 mod help;
 mod measurement;
+mod predict;
 
+pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use colour::ColourArg;
 pub(crate) use command::{
     BenchCommand, Command, DatasetArgs, DocPage, DoctorArgs, MergeArgs, ParseOutcome,
     ParsedArguments, ReportArgs, SimArgs, TableFormatArg, declaration, parse,
 };
+pub(crate) use compare::{CompareArgs, ComparisonView};
 pub(crate) use complaint::complaint;
 pub(crate) use measurement::{AddressArgs, BenchArgs};
+pub(crate) use predict::PredictArgs;
 pub(crate) use tokometer_plan::options::{OutputArgs, ShardArgs};

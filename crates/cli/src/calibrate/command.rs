@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use tokometer_base::Seed;
 use tokometer_record::{Phase, RecordedLoad, STDOUT, Timeline, write_whole};
+use tokometer_report::calibration;
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{
     self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration, TemplateChoice,
@@ -12,49 +12,12 @@ use tokometer_twin::fit::{
 use tokometer_twin::{self as twin, OldClient};
 
 use super::rows::CalibrationTable;
-use super::views;
 use crate::activity::Activity;
-use crate::commands::{expanded, read_reports};
+use crate::args::CalibrateArgs;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::predict::old_client;
-use crate::runs;
+use crate::runs::{self, READING, expanded};
 use crate::terminal::{print, print_message};
-
-/// `tokometer calibrate`.
-#[derive(Debug, Args)]
-pub(crate) struct CalibrateArgs {
-    /// Printed reports, result files and run folders of one server
-    #[arg(required = true, value_name = "REPORT|RUN")]
-    pub(crate) sources: Vec<PathBuf>,
-    /// File to write the profile to
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: PathBuf,
-    /// Template: a profile whose scheduler and other values that are not fitted are kept [default: the
-    /// template that fits the reports best; `default` for runs]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub(crate) from: Option<String>,
-    /// Name of the profile [default: the name of the file]
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Maximum output length of the requests, if the reports do not state it
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) output_limit: Option<u32>,
-    /// The reports come from a single-threaded client with this overhead [default: 1.5,0.05]
-    #[arg(
-        long,
-        value_name = "REQUEST_MS,EVENT_MS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "1.5,0.05"
-    )]
-    pub(crate) old_client: Option<String>,
-    /// Number of searches from each of the three starting points of a fit to reports
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    pub(crate) searches: usize,
-    /// Random seed of the search
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
-}
 
 /// What the sources hold.
 #[derive(Default)]
@@ -152,7 +115,7 @@ impl CalibrationSources {
 
     fn add_reports(&mut self, path: &Path, limit: Option<u32>) -> Result<(), Refusal> {
         let shown = path.display().to_string();
-        let reports = read_reports(path)?;
+        let reports = READING.reports(path)?;
         self.is_artificial |=
             reports.iter().any(|report| report.title == tokometer_compat::Title::Predicted);
         self.table.add(&shown, &reports, limit)
@@ -213,7 +176,7 @@ fn from_tables(
             ));
         }
     }
-    tell(&views::of_tables(&found, rows), &args.output)?;
+    tell(&calibration::of_tables(&found, rows), &args.output)?;
     let mut profile = found.profile(rows, name, &source_names(&args.sources));
     profile.kv = memory;
     Ok(profile)
@@ -243,7 +206,7 @@ fn from_runs(
     let found = fit::calibrate_runs(&evidence.runs, template, threads());
     drop(activity);
     let found: RunCalibration = found?;
-    let mut text = views::of_runs(&found, evidence.runs.len());
+    let mut text = calibration::of_runs(&found, evidence.runs.len());
     let rows = &evidence.table.rows;
     if !rows.is_empty() {
         let candidate = Candidate { profile: found.profile.clone(), client, spread: fit::SPREAD };
@@ -251,7 +214,7 @@ fn from_runs(
         let predicted = fit::predict_rows(&candidate, rows, &all, twin::SEEDS)?;
         let title = "error on the tables (not used in the fit)";
         text.push('\n');
-        text.push_str(&views::accuracy(title, rows, &predicted));
+        text.push_str(&calibration::accuracy(title, rows, &predicted));
     }
     tell(&text, output)?;
     let mut profile = found.profile;

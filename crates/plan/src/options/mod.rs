@@ -170,3 +170,62 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
     }
     at == a.len() && at == b.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row names a field of the right type, and its default is a value.
+    #[test]
+    fn every_option_sets_what_its_row_says() {
+        let words = ["1", "a=b", "{}", "a", "http://h", "p99 ttft ±10%", "h:1:127.0.0.1", "ttft:5"];
+        let words = words.into_iter().chain(["{\"image\": 1}", "{(256, 256, 1): 1.0}", "5s"]);
+        for row in rows() {
+            let choice = match row.kind {
+                Kind::Choice(choices) => choices.first().copied(),
+                _ => row.default.map(|default| default.vllm),
+            };
+            let spec = tokometer_workload::Spec::NAMES.iter().filter_map(|name| {
+                let spec =
+                    tokometer_workload::Spec::defaults(name, tokometer_base::Conventions::Vllm)?;
+                let workload = tokometer_base::Partial::of(spec);
+                Some((*name, PartialPlan { workload, ..PartialPlan::default() }))
+            });
+            let is_taken = |word: &str| {
+                let others = row.needs.iter().chain(row.only_with).filter_map(|flag| named(flag));
+                let others =
+                    others.map(|row| GivenOption { row, words: vec!["http://c".to_owned()] });
+                let own = GivenOption { row, words: vec![word.to_owned()] };
+                let Ok(fragment) = Fragment::of(others.take(1).chain([own]).collect()) else {
+                    return false;
+                };
+                let is_key = row.key.is_empty() || is_set(&fragment.part, row.key);
+                let is_listed = fragment.of_dataset.is_empty();
+                let mut known = spec.clone();
+                let is_of_dataset = known.any(|(name, known)| {
+                    let mut fragment = fragment.clone();
+                    fragment.put_dataset(name, &known).is_ok_and(|unused| unused.is_empty())
+                        && is_set(&fragment.part, row.key)
+                });
+                if is_listed { is_key || row.flag == "run-dir" } else { is_of_dataset }
+            };
+            let mut all = choice.into_iter().chain(words.clone());
+            assert!(all.any(is_taken), "--{}", row.flag);
+        }
+    }
+
+    #[test]
+    fn options_that_contradict_or_need_each_other_are_refused() {
+        let of = |flags: &[&str]| {
+            let row = |flag: &&str| named(flag).unwrap();
+            let given = |row: &'static OptionRow| GivenOption { row, words: vec!["1".to_owned()] };
+            Fragment::of(flags.iter().map(row).map(given).collect()).map_err(|why| why.message)
+        };
+        let why = of(&["no-scrape", "scrape-interval"]).unwrap_err();
+        assert_eq!(why, "cannot use `--no-scrape` together with `--scrape-interval`");
+        assert_eq!(of(&["at-least"]).unwrap_err(), "cannot use `--at-least` without `--until`");
+        assert!(of(&["block"]).unwrap_err().contains("without `--against` or `--switch-command`"));
+        let alone = of(&["multi-turn-delay-ms"]).unwrap();
+        assert_eq!(alone.part, PartialPlan::default());
+    }
+}
