@@ -10,7 +10,6 @@ use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_shards::Membership;
 
-use super::export::html;
 use super::{Given, say_remarks};
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
@@ -331,5 +330,5 @@ fn say_where(climbed: &Climbed, page: Option<&Path>, place: &RunFolder) -> Resul
 /// Writes the page of the runs in a folder.
 fn write_page(folder: &Path, plan: &Plan, page: &Path) -> Result<(), Refusal> {
     let view = RunView::new(&plan.metrics)?;
-    html(&[folder.to_owned()], &view, None, page)
+    pages::write_runs(&[folder.to_owned()], &view, None, page)
 }
