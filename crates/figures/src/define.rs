@@ -137,7 +137,7 @@ pub static METRICS: &[Definition] = &[
         key: "tpot_ms",
         label: "Time per output token",
         unit: Unit::Millis,
-        definition: "(Last content minus first content) / (tokens after the first content event, up to the last), per request. Absent for answers with no token after the first event. Tokens outside of that time are excluded: hidden reasoning, which was never streamed, and tokens without text before the first content or after the last (an end token, special tokens), by the counts of their events or else one per event. Absent where more than two events without text follow content events of several tokens each: whether they hold tokens is not known. A first event that does not report its tokens counts as one, or, if its share of the text stands for three or more, as that many. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
+        definition: "(Last content minus first content) / (output tokens minus those of the first content event), per request. The first event has the tokens that the server states for it, else one; hidden tokens are left out. Absent for answers in one event, and for several choices unless events report their tokens.",
         formula: Formula::Latency(measure::tpot),
     },
     Definition {
@@ -228,7 +228,7 @@ pub static METRICS: &[Definition] = &[
         key: "tokens_per_s_per_user",
         label: "Speed per user",
         unit: Unit::TokensPerSecond,
-        definition: "Tokens after the first content event / (last content minus first content), per request: the speed that one user sees.",
+        definition: "One token / TPOT, per request: the speed that one user sees.",
         formula: Formula::Value(measure::tokens_per_s_per_user),
     },
     Definition {
@@ -335,7 +335,7 @@ pub static METRICS: &[Definition] = &[
         key: "hidden_tokens",
         label: "Hidden tokens",
         unit: Unit::Tokens,
-        definition: "Output tokens that the server counted as reasoning but did not stream. They count in throughput but not in TPOT. Where far less reasoning was streamed than its tokens need at the answer's number of tokens per byte, or else per event (a summary of it), the difference. Zero where the content has more events or text than the answer's tokens: the reasoning is inside of it.",
+        definition: "Reasoning tokens that the server counted in answers without streamed reasoning, as far as the content events leave tokens for them. They count in throughput but not in TPOT.",
         formula: Formula::Run(|totals| Some(totals.hidden_tokens as f64)),
     },
     Definition {

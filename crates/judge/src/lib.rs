@@ -7,7 +7,7 @@
 pub mod notes;
 pub mod verdict;
 
-pub use notes::notes_markdown;
+pub use notes::{NoteCode, notes_markdown};
 pub use verdict::figure_label;
 
 use notes::CheckInput;

@@ -19,6 +19,7 @@ use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
 use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay};
+use crate::notes::NoteCode;
 use shifts::Shifts;
 use tokometer_figures::figure::Statistic;
 use tokometer_figures::observe::Observed;
@@ -44,7 +45,7 @@ struct Effect {
     figure: String,
     is_result: bool,
     /// Code of the note that reports the cause.
-    code: &'static str,
+    code: NoteCode,
     /// Share of the figure, at most [`NO_BOUND_FROM`].
     share: f64,
 }
@@ -58,13 +59,13 @@ pub(crate) struct Effects {
 
 impl Effects {
     /// The largest effect of a cause on a figure that is a result, and that figure's key.
-    pub(crate) fn of_note(&self, code: &str) -> Option<(&str, f64)> {
+    pub(crate) fn of_note(&self, code: NoteCode) -> Option<(&str, f64)> {
         let of = self.found.iter().filter(|effect| effect.code == code && effect.is_result);
         of.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| (one.figure.as_str(), one.share))
     }
 
     /// Effects on a figure, with their causes.
-    pub(crate) fn of_figure(&self, key: &str) -> impl Iterator<Item = (&'static str, f64)> {
+    pub(crate) fn of_figure(&self, key: &str) -> impl Iterator<Item = (NoteCode, f64)> {
         self.found.iter().filter(move |one| one.figure == key).map(|one| (one.code, one.share))
     }
 
@@ -76,7 +77,7 @@ impl Effects {
 
     /// Adds one effect, for tests of what follows from it.
     #[cfg(test)]
-    pub(crate) fn add(&mut self, figure: &str, code: &'static str, share: f64) {
+    pub(crate) fn add(&mut self, figure: &str, code: NoteCode, share: f64) {
         self.found.push(Effect { figure: figure.to_owned(), is_result: true, code, share });
     }
 
@@ -175,7 +176,7 @@ impl Samples {
         if ours > 0.0 {
             return Some((theirs / ours - 1.0).abs());
         }
-        // Nothing is no share of something, so something is all of it.
+        // The statistic is zero, so a change of it has no share: all of it counts.
         (theirs > 0.0).then_some(1.0)
     }
 }
@@ -185,7 +186,7 @@ fn is_from_intended(key: &str) -> bool {
 }
 
 impl Study<'_> {
-    fn add(&mut self, shown: &ShownFigure, code: &'static str, share: f64) {
+    fn add(&mut self, shown: &ShownFigure, code: NoteCode, share: f64) {
         if share > 0.0 {
             // Answers whose tokens all share one read have next to no time between tokens, and any
             // pace is many times that.
@@ -196,7 +197,7 @@ impl Study<'_> {
     }
 
     /// Adds an effect for each shown figure for which `share` gives one.
-    fn add_each(&mut self, code: &'static str, share: impl Fn(&ShownFigure) -> Option<f64>) {
+    fn add_each(&mut self, code: NoteCode, share: impl Fn(&ShownFigure) -> Option<f64>) {
         let shares: Vec<Option<f64>> =
             self.shown.iter().map(|shown| share(&self.decisive(shown))).collect();
         let shares = between::raised(&self.shown, &shares);
@@ -227,9 +228,9 @@ impl Study<'_> {
             held::lateness(rows, load, held::Division::of(self.input.info, self.input.observed));
         match self.class {
             LoadClass::Burst => self.burst(&late, all),
-            LoadClass::Closed => self.late(&late, all, "slow-refill"),
+            LoadClass::Closed => self.late(&late, all, NoteCode::SlowRefill),
             LoadClass::Open | LoadClass::Ramp => {
-                self.late(&late, all, "late-sends");
+                self.late(&late, all, NoteCode::LateSends);
                 self.planned(&late);
             }
         }
@@ -247,7 +248,7 @@ impl Study<'_> {
             },
         );
         let held = held::held(rows, late, Nanos::MAX);
-        self.add_each("late-sends", |shown| {
+        self.add_each(NoteCode::LateSends, |shown| {
             let moved = Latency::behind(shown.quantity)
                 .filter(|one| *one != Latency::Tpot)
                 .and_then(|one| all.difference(&from_start, one, shown.statistic));
@@ -256,7 +257,7 @@ impl Study<'_> {
         });
     }
 
-    fn late(&mut self, late: &[Nanos], all: &Samples, code: &'static str) {
+    fn late(&mut self, late: &[Nanos], all: &Samples, code: NoteCode) {
         let rows = self.input.rows;
         let slots = match self.class {
             LoadClass::Closed => self.input.info.load.max_concurrency.unwrap_or(1),
@@ -314,7 +315,7 @@ impl Study<'_> {
             |_| true,
             |_, place, value| value + wait(place) - late[place].0 as f64,
         );
-        self.add_each("late-sends", |shown| {
+        self.add_each(NoteCode::LateSends, |shown| {
             let one =
                 Latency::behind(shown.quantity).filter(|_| is_from_intended(shown.quantity))?;
             from_due.difference(&without, one, shown.statistic)
@@ -335,7 +336,7 @@ impl Study<'_> {
         // The middle takes a pass over all requests.
         let share = if share > SUSPECT_ABOVE { share.min(self.middle_missed()) } else { share };
         // Rates have a bound of their own: how much earlier the run would have ended.
-        self.add_each("rate-missed", |shown| Latency::behind(shown.quantity).map(|_| share));
+        self.add_each(NoteCode::RateMissed, |shown| Latency::behind(shown.quantity).map(|_| share));
     }
 
     /// By how much the time that the middle of the sends took differs from the planned one, as a share.
@@ -384,7 +385,7 @@ impl Study<'_> {
             LoadClass::Closed | LoadClass::Burst => sum(&|_| true),
             LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),
         };
-        self.add_each("stalls", |shown| match Latency::behind(shown.quantity) {
+        self.add_each(NoteCode::Stalls, |shown| match Latency::behind(shown.quantity) {
             Some(_) => Some(shifts.of(shown) + rest),
             None => shown.is_rate().then_some(of_rate),
         });
@@ -395,7 +396,7 @@ impl Study<'_> {
                 LoadClass::Closed | LoadClass::Burst => share,
                 LoadClass::Open | LoadClass::Ramp => share * drain / seconds,
             };
-            self.add_each("stolen-time", |shown| {
+            self.add_each(NoteCode::StolenTime, |shown| {
                 let of = if shown.is_rate() { of_rate } else { share };
                 shown.depends_on_load().then_some(of)
             });
@@ -409,7 +410,9 @@ impl Study<'_> {
             return;
         }
         let waits = health.workers.iter().filter_map(|worker| worker.run_queue_delay).max();
-        for (code, wait) in [("starved-client", waits), ("throttled-client", health.throttled)] {
+        for (code, wait) in
+            [(NoteCode::StarvedClient, waits), (NoteCode::ThrottledClient, health.throttled)]
+        {
             let share = wait.unwrap_or(Nanos::ZERO).as_secs_f64() / self.seconds();
             self.add_each(code, |shown| Latency::behind(shown.quantity).map(|_| share));
         }

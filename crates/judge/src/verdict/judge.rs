@@ -7,20 +7,18 @@ use tokometer_record::{Health, RunInfo};
 
 use super::effects::Effects;
 use super::limits;
-use crate::notes;
+use crate::notes::{self, NoteCode};
 use tokometer_figures::FigureVerdict;
 use tokometer_figures::define;
 use tokometer_figures::figure::{self, Figure, Statistic};
-use tokometer_figures::steady::LoadClass;
-use tokometer_figures::steps::SHARED_READS_MAX;
 use tokometer_figures::summary::Summary;
-use tokometer_figures::{Note, Severity, Verdict};
+use tokometer_figures::{Severity, Verdict};
 
 /// The worst verdict among the results. A run without any has that of the notes about all figures.
 pub(crate) fn of_run(summary: &Summary) -> Verdict {
     let results = summary.figure_verdicts.values().filter(|figure| figure.is_result);
     let about_all = summary.notes.iter().filter(|note| note.figure == "all");
-    let about_all = about_all.map(|note| notes::least(&note.code).into());
+    let about_all = about_all.filter_map(notes::rule_of).map(|rule| rule.severity.least().into());
     results.map(|figure| figure.verdict).chain(about_all).max().unwrap_or_default()
 }
 
@@ -66,11 +64,11 @@ const SAME: f64 = 0.01;
 
 /// One figure of the report.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ShownFigure {
+pub(crate) struct ShownFigure {
     /// Key of [`define`].
-    pub(super) quantity: &'static str,
-    pub(super) statistic: Statistic,
-    pub(super) is_result: bool,
+    pub(crate) quantity: &'static str,
+    pub(crate) statistic: Statistic,
+    pub(crate) is_result: bool,
 }
 
 impl ShownFigure {
@@ -81,13 +79,13 @@ impl ShownFigure {
         }
     }
 
-    pub(super) fn is_rate(&self) -> bool {
+    pub(crate) fn is_rate(&self) -> bool {
         matches!(self.statistic, Statistic::Whole) && !self.quantity.starts_with("total_")
             || self.quantity == "total_tokens_per_s"
     }
 
     /// Token totals are the same at every load.
-    pub(super) fn depends_on_load(&self) -> bool {
+    pub(crate) fn depends_on_load(&self) -> bool {
         !matches!(self.statistic, Statistic::Whole) || self.is_rate()
     }
 }
@@ -172,86 +170,37 @@ pub(crate) fn judge(
     health: Option<&Health>,
     effects: &Effects,
 ) -> BTreeMap<String, FigureVerdict> {
+    let rules: Vec<_> = summary.notes.iter().filter_map(notes::rule_of).collect();
     let of = |shown: &ShownFigure| {
         let key = shown.key();
         let mut severity = Severity::Remark;
-        let mut codes: Vec<&str> = Vec::new();
+        let mut codes: Vec<NoteCode> = Vec::new();
         let mut effect: Option<f64> = None;
         for (code, share) in effects.of_figure(&key) {
             effect = Some(effect.map_or(share, |known| known.max(share)));
             // A cause that no note reports was not found important.
-            let is_noted = summary.notes.iter().any(|note| note.code == code);
-            let most = if is_noted { notes::worst(code) } else { Severity::Remark };
+            let noted = rules.iter().find(|rule| rule.code == code);
+            let most = noted.map_or(Severity::Remark, |rule| rule.severity.worst());
             let found = limits::severity(share).min(most);
             if found > Severity::Remark {
                 codes.push(code);
             }
             severity = severity.max(found);
         }
-        for note in summary.notes.iter().filter(|note| concerns(note, shown, summary)) {
-            let least = notes::least(&note.code);
+        for rule in rules.iter().filter(|rule| (rule.about.concerns)(shown, summary)) {
+            let least = rule.severity.least();
             severity = severity.max(least);
-            if least > Severity::Remark && !codes.contains(&note.code.as_str()) {
-                codes.push(&note.code);
+            if least > Severity::Remark && !codes.contains(&rule.code) {
+                codes.push(rule.code);
             }
         }
         let verdict = FigureVerdict {
             verdict: severity.into(),
             effect,
-            notes: codes.into_iter().map(str::to_owned).collect(),
+            notes: codes.iter().map(NoteCode::to_string).collect(),
             is_result: shown.is_result,
         };
         (key, verdict)
     };
     shown(summary, info, health).iter().map(of).collect()
-}
-
-/// Whether a note whose effect is not measured concerns a figure.
-fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
-    let key = shown.quantity;
-    match (note.code.as_str(), note.figure.as_str()) {
-        ("few-samples", _) => is_unsupported(summary, shown),
-        ("shared-reads", _) => key == "gap_ms" && is_widely_shared(summary),
-        ("merged-segments", _) => key == "gap_ms" && is_tail_merged(summary, shown.statistic),
-        // The rate of an open loop is the plan's, whoever else uses the server.
-        ("other-clients", _) => summary.load_class != LoadClass::Open || !shown.is_rate(),
-        // Where the load is the plan's, a trend is one of the latencies.
-        ("no-steady-state", _) if summary.load_class == LoadClass::Open => shown.depends_on_load(),
-        // What waits ever longer for its first token also ends ever later.
-        ("overloaded", _) => key.starts_with("ttft_") || key.starts_with("e2e_"),
-        ("long-answers", _) if key.starts_with("e2e_") => true,
-        (_, "all") => true,
-        // Their figures tell something else than they seem to: the load was not the requested one.
-        (_, "achieved_rate_per_s") => shown.depends_on_load(),
-        (_, "concurrency" | "peak_in_flight" | "output_tokens_per_s") => shown.is_rate(),
-        (_, "output_tokens") => {
-            matches!(
-                key,
-                "total_output_tokens" | "output_tokens_per_s" | "total_tokens_per_s" | "tpot_ms"
-            )
-        }
-        (_, "prompt_tokens") => {
-            matches!(key, "total_prompt_tokens" | "total_tokens_per_s" | "ttft_ms")
-        }
-        (_, figure) => figure == key,
-    }
-}
-
-/// Whether so many events shared a read that the distances between them are unknown.
-fn is_widely_shared(summary: &Summary) -> bool {
-    summary.figure("shared_read_share").is_some_and(|share| share > SHARED_READS_MAX)
-}
-
-/// A late stamp moves one gap up and the next one down: their mean stays, and a percentile follows once
-/// such gaps are half of what lies beyond it.
-fn is_tail_merged(summary: &Summary, statistic: Statistic) -> bool {
-    let merged = summary.figure("merged_inner_share").unwrap_or(0.0);
-    statistic.percentile().is_some_and(|one| 2.0 * merged > one.tail())
-}
-
-fn is_unsupported(summary: &Summary, shown: &ShownFigure) -> bool {
-    let values = summary.distribution(shown.quantity);
-    let percentile = shown.statistic.percentile();
-    let found = values.zip(percentile).and_then(|(values, one)| values.percentile(one.percent()));
-    found.is_some_and(|found| !found.is_supported)
 }

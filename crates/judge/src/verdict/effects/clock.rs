@@ -2,6 +2,7 @@
 
 use super::shifts::Shifts;
 use super::{Latency, Samples, Study};
+use crate::notes::NoteCode;
 use crate::verdict::judge::ShownFigure;
 use crate::verdict::limits::NO_BOUND_FROM;
 use crate::verdict::touched;
@@ -28,13 +29,13 @@ impl Study<'_> {
         let Some(touched) = touched else {
             // An older record does not say when; with most requests in flight at a step nothing is left
             // to compare with.
-            return self.add_each("clock-step", |shown| {
+            return self.add_each(NoteCode::ClockStep, |shown| {
                 Latency::behind(shown.quantity).map(|_| NO_BOUND_FROM)
             });
         };
         let shifts = Shifts::without(self, all, &touched);
         let stamps = touched.count as f64 * f64::from(health.clock_steps);
-        self.add_each("clock-step", |shown| {
+        self.add_each(NoteCode::ClockStep, |shown| {
             Latency::behind(shown.quantity)?;
             if may_follow_gaps(summary, shown, GAPS_PER_STAMP * stamps) {
                 return Some(NO_BOUND_FROM);

@@ -3,6 +3,7 @@
 use tokometer_base::Nanos;
 
 use super::{Latency, Samples, Study};
+use crate::notes::NoteCode;
 use crate::verdict::limits::RETRANSMISSION;
 use tokometer_figures::figure::{Percentile, Statistic};
 use tokometer_figures::rows::{Joined, RequestRow};
@@ -23,7 +24,9 @@ impl Study<'_> {
     /// Tokens that arrived before their recorded time, because others shared their read.
     pub(super) fn reads(&mut self, all: &Samples) {
         let rows = self.input.rows;
-        for (code, part) in [("slow-reads", by_client as PartOf), ("shared-reads", by_sender)] {
+        for (code, part) in
+            [(NoteCode::SlowReads, by_client as PartOf), (NoteCode::SharedReads, by_sender)]
+        {
             let early = |row: &RequestRow| (part(row.joined_first()), part(row.joined_last()));
             if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
                 continue;
@@ -69,7 +72,7 @@ impl Study<'_> {
                 if of_e2e.long > 0.0 { stay } else { stay.min(repair) }
             }),
         };
-        self.add_each("retransmits", |shown| {
+        self.add_each(NoteCode::Retransmits, |shown| {
             if shown.is_rate() {
                 return rate;
             }
