@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Drives tokometer through the routes of a server, and leaves one folder per case for
-# `cargo xtask real --server NAME --judge FOLDER`. Needs bash, curl and GNU coreutils; no cargo.
+# `cargo lab real --server NAME --judge FOLDER`. Needs bash, curl and GNU coreutils; no cargo.
 #
 #   TOKOMETER     the program under test
-#   MODELS        folder of the models (`cargo xtask real --server NAME --script FILE` makes it)
+#   MODELS        folder of the models (`cargo lab real --server NAME --script FILE` makes it)
 #   RESULTS       folder that receives runs, counters and logs
 #   LIMIT         seconds for everything [3600]; a case that cannot end in time is left out
 #   START_LIMIT   seconds for the start of a server [1200]

@@ -2,7 +2,7 @@
 //!
 //! A round is drawn from a seed: protocol, load, and faults. After it every request must be accounted
 //! for once, the record must agree with the server's log, and the client must have kept its memory
-//! and its descriptors. `cargo xtask soak` runs rounds for minutes, the gate a few short ones.
+//! and its descriptors. `cargo lab soak` runs rounds for minutes, the gate a few short ones.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! Where a fuzzer starts: the fixtures, and small examples where the project has no file of a kind.
 //!
-//! `cargo xtask fuzz` writes them as the first corpus, `e2e/tests/it/properties.rs` mutates them.
+//! `cargo lab fuzz` writes them as the first corpus, `e2e/tests/it/properties.rs` mutates them.
 
 use std::fs;
 use std::path::Path;

@@ -9,13 +9,12 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::process::simulator;
-use crate::program::{self, announce, root};
+use crate::process::{self, Simulator, announce, root};
 
 /// Comparisons of each kind, unless another number is given.
 const COUNT: usize = 20;
@@ -48,7 +47,7 @@ const FIGURES: [&str; 8] = [
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let count = arguments.first().map_or(Ok(COUNT), |count| count.parse());
     let count = count.context("the count is a whole number")?;
-    let program = program::named(arguments.get(1))?;
+    let program = process::named(arguments.get(1))?;
     let folder = root().join("target/aa");
     std::fs::create_dir_all(&folder)?;
     let stage = Stage { program, folder, seed: Cell::new(0) };
@@ -91,23 +90,9 @@ struct Stage {
     seed: Cell<u64>,
 }
 
-/// A simulated server. It is ended when dropped.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Stage {
-    fn server(&self, factor: &str) -> Result<Server> {
-        let (child, url) = simulator(&self.program, &["--slower", factor])?;
-        Ok(Server { child, url })
+    fn server(&self, factor: &str) -> Result<Simulator> {
+        Simulator::start(&self.program, &["--slower", factor])
     }
 
     /// Runs the program and returns its stdout.
@@ -124,7 +109,7 @@ impl Stage {
     }
 
     /// Three runs a side. Sides alternate, as a careful person would do it by hand.
-    fn of_runs(&self, a: &Server, b: &Server) -> Result<Vec<Value>> {
+    fn of_runs(&self, a: &Simulator, b: &Simulator) -> Result<Vec<Value>> {
         for at in 0..RUNS {
             for (name, server) in [("a", a), ("b", b)] {
                 let url = &server.url;
@@ -163,7 +148,7 @@ impl Stage {
     }
 
     /// Both targets in one run.
-    fn in_turn(&self, a: &Server, b: &Server) -> Result<Vec<Value>> {
+    fn in_turn(&self, a: &Simulator, b: &Simulator) -> Result<Vec<Value>> {
         let (a, b) = (&a.url, &b.url);
         let line = format!(
             "bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --overwrite --run-dir turns"

@@ -1,70 +1,101 @@
-//! Studies of the instrument and of its engine model: `cargo lab STUDY`.
+//! Long tasks and studies: `cargo lab TASK`.
 //!
-//! Each study prints or writes a table of `lab/data` or `docs`. None is part of the product or of the
-//! gate; `lab/README.md` says what each is for.
+//! Benchmarks, fuzzing, real servers, and studies of the instrument and its engine model. Each study prints
+//! a table of `lab/data` or `docs`. None is part of the product; the gate only type-checks them.
+//! `lab/README.md` says what each is for.
 
 mod aa;
 mod aa_virtual;
+mod bench_client;
 mod capacity;
 mod coverage;
-mod evidence;
+mod fuzz;
+mod launchers;
 mod plain_runs;
-#[path = "../../xtask/src/process.rs"]
 mod process;
-mod program;
-mod prompts;
 mod read_cost;
-mod seeds;
-mod speed;
+mod real;
+mod referee;
+mod soak;
 mod verdicts;
 mod virtual_runs;
-mod words;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use tokometer_e2e::large_run::{RunSize, write};
 
-const USAGE: &str = "usage: cargo lab STUDY
+const USAGE: &str = "usage: cargo lab TASK
 
-  evidence    a calibrated model predicts runs of a real server that no fit has seen: run, table, plan
-  seeds       the engine model fitted to the seed reports: DIR [SEARCHES] [vllm|tgi|all|others] [OUT] [THREADS] [SEED]
-  aa          false alarms and power of `compare` on the simulator: [COUNT [PROGRAM]]
-  aa-virtual  the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
-  verdicts    whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
-  plain-runs  how often a plain bench comes out VALID: [COUNT [PROGRAM]]
-  capacity    the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [curve] [truth] [verbose] [case=N]
-  coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85] [each=FILE]
-  capacity-clock  three of these searches on the clock, about 90 minutes: [PROGRAM]
-  speed       how fast virtual time runs: [REPLICAS REQUESTS [ROUTER]]
-  read-cost   what reading one event costs
-  prompts     lengths and speed of prompt making: TOKENIZER [DATASET FILE]
-  words       the tables of safe words: FOLDER < TEXT
+  bench-client   the client against a bare floor reader, in one pass [SCENE]
+  read-cost      what reading one event costs
+  referee        a packet capture judges the client's times (root, tcpdump)
+  real           the program against a real server that is installed and started for it: --server NAME
+  launchers      one run from several processes: [s3|torchrun|mpi|slurm]
+  fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
+  soak           rounds of runs against a chaotic simulator: --minutes N --seed S [--round N]
+  large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
+  words          the tables of safe words: FOLDER < TEXT
+
+  aa             false alarms and power of `compare` on the simulator: [COUNT [PROGRAM]]
+  aa-virtual     the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
+  verdicts       whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
+  plain-runs     how often a plain bench comes out VALID: [COUNT [PROGRAM]]
+  capacity       the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [curve] [truth] [verbose] [case=N]
+  capacity-clock three of these searches on the clock, about 90 minutes: [PROGRAM]
+  coverage       how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85] [each=FILE]
 ";
 
 fn run(arguments: &[String]) -> Result<()> {
-    let (study, rest) =
-        arguments.split_first().map_or(("", arguments), |(word, rest)| (word, rest));
-    match study {
-        "evidence" => evidence::run(rest)?,
-        "seeds" => seeds::run(rest)?,
+    let (task, rest) = arguments.split_first().map_or(("", arguments), |(word, rest)| (word, rest));
+    match task {
+        "bench-client" => bench_client::run(rest.first().map(String::as_str))?,
+        "floor" => bench_client::run_floor(rest)?,
+        "weigh" => bench_client::weigh::run(rest)?,
+        "read-cost" => read_cost::run(),
+        "referee" => referee::run()?,
+        "real" => real::run(rest)?,
+        "launchers" => launchers::run(rest)?,
+        "fuzz" => fuzz::run(rest)?,
+        "soak" => soak::run(rest)?,
+        "large-run" => large_run(rest)?,
+        "words" => words(rest)?,
         "aa" => aa::run(rest)?,
         "aa-virtual" => aa_virtual::run_study(rest),
         "verdicts" => verdicts::run(rest)?,
         "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest)?,
-        "coverage" => coverage::run(rest)?,
         "capacity-clock" => capacity::clock::run(rest)?,
-        "speed" => speed::run(rest),
-        "read-cost" => read_cost::run(),
-        "prompts" => prompts::run(rest)?,
-        "words" => words::run(rest)?,
+        "coverage" => coverage::run(rest)?,
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
-        other => bail!("unknown study `{other}`\n{USAGE}"),
+        other => bail!("unknown task `{other}`\n{USAGE}"),
     }
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "a study reports to whoever started it")]
+/// A run folder of any size, without a server.
+fn large_run(arguments: &[String]) -> Result<()> {
+    let [requests, tokens, folder] = arguments else {
+        bail!("usage: cargo lab large-run REQUESTS TOKENS FOLDER")
+    };
+    let number = |word: &str| word.parse().with_context(|| format!("`{word}` is not a number"));
+    let size = RunSize { requests: number(requests)?, tokens: number(tokens)? };
+    Ok(write(Path::new(folder), size)?)
+}
+
+/// Writes the tables of safe words. The text on standard input (any large public one) only bounds the
+/// choice to words that people use.
+fn words(arguments: &[String]) -> Result<()> {
+    let folder = Path::new(arguments.first().context("name the folder of the tables")?);
+    let text = std::io::read_to_string(std::io::stdin())?;
+    let tables = tokometer_tokenize::words::tables(&text)?;
+    let lines = |words: &[String]| words.join("\n") + "\n";
+    std::fs::write(folder.join("words.txt"), lines(&tables.words))?;
+    Ok(std::fs::write(folder.join("starters.txt"), lines(&tables.starters))?)
+}
+
+#[expect(clippy::print_stderr, reason = "a task reports to whoever started it")]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match run(&arguments) {

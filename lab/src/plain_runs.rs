@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 
-use crate::program::{announce, root};
+use crate::process::{announce, root};
 use crate::verdicts::{Outcome, Stage, program};
 
 const COUNT: usize = 40;

@@ -6,9 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::launchers::manifest;
 use crate::provision::{self, Install, Part};
-use crate::tidy;
+use crate::{manifest, tidy};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -83,6 +82,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     tidy::run()?;
     let all = features(&Part::ALL);
     cargo(&format!("clippy --workspace --all-targets {all} -- -D warnings"))?;
+    // Studies and long tasks compile against the crates as they are, and share what is compiled.
+    cargo("check --manifest-path lab/Cargo.toml --target-dir target")?;
     let present = provision::parts(asked.install)?;
     let skipped = skipped(&present);
     if !skipped.is_empty() && !asked.may_skip {

@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::ci::announce;
-use crate::launchers::manifest;
-use crate::real;
+use crate::{manifest, servers};
 
 /// A part of the tests that needs more than a Rust toolchain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +56,7 @@ impl Part {
     fn is_installed(self) -> bool {
         match self {
             Self::Browser => missing(&BROWSER).is_empty(),
-            Self::RealServer => real::is_installed(),
+            Self::RealServer => servers::is_installed(),
             Self::Manifest => manifest::is_installed(),
         }
     }
@@ -67,7 +66,7 @@ impl Part {
             Self::Browser => install_packages(&BROWSER),
             Self::RealServer => {
                 install_packages(&VENV)?;
-                real::run(&["--server", "llamacpp", "--install"].map(str::to_owned))
+                servers::install_tested()
             }
             Self::Manifest => {
                 install_packages(&VENV)?;

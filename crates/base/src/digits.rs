@@ -1,7 +1,7 @@
 //! How many digits of a measured number are worth printing for people.
 
-/// Decimal places that leave at most four significant digits, and never more than three.
-pub fn places(value: f64) -> usize {
+/// Decimals that leave at most four significant digits, and never more than three.
+pub fn decimals(value: f64) -> usize {
     match value.abs() {
         size if size < 1.0 => 3,
         size if size < 100.0 => 2,
@@ -10,21 +10,21 @@ pub fn places(value: f64) -> usize {
     }
 }
 
-/// The number with its [`places`].
+/// The number with its [`decimals`].
 pub fn digits(value: f64) -> String {
-    format!("{value:.*}", places(value))
+    format!("{value:.*}", decimals(value))
 }
 
 /// The number with at most four significant digits and without zeros at its end, for values that are
 /// usually typed: `25`, `0.05`, `8.292`.
 pub fn brief(value: f64) -> String {
-    let mut places = 0;
+    let mut decimals = 0;
     let mut size = value.abs();
-    while size < 1_000.0 && places < 6 {
+    while size < 1_000.0 && decimals < 6 {
         size *= 10.0;
-        places += 1;
+        decimals += 1;
     }
-    let text = format!("{value:.places$}");
+    let text = format!("{value:.decimals$}");
     match text.split_once('.') {
         Some(_) => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         None => text,

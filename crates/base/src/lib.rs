@@ -3,7 +3,8 @@
 //! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and
 //! randomness are always passed in, so that any part of a run can be repeated and tested.
 //!
-//! - Time and chance: [`time`], [`clock`], [`seed`]; [`background`] threads that end with their guard.
+//! - Time and chance: [`time`], [`clock`], [`seed`]; [`background`] threads that end with their guard; a
+//!   [`slab`] for what lives and ends in any order.
 //! - A request: [`prompt`], its [`script`] and [`fingerprint`]; [`backend`] and [`conventions`] by name.
 //! - Plans: [`mod@partial`] structs, merged layer by layer, and [`neighbours`] of a mistyped key.
 //! - Errors for people: [`mod@refusal`].
@@ -32,6 +33,7 @@ pub mod redact;
 pub mod refusal;
 pub mod script;
 pub mod seed;
+pub mod slab;
 pub mod time;
 pub mod units;
 
@@ -46,4 +48,5 @@ pub use prompt::{IgnoreEos, Message, Prompt, PromptContent, Sound};
 pub use refusal::{Refusal, RefusalKind};
 pub use script::Script;
 pub use seed::{Seed, Stream};
+pub use slab::Slab;
 pub use time::{Nanos, WallNanos};

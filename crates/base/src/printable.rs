@@ -10,7 +10,7 @@ pub const LINE_CHARS: usize = 300;
 /// Stands for a character that is not shown.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
-/// Whether a character changes how others are shown, or takes no place itself.
+/// Whether a character changes how others are shown, or is not shown itself.
 fn is_invisible(letter: char) -> bool {
     matches!(
         letter,

@@ -16,7 +16,7 @@ use std::fmt;
 pub use names::{is_public_header, is_public_parameter, is_secret_name};
 pub use url::hide_in_url;
 
-/// What stands in the place of a secret.
+/// What is shown instead of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
 /// A shorter text cannot be removed: it occurs everywhere by chance.

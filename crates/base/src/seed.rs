@@ -63,6 +63,14 @@ pub fn whole_between(generator: &mut impl RngCore, low: u64, high: u64) -> u64 {
     low + u64::try_from(product >> 64).unwrap_or(width)
 }
 
+/// Puts items into a random order, each equally likely.
+pub fn shuffle<T>(items: &mut [T], generator: &mut impl RngCore) {
+    for last in (1..items.len()).rev() {
+        let other = whole_between(generator, 0, last as u64);
+        items.swap(last, usize::try_from(other).unwrap_or(last));
+    }
+}
+
 /// A draw from the exponential distribution of mean one, the same bits on every machine.
 pub fn exponential(generator: &mut impl RngCore) -> f64 {
     // One minus a number below one is never zero, so the logarithm is finite.

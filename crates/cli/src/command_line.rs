@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use tokometer_base::redact::Secrets;
+use tokometer_report::quoted;
 
 use crate::exit::Refusal;
 use crate::lower::shown_words;
@@ -34,15 +35,6 @@ pub(crate) fn command_line(known: &Secrets) -> String {
 fn shown(words: &[String], known: &Secrets) -> String {
     let words = shown_words(words).into_iter().map(|word| quoted(&known.redact(&word)));
     std::iter::once("tokometer".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell reads it back.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -18,12 +18,12 @@ use tokometer_record::{
     AttemptId, Event, EventKind, Failure, FailureKind, Health, Outcome, Phase, RequestedLengths,
     RunEnd, RunInfo, RunWriter, ServerTimings, Stop, TcpStats, Timeline, Usage,
 };
-use tokometer_report::Style;
+use tokometer_report::{Style, comparison};
 
 use crate::bench::{RunView, summarise};
 use crate::commands::{csv, html, markdown, parquet, trace};
-use crate::compare;
 use crate::exit::{Refusal, RefusalKind};
+use crate::runs::READING;
 
 /// Cases per kind of run.
 const CASES: usize = 520;
@@ -266,7 +266,8 @@ fn export(folder: &Path, out: &Path) -> Result<(), Refusal> {
     csv(folder, &file("run.csv"))?;
     trace(folder, &file("run.trace"))?;
     parquet(folder, &file("run.parquet"))?;
-    let _comparison = compare::of_sides(&sources, &sources, Criteria::of(&compared([])))?;
+    let _comparison =
+        comparison::of_sides(READING, &sources, &sources, Criteria::of(&compared([])))?;
     Ok(())
 }
 

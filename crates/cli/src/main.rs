@@ -4,7 +4,6 @@
 //! most of it in `bench`. Errors end here, as a message on stderr and one of the codes of `exit`.
 
 mod activity;
-mod ahead;
 mod args;
 mod bench;
 mod calibrate;

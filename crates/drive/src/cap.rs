@@ -1,4 +1,4 @@
-//! A limit on requests in flight that several processes share, by lending each other places.
+//! A limit on requests in flight that several processes share, by lending each other slots.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -10,60 +10,60 @@ use crate::shared::Shared;
 
 /// The other processes, as a run sees them.
 pub trait CapLending: fmt::Debug + Send + Sync {
-    /// The run begins; `places` are its own.
-    fn begin(&self, places: CapPlaces);
+    /// The run begins; `slots` are its own.
+    fn begin(&self, slots: CapSlots);
 
-    /// [`CapPlaces::report`] may have something new. Called by the threads that send: it must not wait.
+    /// [`CapSlots::report`] may have something new. Called by the threads that send: it must not wait.
     fn changed(&self);
 }
 
-/// The places of a run in progress. After its end nothing happens.
+/// The slots of a run in progress. After its end nothing happens.
 #[derive(Clone)]
-pub struct CapPlaces {
+pub struct CapSlots {
     shared: Weak<Shared>,
     now: Arc<dyn Fn() -> Nanos + Send + Sync>,
 }
 
-impl fmt::Debug for CapPlaces {
+impl fmt::Debug for CapSlots {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("CapPlaces")
+        formatter.write_str("CapSlots")
     }
 }
 
 /// What a run gives to the others, and what it needs of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CapReport {
-    /// Places given up since the last report.
+    /// Slots given up since the last report.
     pub freed: u32,
-    /// Requests that wait for a place.
+    /// Requests that wait for a slot.
     pub waiting: u32,
 }
 
-impl CapPlaces {
+impl CapSlots {
     pub(crate) fn new(shared: &Arc<Shared>, now: Arc<dyn Fn() -> Nanos + Send + Sync>) -> Self {
         Self { shared: Arc::downgrade(shared), now }
     }
 
-    /// Adds places, and sends what waits for them.
-    pub fn grant(&self, places: u32) {
+    /// Adds slots, and sends what waits for them.
+    pub fn grant(&self, slots: u32) {
         let Some(shared) = self.shared.upgrade() else { return };
-        for flight in shared.gate.grant(places, (self.now)()) {
+        for flight in shared.gate.grant(slots, (self.now)()) {
             shared.inbox_of(flight.timeline.identity.index).post(WorkerCommand::Send(flight));
         }
     }
 
-    /// Gives places up, as soon as they are free.
-    pub fn recall(&self, places: u32) {
+    /// Gives slots up, as soon as they are free.
+    pub fn recall(&self, slots: u32) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.gate.recall(places);
+            shared.gate.recall(slots);
             shared.cap_changed();
         }
     }
 
-    /// Gives up to so many places up once nothing waits for them here.
-    pub fn offer(&self, places: u32) {
+    /// Gives up to so many slots up once nothing waits for them here.
+    pub fn offer(&self, slots: u32) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.gate.offer(places);
+            shared.gate.offer(slots);
             shared.cap_changed();
         }
     }

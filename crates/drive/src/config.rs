@@ -9,7 +9,7 @@ use tokometer_client::{Dialect, KeepText, Settings};
 use tokometer_schedule::{Arrivals, Limits, SendLimit, Share};
 
 use crate::cap::CapLending;
-use crate::turns::Places;
+use crate::turns::SlotUse;
 
 /// When connections are opened, and whether they are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -126,7 +126,7 @@ pub struct RunConfig {
     /// Which clock gives a read its time.
     pub stamps: Stamps,
     /// When a conversation counts against the limit of requests in flight.
-    pub places: Places,
+    pub slot_use: SlotUse,
     /// Limits after which a request fails.
     pub timeouts: Timeouts,
     /// Retries of a failed request; each attempt has its own timeline.
@@ -155,7 +155,7 @@ impl RunConfig {
             connections: Connections::default(),
             harvest: Harvest::default(),
             stamps: Stamps::default(),
-            places: Places::default(),
+            slot_use: SlotUse::default(),
             timeouts: Timeouts::default(),
             retries: 0,
             retry_max_wait: RETRY_MAX_WAIT,
@@ -164,7 +164,7 @@ impl RunConfig {
     }
 
     /// Requests that leave together when the measured phase begins, as far as they fit into memory: all
-    /// of a burst, or as many as a closed loop has places. Zero where requests have times of their own,
+    /// of a burst, or as many as a closed loop has slots. Zero where requests have times of their own,
     /// and for two targets, which are measured in blocks.
     pub(crate) fn wave_size(&self) -> u64 {
         if self.arrivals != Arrivals::AtOnce || self.targets.len() != 1 {

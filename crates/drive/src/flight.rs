@@ -21,8 +21,8 @@ pub(crate) struct Flight {
     pub(crate) tries_left: u32,
     /// The wait that the server requested before a retry.
     pub(crate) retry_after: Option<Nanos>,
-    /// When the request ended whose place in the gate this one took.
-    pub(crate) place_freed: Option<Nanos>,
+    /// When the request ended whose slot in the gate this one took.
+    pub(crate) slot_freed: Option<Nanos>,
 }
 
 /// How far the sending of a flight has come.
@@ -55,7 +55,7 @@ impl Flight {
             progress: SendProgress::Waiting,
             tries_left,
             retry_after: None,
-            place_freed: None,
+            slot_freed: None,
         })
     }
 
@@ -99,7 +99,7 @@ impl Flight {
         self.timeline.own_tools = before.own_tools;
         self.timeline.times.intended = before.times.intended;
         self.timeline.times.admitted = before.times.end.unwrap_or(before.times.admitted);
-        self.place_freed = None;
+        self.slot_freed = None;
         self.has_response = false;
         self.written = 0;
     }
@@ -143,7 +143,7 @@ impl Flight {
             progress: SendProgress::Waiting,
             tries_left: self.tries_left.saturating_sub(1),
             retry_after: None,
-            place_freed: None,
+            slot_freed: None,
         })
     }
 
@@ -216,13 +216,13 @@ pub(crate) mod tests {
     #[test]
     fn the_time_of_a_refusal_is_not_the_clients_lateness() {
         let mut flight = flight(7);
-        flight.place_freed = Some(Nanos(8));
+        flight.slot_freed = Some(Nanos(8));
         flight.timeline.times.admitted = Nanos(9);
         flight.timeline.times.end = Some(Nanos::from_millis(99));
         flight.start_over();
         assert_eq!(flight.timeline.times.admitted, Nanos::from_millis(99));
         assert_eq!(flight.timeline.times.intended, Some(Nanos(7)));
-        assert_eq!(flight.place_freed, None, "nothing is known of the refill");
+        assert_eq!(flight.slot_freed, None, "nothing is known of the refill");
     }
 
     #[test]

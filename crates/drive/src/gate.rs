@@ -2,7 +2,7 @@
 //!
 //! An open loop is a gate without a limit; a closed loop is a gate whose queue is never empty. The
 //! worker that ends a request takes the next one from the queue and sends it at once, so that no
-//! other thread has to be woken. Used once per request. Where several processes share one limit, places
+//! other thread has to be woken. Used once per request. Where several processes share one limit, slots
 //! are lent: the limit then rises and falls during the run.
 
 use std::collections::VecDeque;
@@ -23,16 +23,16 @@ struct State {
     limit: Option<u32>,
     in_flight: u32,
     queue: VecDeque<Box<Flight>>,
-    /// Flights that had to wait for a place since they were last asked for.
+    /// Flights that had to wait for a slot since they were last asked for.
     waits: u64,
     /// From this time on no request is admitted.
     closes: Nanos,
-    lent: LentPlaces,
+    lent: LentSlots,
 }
 
-/// Places that other processes ask for; all zero where the limit is this process's own.
+/// Slots that other processes ask for; all zero where the limit is this process's own.
 #[derive(Debug, Default)]
-struct LentPlaces {
+struct LentSlots {
     /// To be given up as requests end, although others wait in the queue here.
     recalled: u32,
     /// To be given up once nothing waits for them here.
@@ -49,7 +49,7 @@ impl Gate {
             queue: VecDeque::new(),
             waits: 0,
             closes: Nanos::MAX,
-            lent: LentPlaces::default(),
+            lent: LentSlots::default(),
         };
         Self { state: Mutex::new(state) }
     }
@@ -60,7 +60,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits the flight, or queues it until a place is free. After the gate has closed it stays
+    /// Admits the flight, or queues it until a slot is free. After the gate has closed it stays
     /// queued until it is dismissed.
     pub(crate) fn admit(&self, mut flight: Box<Flight>, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();
@@ -80,7 +80,7 @@ impl Gate {
         Some(flight)
     }
 
-    /// Takes a place for a flight of the first wave before it is sent. False when there is none.
+    /// Takes a slot for a flight of the first wave before it is sent. False when there is none.
     pub(crate) fn reserve(&self) -> bool {
         let mut state = self.state();
         let is_free = state.limit.is_none_or(|limit| state.in_flight < limit);
@@ -88,7 +88,7 @@ impl Gate {
         is_free
     }
 
-    /// Releases a place. The next flight in the queue, if any, takes it.
+    /// Releases a slot. The next flight in the queue, if any, takes it.
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();
         if state.lent.recalled > 0 {
@@ -107,10 +107,10 @@ impl Gate {
         Some(next)
     }
 
-    /// Adds places that another process gave up. Returns the flights that take them.
-    pub(crate) fn grant(&self, places: u32, now: Nanos) -> VecDeque<Box<Flight>> {
+    /// Adds slots that another process gave up. Returns the flights that take them.
+    pub(crate) fn grant(&self, slots: u32, now: Nanos) -> VecDeque<Box<Flight>> {
         let mut state = self.state();
-        state.limit = state.limit.map(|limit| limit.saturating_add(places));
+        state.limit = state.limit.map(|limit| limit.saturating_add(slots));
         let mut admitted = VecDeque::new();
         while now < state.closes && state.idle() > 0 {
             let Some(mut next) = state.queue.pop_front() else { break };
@@ -121,22 +121,22 @@ impl Gate {
         admitted
     }
 
-    /// Gives places up: at once where they are not used, the others as requests end.
-    pub(crate) fn recall(&self, places: u32) {
+    /// Gives slots up: at once where they are not used, the others as requests end.
+    pub(crate) fn recall(&self, slots: u32) {
         let mut state = self.state();
-        let now = places.min(state.idle());
+        let now = slots.min(state.idle());
         state.give_up(now);
-        state.lent.recalled += places - now;
+        state.lent.recalled += slots - now;
     }
 
-    /// Gives up to so many places up, now or later, as far as nothing waits for them here.
-    pub(crate) fn offer(&self, places: u32) {
+    /// Gives up to so many slots up, now or later, as far as nothing waits for them here.
+    pub(crate) fn offer(&self, slots: u32) {
         let mut state = self.state();
-        state.lent.offered = state.lent.offered.saturating_add(places);
+        state.lent.offered = state.lent.offered.saturating_add(slots);
         state.give_up_idle();
     }
 
-    /// Places given up since the last call, and flights that wait for a place.
+    /// Slots given up since the last call, and flights that wait for a slot.
     pub(crate) fn take_report(&self) -> CapReport {
         let mut state = self.state();
         let freed = std::mem::take(&mut state.lent.freed);
@@ -170,21 +170,21 @@ impl Gate {
 }
 
 impl State {
-    /// Places that nothing uses; zero without a limit.
+    /// Slots that nothing uses; zero without a limit.
     fn idle(&self) -> u32 {
         self.limit.map_or(0, |limit| limit.saturating_sub(self.in_flight))
     }
 
-    fn give_up(&mut self, places: u32) {
-        self.limit = self.limit.map(|limit| limit.saturating_sub(places));
-        self.lent.freed += places;
+    fn give_up(&mut self, slots: u32) {
+        self.limit = self.limit.map(|limit| limit.saturating_sub(slots));
+        self.lent.freed += slots;
     }
 
     fn give_up_idle(&mut self) {
         if self.lent.offered > 0 && self.queue.is_empty() {
-            let places = self.lent.offered.min(self.idle());
-            self.lent.offered -= places;
-            self.give_up(places);
+            let slots = self.lent.offered.min(self.idle());
+            self.lent.offered -= slots;
+            self.give_up(slots);
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_gate_keeps_the_line_in_order_and_refills_places_at_once() {
+    fn a_full_gate_keeps_the_line_in_order_and_refills_slots_at_once() {
         let gate = Gate::new(Some(2));
         let admitted: Vec<_> = (0..5).map(|i| index(gate.admit(flight(i), Nanos(i)))).collect();
         assert_eq!(admitted, [Some(0), Some(1), None, None, None]);
@@ -214,19 +214,19 @@ mod tests {
         assert_eq!(
             index(gate.admit(flight(9), Nanos(2))),
             Some(9),
-            "an ended request left its place"
+            "an ended request left its slot"
         );
         assert_eq!((gate.take_waits(), gate.take_waits()), (3, 0));
     }
 
     #[test]
-    fn a_place_that_is_reserved_is_taken() {
+    fn a_slot_that_is_reserved_is_taken() {
         let gate = Gate::new(Some(2));
         assert!(gate.reserve());
         assert_eq!(index(gate.admit(flight(1), Nanos(1))), Some(1));
         assert!(!gate.reserve());
         assert_eq!(index(gate.admit(flight(2), Nanos(1))), None);
-        assert_eq!(index(gate.release(Nanos(2))), Some(2), "the reserved place becomes free");
+        assert_eq!(index(gate.release(Nanos(2))), Some(2), "the reserved slot becomes free");
     }
 
     #[test]
@@ -251,11 +251,11 @@ mod tests {
         assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
         assert_eq!(index(gate.admit(flight(2), Nanos(10))), None, "nobody passes any more");
         assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
-        assert_eq!(gate.take_waits(), 1, "the last one did not wait for a place");
+        assert_eq!(gate.take_waits(), 1, "the last one did not wait for a slot");
     }
 
     #[test]
-    fn a_recalled_place_that_nobody_uses_leaves_at_once() {
+    fn a_recalled_slot_that_nobody_uses_leaves_at_once() {
         let gate = Gate::new(Some(3));
         let _ = gate.admit(flight(0), Nanos(1));
         gate.recall(3);
@@ -265,25 +265,25 @@ mod tests {
     }
 
     #[test]
-    fn a_recalled_place_leaves_when_it_is_free_although_others_wait() {
+    fn a_recalled_slot_leaves_when_it_is_free_although_others_wait() {
         let gate = Gate::new(Some(2));
         for at in 0..4 {
             let _ = gate.admit(flight(at), Nanos(1));
         }
         gate.recall(1);
-        assert_eq!(gate.take_report(), report(0, 2), "both places are used");
-        assert_eq!(index(gate.release(Nanos(2))), None, "the place leaves");
+        assert_eq!(gate.take_report(), report(0, 2), "both slots are used");
+        assert_eq!(index(gate.release(Nanos(2))), None, "the slot leaves");
         assert_eq!(gate.take_report(), report(1, 2));
         assert_eq!(index(gate.release(Nanos(3))), Some(2), "the other one stays");
         let admitted: Vec<_> =
             gate.grant(2, Nanos(4)).into_iter().map(|flight| index(Some(flight))).collect();
         assert_eq!(admitted, [Some(3)]);
-        assert_eq!(index(gate.admit(flight(9), Nanos(5))), Some(9), "three places, two used");
+        assert_eq!(index(gate.admit(flight(9), Nanos(5))), Some(9), "three slots, two used");
         assert_eq!(index(gate.admit(flight(10), Nanos(5))), None);
     }
 
     #[test]
-    fn an_offered_place_leaves_only_while_nothing_waits() {
+    fn an_offered_slot_leaves_only_while_nothing_waits() {
         let gate = Gate::new(Some(3));
         let _ = gate.admit(flight(0), Nanos(1));
         gate.offer(3);
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(gate.take_report(), report(0, 0));
         assert_eq!(index(gate.release(Nanos(3))), None);
         assert_eq!(gate.take_report(), report(1, 0));
-        assert_eq!(index(gate.admit(flight(2), Nanos(4))), None, "no place is left");
+        assert_eq!(index(gate.admit(flight(2), Nanos(4))), None, "no slot is left");
         gate.recall(1);
         gate.close_at(Nanos(5));
         assert!(gate.grant(1, Nanos(6)).is_empty(), "nobody passes any more");

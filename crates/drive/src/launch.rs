@@ -10,7 +10,7 @@ use tokometer_client::conn::Peer;
 use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
-use crate::cap::CapPlaces;
+use crate::cap::CapSlots;
 use crate::config::RunConfig;
 use crate::control::{self, ControlRecord};
 use crate::descriptors;
@@ -87,7 +87,7 @@ pub fn run_on<P: Platform>(
     let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), wakers));
     if let Some(lending) = &shared.config.cap_lending {
         let clock = platform.clock();
-        lending.begin(CapPlaces::new(&shared, Arc::new(move || clock.now())));
+        lending.begin(CapSlots::new(&shared, Arc::new(move || clock.now())));
     }
     let workers = Workers::start(platform, &shared, &outlets.notices, links)?;
     let progress = Arc::new(PreparerProgress::default());

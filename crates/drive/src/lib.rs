@@ -46,7 +46,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use cap::{CapLending, CapPlaces, CapReport};
+pub use cap::{CapLending, CapReport, CapSlots};
 pub use config::{Connections, Harvest, RunConfig, TargetServer, Timeouts, WarmUps};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;
@@ -57,4 +57,4 @@ pub use launch::{AwaitStart, Between, Outlets, run, run_on};
 pub use live::{Live, LiveCounts, Rates};
 pub use native::{EpollLinks, Native};
 pub use platform::Platform;
-pub use turns::{FollowUp, Places, TurnEnd};
+pub use turns::{FollowUp, SlotUse, TurnEnd};

@@ -163,7 +163,7 @@ impl Live {
         }
     }
 
-    /// Counts the requests of other processes as well, in place of what was set before.
+    /// Counts the requests of other processes as well, instead of what was set before.
     pub fn set_others(&self, counts: &LiveCounts) {
         let values = [
             (&self.others.sent, counts.sent),

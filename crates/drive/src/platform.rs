@@ -169,5 +169,5 @@ pub trait Links: Send {
     fn harvest(&mut self) -> usize;
 
     /// One of the results of the last call of `wait` or `harvest`.
-    fn ready(&self, place: usize) -> Ready;
+    fn ready(&self, index: usize) -> Ready;
 }

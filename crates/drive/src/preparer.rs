@@ -20,7 +20,7 @@ use crate::flight::Flight;
 use crate::item::{Prepare, QueuedRequest};
 use crate::platform::Platform;
 use crate::shared::Shared;
-use crate::turns::{FollowUp, Places};
+use crate::turns::{FollowUp, SlotUse};
 
 /// Measured items to prepare before the measured phase begins, so that its first sends are not
 /// delayed.
@@ -332,7 +332,7 @@ impl<P: Platform> Preparer<P> {
     fn is_full_of(&self, item: &QueuedRequest) -> bool {
         let config = &self.shared.config;
         let limit = config.limits.max_concurrency.filter(|_| {
-            config.places == Places::PerConversation && item.identity.session.is_some()
+            config.slot_use == SlotUse::PerConversation && item.identity.session.is_some()
         });
         limit.is_some_and(|limit| self.conversations >= u64::from(limit))
     }

@@ -53,13 +53,13 @@ impl Rotation {
 /// The addresses in turn by the connection's number, those that are avoided behind the others.
 fn order(number: u64, is_avoided: &[bool]) -> Vec<usize> {
     let in_turn = |wanted: bool| {
-        let places = (0..is_avoided.len()).filter(move |place| is_avoided[*place] == wanted);
-        let mut places: Vec<usize> = places.collect();
-        let count = places.len() as u64;
+        let indexes = (0..is_avoided.len()).filter(move |index| is_avoided[*index] == wanted);
+        let mut indexes: Vec<usize> = indexes.collect();
+        let count = indexes.len() as u64;
         if count > 0 {
-            places.rotate_left(usize::try_from(number % count).unwrap_or(0));
+            indexes.rotate_left(usize::try_from(number % count).unwrap_or(0));
         }
-        places
+        indexes
     };
     let mut order = in_turn(false);
     order.extend(in_turn(true));

@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Says that places may be free, or needed, where they are shared with other processes.
+    /// Says that slots may be free, or needed, where they are shared with other processes.
     pub(crate) fn cap_changed(&self) {
         if let Some(lending) = &self.config.cap_lending {
             lending.changed();
@@ -290,7 +290,7 @@ impl Shared {
         &self.inboxes[usize::try_from(index % workers).unwrap_or(0)]
     }
 
-    /// Admits a flight, or queues it until a place is free.
+    /// Admits a flight, or queues it until a slot is free.
     pub(crate) fn admit(&self, flight: Box<Flight>, now: Nanos) -> Option<Box<Flight>> {
         let admitted = self.gate.admit(flight, now);
         if admitted.is_none() {
@@ -299,7 +299,7 @@ impl Shared {
         admitted
     }
 
-    /// Releases a place. The next flight in the queue, if any, takes it.
+    /// Releases a slot. The next flight in the queue, if any, takes it.
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let next = self.gate.release(now);
         if next.is_none() {
@@ -322,7 +322,7 @@ impl Shared {
         }
     }
 
-    /// Gives a flight of the first wave, which has a place, to its worker.
+    /// Gives a flight of the first wave, which has a slot, to its worker.
     pub(crate) fn feed_ahead(&self, flight: Box<Flight>) {
         self.fed(&flight);
         self.arming.fetch_add(1, Ordering::AcqRel);

@@ -22,9 +22,9 @@ pub(crate) fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Thread<T>, Error> {
     let result = Arc::new(Mutex::new(None));
-    let (place, shared) = (Arc::clone(&result), Arc::clone(shared));
+    let (stored, shared) = (Arc::clone(&result), Arc::clone(shared));
     let guarded = move || match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(value) => *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value),
+        Ok(value) => *stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(value),
         Err(payload) => {
             let message = message(payload.as_ref());
             shared.panicked(Error::Panicked { thread: name, message });

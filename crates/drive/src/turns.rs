@@ -34,7 +34,7 @@ pub struct FollowUp {
 
 /// When a conversation counts against the limit of requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Places {
+pub enum SlotUse {
     /// While one of its turns is in flight.
     #[default]
     PerTurn,

@@ -188,7 +188,7 @@ fn prompt_of(at: u64, kept: Option<&[u64]>, len: u64, supply: Supply) -> Option<
 
 /// Index of the adapter that a request gets. All turns of a conversation get the same one: the server
 /// keeps the history in that adapter's part of the prefix cache.
-pub fn adapter(lora: &Lora, index: u64, after: Option<workload::TurnPlace>, seed: Seed) -> u32 {
+pub fn adapter(lora: &Lora, index: u64, after: Option<workload::TurnPosition>, seed: Seed) -> u32 {
     let key = after.map_or(index, |after| after.session);
     let place = place(lora, key, unit_float(&mut seed.stream("lora").at(key)));
     u32::try_from(place).unwrap_or(0)
@@ -259,7 +259,7 @@ mod tests {
         for assignment in [Assignment::RoundRobin, Assignment::Random, Assignment::Skewed] {
             let lora = Lora { names: names.clone(), assignment, alpha: 2.0 };
             let of_turn = |session: u64, turn: u32| {
-                let after = workload::TurnPlace { session, turn, think: Nanos::ZERO };
+                let after = workload::TurnPosition { session, turn, think: Nanos::ZERO };
                 let index = session + 8 * u64::from(turn);
                 adapter(&lora, index, Some(after), Seed(1))
             };

@@ -167,9 +167,9 @@ pub(crate) fn config(
         connections: client.connections,
         harvest: client.harvest,
         stamps: client.stamps,
-        places: match plan.family {
-            Conventions::Sglang => drive::Places::PerConversation,
-            Conventions::Vllm => drive::Places::PerTurn,
+        slot_use: match plan.family {
+            Conventions::Sglang => drive::SlotUse::PerConversation,
+            Conventions::Vllm => drive::SlotUse::PerTurn,
         },
         warm_ups: match plan.family {
             Conventions::Sglang => drive::WarmUps::Needed,

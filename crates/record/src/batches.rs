@@ -62,7 +62,7 @@ enum Stopped {
 /// A head describes some sixty columns in a few kilobytes.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 
-/// Places that are tried as the beginning of a message after damage.
+/// Offsets that are tried as the beginning of a message after damage.
 const TRIES_MAX: u32 = 1_000;
 
 /// A message of the stream as stored on disk.
@@ -220,53 +220,53 @@ impl Batches {
         self.number += 1;
     }
 
-    /// Moves to the next place after `from` where a whole batch begins. False if there is none.
+    /// Moves to the next offset after `from` where a whole batch begins. False if there is none.
     fn find_batch(&mut self, from: u64) -> std::io::Result<bool> {
         let mut from = from + 1;
         for _ in 0..TRIES_MAX {
-            let Some(place) = self.find_mark(from)? else { return Ok(false) };
-            self.go_to(place)?;
+            let Some(offset) = self.find_mark(from)? else { return Ok(false) };
+            self.go_to(offset)?;
             if self.message().is_ok_and(|message| message.is_batch()) {
-                self.go_to(place)?;
+                self.go_to(offset)?;
                 return Ok(true);
             }
-            from = place + 1;
+            from = offset + 1;
         }
         Ok(false)
     }
 
-    /// The next place from `from` on where the mark of a message stands.
+    /// The next offset from `from` on where the mark of a message stands.
     fn find_mark(&mut self, from: u64) -> std::io::Result<Option<u64>> {
         self.go_to(from)?;
-        let mut place = from;
+        let mut offset = from;
         let mut ones = 0_usize;
         loop {
             let read = self.file.fill_buf()?;
             if read.is_empty() {
                 return Ok(None);
             }
-            for (byte, after) in read.iter().zip(place + 1..) {
+            for (byte, after) in read.iter().zip(offset + 1..) {
                 ones = if *byte == MARK[0] { ones + 1 } else { 0 };
                 if ones == MARK.len() {
                     return Ok(Some(after - MARK.len() as u64));
                 }
             }
             let length = read.len();
-            place += length as u64;
+            offset += length as u64;
             self.file.consume(length);
         }
     }
 
     /// Whether a message begins here, or the file ends.
     fn is_at_mark(&mut self) -> std::io::Result<bool> {
-        let place = self.at;
+        let offset = self.at;
         let found = self.take(MARK.len() as u64);
-        self.go_to(place)?;
-        Ok(place == self.size || found.is_ok_and(|bytes| bytes[..] == MARK))
+        self.go_to(offset)?;
+        Ok(offset == self.size || found.is_ok_and(|bytes| bytes[..] == MARK))
     }
 
-    fn go_to(&mut self, place: u64) -> std::io::Result<()> {
-        self.at = place.min(self.size);
+    fn go_to(&mut self, offset: u64) -> std::io::Result<()> {
+        self.at = offset.min(self.size);
         self.file.seek(SeekFrom::Start(self.at)).map(drop)
     }
 

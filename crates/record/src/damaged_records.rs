@@ -102,8 +102,8 @@ fn peak_memory_kib() -> u64 {
 
 #[test]
 fn no_damage_makes_a_reader_panic_or_takes_more_memory_than_the_file_can_need() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     write(folder);
     assert_eq!(read(folder).unwrap().0, 12);
     let files = [names::REQUESTS, names::STARTS, names::PLAN, names::END, names::SERVER];
@@ -140,9 +140,9 @@ fn no_damage_makes_a_reader_panic_or_takes_more_memory_than_the_file_can_need() 
 
 #[test]
 fn a_damaged_batch_is_named_and_the_others_are_read() {
-    let place = tempfile::tempdir().unwrap();
-    write(place.path());
-    let path = place.path().join(names::REQUESTS);
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let path = folder.path().join(names::REQUESTS);
     let mut bytes = fs::read(&path).unwrap();
     // Makes the text of the fifth row invalid UTF-8.
     let text = b"four words of text";
@@ -150,14 +150,14 @@ fn a_damaged_batch_is_named_and_the_others_are_read() {
     let at = at.map(|(at, _)| at).nth(4).unwrap();
     bytes[at] = 0xff;
     fs::write(&path, bytes).unwrap();
-    let (rows, damages) = read(place.path()).unwrap();
+    let (rows, damages) = read(folder.path()).unwrap();
     assert_eq!(rows, 9);
     let [damage] = &damages[..] else { panic!("{damages:?}") };
     let text = damage.to_string();
     assert!(text.contains("batch 1 of") && text.contains(names::REQUESTS), "{text}");
 }
 
-/// The place of each message of a stream, found by the mark that it begins with.
+/// The offset of each message of a stream, found by the mark that it begins with.
 fn messages(bytes: &[u8]) -> Vec<usize> {
     let is_begin = |at: &usize| bytes[*at..].starts_with(&[0xff; 4]);
     (0..bytes.len()).step_by(8).filter(is_begin).collect()
@@ -167,19 +167,19 @@ fn messages(bytes: &[u8]) -> Vec<usize> {
 #[test]
 fn batches_behind_a_damaged_length_are_read() {
     let check = |change: &dyn Fn(&mut Vec<u8>, usize), is_killed: bool| {
-        let place = tempfile::tempdir().unwrap();
-        write(place.path());
-        let path = place.path().join(names::REQUESTS);
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path());
+        let path = folder.path().join(names::REQUESTS);
         let mut bytes = fs::read(&path).unwrap();
         if is_killed {
             bytes.truncate(bytes.len() - 8);
-            fs::remove_file(place.path().join(names::END)).unwrap();
+            fs::remove_file(folder.path().join(names::END)).unwrap();
         }
         // The first message is the schema.
         let second = messages(&bytes)[2];
         change(&mut bytes, second);
         fs::write(&path, bytes).unwrap();
-        let (rows, damages) = read(place.path()).unwrap();
+        let (rows, damages) = read(folder.path()).unwrap();
         let [damage] = &damages[..] else { panic!("{damages:?}") };
         let text = damage.to_string();
         assert!(text.contains("batch 1 of") && text.contains(names::REQUESTS), "{text}");
@@ -197,28 +197,28 @@ fn batches_behind_a_damaged_length_are_read() {
 /// A cut record of a finished run was shown as a run with fewer requests, without a word.
 #[test]
 fn a_cut_file_is_damage_only_if_the_run_came_to_its_end() {
-    let place = tempfile::tempdir().unwrap();
-    write(place.path());
-    let path = place.path().join(names::REQUESTS);
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let path = folder.path().join(names::REQUESTS);
     let whole = fs::read(&path).unwrap();
     let batch = messages(&whole)[2];
     for length in [whole.len() - 8, whole.len() - 9, batch, batch + 40, 20, 0] {
         fs::write(&path, &whole[..length]).unwrap();
-        let (_, damages) = read(place.path()).unwrap();
+        let (_, damages) = read(folder.path()).unwrap();
         let [damage] = &damages[..] else { panic!("{length}: {damages:?}") };
         let text = damage.to_string();
         assert!(text.contains(names::REQUESTS) && text.contains("was cut"), "{text}");
     }
-    fs::remove_file(place.path().join(names::END)).unwrap();
-    assert_eq!(read(place.path()).unwrap().1.len(), 0);
+    fs::remove_file(folder.path().join(names::END)).unwrap();
+    assert_eq!(read(folder.path()).unwrap().1.len(), 0);
 }
 
 /// The decoder took the offsets of a column for whole numbers and panicked.
 #[test]
 fn offsets_of_an_odd_length_are_damage() {
-    let place = tempfile::tempdir().unwrap();
-    write(place.path());
-    let path = place.path().join(names::REQUESTS);
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let path = folder.path().join(names::REQUESTS);
     let whole = fs::read(&path).unwrap();
     let begin = messages(&whole)[1];
     let mut noticed = 0;
@@ -227,7 +227,7 @@ fn offsets_of_an_odd_length_are_damage() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1;
         fs::write(&path, bytes).unwrap();
-        noticed += read(place.path()).map_or(1, |(_, damages)| damages.len());
+        noticed += read(folder.path()).map_or(1, |(_, damages)| damages.len());
     }
     assert!(noticed > 50, "{noticed}");
 }

@@ -160,7 +160,7 @@ pub fn create_private_new(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// Writes how a shard's clock relates to the leader's, in the place of what was known before.
+/// Writes how a shard's clock relates to the leader's, replacing what was known before.
 pub fn write_clock(folder: &Path, clock: &ShardClock) -> Result<(), Error> {
     write_json(&folder.join(names::CLOCK), clock)
 }
@@ -180,7 +180,7 @@ pub fn clear(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens a file of a record. Opening a pipe in its place would wait for somebody who writes to it.
+/// Opens a file of a record. Opening a pipe of this name would wait for somebody who writes to it.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?.file_type();
     if !kind.is_file() && !kind.is_dir() {
@@ -410,7 +410,7 @@ impl RunReader {
             file.append(&columns::encode(&timelines, self.info.origin)?)?;
         }
         file.finish()?;
-        file.take_place(&damages)
+        file.replace_original(&damages)
     }
 
     /// Removes incomplete last batches and adds end marks, for readers that require them. Returns the
@@ -432,14 +432,14 @@ impl RunReader {
                 file.append(&batch)?;
             }
             file.finish()?;
-            file.take_place(&damages)?;
+            file.replace_original(&damages)?;
             repaired.push(name);
         }
         Ok(repaired)
     }
 }
 
-/// A file of rows that is made from another one, beside it. It is removed unless it takes its place.
+/// A file of rows that is made from another one, beside it. It is removed unless it replaces it.
 struct Replacement {
     file: BatchFile,
     replaced: PathBuf,
@@ -461,7 +461,7 @@ impl Replacement {
     }
 
     /// Replaces the original, unless a batch of it was damaged: that batch would be lost.
-    fn take_place(self, damages: &Damages) -> Result<(), Error> {
+    fn replace_original(self, damages: &Damages) -> Result<(), Error> {
         if let Some(damage) = damages.take().into_iter().next() {
             return Err(damage);
         }
@@ -471,7 +471,7 @@ impl Replacement {
 
 impl Drop for Replacement {
     fn drop(&mut self) {
-        // Nothing is left to remove once it has taken its place.
+        // Nothing is left to remove once it has replaced the other.
         let _ = fs::remove_file(self.file.path());
     }
 }

@@ -126,7 +126,7 @@ pub struct Health {
     /// Times in which that thread did not run, the longest ones. `None` in records of older versions.
     #[serde(default)]
     pub stalls: Option<Vec<ThreadStall>>,
-    /// Delay from the end of one request to the first byte of the one that takes its place (closed
+    /// Delay from the end of one request to the first byte of the one that takes its slot (closed
     /// loop).
     pub refill_delay: DelayHistogram,
     /// Requests that waited because the maximum number in flight was reached.

@@ -10,8 +10,9 @@
 //!   several processes made it.
 //! - On disk: `writer` writes a folder and [`folder`] reads it. `columns` turn timelines into Arrow columns
 //!   and back, `batches` reads Arrow streams that may be damaged, and `whole_file` writes files that are
-//!   complete or not there.
+//!   complete or not there. [`stored`] opens folders that a user names.
 
+mod ahead;
 mod batches;
 mod columns;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub mod health;
 pub mod run;
 pub mod server;
 pub mod sharding;
+pub mod stored;
 pub mod timeline;
 mod whole_file;
 mod writer;

@@ -129,7 +129,7 @@ pub struct RunInfo {
     /// Messages from the preparation, such as a tokenizer that was replaced.
     #[serde(default)]
     pub remarks: Vec<String>,
-    /// The record's place in a run of several processes. `None`: one process made the run.
+    /// The shard that made the record, in a run of several processes. `None`: one process made the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharding: Option<Sharding>,
 }
@@ -143,7 +143,7 @@ impl RunInfo {
         }
     }
 
-    /// The place of this record among the shards of its run.
+    /// The number of this record among the shards of its run.
     pub fn shard(&self) -> Option<&ShardInfo> {
         match &self.sharding {
             Some(Sharding::Shard(shard)) => Some(shard),

@@ -1,4 +1,4 @@
-//! A run that several processes made: what each record says of its place, and what a merged one says
+//! A run that several processes made: what each record says of its shard, and what a merged one says
 //! of its parts.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use tokometer_base::Nanos;
 
 use crate::run::{RecordedLoad, Stop};
 
-/// The place of a record in a run of several processes.
+/// The shard that made a record, in a run of several processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharding {

@@ -188,7 +188,7 @@ pub struct Times {
     /// The last byte of the response, or the failure.
     pub end: Option<Nanos>,
     /// When the client gave up a connection whose server left the body open behind the response. Until then the
-    /// request held its place. `None` where the body ended, and in older records.
+    /// request held its slot. `None` where the body ended, and in older records.
     pub freed: Option<Nanos>,
 }
 

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 /// The path that stands for standard output.
 pub const STDOUT: &str = "-";
 
-/// The name under which a file is written before it takes its place.
+/// The name under which a file is written before it is renamed.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     path.with_added_extension("part")
 }
 
-/// Writes a file beside its place first: a reader never sees half of it, and a full disk leaves what was
+/// Writes a file beside its final path first: a reader never sees half of it, and a full disk leaves what was
 /// there before.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     WholeFile::create(path).and_then(|mut file| {
@@ -22,35 +22,35 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// A file that takes its place only when it is complete.
+/// A file that gets its name only when it is complete.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
-    place: PathBuf,
+    path: PathBuf,
     beside: Option<PathBuf>,
 }
 
 impl WholeFile {
-    /// Creates the file beside its place. What is no regular file, such as a pipe or standard output
+    /// Creates the file beside its final path. What is no regular file, such as a pipe or standard output
     /// (`-`), is written directly.
     pub fn create(path: &Path) -> io::Result<Self> {
         if path == Path::new(STDOUT) {
             let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            return Ok(Self { file, place: path.to_owned(), beside: None });
+            return Ok(Self { file, path: path.to_owned(), beside: None });
         }
-        let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if fs::metadata(&place).is_ok_and(|found| !found.is_file()) {
-            let file = File::options().write(true).open(&place)?;
-            return Ok(Self { file, place, beside: None });
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            let file = File::options().write(true).open(&path)?;
+            return Ok(Self { file, path, beside: None });
         }
-        let beside = beside(&place);
-        Ok(Self { file: File::create(&beside)?, place, beside: Some(beside) })
+        let beside = beside(&path);
+        Ok(Self { file: File::create(&beside)?, path, beside: Some(beside) })
     }
 
-    /// Puts the file in its place, after its content has reached the disk.
+    /// Gives the file its name, after its content has reached the disk.
     pub fn keep(mut self) -> io::Result<()> {
         let Some(beside) = self.beside.take() else { return Ok(()) };
-        let kept = self.file.sync_all().and_then(|()| replace(&beside, &self.place));
+        let kept = self.file.sync_all().and_then(|()| replace(&beside, &self.path));
         if kept.is_err() {
             let _ = fs::remove_file(&beside);
         }
@@ -59,10 +59,10 @@ impl WholeFile {
 }
 
 /// A file that is mounted by itself, as containers do, cannot be replaced: it is overwritten.
-fn replace(beside: &Path, place: &Path) -> io::Result<()> {
-    match fs::rename(beside, place) {
+fn replace(beside: &Path, path: &Path) -> io::Result<()> {
+    match fs::rename(beside, path) {
         Err(why) if why.kind() == io::ErrorKind::ResourceBusy => {
-            fs::copy(beside, place)?;
+            fs::copy(beside, path)?;
             fs::remove_file(beside)
         }
         renamed => renamed,
@@ -74,7 +74,7 @@ impl Write for WholeFile {
         match self.file.write(bytes) {
             // A reader that closed the pipe has read what it wanted.
             Err(why)
-                if self.place == Path::new(STDOUT) && why.kind() == io::ErrorKind::BrokenPipe =>
+                if self.path == Path::new(STDOUT) && why.kind() == io::ErrorKind::BrokenPipe =>
             {
                 Ok(bytes.len())
             }

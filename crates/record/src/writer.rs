@@ -328,7 +328,7 @@ impl RunWriter {
         self.write_end(end)
     }
 
-    /// Writes `end.json` into the place that was reserved for it.
+    /// Writes `end.json` into the space that was reserved for it.
     fn write_end(&self, end: &RunEnd) -> Result<(), Error> {
         let path = self.folder.join(names::END);
         let bytes = json_bytes(&path, end)?;
@@ -343,7 +343,7 @@ impl RunWriter {
     }
 
     /// Ends a run whose record could not be written to its end. What is still possible is written: the
-    /// reason at least, since its place was reserved. The reader has every row, also those that are only
+    /// reason at least, since its space was reserved. The reader has every row, also those that are only
     /// in memory or in files that somebody has deleted.
     pub fn give_up(mut self, unwritten: &PendingRows, mut end: RunEnd) -> RunReader {
         self.add(unwritten);

@@ -5,15 +5,24 @@
 //! the HTML page, the trace, and requests as CSV or Parquet. Everything is a pure function of its
 //! input; nothing here opens a file, reads a clock or knows a flag.
 
+pub mod calibration;
+pub mod capacity;
 mod compact;
+pub mod comparison;
 pub mod grid;
+pub mod history;
 pub mod html;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod prediction;
 pub mod rows;
+pub mod saved;
+pub mod several;
 pub mod sparkline;
+pub mod staircase;
 pub mod style;
 pub mod summary;
+pub mod sweep;
 mod sweep_table;
 pub mod table;
 #[cfg(test)]
@@ -22,8 +31,8 @@ pub mod trace;
 
 pub use compact::print_report;
 pub use grid::{Align, Grid};
+pub use html::quoted;
 pub use style::{Colours, Style};
 pub use summary::fold::wrapped;
 pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
-pub use sweep_table::{SweepRow, sweep_table};
 pub use table::{TableFormat, table};

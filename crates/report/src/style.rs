@@ -1,7 +1,7 @@
 //! How our own summary may look: colours, and how many digits are worth printing.
 
 use tokometer_base::Nanos;
-use tokometer_base::digits::places;
+use tokometer_base::digits::decimals;
 
 /// Whether text carries terminal colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +50,7 @@ impl Style {
 
     /// Milliseconds with the digits that they deserve, and none below the instrument's error.
     pub(crate) fn millis(self, millis: f64) -> String {
-        let by_size = places(millis);
+        let by_size = decimals(millis);
         let by_error = self.error.map_or(by_size, |error| match error.as_millis_f64() {
             error if error <= 0.001 => 3,
             error if error <= 0.01 => 2,

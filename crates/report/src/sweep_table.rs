@@ -12,7 +12,7 @@ use crate::summary::whole;
 
 /// One run of a sweep.
 #[derive(Debug)]
-pub struct SweepRow<'a> {
+pub(crate) struct SweepRow<'a> {
     /// The run's value of each varied field, or its name.
     pub coordinates: Vec<String>,
     /// `None` where the figures were computed: nothing was measured that could be judged.
@@ -78,7 +78,7 @@ const POOLED: [FigureColumn; 6] = [
 const MARKS: &str = "✓ VALID, ~ SUSPECT, ! INVALID; ? too few requests for this percentile";
 
 /// The table with its legend. `heads` are the words for the varied fields.
-pub fn sweep_table(heads: &[String], rows: &[SweepRow<'_>], style: Style) -> String {
+pub(crate) fn sweep_table(heads: &[String], rows: &[SweepRow<'_>], style: Style) -> String {
     let has_failures = rows.iter().any(|row| row.summary.counts.failed > 0);
     let columns = columns(rows);
     let mut grid = heads.iter().fold(Grid::new(), |grid, head| grid.right(head.as_str()));

@@ -129,12 +129,12 @@ impl Arrivals {
 }
 
 impl RateCurve {
-    /// The rate at a place of the run between 0 and 1.
-    pub fn rate_at(self, place: f64) -> f64 {
+    /// The rate when this fraction of the run, between 0 and 1, has passed.
+    pub fn rate_at(self, fraction: f64) -> f64 {
         match self {
             Self::Flat { rate } => rate,
-            Self::Linear { from, to } => from + (to - from) * place,
-            Self::Exponential { from, to } => from * libm::pow(to / from, place),
+            Self::Linear { from, to } => from + (to - from) * fraction,
+            Self::Exponential { from, to } => from * libm::pow(to / from, fraction),
         }
     }
 }
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn ramps_meet_their_ends_and_the_middle() {
-        let check = |curve: RateCurve, place, expected: f64| {
-            assert!((curve.rate_at(place) - expected).abs() < 1e-12, "{curve:?} at {place}");
+        let check = |curve: RateCurve, fraction, expected: f64| {
+            assert!((curve.rate_at(fraction) - expected).abs() < 1e-12, "{curve:?} at {fraction}");
         };
         check(RateCurve::Linear { from: 2.0, to: 10.0 }, 0.0, 2.0);
         check(RateCurve::Linear { from: 2.0, to: 10.0 }, 0.5, 6.0);

@@ -57,7 +57,7 @@ impl Offsets {
         let (RateCurve::Flat { rate }, Some(count)) = (pace.curve, self.extent.count) else {
             return None;
         };
-        // Equal gaps already end there, and a run cut short by time has no last request to place.
+        // Equal gaps already end there, and a run cut short by time has no last request to schedule.
         if pace.burstiness.is_none() || self.extent.duration.is_some() {
             return None;
         }
@@ -66,7 +66,7 @@ impl Offsets {
     }
 
     /// How far into a ramp the next request lies, between 0 and 1.
-    fn place(&self, index: u64) -> f64 {
+    fn fraction(&self, index: u64) -> f64 {
         match (self.extent.count, self.extent.duration) {
             (Some(count), _) => index as f64 / count.saturating_sub(1).max(1) as f64,
             (None, Some(duration)) => self.elapsed_secs / duration.as_secs_f64(),
@@ -76,7 +76,7 @@ impl Offsets {
     }
 
     fn gap_secs(&self, pace: &Pace, index: u64) -> f64 {
-        let rate = pace.curve.rate_at(self.place(index));
+        let rate = pace.curve.rate_at(self.fraction(index));
         match pace.burstiness {
             None => 1.0 / rate,
             Some(shape) => gamma::draw(&mut self.stream.at(index), shape) / (rate * shape),

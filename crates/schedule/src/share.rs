@@ -53,9 +53,9 @@ impl Share {
         index % u64::from(self.count()) == u64::from(self.rank)
     }
 
-    /// The run's index of its request `place`, counted from zero.
-    pub fn index(self, place: u64) -> u64 {
-        place.saturating_mul(u64::from(self.count())).saturating_add(u64::from(self.rank))
+    /// The run's index of its request `number`, counted from zero.
+    pub fn index(self, number: u64) -> u64 {
+        number.saturating_mul(u64::from(self.count())).saturating_add(u64::from(self.rank))
     }
 
     /// How many of `all` it gets when they are dealt out one by one.
@@ -64,7 +64,7 @@ impl Share {
         all / count + u64::from(u64::from(self.rank) < all % count)
     }
 
-    /// Its part of a limit on requests in flight. Zero where there are more parts than places.
+    /// Its part of a limit on requests in flight. Zero where there are more parts than slots.
     pub fn of_cap(self, cap: u32) -> u32 {
         u32::try_from(self.of(u64::from(cap))).unwrap_or(u32::MAX)
     }
@@ -124,8 +124,8 @@ mod tests {
             let mut together = vec![None; expected.len()];
             for share in parts(shards) {
                 let mut own = offsets.clone().of_share(share);
-                for place in 0..share.of(requests) {
-                    let index = usize::try_from(share.index(place)).unwrap();
+                for number in 0..share.of(requests) {
+                    let index = usize::try_from(share.index(number)).unwrap();
                     prop_assert!(together[index].is_none());
                     together[index] = own.advance();
                 }
@@ -134,7 +134,7 @@ mod tests {
         }
 
         #[test]
-        fn every_index_and_every_place_of_a_limit_belongs_to_one_part(
+        fn every_index_and_every_slot_of_a_limit_belongs_to_one_part(
             all in 0_u64..5_000,
             shards in 1_u32..40,
         ) {
@@ -142,8 +142,8 @@ mod tests {
             let cap = u32::try_from(all).unwrap();
             prop_assert_eq!(parts(shards).map(|share| share.of_cap(cap)).sum::<u32>(), cap);
             for share in parts(shards) {
-                for place in 0..share.of(all) {
-                    let index = share.index(place);
+                for number in 0..share.of(all) {
+                    let index = share.index(number);
                     prop_assert!(index < all && share.has(index));
                     prop_assert_eq!(parts(shards).filter(|part| part.has(index)).count(), 1);
                 }

@@ -31,7 +31,7 @@ pub struct SimConfig {
     pub seed: u64,
     /// How long answers are when the client lets them end by themselves.
     pub answer: AnswerLength,
-    /// How many of its tokens are reasoning ahead of the answer, where the route has a place for it.
+    /// How many of its tokens are reasoning ahead of the answer, where the route has a field for it.
     pub reasoning_tokens: u32,
     /// When given, requests without it are answered with 401.
     pub api_key: Option<String>,

@@ -8,7 +8,7 @@
 //! - The model: [`engine`] (scheduler and KV cache), [`cost`] (how long a step takes), [`profile`] (all
 //!   parameters of one engine), [`what_if`] (changes of a profile).
 //! - The server: [`config`], `front` (listener, connections, streams), `wire` (bodies and events per
-//!   protocol), `vocabulary` (its words as tokens), `slots` (requests in progress), [`faults`] on request,
+//!   protocol), `vocabulary` (its words as tokens), [`faults`] on request,
 //!   and [`truth`], the log.
 
 pub mod config;
@@ -17,7 +17,6 @@ pub mod engine;
 pub mod faults;
 mod front;
 pub mod profile;
-mod slots;
 pub mod truth;
 mod vocabulary;
 pub mod what_if;

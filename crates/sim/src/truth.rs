@@ -122,7 +122,7 @@ pub struct TrueRequest {
 }
 
 impl TrueRequest {
-    /// The number that ends the request's id: its place in the client's plan, where the client wrote
+    /// The number that ends the request's id: its index in the client's plan, where the client wrote
     /// its ids so.
     pub fn index(&self) -> Option<u64> {
         self.request_id.as_deref()?.rsplit('-').next()?.parse().ok()
@@ -273,12 +273,12 @@ pub fn read(path: &Path) -> Result<Vec<TrueRequest>, TruthError> {
     // A log that is still being written may end in the middle of a line.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut requests: Vec<TrueRequest> = Vec::new();
-    let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut indexes: HashMap<u64, usize> = HashMap::new();
     for (index, line) in whole.lines().enumerate() {
         if line.starts_with('#') {
             continue;
         }
-        let applied = parse(line).and_then(|fact| apply(fact, &mut requests, &mut places));
+        let applied = parse(line).and_then(|fact| apply(fact, &mut requests, &mut indexes));
         if applied.is_none() {
             let (path, text) = (path.to_owned(), line.to_owned());
             return Err(TruthError::Syntax { path, line: index + 1, text });
@@ -290,16 +290,16 @@ pub fn read(path: &Path) -> Result<Vec<TrueRequest>, TruthError> {
 fn apply(
     fact: Fact,
     requests: &mut Vec<TrueRequest>,
-    places: &mut HashMap<u64, usize>,
+    indexes: &mut HashMap<u64, usize>,
 ) -> Option<()> {
     match fact {
         Fact::Request(request) => {
-            places.insert(request.stream, requests.len());
+            indexes.insert(request.stream, requests.len());
             requests.push(*request);
         }
-        Fact::Event { stream, event } => requests[*places.get(&stream)?].events.push(event),
+        Fact::Event { stream, event } => requests[*indexes.get(&stream)?].events.push(event),
         Fact::End { stream, at, outcome } => {
-            requests[*places.get(&stream)?].end = Some((at, outcome));
+            requests[*indexes.get(&stream)?].end = Some((at, outcome));
         }
     }
     Some(())

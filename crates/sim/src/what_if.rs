@@ -235,14 +235,14 @@ fn find(table: &Table, key: &str) -> Option<Value> {
     parts.try_fold(first, |value, part| value.as_table()?.get(part)).cloned()
 }
 
-/// Puts the value in its place, and makes the tables on the way. `None` where a value is in the way.
+/// Sets the value, and makes the tables on the way. `None` where a value is in the way.
 fn insert(table: &mut Table, change: &Change) -> Option<()> {
     let (way, name) = change.key.rsplit_once('.').unwrap_or(("", &change.key));
-    let mut place = table;
+    let mut inner = table;
     for part in way.split('.').filter(|part| !part.is_empty()) {
-        place = place.entry(part).or_insert_with(|| Value::Table(Table::new())).as_table_mut()?;
+        inner = inner.entry(part).or_insert_with(|| Value::Table(Table::new())).as_table_mut()?;
     }
-    place.insert(name.to_owned(), change.after.clone());
+    inner.insert(name.to_owned(), change.after.clone());
     Some(())
 }
 

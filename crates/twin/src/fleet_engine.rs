@@ -84,8 +84,8 @@ impl FleetEngine {
 
     /// Puts a request into the inbox, and returns when to wake an idle engine earlier than planned.
     pub(crate) fn expect(&mut self, at: Nanos, job: Job) -> Option<Nanos> {
-        let place = self.inbox.partition_point(|arrival| arrival.at <= at);
-        self.inbox.insert(place, Arrival { at, job });
+        let index = self.inbox.partition_point(|arrival| arrival.at <= at);
+        self.inbox.insert(index, Arrival { at, job });
         let is_earlier = !self.is_stepping && at < self.wake_at;
         is_earlier.then(|| {
             self.wake_at = at;

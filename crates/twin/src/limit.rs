@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_place_is_found() {
+    fn the_bottleneck_is_found() {
         let crowd = RequestLoad::burst(vec![Ask::new(40, 60); 400]);
         assert_eq!(limit(&crowd, |_| {}), Bottleneck::Sequences(256));
         let small = |profile: &mut Profile| profile.kv.as_mut().unwrap().tokens = 4_096;

@@ -98,8 +98,8 @@ impl Router {
             Routing::PrefixAffinity => {
                 match ask.block_hashes.iter().take(AFFINITY_BLOCKS).next_back() {
                     Some(hash) => {
-                        let place = u128::from(*hash) * self.open.len() as u128;
-                        usize::try_from(place >> 64).unwrap_or(0)
+                        let scaled = u128::from(*hash) * self.open.len() as u128;
+                        usize::try_from(scaled >> 64).unwrap_or(0)
                     }
                     None => self.rotate(),
                 }

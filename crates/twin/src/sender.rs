@@ -1,7 +1,7 @@
 //! The client's behaviour: which request is sent next, and when.
 //!
 //! Open loop, closed loop, a rate with a cap, traces and conversations are one rule: a request is due
-//! at a time, and it is admitted when a place in flight is free. The driver asks for the time of the
+//! at a time, and it is admitted when a slot is free. The driver asks for the time of the
 //! next send and reports when answers end, so coordinated omission shows as it does in a measurement.
 
 use std::cmp::Reverse;
@@ -34,8 +34,8 @@ pub(crate) struct Sender<'a> {
     /// Turns whose predecessor has ended.
     turns: BinaryHeap<Reverse<(Nanos, u64)>>,
     followers: BTreeMap<u64, Vec<(u64, Nanos)>>,
-    free_places: u64,
-    /// When places that were given back can be used, in order.
+    free_slots: u64,
+    /// When slots that were given back can be used, in order.
     given_back: VecDeque<Nanos>,
     share: FleetShare,
 }
@@ -79,7 +79,7 @@ impl<'a> Sender<'a> {
             head: None,
             turns: BinaryHeap::new(),
             followers: BTreeMap::new(),
-            free_places: workload.max_concurrency.map_or(u64::MAX, |cap| u64::from(cap.max(1))),
+            free_slots: workload.max_concurrency.map_or(u64::MAX, |cap| u64::from(cap.max(1))),
             given_back: VecDeque::new(),
             share,
         };
@@ -134,11 +134,11 @@ impl<'a> Sender<'a> {
         self.workload.duration.is_none_or(|duration| due < duration).then_some(due)
     }
 
-    /// When the next request can be sent, not before `now`. `None`: nothing is due, or no place will
+    /// When the next request can be sent, not before `now`. `None`: nothing is due, or no slot will
     /// be free before an answer ends.
     pub(crate) fn next_at(&self, now: Nanos) -> Option<Nanos> {
         let due = self.due()?.max(now);
-        let at = match (self.free_places, self.given_back.front()) {
+        let at = match (self.free_slots, self.given_back.front()) {
             (0, None) => return None,
             (0, Some(free)) => due.max(*free),
             _ => due,
@@ -148,10 +148,10 @@ impl<'a> Sender<'a> {
 
     /// Takes the request that [`Sender::next_at`] announced.
     pub(crate) fn take(&mut self) -> Option<Due> {
-        if self.free_places == 0 {
+        if self.free_slots == 0 {
             self.given_back.pop_front();
         } else {
-            self.free_places -= 1;
+            self.free_slots -= 1;
         }
         let is_turn = match (self.turns.peek(), &self.head) {
             (Some(Reverse((at, _))), Some(head)) => *at <= head.at,
@@ -168,7 +168,7 @@ impl<'a> Sender<'a> {
         due
     }
 
-    /// A response ended at `at`: its place is free, and the think time of its successors begins.
+    /// A response ended at `at`: its slot is free, and the think time of its successors begins.
     pub(crate) fn ended(&mut self, index: u64, at: Nanos) {
         if self.workload.max_concurrency.is_some() {
             self.given_back.push_back(at);

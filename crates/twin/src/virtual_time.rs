@@ -199,7 +199,7 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         let arrived = self.engines[number].queued_at(on_wire, front_end);
         let mut job = job(due.index, &due.ask, front_end);
         let rest = per_replica.split(&mut job);
-        let slot = self.place(Active {
+        let slot = self.insert(Active {
             index: due.index,
             sent: self.now,
             arrived,
@@ -256,7 +256,7 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         Ok(())
     }
 
-    fn place(&mut self, request: Active) -> usize {
+    fn insert(&mut self, request: Active) -> usize {
         if let Some(slot) = self.free_slots.pop() {
             self.active[slot] = request;
             slot
@@ -426,7 +426,7 @@ fn engine_seed(seed: Seed, number: usize) -> Seed {
     if number == 0 { seed } else { Seed(seed.stream("replica").draw(number as u64)) }
 }
 
-/// The request as an engine sees it, still without a place. An answer that ends by itself costs one
+/// The request as an engine sees it, still without a slot. An answer that ends by itself costs one
 /// more step where the front end passes the end on as an event of its own.
 fn job(index: u64, ask: &Ask, front_end: &FrontEnd) -> Job {
     let ends_by_itself = ask.output_tokens < ask.output_limit;

@@ -29,8 +29,8 @@ pub struct Weighted {
 /// Below [`SUB_BUCKETS`] a bucket per value; above, [`SUB_BUCKETS`] per doubling.
 fn bucket(value: u64) -> usize {
     let octave = (u64::BITS - 1 - value.max(1).leading_zeros()).saturating_sub(SUB_BITS);
-    let place = (u64::from(octave) << SUB_BITS) + (value >> octave);
-    usize::try_from(place).unwrap_or(usize::MAX)
+    let bucket = (u64::from(octave) << SUB_BITS) + (value >> octave);
+    usize::try_from(bucket).unwrap_or(usize::MAX)
 }
 
 /// The middle of a bucket.

@@ -113,7 +113,7 @@ impl Composer {
                 self.pad(&mut ids, &mut text, wanted)?;
             } else {
                 // Each failed cut leaves one token more to be filled: the end of the text moves
-                // to another place, until the tokens there survive.
+                // to another position, until the tokens there survive.
                 ids = again;
                 ids.truncate(wanted.saturating_sub(attempt as usize));
                 text = self.tokenizer.decode(&ids)?;

@@ -39,8 +39,8 @@ pub(crate) fn messages(text: &RawValue) -> Result<Vec<Message>, String> {
     if list.is_empty() {
         return Err("its `messages` are empty".to_owned());
     }
-    let one = |(place, entry): (usize, &&RawValue)| {
-        message(entry.get()).map_err(|why| format!("message {}: {why}", place + 1))
+    let one = |(index, entry): (usize, &&RawValue)| {
+        message(entry.get()).map_err(|why| format!("message {}: {why}", index + 1))
     };
     list.iter().enumerate().map(one).collect()
 }
@@ -82,8 +82,8 @@ fn content(content: &Value) -> Result<String, String> {
         Value::Null => Ok(String::new()),
         Value::String(text) => Ok(text.clone()),
         Value::Array(parts) => {
-            let text = |(place, part): (usize, &Value)| {
-                part_text(part).map_err(|why| format!("part {}: {why}", place + 1))
+            let text = |(index, part): (usize, &Value)| {
+                part_text(part).map_err(|why| format!("part {}: {why}", index + 1))
             };
             parts.iter().enumerate().map(text).collect()
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_cannot_be_sent_is_named_by_its_place() {
+    fn a_message_that_cannot_be_sent_is_named_by_its_number() {
         let check = |rows: &str, expected: &str| {
             let why = read(rows).unwrap_err();
             assert!(why.contains(expected), "{rows}: {why}");

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Nanos, Seed};
 
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, Spec, TurnPlace};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, Spec, TurnPosition};
 
 tokometer_base::partial! {
     /// How long conversations are.
@@ -71,7 +71,7 @@ impl ConversationSource {
     }
 
     /// The turn and the conversation of an index. Beyond the last, conversations repeat.
-    fn place(&self, index: u64) -> (u32, u64) {
+    fn turn_at(&self, index: u64) -> (u32, u64) {
         let mut left = index % self.len().max(1);
         for (turn, level) in (0..).zip(&self.levels) {
             match usize::try_from(left).ok().and_then(|at| level.get(at)) {
@@ -101,21 +101,21 @@ impl Source for ConversationSource {
     }
 
     fn item(&self, index: u64) -> Result<Item> {
-        let (turn, session) = self.place(index);
+        let (turn, session) = self.turn_at(index);
         let source =
             if turn == 0 { &self.first } else { self.later.as_ref().unwrap_or(&self.first) };
         let mut item = source.item(index)?;
         item.prompt.headers.push((SESSION_HEADER.to_owned(), session.to_string()));
         let think = if turn == 0 { Nanos::ZERO } else { self.think };
-        Ok(Item { after: Some(TurnPlace { session, turn, think }), ..item })
+        Ok(Item { after: Some(TurnPosition { session, turn, think }), ..item })
     }
 
     fn next_turn(&self, index: u64) -> Option<u64> {
-        let (turn, session) = self.place(index);
+        let (turn, session) = self.turn_at(index);
         let turn = turn as usize + 1;
-        let place = self.levels.get(turn)?.binary_search(&session).ok()?;
+        let position = self.levels.get(turn)?.binary_search(&session).ok()?;
         let before: usize = self.levels[..turn].iter().map(Vec::len).sum();
-        Some((before + place) as u64)
+        Some((before + position) as u64)
     }
 
     fn asks_tokenizer(&self) -> bool {
@@ -158,11 +158,11 @@ mod tests {
         let workload = workload(THREE).unwrap();
         assert_eq!(workload.len(), 12);
         let item = workload.item(1).unwrap();
-        assert_eq!(item.after, Some(TurnPlace { session: 1, turn: 0, think: Nanos::ZERO }));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 0, think: Nanos::ZERO }));
         assert_eq!((item.prompt.prompt_tokens, workload.next_turn(1)), (Some(20), Some(5)));
         let item = workload.item(5).unwrap();
         let think = Nanos::from_millis(50);
-        assert_eq!(item.after, Some(TurnPlace { session: 1, turn: 1, think }));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 1, think }));
         assert_eq!((item.prompt.prompt_tokens, workload.next_turn(9)), (Some(8), None));
         assert_eq!(item.prompt.headers, [("x-session-id".to_owned(), "1".to_owned())]);
     }

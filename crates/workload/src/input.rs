@@ -39,7 +39,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// A handle of its own at the beginning of a copy.
 fn rewound(copy: &File) -> io::Result<File> {
-    // The position is shared, and rows are read by their place.
+    // The position is shared, and rows are read by their offset.
     let mut copy = copy.try_clone()?;
     copy.rewind().map(|()| copy)
 }

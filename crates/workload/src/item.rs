@@ -3,10 +3,10 @@
 use serde::Serialize;
 use tokometer_base::{Nanos, Prompt};
 
-/// One prompt in its place.
+/// One prompt with its index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// The place in the workload, counted from 0.
+    /// Its number in the workload, counted from 0.
     pub index: u64,
     /// What is sent.
     pub prompt: Prompt,
@@ -16,15 +16,15 @@ pub struct Item {
     /// When to send it, counted from the start of the run. `None` leaves it to the arrivals.
     pub due: Option<Nanos>,
     /// The conversation it belongs to. `None` for a prompt that stands alone.
-    pub after: Option<TurnPlace>,
+    pub after: Option<TurnPosition>,
     /// The dataset's own name for this kind of request, by which a report can split.
     pub class: Option<String>,
 }
 
-/// The place of a prompt in a conversation. A turn above 0 is sent once the answer to the turn
+/// The turn of a conversation that a prompt is. A turn above 0 is sent once the answer to the turn
 /// before it has ended; its prompt holds only what is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TurnPlace {
+pub struct TurnPosition {
     /// The conversation.
     pub session: u64,
     /// The turn, counted from 0.

@@ -36,7 +36,7 @@ pub use conversations::{PartialTurns, Turns};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};
 pub use input::{fingerprint, pipe};
-pub use item::{DatasetNote, Item, TurnPlace};
+pub use item::{DatasetNote, Item, TurnPosition};
 pub use lengths::Ratio;
 pub use source::Source;
 pub use spec::{OrNone, PartialSpec, Spec};

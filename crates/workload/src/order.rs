@@ -1,16 +1,12 @@
 //! In which order rows are used.
 
 use tokometer_base::Seed;
-use tokometer_base::seed::whole_between;
+use tokometer_base::seed::{shuffle, whole_between};
 
 /// The numbers `0..count`, shuffled by the seed.
 pub(crate) fn shuffled(count: usize, seed: Seed, name: &str) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
-    let mut generator = seed.stream(name).at(0);
-    for last in (1..count).rev() {
-        let other = whole_between(&mut generator, 0, last as u64);
-        order.swap(last, usize::try_from(other).unwrap_or(last));
-    }
+    shuffle(&mut order, &mut seed.stream(name).at(0));
     order
 }
 

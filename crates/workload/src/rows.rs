@@ -31,12 +31,12 @@ pub(crate) enum FileRows {
     Joined { path: PathBuf, parts: Vec<FileRows> },
 }
 
-/// A file whose rows are known by place.
+/// A file whose rows are known by their offsets.
 #[derive(Debug)]
 pub(crate) struct RowFile {
     path: PathBuf,
     file: File,
-    places: Vec<RowSpan>,
+    spans: Vec<RowSpan>,
     /// Whether the file ended within a row.
     is_cut: bool,
 }
@@ -46,13 +46,13 @@ impl RowFile {
     /// Rows that lie one after the other in `file`, made from the file at `path`.
     pub(crate) fn spooled(path: PathBuf, file: File, lengths: &[u64]) -> Self {
         let mut offset = 0;
-        let place = |bytes: &u64| {
-            let place = RowSpan { offset, bytes: *bytes };
+        let span = |bytes: &u64| {
+            let span = RowSpan { offset, bytes: *bytes };
             offset += bytes;
-            place
+            span
         };
-        let places = lengths.iter().map(place).collect();
-        Self { path, file, places, is_cut: false }
+        let spans = lengths.iter().map(span).collect();
+        Self { path, file, spans, is_cut: false }
     }
 }
 
@@ -97,12 +97,12 @@ impl FileRows {
         if scan.shape == Shape::Unknown {
             return Err(Error::Empty(path.to_owned()));
         }
-        Ok(Self::File(RowFile { path: path.to_owned(), file, places: scan.places, is_cut }))
+        Ok(Self::File(RowFile { path: path.to_owned(), file, spans: scan.spans, is_cut }))
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::File(file) => file.places.len(),
+            Self::File(file) => file.spans.len(),
             Self::Memory { rows, .. } => rows.len(),
             Self::Joined { parts, .. } => parts.iter().map(Self::len).sum(),
         }
@@ -138,8 +138,8 @@ impl FileRows {
                 part.text(row)
             }
             Self::Memory { rows, .. } => Ok(rows[row].clone()),
-            Self::File(RowFile { path, file, places, .. }) => {
-                let RowSpan { offset, bytes } = places[row];
+            Self::File(RowFile { path, file, spans, .. }) => {
+                let RowSpan { offset, bytes } = spans[row];
                 let mut text = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
                 file.read_exact_at(&mut text, offset).map_err(Error::read(path))?;
                 Ok(String::from_utf8(text)
@@ -156,11 +156,11 @@ impl FileRows {
                 part.line(row)
             }
             Self::Memory { .. } => row as u64 + 1,
-            Self::File(RowFile { file, places, .. }) => {
+            Self::File(RowFile { file, spans, .. }) => {
                 let (mut at, mut lines) = (0, 1);
                 let mut block = vec![0; BLOCK_BYTES];
-                while at < places[row].offset {
-                    let left = usize::try_from(places[row].offset - at).unwrap_or(BLOCK_BYTES);
+                while at < spans[row].offset {
+                    let left = usize::try_from(spans[row].offset - at).unwrap_or(BLOCK_BYTES);
                     let wanted = left.min(BLOCK_BYTES);
                     let Ok(read @ 1..) = file.read_at(&mut block[..wanted], at) else { break };
                     lines += memchr::memchr_iter(b'\n', &block[..read]).count() as u64;
@@ -185,7 +185,7 @@ enum Shape {
 #[derive(Debug, Default)]
 struct Scan {
     shape: Shape,
-    places: Vec<RowSpan>,
+    spans: Vec<RowSpan>,
     /// Bytes before the current block.
     passed: u64,
     /// Where the current row began.
@@ -250,7 +250,7 @@ impl Scan {
     fn push(&mut self, offset: u64, end: u64) {
         // A line of blanks is no row. Rows that are nothing but blanks are rare and short.
         if end > offset + 1 {
-            self.places.push(RowSpan { offset, bytes: end - offset });
+            self.spans.push(RowSpan { offset, bytes: end - offset });
         }
     }
 
@@ -379,9 +379,9 @@ mod tests {
                 scan.feed(piece).unwrap();
             }
             prop_assert!(!scan.finish());
-            let found: Vec<_> = scan.places.iter().map(|place| {
-                let start = usize::try_from(place.offset).unwrap();
-                text[start..start + usize::try_from(place.bytes).unwrap()].to_owned()
+            let found: Vec<_> = scan.spans.iter().map(|span| {
+                let start = usize::try_from(span.offset).unwrap();
+                text[start..start + usize::try_from(span.bytes).unwrap()].to_owned()
             }).collect();
             prop_assert_eq!(found, rows);
         }

@@ -1,7 +1,7 @@
 //! Which rows of a file become prompts.
 //!
 //! Rows are tried in the order of the seed until enough of them pass the dataset's filters; the
-//! rest of the file is never read. Only places and counts are kept: the text of a prompt is read
+//! rest of the file is never read. Only row numbers and counts are kept: the text of a prompt is read
 //! again when its turn comes.
 
 use rayon::prelude::*;

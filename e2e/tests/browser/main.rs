@@ -34,14 +34,14 @@ fn remote_requests(browser: &Browser) -> Vec<String> {
 }
 
 /// The middle of a plot's drawing area on the screen.
-fn place_of(browser: &Browser, plot: usize) -> (i64, i64, i64) {
+fn position_of(browser: &Browser, plot: usize) -> (i64, i64, i64) {
     let script = format!(
         "const over = document.querySelectorAll('.u-over')[{plot}]; over.scrollIntoView({{block: 'center'}}); \
          const box = over.getBoundingClientRect(); \
          return [box.left + box.width / 2, box.top + box.height / 2, box.width].map(Math.round)"
     );
-    let place = browser.script(&script).unwrap();
-    let number = |index: usize| place[index].as_i64().unwrap();
+    let position = browser.script(&script).unwrap();
+    let number = |index: usize| position[index].as_i64().unwrap();
     (number(0), number(1), number(2))
 }
 
@@ -71,7 +71,7 @@ fn the_page_renders_answers_to_the_mouse_and_asks_nobody() {
     let verdict = browser.script("return document.querySelector('.verdict').textContent").unwrap();
     assert!(["VALID", "SUSPECT", "INVALID"].contains(&verdict.as_str().unwrap()), "{verdict}");
 
-    let (x, y, width) = place_of(&browser, 0);
+    let (x, y, width) = position_of(&browser, 0);
     browser.hover(&[(x - 20, y), (x, y)]).unwrap();
     let legend = browser
         .script("return document.querySelector('.u-legend').textContent")

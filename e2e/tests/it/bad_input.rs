@@ -171,7 +171,7 @@ fn reports_that_were_cut_or_mixed_are_read_as_far_as_they_go_and_called_inconsis
 }
 
 #[test]
-fn places_that_cannot_be_written_are_found_before_the_run() {
+fn paths_that_cannot_be_written_are_found_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "x").unwrap();
     let row = |flags: &str| {

@@ -110,7 +110,7 @@ fn a_page_that_cannot_be_written_is_refused_before_anything_is_sent() {
 
 /// The page followed the text on standard output.
 #[test]
-fn a_page_on_standard_output_takes_the_place_of_the_text() {
+fn a_page_on_standard_output_replaces_the_text() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::quick();
     let is_page = |text: &str| text.starts_with("<!") && text.trim_end().ends_with("</html>");

@@ -96,11 +96,11 @@ fn a_run_whose_folder_is_deleted_still_prints_its_figures() {
 }
 
 #[test]
-fn a_place_that_cannot_hold_a_folder_is_refused_before_the_run() {
+fn a_path_that_cannot_hold_a_folder_is_refused_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("f"), "x").unwrap();
-    for place in ["f", "f/below"] {
-        let line = format!("bench --num-prompts 1 --run-dir {place}");
+    for path in ["f", "f/below"] {
+        let line = format!("bench --num-prompts 1 --run-dir {path}");
         let refused = run(folder.path(), &line);
         assert_eq!(refused.code, Some(6), "{refused:?}");
         assert!(refused.stderr.contains("is a file, not a folder"), "{}", refused.stderr);

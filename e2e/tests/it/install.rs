@@ -65,12 +65,12 @@ fn commit(folder: &Path, profile: &str) -> String {
 fn a_build_names_its_commit_only_where_it_has_one() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("copy");
-    for place in [folder.path(), &inner] {
-        std::fs::create_dir_all(place.join("crates/cli")).unwrap();
+    for checkout in [folder.path(), &inner] {
+        std::fs::create_dir_all(checkout.join("crates/cli")).unwrap();
         let script = root().join("crates/cli/build.rs");
-        std::fs::copy(script, place.join("crates/cli/build.rs")).unwrap();
+        std::fs::copy(script, checkout.join("crates/cli/build.rs")).unwrap();
         for name in ["Cargo.toml", "Cargo.lock"] {
-            std::fs::write(place.join(name), "").unwrap();
+            std::fs::write(checkout.join(name), "").unwrap();
         }
     }
     assert_eq!(commit(folder.path(), "dist"), "", "there is no repository");

@@ -1,5 +1,5 @@
 //! Files that installers read: the Python package, the image and the GitHub Action. The Action's script
-//! is run as a runner would run it, with the built program in the place of an installed one.
+//! is run as a runner would run it, with the built program instead of an installed one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -128,8 +128,8 @@ fn step(folder: &Path, name: &str, inputs: &[(&str, &str)]) -> ProgramExit {
     command.arg(name).current_dir(folder).env("GITHUB_STEP_SUMMARY", folder.join("summary.md"));
     let installed = program::path().parent().unwrap().to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::iter::once(installed).chain(std::env::split_paths(&others));
-    command.env("PATH", std::env::join_paths(places).unwrap());
+    let paths = std::iter::once(installed).chain(std::env::split_paths(&others));
+    command.env("PATH", std::env::join_paths(paths).unwrap());
     command.envs(inputs.iter().copied());
     ended(&mut command)
 }

@@ -65,10 +65,10 @@ fn every_kind_of_load_can_be_predicted() {
 #[test]
 fn a_saved_prediction_is_shown_again_and_calibrates_an_engine() {
     let folder = tempfile::tempdir().unwrap();
-    let predict = |place: &str, rate: u32| {
+    let predict = |run_dir: &str, rate: u32| {
         let line = format!(
             "predict --engine default --num-prompts 120 --random-input-len 200 --random-output-len 40 \
-             --random-range-ratio 0.5 --request-rate {rate} --run-dir {place} --quiet"
+             --random-range-ratio 0.5 --request-rate {rate} --run-dir {run_dir} --quiet"
         );
         run(folder.path(), &line).succeeded();
     };
@@ -147,7 +147,7 @@ fn what_cannot_be_predicted_or_calibrated_is_refused() {
     assert!(!folder.path().join("mine.toml").exists());
 }
 
-/// The same load on the same engine with fewer places: what the change was stands in every view.
+/// The same load on the same engine with fewer sequences: what the change was stands in every view.
 #[test]
 fn a_number_of_the_profile_can_be_another_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,12 +237,12 @@ fn no_token_of_the_simulator_is_earlier_than_predicted() {
     for (index, real) in &real {
         let predicted = &predicted[index];
         assert_eq!(real.len(), predicted.len(), "request {index}");
-        for (place, (real, predicted)) in real.iter().zip(predicted).enumerate() {
+        for (at, (real, predicted)) in real.iter().zip(predicted).enumerate() {
             // The clocks of record and prediction have nothing in common but their unit.
             let least = predicted.as_secs_f64() * 0.995;
             assert!(
                 real.as_secs_f64() >= least,
-                "token {place} of request {index} after {real}, predicted {predicted}"
+                "token {at} of request {index} after {real}, predicted {predicted}"
             );
         }
     }

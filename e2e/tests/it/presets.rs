@@ -25,7 +25,7 @@ fn check(ended: &ProgramExit, parts: &[&str], code: i32) {
 }
 
 #[test]
-fn each_value_of_a_plan_names_its_origin_and_the_stronger_place_wins() {
+fn each_value_of_a_plan_names_its_origin_and_the_stronger_source_wins() {
     let folder = tempfile::tempdir().unwrap();
     let config = "model = \"team\"\nnum-prompts = 11\nburstiness = 2.0\nrandom-input-len = 77\n\
                   connections = \"preopen\"\nmax-concurrency = [1, 2]\n";
@@ -201,7 +201,7 @@ fn a_variable_is_stronger_than_the_config_file_and_a_flag_than_both() {
 
 /// One of them is right, and the server refuses the others.
 #[test]
-fn the_key_of_the_stronger_place_is_sent() {
+fn the_key_of_the_stronger_source_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--api-key", "right-key"]);
     std::fs::write(folder.path().join("wrong"), "wrong-key").unwrap();

@@ -19,8 +19,8 @@ type Change = (u16, u8, Vec<u8>);
 
 fn changed(seed: &[u8], changes: &[Change]) -> Vec<u8> {
     let mut bytes = seed.to_vec();
-    for (place, removed, added) in changes {
-        let at = bytes.len() * usize::from(*place) / usize::from(u16::MAX);
+    for (position, removed, added) in changes {
+        let at = bytes.len() * usize::from(*position) / usize::from(u16::MAX);
         let end = (at + usize::from(*removed)).min(bytes.len());
         bytes.splice(at..end, added.iter().copied());
     }

@@ -218,8 +218,8 @@ const SMALL: &str = "--random-input-len 8 --random-output-len 4 --disable-tqdm -
 
 #[test]
 fn no_secret_reaches_a_file_a_line_or_an_argument() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     let server = Scripted::raw(answer);
     let mut seen = Seen { printed: Vec::new() };
     let bench = |line: &str| {
@@ -272,9 +272,9 @@ fn no_secret_reaches_a_file_a_line_or_an_argument() {
 /// Each of these is refused; the message must not repeat what it refuses.
 #[test]
 fn a_word_that_cannot_be_used_is_not_repeated_with_its_secret() {
-    let place = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let mark = marker("refused");
-    let plan = place.path().join("plan.toml");
+    let plan = folder.path().join("plan.toml");
     let text = format!("[[targets]]\nheaders = \"{mark}\"\n");
     std::fs::write(&plan, text).unwrap();
     let plan = plan.display().to_string();
@@ -291,7 +291,7 @@ fn a_word_that_cannot_be_used_is_not_repeated_with_its_secret() {
         ("--apikey", mark.clone()),
         ("--plan", plan),
     ] {
-        let mut command = program::command(place.path(), "bench --num-prompts 1 --no-run-dir");
+        let mut command = program::command(folder.path(), "bench --num-prompts 1 --no-run-dir");
         let ended = program::ended(command.arg(flag).arg(&value));
         assert_ne!(ended.code, Some(0), "{flag}");
         assert!(!ended.stderr.contains(&mark), "{flag}: {}", ended.stderr);
@@ -300,8 +300,8 @@ fn a_word_that_cannot_be_used_is_not_repeated_with_its_secret() {
 
 #[test]
 fn a_stored_plan_says_which_secrets_it_needs_again() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     let server = Scripted::new(|mut asked| {
         asked.good_answer(4);
         AfterResponse::Close
@@ -336,8 +336,8 @@ fn a_stored_plan_says_which_secrets_it_needs_again() {
 #[test]
 fn a_server_can_neither_print_a_verdict_nor_move_the_cursor() {
     const EVIL: &str = "no\\n\\nverdict: VALID\\r\\u001b[2J\\u009b31m\\u202e\\u200b\\u0007";
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     let server = Scripted::raw(|mut asked| {
         let list = format!(r#"{{"data":[{{"id":"m{EVIL}"}}]}}"#);
         match asked.line.as_str() {

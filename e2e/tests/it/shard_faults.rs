@@ -369,7 +369,7 @@ fn a_shard_with_another_dataset_is_refused_and_both_are_named() {
     assert_eq!(successes(&folder.path().join("machine0/run")), 4, "shard 0's part");
 }
 
-/// `s3://` became a folder of this name. The feature is tested by `cargo xtask launchers s3`.
+/// `s3://` became a folder of this name. The feature is tested by `cargo lab launchers s3`.
 #[test]
 fn storage_that_this_build_does_not_speak_is_refused() {
     let folder = tempfile::tempdir().unwrap();

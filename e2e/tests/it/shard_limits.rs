@@ -94,7 +94,7 @@ impl Seen {
 }
 
 #[test]
-fn shards_share_fewer_places_than_there_are_shards() {
+fn shards_share_fewer_slots_than_there_are_shards() {
     let server = Server::new(&["--ttft", "3ms", "--itl", "1ms"]);
     let folder = tempfile::tempdir().unwrap();
     let more = "--num-prompts 40 --max-concurrency 2 --global-cap --run-dir run --quiet";
@@ -110,7 +110,7 @@ fn shards_share_fewer_places_than_there_are_shards() {
 
 /// No shard waits until another one has ended: this run has no end of its own.
 #[test]
-fn shards_that_share_places_take_turns() {
+fn shards_that_share_slots_take_turns() {
     let seen = Seen::default();
     let noted = seen.clone();
     let server = Scripted::new(move |asked| {
@@ -119,7 +119,7 @@ fn shards_that_share_places_take_turns() {
     let folder = tempfile::tempdir().unwrap();
     let more = "--duration 10m --max-concurrency 2 --global-cap --run-dir run --quiet";
     let shards = start(folder.path(), &scripted_load(&server, more), 3);
-    wait_until("all shards have had turns, and both places were used at once", || {
+    wait_until("all shards have had turns, and both slots were used at once", || {
         seen.most_in_flight() == 2 && (0..3).all(|rank| seen.of(rank).requests >= 3)
     });
     shards[0].signal(Signal::SIGINT);
@@ -133,10 +133,10 @@ fn shards_that_share_places_take_turns() {
     }
 }
 
-/// Shard 1 has one request left, and a place that it does not use. Nothing is answered until shard 0 has
-/// three requests in flight, of which two are its own part of the limit, and all places are used.
+/// Shard 1 has one request left, and a slot that it does not use. Nothing is answered until shard 0 has
+/// three requests in flight, of which two are its own part of the limit, and all slots are used.
 #[test]
-fn places_that_one_shard_does_not_need_serve_another() {
+fn slots_that_one_shard_does_not_need_serve_another() {
     let seen = Seen::default();
     let noted = seen.clone();
     let server = Scripted::new(move |asked| {
@@ -157,13 +157,13 @@ fn places_that_one_shard_does_not_need_serve_another() {
     assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 16);
     assert_eq!(most_in_flight(&rows), 4);
     let own: Vec<Timeline> = rows.into_iter().filter(|row| row.identity.shard == 0).collect();
-    assert!(most_in_flight(&own) > 2, "shard 0 never used the places of shard 1");
+    assert!(most_in_flight(&own) > 2, "shard 0 never used the slots of shard 1");
 }
 
-/// Shard 1 never gets its later answers, so that it keeps its places until it is killed. Shard 0 gets its
+/// Shard 1 never gets its later answers, so that it keeps its slots until it is killed. Shard 0 gets its
 /// own later ones when it has the whole limit.
 #[test]
-fn the_places_of_a_killed_shard_return() {
+fn the_slots_of_a_killed_shard_return() {
     let seen = Seen::default();
     let noted = seen.clone();
     let server = Scripted::new(move |asked| {
@@ -212,7 +212,7 @@ fn a_staircase_is_climbed_by_two_shards() {
 
 /// The step ends when both have sent something.
 #[test]
-fn two_shards_share_the_one_place_of_a_first_step() {
+fn two_shards_share_the_one_slot_of_a_first_step() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
     let line = format!("{} --budget 1h {BARE}", server.url);
@@ -230,9 +230,9 @@ fn two_shards_share_the_one_place_of_a_first_step() {
     }
 }
 
-/// With fewer places than shards, one shard waited for ever for a place that nobody could give it.
+/// With fewer slots than shards, one shard waited for ever for a slot that nobody could give it.
 #[test]
-fn conversations_that_hold_their_place_are_not_lent() {
+fn conversations_that_hold_their_slot_are_not_lent() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
     let more = "--compat sglang --multi-turn --num-prompts 6 --max-concurrency 2 --global-cap \

@@ -37,22 +37,22 @@ fn a_sweep_is_measured_by_all_shards_and_resumed_point_by_point() {
     let line = load(&server, "--num-prompts 12 --max-concurrency 2,3,4 --run-dir run --json");
     let ends = wait_all(start(folder.path(), &line, 2));
     assert_eq!(ends[0].json()["points"].as_array().unwrap().len(), 3);
-    let place = folder.path().join("machine0/run");
-    let names = points(&place);
+    let merged = folder.path().join("machine0/run");
+    let names = points(&merged);
     assert_eq!(names.len(), 3, "{names:?}");
     for name in &names {
-        assert!(is_whole(&place.join(name)), "{name}");
-        let rows = rows(&place.join(name));
+        assert!(is_whole(&merged.join(name)), "{name}");
+        let rows = rows(&merged.join(name));
         assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 12, "{name}");
         assert!(rows.iter().all(|row| u64::from(row.identity.shard) == row.identity.index % 2));
     }
     // A point that lacks its end is measured again, by as many shards as there are now.
-    let missing = place.join(&names[1]);
+    let missing = merged.join(&names[1]);
     for file in ["end.json", "shards/001/end.json"] {
         std::fs::remove_file(missing.join(file)).unwrap();
     }
     // One whose shards have ended is merged.
-    let unmerged = place.join(&names[2]);
+    let unmerged = merged.join(&names[2]);
     std::fs::remove_file(unmerged.join("end.json")).unwrap();
     let kept = std::fs::metadata(unmerged.join("shards/001/end.json")).unwrap().modified().unwrap();
     let ends = wait_all(start(folder.path(), &format!("{line} --resume"), 3));
@@ -66,7 +66,7 @@ fn a_sweep_is_measured_by_all_shards_and_resumed_point_by_point() {
     assert_eq!(now, kept, "it was measured again");
 }
 
-/// A point with fewer places than shards cannot be divided; the others of the sweep can.
+/// A point with fewer slots than shards cannot be divided; the others of the sweep can.
 #[test]
 fn a_point_that_cannot_be_divided_costs_no_other_point() {
     let server = Server::quick();
@@ -77,10 +77,10 @@ fn a_point_that_cannot_be_divided_costs_no_other_point() {
     assert_eq!(ends[0].code, Some(5), "{}", ends[0].stderr);
     let said = "cannot divide `--max-concurrency 1` among 2 shards";
     assert!(ends[0].stderr.contains(said), "{}", ends[0].stderr);
-    let place = folder.path().join("machine0/run");
-    let names = points(&place);
+    let merged = folder.path().join("machine0/run");
+    let names = points(&merged);
     assert_eq!(names, ["001-max_concurrency=4"]);
-    assert!(is_whole(&place.join(&names[0])));
+    assert!(is_whole(&merged.join(&names[0])));
 }
 
 #[test]
@@ -95,31 +95,31 @@ fn a_search_is_made_by_all_shards_and_resumed() {
     let line = line.replacen("bench", "capacity", 1);
     let ends = wait_all(start(folder.path(), &line, 2));
     assert!(ends[1].stdout.is_empty(), "shard 0 reports: {}", ends[1].stdout);
-    let place = folder.path().join("machine0/run");
+    let merged = folder.path().join("machine0/run");
     let findings: Value =
-        serde_json::from_slice(&std::fs::read(place.join("capacity.json")).unwrap()).unwrap();
-    let names = points(&place);
+        serde_json::from_slice(&std::fs::read(merged.join("capacity.json")).unwrap()).unwrap();
+    let names = points(&merged);
     assert_eq!((names.len(), findings["points"].as_array().unwrap().len()), (2, 2), "{names:?}");
     for name in &names {
-        let rows = rows(&place.join(name));
-        assert!(is_whole(&place.join(name)), "{name}");
+        let rows = rows(&merged.join(name));
+        assert!(is_whole(&merged.join(name)), "{name}");
         assert!(rows.iter().any(|row| row.identity.shard == 0), "{name}");
         assert!(rows.iter().any(|row| row.identity.shard == 1), "{name}");
-        let one = RunReader::open(&place.join(name)).unwrap();
-        let shard = RunReader::open(&place.join(name).join("shards/001")).unwrap();
+        let one = RunReader::open(&merged.join(name)).unwrap();
+        let shard = RunReader::open(&merged.join(name).join("shards/001")).unwrap();
         assert_eq!(one.info().seed, shard.info().seed, "arrivals of its own, in all shards");
     }
     let seeds: std::collections::BTreeSet<u64> = names
         .iter()
-        .map(|name| RunReader::open(&place.join(name)).unwrap().info().seed.0)
+        .map(|name| RunReader::open(&merged.join(name)).unwrap().info().seed.0)
         .collect();
     assert_eq!(seeds.len(), 2);
-    let last = place.join(&names[1]);
+    let last = merged.join(&names[1]);
     std::fs::remove_file(last.join("end.json")).unwrap();
     std::fs::remove_file(last.join("shards/000/end.json")).unwrap();
-    let first = std::fs::metadata(place.join(&names[0]).join("end.json")).unwrap();
+    let first = std::fs::metadata(merged.join(&names[0]).join("end.json")).unwrap();
     wait_all(start(folder.path(), &format!("{line} --resume"), 2));
-    let again = std::fs::metadata(place.join(&names[0]).join("end.json")).unwrap();
+    let again = std::fs::metadata(merged.join(&names[0]).join("end.json")).unwrap();
     assert_eq!(first.modified().unwrap(), again.modified().unwrap(), "measured again");
     assert!(is_whole(&last));
 }
@@ -157,8 +157,8 @@ fn two_targets_in_turn_are_measured_by_all_shards() {
     let line = format!("{line} --against {}", other.url);
     let whole = run(folder.path(), &line).succeeded();
     let ends = wait_all(start(folder.path(), &line, 3));
-    let place = folder.path().join("machine0/run");
-    let mut rows = rows(&place);
+    let merged = folder.path().join("machine0/run");
+    let mut rows = rows(&merged);
     rows.sort_by_key(|row| row.identity.index);
     assert_eq!(rows.len(), 24);
     assert!(rows.iter().all(Timeline::is_success));
@@ -190,10 +190,10 @@ fn a_conversation_stays_on_its_shard() {
     let line = load(&server, more);
     run(folder.path(), &line).succeeded();
     wait_all(start(folder.path(), &line, 3));
-    let turns = |place: &Path| -> BTreeMap<(u64, u32), (u64, u32)> {
+    let turns = |run: &Path| -> BTreeMap<(u64, u32), (u64, u32)> {
         let key = |row: &Timeline| (row.identity.session.unwrap(), row.identity.turn);
         let value = |row: &Timeline| (row.identity.index, row.identity.shard);
-        rows(place).iter().map(|row| (key(row), value(row))).collect()
+        rows(run).iter().map(|row| (key(row), value(row))).collect()
     };
     let (whole, merged) =
         (turns(&folder.path().join("run")), turns(&folder.path().join("machine0/run")));

@@ -392,8 +392,8 @@ fn workers_on_other_machines_are_started_over_ssh() {
     let line = load(&server, "--num-prompts 12 --run-dir run --quiet --workers-on one,two");
     let line = format!("{line} --leader {}", free_address());
     let program = crate::program::path().parent().unwrap();
-    let places = [folder.path().display().to_string(), program.display().to_string()];
-    let search = format!("{}:/usr/bin:/bin", places.join(":"));
+    let folders = [folder.path().display().to_string(), program.display().to_string()];
+    let search = format!("{}:/usr/bin:/bin", folders.join(":"));
     let end = ended(command(folder.path(), &line).env("PATH", search));
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let mut hosts: Vec<String> = std::fs::read_to_string(folder.path().join("hosts"))
@@ -456,7 +456,7 @@ fn what_cannot_be_divided_is_refused_before_the_run() {
     assert!(!folder.path().join(folder_of("runs")).exists());
 }
 
-/// `cargo xtask launchers manifest` checks it against the schemas of the API; this test checks that its
+/// `cargo xtask manifest` checks it against the schemas of the API; this test checks that its
 /// parts fit together, and that the program takes its arguments.
 #[test]
 fn the_kubernetes_manifest_starts_as_many_shards_as_it_says() {

@@ -99,10 +99,10 @@ fn a_sweep_is_not_resumed_with_points_of_another_plan() {
 #[test]
 fn a_stored_point_is_judged_like_a_fresh_one() {
     let folder = tempfile::tempdir().unwrap();
-    let line = |url: &str, place: &str| {
+    let line = |url: &str, folder: &str| {
         format!(
             "bench --base-url {url} --num-prompts 2 --random-input-len 20 --random-output-len 3 \
-             --quiet --run-dir {place}"
+             --quiet --run-dir {folder}"
         )
     };
     let faults = r#"{"errors":{"status":500,"which":{"share":1.0}}}"#;

@@ -1,6 +1,6 @@
 //! The built binary against a real inference server: llama.cpp's own, with a tiny random model.
 //!
-//! The server is installed by `cargo xtask real --server llamacpp --install`; the model is made on the
+//! The server is installed by `cargo xtask server llamacpp`; the model is made on the
 //! spot. What it reports about itself is compared with what was measured. `cargo xtask ci` runs this
 //! where the server is installed.
 
@@ -18,7 +18,7 @@ fn installed() -> PathBuf {
     let folder = program::root().join("target/real/llamacpp");
     assert!(
         folder.join("ready").is_file(),
-        "llama.cpp's server is not installed: `cargo xtask real --server llamacpp --install`"
+        "llama.cpp's server is not installed: `cargo xtask server llamacpp`"
     );
     folder
 }

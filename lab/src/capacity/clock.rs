@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::search::CASES;
-use crate::program::{self, announce, root};
+use crate::process::{self, announce, root};
 
 /// Cases that two cores can serve and measure: at most 41 req/s of 128 tokens.
 const ON_THE_CLOCK: [usize; 3] = [0, 1, 4];
@@ -20,7 +20,7 @@ const ON_THE_CLOCK: [usize; 3] = [0, 1, 4];
 /// Searches each case once and prints its row.
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let program = program::named(arguments.first())?;
+    let program = process::named(arguments.first())?;
     let length =
         arguments.get(1).map_or_else(|| "--start 4".to_owned(), |one| format!("--budget {one}"));
     let folder = root().join("target/capacity-clock");

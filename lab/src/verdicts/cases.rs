@@ -1,6 +1,6 @@
 //! The disturbances and their levels.
 
-use super::place::Place;
+use super::path::Route;
 
 /// The shape of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,15 +108,15 @@ impl Disturbance {
 pub(super) struct Case {
     pub(super) disturbance: Disturbance,
     pub(super) load: Load,
-    pub(super) place: Place,
+    pub(super) route: Route,
     pub(super) seed: u64,
 }
 
 impl Case {
     pub(super) fn name(&self) -> String {
-        let Self { disturbance, load, place, seed } = self;
+        let Self { disturbance, load, route, seed } = self;
         let (kind, level) = (disturbance.kind(), disturbance.level());
-        let name = format!("{kind}-{level}-{}-{}-{seed}", load.name(), place.name());
+        let name = format!("{kind}-{level}-{}-{}-{seed}", load.name(), route.name());
         name.replace([' ', '%', ',', '.'], "_")
     }
 }
@@ -129,11 +129,11 @@ pub(super) fn all(is_all: bool) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     let mut seed = 100;
-    let mut add = |disturbance, place, loads: &[Load], repeats: u64| {
+    let mut add = |disturbance, route, loads: &[Load], repeats: u64| {
         for load in loads {
             for _ in 0..repeats {
                 seed += 1;
-                cases.push(Case { disturbance, load: *load, place, seed });
+                cases.push(Case { disturbance, load: *load, route, seed });
             }
         }
     };
@@ -141,53 +141,53 @@ pub(super) fn all(is_all: bool) -> Vec<Case> {
     let every = [Load::Open, Load::Closed, Load::Burst];
     let open = [Load::Open];
     if !is_all {
-        for place in [Place::Remote, Place::Relayed, Place::Tunnel] {
-            add(Calibration, place, &open, 2);
+        for route in [Route::Remote, Route::Relayed, Route::Tunnel] {
+            add(Calibration, route, &open, 2);
         }
-        add(None, Place::Remote, &open, 1);
-        add(Stop(300), Place::Remote, &open, 1);
-        add(Quota(20), Place::Remote, &open, 1);
-        add(Join(50), Place::Relayed, &open, 1);
-        add(Packets { loss: 2.0, delay: 0 }, Place::Tunnel, &open, 1);
-        add(SecondClient(50), Place::Remote, &open, 1);
+        add(None, Route::Remote, &open, 1);
+        add(Stop(300), Route::Remote, &open, 1);
+        add(Quota(20), Route::Remote, &open, 1);
+        add(Join(50), Route::Relayed, &open, 1);
+        add(Packets { loss: 2.0, delay: 0 }, Route::Tunnel, &open, 1);
+        add(SecondClient(50), Route::Remote, &open, 1);
         return cases;
     }
-    add(Calibration, Place::Remote, &every, 3);
-    add(Calibration, Place::Relayed, &open, 3);
-    add(Calibration, Place::Tunnel, &open, 3);
-    add(None, Place::Remote, &every, 4);
-    add(None, Place::SameHost, &both, 4);
+    add(Calibration, Route::Remote, &every, 3);
+    add(Calibration, Route::Relayed, &open, 3);
+    add(Calibration, Route::Tunnel, &open, 3);
+    add(None, Route::Remote, &every, 4);
+    add(None, Route::SameHost, &both, 4);
     for millis in [10, 30, 100, 300, 1_000, 3_000] {
-        add(Stop(millis), Place::Remote, &both, 2);
+        add(Stop(millis), Route::Remote, &both, 2);
     }
     for millis in [100, 1_000] {
-        add(Stop(millis), Place::Remote, &[Load::Burst], 1);
-        add(Stop(millis), Place::SameHost, &open, 1);
+        add(Stop(millis), Route::Remote, &[Load::Burst], 1);
+        add(Stop(millis), Route::SameHost, &open, 1);
     }
     for (stopped, every) in [(2, 100), (5, 100), (20, 200), (50, 200)] {
-        add(Stutter(stopped, every), Place::Remote, &both, 2);
+        add(Stutter(stopped, every), Route::Remote, &both, 2);
     }
     for programs in [1, 4] {
-        add(Busy(programs), Place::Remote, &both, 2);
-        add(Busy(programs), Place::SameHost, &open, 2);
+        add(Busy(programs), Route::Remote, &both, 2);
+        add(Busy(programs), Route::SameHost, &open, 2);
     }
     for percent in [5, 10, 20, 40, 80] {
-        add(Quota(percent), Place::Remote, &both, 2);
+        add(Quota(percent), Route::Remote, &both, 2);
     }
     for micros in [500, 5_000, 50_000] {
-        add(TimerSlack(micros), Place::Remote, &open, 2);
+        add(TimerSlack(micros), Route::Remote, &open, 2);
     }
     for millis in [2, 10, 50, 150] {
-        add(Join(millis), Place::Relayed, &open, 2);
+        add(Join(millis), Route::Relayed, &open, 2);
     }
     for millis in [20, 100, 500] {
-        add(PathStall(millis), Place::Relayed, &open, 2);
+        add(PathStall(millis), Route::Relayed, &open, 2);
     }
     for (loss, delay) in [(0.1, 0), (0.5, 0), (1.0, 0), (2.0, 0), (5.0, 0)] {
-        add(Packets { loss, delay }, Place::Tunnel, &open, 2);
+        add(Packets { loss, delay }, Route::Tunnel, &open, 2);
     }
     for rate in [1, 10, 40, 100] {
-        add(SecondClient(rate), Place::Remote, &open, 2);
+        add(SecondClient(rate), Route::Remote, &open, 2);
     }
     // A study that is cut short has seen some of every kind.
     cases.sort_by_key(|case: &Case| (case.disturbance != Calibration, case.seed * 7_919 % 149));
@@ -199,7 +199,7 @@ pub(super) fn clock_steps() -> Vec<Case> {
     let case = |(seed, millis): (u64, u64)| Case {
         disturbance: Disturbance::ClockStep(millis),
         load: Load::Open,
-        place: Place::Remote,
+        route: Route::Remote,
         seed,
     };
     let steps = [(901, 1), (902, 10), (903, 100), (904, 500), (905, 3_000), (906, 30_000)];

@@ -1,7 +1,6 @@
 //! What is done to the client while it measures.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
@@ -12,8 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::cases::Disturbance;
-use super::place::command;
-use super::stage::{INTO_THE_RUN, Kept};
+use super::stage::INTO_THE_RUN;
+use crate::process::{Kept, burn, shell};
 
 /// A disturbance under way. It ends when dropped.
 pub(super) struct Disturber {
@@ -40,7 +39,7 @@ impl Disturber {
     pub(super) fn start(disturbance: Disturbance, client: u32, core: &str) -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let busy = match disturbance {
-            Disturbance::Busy(programs) => (0..programs).map(|_| spin(core)).collect(),
+            Disturbance::Busy(programs) => (0..programs).map(|_| burn(core)).collect(),
             _ => Ok(Vec::new()),
         }?;
         let pid = Pid::from_raw(client.cast_signed());
@@ -72,15 +71,6 @@ fn stop(pid: Pid, length: Duration) {
     }
 }
 
-fn spin(core: &str) -> Result<Kept> {
-    let child = Command::new("taskset")
-        .args(["-c", core, "sh", "-c", "while :; do :; done"])
-        .stdout(Stdio::null())
-        .spawn()
-        .context("cannot start a busy program")?;
-    Ok(Kept(child))
-}
-
 /// How long the wall clock of the client stays ahead.
 const STEP_MS: u64 = 300;
 
@@ -89,7 +79,7 @@ const STEP_MS: u64 = 300;
 pub(super) fn stepped_clock(folder: &Path, millis: u64) -> Result<[(&'static str, String); 2]> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verdicts/stepped_clock.c");
     let library = folder.join("stepped_clock.so").display().to_string();
-    command(&format!("cc -O1 -shared -fPIC -o {library} {}", source.display()))?;
+    shell(&format!("cc -O1 -shared -fPIC -o {library} {}", source.display()))?;
     let times = format!("{} {STEP_MS} {millis}", INTO_THE_RUN.as_millis());
     Ok([("LD_PRELOAD", library), ("TOKOLAB_CLOCK_STEP", times)])
 }
@@ -110,7 +100,6 @@ pub(super) fn make_group(percent: u32) -> Result<()> {
         std::fs::write(folder.join("cpu.cfs_period_us"), "100000")?;
         std::fs::write(folder.join("cpu.cfs_quota_us"), micros.to_string())?;
     } else {
-        let _ = command("true");
         std::fs::write(folder.join("cpu.max"), format!("{micros} 100000"))
             .context("control groups cannot be used")?;
     }

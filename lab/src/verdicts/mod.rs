@@ -15,7 +15,7 @@
 mod cases;
 mod disturb;
 mod outcome;
-mod place;
+mod path;
 mod relay;
 mod stage;
 mod table;
@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use tokometer_base::{Clock, MonotonicClock};
 
-use crate::program::{announce, root};
+use crate::process::{announce, root};
 
 /// Runs the cases that are not done yet, and prints the tables.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

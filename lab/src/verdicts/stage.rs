@@ -1,7 +1,6 @@
 //! Runs one case: server, path, disturbance and client.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,9 +12,9 @@ use serde_json::{Value, json};
 use super::cases::{Case, Disturbance};
 use super::disturb::{self, Disturber};
 use super::outcome;
-use super::place::{NAMESPACE, Namespace, Place};
+use super::path::{NAMESPACE, Namespace, Route};
 use super::relay::{Relay, Treatment};
-use crate::program::root;
+use crate::process::{Kept, Simulator, built, first_line};
 
 /// A run that takes longer is killed, and the case left out.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -28,7 +27,7 @@ const CORES: [&str; 2] = ["0", "1"];
 pub(crate) fn program(named: Option<&String>) -> Result<PathBuf> {
     let path = match named {
         Some(path) => std::path::absolute(path)?,
-        None => root().join("target/debug/tokometer"),
+        None => built("debug", "tokometer"),
     };
     ensure!(path.exists(), "{} does not exist: run `cargo build`", path.display());
     Ok(path)
@@ -38,16 +37,6 @@ pub(crate) fn program(named: Option<&String>) -> Result<PathBuf> {
 pub(crate) struct Stage {
     program: PathBuf,
     folder: PathBuf,
-}
-
-/// A process that is killed when dropped.
-pub(super) struct Kept(pub(super) Child);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Work of the server's front for each request, one after another, in the process as in virtual time. A process takes
@@ -113,35 +102,27 @@ impl Stage {
         command
     }
 
-    fn server(&self, place: Place) -> Result<(Kept, String)> {
-        let before = match place {
-            Place::SameHost => String::new(),
+    fn server(&self, route: Route) -> Result<Simulator> {
+        let before = match route {
+            Route::SameHost => String::new(),
             _ => format!("ip netns exec {NAMESPACE} chrt -f 20 taskset -c {}", CORES[1]),
         };
-        let mut command =
-            self.command(&before, &format!("sim --host {} --port 0 {FRONT}", place.host()));
-        let mut child =
-            command.stdout(Stdio::piped()).spawn().context("cannot start the server")?;
-        let stdout = child.stdout.take().context("the server has no stdout")?;
-        let child = Kept(child);
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let url = line.split_whitespace().last().unwrap_or_default().to_owned();
-        ensure!(url.starts_with("http"), "the server does not listen: {line}");
-        Ok((child, url))
+        let line = format!("sim --host {} --port 0 {FRONT}", route.host());
+        Simulator::of(&mut self.command(&before, &line))
     }
 
     /// The result of a case, with the plan's figures in virtual time.
     pub(super) fn run(&self, case: &Case) -> Result<Value> {
         let expected = self.predicted(&format!("{FRONT} {}", case.load.flags()), case.seed)?;
-        let _namespace = match case.place {
-            Place::SameHost => None,
+        let _namespace = match case.route {
+            Route::SameHost => None,
             _ => Some(Namespace::new()?),
         };
         let _tunnel = tunnel(case)?;
-        let (_server, mut url) = self.server(case.place)?;
-        let relay = match case.place {
-            Place::Relayed => {
+        let server = self.server(case.route)?;
+        let mut url = server.url.clone();
+        let relay = match case.route {
+            Route::Relayed => {
                 let server = url.trim_start_matches("http://").to_owned();
                 Some(Relay::start(server, treatment(case.disturbance))?)
             }
@@ -161,7 +142,7 @@ impl Stage {
             "kind": case.disturbance.kind(),
             "level": case.disturbance.level(),
             "load": case.load.name(),
-            "place": case.place.name(),
+            "route": case.route.name(),
             "seed": case.seed,
         });
         result["expected"] = json!(expected);
@@ -174,9 +155,9 @@ impl Stage {
             "bench --base-url {url} {flags} --seed {} --num-warmups 4 --quiet --overwrite --run-dir measured",
             case.seed
         );
-        let core = match case.place {
+        let core = match case.route {
             // A proxy on this machine looks like a server on it, which may not share a single core.
-            Place::SameHost | Place::Relayed => String::new(),
+            Route::SameHost | Route::Relayed => String::new(),
             _ => format!("taskset -c {}", CORES[0]),
         };
         let group = disturb::group();
@@ -225,7 +206,7 @@ fn treatment(disturbance: Disturbance) -> Treatment {
 
 /// The relay of packets.
 fn tunnel(case: &Case) -> Result<Option<Kept>> {
-    if case.place != Place::Tunnel {
+    if case.route != Route::Tunnel {
         return Ok(None);
     }
     let (loss, delay) = match case.disturbance {
@@ -233,17 +214,14 @@ fn tunnel(case: &Case) -> Result<Option<Kept>> {
         _ => (0.0, 0),
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verdicts/tunnel.py");
-    let mut child = Command::new("chrt")
+    let started = Command::new("chrt")
         .args(["-f", "30", "taskset", "-c", CORES[1], "python3"])
         .arg(script)
         .args([NAMESPACE, &loss.to_string(), &delay.to_string()])
         .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start the tunnel")?;
-    let stdout = child.stdout.take().context("the tunnel has no stdout")?;
-    let child = Kept(child);
-    let mut line = String::new();
-    BufReader::new(stdout).read_line(&mut line)?;
+        .spawn();
+    let mut child = Kept(started.context("cannot start the tunnel")?);
+    let line = first_line(&mut child.0)?;
     ensure!(line.trim() == "ready", "the tunnel did not start");
     Ok(Some(child))
 }

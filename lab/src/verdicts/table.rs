@@ -66,7 +66,7 @@ struct Done {
     kind: String,
     level: String,
     load: String,
-    place: String,
+    route: String,
     outcome: Outcome,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     println!("|---|---|---|--:|--:|--:|---|---|");
     let mut groups: BTreeMap<(&str, &str, String), Vec<&Done>> = BTreeMap::new();
     for one in &done {
-        let load = format!("{}, {}", one.load, one.place);
+        let load = format!("{}, {}", one.load, one.route);
         groups.entry((&one.kind, &one.level, load)).or_default().push(one);
     }
     for ((kind, level, load), runs) in &groups {
@@ -162,8 +162,8 @@ pub(super) fn print(folder: &Path) -> Result<()> {
 
 /// Load and path of a run. A server on the same host is reached like one in a namespace.
 fn path(one: &Done) -> (String, String) {
-    let place = if one.place == "same-host" { "remote" } else { &one.place };
-    (one.load.clone(), place.to_owned())
+    let route = if one.route == "same-host" { "remote" } else { &one.route };
+    (one.load.clone(), route.to_owned())
 }
 
 /// Figures by load and path that a calibration shows to differ from virtual time without a disturbance.
@@ -227,7 +227,7 @@ fn misses(done: &[Done]) {
                 _ => continue,
             };
             let (verdict, notes) = (&figure.verdict, figure.notes.join(", "));
-            let run = format!("{}, {}, {}, {}", one.kind, one.level, one.load, one.place);
+            let run = format!("{}, {}, {}, {}", one.kind, one.level, one.load, one.route);
             println!(
                 "| {what} | {run} | {key} | {off:+.1} % | {verdict} | {bound:.1} % | {notes} |"
             );
@@ -251,9 +251,9 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
     let mut differences: BTreeMap<(String, String), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     let word = |result: &Value, key: &str| result["case"][key].as_str().unwrap_or("").to_owned();
     let path = |result: &Value| {
-        let place = word(result, "place");
-        let place = if place == "same-host" { "remote".to_owned() } else { place };
-        (word(result, "load"), place)
+        let route = word(result, "route");
+        let route = if route == "same-host" { "remote".to_owned() } else { route };
+        (word(result, "load"), route)
     };
     for result in results.iter().filter(|result| word(result, "kind") == "calibration") {
         let (known, of_path) = (expected(result), differences.entry(path(result)).or_default());
@@ -275,7 +275,7 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
             kind: word(result, "kind"),
             level: word(result, "level"),
             load: word(result, "load"),
-            place: word(result, "place"),
+            route: word(result, "route"),
             outcome: Outcome::of(result, &expected(result), &offsets),
         }
     };

@@ -8,8 +8,12 @@ use std::collections::BTreeSet;
 use super::SourceFile;
 
 /// Sources that are about the flags of other tools.
-const FOREIGN_SOURCES: [&str; 3] =
-    ["crates/compat/", "crates/cli/src/args/compat", "crates/cli/src/lower/secrets.rs"];
+const FOREIGN_SOURCES: [&str; 4] = [
+    "crates/compat/",
+    "crates/doctor/",
+    "crates/cli/src/args/compat",
+    "crates/cli/src/lower/secrets.rs",
+];
 
 /// Pages about the project's tasks and other servers' flags.
 const FOREIGN_PAGES: [&str; 8] = [

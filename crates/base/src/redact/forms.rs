@@ -83,7 +83,7 @@ pub(super) fn decoded_percent(text: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// The characters of base64 that `bytes` have at each of the three places within a larger text. Those
+/// The characters of base64 that `bytes` have at each of the three offsets within a larger text. Those
 /// that also depend on the bytes around are left out, and so is padding.
 fn base64_pieces(bytes: &[u8], alphabet: &[u8; 64]) -> Vec<String> {
     let piece = |before: usize| {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_found_at_every_place_of_a_longer_text() {
+    fn base64_is_found_at_every_offset_of_a_longer_text() {
         let pieces = base64_pieces(b"hunter22", STANDARD);
         for encoded in ["aHVudGVyMjI=", "dTpodW50ZXIyMg==", "dXM6aHVudGVyMjI=", "dXNlOmh1bnRlcjIy"]
         {

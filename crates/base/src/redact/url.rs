@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_known_parameters_and_the_place_itself_are_shown() {
+    fn only_known_parameters_and_the_host_itself_are_shown() {
         let check = |address: &str, expected: &str| {
             assert_eq!(hide_in_url(address), expected, "{address}");
             assert_eq!(hide_in_url(expected), expected, "twice: {address}");

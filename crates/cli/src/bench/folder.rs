@@ -8,16 +8,14 @@ use tokometer_base::WallNanos;
 use tokometer_plan::{Output, Record};
 use tokometer_record::folder::{clear, create_private, create_private_new, names};
 use tokometer_record::{self as record, Stop};
+use tokometer_report::capacity::CAPACITY;
+use tokometer_report::staircase::STAIRCASE;
 
 use super::signals::Signals;
-use super::staircase::STAIRCASE;
 use crate::args::OutputArgs;
 use crate::exit::{Refusal, RefusalKind};
 use crate::runs;
 use crate::shards::shard_records;
-
-/// The findings of a search, beside the folders of its points.
-pub(crate) const CAPACITY: &str = "capacity.json";
 
 /// What to do with a run that is already in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,6 @@ mod folder;
 mod identified;
 mod next_command;
 mod observer;
-mod present;
 mod progress;
 mod results;
 mod resume;
@@ -18,17 +17,14 @@ mod signals;
 mod silence;
 mod staircase;
 mod sweep;
-mod sweep_view;
 
+pub(crate) use crate::runs::{summarise, summarise_read};
 pub(crate) use document::SweepDocument;
 pub(crate) use events::KeptEvents;
-pub(crate) use folder::{CAPACITY, Destination, Earlier, RunFolder, lock as lock_folder};
+pub(crate) use folder::{Destination, Earlier, RunFolder, lock as lock_folder};
 pub(crate) use identified::identified;
 pub(crate) use next_command::workload as workload_words;
 pub(crate) use observer::measurement;
-pub(crate) use present::{
-    RunView, SummarisedRun, layout_of, summarise, summarise_kept, summarise_read,
-};
 pub(crate) use progress::{Bar, waiting_for_shards};
 pub(crate) use results::{
     RunFacts, check as check_result_files, write as write_results, write_summary,
@@ -36,6 +32,8 @@ pub(crate) use results::{
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};
 pub(crate) use silence::Silence;
-pub(crate) use staircase::{Climbed, StaircaseRun, next_line, read_findings, staircase_text};
+pub(crate) use staircase::{Climbed, StaircaseRun};
 pub(crate) use sweep::{PointJob, SweepOutcome, SweepRun, measure_silently};
-pub(crate) use sweep_view::{SweepEntry, sweep_text};
+pub(crate) use tokometer_report::saved::{RunView, SummarisedRun, layout_of, summarise_kept};
+pub(crate) use tokometer_report::staircase::next_line;
+pub(crate) use tokometer_report::sweep::{SweepEntry, sweep_text};

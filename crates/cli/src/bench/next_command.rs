@@ -4,7 +4,7 @@ use tokometer_plan::Plan;
 use tokometer_workload::Spec;
 use tokometer_workload::datasets::{random_audio, random_rerank};
 
-use super::present::SummarisedRun;
+use super::SummarisedRun;
 use crate::lower::{PROMPT_LEN, dataset_for};
 
 /// Limits that people agree on, in milliseconds.

@@ -15,8 +15,8 @@ use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
 use tokometer_record::{RunInfo, STDOUT, write_whole};
 use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
+use super::SummarisedRun;
 use super::folder;
-use super::present::SummarisedRun;
 use crate::exit::{Refusal, RefusalKind};
 use crate::terminal::print;
 

@@ -11,24 +11,20 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_decide::staircase::{
     StairEnd, StairNext, StairStep, Staircase, StaircaseFindings, knee,
 };
-use tokometer_figures::{Severity, Verdict};
 use tokometer_measure::{IdentifiedServer, Measurement};
 use tokometer_plan::{Plan, Rate, Shown};
 use tokometer_record::write_whole;
 use tokometer_report::Style;
+use tokometer_report::staircase::{STAIRCASE, text as staircase_text};
 
+use super::SummarisedRun;
 use super::events::KeptEvents;
 use super::folder::{Destination, Earlier, RunFolder};
-use super::present::SummarisedRun;
 use super::sweep::{Blame, Look, PointJob, SweepCourse, SweepSize, one, point_folder};
-use super::sweep_view::{SweepEntry, stairs_text};
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::PlannedPoint;
 use crate::shards::Role;
 use crate::terminal::{print, print_message, print_note};
-
-/// The findings of a staircase, beside the folders of its steps.
-pub(crate) const STAIRCASE: &str = "staircase.json";
 
 /// A staircase to climb.
 pub(crate) struct StaircaseRun<'a> {
@@ -203,57 +199,4 @@ impl Climbed {
             Shown::Nothing => Ok(()),
         }
     }
-}
-
-/// The server, the table, the knee and the verdict: the same for `bench` and for `report`.
-pub(crate) fn staircase_text(
-    findings: &StaircaseFindings,
-    runs: &[&SummarisedRun],
-    style: Style,
-) -> String {
-    let StaircaseFindings { server, address, model, workload, .. } = findings;
-    let entry = |run: &&SummarisedRun| SweepEntry::new(run.info.name.clone(), run);
-    let entries: Vec<SweepEntry> = runs.iter().map(entry).collect();
-    format!(
-        "{server} at {address}, model {model}\n{workload}\n\n{}\n{}\n{}",
-        stairs_text(&entries, style),
-        findings.sentence(),
-        verdict(findings, runs)
-    )
-}
-
-/// The worst verdict of a step up to the knee, with the notes that led to it.
-fn verdict(findings: &StaircaseFindings, runs: &[&SummarisedRun]) -> String {
-    let until = findings.knee.unwrap_or(u32::MAX);
-    let counted = findings.steps.iter().zip(runs);
-    let counted: Vec<_> = counted.filter(|(step, _)| step.concurrency <= until).collect();
-    let worst = counted.iter().map(|(_, run)| run.summary.verdict).max().unwrap_or_default();
-    let mut codes: Vec<(String, Vec<String>)> = Vec::new();
-    for (step, run) in &counted {
-        let doubts = run.summary.notes.iter().filter(|note| note.severity > Severity::Remark);
-        for note in doubts {
-            let flights = step.concurrency.to_string();
-            match codes.iter_mut().find(|(code, _)| *code == note.code) {
-                Some((_, at)) => at.push(flights),
-                None => codes.push((note.code.clone(), vec![flights])),
-            }
-        }
-    }
-    let whose = if findings.knee.is_some() { " up to the knee" } else { "" };
-    let mut lines = vec![format!("verdict{whose}: {}", worst.name())];
-    if worst > Verdict::Valid {
-        lines.extend(codes.iter().map(|(code, at)| format!("  {code} at {}", at.join(", "))));
-    }
-    lines.join("\n") + "\n"
-}
-
-/// The command to go on with, on a line of its own; nothing where no step succeeded.
-pub(crate) fn next_line(findings: &StaircaseFindings) -> String {
-    findings.next.as_ref().map(|next| format!("next: {next}\n")).unwrap_or_default()
-}
-
-/// The findings in a folder; `None` where it holds no staircase.
-pub(crate) fn read_findings(folder: &Path) -> Option<StaircaseFindings> {
-    let text = std::fs::read(folder.join(STAIRCASE)).ok()?;
-    serde_json::from_slice(&text).ok()
 }

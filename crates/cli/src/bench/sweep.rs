@@ -11,8 +11,8 @@ use tokometer_report::Style;
 
 use super::document::SweepDocument;
 use super::folder::{self, Destination, Earlier, RunFolder};
-use super::present::{RunView, SummarisedRun, summarise_read};
-use super::sweep_view::{SweepEntry, sweep_text};
+use super::{RunView, SummarisedRun, summarise_read};
+use super::{SweepEntry, sweep_text};
 use super::{results, resume};
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Lowered, PlannedPoint};

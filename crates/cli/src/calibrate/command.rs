@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tokometer_base::Seed;
 use tokometer_record::{Phase, RecordedLoad, STDOUT, Timeline, write_whole};
+use tokometer_report::calibration;
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{
     self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration, TemplateChoice,
@@ -12,12 +13,10 @@ use tokometer_twin::fit::{
 use tokometer_twin::{self as twin, OldClient};
 
 use super::rows::CalibrationTable;
-use super::views;
 use crate::activity::Activity;
-use crate::commands::{expanded, read_reports};
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::predict::old_client;
-use crate::runs;
+use crate::runs::{self, READING, expanded};
 use crate::terminal::{print, print_message};
 
 /// `tokometer calibrate`.
@@ -152,7 +151,7 @@ impl CalibrationSources {
 
     fn add_reports(&mut self, path: &Path, limit: Option<u32>) -> Result<(), Refusal> {
         let shown = path.display().to_string();
-        let reports = read_reports(path)?;
+        let reports = READING.reports(path)?;
         self.is_artificial |=
             reports.iter().any(|report| report.title == tokometer_compat::Title::Predicted);
         self.table.add(&shown, &reports, limit)
@@ -213,7 +212,7 @@ fn from_tables(
             ));
         }
     }
-    tell(&views::of_tables(&found, rows), &args.output)?;
+    tell(&calibration::of_tables(&found, rows), &args.output)?;
     let mut profile = found.profile(rows, name, &source_names(&args.sources));
     profile.kv = memory;
     Ok(profile)
@@ -243,7 +242,7 @@ fn from_runs(
     let found = fit::calibrate_runs(&evidence.runs, template, threads());
     drop(activity);
     let found: RunCalibration = found?;
-    let mut text = views::of_runs(&found, evidence.runs.len());
+    let mut text = calibration::of_runs(&found, evidence.runs.len());
     let rows = &evidence.table.rows;
     if !rows.is_empty() {
         let candidate = Candidate { profile: found.profile.clone(), client, spread: fit::SPREAD };
@@ -251,7 +250,7 @@ fn from_runs(
         let predicted = fit::predict_rows(&candidate, rows, &all, twin::SEEDS)?;
         let title = "error on the tables (not used in the fit)";
         text.push('\n');
-        text.push_str(&views::accuracy(title, rows, &predicted));
+        text.push_str(&calibration::accuracy(title, rows, &predicted));
     }
     tell(&text, output)?;
     let mut profile = found.profile;

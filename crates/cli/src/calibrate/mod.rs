@@ -7,6 +7,5 @@
 
 mod command;
 mod rows;
-mod views;
 
 pub(crate) use command::{CalibrateArgs, calibrate};

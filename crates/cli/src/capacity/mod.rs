@@ -8,7 +8,6 @@ mod predicted;
 mod search;
 mod start;
 mod time;
-pub(crate) mod views;
 
 use std::path::Path;
 
@@ -19,14 +18,16 @@ use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::search::SearchResult;
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan as plan;
+use tokometer_report::capacity::{self as views, CAPACITY};
 use tokometer_shards::Membership;
 
 use crate::args::{AddressArgs, BenchArgs};
-use crate::bench::{Bar, CAPACITY, Earlier, KeptEvents, RunFolder, RunView, identified};
+use crate::bench::{Bar, Earlier, KeptEvents, RunFolder, RunView, identified};
 use crate::commands::{Given, say_remarks};
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Lowered, OwnDefaults, ProgressView, layered, lower_over, put_address, written};
 use crate::pages;
+use crate::runs::READING;
 use crate::shards::{self, PartRequest, RunPart, Varied};
 use crate::terminal::{print, print_note, style};
 
@@ -250,7 +251,7 @@ fn finish(
     report(findings, lowered, place.path())?;
     if let Some(out) = &args.at.html {
         let view = RunView::new(&lowered.plan.metrics)?;
-        pages::write(pages::capacity_page(findings, place.path(), &view, None)?, out)?;
+        pages::write(views::page(READING, findings, place.path(), &view, None)?, out)?;
         pages::say_page(out);
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {

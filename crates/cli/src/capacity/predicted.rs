@@ -9,17 +9,19 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::search::{Next, SearchResult};
 use tokometer_decide::sequential::overloads;
 use tokometer_measure::Credentials;
 use tokometer_plan as plan;
 use tokometer_record::{RunState, Stop};
+use tokometer_report::capacity::{
+    PredictedCapacities, PredictedCapacity, PredictedChoice, predictions,
+};
 use tokometer_twin::{self as twin, BeyondRange, Routing};
 
+use super::CapacityArgs;
 use super::search::{CapacitySearch, PointRecord};
-use super::{CapacityArgs, views};
 use crate::activity::Activity;
 use crate::bench::workload_words;
 use crate::commands::{Given, say_remarks};
@@ -62,48 +64,6 @@ pub(crate) struct EngineArgs {
 
 /// So many searches take a while even in virtual time.
 const MOST_SEARCHES: usize = 64;
-
-/// One combination of the lists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct PredictedChoice {
-    /// Servers behind the router.
-    pub(crate) replicas: usize,
-    /// `KEY=VALUE`, one value each.
-    pub(crate) set: Vec<String>,
-}
-
-impl PredictedChoice {
-    /// What distinguishes it from the others.
-    pub(crate) fn name(&self) -> String {
-        let replicas = format!("replicas={}", self.replicas);
-        std::iter::once(replicas).chain(self.set.iter().cloned()).collect::<Vec<_>>().join(" ")
-    }
-}
-
-/// A combination with what its search found.
-#[derive(Debug, Serialize)]
-pub(crate) struct PredictedCapacity {
-    #[serde(flatten)]
-    pub(crate) combination: PredictedChoice,
-    pub(crate) findings: Findings,
-}
-
-/// All searches of a command.
-#[derive(Debug, Serialize)]
-pub(crate) struct PredictedCapacities {
-    /// Never a measurement.
-    pub(crate) is_prediction: bool,
-    /// Name of the profile.
-    pub(crate) engine: String,
-    /// Prompts and lengths, in words.
-    pub(crate) workload: String,
-    /// The load that must be held, where `--request-rate` or `--max-concurrency` names one.
-    pub(crate) wanted: Option<f64>,
-    /// Prompts that the profile's data do not cover.
-    pub(crate) beyond_range: Option<BeyondRange>,
-    /// One per combination.
-    pub(crate) capacities: Vec<PredictedCapacity>,
-}
 
 /// Every combination of the lists; the first list varies slowest.
 fn combinations(args: &EngineArgs) -> Result<Vec<PredictedChoice>, Refusal> {
@@ -200,7 +160,7 @@ pub(super) fn capacity(
     }
     drop(activity);
     match lowered.plan.output.shown {
-        plan::Shown::Text => print(&views::predictions(&found))?,
+        plan::Shown::Text => print(&predictions(&found))?,
         plan::Shown::Json => print(&format!("{}\n", serde_json::to_string_pretty(&found)?))?,
         plan::Shown::Nothing => {}
     }

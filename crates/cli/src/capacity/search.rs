@@ -13,9 +13,10 @@ use tokometer_decide::search::{
 use tokometer_decide::slo::Objective;
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::{RunInfo, RunState, Stop, Timeline};
+use tokometer_report::capacity as views;
 
+use super::CapacityArgs;
 use super::time::SearchTime;
-use super::{CapacityArgs, views};
 use crate::bench::{Destination, Earlier, KeptEvents, RunView, check_resumed, summarise_kept};
 use crate::exit::{Refusal, RefusalKind};
 use crate::lower::Lowered;

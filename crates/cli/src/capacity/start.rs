@@ -10,12 +10,13 @@ use tokometer_measure::IdentifiedServer;
 use tokometer_plan::Plan;
 
 use super::CapacityArgs;
-use crate::bench::{Earlier, KeptEvents, RunFolder, StaircaseRun, check_resumed, read_findings};
+use crate::bench::{Earlier, KeptEvents, RunFolder, StaircaseRun, check_resumed};
 use crate::commands::Given;
 use crate::exit::Refusal;
 use crate::runs;
 use crate::shards::RunPart;
 use crate::terminal::print_note;
+use tokometer_report::staircase;
 
 /// The folder of the staircase, beside the points of the search.
 const FOLDER: &str = "staircase";
@@ -56,7 +57,7 @@ impl StartSearch<'_> {
             return Ok(SearchStart { load, rate });
         }
         let folder = part.place.path().join(FOLDER);
-        let stored = read_findings(&folder).filter(|_| part.earlier == Earlier::Resumed);
+        let stored = staircase::read(&folder).filter(|_| part.earlier == Earlier::Resumed);
         if stored.is_some() {
             self.check_steps(&folder)?;
         }

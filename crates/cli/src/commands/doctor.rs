@@ -7,14 +7,15 @@ use tokometer_compat::{Report, Selection};
 use tokometer_doctor::{
     Examination, Level, doctor_comment, doctor_csv, doctor_html, doctor_text, examine,
 };
+use tokometer_report::saved::ReportSource;
 
 use super::Given;
-use super::source::ReportSource;
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::input::STDIN;
 use crate::instrument;
+use crate::runs::READING;
 use crate::terminal::{print, print_message, without_secrets};
 
 /// Examines every file; an inconsistent one is an objective missed. A file that cannot be read does not
@@ -27,7 +28,7 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     let view = RunView::plain(Selection::default());
     let named = |(name, source): (String, ReportSource)| Ok((name, source.reports()?));
     let (mut files, mut unread): (Vec<(String, Vec<Report>)>, Vec<Refusal>) = Default::default();
-    for opened in ReportSource::open_each(&args.files, &view) {
+    for opened in ReportSource::open_each(READING, &args.files, &view) {
         match opened.and_then(named) {
             Ok(file) => files.push(file),
             Err(why) => unread.push(why),

@@ -3,27 +3,21 @@
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use tokometer_base::Nanos;
-use tokometer_record::{RunReader, RunState, WholeFile, write_whole};
+use tokometer_record::{WholeFile, write_whole};
+use tokometer_report::html::PageContext;
 use tokometer_report::rows::CsvWriter;
+use tokometer_report::saved::PageSource;
+use tokometer_report::several;
 use tokometer_report::summary_markdown;
 use tokometer_report::trace::TraceWriter;
 
 use crate::bench::{RunView, summarise};
 use crate::exit::{Refusal, RefusalKind};
-use crate::pages::{self, PageContext, PageSource};
-use crate::runs;
+use crate::pages;
+use crate::runs::{self, READING};
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
     Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
-}
-
-/// When the measured phase began; the run's origin where its end is not known.
-fn begin(reader: &RunReader) -> Result<Nanos, Refusal> {
-    match reader.state().map_err(runs::unreadable)? {
-        RunState::Ended(end) => Ok(end.measure_begin),
-        RunState::Killed { .. } => Ok(reader.info().origin),
-    }
 }
 
 /// Writes one page about these runs.
@@ -35,7 +29,7 @@ pub(crate) fn html(
 ) -> Result<(), Refusal> {
     let context = PageContext { gpus, ..PageContext::default() };
     let sources = PageSource::of(folders, &[])?;
-    pages::write(pages::page_of_runs(&sources, view, &context)?, out)
+    pages::write(several::page(READING, &sources, view, &context)?, out)
 }
 
 /// Writes the summaries of these runs, one after the other.
@@ -52,7 +46,7 @@ pub(crate) fn markdown(folders: &[PathBuf], view: &RunView, out: &Path) -> Resul
 pub(crate) fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let reader = runs::open(folder)?;
     let timelines = runs::timelines(&reader)?;
-    let begin = begin(&reader)?;
+    let begin = runs::measure_begin(&reader)?;
     let write = || -> std::io::Result<()> {
         let mut file = WholeFile::create(out)?;
         let mut writer = CsvWriter::new(BufWriter::new(&mut file), begin)?;
@@ -70,7 +64,7 @@ pub(crate) fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
 pub(crate) fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let reader = runs::open(folder)?;
     let timelines = runs::timelines(&reader)?;
-    let begin = begin(&reader)?;
+    let begin = runs::measure_begin(&reader)?;
     let write = || -> std::io::Result<()> {
         let mut file = WholeFile::create(out)?;
         let mut writer = tokometer_report::parquet::ParquetWriter::new(&mut file, begin)?;
@@ -97,7 +91,7 @@ pub(crate) fn trace(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let reader = runs::open(folder)?;
     let timelines = runs::timelines(&reader)?;
     let scrapes = reader.scrapes().map_err(runs::unreadable)?;
-    let origin = begin(&reader)?;
+    let origin = runs::measure_begin(&reader)?;
     let write = || -> std::io::Result<()> {
         let mut file = WholeFile::create(out)?;
         let mut writer = TraceWriter::new(BufWriter::new(&mut file), origin)?;

@@ -9,13 +9,11 @@ mod merge;
 mod report;
 mod shell;
 mod sim;
-mod source;
 mod sweep_report;
 
 #[cfg(test)]
 pub(crate) use export::{csv, html, markdown, parquet, trace};
 pub(crate) use merge::{merge_quietly, merge_to};
-pub(crate) use source::{expanded, read_reports};
 
 use std::sync::Arc;
 

@@ -3,24 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tokometer_base::redact::Secrets;
 use tokometer_compat::{Layout, LayoutChoice, Report, print_same};
 use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::{RunReader, STDOUT};
-use tokometer_report::html::{Page, Price};
-use tokometer_report::{Style, TableFormat, print_report};
+use tokometer_report::capacity;
+use tokometer_report::html::{Page, PageContext, Price};
+use tokometer_report::saved::{PageSource, ReportSource, point_name};
+use tokometer_report::several;
+use tokometer_report::{Style, TableFormat, history, print_report};
 
 use super::export::{csv, markdown, parquet, trace};
 use super::kit;
-use super::source::{ReportSource, expanded};
 use super::sweep_report::{several_runs, staircase};
 use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
-use crate::capacity::views;
+use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, objective, percentiles, sections};
-use crate::pages::{self, PageContext, PageSource};
+use crate::pages;
+use crate::runs::{READING, expanded};
 use crate::terminal::{print, print_message, style};
 
 /// Shows every source: one run in full, several as a table, blocks in any layout.
@@ -34,7 +38,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     }
     let view = RunView::new(&metrics(args)?)?;
     if args.history {
-        return history(args, &view);
+        return show_history(args, &view);
     }
     let files = [
         &args.html,
@@ -48,11 +52,11 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     if files.iter().any(|file| file.is_some()) {
         return export(args, &view);
     }
-    if let Some(text) = capacity(args)? {
+    if let Some(text) = capacity_text(args)? {
         print(&text)?;
         return Ok(Exit::Done);
     }
-    let sources = ReportSource::open_all(&args.sources, &view)?;
+    let sources = ReportSource::open_all(READING, &args.sources, &view)?;
     let style = style(environment);
     let is_plain = args.format.is_none() && args.layout.is_none();
     if let Some(text) = staircase(&args.sources, &sources, style).filter(|_| is_plain) {
@@ -75,14 +79,14 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
 }
 
 /// What a capacity search showed. `None` where something else was given, or asked for.
-fn capacity(args: &ReportArgs) -> Result<Option<String>, Refusal> {
+fn capacity_text(args: &ReportArgs) -> Result<Option<String>, Refusal> {
     let [folder] = args.sources.as_slice() else { return Ok(None) };
-    if !pages::capacity_found(folder) || args.layout.is_some() {
+    if !capacity::found(folder) || args.layout.is_some() {
         return Ok(None);
     }
-    let findings = pages::read_findings(folder)?;
+    let findings = capacity::read(folder)?;
     Ok(match args.format {
-        None | Some(TableFormatArg::Text) => Some(views::text(&findings)),
+        None | Some(TableFormatArg::Text) => Some(capacity::text(&findings)),
         Some(TableFormatArg::Json) => {
             let json = serde_json::to_string_pretty(&findings).unwrap_or_default();
             Some(format!("{json}\n"))
@@ -92,16 +96,17 @@ fn capacity(args: &ReportArgs) -> Result<Option<String>, Refusal> {
 }
 
 /// Many runs over time.
-fn history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
+fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut sources = PageSource::of(&args.sources, &args.label)?;
     // The name of a folder is no label: its runs are steps of their own.
     for (place, source) in sources.iter_mut().enumerate() {
         source.name = args.label.get(place).cloned();
     }
-    let history = pages::history(&sources, view)?;
+    let history = history::history(READING, &sources, view)?;
     match &args.html {
         Some(out) => {
-            pages::write(history.page()?, out)?;
+            let page = Page { command: Some(command_line(&Secrets::new())), ..history.page()? };
+            pages::write(page, out)?;
             tell_written(out);
         }
         None => print(&history.text())?,
@@ -125,20 +130,20 @@ fn context(args: &ReportArgs) -> Result<PageContext, Refusal> {
         })
     };
     let price = args.price.as_ref().map(price).transpose()?;
-    Ok(PageContext { gpus: args.gpus, price, slo })
+    Ok(PageContext { gpus: args.gpus, price, slo: slo.unwrap_or_default() })
 }
 
 /// The page of what was given: a capacity search, a run, or several.
 fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
     if let ([folder], None) = (args.sources.as_slice(), &args.slo)
-        && pages::capacity_found(folder)
+        && capacity::found(folder)
     {
-        let mut findings = pages::read_findings(folder)?;
+        let mut findings = capacity::read(folder)?;
         findings.gpus = args.gpus.or(findings.gpus);
-        return pages::capacity_page(&findings, folder, view, context(args)?.price.as_ref());
+        return capacity::page(READING, &findings, folder, view, context(args)?.price.as_ref());
     }
     let sources = PageSource::of(&args.sources, &args.label)?;
-    pages::page_of_runs(&sources, view, &context(args)?)
+    several::page(READING, &sources, view, &context(args)?)
 }
 
 /// Writes something of one run into a file.
@@ -226,7 +231,7 @@ fn named(
     if let ([given], true) = (args.sources.as_slice(), is_text && sources.len() > 1) {
         let of_runs = sources.iter_mut().filter(|(_, one)| matches!(one, ReportSource::Run(_)));
         for (name, _) in of_runs.filter(|_| given.is_dir()) {
-            *name = pages::point_name(Path::new(name));
+            *name = point_name(Path::new(name));
         }
     }
     sources

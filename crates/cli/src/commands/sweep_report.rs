@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use tokometer_report::Style;
+use tokometer_report::saved::ReportSource;
+use tokometer_report::staircase;
 
-use super::source::ReportSource;
-use crate::bench::{
-    SummarisedRun, SweepEntry, next_line, read_findings, staircase_text, sweep_text,
-};
+use crate::bench::{SummarisedRun, SweepEntry, sweep_text};
 
 /// What a staircase showed at its end, with as many steps as it had; `None` where something else was
 /// given. The path of its page is left out: the folder may have been moved.
@@ -17,13 +16,13 @@ pub(super) fn staircase(
     style: Style,
 ) -> Option<String> {
     let [folder] = given else { return None };
-    let findings = read_findings(folder)?;
+    let findings = staircase::read(folder)?;
     let runs = sources.iter().map(|(_, source)| match source {
         ReportSource::Run(run) => Some(&**run),
         ReportSource::Blocks(_) => None,
     });
     let runs: Vec<&SummarisedRun> = runs.collect::<Option<_>>()?;
-    Some(staircase_text(&findings, &runs, style) + &next_line(&findings))
+    Some(staircase::text(&findings, &runs, style) + &staircase::next_line(&findings))
 }
 
 /// The table of several runs; `None` where a report of another tool is among them, whose figures follow

@@ -247,7 +247,7 @@ impl Listed {
 
     /// The request of a turn: everything said before it, then what is new. What answers will say is
     /// unknown, so that blocks behind the last prompt are named after their conversation.
-    fn continued(&mut self, at: u64, after: workload::TurnPlace, mut ask: Ask) -> Ask {
+    fn continued(&mut self, at: u64, after: workload::TurnPosition, mut ask: Ask) -> Ask {
         if let Some(talk) = self.sessions.get(&after.session) {
             ask.prompt_tokens += talk.said_tokens;
             let blocks = self.block_tokens.map_or(0, |block| ask.prompt_tokens / block.max(1));

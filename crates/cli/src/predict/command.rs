@@ -9,6 +9,7 @@ use tokometer_compat::Report;
 use tokometer_measure::Credentials;
 use tokometer_plan as plan;
 use tokometer_record::{RunInfo, RunState};
+use tokometer_report::prediction::{self, Explain, PredictionPage, beyond_text};
 use tokometer_report::{self as report, TableFormat};
 use tokometer_twin::{self as twin, Routing};
 
@@ -16,7 +17,6 @@ use super::asks::Asks;
 use super::engine::{EngineChoice, old_client};
 use super::point::{self, PredictedDetail, PredictedPoint, PredictionSetting};
 use super::shown;
-use super::views::{Explain, PredictionPage, beyond_text};
 use crate::args::BenchArgs;
 use crate::bench::{
     Earlier, RunFacts, RunFolder, RunView, SweepDocument, SweepEntry, layout_of, summarise_kept,
@@ -253,18 +253,25 @@ impl PredictRun<'_> {
         view: &RunView,
         point: &PlannedPoint,
     ) -> Result<(String, ShownPoint), Refusal> {
-        let is_large = predicted.detail == PredictedDetail::Figures || self.options.replicas > 1;
+        let is_figures = predicted.detail == PredictedDetail::Figures;
+        let is_large = is_figures || self.options.replicas > 1;
         let peak = || kibibytes("/proc/self/status", "VmHWM:");
         let page = PredictionPage {
-            engine: &self.engine,
-            predicted,
+            profile: &self.engine.profile,
+            uncertainty: self.engine.uncertainty,
+            changes: &self.engine.changes,
+            prediction: &predicted.prediction,
+            figures_above: is_figures.then_some(point::EXACT_TOKENS_MAX),
+            intervals: &predicted.intervals,
+            in_play: &predicted.in_play,
+            beyond: predicted.beyond,
             options: self.options,
             explain: self.explain,
             peak_memory_bytes: if is_large { peak() } else { None },
         };
-        if predicted.detail == PredictedDetail::Figures {
+        if is_figures {
             let layout = layout_of(view, info);
-            let block = shown::block(info, &predicted.prediction.figures, layout, &view.shown);
+            let block = prediction::block(info, &predicted.prediction.figures, layout, &view.shown);
             let text =
                 format!("{}\n{}", report::print_report(&block, layout, self.style), page.text());
             let json = serde_json::json!({ "prediction": page.json() });

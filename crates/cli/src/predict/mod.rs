@@ -8,14 +8,11 @@
 mod asks;
 mod command;
 mod engine;
-mod explain;
 mod point;
 mod shown;
-mod views;
 
 pub(crate) use asks::Asks;
 pub(crate) use command::{PredictArgs, free_memory, predict, prediction_plan};
 pub(crate) use engine::{EngineChoice, old_client};
 pub(crate) use point::{PredictionSetting, run_once};
 pub(crate) use shown::predicted_info;
-pub(crate) use views::beyond_text;

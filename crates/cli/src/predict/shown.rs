@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use tokometer_base::{Nanos, Seed, WallNanos};
-use tokometer_compat::{self as classic, Field, Layout, Metric, Percentile, Report, Stat, Title};
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
 use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo, Timeline};
-use tokometer_twin::weighted::Weighted;
-use tokometer_twin::{PredictedFigures, Prediction};
+use tokometer_twin::Prediction;
 
 use super::asks::Asks;
 use super::point::{PredictedPoint, PredictionSetting};
@@ -89,64 +87,4 @@ pub(crate) fn write(
     }
     let _folder = writer.finish(end)?;
     Ok(())
-}
-
-/// The block of a run of which only figures were kept. Peaks and standard deviations have no line.
-pub(crate) fn block(
-    info: &RunInfo,
-    figures: &PredictedFigures,
-    layout: Layout,
-    wanted: &classic::Selection,
-) -> Report {
-    let mut block = Report { layout: Some(layout), title: Title::Predicted, ..Report::default() };
-    if let Some(cap) = info.load.max_concurrency {
-        block.set_count(Field::MaxConcurrency, u64::from(cap));
-    }
-    if let Some(rate) = info.load.request_rate {
-        block.set_number(Field::RateConfigured, rate);
-    }
-    block.set_count(Field::Successful, figures.completed);
-    block.set_count(Field::Failed, 0);
-    block.set_number(Field::Duration, figures.duration_s);
-    block.set_count(Field::InputTokens, figures.input_tokens);
-    block.set_count(Field::OutputTokens, figures.output_tokens);
-    let rates = [
-        (Field::RequestThroughput, figures.completed),
-        (Field::OutputThroughput, figures.output_tokens),
-        (Field::TotalThroughput, figures.total_tokens()),
-    ];
-    for (field, count) in rates {
-        if let Some(rate) = figures.per_second(count) {
-            block.set_number(field, rate);
-        }
-    }
-    for metric in &wanted.metrics {
-        let samples = match metric {
-            Metric::Ttft => &figures.ttft,
-            Metric::Tpot => &figures.tpot,
-            Metric::Itl => &figures.itl,
-            Metric::E2el => &figures.e2el,
-            _ => continue,
-        };
-        set_latencies(&mut block, *metric, samples, &wanted.percentiles);
-    }
-    block
-}
-
-fn set_latencies(block: &mut Report, metric: Metric, samples: &Weighted, percents: &[f64]) {
-    let Some(mean) = samples.mean_ms() else { return };
-    block.set_latency(metric, Stat::Mean, mean);
-    let one = |percent: f64| samples.percentiles_ms(&[percent]).first().copied();
-    if let Some(median) = one(50.0) {
-        block.set_latency(metric, Stat::Median, median);
-    }
-    for percent in percents {
-        let pair = Percentile::from_percent(*percent).zip(one(*percent));
-        if let Some((percentile, value)) = pair {
-            block.set_latency(metric, Stat::Percentile(percentile), value);
-        }
-    }
-    if let Some(max) = samples.max_ms() {
-        block.set_latency(metric, Stat::Max, max);
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokometer_base::Background;
-use tokometer_drive::{CapLending, CapPlaces, CapReport};
+use tokometer_drive::{CapLending, CapReport, CapSlots};
 use tokometer_shards::LeaseChange;
 
 /// How often the thread that reports looks whether it has to end.
@@ -22,7 +22,7 @@ trait LentPlaces {
     fn offer(&self, places: u32);
 }
 
-impl LentPlaces for CapPlaces {
+impl LentPlaces for CapSlots {
     fn grant(&self, places: u32) {
         Self::grant(self, places);
     }
@@ -39,7 +39,7 @@ impl LentPlaces for CapPlaces {
 /// One run's places.
 #[derive(Debug)]
 pub(super) struct PlaceLink {
-    places: Mutex<Option<CapPlaces>>,
+    places: Mutex<Option<CapSlots>>,
     /// Requests that wait, as last reported.
     told: AtomicU32,
     signal: SyncSender<()>,
@@ -54,7 +54,7 @@ impl PlaceLink {
         Arc::new(Self { places, told, signal, signalled: Mutex::new(Some(signalled)) })
     }
 
-    fn places(&self) -> Option<CapPlaces> {
+    fn places(&self) -> Option<CapSlots> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -114,7 +114,7 @@ impl PlaceLink {
 }
 
 impl CapLending for PlaceLink {
-    fn begin(&self, places: CapPlaces) {
+    fn begin(&self, places: CapSlots) {
         *self.places.lock().unwrap_or_else(PoisonError::into_inner) = Some(places);
     }
 

@@ -157,8 +157,8 @@ impl Links for EpollLinks {
         self.lazy.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0)
     }
 
-    fn ready(&self, place: usize) -> Ready {
-        let event = &self.events[place];
+    fn ready(&self, index: usize) -> Ready {
+        let event = &self.events[index];
         match event.data() {
             WAKER => Ready::Woken,
             TIMER => Ready::Timer,

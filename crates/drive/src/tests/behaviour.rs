@@ -50,7 +50,7 @@ fn every_request_is_answered_and_every_time_is_in_its_order() {
     assert!(outcome.end.measure_begin < outcome.end.measure_end);
 }
 
-/// The server counts its open requests. A freed place is used on the connection that became free.
+/// The server counts its open requests. A freed slot is used on the connection that became free.
 #[test]
 fn a_closed_loop_never_exceeds_its_cap_and_reuses_its_connections() {
     let (now, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -69,7 +69,7 @@ fn a_closed_loop_never_exceeds_its_cap_and_reuses_its_connections() {
     let health = &outcome.end.health;
     assert!(health.connections_opened <= 3, "{health:?}");
     assert_eq!(health.connections_opened + health.connections_reused, 50);
-    // A request that waited in the queue took a freed place; their number depends on timing.
+    // A request that waited in the queue took a freed slot; their number depends on timing.
     assert_eq!(health.refill_delay.len(), health.cap_waits);
     assert!(health.cap_waits <= 47);
     assert!(outcome.measured().iter().all(|timeline| timeline.is_success()));

@@ -11,7 +11,7 @@ use super::server::{
     AfterResponse, FinishedRun, answer, config, refuse, run_source, serve, serve_answers,
 };
 use crate::{
-    FollowUp, Interrupt, Places, Prepare, PrepareError, QueuedRequest, RunConfig, TurnEnd,
+    FollowUp, Interrupt, Prepare, PrepareError, QueuedRequest, RunConfig, SlotUse, TurnEnd,
 };
 
 const TURNS: u32 = 3;
@@ -31,8 +31,8 @@ impl Conversations {
         let prompt = Prompt { output_tokens: Some(2), ..Prompt::text(text) };
         let request =
             target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, index)).unwrap();
-        let place = AttemptId::new(index, Phase::Measure);
-        let identity = AttemptId { session: Some(session), turn, ..place };
+        let attempt = AttemptId::new(index, Phase::Measure);
+        let identity = AttemptId { session: Some(session), turn, ..attempt };
         QueuedRequest { request, identity, due: None }
     }
 }
@@ -117,7 +117,7 @@ fn a_failed_turn_ends_its_conversation_and_no_other() {
 }
 
 #[test]
-fn a_place_per_conversation_is_kept_until_its_end() {
+fn a_slot_per_conversation_is_kept_until_its_end() {
     let (open, most) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU32::new(0)));
     let seen = Arc::clone(&most);
     let turns = AtomicU32::new(0);
@@ -135,15 +135,15 @@ fn a_place_per_conversation_is_kept_until_its_end() {
         AfterResponse::Stay
     });
     let mut config = config(address, 15, 1);
-    config.places = Places::PerConversation;
+    config.slot_use = SlotUse::PerConversation;
     let outcome = run(config, 5, Nanos::ZERO);
     assert_eq!(outcome.timelines.len(), 15);
     assert_eq!(seen.load(Ordering::SeqCst), 1, "one conversation at a time");
 }
 
-/// With one place per turn, the first turns of all conversations are sent before any second turn.
+/// With one slot per turn, the first turns of all conversations are sent before any second turn.
 #[test]
-fn a_place_per_turn_lets_conversations_alternate() {
+fn a_slot_per_turn_lets_conversations_alternate() {
     let address = serve_answers(2);
     let outcome = run(config(address, 6, 1), 2, Nanos::ZERO);
     let mut started = outcome.started;

@@ -175,7 +175,7 @@ impl<P: Platform> Worker<P> {
             let Some(dial) = self.dials.remove(&key) else { continue };
             self.connections.release(key);
             if let Some(flight) = dial.flight {
-                let _place = self.shared.release(self.reader.now);
+                let _next = self.shared.release(self.reader.now);
                 self.abandon(flight);
             }
         }

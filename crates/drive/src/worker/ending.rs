@@ -1,4 +1,4 @@
-//! How flights end, and which flight takes their place.
+//! How flights end, and which flight takes their slot.
 
 use std::io;
 
@@ -107,12 +107,12 @@ impl<P: Platform> Worker<P> {
         self.send(connection, next)
     }
 
-    /// Gives the flight's place in the gate to the next one. A retry of the flight takes a place of its
+    /// Gives the flight's slot in the gate to the next one. A retry of the flight takes a slot of its
     /// own when it is due.
     fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
         let mut next = self.shared.release(self.reader.now)?;
         let times = &flight.timeline.times;
-        next.place_freed = times.freed.or(times.end);
+        next.slot_freed = times.freed.or(times.end);
         Some(next)
     }
 
@@ -240,7 +240,7 @@ impl<P: Platform> Worker<P> {
         // What the server said of a failure is worth more than how the connection ended.
         let is_complete = connection.end_marker.is_some() || connection.exchange.has_failed();
         if is_complete || (has_response && connection.stage == ConnectionStage::Writing) {
-            // The clock was read last when bytes came; the place is free only now.
+            // The clock was read last when bytes came; the slot is free only now.
             self.reader.now = self.clock.now();
             return self.on_closed(connection);
         }

@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use tokometer_base::{Clock, Nanos};
+use tokometer_base::{Clock, Nanos, Slab};
 use tokometer_client::conn::Wire;
 use tokometer_record::health::{ClockStep, DelayHistogram, WorkerHealth};
 
-use connection::{ConnectionStage, OpenConnection, Slab};
+use connection::{ConnectionStage, OpenConnection};
 use dial::Dial;
 use reader::{LinkReader, ReadEnd};
 use spares::Spares;
@@ -72,7 +72,7 @@ pub(crate) struct Worker<P: Platform> {
     clock: P::Clock,
     links: P::Links,
     reader: LinkReader<P::Clock>,
-    connections: Slab<WireOf<P>>,
+    connections: Slab<Box<OpenConnection<WireOf<P>>>>,
     /// Connections that are being made, by the keys they will have.
     dials: BTreeMap<u64, Dial<WireOf<P>>>,
     /// Those among them that a server has no room for yet.
@@ -262,8 +262,8 @@ impl<P: Platform> Worker<P> {
 
     /// Handles the first `count` results of the last wait.
     fn visit(&mut self, count: usize) {
-        for place in 0..count {
-            match self.links.ready(place) {
+        for index in 0..count {
+            match self.links.ready(index) {
                 Ready::Link { key, is_readable, is_ending } => {
                     self.attend(key, Readiness { is_readable, is_ending });
                 }
@@ -316,7 +316,7 @@ impl<P: Platform> Worker<P> {
     /// Stores a connection or closes it.
     fn settle(&mut self, connection: Box<WorkerConnection<P>>, disposition: KeepOrClose) {
         match disposition {
-            KeepOrClose::Keep => self.connections.put(connection),
+            KeepOrClose::Keep => self.connections.put(connection.key, connection),
             KeepOrClose::Close => self.forget(&connection),
         }
     }

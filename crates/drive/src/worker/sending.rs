@@ -57,13 +57,13 @@ impl<P: Platform> Worker<P> {
     /// Inserts a flight in the order of intended times.
     pub(super) fn line_up(&mut self, flight: Box<Flight>) {
         let due = flight.timeline.times.intended;
-        let place = self.paced.partition_point(|earlier| earlier.timeline.times.intended <= due);
+        let index = self.paced.partition_point(|earlier| earlier.timeline.times.intended <= due);
         // Connections for the flights behind it are counted again, from the new flight on.
         let provided = self.spares.provided();
-        for later in self.paced.range(place.min(provided)..provided) {
+        for later in self.paced.range(index.min(provided)..provided) {
             self.spares.release(later.target());
         }
-        self.paced.insert(place, flight);
+        self.paced.insert(index, flight);
     }
 
     pub(super) fn next_due(&self) -> Option<Nanos> {
@@ -85,8 +85,8 @@ impl<P: Platform> Worker<P> {
                 self.launch(flight);
             }
         }
-        while let Some(place) = self.deferred.iter().position(|(at, _)| *at <= now) {
-            let (_at, flight) = self.deferred.swap_remove(place);
+        while let Some(index) = self.deferred.iter().position(|(at, _)| *at <= now) {
+            let (_at, flight) = self.deferred.swap_remove(index);
             if let Some(flight) = self.shared.admit(flight, now) {
                 self.launch(flight);
             }
@@ -230,7 +230,7 @@ impl<P: Platform> Worker<P> {
         connection.last_activity = now;
         connection.stage = ConnectionStage::Writing;
         let announcement = Announcement::of(&mut flight, now);
-        let freed = flight.place_freed.take();
+        let freed = flight.slot_freed.take();
         connection.flight = Some(flight);
         let disposition = self.write_on(connection);
         if let Some(freed) = freed {

@@ -103,7 +103,7 @@ impl<P: Platform> Worker<P> {
             if let Some(end) = connection.end_marker.or(failed) {
                 self.end_open_body(&mut connection, end);
             } else if let Some(flight) = connection.flight.take() {
-                let _place = self.shared.release(self.reader.now);
+                let _next = self.shared.release(self.reader.now);
                 self.abandon(flight);
             }
             self.settle(connection, KeepOrClose::Close);

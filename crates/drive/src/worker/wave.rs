@@ -56,7 +56,7 @@ impl<P: Platform> Worker<P> {
         while let Some(key) = self.idle[usize::from(flight.target())].pop() {
             if let Some(mut connection) = self.connections.take(key) {
                 self.arm(&mut connection, flight);
-                self.connections.put(connection);
+                self.connections.put(connection.key, connection);
                 return;
             }
         }
@@ -127,7 +127,7 @@ impl<P: Platform> Worker<P> {
         for key in group {
             if let Some(mut connection) = self.connections.take(key) {
                 self.note_sent(&mut connection);
-                self.connections.put(connection);
+                self.connections.put(connection.key, connection);
             }
         }
         for (key, error) in failed {
@@ -199,16 +199,16 @@ impl<P: Platform> Worker<P> {
             let Some(mut connection) = self.connections.take(key) else { continue };
             flights.extend(connection.flight.take());
             self.rest(&mut connection);
-            self.connections.put(connection);
+            self.connections.put(connection.key, connection);
         }
         let dialled = self.dials.values_mut().map(|dial| &mut dial.flight);
         let securing = self.connections.iter_mut().map(|connection| &mut connection.flight);
         for flight in dialled.chain(securing) {
             flights.extend(flight.take_if(|flight| flight.is_held()));
         }
-        let places = flights.len();
+        let waiting = flights.len();
         self.shared.dismiss(flights, self.reader.now);
-        for _ in 0..places {
+        for _ in 0..waiting {
             let next = self.shared.release(self.reader.now);
             self.ready.extend(next);
         }

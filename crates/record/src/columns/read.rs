@@ -94,8 +94,8 @@ impl<T: ArrowPrimitiveType> Lists<T> {
     /// The numbers of a row.
     fn at(&self, row: usize) -> Option<List<'_, T>> {
         let (lists, values) = self.0.as_ref().filter(|(lists, _)| lists.is_valid(row))?;
-        let place = |at: usize| lists.value_offsets().get(at).map(|at| usize::try_from(*at).ok());
-        let (from, to) = (place(row)??, place(row + 1)??);
+        let offset = |at: usize| lists.value_offsets().get(at).map(|at| usize::try_from(*at).ok());
+        let (from, to) = (offset(row)??, offset(row + 1)??);
         Some(List { values: values.values().get(from..to)?, nulls: values.nulls(), from })
     }
 
@@ -124,9 +124,9 @@ struct List<'a, T: ArrowPrimitiveType> {
 impl<T: ArrowPrimitiveType> List<'_, T> {
     const NONE: Self = Self { values: &[], nulls: None, from: 0 };
 
-    fn at(&self, place: usize) -> Option<T::Native> {
-        let value = self.values.get(place)?;
-        self.nulls.is_none_or(|nulls| nulls.is_valid(self.from + place)).then_some(*value)
+    fn at(&self, index: usize) -> Option<T::Native> {
+        let value = self.values.get(index)?;
+        self.nulls.is_none_or(|nulls| nulls.is_valid(self.from + index)).then_some(*value)
     }
 }
 

@@ -45,6 +45,6 @@ impl RunReader {
         // events.
         let plan = self.folder.join(names::PLAN);
         write_json(&plan, &RunInfo { schema: PACKED_SCHEMA, ..read_json(&plan)? })?;
-        file.take_place(&reader.damages)
+        file.replace_original(&reader.damages)
     }
 }

@@ -16,7 +16,7 @@ fn info() -> RunInfo {
     RunInfo { origin: Nanos(1_000), ..serde_json::from_str(text).unwrap() }
 }
 
-/// On a full disk a start that failed left the place that it had reserved for its end.
+/// On a full disk a start that failed left the space that it had reserved for its end.
 #[test]
 fn a_writer_that_cannot_begin_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn every_text_of_a_foreign_folder_is_fit_for_a_terminal() {
 
 /// Opening it waited for a writer that would never come.
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_refused() {
+fn a_pipe_instead_of_a_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for name in [names::REQUESTS, names::END, names::PLAN] {
         let run = folder.path().join(name);

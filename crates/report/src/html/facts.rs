@@ -54,6 +54,15 @@ pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> 
     known.collect()
 }
 
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// The commands that made these runs, one per line, in the order of their first appearance. `None` where
 /// a run does not hold its own, as those of older versions do not.
 pub fn command(runs: &[&RunInfo]) -> Option<String> {

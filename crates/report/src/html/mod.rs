@@ -24,9 +24,9 @@ pub use chart::{
 };
 pub use cost::Price;
 pub use estimate::{FigureEstimate, estimate};
-pub use facts::{PageFact, command, command_lines, date, facts};
+pub use facts::{PageFact, command, command_lines, date, facts, quoted};
 pub use run::RunPage;
-pub use sweep::{ObjectiveLine, SweepContext, SweepPoint, SweepView};
+pub use sweep::{PageContext, SweepPoint, SweepView};
 
 const PAGE: &str = include_str!("../../assets/page.html");
 const PAGE_CSS: &str = include_str!("../../assets/page.css");

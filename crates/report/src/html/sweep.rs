@@ -6,6 +6,8 @@
 use serde_json::{Value, json};
 use tokometer_base::digits::brief;
 use tokometer_base::units::counted;
+use tokometer_decide::Slo;
+use tokometer_decide::slo::Objective;
 use tokometer_figures::Summary;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_record::RunInfo;
@@ -33,26 +35,15 @@ pub struct SweepPoint<'a> {
     pub is_met: Option<bool>,
 }
 
-/// An objective as a line of a chart.
-#[derive(Debug, Clone)]
-pub struct ObjectiveLine {
-    /// The value that is compared with the limit.
-    pub figure: Figure,
-    /// In the unit of the figure.
-    pub limit: f64,
-    /// As typed.
-    pub text: String,
-}
-
-/// What is known of all runs together.
+/// What the user says of all runs of a page.
 #[derive(Debug, Clone, Default)]
-pub struct SweepContext {
-    /// GPUs behind the endpoint, where the user gave their number.
+pub struct PageContext {
+    /// GPUs behind the endpoint.
     pub gpus: Option<u32>,
     /// What a GPU costs.
     pub price: Option<Price>,
-    /// Lines to draw.
-    pub objectives: Vec<ObjectiveLine>,
+    /// Objectives to draw and to judge; empty for none.
+    pub slo: Slo,
 }
 
 impl SweepPoint<'_> {
@@ -97,7 +88,7 @@ const ITEMS: Figure = Figure::whole(Quantity::Items);
 #[derive(Debug)]
 pub struct SweepView<'a> {
     points: &'a [SweepPoint<'a>],
-    context: &'a SweepContext,
+    context: &'a PageContext,
     /// For each point.
     names: Vec<String>,
     /// Different names, in the order of their first appearance.
@@ -106,7 +97,7 @@ pub struct SweepView<'a> {
 
 impl<'a> SweepView<'a> {
     /// Runs in the order in which the page shows them.
-    pub fn new(points: &'a [SweepPoint<'a>], context: &'a SweepContext) -> Self {
+    pub fn new(points: &'a [SweepPoint<'a>], context: &'a PageContext) -> Self {
         let runs: Vec<(&RunInfo, Option<&str>)> =
             points.iter().map(|point| (point.info, point.source)).collect();
         let names = configuration::names(&runs);
@@ -189,7 +180,7 @@ impl<'a> SweepView<'a> {
             columns.push(column(&head, move |_, _, point| rounded(point.value(figure))));
         }
         columns.extend(self.cost_columns());
-        if !self.context.objectives.is_empty() {
+        if !self.context.slo.objectives.is_empty() {
             columns.push(column("objectives", |_, _, point| match point.is_met {
                 Some(true) => json!({"text": "met"}),
                 Some(false) => json!({"text": "missed"}),
@@ -355,15 +346,15 @@ impl<'a> SweepView<'a> {
     }
 
     fn limits(&self, of: Of, is_shown: impl Fn(Figure) -> bool) -> Vec<LimitLine> {
-        let shown = self.context.objectives.iter().filter(|one| is_shown(one.figure));
-        let line = |one: &ObjectiveLine| LimitLine { of, at: one.limit, label: one.text.clone() };
+        let shown = self.context.slo.objectives.iter().filter(|one| is_shown(one.figure));
+        let line = |one: &Objective| LimitLine { of, at: one.limit, label: one.text.clone() };
         shown.map(line).collect()
     }
 
     /// Throughput against each latency that an objective names, or against the usual ones.
     fn against_latency(&self, axis: LoadAxis) -> Vec<Chart> {
         let mut figures: Vec<Figure> = Vec::new();
-        let named = self.context.objectives.iter().map(|one| one.figure);
+        let named = self.context.slo.objectives.iter().map(|one| one.figure);
         for figure in named.filter(|figure| figure.quantity.is_distribution()) {
             if !figures.contains(&figure) {
                 figures.push(figure);

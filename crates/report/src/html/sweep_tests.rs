@@ -32,7 +32,7 @@ fn chart<'a>(groups: &'a [ChartGroup], title: &str) -> &'a Chart {
 fn runs_stand_by_their_load_whatever_order_they_were_given_in() {
     let (fast, slow, measured) = (info(Some(8.0), None), info(Some(1.0), None), summary(120.0));
     let points = [point(&fast, &measured), point(&slow, &measured)];
-    let context = SweepContext { gpus: Some(4), ..SweepContext::default() };
+    let context = PageContext { gpus: Some(4), ..PageContext::default() };
     let sweep = SweepView::new(&points, &context);
     let table = sweep.overview();
     assert_eq!(
@@ -59,7 +59,7 @@ fn rates_bursts_and_concurrency_never_share_an_axis() {
     let (rate, cap, burst) = (info(Some(8.0), None), info(None, Some(8)), info(None, None));
     let measured = summary(120.0);
     let points = [point(&rate, &measured), point(&cap, &measured), point(&burst, &measured)];
-    let context = SweepContext::default();
+    let context = PageContext::default();
     let sweep = SweepView::new(&points, &context);
     let groups = sweep.charts();
     assert_eq!(groups.len(), 3);
@@ -84,7 +84,7 @@ fn configurations_are_series_with_one_look_on_every_chart() {
         of(&low, &quick, "tuned"),
         of(&high, &quick, "tuned"),
     ];
-    let context = SweepContext::default();
+    let context = PageContext::default();
     let groups = SweepView::new(&points, &context).charts();
     for chart in groups.iter().flat_map(|group| &group.charts) {
         for series in &chart.series {
@@ -101,9 +101,8 @@ fn configurations_are_series_with_one_look_on_every_chart() {
 fn objectives_are_lines_on_the_charts_of_their_figures() {
     let (run, measured) = (info(Some(8.0), None), summary(120.0));
     let points = [SweepPoint { is_met: Some(false), ..point(&run, &measured) }];
-    let figure = Figure::percentile(Quantity::Ttft, 50);
-    let objective = ObjectiveLine { figure, limit: 200.0, text: "p50 ttft < 200ms".into() };
-    let context = SweepContext { objectives: vec![objective], ..SweepContext::default() };
+    let context =
+        PageContext { slo: Slo::parse("p50 ttft < 200ms").unwrap(), ..PageContext::default() };
     let sweep = SweepView::new(&points, &context);
     let groups = sweep.charts();
     let against = chart(&groups, "Throughput against p50 TTFT");
@@ -118,10 +117,10 @@ fn objectives_are_lines_on_the_charts_of_their_figures() {
 fn a_price_gives_the_cost_of_a_million_tokens() {
     let (run, measured) = (info(Some(8.0), None), summary(1_000.0));
     let points = [point(&run, &measured)];
-    let context = SweepContext {
+    let context = PageContext {
         gpus: Some(8),
         price: Some(Price::parse("3.6/h").unwrap()),
-        objectives: Vec::new(),
+        slo: Slo::default(),
     };
     let sweep = SweepView::new(&points, &context);
     let table = sweep.overview();

@@ -1,7 +1,7 @@
 //! The paged cache: how many blocks are free, and which finished ones can serve again.
 //!
 //! Blocks are counted, not addressed, except those that the prefix cache knows by the hash of
-//! everything up to their end. A known block that no request uses stays until its place is needed;
+//! everything up to their end. A known block that no request uses stays until its memory is needed;
 //! the one unused for longest goes first. Counts add up at all times: free + unused but known + held
 //! = total.
 

@@ -45,14 +45,14 @@ pub enum JobRefusal {
     DuplicateId(u64),
 }
 
-/// A request's place in the queue: urgency first, then order of arrival.
-pub(crate) type QueuePlace = (i32, u64);
+/// A request's rank in the queue: urgency first, then order of arrival.
+pub(crate) type QueueRank = (i32, u64);
 
 /// A request inside the engine.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(crate) job: Job,
-    pub(crate) rank: QueuePlace,
+    pub(crate) rank: QueueRank,
     /// Answer tokens produced so far.
     pub(crate) generated: u32,
     /// Tokens whose keys and values are in the cache.
@@ -86,7 +86,7 @@ pub(crate) enum JobState {
 }
 
 impl Sequence {
-    pub(crate) fn new(job: Job, rank: QueuePlace) -> Self {
+    pub(crate) fn new(job: Job, rank: QueueRank) -> Self {
         let target = job.prompt_tokens.max(1);
         Self {
             job,

@@ -10,7 +10,7 @@ use tokometer_base as base;
 use super::blocks::BlockPool;
 use super::decoders::{DecoderEntry, Decoders};
 use super::ids::IdHasher;
-use super::job::{Job, JobRefusal, JobState, QueuePlace, Sequence};
+use super::job::{Job, JobRefusal, JobState, QueueRank, Sequence};
 use super::reports::{Counters, Occupancy, Produced, Step, StepKind};
 use crate::cost::Batch;
 use crate::profile::{AdmissionOrder, Policy, Profile};
@@ -26,8 +26,8 @@ pub struct Engine {
     pub(super) sequences: Vec<Option<Sequence>>,
     free_slots: Vec<usize>,
     slots: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
-    pub(super) waiting: BTreeMap<QueuePlace, usize>,
-    /// Slots of the running requests, most urgent first: the last one is preempted first.
+    pub(super) waiting: BTreeMap<QueueRank, usize>,
+    /// Slab of the running requests, most urgent first: the last one is preempted first.
     pub(super) running: Vec<usize>,
     pub(super) produced: Vec<Produced>,
     pub(super) admitted: Vec<u64>,
@@ -170,7 +170,7 @@ impl Engine {
             }
         }
         let Some(total) = self.blocks.total() else { return Ok(()) };
-        // The last token is sent, not computed on, so it needs no place.
+        // The last token is sent, not computed on, so it needs no cache entry.
         let tokens = job.prompt_tokens.max(1).saturating_add(job.output_tokens.max(1) - 1);
         if self.blocks.covering(tokens) > total {
             let capacity = u64::from(total) * u64::from(self.blocks.tokens_per_block());
@@ -375,7 +375,7 @@ impl Engine {
         if count == 0 {
             return 0;
         }
-        // Those that are looked at one by one may need a block each, and must not have to displace one
+        // Those that are looked at one by one may need a block each, and must not have to preempt one
         // that has already had its turn.
         let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX) - count;
         let needed = decoders.blocks_needed();
@@ -461,8 +461,8 @@ impl Engine {
             self.resident_loras.remove(at);
         }
         self.resident_loras.push(lora);
-        let places = self.profile.scheduler.lora_slots.map_or(usize::MAX, |slots| slots as usize);
-        if self.resident_loras.len() > places.max(1) {
+        let slots = self.profile.scheduler.lora_slots.map_or(usize::MAX, |count| count as usize);
+        if self.resident_loras.len() > slots.max(1) {
             self.resident_loras.remove(0);
         }
         u32::from(was_resident.is_none())
@@ -477,7 +477,7 @@ impl Engine {
             in_engine + gone,
             "requests in = requests out + inside"
         );
-        assert_eq!(in_engine, self.slots.len() as u64, "every request has one place");
+        assert_eq!(in_engine, self.slots.len() as u64, "every request is in one queue");
         let is_sorted = self.running.is_sorted_by_key(|slot| self.sequence(*slot).rank);
         assert!(is_sorted, "running requests are in order of urgency");
         let reserved: u64 =

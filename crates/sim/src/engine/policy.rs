@@ -54,7 +54,7 @@ impl Engine {
         let budget = token_budget - self.advance_decoders(token_budget, &mut batch);
         let budget = budget - self.run(JobState::Decoding, budget, &mut batch);
         let mut budget = budget - self.run(JobState::Prefilling, budget, &mut batch);
-        // A just preempted request must not displace those for which it made room.
+        // A just preempted request must not preempt those for which it made room.
         while budget > 0 && preemptions == self.counters.preemptions {
             let Some(slot) = self.next_waiting() else { break };
             self.join_prefix(slot);
@@ -133,10 +133,10 @@ impl Engine {
     /// Admits a batch when it is at least `least` requests large, with its whole answers reserved.
     fn plan_tgi(&mut self, prefill_limit: u32, total_limit: u64, least: f64) -> Batch {
         let reserved = self.reserved_tokens;
-        let places = (self.profile.scheduler.max_seqs as usize).saturating_sub(self.running.len());
+        let free = (self.profile.scheduler.max_seqs as usize).saturating_sub(self.running.len());
         let (mut prefill, mut total) = (0_u32, reserved);
         let mut chosen = Vec::new();
-        for slot in self.waiting.values().take(places).take_while(|slot| self.is_visible(**slot)) {
+        for slot in self.waiting.values().take(free).take_while(|slot| self.is_visible(**slot)) {
             let job = &self.sequence(*slot).job;
             prefill = prefill.saturating_add(job.prompt_tokens);
             total += reservation(job);
@@ -174,11 +174,11 @@ impl Engine {
         self.run(JobState::Decoding, u32::MAX, batch);
     }
 
-    /// The request to admit next, if there is a place for one.
+    /// The request to admit next, if another one may run.
     fn next_waiting(&self) -> Option<usize> {
-        let has_place = self.running.len() < self.profile.scheduler.max_seqs as usize;
+        let has_room = self.running.len() < self.profile.scheduler.max_seqs as usize;
         let first = self.waiting.first_key_value().map(|(_, slot)| *slot);
-        first.filter(|slot| has_place && self.is_visible(*slot))
+        first.filter(|slot| has_room && self.is_visible(*slot))
     }
 
     /// Whether the scheduler knew of a waiting request when it made this step. An idle engine has made

@@ -183,7 +183,7 @@ fn what_can_never_run_is_refused_with_the_limit() {
 }
 
 #[test]
-fn a_cancelled_request_gives_back_its_place_wherever_it_is() {
+fn a_cancelled_request_gives_back_its_memory_wherever_it_is() {
     let kv = Some((64, 4, PrefixCache::Off));
     let mut engine = Engine::new(profile("kind = 'chunked', token_budget = 6", kv), Seed(1));
     for id in 1..=4 {

@@ -219,7 +219,7 @@ impl ClientConnection {
     }
 
     fn note_leaving(&mut self, leaving: Leaving) {
-        // Under TLS the event's place in the output is known when its record is made.
+        // Under TLS the event's offset in the output is known when its record is made.
         let end = if self.tls.is_some() { u64::MAX } else { self.queued };
         self.leaving.push_back(Leaving { end, ..leaving });
     }

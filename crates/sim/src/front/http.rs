@@ -180,7 +180,7 @@ fn take_chunks(bytes: &mut Vec<u8>, body: &mut Vec<u8>) -> Result<bool, &'static
             Ok(httparse::Status::Partial) => break false,
             Err(_) => return Err("a chunk has no size"),
         };
-        // A larger number could not be added to a place in the bytes.
+        // A larger number could not be added to an offset.
         let size = usize::try_from(size).ok().filter(|size| *size <= BODY_BYTES_MAX);
         let size = size.ok_or("a chunk is too long")?;
         if size == 0 {

@@ -75,7 +75,7 @@ impl Reactor<'_> {
         }
     }
 
-    /// Holds a stream back that has come to the place where it stalls.
+    /// Holds a stream back that has come to the token after which it stalls.
     pub(super) fn stall(&mut self, key: u64, number: u64, sent_tokens: u32) {
         let faults = &self.config.faults;
         let stall = faults.stall.filter(|stall| stall.after_tokens == sent_tokens);

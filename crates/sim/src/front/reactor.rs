@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{Clock, Nanos, Seed};
+use base::{Clock, Nanos, Seed, Slab};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -20,7 +20,6 @@ use super::timers::{Alarm, Timers};
 use crate::config::{SimConfig, TokenTiming};
 use crate::engine::Engine;
 use crate::faults::PacketFault;
-use crate::slots::Slots;
 use crate::truth::{Fact, Log, StreamEnd};
 use crate::vocabulary::{Vocabulary, warm_up};
 use crate::wire::{EventBuffer, Snapshot};
@@ -31,8 +30,8 @@ const NAP_MS: u16 = 50;
 /// How often the truth log's writer gets what has come together.
 const TRUTH_INTERVAL: Nanos = Nanos::from_millis(40);
 
-/// Poller keys of what is not a connection. Connections use the keys of their slots, whose upper
-/// half counts how often a place was used and never comes near these.
+/// Poller keys of what is not a connection. Connections use the keys of their slab, whose upper
+/// half counts how often an entry was used and never comes near these.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
@@ -51,8 +50,8 @@ pub(super) struct Reactor<'a> {
     timer: TimerFd,
     timer_set_to: Option<Nanos>,
     pub(super) timers: Timers,
-    pub(super) connections: Slots<ClientConnection>,
-    pub(super) streams: Slots<ResponseStream>,
+    pub(super) connections: Slab<ClientConnection>,
+    pub(super) streams: Slab<ResponseStream>,
     /// Streams that may send more without waiting.
     pub(super) ready: Vec<u64>,
     pub(super) engine: Option<Engine>,
@@ -103,8 +102,8 @@ impl<'a> Reactor<'a> {
             timer,
             timer_set_to: None,
             timers: Timers::default(),
-            connections: Slots::default(),
-            streams: Slots::default(),
+            connections: Slab::default(),
+            streams: Slab::default(),
             ready: Vec::new(),
             engine,
             is_stepping: false,

@@ -201,7 +201,7 @@ fn a_flood_sends_everything_it_was_asked_for() {
 }
 
 #[test]
-fn a_client_that_leaves_frees_its_place() {
+fn a_client_that_leaves_frees_its_slot() {
     let server = Running::start(quick());
     let mut socket = server.connect();
     socket.write_all(post("/v1/completions", &completion(4000), "").as_bytes()).unwrap();
@@ -212,7 +212,7 @@ fn a_client_that_leaves_frees_its_place() {
         let page = server.get("/metrics").text();
         page.lines().find(|line| line.starts_with("vllm:num_requests_running")).unwrap().to_owned()
     };
-    // The engine would need four seconds for the answer; the place is free after a few steps.
+    // The engine would need four seconds for the answer; the slot is free after a few steps.
     let is_free = (0..200).any(|_| running().ends_with(" 0.0"));
     assert!(is_free, "{}", running());
 }

@@ -36,7 +36,7 @@ pub(crate) struct Rounds {
 /// The best point found.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Best {
-    /// Its place in the unit cube.
+    /// Its position in the unit cube.
     pub(crate) point: Vec<f64>,
     /// Its loss.
     pub(crate) value: f64,
@@ -86,8 +86,8 @@ pub(crate) fn descend(
             let damping = damping * factor;
             let along =
                 solve(damped(&matrix, damping), vec![gradient.clone()], LEAST_PIVOT)?.pop()?;
-            let places = here.point.iter().zip(&along);
-            let point = places.map(|(x, by)| (x - by.clamp(-MOVE_MAX, MOVE_MAX)).clamp(0.0, 1.0));
+            let moves = here.point.iter().zip(&along);
+            let point = moves.map(|(x, by)| (x - by.clamp(-MOVE_MAX, MOVE_MAX)).clamp(0.0, 1.0));
             Some((damping, descent.at(point.collect())?))
         });
         let best = trials.min_by(|(_, one), (_, other)| one.value.total_cmp(&other.value));
@@ -166,10 +166,10 @@ impl<F: Fn(&[f64]) -> Option<Vec<Miss>>> Descent<'_, F> {
     }
 }
 
-/// What the place of the parameters costs by itself.
+/// What the position of the parameters costs by itself.
 pub(crate) fn pulled(pulls: &[Pull], point: &[f64], start: &[f64]) -> f64 {
-    let places = pulls.iter().zip(point.iter().zip(start));
-    places.map(|(pull, (x, from))| pull.price * x + pull.hold * (x - from) * (x - from)).sum()
+    let pulled = pulls.iter().zip(point.iter().zip(start));
+    pulled.map(|(pull, (x, from))| pull.price * x + pull.hold * (x - from) * (x - from)).sum()
 }
 
 fn damped(matrix: &[Vec<f64>], damping: f64) -> Vec<Vec<f64>> {

@@ -6,7 +6,7 @@
 //! table, cut at the longest answer allowed and scaled to the block's total.
 
 use base::Seed;
-use base::seed::whole_between;
+use base::seed::shuffle;
 use tokometer_base as base;
 
 use super::row::MeasuredRow;
@@ -23,11 +23,11 @@ pub(crate) struct LengthBlock {
 
 impl LengthBlock {
     fn new(requests: u64, tokens: u64) -> Self {
-        let place = |rank: u64| (rank as f64 + 0.5) / requests as f64;
+        let share = |rank: u64| (rank as f64 + 0.5) / requests as f64;
         Self {
             requests,
             tokens,
-            quantiles: (0..requests).map(|rank| quantile(place(rank))).collect(),
+            quantiles: (0..requests).map(|rank| quantile(share(rank))).collect(),
         }
     }
 }
@@ -71,10 +71,7 @@ pub(crate) fn asks(row: &MeasuredRow, blocks: &[LengthBlock], spread: f64, seed:
         let limit = row.output_limit.unwrap_or(u32::MAX);
         let mut generator = seed.stream("answer-lengths").at(number);
         let mut lengths = spread_out(block, spread, limit);
-        for at in (1..lengths.len()).rev() {
-            let other = whole_between(&mut generator, 0, at as u64);
-            lengths.swap(at, usize::try_from(other).unwrap_or(at));
-        }
+        shuffle(&mut lengths, &mut generator);
         outputs.extend(lengths);
     }
     let limit = row.output_limit;

@@ -1,6 +1,6 @@
 //! The parameters that a fit may vary, their ranges and starting points, and what a candidate predicts.
 //!
-//! Ranges are wide and the same for every table; the three starting points lie at fixed places in
+//! Ranges are wide and the same for every table; the three starting points lie at fixed fractions of
 //! them. Nothing here was read from a table that is fitted. What is set and not fitted (the token
 //! budget of a chunked scheduler, its graph limit, its number of sequences) are the defaults of the
 //! engine in question and stand in the template.
@@ -26,7 +26,7 @@ use crate::figures::PredictedFigures;
 use crate::predict::{PredictOptions, predict};
 use crate::workload::RequestLoad;
 
-/// Places of the three declared starting points in every parameter's range.
+/// The three declared starting points, as fractions of every parameter's range.
 pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
 
 /// Loss of a term at the upper end of its range, in proportion below it: what it must at least save. Dear
@@ -71,20 +71,20 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// The value at a place between 0 and 1 of its range.
-    pub fn value(&self, place: f64) -> f64 {
-        value_at(self.low..self.high, place)
+    /// The value at a fraction of its range.
+    pub fn value(&self, fraction: f64) -> f64 {
+        value_at(self.low..self.high, fraction)
     }
 }
 
-/// The value at a place between 0 and 1 of a range. A range is divided by ratios; one that begins at zero,
-/// for terms that an engine may not have, by the fourth power of the place.
-pub(super) fn value_at(range: Range<f64>, place: f64) -> f64 {
+/// The value at a fraction of a range. A range is divided by ratios; one that begins at zero,
+/// for terms that an engine may not have, by the fourth power of the fraction.
+pub(super) fn value_at(range: Range<f64>, fraction: f64) -> f64 {
     let Range { start: low, end: high } = range;
     if low > 0.0 {
-        low * libm::pow(high / low, place)
+        low * libm::pow(high / low, fraction)
     } else {
-        high * place * place * place * place
+        high * fraction * fraction * fraction * fraction
     }
 }
 
@@ -287,8 +287,8 @@ impl EngineModel {
     /// The candidate at a point of the unit cube.
     pub fn candidate(&self, point: &[f64]) -> Candidate {
         let mut candidate = self.template.clone();
-        for (parameter, place) in self.parameters.iter().zip(point) {
-            (parameter.set)(&mut candidate, parameter.value(*place));
+        for (parameter, fraction) in self.parameters.iter().zip(point) {
+            (parameter.set)(&mut candidate, parameter.value(*fraction));
         }
         candidate
     }

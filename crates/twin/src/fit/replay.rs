@@ -90,7 +90,7 @@ pub(super) fn sent_requests(run: &[Timeline]) -> Vec<SentRequest<'_>> {
 }
 
 fn peak_in_flight(requests: &[SentRequest<'_>]) -> u32 {
-    // Ends before sends of the same moment: the place was free.
+    // Ends before sends of the same moment: the slot was free.
     let mut changes: Vec<(Nanos, i32)> =
         requests.iter().flat_map(|one| [(one.sent, 1), (one.end, -1)]).collect();
     changes.sort_unstable();
@@ -145,18 +145,18 @@ struct Adjustable {
 const HOLD: f64 = 0.05;
 
 impl Adjustable {
-    fn value(&self, place: f64) -> f64 {
-        value_at(self.low..self.high, place)
+    fn value(&self, fraction: f64) -> f64 {
+        value_at(self.low..self.high, fraction)
     }
 
-    /// The place of a value, a little away from the ends so that it can move both ways.
-    fn place(&self, value: f64) -> f64 {
-        let place = if self.low > 0.0 {
+    /// The fraction of the range at which a value lies, a little away from the ends so that it can move both ways.
+    fn fraction(&self, value: f64) -> f64 {
+        let fraction = if self.low > 0.0 {
             libm::log(value / self.low) / libm::log(self.high / self.low)
         } else {
             libm::sqrt(libm::sqrt(value / self.high))
         };
-        place.clamp(0.02, 0.98)
+        fraction.clamp(0.02, 0.98)
     }
 }
 
@@ -254,7 +254,7 @@ fn attention(cost: &sim::cost::Cost, before: f64, longest: f64) -> Adjustable {
 const ATTENTION: &str = "attention, per pair of prompt tokens";
 
 /// Where the search for it begins: at zero the range has no slope.
-const ATTENTION_PLACE: f64 = 0.5;
+const ATTENTION_FRACTION: f64 = 0.5;
 
 /// The lengths of the prompts of some runs.
 #[derive(Debug, Clone, Copy)]
@@ -282,7 +282,7 @@ pub(super) struct DerivedConstant {
 /// Where a search begins.
 #[derive(Debug, Clone, Copy)]
 struct Start {
-    /// Place in the range of the front end's serial work.
+    /// Fraction of the range of the front end's serial work.
     serial: f64,
     /// Share of the front end's delay that is taken for the cost of prompts instead: steps with prompts are
     /// few, and where they do not show what a prompt costs, all of it looks like a delay.
@@ -361,25 +361,25 @@ fn prompts_of(replays: &[Replay]) -> Option<PromptLengths> {
 }
 
 impl Start {
-    /// The place of each varied parameter where this search begins.
+    /// The fraction of the range of each varied parameter where this search begins.
     fn point(self, profile: &Profile, varied: &[Adjustable], prompt: f64) -> Vec<f64> {
         let moved = self.prompted * profile.front_end.arrival_ms;
         let is_hidden = self.prompts == PromptCost::Hidden;
         let added = profile.cost.token_ms + moved / prompt;
         let hidden = added + profile.cost.base_ms / prompt;
-        let place = |one: &Adjustable| {
+        let fraction = |one: &Adjustable| {
             let value = (one.get)(profile);
             match one.name {
                 "front_end.serial_ms" => self.serial,
-                "front_end.arrival_ms" => one.place(value - moved),
-                "cost.token_ms" => one.place(if is_hidden { 0.0 } else { added }),
-                "cost.compute_ms" => one.place(if is_hidden { hidden } else { 0.0 }),
-                "cost.prefill.token_ms" => one.place(value + moved / prompt),
-                ATTENTION => ATTENTION_PLACE,
-                _ => one.place(value),
+                "front_end.arrival_ms" => one.fraction(value - moved),
+                "cost.token_ms" => one.fraction(if is_hidden { 0.0 } else { added }),
+                "cost.compute_ms" => one.fraction(if is_hidden { hidden } else { 0.0 }),
+                "cost.prefill.token_ms" => one.fraction(value + moved / prompt),
+                ATTENTION => ATTENTION_FRACTION,
+                _ => one.fraction(value),
             }
         };
-        varied.iter().map(place).collect()
+        varied.iter().map(fraction).collect()
     }
 }
 
@@ -393,8 +393,8 @@ struct ReplayModel<'a> {
 impl ReplayModel<'_> {
     fn profile_at(&self, point: &[f64]) -> Profile {
         let mut profile = self.profile.clone();
-        for (one, place) in self.varied.iter().zip(point) {
-            (one.set)(&mut profile, one.value(*place));
+        for (one, fraction) in self.varied.iter().zip(point) {
+            (one.set)(&mut profile, one.value(*fraction));
         }
         profile
     }

@@ -174,7 +174,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// The coefficient of a line at this place; zero without an error where the line has none. A cost is
+    /// The coefficient of a line at this index; zero without an error where the line has none. A cost is
     /// not negative.
     fn of(line: &Regression, at: usize) -> Self {
         let value = line.coefficients.get(at).copied().unwrap_or(0.0).max(0.0);
@@ -195,7 +195,7 @@ struct DecodeCost {
     jitter: f64,
 }
 
-/// Places among the steps, by their context, at which a kink is looked for.
+/// Steps, in order of their context, at which a kink is looked for.
 const KINKS: usize = 24;
 /// Share of the error that a kink must save.
 const KINK_GAIN: f64 = 0.03;
@@ -207,8 +207,8 @@ impl DecodeCost {
         let plain = Self::with_kink(steps, Some(0.0)).or_else(|| Self::with_kink(steps, None))?;
         let mut contexts: Vec<u64> = steps.iter().map(|step| step.context).collect();
         contexts.sort_unstable();
-        let place = |at: usize| contexts[at * (contexts.len() - 1) / KINKS] as f64;
-        let kinked = (1..KINKS).filter_map(|at| Self::with_kink(steps, Some(place(at))));
+        let context = |at: usize| contexts[at * (contexts.len() - 1) / KINKS] as f64;
+        let kinked = (1..KINKS).filter_map(|at| Self::with_kink(steps, Some(context(at))));
         let error = |decode: &Self| decode.mean_error(steps);
         let best = kinked.min_by(|one, other| error(one).total_cmp(&error(other)));
         let is_better = |bent: &Self| error(bent) < (1.0 - KINK_GAIN) * error(&plain);

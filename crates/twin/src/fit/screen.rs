@@ -108,8 +108,8 @@ pub fn quantum_of<'a>(rows: impl Iterator<Item = &'a MeasuredRow>) -> Option<f64
             .filter(|gap| *gap > 1.5 * quantum)
             .collect();
         let is_above = |gap: &&f64| {
-            let place = **gap / quantum;
-            place - libm::floor(place) <= JUST_ABOVE
+            let multiple = **gap / quantum;
+            multiple - libm::floor(multiple) <= JUST_ABOVE
         };
         let hits = gaps.iter().filter(is_above).count() as f64;
         let count = gaps.len() as f64;

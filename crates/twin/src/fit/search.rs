@@ -2,7 +2,7 @@
 //! on all rows, the best of those refined.
 //!
 //! A descent begins on the rows that cost little to predict and goes on with all of them. The loss has many
-//! valleys, for limits of a scheduler and the place of a jump change what happens at once; so limits are
+//! valleys, for limits of a scheduler and the position of a jump change what happens at once; so limits are
 //! looked along, and beside every declared point further descents begin near it. Fits are independent of
 //! each other and run on as many threads as are given; the result does not depend on their number.
 
@@ -25,16 +25,16 @@ const WHOLE: Rounds = Rounds { most: 6, step: 0.03 };
 const ENDED: Rounds = Rounds { most: 8, step: 0.03 };
 const REFINED: [Rounds; 2] = [Rounds { most: 12, step: 0.02 }, Rounds { most: 12, step: 0.01 }];
 
-/// How a limit is looked along: places in its range, and how often all limits in turn.
+/// How a limit is looked along: points of its range, and how often all limits in turn.
 #[derive(Debug, Clone, Copy)]
 struct Scan {
-    places: u32,
+    points: u32,
     turns: usize,
 }
 
-/// Places a third apart and, at the end, a seventh.
-const COARSE: Scan = Scan { places: 20, turns: 1 };
-const FINE: Scan = Scan { places: 48, turns: 2 };
+/// Points a third apart and, at the end, a seventh.
+const COARSE: Scan = Scan { points: 20, turns: 1 };
+const FINE: Scan = Scan { points: 48, turns: 2 };
 
 /// The fits of several sets of rows.
 pub(super) struct FitSearch {
@@ -64,8 +64,8 @@ impl FitSearch {
         let on = |set| LossSlope { prepared, model, pulls: &pulls, set };
         let mut starts = Vec::new();
         for set in sets {
-            for (number, place) in STARTS.into_iter().enumerate() {
-                let declared = vec![place; model.parameters.len()];
+            for (number, fraction) in STARTS.into_iter().enumerate() {
+                let declared = vec![fraction; model.parameters.len()];
                 let first = (number * searches) as u64;
                 starts.push((*set, declared.clone()));
                 let near = (1..searches as u64).map(|further| {
@@ -76,9 +76,9 @@ impl FitSearch {
         }
         let found =
             in_parallel(&starts, settings.threads, |(set, start)| ended(on(*set).begun(start)));
-        let places = sets.iter().flat_map(|set| [*set; STARTS.len()]);
+        let of_sets = sets.iter().flat_map(|set| [*set; STARTS.len()]);
         let best: Vec<(&[usize], &Best)> =
-            places.zip(found.chunks(searches).map(best_of)).collect();
+            of_sets.zip(found.chunks(searches).map(best_of)).collect();
         let ends = in_parallel(&best, settings.threads, |(set, best)| {
             ended(on(*set).down(&best.point, ENDED))
         });
@@ -100,8 +100,8 @@ impl FitSearch {
 pub(super) fn promise(prepared: &Prepared<'_>, model: &EngineModel, set: &[usize]) -> f64 {
     let small = prepared.small_rows(set);
     let slope = LossSlope { prepared, model, pulls: &model.pulls(), set: &small };
-    let ends = STARTS.map(|place| {
-        let start = vec![place; model.parameters.len()];
+    let ends = STARTS.map(|fraction| {
+        let start = vec![fraction; model.parameters.len()];
         let begun = slope.down(&start, CHEAP);
         slope.down(&slope.scanned(&begun.point, COARSE).point, WHOLE)
     });
@@ -115,7 +115,7 @@ fn best_of(found: &[Best]) -> &Best {
 
 /// Where a further descent begins: near the declared point.
 fn beside(declared: &[f64], mut generator: Generator) -> Vec<f64> {
-    declared.iter().map(|place| reflect(place + BESIDE * normal(&mut generator))).collect()
+    declared.iter().map(|fraction| reflect(fraction + BESIDE * normal(&mut generator))).collect()
 }
 
 /// The loss of a model on some rows, to go down on.
@@ -153,7 +153,7 @@ impl LossSlope<'_> {
         loss + descent::pulled(self.pulls, point, point)
     }
 
-    /// The best place of each limit of the scheduler, the rest being kept, one after the other. Between two
+    /// The best value of each limit of the scheduler, the rest being kept, one after the other. Between two
     /// limits the loss often rises before it falls, which a descent does not cross.
     fn scanned(&self, start: &[f64], scan: Scan) -> Best {
         let limits: Vec<usize> = (0..self.model.parameters.len())
@@ -164,9 +164,9 @@ impl LossSlope<'_> {
         }
         let mut best = Best { point: start.to_vec(), value: self.loss(start) };
         for at in limits.repeat(scan.turns) {
-            for place in 0..=scan.places {
+            for point_at in 0..=scan.points {
                 let mut point = best.point.clone();
-                point[at] = f64::from(place) / f64::from(scan.places);
+                point[at] = f64::from(point_at) / f64::from(scan.points);
                 let value = self.loss(&point);
                 if value < best.value {
                     best = Best { point, value };

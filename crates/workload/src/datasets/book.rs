@@ -208,17 +208,17 @@ impl Book {
     /// A slice that begins about where token `start` of `tokens` lies: as many words as have at
     /// most the wanted tokens, filled up by single-token words.
     fn estimated(&self, start: usize, wanted: usize, tokens: usize) -> Result<Composed> {
-        let place = |token: usize| token as u64 * self.text.len() as u64 / tokens.max(1) as u64;
-        let at = |place: u64| {
-            let byte = usize::try_from(place).unwrap_or(usize::MAX).min(self.text.len());
+        let offset = |token: usize| token as u64 * self.text.len() as u64 / tokens.max(1) as u64;
+        let at = |byte: u64| {
+            let byte = usize::try_from(byte).unwrap_or(usize::MAX).min(self.text.len());
             let byte = self.text.floor_char_boundary(byte);
             // Back to the blank before the word that this is in the middle of.
             self.text[..byte].rfind(char::is_whitespace).unwrap_or(0)
         };
-        let begin = at(place(start));
+        let begin = at(offset(start));
         let mut length = wanted;
         for _ in 0..ESTIMATES {
-            let end = at(place(start + length)).max(begin);
+            let end = at(offset(start + length)).max(begin);
             let text = self.text[begin..end].trim();
             let has = self.context.tokenizer.encode(text, Specials::Skip)?.len();
             if has <= wanted {

@@ -140,10 +140,10 @@ impl Source for ImagePrompts {
             u16::try_from(drawn).unwrap_or(most)
         };
         let mut parts = Vec::new();
-        for place in 0..count {
+        for image in 0..count {
             let height = length(least.height, most.height);
             let size = ImageSize { height, width: length(least.width, most.width) };
-            let number = index.wrapping_mul(1 << 16).wrapping_add(place);
+            let number = index.wrapping_mul(1 << 16).wrapping_add(image);
             parts.push(self.images.make(number, size).part());
         }
         parts.push(text_part(text));

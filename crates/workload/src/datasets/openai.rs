@@ -76,9 +76,9 @@ impl RowReader for OpenAiBodies {
             WireForm::Text | WireForm::TokenIds | WireForm::Sound => {
                 match messages.iter().position(is_more_than_text) {
                     None => PromptContent::Text(joined(&messages)),
-                    Some(place) => {
+                    Some(index) => {
                         let why = "has parts or tool calls that a text route cannot carry; use a chat backend";
-                        return RowReading::Broken(format!("message {} {why}", place + 1));
+                        return RowReading::Broken(format!("message {} {why}", index + 1));
                     }
                 }
             }

@@ -50,7 +50,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Prefix
         composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
         specials: context.specials()?,
         context: context.clone(),
-        prefixes: shuffled.into_iter().map(|place| place % number).collect(),
+        prefixes: shuffled.into_iter().map(|index| index % number).collect(),
     })
 }
 
@@ -61,8 +61,8 @@ impl Source for PrefixRepetition {
 
     fn item(&self, index: u64) -> Result<Item> {
         let Options { prefix_len, suffix_len, output_len, .. } = self.options;
-        let place = usize::try_from(index % self.len()).unwrap_or(0);
-        let mut shared = self.context.salt.stream("prefix").at(self.prefixes[place] as u64);
+        let row = usize::try_from(index % self.len()).unwrap_or(0);
+        let mut shared = self.context.salt.stream("prefix").at(self.prefixes[row] as u64);
         let mut own = self.context.salt.stream("content").at(index);
         let suffix_tokens = suffix_len.saturating_sub(self.specials);
         let (content, counted) = match self.context.form {

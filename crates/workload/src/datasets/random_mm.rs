@@ -218,8 +218,8 @@ impl Source for RandomMm {
     fn item(&self, index: u64) -> Result<Item> {
         let mut item = self.texts.item(index)?;
         let PromptContent::Text(text) = &item.prompt.content else { return Ok(item) };
-        let image = |(place, size): (u64, ImageSize)| {
-            self.images.make(index.wrapping_mul(1 << 16).wrapping_add(place), size).part()
+        let image = |(number, size): (u64, ImageSize)| {
+            self.images.make(index.wrapping_mul(1 << 16).wrapping_add(number), size).part()
         };
         let images = (0..).zip(self.sizes(index)).map(image);
         let parts: Vec<String> = std::iter::once(text_part(text)).chain(images).collect();

@@ -105,9 +105,9 @@ impl Source for RandomRerank {
         let left = self.documents.saturating_sub(begin);
         let count = if left == 0 { self.per_request } else { left.min(self.per_request) };
         let (mut documents, mut sum) = (Vec::new(), 0_u32);
-        for place in begin..begin.saturating_add(count) {
-            let mut lengths = self.context.seed.stream("lengths").at(place);
-            let mut words = self.context.salt.stream("content").at(place);
+        for index in begin..begin.saturating_add(count) {
+            let mut lengths = self.context.seed.stream("lengths").at(index);
+            let mut words = self.context.salt.stream("content").at(index);
             let made = self.composer.text(self.lengths.draw(&mut lengths), &mut words)?;
             sum = sum.saturating_add(made.tokens);
             documents.push(made.text);

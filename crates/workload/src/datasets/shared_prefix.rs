@@ -10,7 +10,9 @@ use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::lengths::Span;
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, TurnPlace, WireForm, order};
+use crate::{
+    DatasetContext, DatasetNote, Error, Item, Result, Source, TurnPosition, WireForm, order,
+};
 
 /// Between the system prompt and the question.
 const JOINT: &str = "\n\n";
@@ -155,7 +157,7 @@ fn groups(options: &Options, context: &DatasetContext) -> Vec<usize> {
         PromptOrder::Grouped => groups.sort_unstable(),
         PromptOrder::Shuffled => {
             let order = order::shuffled(groups.len(), context.seed, "rows");
-            groups = order.into_iter().map(|place| groups[place]).collect();
+            groups = order.into_iter().map(|index| groups[index]).collect();
         }
     }
     groups
@@ -235,8 +237,11 @@ impl Source for SharedPrefix {
             prompt.headers.push((ROUTING_KEY.into(), format!("{key:016x}")));
         }
         let turn = u32::try_from(turn).unwrap_or(0);
-        let after =
-            (self.options.num_turns > 1).then_some(TurnPlace { session, turn, think: Nanos::ZERO });
+        let after = (self.options.num_turns > 1).then_some(TurnPosition {
+            session,
+            turn,
+            think: Nanos::ZERO,
+        });
         let class = Some(format!("group-{group}"));
         Ok(Item { asked_tokens: Some(tokens), after, class, ..Item::new(index, prompt) })
     }
@@ -310,7 +315,7 @@ mod tests {
         let conversations = workload(Options { num_turns: 2, ..small() });
         assert_eq!(conversations.len(), 24);
         let later = conversations.item(13).unwrap();
-        assert_eq!(later.after, Some(TurnPlace { session: 1, turn: 1, think: Nanos::ZERO }));
+        assert_eq!(later.after, Some(TurnPosition { session: 1, turn: 1, think: Nanos::ZERO }));
         assert_eq!(later.prompt.prompt_tokens, Some(6));
         assert_eq!((conversations.next_turn(1), conversations.next_turn(13)), (Some(13), None));
     }

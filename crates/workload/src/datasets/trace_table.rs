@@ -65,9 +65,9 @@ pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
 /// Where the three columns are.
 fn columns(header: &csv::StringRecord) -> std::result::Result<[usize; 3], String> {
     let mut found = [0; 3];
-    for (place, (name, names)) in found.iter_mut().zip(COLUMNS) {
+    for (column, (name, names)) in found.iter_mut().zip(COLUMNS) {
         let is_it = |field: &str| names.contains(&field.to_lowercase().as_str());
-        *place = header.iter().position(|field| is_it(field.trim_start_matches('\u{feff}'))).ok_or_else(|| {
+        *column = header.iter().position(|field| is_it(field.trim_start_matches('\u{feff}'))).ok_or_else(|| {
             let others = header.iter().collect::<Vec<_>>().join(", ");
             format!(
                 "there is no column `{name}` among {others}\n  a trace has the columns TIMESTAMP, ContextTokens, \

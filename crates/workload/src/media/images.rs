@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand::RngCore;
 use serde::{Deserialize, Serialize};
 use tokometer_base::Seed;
-use tokometer_base::seed::{Generator, whole_between};
+use tokometer_base::seed::{Generator, shuffle};
 
 use super::Attachment;
 use super::jpeg::Jpeg;
@@ -81,7 +81,8 @@ impl ImageGenerator {
             }
             Format::Jpeg => {
                 let coded = self.coded(size);
-                let order = shuffled(coded.rows(), &mut generator);
+                let mut order: Vec<usize> = (0..coded.rows()).collect();
+                shuffle(&mut order, &mut generator);
                 Attachment { kind: "image/jpeg", bytes: coded.in_order(&order) }
             }
         }
@@ -104,16 +105,6 @@ impl ImageGenerator {
 fn pixel(generator: &mut Generator) -> [u8; 3] {
     let [red, green, blue, _] = generator.next_u32().to_be_bytes();
     [red, green, blue]
-}
-
-/// The numbers below `count` in a random order.
-fn shuffled(count: usize, generator: &mut Generator) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    for place in (1..count).rev() {
-        let other = whole_between(generator, 0, place as u64);
-        order.swap(place, usize::try_from(other).unwrap_or(0));
-    }
-    order
 }
 
 #[cfg(test)]

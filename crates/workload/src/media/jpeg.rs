@@ -1,7 +1,7 @@
 //! Images as JPEG, in rows that can be put into any order.
 //!
 //! Baseline coding with half the resolution for colours, as common libraries write it. Each row of 16
-//! lines is coded on its own (a restart interval), so that rows may change places without being coded
+//! lines is coded on its own (a restart interval), so that rows may be put in another order without being coded
 //! again.
 
 /// Quantisation of brightness and colour at quality 50, in zigzag order.
@@ -16,7 +16,7 @@ const CHROMA: [u8; 64] = [
     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
 ];
 
-/// Place in a block of each coefficient in the order in which they are coded.
+/// Index in a block of each coefficient in the order in which they are coded.
 const ZIGZAG: [usize; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
     13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
@@ -67,7 +67,7 @@ impl CodeTable {
     }
 }
 
-/// A coded image whose rows can change places.
+/// A coded image whose rows can be put in any order.
 #[derive(Debug, Clone)]
 pub(super) struct Jpeg {
     head: Vec<u8>,
@@ -99,10 +99,10 @@ impl Jpeg {
         let length: usize = self.rows.iter().map(|row| row.len() + 2).sum();
         let mut bytes = Vec::with_capacity(self.head.len() + length + 2);
         bytes.extend_from_slice(&self.head);
-        for (place, row) in order.iter().enumerate() {
-            if place > 0 {
+        for (index, row) in order.iter().enumerate() {
+            if index > 0 {
                 // Marks between rows are counted from 0 to 7, over and over.
-                let number = u8::try_from((place - 1) % 8).unwrap_or(0);
+                let number = u8::try_from((index - 1) % 8).unwrap_or(0);
                 bytes.extend_from_slice(&[0xff, 0xd0 + number]);
             }
             bytes.extend_from_slice(&self.rows[*row]);
@@ -166,9 +166,9 @@ impl Coder {
                 let [r, g, b] = pixel().map(f32::from);
                 luma[line * width + column] = 0.299 * r + 0.587 * g + 0.114 * b - 128.0;
                 // Colours are the means of four pixels.
-                let place = line / 2 * (width / 2) + column / 2;
-                blue[place] += (-0.168_736 * r - 0.331_264 * g + 0.5 * b) / 4.0;
-                red[place] += (0.5 * r - 0.418_688 * g - 0.081_312 * b) / 4.0;
+                let index = line / 2 * (width / 2) + column / 2;
+                blue[index] += (-0.168_736 * r - 0.331_264 * g + 0.5 * b) / 4.0;
+                red[index] += (0.5 * r - 0.418_688 * g - 0.081_312 * b) / 4.0;
             }
         }
         let mut bits = BitWriter::default();
@@ -189,10 +189,10 @@ impl Coder {
     fn block(&self, block: &[f32; 64], table: usize, last: &mut i32, bits: &mut BitWriter) {
         let coefficients = transformed(block);
         let mut coded = [0_i32; 64];
-        for (place, coded) in coded.iter_mut().enumerate() {
-            let step = f32::from(self.tables[table][place]);
+        for (index, coded) in coded.iter_mut().enumerate() {
+            let step = f32::from(self.tables[table][index]);
             #[expect(clippy::cast_possible_truncation, reason = "a coefficient has 11 bits")]
-            let value = (coefficients[ZIGZAG[place]] / step).round() as i32;
+            let value = (coefficients[ZIGZAG[index]] / step).round() as i32;
             *coded = value.clamp(-1_023, 1_023);
         }
         let difference = coded[0] - *last;
@@ -233,8 +233,8 @@ fn transformed(block: &[f32; 64]) -> [f32; 64] {
         let mut table = [[0.0; 8]; 8];
         for (frequency, row) in (0_u8..).zip(&mut table) {
             let scale = if frequency == 0 { (1.0_f32 / 8.0).sqrt() } else { 0.5 };
-            for (place, value) in (0_u8..).zip(row) {
-                let angle = f32::from((2 * place + 1) * frequency) * std::f32::consts::PI / 16.0;
+            for (index, value) in (0_u8..).zip(row) {
+                let angle = f32::from((2 * index + 1) * frequency) * std::f32::consts::PI / 16.0;
                 *value = scale * angle.cos();
             }
         }
@@ -243,7 +243,7 @@ fn transformed(block: &[f32; 64]) -> [f32; 64] {
     let mut rows = [0.0; 64];
     for line in 0..8 {
         for frequency in 0..8 {
-            let sum = (0..8).map(|place| block[line * 8 + place] * cosines[frequency][place]);
+            let sum = (0..8).map(|index| block[line * 8 + index] * cosines[frequency][index]);
             rows[line * 8 + frequency] = sum.sum();
         }
     }
@@ -257,7 +257,7 @@ fn transformed(block: &[f32; 64]) -> [f32; 64] {
     both
 }
 
-/// Bits, the first of a byte in its highest place.
+/// Bits, the first of a byte in its highest bit.
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,

@@ -74,8 +74,8 @@ pub(crate) fn text_part(text: &str) -> String {
 /// A message of the user with these parts, in this order.
 pub(crate) fn user_message(text: &str, parts: &[String]) -> tokometer_base::Message {
     let mut verbatim = String::from(r#"{"role":"user","content":["#);
-    for (place, part) in parts.iter().enumerate() {
-        let comma = if place > 0 { "," } else { "" };
+    for (index, part) in parts.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
         // Writing to a string cannot fail.
         let _ = write!(verbatim, "{comma}{part}");
     }

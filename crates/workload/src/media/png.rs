@@ -54,8 +54,8 @@ fn chunk(bytes: &mut Vec<u8>, kind: [u8; 4], content: &[u8]) {
     bytes.extend_from_slice(&kind);
     bytes.extend_from_slice(content);
     let sum = kind.iter().chain(content).fold(u32::MAX, |sum, byte| {
-        let place = usize::try_from((sum ^ u32::from(*byte)) & 0xff).unwrap_or(0);
-        (sum >> 8) ^ SUMS[place]
+        let index = usize::try_from((sum ^ u32::from(*byte)) & 0xff).unwrap_or(0);
+        (sum >> 8) ^ SUMS[index]
     });
     bytes.extend_from_slice(&(!sum).to_be_bytes());
 }
@@ -63,15 +63,15 @@ fn chunk(bytes: &mut Vec<u8>, kind: [u8; 4], content: &[u8]) {
 /// The check sum of every byte.
 static SUMS: [u32; 256] = {
     let mut table = [0; 256];
-    let mut place = 0_u32;
-    while place < 256 {
-        let (mut sum, mut bit) = (place, 0);
+    let mut index = 0_u32;
+    while index < 256 {
+        let (mut sum, mut bit) = (index, 0);
         while bit < 8 {
             sum = if sum & 1 == 1 { (sum >> 1) ^ 0xedb8_8320 } else { sum >> 1 };
             bit += 1;
         }
-        table[place as usize] = sum;
-        place += 1;
+        table[index as usize] = sum;
+        index += 1;
     }
     table
 };

@@ -21,8 +21,8 @@ pub(crate) fn noise(salt: Seed, number: u64, length: Nanos) -> Attachment {
     let samples = u64::from(SAMPLE_RATE) * length.0 / Nanos::from_secs(1).0;
     let samples = u32::try_from(samples).unwrap_or(u32::MAX / 4).min(u32::MAX / 4);
     let mut bytes = head(samples * 2);
-    for place in 0..samples {
-        let is_burst = (place / BURST_SAMPLES).is_multiple_of(2);
+    for sample in 0..samples {
+        let is_burst = (sample / BURST_SAMPLES).is_multiple_of(2);
         let [low, high, ..] = generator.next_u32().to_le_bytes();
         let sample = i16::from_le_bytes([low, high]) / if is_burst { 4 } else { 64 };
         bytes.extend_from_slice(&sample.to_le_bytes());
@@ -78,7 +78,7 @@ fn wav_seconds(bytes: &[u8]) -> Option<f64> {
             }
             _ => {}
         }
-        // Chunks begin at even places.
+        // Chunks begin at even offsets.
         at = content.checked_add(size as usize)?.checked_add(size as usize % 2)?;
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Case {
     pub(super) line: &'static str,
     /// Flags added to it.
     pub(super) flags: &'static str,
-    /// Shell words before the command, such as a limit, with the same places as the command.
+    /// Shell words before the command, such as a limit, with the same placeholders as the command.
     pub(super) shell: &'static str,
     pub(super) signals: &'static [(Moment, Signal)],
     /// A second command whose end is the one that counts.

@@ -20,7 +20,7 @@ pub(super) struct Example {
     pub(super) shown: Vec<String>,
     /// Where the output is in the page.
     pub(super) range: Range<usize>,
-    /// Whether the page shows another command, which takes too long, and this one is run in its place.
+    /// Whether the page shows another command, which takes too long, and this one is run instead.
     pub(super) is_shorter: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Script {
     pub(super) code: String,
 }
 
-/// The remark before a block with the command that is run in the place of the shown one. Several are run
+/// The remark before a block with the command that is run instead of the shown one. Several are run
 /// one after the other, and the last is compared.
 const SHORTER: &str = "<!-- shorter: ";
 /// The remark before an output that no test can make, with the reason.
@@ -64,7 +64,7 @@ impl Page {
         self.lines.join("\n") + "\n"
     }
 
-    /// Puts other lines in the place of some.
+    /// Replaces some lines.
     pub(super) fn replace(&mut self, range: Range<usize>, lines: Vec<String>) {
         let _ = self.lines.splice(range, lines).count();
     }
@@ -90,7 +90,7 @@ impl Page {
         blocks
     }
 
-    /// The commands of all `console` blocks, and those that are run in the place of longer ones, in order.
+    /// The commands of all `console` blocks, and those that are run instead of longer ones, in order.
     pub(super) fn examples(&self) -> Vec<Example> {
         let examples = |block: Block| match block.word.as_str() {
             "console" => self.examples_of(block.content),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::block::Page;
 use super::small::{Reader, words};
 
-/// Words that a reader fills in, and what there is in their place.
+/// Words that a reader fills in, and what replaces them.
 const FILLED: [(&str, &str); 10] = [
     ("FOLDER", "RUN"),
     ("DIR", "RUN"),
@@ -55,17 +55,17 @@ fn complete(command: &str) -> Option<String> {
 
 /// Runs the complete commands of these pages, each once, and returns those that fail.
 pub(super) fn failures(pages: &[Page]) -> Vec<String> {
-    let mut places: BTreeMap<String, String> = BTreeMap::new();
+    let mut origins: BTreeMap<String, String> = BTreeMap::new();
     // The help of the command line has examples too, of which other pages have the same.
     for page in pages.iter().filter(|page| page.name != "docs/cli.md") {
         for (line, command) in page.commands_in_text() {
             if let Some(command) = complete(&command) {
-                let _ = places.entry(command).or_insert_with(|| format!("{}:{line}", page.name));
+                let _ = origins.entry(command).or_insert_with(|| format!("{}:{line}", page.name));
             }
         }
     }
     let mut reader = Reader::new();
-    places.iter().filter_map(|(command, place)| reader.failure(command, place)).collect()
+    origins.iter().filter_map(|(command, origin)| reader.failure(command, origin)).collect()
 }
 
 #[test]

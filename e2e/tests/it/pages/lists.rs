@@ -1,4 +1,4 @@
-//! Pages that list what the program has: exit codes and environment variables, each from its one place
+//! Pages that list what the program has: exit codes and environment variables, each from its one list
 //! in the code.
 
 use std::fs;
@@ -45,7 +45,7 @@ fn the_page_of_exit_codes_is_up_to_date() {
     );
 }
 
-/// Names in the places that read the environment.
+/// Names in the files that read the environment.
 #[test]
 fn every_environment_variable_has_a_row() {
     let page = fs::read_to_string(root().join("docs/environment.md")).unwrap();

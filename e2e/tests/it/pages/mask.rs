@@ -1,7 +1,7 @@
 //! What differs between two runs of one command, and is therefore not compared.
 //!
 //! A measurement never prints the same numbers twice. Masked are: numbers with their sign and the
-//! marks `?`, `~` and `!`; intervals, and the words in their place; units of time and size; sparklines
+//! marks `?`, `~` and `!`; intervals, and the words instead of them; units of time and size; sparklines
 //! and bars; verdicts of runs and of comparisons; the width of columns; of some lines all but the label.
 //! Words, order of lines, labels and codes of notes are compared.
 

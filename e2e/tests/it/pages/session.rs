@@ -46,7 +46,7 @@ const DONE: [i32; 4] = [0, 1, 4, 8];
 pub(super) struct Session {
     page: String,
     folder: TempDir,
-    /// Ports that the page names, and free ones in their place.
+    /// Ports that the page names, and free ones instead.
     ports: BTreeMap<u16, u16>,
     servers: Vec<Child>,
     last_code: i32,
@@ -230,7 +230,7 @@ fn refusal(script: &str, command: &str) -> Option<String> {
     (!is_accepted).then(|| std::fs::read_to_string(said(&status)).unwrap_or_default())
 }
 
-/// A command with something in the place of the words that a reader fills in.
+/// A command with something instead of the words that a reader fills in.
 fn filled(command: &str) -> String {
     let words = [
         ("HOST:PORT", "localhost:8000"),

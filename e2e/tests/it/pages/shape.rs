@@ -99,7 +99,7 @@ pub(super) fn is_same(shown: &[&str], printed: &[String]) -> Result<(), String> 
     }
 }
 
-/// Whether a line may be absent from the other side, which has `other` in its place.
+/// Whether a line may be absent from the other side, which has `other` instead.
 fn may_miss(line: &str, other: Option<&String>) -> bool {
     OPTIONAL.iter().any(|label| line.starts_with(label))
         && other.is_none_or(|other| !is_alike(line, other))

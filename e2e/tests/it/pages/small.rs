@@ -32,7 +32,7 @@ const SMALL: [(&str, &str, &str); 17] = [
 const SHORT_EXPERIMENT: &str =
     " --random-input-len 8 --random-output-len 4 --request-rate inf --num-warmups 1";
 
-/// The servers in the place of the reader's.
+/// The servers instead of the reader's.
 pub(super) struct Servers {
     /// The address of the one without TLS.
     plain: String,
@@ -67,14 +67,14 @@ impl Reader {
     }
 
     /// Runs a command of a page with a small load. What it printed where it could not be done.
-    pub(super) fn failure(&mut self, command: &str, place: &str) -> Option<String> {
+    pub(super) fn failure(&mut self, command: &str, origin: &str) -> Option<String> {
         let small = if shards::is_for_shards(command) {
             shards::script(command, &self.servers)
         } else {
             small(command, &self.servers)
         };
         let why = self.session.attempt(&small).err()?;
-        Some(format!("{place}: {command}\n  run as  {small}\n{why}"))
+        Some(format!("{origin}: {command}\n  run as  {small}\n{why}"))
     }
 }
 
@@ -186,7 +186,7 @@ fn more_flags(verb: &str, words: &[String]) -> String {
 }
 
 /// Runs in the folders `NAME/*` of a `calibrate`. Those of the commands before it have too few requests to
-/// fit anything to, so predictions are put in their place.
+/// fit anything to, so predictions replace them.
 fn measured(words: &[String]) -> String {
     let folders = words.iter().filter_map(|word| word.strip_suffix("/*"));
     let runs = folders.map(|folder| {
@@ -231,7 +231,7 @@ pub(super) fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// A word with a server of the test in the place of the one that it names.
+/// A word with a server of the test instead of the one that it names.
 fn at_server(word: &str, plain: &str, gateway: &str) -> String {
     for (scheme, url) in [("http://", plain), ("https://", gateway)] {
         if let Some((before, rest)) = word.split_once(scheme) {

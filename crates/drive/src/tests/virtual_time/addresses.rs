@@ -49,7 +49,7 @@ fn an_address_that_refuses_gives_way_at_once() {
     assert!(ran.measured().all(|timeline| setup(timeline) < Nanos::from_millis(10)));
 }
 
-/// Each of the six places waits for the head start at most once: then all know that the address is silent.
+/// each of the six slots waits for the head start at most once: then all know that the address is silent.
 #[test]
 fn a_silent_address_costs_its_head_start_once() {
     let ran = run(&[SILENT, 80], Connections::PerRequest);

@@ -60,8 +60,8 @@ fn check_tokens(scenario: &Scenario, timeline: &Timeline, served: &Served) {
     // A stamp that is too late has a bound of how much, where figures depend on it.
     let waits = timeline.merge_waits;
     let ends = [(0, waits.first), (contents.len().wrapping_sub(1), waits.last)];
-    for (place, wait) in ends {
-        let Some((event, token)) = contents.get(place).zip(served.tokens.get(place)) else {
+    for (index, wait) in ends {
+        let Some((event, token)) = contents.get(index).zip(served.tokens.get(index)) else {
             continue;
         };
         assert_eq!(wait.is_some(), event.is_upper_bound(), "{context}");
@@ -149,7 +149,7 @@ fn check_cap(scenario: &Scenario, ran: &Ran) {
             changes.push((end, -1));
         }
     }
-    // At the same time an end comes before the send that takes its place.
+    // At the same time an end comes before the send that takes its slot.
     changes.sort_unstable();
     let cap = i64::from(scenario.config.limits.max_concurrency.unwrap());
     let mut in_flight: i64 = 0;

@@ -7,13 +7,13 @@ use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use super::scenario::{Ran, Scenario};
-use crate::{CapLending, CapPlaces, CapReport};
+use crate::{CapLending, CapReport, CapSlots};
 
 /// The other processes: they do something after the first change that this run reports.
 #[derive(Debug)]
 struct Others {
-    act: fn(&CapPlaces),
-    places: Mutex<Option<CapPlaces>>,
+    act: fn(&CapSlots),
+    slots: Mutex<Option<CapSlots>>,
     changes: AtomicU32,
     /// Changes that the act itself has led to.
     told: AtomicU32,
@@ -21,25 +21,25 @@ struct Others {
 }
 
 impl CapLending for Others {
-    fn begin(&self, places: CapPlaces) {
-        *self.places.lock().unwrap() = Some(places);
+    fn begin(&self, slots: CapSlots) {
+        *self.slots.lock().unwrap() = Some(slots);
     }
 
     fn changed(&self) {
-        let places = self.places.lock().unwrap().clone().unwrap();
+        let slots = self.slots.lock().unwrap().clone().unwrap();
         if self.changes.fetch_add(1, Ordering::SeqCst) == 0 {
-            (self.act)(&places);
+            (self.act)(&slots);
             self.told.store(self.changes.load(Ordering::SeqCst) - 1, Ordering::SeqCst);
         }
-        self.reports.lock().unwrap().push(places.report());
+        self.reports.lock().unwrap().push(slots.report());
     }
 }
 
-/// A run of 12 requests with so many places, and what it reported.
-fn run(cap: u32, act: fn(&CapPlaces)) -> (Ran, Arc<Others>) {
+/// A run of 12 requests with so many slots, and what it reported.
+fn run(cap: u32, act: fn(&CapSlots)) -> (Ran, Arc<Others>) {
     let others = Arc::new(Others {
         act,
-        places: Mutex::default(),
+        slots: Mutex::default(),
         changes: AtomicU32::new(0),
         told: AtomicU32::new(0),
         reports: Mutex::default(),
@@ -51,7 +51,7 @@ fn run(cap: u32, act: fn(&CapPlaces)) -> (Ran, Arc<Others>) {
     (ran, others)
 }
 
-/// Places given up, over the whole run.
+/// Slots given up, over the whole run.
 fn freed(others: &Others) -> u32 {
     others.reports.lock().unwrap().iter().map(|report| report.freed).sum()
 }
@@ -62,13 +62,13 @@ fn in_flight(ran: &Ran) -> Vec<usize> {
     let mut spans: Vec<(Nanos, Nanos)> = ran.measured().map(span).collect();
     spans.sort_unstable();
     let at =
-        |begin: Nanos, place: usize| spans[..=place].iter().filter(|(_, end)| *end > begin).count();
-    spans.iter().enumerate().map(|(place, (begin, _))| at(*begin, place)).collect()
+        |begin: Nanos, slot: usize| spans[..=slot].iter().filter(|(_, end)| *end > begin).count();
+    spans.iter().enumerate().map(|(slot, (begin, _))| at(*begin, slot)).collect()
 }
 
 #[test]
-fn granted_places_are_taken_by_requests_that_wait() {
-    let (ran, others) = run(1, |places| places.grant(2));
+fn granted_slots_are_taken_by_requests_that_wait() {
+    let (ran, others) = run(1, |slots| slots.grant(2));
     let course = in_flight(&ran);
     assert_eq!(course.iter().max(), Some(&3), "{course:?}");
     let reports = others.reports.lock().unwrap().clone();
@@ -77,8 +77,8 @@ fn granted_places_are_taken_by_requests_that_wait() {
 }
 
 #[test]
-fn recalled_places_are_given_up_although_requests_wait() {
-    let (ran, others) = run(4, |places| places.recall(3));
+fn recalled_slots_are_given_up_although_requests_wait() {
+    let (ran, others) = run(4, |slots| slots.recall(3));
     let course = in_flight(&ran);
     assert_eq!(course.iter().max(), Some(&4), "{course:?}");
     // From the fifth on, one at a time.
@@ -87,8 +87,8 @@ fn recalled_places_are_given_up_although_requests_wait() {
 }
 
 #[test]
-fn offered_places_are_given_up_once_nothing_waits_for_them() {
-    let (ran, others) = run(4, |places| places.offer(2));
+fn offered_slots_are_given_up_once_nothing_waits_for_them() {
+    let (ran, others) = run(4, |slots| slots.offer(2));
     let course = in_flight(&ran);
     assert!(course[3..].iter().all(|flights| *flights == 4), "{course:?}");
     let reports = others.reports.lock().unwrap().clone();
@@ -98,13 +98,13 @@ fn offered_places_are_given_up_once_nothing_waits_for_them() {
 }
 
 #[test]
-fn places_of_a_run_that_has_ended_change_nothing() {
-    let (_ran, others) = run(2, |_places| {});
-    let places = others.places.lock().unwrap().clone().unwrap();
+fn slots_of_a_run_that_has_ended_change_nothing() {
+    let (_ran, others) = run(2, |_slots| {});
+    let slots = others.slots.lock().unwrap().clone().unwrap();
     let changes = others.changes.load(Ordering::SeqCst);
-    places.grant(1);
-    places.recall(1);
-    places.offer(1);
-    assert_eq!(places.report(), CapReport::default());
+    slots.grant(1);
+    slots.recall(1);
+    slots.offer(1);
+    assert_eq!(slots.report(), CapReport::default());
     assert_eq!(others.changes.load(Ordering::SeqCst), changes);
 }

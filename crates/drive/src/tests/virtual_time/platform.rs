@@ -87,13 +87,13 @@ enum Status {
 }
 
 #[derive(Debug)]
-struct Place {
+struct VirtualThread {
     status: Status,
     is_woken: bool,
     turn: Arc<Condvar>,
 }
 
-impl Place {
+impl VirtualThread {
     fn new() -> Self {
         Self { status: Status::Runnable, is_woken: false, turn: Arc::default() }
     }
@@ -101,7 +101,7 @@ impl Place {
 
 #[derive(Debug)]
 struct State {
-    places: Vec<Place>,
+    threads: Vec<VirtualThread>,
     running: usize,
     draws: Generator,
     network: Network,
@@ -120,20 +120,20 @@ pub(crate) struct Virtual {
 }
 
 impl State {
-    fn can_go_on(&self, place: &Place, now: Nanos) -> bool {
-        match place.status {
+    fn can_go_on(&self, thread: &VirtualThread, now: Nanos) -> bool {
+        match thread.status {
             Status::Runnable => true,
-            Status::Paused(until) => until <= now || place.is_woken,
+            Status::Paused(until) => until <= now || thread.is_woken,
             Status::Sleeping(until) => until <= now,
             Status::Waiting { links, until } => until <= now || self.network.has_news(links, now),
-            Status::Joining(other) => self.places[other].status == Status::Ended,
+            Status::Joining(other) => self.threads[other].status == Status::Ended,
             Status::Ended => false,
         }
     }
 
     /// When the next event happens at the latest.
     fn next_moment(&self) -> Option<Nanos> {
-        let waits = self.places.iter().filter_map(|place| match place.status {
+        let waits = self.threads.iter().filter_map(|thread| match thread.status {
             Status::Paused(until) | Status::Sleeping(until) => Some(until),
             Status::Waiting { links, until } => {
                 Some(self.network.armed(links).map_or(until, |armed| armed.min(until)))
@@ -162,22 +162,23 @@ impl World {
         loop {
             let now = self.clock.now();
             state.network.settle(now);
-            let ready: Vec<usize> = (0..state.places.len())
-                .filter(|place| state.can_go_on(&state.places[*place], now))
+            let ready: Vec<usize> = (0..state.threads.len())
+                .filter(|thread| state.can_go_on(&state.threads[*thread], now))
                 .collect();
             if let Some(last) = ready.len().checked_sub(1) {
                 let draw = whole_between(&mut state.draws, 0, last as u64);
                 state.running = ready[usize::try_from(draw).unwrap()];
-                state.places[state.running].turn.notify_all();
+                state.threads[state.running].turn.notify_all();
                 return;
             }
-            if state.places.iter().all(|place| place.status == Status::Ended) {
+            if state.threads.iter().all(|thread| thread.status == Status::Ended) {
                 return;
             }
             let next = state.next_moment().filter(|next| *next <= LONGEST_RUN);
             let Some(next) = next else {
-                let statuses: Vec<Status> = state.places.iter().map(|place| place.status).collect();
-                state.places.iter().for_each(|place| place.turn.notify_all());
+                let statuses: Vec<Status> =
+                    state.threads.iter().map(|thread| thread.status).collect();
+                state.threads.iter().for_each(|thread| thread.turn.notify_all());
                 panic!("nothing more happens at {now}: {statuses:?}");
             };
             self.clock.advance_to(next);
@@ -191,16 +192,16 @@ impl World {
         status: Status,
     ) -> MutexGuard<'a, State> {
         let me = CURRENT.get();
-        state.places[me].status = status;
+        state.threads[me].status = status;
         self.hand_over(&mut state);
         state = await_turn(state, me);
-        state.places[me].status = Status::Runnable;
+        state.threads[me].status = Status::Runnable;
         state
     }
 }
 
 fn await_turn(state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> {
-    let turn = Arc::clone(&state.places[me].turn);
+    let turn = Arc::clone(&state.threads[me].turn);
     // A poisoned lock means that another thread found the run stuck.
     turn.wait_while(state, |state| state.running != me).unwrap()
 }
@@ -212,10 +213,10 @@ impl Virtual {
         CURRENT.set(0);
         let monotonic = ManualClock::new(WALL_ORIGIN);
         let clock = Arc::new(VirtualClock { monotonic, step });
-        // The record uses zero for an absent time in a few places; no real clock starts there.
+        // The record uses zero for an absent time in a few columns; no real clock starts there.
         clock.advance_to(Nanos::from_millis(1));
         let state = State {
-            places: vec![Place::new()],
+            threads: vec![VirtualThread::new()],
             running: 0,
             draws: seed.stream("threads").at(0),
             network: Network::new(server),
@@ -256,8 +257,8 @@ impl Platform for Virtual {
 
     fn spawn(&self, _name: &'static str, work: Work) -> io::Result<Box<dyn Task>> {
         let mut state = self.world.state();
-        let number = state.places.len();
-        state.places.push(Place::new());
+        let number = state.threads.len();
+        state.threads.push(VirtualThread::new());
         drop(state);
         let world = Arc::clone(&self.world);
         let thread = std::thread::spawn(move || {
@@ -265,7 +266,7 @@ impl Platform for Virtual {
             drop(await_turn(world.state(), number));
             work();
             let mut state = world.state();
-            state.places[number].status = Status::Ended;
+            state.threads[number].status = Status::Ended;
             world.hand_over(&mut state);
         });
         Ok(Box::new(VirtualTask { world: Arc::clone(&self.world), number, thread }))
@@ -274,7 +275,7 @@ impl Platform for Virtual {
     fn pause(&self, longest: Nanos) {
         let until = self.world.clock.now() + longest;
         let mut state = self.world.give_way(self.world.state(), Status::Paused(until));
-        state.places[CURRENT.get()].is_woken = false;
+        state.threads[CURRENT.get()].is_woken = false;
     }
 
     fn sleep_until(&self, at: Nanos) {
@@ -291,7 +292,7 @@ struct VirtualTask {
 
 impl Task for VirtualTask {
     fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(Waker { world: Arc::clone(&self.world), place: self.number })
+        Arc::new(Waker { world: Arc::clone(&self.world), thread: self.number })
     }
 
     fn join(self: Box<Self>) {
@@ -303,12 +304,12 @@ impl Task for VirtualTask {
 #[derive(Debug)]
 struct Waker {
     world: Arc<World>,
-    place: usize,
+    thread: usize,
 }
 
 impl Wake for Waker {
     fn wake(&self) {
-        self.world.state().places[self.place].is_woken = true;
+        self.world.state().threads[self.thread].is_woken = true;
     }
 }
 
@@ -390,8 +391,8 @@ impl Links for VirtualLinks {
         self.found.len()
     }
 
-    fn ready(&self, place: usize) -> Ready {
-        self.found[place]
+    fn ready(&self, index: usize) -> Ready {
+        self.found[index]
     }
 }
 

@@ -14,8 +14,8 @@ use super::super::server::target;
 use super::platform::Virtual;
 use super::server::{Habits, REFUSING, SILENT, Served, Server};
 use crate::{
-    AwaitStart, Connections, Error, FollowUp, Harvest, Interrupt, Notice, Outlets, Places, Prepare,
-    PrepareError, QueuedRequest, RunConfig, Timeouts, TurnEnd, run_on,
+    AwaitStart, Connections, Error, FollowUp, Harvest, Interrupt, Notice, Outlets, Prepare,
+    PrepareError, QueuedRequest, RunConfig, SlotUse, Timeouts, TurnEnd, run_on,
 };
 
 /// Turns of a conversation.
@@ -132,7 +132,8 @@ impl Scenario {
         };
         config.stamps = if between(0, 9) == 0 { Stamps::User } else { Stamps::Kernel };
         config.harvest = if between(0, 1) == 0 { Harvest::Eager } else { Harvest::Adaptive };
-        config.places = if between(0, 1) == 0 { Places::PerTurn } else { Places::PerConversation };
+        config.slot_use =
+            if between(0, 1) == 0 { SlotUse::PerTurn } else { SlotUse::PerConversation };
         config.timeouts = Timeouts {
             connect: Nanos::from_millis(300),
             stall: Some(Nanos::from_millis(250)),

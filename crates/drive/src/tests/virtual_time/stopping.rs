@@ -53,7 +53,7 @@ fn the_end_of_the_time_ends_conversations_too() {
     assert!(last < ran.end.unwrap().measure_begin + Nanos::from_millis(500));
 }
 
-/// Later turns used to fill the places of first turns that were due and never sent.
+/// Later turns used to fill the slots of first turns that were due and never sent.
 #[test]
 fn first_turns_that_were_due_and_never_sent_are_counted_beside_later_turns() {
     let mut scenario = for_a_time(9, Nanos::from_millis(500));

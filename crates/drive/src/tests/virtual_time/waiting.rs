@@ -94,7 +94,7 @@ fn an_end_marker_ends_the_answer_though_the_body_stays_open() {
 
 /// The time of the reset was that of the last read, so the wait for it counted as a delay of the client.
 #[test]
-fn a_reset_behind_the_end_marker_frees_the_place_when_it_comes() {
+fn a_reset_behind_the_end_marker_frees_the_slot_when_it_comes() {
     let ran = check(&faulty(4, Fault::ResetsAfter));
     assert_eq!(ran.measured().count(), 6);
     for timeline in ran.measured() {
@@ -128,9 +128,9 @@ fn retried(ran: &Ran) -> (&Timeline, &Timeline) {
     (first, ran.measured().find(again).unwrap())
 }
 
-/// The server asks for an hour. The attempt waits for the limit, and meanwhile the only place is free.
+/// The server asks for an hour. The attempt waits for the limit, and meanwhile the only slot is free.
 #[test]
-fn a_wait_before_another_attempt_is_limited_and_holds_no_place() {
+fn a_wait_before_another_attempt_is_limited_and_holds_no_slot() {
     let mut scenario = Scenario::plain(6, 5, 1);
     scenario.habits.first = Some((1, Fault::Status(429)));
     scenario.habits.retry_after = Some(3_600);
@@ -149,9 +149,9 @@ fn a_wait_before_another_attempt_is_limited_and_holds_no_place() {
     }
 }
 
-/// An attempt whose time comes while all places are taken goes before those that were never sent.
+/// An attempt whose time comes while all slots are taken goes before those that were never sent.
 #[test]
-fn a_further_attempt_takes_the_next_free_place() {
+fn a_further_attempt_takes_the_next_free_slot() {
     let mut scenario = Scenario::plain(7, 40, 1);
     scenario.habits.first = Some((1, Fault::Status(429)));
     scenario.habits.retry_after = Some(0);

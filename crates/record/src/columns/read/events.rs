@@ -14,7 +14,7 @@ pub(super) struct Events {
     tokens: Lists<UInt16Type>,
     kinds: Lists<UInt8Type>,
     bounds: Lists<UInt8Type>,
-    /// In the place of the others, in a record whose events were packed.
+    /// Instead of the others, in a record whose events were packed.
     packed: Lists<UInt8Type>,
 }
 
@@ -143,12 +143,12 @@ mod tests {
             lists.append(true);
         }
         let damaged = Arc::new(lists.finish());
-        let place = batch.schema().index_of("event_packed").unwrap();
+        let column = batch.schema().index_of("event_packed").unwrap();
         let mut columns = batch.columns().to_vec();
-        columns[place] = damaged;
+        columns[column] = damaged;
         let mut fields: Vec<Field> =
             batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
-        fields[place] = Field::new("event_packed", columns[place].data_type().clone(), true);
+        fields[column] = Field::new("event_packed", columns[column].data_type().clone(), true);
         let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
         let events = Events::of(&batch);
         assert_eq!([0, 1].map(|row| events.is_readable(row)), [true, false]);

@@ -1,0 +1,259 @@
+//! `tokometer compare`: is B different from A?
+//!
+//! In: run folders, other tools' result files, printed reports. Out: a comparison as text, Markdown,
+//! JSON or a page, and an exit code for rules.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use tokometer_base::redact::Secrets;
+use tokometer_base::units;
+use tokometer_decide::compare::{
+    Basis, Comparison, Criteria, Equivalence, FailRule, RuleOutcome, compared,
+};
+use tokometer_figures::{Statistic, Summary};
+use tokometer_record::{self as record, RunInfo};
+use tokometer_report::comparison::{self, PointRuns};
+use tokometer_report::html::{Page, facts};
+
+use crate::command_line::command_line;
+use crate::exit::{Exit, Refusal};
+use crate::pages;
+use crate::runs::{self, READING};
+use crate::terminal::{print, print_message};
+
+/// Output format of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ComparisonView {
+    /// For a terminal.
+    #[default]
+    Text,
+    /// For a pull request.
+    Markdown,
+    /// For other programs.
+    Json,
+}
+
+/// `tokometer compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// A run of `bench --against`, which holds both targets
+    #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
+    pub(crate) run: Option<PathBuf>,
+    /// Runs of the first side: run folders, other tools' results, printed reports
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) a: Vec<PathBuf>,
+    /// Runs of the second side
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) b: Vec<PathBuf>,
+    /// Exit with code 1 if this is true, such as "ttft p99 worse by 5%"; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) fail_if: Vec<String>,
+    /// Exit with code 8 if the data cannot tell whether a rule is violated
+    #[arg(long, requires = "fail_if")]
+    pub(crate) require_power: bool,
+    /// Differences within this share of A are negligible
+    #[arg(long, default_value = "1%", value_name = "SHARE")]
+    pub(crate) equivalence: String,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ComparisonView,
+    /// Also write the comparison as an HTML page to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Compare the runs even if their workloads differ
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Compares and prints; the exit code says whether a rule was violated.
+pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
+    let rules: Vec<FailRule> =
+        args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
+    let figures = compared(rules.iter().map(|rule| rule.figure));
+    let equivalence = units::parse_share(&args.equivalence)
+        .map_err(|why| Refusal::usage(format!("cannot use `--equivalence`: {why}"), ""))?;
+    let criteria = Criteria { figures: &figures, equivalence: Equivalence(equivalence) };
+    let paired = if args.run.is_none() { comparison::paired(&args.a, &args.b)? } else { None };
+    if let Some(points) = paired {
+        if !points.left_out.is_empty() {
+            print_message(&format!("note: only one side has {}", points.left_out.join(", ")));
+        }
+        return compare_points(args, &points.both, criteria, &rules);
+    }
+    let comparison = match &args.run {
+        Some(run) => comparison::of_run(run, criteria)?,
+        None => comparison::of_sides(READING, &args.a, &args.b, criteria)?,
+    };
+    let comparison = accepted(args, comparison.judged(&rules))?;
+    if let Some(path) = &args.html {
+        pages::write(page(args, &comparison)?, path)?;
+    }
+    // The page takes the place of the text where it goes to standard output.
+    if args.html.as_deref() != Some(Path::new(record::STDOUT)) {
+        print(&shown(&comparison, args.format)?)?;
+    }
+    let power = if args.require_power { Power::Required } else { Power::Optional };
+    Ok(exit(&comparison, power))
+}
+
+/// The page of a comparison, with where its runs come from.
+fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
+    let given = args.run.iter().chain(&args.a).chain(&args.b);
+    let mut known = Vec::new();
+    for folder in given.filter(|path| path.is_dir()) {
+        let reader = runs::open(folder)?;
+        let summary = READING.summary(&reader, comparison::options(&[], None))?;
+        known.push((reader.info().clone(), summary));
+    }
+    let known: Vec<(&RunInfo, &Summary)> = known.iter().map(|(info, of)| (info, of)).collect();
+    Ok(Page {
+        facts: facts(&known, None),
+        command: Some(command_line(&Secrets::new())),
+        ..comparison::page(comparison)
+    })
+}
+
+/// The comparison, unless its runs differ in what was measured.
+fn accepted(args: &CompareArgs, comparison: Comparison) -> Result<Comparison, Refusal> {
+    let refusals = comparison.refusals();
+    if refusals.is_empty() || args.force {
+        return Ok(comparison);
+    }
+    Err(Refusal::usage(
+        format!("cannot compare these runs:\n  {}", refusals.join("\n  ")),
+        "`--force` compares them anyway",
+    ))
+}
+
+/// Compares sweeps point by point; the exit code is that of the worst point.
+fn compare_points(
+    args: &CompareArgs,
+    points: &[PointRuns],
+    criteria: Criteria<'_>,
+    rules: &[FailRule],
+) -> anyhow::Result<Exit> {
+    if let Some(page) = &args.html {
+        return Err(Refusal::usage(
+            format!("cannot write `{}` for a comparison of sweeps", page.display()),
+            "compare one point: `--a SWEEP/POINT --b SWEEP/POINT`",
+        )
+        .into());
+    }
+    let power = if args.require_power { Power::Required } else { Power::Optional };
+    let (mut worst, mut documents) = (Exit::Done, Vec::new());
+    for point in points {
+        let named = |refusal: Refusal| Refusal {
+            message: format!("point `{}`: {}", point.name, refusal.message),
+            ..refusal
+        };
+        let comparison = comparison::of_sides(READING, &point.a, &point.b, criteria)
+            .and_then(|comparison| accepted(args, comparison.judged(rules)))
+            .map_err(named)?;
+        if args.format == ComparisonView::Json {
+            documents.push(json!({ "point": point.name, "comparison": comparison }));
+        } else {
+            let head = if args.format == ComparisonView::Markdown { "## " } else { "" };
+            print(&format!("{head}{}\n{}\n", point.name, shown(&comparison, args.format)?))?;
+        }
+        worst = graver(worst, exit(&comparison, power));
+    }
+    if args.format == ComparisonView::Json {
+        print(&format!("{:#}\n", Value::Array(documents)))?;
+    }
+    Ok(worst)
+}
+
+fn rule(text: &str) -> Result<FailRule, Refusal> {
+    FailRule::parse(text).map_err(|why| {
+        let why = match why {
+            tokometer_decide::Error::Rule { why, .. } => why,
+            other => other.to_string(),
+        };
+        Refusal::usage(
+            format!("cannot use `--fail-if \"{text}\"`: {why}"),
+            "write it as \"ttft p99 worse by 5%\"",
+        )
+    })
+}
+
+/// Whether data that cannot tell are an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Power {
+    Required,
+    Optional,
+}
+
+/// A broken rule is a missed objective. One that cannot be judged must not pass silently: it names
+/// a figure that these runs do not have.
+fn exit(comparison: &Comparison, power: Power) -> Exit {
+    let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
+    for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
+        let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
+        let is_throughput = judged.figure.statistic == Statistic::Whole;
+        let why = if is_there && is_throughput && comparison.basis == Basis::Blocks {
+            "the runs are too short for a throughput: each of their 16 blocks must last a second, and twice the mean E2E. Measure longer runs, or three per side".to_owned()
+        } else if is_there {
+            "too few values for a confidence interval".to_owned()
+        } else {
+            format!(
+                "{} is not in every run; other tools' reports contain only the statistics that the tool printed",
+                judged.figure
+            )
+        };
+        print_message(&format!(
+            "error: cannot check the rule \"{}\" with these runs: {why}",
+            judged.rule
+        ));
+    }
+    for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unproven) {
+        print_message(&format!(
+            "rule \"{}\": {}",
+            judged.rule,
+            comparison::outcome(judged, comparison)
+        ));
+    }
+    match () {
+        () if has(RuleOutcome::Broken) => Exit::Missed,
+        () if has(RuleOutcome::Unknown) => Exit::Usage,
+        () if has(RuleOutcome::Unproven) && power == Power::Required => Exit::CannotTell,
+        () => Exit::Done,
+    }
+}
+
+/// The exit code of two points: as within one comparison, a violated rule comes before one that could
+/// not be checked, and that one before data that cannot tell.
+fn graver(one: Exit, other: Exit) -> Exit {
+    const GRAVEST_FIRST: [Exit; 3] = [Exit::Missed, Exit::Usage, Exit::CannotTell];
+    let found = GRAVEST_FIRST.into_iter().find(|exit| [one, other].contains(exit));
+    found.unwrap_or(Exit::Done)
+}
+
+/// The comparison in the requested format.
+fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String> {
+    Ok(match view {
+        ComparisonView::Text => comparison::text(comparison),
+        ComparisonView::Markdown => comparison::markdown(comparison),
+        ComparisonView::Json => format!("{}\n", serde_json::to_string_pretty(comparison)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sweep with a violated rule at one point and too few data at another ended with code 8.
+    #[test]
+    fn a_violated_rule_at_one_point_decides_the_exit_code() {
+        let check = |codes: &[Exit], expected: Exit| {
+            let found = codes.iter().copied().fold(Exit::Done, graver);
+            assert_eq!(found, expected, "{codes:?}");
+        };
+        check(&[Exit::Done, Exit::Done], Exit::Done);
+        check(&[Exit::Missed, Exit::CannotTell, Exit::Usage], Exit::Missed);
+        check(&[Exit::CannotTell, Exit::Missed], Exit::Missed);
+        check(&[Exit::Done, Exit::CannotTell, Exit::Usage], Exit::Usage);
+        check(&[Exit::CannotTell, Exit::Done], Exit::CannotTell);
+    }
+}

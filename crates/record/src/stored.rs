@@ -1,0 +1,96 @@
+//! Run folders by their paths, with refusals that say what to give instead.
+
+use std::path::{Path, PathBuf};
+
+use tokometer_base::{Nanos, Refusal};
+
+use crate::ahead::Ahead;
+use crate::folder::names;
+use crate::{Error, RunEnd, RunReader, RunState, Timeline, timeline_bytes};
+
+/// Opens a run folder. One that is missing or is no run is a mistake in the command line.
+pub fn open(folder: &Path) -> Result<RunReader, Refusal> {
+    RunReader::open(folder).map_err(|why| {
+        let shown = folder.display();
+        if !folder.exists() {
+            let hint = "`tokometer bench` writes run folders below `runs/`";
+            return Refusal::usage(format!("cannot read `{shown}`: there is no such folder"), hint);
+        }
+        match (&why, points(folder).as_slice()) {
+            (Error::NotARun { .. }, [first, rest @ ..]) => Refusal::usage(
+                format!("cannot read `{shown}` as a run: it holds {} runs", rest.len() + 1),
+                format!("give one of them, such as `{}`", first.display()),
+            ),
+            _ => unreadable(why),
+        }
+    })
+}
+
+/// The runs below a folder that is no run itself, such as the points of a sweep, in order. None where
+/// the folder cannot be read.
+pub fn points(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut runs: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|entry| entry.join(names::PLAN).is_file())
+        .collect();
+    runs.sort();
+    runs
+}
+
+/// The first run below a folder that is no run itself.
+pub fn first_point(folder: &Path) -> Option<PathBuf> {
+    let is_run = folder.join(names::PLAN).is_file();
+    points(folder).into_iter().next().filter(|_| !is_run)
+}
+
+/// Every ended request of a run, decoded by a second thread.
+pub fn timelines(reader: &RunReader) -> Result<impl Iterator<Item = Timeline>, Refusal> {
+    let timelines = reader.timelines().map_err(unreadable)?;
+    Ok(Ahead::of(timelines, timeline_bytes))
+}
+
+/// How the run in a folder ended; `None` for a killed run, and where there is none.
+pub fn end(folder: &Path) -> Option<RunEnd> {
+    match RunReader::open(folder).and_then(|reader| reader.state()) {
+        Ok(RunState::Ended(end)) => Some(*end),
+        Ok(RunState::Killed { .. }) | Err(_) => None,
+    }
+}
+
+/// When the measured phase began; the run's origin where its end is not known.
+pub fn measure_begin(reader: &RunReader) -> Result<Nanos, Refusal> {
+    match reader.state().map_err(unreadable)? {
+        RunState::Ended(end) => Ok(end.measure_begin),
+        RunState::Killed { .. } => Ok(reader.info().origin),
+    }
+}
+
+/// The refusal for a record that cannot be read.
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
+pub fn unreadable(why: Error) -> Refusal {
+    Refusal::usage(why.to_string(), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_no_run_is_refused_and_has_no_end() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(open(place.path()).unwrap_err().to_string().contains("plan.json"));
+        assert_eq!(end(place.path()), None);
+        let missing = open(&place.path().join("nope")).unwrap_err().to_string();
+        assert!(missing.contains("there is no such folder\n  `tokometer bench`"), "{missing}");
+        for point in ["001-b", "000-a"] {
+            std::fs::create_dir(place.path().join(point)).unwrap();
+            std::fs::write(place.path().join(point).join("plan.json"), "{}").unwrap();
+        }
+        let sweep = open(place.path()).unwrap_err().to_string();
+        assert!(
+            sweep.contains("it holds 2 runs\n  give one of them") && sweep.contains("000-a"),
+            "{sweep}"
+        );
+    }
+}

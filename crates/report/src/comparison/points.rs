@@ -1,0 +1,124 @@
+//! Sweeps on both sides: their points are compared one by one.
+//!
+//! A point is found again by the name of its folder, which says its load. Points that only one side has
+//! are named and left out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tokometer_base::Refusal;
+
+use crate::saved::expanded;
+
+/// The points of two sweeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairedPoints {
+    /// Points that both sides have.
+    pub both: Vec<PointRuns>,
+    /// Names of points that only one side has.
+    pub left_out: Vec<String>,
+}
+
+/// The runs of one point on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PointRuns {
+    /// Name of the point's folders.
+    pub name: String,
+    /// Runs of the base line.
+    pub a: Vec<PathBuf>,
+    /// Runs under test.
+    pub b: Vec<PathBuf>,
+}
+
+/// The runs of a side by the names of their points.
+type Points = BTreeMap<String, Vec<PathBuf>>;
+
+/// The points that both sides have; `None` where no folder is a sweep.
+pub fn paired(a: &[PathBuf], b: &[PathBuf]) -> Result<Option<PairedPoints>, Refusal> {
+    let (a, b) = match (points(a)?, points(b)?) {
+        (None, None) => return Ok(None),
+        (Some(a), Some(b)) => (a, b),
+        (a, _) => {
+            let (sweep, other) = if a.is_some() { ("--a", "--b") } else { ("--b", "--a") };
+            return Err(Refusal::usage(
+                format!("cannot compare: `{sweep}` is a sweep and `{other}` is not"),
+                "give sweeps for both sides, or one point's folder for each",
+            ));
+        }
+    };
+    let single = |name: &&String| a.contains_key(*name) != b.contains_key(*name);
+    let left_out: Vec<String> = a.keys().chain(b.keys()).filter(single).cloned().collect();
+    let both: Vec<PointRuns> = a
+        .into_iter()
+        .filter_map(|(name, a)| {
+            let b = b.get(&name)?.clone();
+            Some(PointRuns { name, a, b })
+        })
+        .collect();
+    if both.is_empty() {
+        return Err(Refusal::usage(
+            "cannot compare: the sweeps have no point in common",
+            "compare single points: `--a SWEEP/POINT --b SWEEP/POINT`",
+        ));
+    }
+    Ok(Some(PairedPoints { both, left_out }))
+}
+
+/// The points of a side's sweeps; `None` where none of its paths is a sweep.
+fn points(paths: &[PathBuf]) -> Result<Option<Points>, Refusal> {
+    let mut points = Points::new();
+    let mut runs = Vec::new();
+    for path in paths {
+        let found = expanded(path)?;
+        if found.as_slice() == std::slice::from_ref(path) {
+            runs.push(path);
+            continue;
+        }
+        for point in found {
+            points.entry(name_of(&point)).or_default().push(point);
+        }
+    }
+    match (points.is_empty(), runs.first()) {
+        (true, _) => Ok(None),
+        (false, None) => Ok(Some(points)),
+        (false, Some(run)) => Err(Refusal::usage(
+            format!("cannot compare: `{}` is one run among sweeps", run.display()),
+            "give either sweeps or single runs",
+        )),
+    }
+}
+
+fn name_of(point: &Path) -> String {
+    point.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(place: &Path, name: &str, points: &[&str]) -> PathBuf {
+        for point in points {
+            let folder = place.join(name).join(point);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("plan.json"), "{}").unwrap();
+        }
+        place.join(name)
+    }
+
+    #[test]
+    fn points_of_one_name_are_compared_and_the_others_left_out() {
+        let place = tempfile::tempdir().unwrap();
+        let a = sweep(place.path(), "a", &["000-n=1", "001-n=2", "002-n=4"]);
+        let b = sweep(place.path(), "b", &["000-n=1", "001-n=2"]);
+        let found = paired(std::slice::from_ref(&a), std::slice::from_ref(&b)).unwrap().unwrap();
+        assert_eq!(found.left_out, ["002-n=4"]);
+        let found = found.both;
+        let names: Vec<&str> = found.iter().map(|point| point.name.as_str()).collect();
+        assert_eq!(names, ["000-n=1", "001-n=2"]);
+        assert_eq!(found[0].a, [a.join("000-n=1")]);
+        let other = sweep(place.path(), "c", &["000-n=9"]);
+        assert!(paired(std::slice::from_ref(&a), &[other]).is_err());
+        assert!(paired(std::slice::from_ref(&a), &[b.join("000-n=1")]).is_err());
+        assert_eq!(paired(&[a.join("000-n=1")], &[b.join("000-n=1")]).unwrap(), None);
+    }
+}

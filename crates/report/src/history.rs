@@ -1,0 +1,439 @@
+//! Many runs over time: each figure with its interval, and the changes that `compare` calls.
+//!
+//! Runs with one label are one step; without labels each run is a step, by its date. Each step is
+//! compared with the step before it, as `tokometer compare --a BEFORE --b THIS` compares them.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use tokometer_base::Refusal;
+use tokometer_base::digits::digits;
+use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, Criteria, compared};
+use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::{Summary, statistics};
+use tokometer_record::RunInfo;
+
+use crate::Grid;
+use crate::comparison::{changed, of_sides, percent, verdict};
+use crate::html::{
+    Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, Page, PageAnswer, PageNote,
+    PointMark, RunPage, Scale, Series, Table, date, estimate, facts,
+};
+use crate::saved::{PageSource, Reading, RunView, point_name};
+use crate::several::begin;
+
+/// One run of the history.
+struct HistoryRun {
+    folder: PathBuf,
+    info: RunInfo,
+    summary: Summary,
+}
+
+/// Runs that are compared together.
+struct HistoryStep {
+    label: String,
+    runs: Vec<HistoryRun>,
+    /// Against the step before it; `None` for the first.
+    change: Option<StepChange>,
+}
+
+/// What became of the figures since the step before.
+enum StepChange {
+    Compared(Box<Comparison>),
+    /// Why the two steps cannot be compared.
+    Refused(String),
+}
+
+/// What places a step on the x axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Date,
+    Label,
+}
+
+/// All steps, first to last.
+pub struct History {
+    steps: Vec<HistoryStep>,
+    order: Order,
+    figures: Vec<Figure>,
+}
+
+/// Reads these sources.
+pub fn history(
+    reading: Reading,
+    sources: &[PageSource],
+    view: &RunView,
+) -> Result<History, Refusal> {
+    let order =
+        if sources.iter().any(|one| one.name.is_some()) { Order::Label } else { Order::Date };
+    let mut steps: Vec<HistoryStep> = Vec::new();
+    for source in sources {
+        for folder in &source.runs {
+            let run = reading.summarise(folder, view)?;
+            let label = source.name.clone().unwrap_or_else(|| point_name(folder));
+            let run = HistoryRun { folder: folder.clone(), info: run.info, summary: run.summary };
+            let known = steps.iter_mut().find(|step| order == Order::Label && step.label == label);
+            match known {
+                Some(step) => step.runs.push(run),
+                None => steps.push(HistoryStep { label, runs: vec![run], change: None }),
+            }
+        }
+    }
+    for step in &mut steps {
+        step.runs.sort_by_key(|run| run.info.started.0);
+    }
+    if order == Order::Date {
+        steps.sort_by_key(|step| step.runs[0].info.started.0);
+    }
+    if steps.len() < 2 {
+        return Err(Refusal::usage(
+            "cannot show a history of one step",
+            "give at least two runs, or two different labels",
+        ));
+    }
+    let figures = compared([]);
+    for place in 1..steps.len() {
+        let change = change(reading, &steps[place - 1], &steps[place], &figures)?;
+        steps[place].change = Some(change);
+    }
+    Ok(History { steps, order, figures })
+}
+
+fn change(
+    reading: Reading,
+    before: &HistoryStep,
+    this: &HistoryStep,
+    figures: &[Figure],
+) -> Result<StepChange, Refusal> {
+    let folders =
+        |step: &HistoryStep| step.runs.iter().map(|run| run.folder.clone()).collect::<Vec<_>>();
+    let has_success =
+        |step: &HistoryStep| step.runs.iter().all(|run| run.summary.counts.succeeded > 0);
+    if !has_success(before) || !has_success(this) {
+        return Ok(StepChange::Refused("a run without a successful request".to_owned()));
+    }
+    let comparison = of_sides(reading, &folders(before), &folders(this), Criteria::of(figures))?;
+    let refusals = comparison.refusals().join("; ");
+    Ok(if refusals.is_empty() {
+        StepChange::Compared(Box::new(comparison))
+    } else {
+        StepChange::Refused(refusals)
+    })
+}
+
+impl HistoryStep {
+    fn row(&self, figure: Figure) -> Option<&ComparedFigure> {
+        match self.change.as_ref()? {
+            StepChange::Compared(comparison) => {
+                comparison.rows.iter().find(|row| row.figure == figure)
+            }
+            StepChange::Refused(_) => None,
+        }
+    }
+
+    /// Differences that `compare` calls better or worse.
+    fn called(&self) -> Vec<&ComparedFigure> {
+        match &self.change {
+            Some(StepChange::Compared(comparison)) => {
+                comparison.rows.iter().filter(|row| mark(row) != PointMark::Plain).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The figures that lead what changed; each chart has the others with their intervals.
+    fn changes(&self) -> String {
+        let changed = match &self.change {
+            Some(StepChange::Compared(comparison)) => changed(comparison),
+            _ => Vec::new(),
+        };
+        if changed.is_empty() { self.summary() } else { changed.join("; ") }
+    }
+
+    /// How many figures `compare` calls changed.
+    fn summary(&self) -> String {
+        match &self.change {
+            None => String::new(),
+            Some(StepChange::Refused(_)) => "not comparable".to_owned(),
+            Some(StepChange::Compared(_)) => {
+                let count = |wanted| self.called().iter().filter(|row| mark(row) == wanted).count();
+                match (count(PointMark::Worse), count(PointMark::Better)) {
+                    (0, 0) => "none called".to_owned(),
+                    (worse, 0) => format!("{worse} worse"),
+                    (0, better) => format!("{better} better"),
+                    (worse, better) => format!("{worse} worse, {better} better"),
+                }
+            }
+        }
+    }
+
+    /// The mean of its runs with the interval of their scatter; of a single run its own interval.
+    fn estimate(&self, figure: Figure) -> Option<FigureEstimate> {
+        let each: Vec<FigureEstimate> =
+            self.runs.iter().filter_map(|run| estimate(&run.summary, figure)).collect();
+        if let [only] = each.as_slice() {
+            return Some(*only);
+        }
+        let values: Vec<f64> = each.iter().map(|one| one.value).collect();
+        let value = statistics::mean(&values)?;
+        let margin = statistics::mean_margin(&values);
+        Some(FigureEstimate {
+            value,
+            low: margin.map(|margin| value - margin),
+            high: margin.map(|margin| value + margin),
+        })
+    }
+
+    fn date(&self) -> String {
+        self.runs.first().map(|run| date(run.info.started)).unwrap_or_default()
+    }
+}
+
+fn mark(row: &ComparedFigure) -> PointMark {
+    match row.difference.map(|difference| difference.conclusion) {
+        Some(Conclusion::Better) => PointMark::Better,
+        Some(Conclusion::Worse) => PointMark::Worse,
+        _ => PointMark::Plain,
+    }
+}
+
+/// `+10.0 % (+5.5 % to +14.5 %), worse`.
+fn words(row: &ComparedFigure) -> String {
+    let interval = row.difference.map_or(String::new(), |found| {
+        format!(" ({} to {})", percent(found.low), percent(found.high))
+    });
+    format!("{}{interval}, {}", percent(row.change()), verdict(row))
+}
+
+/// Figures of the text, one column each.
+const COLUMNS: [Figure; 4] = [
+    Figure::whole(Quantity::Output),
+    Figure::percentile(Quantity::Ttft, 50),
+    Figure::percentile(Quantity::Ttft, 99),
+    Figure::percentile(Quantity::Tpot, 99),
+];
+
+/// Their heads in a table of 80 columns, and what these leave out.
+const HEADS: [&str; 4] = ["tok/s", "TTFT p50", "TTFT p99", "TPOT p99"];
+const LEGEND: &str = "tok/s: output tokens; latencies in ms";
+/// Characters of a date to its minute.
+const MINUTES: usize = 16;
+
+/// Whether a name begins with the date of a run folder, such as `20260131-094501-nightly`.
+fn is_stamped(label: &str) -> bool {
+    let mut parts = label.split('-');
+    let is_number = |part: Option<&str>, digits: usize| {
+        part.is_some_and(|part| part.len() == digits && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    is_number(parts.next(), 8) && is_number(parts.next(), 6)
+}
+
+impl History {
+    /// A table of the steps, and the changes.
+    pub fn text(&self) -> String {
+        // The name of a run folder begins with its date.
+        let is_dated = self.steps.iter().all(|step| is_stamped(&step.label));
+        let is_each_one = self.steps.iter().all(|step| step.runs.len() == 1);
+        let mut grid = if is_dated { Grid::new() } else { Grid::new().left("date (UTC)") };
+        grid = grid.left("step");
+        if !is_each_one {
+            grid = grid.right("runs");
+        }
+        grid = HEADS.into_iter().fold(grid, Grid::right).left("changes");
+        for step in &self.steps {
+            let date = (!is_dated).then(|| step.date().chars().take(MINUTES).collect());
+            let mut cells: Vec<String> = date.into_iter().collect();
+            cells.push(step.label.clone());
+            cells.extend((!is_each_one).then(|| step.runs.len().to_string()));
+            cells.extend(COLUMNS.map(|figure| {
+                step.estimate(figure).map_or_else(|| "–".to_owned(), |one| digits(one.value))
+            }));
+            cells.push(step.summary());
+            grid.push(cells);
+        }
+        let changes: Vec<String> = self
+            .steps
+            .iter()
+            .flat_map(|step| {
+                step.called()
+                    .into_iter()
+                    .map(|row| format!("{}: {} {}\n", step.label, row.figure, words(row)))
+            })
+            .collect();
+        format!("{}{LEGEND}\n\n{}\n{}", grid.text(), self.headline(), changes.concat())
+    }
+
+    /// At which steps figures became worse or better.
+    fn headline(&self) -> String {
+        let steps = |wanted: PointMark| -> Vec<&str> {
+            let has = |step: &&HistoryStep| step.called().iter().any(|row| mark(row) == wanted);
+            self.steps.iter().filter(has).map(|step| step.label.as_str()).collect()
+        };
+        let (worse, better) = (steps(PointMark::Worse), steps(PointMark::Better));
+        let part = |words: &str, at: &[&str]| {
+            (!at.is_empty()).then(|| format!("{words} at {}", at.join(", ")))
+        };
+        let parts: Vec<String> =
+            [part("worse", &worse), part("better", &better)].into_iter().flatten().collect();
+        if parts.is_empty() {
+            return format!("no change called in {} steps", self.steps.len());
+        }
+        parts.join("; ")
+    }
+
+    /// The page; the caller knows the command that made it.
+    pub fn page(&self) -> Result<Page, Refusal> {
+        let runs: Vec<(&RunInfo, &Summary)> = self
+            .steps
+            .iter()
+            .flat_map(|step| &step.runs)
+            .map(|run| (&run.info, &run.summary))
+            .collect();
+        let is_worse = self
+            .steps
+            .iter()
+            .any(|step| step.called().iter().any(|row| mark(row) == PointMark::Worse));
+        let mut page = Page {
+            title: format!("History of {} runs", runs.len()),
+            answer: Some(PageAnswer {
+                tone: if is_worse { "bad" } else { "good" },
+                headline: self.headline(),
+                lines: vec![
+                    "Each step is compared with the step before it, as `tokometer compare` compares them. One in twenty figures without any change would still be called changed.".to_owned(),
+                ],
+            }),
+            notes: self.notes(),
+            facts: facts(&runs, None),
+            overview: Some(self.table()),
+            groups: self.groups(),
+            ..Page::default()
+        };
+        for run in self.steps.iter().flat_map(|step| &step.runs) {
+            let part = RunPage::new(run.info.clone(), begin(&run.folder)?, run.summary.clone());
+            let part = part.named(&point_name(&run.folder)).brief();
+            page.cards.push(part.card());
+            page.runs.push(part);
+        }
+        Ok(page)
+    }
+
+    fn notes(&self) -> Vec<PageNote> {
+        let note = |text: String| PageNote {
+            severity: "suspect",
+            code: "not comparable".to_owned(),
+            text,
+        };
+        let of = |step: &HistoryStep| match &step.change {
+            Some(StepChange::Refused(why)) => Some(note(format!("{}: {why}", step.label))),
+            _ => None,
+        };
+        let mut notes: Vec<PageNote> = self.steps.iter().filter_map(of).collect();
+        if self.steps.iter().any(|step| step.runs.len() < tokometer_decide::compare::ENOUGH_RUNS) {
+            notes.push(PageNote {
+                severity: "remark",
+                code: "few runs".to_owned(),
+                text: "Steps of fewer than three runs are compared by blocks of time within the runs: the variation between runs is not in their intervals. Measure three runs per step and give them one `--label`.".to_owned(),
+            });
+        }
+        notes
+    }
+
+    fn table(&self) -> Table {
+        let heads = ["step", "date", "runs"].map(str::to_owned).into_iter();
+        let figures = COLUMNS.map(|figure| format!("{figure} {}", figure.unit().name()));
+        let row = |(place, step): (usize, &HistoryStep)| {
+            let mut cells = vec![
+                json!({"run": self.first_run(place), "text": step.label}),
+                json!({"text": step.date()}),
+                json!(step.runs.len()),
+            ];
+            cells.extend(COLUMNS.map(|figure| match step.estimate(figure) {
+                Some(one) => json!({
+                    "value": digits(one.value),
+                    "range": one.low.zip(one.high).map(|(low, high)| format!("{} to {}", digits(low), digits(high))),
+                }),
+                None => serde_json::Value::Null,
+            }));
+            cells.push(json!({"text": step.changes()}));
+            cells
+        };
+        Table {
+            columns: heads.chain(figures).chain(["changes".to_owned()]).collect(),
+            rows: self.steps.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    /// Index of a step's first run among all runs.
+    fn first_run(&self, place: usize) -> usize {
+        self.steps[..place].iter().map(|step| step.runs.len()).sum()
+    }
+
+    fn groups(&self) -> Vec<ChartGroup> {
+        let of = |title: &str, is_mine: fn(Figure) -> bool| ChartGroup {
+            title: title.to_owned(),
+            charts: self
+                .figures
+                .iter()
+                .filter(|figure| is_mine(**figure))
+                .filter_map(|figure| self.chart(*figure))
+                .collect(),
+        };
+        let is_throughput = |figure: Figure| figure.statistic == Statistic::Whole;
+        let groups = [
+            of("Throughput over time", is_throughput),
+            of("Latency over time", |figure| figure.statistic != Statistic::Whole),
+        ];
+        groups.into_iter().filter(|group| !group.charts.is_empty()).collect()
+    }
+
+    fn chart(&self, figure: Figure) -> Option<Chart> {
+        let point = |(place, step): (usize, &HistoryStep)| {
+            let found = step.estimate(figure)?;
+            let row = step.row(figure);
+            let x = match self.order {
+                Order::Date => step.runs.first()?.info.started.0 as f64 / 1e9,
+                Order::Label => place as f64,
+            };
+            let text = match (&step.change, row) {
+                (Some(StepChange::Refused(_)), _) => {
+                    "not comparable with the step before".to_owned()
+                }
+                (_, Some(row)) => format!("{}, against the step before", words(row)),
+                _ => String::new(),
+            };
+            Some(ChartPoint {
+                x,
+                y: found.value,
+                low: found.low,
+                high: found.high,
+                run: Some(self.first_run(place)),
+                mark: row.map_or(PointMark::Plain, mark),
+                text,
+            })
+        };
+        let points: Vec<ChartPoint> = self.steps.iter().enumerate().filter_map(point).collect();
+        let x = match self.order {
+            Order::Date => {
+                ChartAxis { label: "date (UTC)".to_owned(), scale: Scale::Time, words: Vec::new() }
+            }
+            Order::Label => ChartAxis {
+                label: "label".to_owned(),
+                scale: Scale::Words,
+                words: self.steps.iter().map(|step| step.label.clone()).collect(),
+            },
+        };
+        let y = ChartAxis {
+            label: format!("{figure} ({})", figure.unit().name()),
+            scale: Scale::Fitted,
+            words: Vec::new(),
+        };
+        let series = Series { name: figure.label(), look: 0, points, is_line: true };
+        (!series.points.is_empty()).then(|| Chart {
+            title: figure.label(),
+            x,
+            y,
+            series: vec![series],
+            ..Chart::default()
+        })
+    }
+}

@@ -1,0 +1,327 @@
+//! From a record to what is shown of it: the same way for every command.
+
+use std::path::Path;
+
+use tokometer_base::{Conventions, Refusal, RefusalKind};
+use tokometer_compat::{self as classic, Layout, LayoutChoice, Metric};
+use tokometer_decide::Slo;
+use tokometer_decide::compare::{Comparison, Criteria, Half, compared};
+use tokometer_figures::{
+    Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
+};
+use tokometer_plan::{Metrics, Output};
+use tokometer_record::{RunInfo, RunReader, RunState, Timeline, stored};
+
+use super::reading::{Reading, blocks_of};
+use crate::comparison::{self, halves};
+use crate::{Style, failure_lines, print_report, print_summary, summary_csv, summary_json};
+
+/// What to show of a run.
+#[derive(Debug, Clone)]
+pub struct RunView {
+    /// The classic block.
+    pub layout: LayoutChoice,
+    /// Its sections and percentiles.
+    pub shown: classic::Selection,
+    /// Limits that good requests meet.
+    objectives: Objectives,
+    /// Families that result files need besides the block's.
+    families: Vec<Family>,
+    /// Whether values per request are wanted.
+    details: Details,
+}
+
+impl RunView {
+    /// The view that a plan asks for.
+    pub fn new(metrics: &Metrics) -> Result<Self, Refusal> {
+        let layout = LayoutChoice::named(&metrics.layout)
+            .map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        let objective = |name: &str| metrics.goodput.get(name).copied();
+        Ok(Self {
+            layout,
+            shown: classic::Selection {
+                metrics: sections(&metrics.sections, layout),
+                percentiles: metrics.percentiles.clone(),
+            },
+            objectives: Objectives {
+                ttft_ms: objective("ttft"),
+                tpot_ms: objective("tpot"),
+                e2el_ms: objective("e2el"),
+            },
+            ..Self::plain(classic::Selection::default())
+        })
+    }
+
+    /// Statistics alone, in the layout of the run's own tool.
+    pub fn plain(shown: classic::Selection) -> Self {
+        Self {
+            layout: LayoutChoice::Auto,
+            shown,
+            objectives: Objectives::default(),
+            families: Vec::new(),
+            details: Details::Drop,
+        }
+    }
+
+    /// The same view with what these objectives need.
+    pub fn with_objectives(mut self, slo: &Slo) -> Self {
+        self.shown.percentiles.extend(slo.percentiles());
+        self.objectives = slo.request_limits();
+        self
+    }
+
+    /// The same view with the definitions of one more tool.
+    pub fn with_family(mut self, family: Family) -> Self {
+        self.families.push(family);
+        self
+    }
+
+    /// The same view with what the plan's result files need.
+    pub fn with_files(mut self, output: &Output) -> Self {
+        let (vllm, sglang) = (output.vllm_result.as_ref(), output.sglang_result.as_ref());
+        self.families.extend(vllm.map(|_| Family::Vllm));
+        self.families.extend(sglang.map(|_| Family::Sglang));
+        let is_detailed = vllm.is_some_and(|file| file.is_detailed)
+            || sglang.is_some_and(|file| file.is_detailed);
+        self.details = if is_detailed { Details::Keep } else { Details::Drop };
+        self
+    }
+
+    fn options(&self, layout: Layout) -> SummaryOptions {
+        let mut families = self.families.clone();
+        families.push(layout.family().unwrap_or(Family::Vllm));
+        families.sort_unstable();
+        families.dedup();
+        SummaryOptions {
+            percentiles: self.shown.needed_percentiles(),
+            objectives: self.objectives,
+            lenses: tokometer_compat::family::lenses(families, self.details),
+        }
+    }
+}
+
+/// The sections of these names. V5 is V4 with the sections of the client's queue: who names it asks
+/// for them.
+fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
+    let mut found: Vec<Metric> = names.iter().filter_map(|name| section(name)).collect();
+    if layout == LayoutChoice::Named(Layout::V5) {
+        for metric in [Metric::ClientQueue, Metric::QueuedE2el] {
+            if !found.contains(&metric) {
+                found.push(metric);
+            }
+        }
+    }
+    found
+}
+
+/// The section of this name.
+fn section(name: &str) -> Option<Metric> {
+    Quantity::parse(name).ok().and_then(Metric::of)
+}
+
+/// A run read back from disk.
+#[derive(Debug)]
+pub struct SummarisedRun {
+    /// What was known before it.
+    pub info: RunInfo,
+    /// Its numbers.
+    pub summary: Summary,
+    /// The layout of its classic block.
+    layout: Layout,
+    /// The block's sections and percentiles.
+    pub statistics: classic::Selection,
+    /// The other target, where two were measured in turn; this is then the first.
+    against: Option<Box<Against>>,
+}
+
+/// The second of two targets that were measured in turn.
+#[derive(Debug)]
+struct Against {
+    shown: SummarisedRun,
+    /// Absent where one side has no success.
+    comparison: Option<Comparison>,
+}
+
+/// The layout to print: by default the newest of the tool whose conventions the run followed. Some backends
+/// (`truss`, `vllm-chat`) are names of SGLang's tool alone. Sections of the client's queue are in one
+/// layout only.
+pub fn layout_of(view: &RunView, info: &RunInfo) -> Layout {
+    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+    let is_queue = |metric: &Metric| matches!(metric, Metric::ClientQueue | Metric::QueuedE2el);
+    let layout = match view.layout {
+        LayoutChoice::Auto if info.family == Conventions::Sglang => Layout::S3,
+        choice => choice.for_backend(backend),
+    };
+    let shows_queue = view.layout == LayoutChoice::Auto && view.shown.metrics.iter().any(is_queue);
+    if shows_queue && layout == Layout::V4 { Layout::V5 } else { layout }
+}
+
+impl Reading {
+    /// Reads a run and computes its summary.
+    pub fn summarise(self, folder: &Path, view: &RunView) -> Result<SummarisedRun, Refusal> {
+        self.summarise_read(&stored::open(folder)?, view)
+    }
+
+    /// The same of a run that is open.
+    pub fn summarise_read(
+        self,
+        reader: &RunReader,
+        view: &RunView,
+    ) -> Result<SummarisedRun, Refusal> {
+        let info = reader.info().clone();
+        let layout = layout_of(view, &info);
+        if let Some(ab) = blocks_of(&info)? {
+            let options = view.options(layout);
+            let [a, b] = halves(reader, ab, &options).map_err(stored::unreadable)?;
+            self.tell_damages(reader);
+            let shown = |half: Half, against| SummarisedRun {
+                info: half.info,
+                summary: half.summary,
+                layout,
+                statistics: view.shown.clone(),
+                against,
+            };
+            let is_comparable = [&a, &b].iter().all(|half| half.summary.counts.succeeded > 0);
+            let comparison = is_comparable
+                .then(|| comparison::of_reader(reader, Criteria::of(&compared([]))))
+                .transpose()?;
+            let against = Against { shown: shown(b, None), comparison };
+            return Ok(shown(a, Some(Box::new(against))));
+        }
+        let summary = self.summary(reader, view.options(layout))?;
+        Ok(SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None })
+    }
+}
+
+/// Shows timelines that are in memory, as those of a prediction are.
+pub fn summarise_kept(
+    info: RunInfo,
+    timelines: &[Timeline],
+    state: &RunState,
+    view: &RunView,
+) -> SummarisedRun {
+    let layout = layout_of(view, &info);
+    let mut collector = Collector::new(&info, view.options(layout));
+    for timeline in timelines {
+        collector.push(timeline);
+    }
+    let summary = tokometer_judge::judge(collector.finish(state));
+    SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None }
+}
+
+impl SummarisedRun {
+    /// The second of two targets that were measured in turn, and their comparison where both have a
+    /// success.
+    pub fn against(&self) -> Option<(&Self, Option<&Comparison>)> {
+        self.against.as_ref().map(|against| (&against.shown, against.comparison.as_ref()))
+    }
+
+    /// The second of two targets by itself; this is then the first alone.
+    pub fn take_against(&mut self) -> Option<Self> {
+        self.against.take().map(|against| against.shown)
+    }
+
+    /// The classic block, and our summary under it.
+    pub fn text(&self, style: Style) -> Result<String, Refusal> {
+        let Some(against) = &self.against else { return self.own_text(style) };
+        let (a, b) = (self.own_text(style)?, against.shown.own_text(style)?);
+        let comparison = against.comparison.as_ref().map(comparison::text);
+        let comparison = comparison.unwrap_or_else(|| {
+            "comparison: not possible, because one target has no successful request\n".to_owned()
+        });
+        Ok(format!("target a\n{a}\ntarget b\n{b}\n{comparison}"))
+    }
+
+    fn own_text(&self, style: Style) -> Result<String, Refusal> {
+        // A block of zeros would look like a measurement.
+        if self.layout == Layout::Tokometer || self.summary.is_unmeasured() {
+            return Ok(print_summary(&self.summary, &self.info, None, style));
+        }
+        let beside = self.report()?;
+        let block = print_report(&beside, self.layout, style);
+        let own = print_summary(&self.summary, &self.info, Some(&beside), style);
+        Ok(format!("{block}\n{own}"))
+    }
+
+    /// The summary for other programs.
+    pub fn json(&self) -> String {
+        let own = summary_json(&self.summary, &self.info);
+        let Some(against) = &self.against else { return own };
+        let b = against.shown.json();
+        // Absent is `null`.
+        let comparison = serde_json::to_string_pretty(&against.comparison).unwrap_or_default();
+        format!("{{\"a\": {own},\n\"b\": {b},\n\"comparison\": {comparison}}}\n")
+    }
+
+    /// The targets of which no request succeeded, with their most frequent failure. Two targets are
+    /// named `a` and `b`.
+    pub fn dead_targets(&self) -> Vec<String> {
+        let side = |name: &str, run: &Self| {
+            (run.summary.counts.succeeded == 0)
+                .then(|| format!("no request{name} succeeded{}", run.causes()))
+        };
+        match &self.against {
+            None => side("", self).into_iter().collect(),
+            Some(against) => {
+                let sides = [side(" to target a", self), side(" to target b", &against.shown)];
+                sides.into_iter().flatten().collect()
+            }
+        }
+    }
+
+    /// The most frequent failure, in the server's words.
+    pub fn first_failure(&self) -> String {
+        let Some(group) = self.summary.failures.first() else { return "none was sent".to_owned() };
+        let status = group.status.map(|status| format!(" (status {status})")).unwrap_or_default();
+        let kind = group.kind.describe();
+        format!("{} of them failed with: {kind}{status}: {}", group.count, group.example)
+    }
+
+    /// All causes of failure, on lines of their own.
+    fn causes(&self) -> String {
+        let lines = failure_lines(&self.summary);
+        if lines.is_empty() {
+            ": none was sent".to_owned()
+        } else {
+            format!("\n{}", lines.join("\n"))
+        }
+    }
+
+    /// Whether all requests failed because the server rejected them as they are, so that others may
+    /// succeed.
+    pub fn is_rejected(&self) -> bool {
+        let statuses = self.summary.failures.iter().map(|group| group.status);
+        self.summary.counts.succeeded == 0
+            && statuses.into_iter().all(|status| matches!(status, Some(400 | 413 | 422)))
+    }
+
+    /// One line per number.
+    pub fn csv(&self) -> String {
+        summary_csv(&self.summary)
+    }
+
+    /// The run as another tool's report.
+    pub fn report(&self) -> Result<classic::Report, Refusal> {
+        classic::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
+            .map_err(|why| Refusal::new(RefusalKind::Usage, why.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_s_sections_are_asked_for_by_name_or_by_naming_v5() {
+        let check = |names: &[&str], layout: LayoutChoice, expected: &[Metric]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(sections(&names, layout), expected, "{names:?} {layout:?}");
+        };
+        let v5 = LayoutChoice::Named(Layout::V5);
+        let (queue, queued) = (Metric::ClientQueue, Metric::QueuedE2el);
+        check(&["ttft"], LayoutChoice::Auto, &[Metric::Ttft]);
+        check(&["ttft"], v5, &[Metric::Ttft, queue, queued]);
+        check(&["client_queue_time"], LayoutChoice::Auto, &[queue]);
+        check(&["e2el_including_client_queue", "ttft"], v5, &[queued, Metric::Ttft, queue]);
+    }
+}

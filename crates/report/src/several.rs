@@ -1,0 +1,218 @@
+//! The page of a run, of a sweep, or of several of them.
+
+use std::path::{Path, PathBuf};
+
+use tokometer_base::{Nanos, Refusal};
+use tokometer_decide::Slo;
+use tokometer_figures::Summary;
+use tokometer_record::{RunInfo, stored};
+
+use crate::html::{
+    Page, PageContext, RunPage, SweepPoint, SweepView, command, command_lines, facts,
+};
+use crate::saved::{PageSource, Reading, RunView, SummarisedRun, point_name};
+use crate::{comparison, quoted, staircase};
+
+/// More runs than this are shown without their requests: a page must open at once.
+const RUNS_IN_FULL: usize = 4;
+/// More runs than this have a row and their points, but no part of their own.
+const RUNS_IN_PARTS: usize = 300;
+
+/// One run on the page.
+struct PageRun {
+    folder: PathBuf,
+    name: String,
+    source: Option<String>,
+    shown: SummarisedRun,
+    /// Which target of an A/B run it is; `None` for a run with one target.
+    target: Option<u16>,
+}
+
+/// The page of all runs of these sources.
+pub fn page(
+    reading: Reading,
+    sources: &[PageSource],
+    view: &RunView,
+    context: &PageContext,
+) -> Result<Page, Refusal> {
+    let has_objectives = !context.slo.objectives.is_empty();
+    let view = if has_objectives { &view.clone().with_objectives(&context.slo) } else { view };
+    let mut all = Vec::new();
+    for source in sources {
+        for folder in &source.runs {
+            let shown = reading.summarise(folder, view)?;
+            let (name, source) = (point_name(folder), source.name.clone());
+            all.push(PageRun { folder: folder.clone(), name, source, shown, target: None });
+        }
+    }
+    if let [only] = all.as_mut_slice() {
+        return single(only, context);
+    }
+    let mut page = of_several(&sides(all), context)?;
+    if let [only] = sources {
+        page.answer = staircase::read(&only.path).map(|findings| staircase::answer(&findings));
+    }
+    Ok(page)
+}
+
+/// The page of one run; of two targets that took turns, their comparison and both.
+fn single(only: &mut PageRun, context: &PageContext) -> Result<Page, Refusal> {
+    let mut page = match only.shown.against() {
+        Some((_, Some(comparison))) => comparison::page(comparison),
+        _ => Page::default(),
+    };
+    page.title.clone_from(&only.shown.info.name);
+    only.name.clone_from(&only.shown.info.name);
+    let Some(b) = only.shown.take_against() else {
+        page.runs.push(run_page(only, RunParts::All)?.on_gpus(context.gpus));
+        return Ok(page);
+    };
+    let PageRun { folder, shown, .. } = only;
+    let infos = [(&shown.info, &shown.summary), (&b.info, &b.summary)];
+    page.facts = facts(&infos, context.gpus);
+    page.command = command(&[&shown.info]).or_else(|| Some(repeat(folder)));
+    let side = |shown: &SummarisedRun, name: &str, target: u16| {
+        let part = RunPage::new(shown.info.clone(), begin(folder)?, shown.summary.clone());
+        filled(part.named(name).on_gpus(context.gpus), folder, Some(target))
+    };
+    page.runs.push(side(shown, "target a", 0)?);
+    page.runs.push(side(&b, "target b", 1)?);
+    Ok(page)
+}
+
+/// The command for a run that does not hold the one that made it.
+fn repeat(folder: &Path) -> String {
+    let plan = folder.join(tokometer_record::folder::names::PLAN);
+    format!("tokometer bench --plan {}", quoted(&plan.display().to_string()))
+}
+
+/// The commands of all runs: their own, or those of their plans.
+fn repeated(all: &[PageRun]) -> String {
+    let infos: Vec<&RunInfo> = all.iter().map(|run| &run.shown.info).collect();
+    command(&infos).unwrap_or_else(|| {
+        let mut commands: Vec<String> = all.iter().map(|run| repeat(&run.folder)).collect();
+        commands.dedup();
+        command_lines(commands)
+    })
+}
+
+/// Every target of an A/B run as a run of its own.
+fn sides(all: Vec<PageRun>) -> Vec<PageRun> {
+    let mut sides = Vec::new();
+    for mut run in all {
+        let Some(b) = run.shown.take_against() else {
+            sides.push(run);
+            continue;
+        };
+        let named = |side: &str| match &run.source {
+            Some(source) => Some(format!("{source}: target {side}")),
+            None => Some(format!("target {side}")),
+        };
+        let b = PageRun {
+            folder: run.folder.clone(),
+            name: format!("{} (b)", run.name),
+            source: named("b"),
+            shown: b,
+            target: Some(1),
+        };
+        let source = named("a");
+        sides.push(PageRun { name: format!("{} (a)", run.name), source, target: Some(0), ..run });
+        sides.push(b);
+    }
+    sides
+}
+
+fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
+    let points: Vec<SweepPoint<'_>> = all
+        .iter()
+        .map(|run| SweepPoint {
+            name: &run.name,
+            source: run.source.as_deref(),
+            info: &run.shown.info,
+            summary: &run.shown.summary,
+            is_met: is_met(&context.slo, &run.shown.summary),
+        })
+        .collect();
+    let sweep = SweepView::new(&points, context);
+    let infos: Vec<(&RunInfo, &Summary)> =
+        all.iter().map(|run| (&run.shown.info, &run.shown.summary)).collect();
+    let mut models: Vec<&str> =
+        infos.iter().flat_map(|(info, _)| &info.targets).map(|one| one.model.as_str()).collect();
+    models.sort_unstable();
+    models.dedup();
+    let mut page = Page {
+        title: match models.as_slice() {
+            [model] => format!("{} runs of {model}", all.len()),
+            _ => format!("{} runs", all.len()),
+        },
+        facts: facts(&infos, context.gpus),
+        command: Some(repeated(all)),
+        overview: Some(sweep.overview()),
+        groups: sweep.charts(),
+        ..Page::default()
+    };
+    let parts = if all.len() <= RUNS_IN_FULL { RunParts::All } else { RunParts::Figures };
+    let is_one_source = all.iter().all(|run| run.source == all[0].source);
+    for run in all {
+        let name = match &run.source {
+            Some(source) if !is_one_source => format!("{source}: {}", run.name),
+            _ => run.name.clone(),
+        };
+        let part = run_page(run, parts)?.named(&name).on_gpus(context.gpus);
+        page.cards.push(part.card());
+        if all.len() <= RUNS_IN_PARTS {
+            page.runs.push(part);
+        }
+    }
+    Ok(page)
+}
+
+/// Whether all objectives are met; `None` without any, or where one of them has no value.
+fn is_met(slo: &Slo, summary: &Summary) -> Option<bool> {
+    let results = slo.results(summary);
+    if results.iter().any(|one| one.is_met == Some(false)) {
+        return Some(false);
+    }
+    let is_met = !results.is_empty() && results.iter().all(|one| one.is_met == Some(true));
+    is_met.then_some(true)
+}
+
+/// What a page holds of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunParts {
+    /// Its requests too.
+    All,
+    /// Figures, notes and plan.
+    Figures,
+}
+
+fn run_page(run: &PageRun, parts: RunParts) -> Result<RunPage, Refusal> {
+    let PageRun { folder, name, shown, target, .. } = run;
+    let page = RunPage::new(shown.info.clone(), begin(folder)?, shown.summary.clone()).named(name);
+    match parts {
+        RunParts::All => filled(page, folder, *target),
+        RunParts::Figures => Ok(page.brief()),
+    }
+}
+
+/// The same with the requests of a run, or of one of its targets, and with the server's metrics.
+fn filled(mut page: RunPage, folder: &Path, target: Option<u16>) -> Result<RunPage, Refusal> {
+    let reader = stored::open(folder)?;
+    for timeline in stored::timelines(&reader)? {
+        if target.is_none_or(|target| timeline.identity.target == target) {
+            page.push(&timeline);
+        }
+    }
+    // Of two targets that share a run, the metrics cannot be told apart.
+    if target.is_none() {
+        for scrape in reader.scrapes().map_err(stored::unreadable)? {
+            page.push_scrape(scrape);
+        }
+    }
+    Ok(page)
+}
+
+/// When the measured phase of the run in this folder began.
+pub(crate) fn begin(folder: &Path) -> Result<Nanos, Refusal> {
+    stored::measure_begin(&stored::open(folder)?)
+}

@@ -1,0 +1,222 @@
+//! `cargo lab fuzz --seconds N [TARGET]`: coverage-guided fuzzing of everything that reads bytes.
+//!
+//! `fuzz/` is built with the flags that libFuzzer needs. They are ordinary code-generation options,
+//! so the pinned toolchain does; no nightly compiler and no `cargo-fuzz` is needed. Each target runs
+//! for N seconds from the seeds of `fuzz/src/seeds.rs` and whatever an earlier run found interesting.
+
+#[path = "../../fuzz/src/seeds.rs"]
+mod seeds;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{announce, root};
+
+/// Names of `PROPERTIES` in `fuzz/src/properties.rs`; a test compares them.
+const TARGETS: [&str; 20] = [
+    "sse",
+    "http",
+    "exchange",
+    "report",
+    "doctor",
+    "prometheus",
+    "plan",
+    "folder",
+    "dataset-custom",
+    "dataset-sharegpt",
+    "dataset-burstgpt",
+    "dataset-openai",
+    "dataset-book",
+    "dataset-sonnet",
+    "dataset-hf",
+    "trace-timed",
+    "trace-mooncake",
+    "tokenizer",
+    "template",
+    "profile",
+];
+
+/// Coverage counters and comparisons, as libFuzzer reads them.
+const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+     -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// Limits of one input: what takes longer or more is a finding.
+const INPUT_SECONDS: u32 = 20;
+const MEMORY_MIB: u32 = 2048;
+const INPUT_BYTES: u32 = 65_536;
+
+/// What one target did.
+struct Fuzzed {
+    target: &'static str,
+    executions: u64,
+    bytes: u64,
+    findings: Vec<PathBuf>,
+    is_ended_well: bool,
+}
+
+struct Wanted {
+    seconds: u32,
+    targets: Vec<&'static str>,
+}
+
+fn parse(arguments: &[String]) -> Result<Wanted> {
+    let mut wanted = Wanted { seconds: 60, targets: Vec::new() };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word == "--seconds" {
+            let value = words.next().context("`--seconds` needs a number")?;
+            wanted.seconds =
+                value.parse().with_context(|| format!("cannot use `--seconds {value}`"))?;
+            continue;
+        }
+        let found = TARGETS.iter().find(|target| *target == word);
+        let choices =
+            || format!("no target is called `{word}`; the targets are {}", TARGETS.join(", "));
+        wanted.targets.push(found.with_context(choices)?);
+    }
+    if wanted.targets.is_empty() {
+        wanted.targets = TARGETS.to_vec();
+    }
+    Ok(wanted)
+}
+
+/// Fuzzes the targets, as many at a time as the machine has cores, and fails on a finding.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let wanted = parse(arguments)?;
+    let program = build()?;
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(wanted.targets.len()) {
+            scope.spawn(|| {
+                while let Some(target) = wanted.targets.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    announce(&format!("fuzz {target} for {} s", wanted.seconds));
+                    let result = fuzz(&program, target, wanted.seconds);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut all = results.into_iter().collect::<Result<Vec<Fuzzed>>>()?;
+    all.sort_by_key(|fuzzed| TARGETS.iter().position(|target| *target == fuzzed.target));
+    show(&all);
+    let broken: Vec<&str> = all
+        .iter()
+        .filter(|fuzzed| !fuzzed.findings.is_empty() || !fuzzed.is_ended_well)
+        .map(|fuzzed| fuzzed.target)
+        .collect();
+    if !broken.is_empty() {
+        bail!("findings in {}; logs and inputs are below target/fuzz/state", broken.join(", "));
+    }
+    Ok(())
+}
+
+fn build() -> Result<PathBuf> {
+    let triple = host()?;
+    announce("build fuzz/");
+    let folder = root().join("target/fuzz");
+    // With `--target` the flags do not reach build scripts, which have no libFuzzer to link with.
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &triple])
+        .arg("--target-dir")
+        .arg(&folder)
+        .env("RUSTFLAGS", RUSTFLAGS)
+        .current_dir(root())
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("fuzz/ does not build ({status})");
+    }
+    Ok(folder.join(triple).join("release/tokometer-fuzz"))
+}
+
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not name its host")
+}
+
+fn fuzz(program: &Path, target: &'static str, seconds: u32) -> Result<Fuzzed> {
+    let state = root().join("target/fuzz/state").join(target);
+    let (corpus, findings) = (state.join("corpus"), state.join("findings"));
+    fs::create_dir_all(&corpus)?;
+    // Inputs of an earlier run that broke the property are seeds now: they must not break it again.
+    fs::create_dir_all(&findings)?;
+    for entry in fs::read_dir(&findings)? {
+        let path = entry?.path();
+        fs::rename(&path, corpus.join(path.file_name().unwrap_or_default()))?;
+    }
+    let scratch = state.join("scratch");
+    let _ = fs::remove_dir_all(&scratch);
+    fs::create_dir_all(&scratch)?;
+    for (index, seed) in seeds::seeds(&root(), target, &scratch).iter().enumerate() {
+        fs::write(corpus.join(format!("seed-{index}")), seed)?;
+    }
+    let counters = state.join("stats");
+    let _ = fs::remove_file(&counters);
+    let log = fs::File::create(state.join("log"))?;
+    let status = Command::new(program)
+        .arg(&corpus)
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-artifact_prefix={}/", findings.display()))
+        .arg(format!("-timeout={INPUT_SECONDS}"))
+        .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
+        .arg(format!("-max_len={INPUT_BYTES}"))
+        .env("TOKOMETER_FUZZ_TARGET", target)
+        .env("TOKOMETER_FUZZ_STATS", &counters)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .status()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let counted = fs::read_to_string(&counters).unwrap_or_default();
+    let mut counts = counted.split(' ').map(|word| word.parse().unwrap_or(0));
+    let (executions, bytes) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
+    let entries = fs::read_dir(&findings)?;
+    let findings = entries.flatten().map(|entry| entry.path()).collect();
+    Ok(Fuzzed { target, executions, bytes, findings, is_ended_well: status.success() })
+}
+
+#[expect(clippy::print_stdout, reason = "the table is the task's result")]
+fn show(all: &[Fuzzed]) {
+    println!("{:<18} {:>12} {:>15} {:>9}", "target", "executions", "bytes", "findings");
+    for fuzzed in all {
+        let findings = fuzzed.findings.len();
+        println!(
+            "{:<18} {:>12} {:>15} {findings:>9}",
+            fuzzed.target, fuzzed.executions, fuzzed.bytes
+        );
+        for path in &fuzzed.findings {
+            println!("  {}", path.strip_prefix(root()).unwrap_or(path).display());
+        }
+    }
+    let sum = |of: fn(&Fuzzed) -> u64| all.iter().map(of).sum::<u64>();
+    let findings = sum(|fuzzed| fuzzed.findings.len() as u64);
+    let (executions, bytes) = (sum(|fuzzed| fuzzed.executions), sum(|fuzzed| fuzzed.bytes));
+    println!("{:<18} {executions:>12} {bytes:>15} {findings:>9}", "all");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_property_is_a_target() {
+        let text = fs::read_to_string(root().join("fuzz/src/properties.rs")).unwrap();
+        let table = text.split("PROPERTIES").nth(1).unwrap().split("];").next().unwrap();
+        let names: Vec<&str> = table
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next())
+            .collect();
+        assert_eq!(names, TARGETS);
+    }
+}
