@@ -19,13 +19,13 @@ const fn rates(key: &'static str) -> About {
 
 pub(super) const ALL: About = About { key: "all", concerns: |_, _| true };
 pub(super) const TTFT: About =
-    About { key: "ttft_ms", concerns: |shown, _| shown.quantity == "ttft_ms" };
+    About { key: "ttft_ms", concerns: |shown, _| shown.metric.key == "ttft_ms" };
 pub(super) const TPOT: About =
-    About { key: "tpot_ms", concerns: |shown, _| shown.quantity == "tpot_ms" };
+    About { key: "tpot_ms", concerns: |shown, _| shown.metric.key == "tpot_ms" };
 pub(super) const GAPS: About =
-    About { key: "gap_ms", concerns: |shown, _| shown.quantity == "gap_ms" };
+    About { key: "gap_ms", concerns: |shown, _| shown.metric.key == "gap_ms" };
 pub(super) const E2E: About =
-    About { key: "e2e_ms", concerns: |shown, _| shown.quantity == "e2e_ms" };
+    About { key: "e2e_ms", concerns: |shown, _| shown.metric.key == "e2e_ms" };
 /// No report shows it as a result.
 pub(super) const CONNECT: About = About { key: "connect_ms", concerns: |_, _| false };
 /// Figures tell something else than they seem to: the load was not the requested one.
@@ -38,7 +38,7 @@ pub(super) const OUTPUT_TOKENS: About = About {
     key: "output_tokens",
     concerns: |shown, _| {
         matches!(
-            shown.quantity,
+            shown.metric.key,
             "total_output_tokens" | "output_tokens_per_s" | "total_tokens_per_s" | "tpot_ms"
         )
     },
@@ -46,6 +46,6 @@ pub(super) const OUTPUT_TOKENS: About = About {
 pub(super) const PROMPT_TOKENS: About = About {
     key: "prompt_tokens",
     concerns: |shown, _| {
-        matches!(shown.quantity, "total_prompt_tokens" | "total_tokens_per_s" | "ttft_ms")
+        matches!(shown.metric.key, "total_prompt_tokens" | "total_tokens_per_s" | "ttft_ms")
     },
 };

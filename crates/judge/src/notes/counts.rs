@@ -116,7 +116,7 @@ pub(super) static COUNTS: &[NoteRule] = &[
         about: About {
             key: "output_tokens",
             concerns: |shown, summary| {
-                shown.quantity.starts_with("e2e_") || (OUTPUT_TOKENS.concerns)(shown, summary)
+                shown.metric.key.starts_with("e2e_") || (OUTPUT_TOKENS.concerns)(shown, summary)
             },
         },
         limit: 0.05,
@@ -254,9 +254,5 @@ fn is_eos_ignored(evidence: &CheckInput<'_>) -> bool {
 }
 
 fn promises_unshared_prompts(info: &RunInfo) -> bool {
-    let option = |key: &str| info.plan.get("workload").and_then(|workload| workload.get(key));
-    let prefix = option("prefix_len").and_then(serde_json::Value::as_u64);
-    // Blank images are all alike.
-    let is_blank = option("image_content").is_some_and(|content| content == "blank");
-    UNSHARED.contains(&info.dataset.as_str()) && prefix.unwrap_or(0) == 0 && !is_blank
+    UNSHARED.contains(&info.dataset.as_str()) && info.prefix_len() == 0 && !info.has_blank_images()
 }

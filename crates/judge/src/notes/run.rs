@@ -81,7 +81,7 @@ pub(super) static RUN: &[NoteRule] = &[
             key: "ttft_ms",
             // What waits ever longer for its first token also ends ever later.
             concerns: |shown, _| {
-                shown.quantity.starts_with("ttft_") || shown.quantity.starts_with("e2e_")
+                shown.metric.key.starts_with("ttft_") || shown.metric.key.starts_with("e2e_")
             },
         },
         limit: 0.0,
@@ -334,7 +334,7 @@ pub(super) fn failed_here(evidence: &CheckInput<'_>) -> u64 {
 }
 
 fn is_unsupported(shown: &ShownFigure, summary: &Summary) -> bool {
-    let values = summary.distribution(shown.quantity);
+    let values = summary.distribution(shown.metric.key);
     let percentile = shown.statistic.percentile();
     let found = values.zip(percentile).and_then(|(values, one)| values.percentile(one.percent()));
     found.is_some_and(|found| !found.is_supported)

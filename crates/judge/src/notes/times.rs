@@ -57,7 +57,7 @@ pub(super) static TIMES: &[NoteRule] = &[
         severity: Suspect,
         about: About {
             key: "gap_ms",
-            concerns: |shown, summary| shown.quantity == "gap_ms" && is_widely_shared(summary),
+            concerns: |shown, summary| shown.metric.key == "gap_ms" && is_widely_shared(summary),
         },
         limit: SHARED_READS_MAX,
         threshold: "more than {} % of the content events arrived in the same read as the previous one, or such reads moved a figure by more than 1 %",
@@ -250,6 +250,6 @@ fn is_widely_shared(summary: &Summary) -> bool {
 /// such gaps are half of what lies beyond it.
 fn is_tail_merged(shown: &ShownFigure, summary: &Summary) -> bool {
     let merged = summary.figure("merged_inner_share").unwrap_or(0.0);
-    shown.quantity == "gap_ms"
+    shown.metric.key == "gap_ms"
         && shown.statistic.percentile().is_some_and(|one| 2.0 * merged > one.tail())
 }

@@ -21,7 +21,8 @@ use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABO
 use super::touched::{self, Delay};
 use crate::notes::NoteCode;
 use shifts::Shifts;
-use tokometer_figures::figure::Statistic;
+use tokometer_figures::define::Latency;
+use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::observe::Observed;
 use tokometer_figures::rows::{RequestRow, TimeSpan};
 use tokometer_figures::sample::Ordered;
@@ -110,33 +111,11 @@ struct Study<'a> {
     found: Vec<Effect>,
 }
 
-/// Latencies of the rows that figures are computed from again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Latency {
-    Ttft,
-    Tpot,
-    E2e,
-}
-
-impl Latency {
-    /// The latency that a figure is, or moves with. `None` for a figure that is not a latency.
-    fn behind(key: &str) -> Option<Self> {
-        match key {
-            "ttft_ms" | "first_event_ms" | "first_answer_ms" | "ttft_from_intended_ms" => {
-                Some(Self::Ttft)
-            }
-            "tpot_ms" | "gap_ms" => Some(Self::Tpot),
-            "e2e_ms" | "e2e_per_item_ms" | "e2e_from_intended_ms" => Some(Self::E2e),
-            _ => None,
-        }
-    }
-
-    fn of(self, row: &RequestRow) -> Option<f64> {
-        match self {
-            Self::Ttft => row.ttft(),
-            Self::Tpot => row.tpot(),
-            Self::E2e => row.e2e(),
-        }
+fn latency(of: Latency, row: &RequestRow) -> Option<f64> {
+    match of {
+        Latency::Ttft => row.ttft(),
+        Latency::Tpot => row.tpot(),
+        Latency::E2e => row.e2e(),
     }
 }
 
@@ -152,7 +131,7 @@ impl Samples {
         let sample = |one: Latency| {
             touched::values(
                 rows,
-                |row| one.of(row),
+                |row| latency(one, row),
                 &keep,
                 |place, value| change(one, place, value),
             )
@@ -181,10 +160,6 @@ impl Samples {
     }
 }
 
-fn is_from_intended(key: &str) -> bool {
-    key.ends_with("_from_intended_ms")
-}
-
 impl Study<'_> {
     fn add(&mut self, shown: &ShownFigure, code: NoteCode, share: f64) {
         if share > 0.0 {
@@ -209,9 +184,9 @@ impl Study<'_> {
     /// The figure that a figure moves with. Where requests come whatever the server does, as many are in
     /// flight as their mean time in flight decides (Little's law).
     fn decisive(&self, shown: &ShownFigure) -> ShownFigure {
-        match (shown.quantity, self.class) {
+        match (shown.metric.key, self.class) {
             ("concurrency", LoadClass::Open | LoadClass::Ramp) => {
-                ShownFigure { quantity: "e2e_ms", statistic: Statistic::Mean, ..*shown }
+                ShownFigure { metric: Quantity::E2e.metric(), statistic: Statistic::Mean, ..*shown }
             }
             _ => *shown,
         }
@@ -249,7 +224,9 @@ impl Study<'_> {
         );
         let held = held::held(rows, late, Nanos::MAX);
         self.add_each(NoteCode::LateSends, |shown| {
-            let moved = Latency::behind(shown.quantity)
+            let moved = shown
+                .metric
+                .behind
                 .filter(|one| *one != Latency::Tpot)
                 .and_then(|one| all.difference(&from_start, one, shown.statistic));
             let bound = moved.unwrap_or_else(|| held.for_statistic(shown.statistic));
@@ -278,10 +255,10 @@ impl Study<'_> {
             _ => self.end_shift(late),
         };
         self.add_each(code, |shown| {
-            if is_from_intended(shown.quantity) {
+            if judge::is_from_intended(shown.metric) {
                 return None;
             }
-            let Some(one) = Latency::behind(shown.quantity) else {
+            let Some(one) = shown.metric.behind else {
                 return shown.is_rate().then_some(rate);
             };
             let mut shift = brief.of(shown);
@@ -305,7 +282,7 @@ impl Study<'_> {
     /// Figures from the intended time, without what the client added to them.
     fn planned(&mut self, late: &[Nanos]) {
         let rows = self.input.rows;
-        if !self.shown.iter().any(|shown| is_from_intended(shown.quantity)) {
+        if !self.shown.iter().any(|shown| judge::is_from_intended(shown.metric)) {
             return;
         }
         let wait = |place: usize| (rows[place].start - rows[place].due).0 as f64;
@@ -316,8 +293,7 @@ impl Study<'_> {
             |_, place, value| value + wait(place) - late[place].0 as f64,
         );
         self.add_each(NoteCode::LateSends, |shown| {
-            let one =
-                Latency::behind(shown.quantity).filter(|_| is_from_intended(shown.quantity))?;
+            let one = shown.metric.behind.filter(|_| judge::is_from_intended(shown.metric))?;
             from_due.difference(&without, one, shown.statistic)
         });
     }
@@ -336,7 +312,7 @@ impl Study<'_> {
         // The middle takes a pass over all requests.
         let share = if share > SUSPECT_ABOVE { share.min(self.middle_missed()) } else { share };
         // Rates have a bound of their own: how much earlier the run would have ended.
-        self.add_each(NoteCode::RateMissed, |shown| Latency::behind(shown.quantity).map(|_| share));
+        self.add_each(NoteCode::RateMissed, |shown| shown.metric.behind.map(|_| share));
     }
 
     /// By how much the time that the middle of the sends took differs from the planned one, as a share.
@@ -385,7 +361,7 @@ impl Study<'_> {
             LoadClass::Closed | LoadClass::Burst => sum(&|_| true),
             LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),
         };
-        self.add_each(NoteCode::Stalls, |shown| match Latency::behind(shown.quantity) {
+        self.add_each(NoteCode::Stalls, |shown| match shown.metric.behind {
             Some(_) => Some(shifts.of(shown) + rest),
             None => shown.is_rate().then_some(of_rate),
         });
@@ -414,7 +390,7 @@ impl Study<'_> {
             [(NoteCode::StarvedClient, waits), (NoteCode::ThrottledClient, health.throttled)]
         {
             let share = wait.unwrap_or(Nanos::ZERO).as_secs_f64() / self.seconds();
-            self.add_each(code, |shown| Latency::behind(shown.quantity).map(|_| share));
+            self.add_each(code, |shown| shown.metric.behind.map(|_| share));
         }
     }
 }

@@ -9,7 +9,7 @@ use super::effects::Effects;
 use super::limits;
 use crate::notes::{self, NoteCode};
 use tokometer_figures::FigureVerdict;
-use tokometer_figures::define;
+use tokometer_figures::define::{self, Definition, Unit};
 use tokometer_figures::figure::{self, Figure, Statistic};
 use tokometer_figures::summary::Summary;
 use tokometer_figures::{Severity, Verdict};
@@ -33,40 +33,13 @@ pub fn figure_label(key: &str) -> String {
     named(key).or(statistic).unwrap_or_else(|| key.to_owned())
 }
 
-/// Figures of the whole run.
-const WHOLE: [&str; 10] = [
-    "requests_per_s",
-    "output_tokens_per_s",
-    "total_tokens_per_s",
-    "concurrency",
-    "total_prompt_tokens",
-    "total_output_tokens",
-    "items_per_s",
-    "total_items",
-    "goodput_share",
-    "goodput_requests_per_s",
-];
-/// Distributions.
-const LATENCIES: [&str; 9] = [
-    "ttft_ms",
-    "first_event_ms",
-    "first_answer_ms",
-    "tpot_ms",
-    "gap_ms",
-    "e2e_ms",
-    "e2e_per_item_ms",
-    "ttft_from_intended_ms",
-    "e2e_from_intended_ms",
-];
-
 /// Means that differ by less than this share are the same for a reader.
 const SAME: f64 = 0.01;
 
 /// One figure of the report.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) struct ShownFigure {
-    /// Key of [`define`].
-    pub(crate) quantity: &'static str,
+    pub(crate) metric: &'static Definition,
     pub(crate) statistic: Statistic,
     pub(crate) is_result: bool,
 }
@@ -74,14 +47,14 @@ pub(crate) struct ShownFigure {
 impl ShownFigure {
     pub(super) fn key(&self) -> String {
         match self.statistic {
-            Statistic::Whole => self.quantity.to_owned(),
-            statistic => format!("{}_{statistic}", self.quantity),
+            Statistic::Whole => self.metric.key.to_owned(),
+            statistic => format!("{}_{statistic}", self.metric.key),
         }
     }
 
     pub(crate) fn is_rate(&self) -> bool {
-        matches!(self.statistic, Statistic::Whole) && !self.quantity.starts_with("total_")
-            || self.quantity == "total_tokens_per_s"
+        self.statistic == Statistic::Whole
+            && !matches!(self.metric.unit, Unit::Tokens | Unit::Items)
     }
 
     /// Token totals are the same at every load.
@@ -98,28 +71,23 @@ pub(super) fn shown(
     info: &RunInfo,
     health: Option<&Health>,
 ) -> Vec<ShownFigure> {
-    let whole = WHOLE.iter().filter(|key| summary.figure(key).is_some()).map(|key| ShownFigure {
-        quantity: key,
-        statistic: Statistic::Whole,
-        is_result: true,
-    });
+    let results = || define::METRICS.iter().filter(|metric| metric.is_result);
+    let whole = results().filter(|metric| summary.figure(metric.key).is_some());
+    let whole =
+        whole.map(|metric| ShownFigure { metric, statistic: Statistic::Whole, is_result: true });
     let has_waited = health.is_some_and(|health| health.cap_waits > 0);
     let mut found: Vec<ShownFigure> = whole.collect();
-    for key in LATENCIES {
-        let Some(values) = summary.distribution(key).filter(|values| values.count > 0) else {
-            continue;
-        };
-        if repeats(summary, key) {
-            continue;
-        }
-        let is_result = has_waited || !key.ends_with("_from_intended_ms");
+    for metric in results() {
+        let values = summary.distribution(metric.key).filter(|values| values.count > 0);
+        let Some(values) = values.filter(|_| !is_repeated(summary, metric)) else { continue };
+        let is_result = has_waited || !is_from_intended(metric);
         let percentiles = values.percentiles.iter().filter(|_| !values.is_withheld);
         let percentiles = percentiles.filter_map(|one| {
             figure::Percentile::from_percent(one.percent).map(Statistic::Percentile)
         });
         let statistics = values.mean.map(|_| Statistic::Mean).into_iter().chain(percentiles);
         found.extend(statistics.map(|statistic| ShownFigure {
-            quantity: key,
+            metric,
             statistic,
             is_result: is_result && statistic.percentile().is_none_or(|one| is_printed(one, info)),
         }));
@@ -131,28 +99,27 @@ pub(super) fn shown(
 /// one more in SGLang's block.
 fn is_printed(percentile: figure::Percentile, info: &RunInfo) -> bool {
     let is_of = |percent: f64| figure::Percentile::from_percent(percent) == Some(percentile);
-    let asked = info.plan.pointer("/metrics/percentiles").and_then(serde_json::Value::as_array);
-    let mut asked = asked.into_iter().flatten().filter_map(serde_json::Value::as_f64);
     [50.0, 90.0, 99.0].into_iter().any(is_of)
         || info.family == Conventions::Sglang && is_of(95.0)
-        || asked.any(is_of)
+        || info.asked_percentiles().any(is_of)
+}
+
+/// Whether it is counted from the intended time.
+pub(super) fn is_from_intended(metric: &Definition) -> bool {
+    metric.key.ends_with("_from_intended_ms")
 }
 
 /// Whether a latency says the same as another one, so that reports leave it out.
-fn repeats(summary: &Summary, key: &str) -> bool {
-    let other = match key {
-        "first_event_ms" | "first_answer_ms" | "ttft_from_intended_ms" => "ttft_ms",
-        "e2e_from_intended_ms" => "e2e_ms",
-        _ => return false,
-    };
+fn is_repeated(summary: &Summary, metric: &Definition) -> bool {
     let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
-    mean(key).zip(mean(other)).is_some_and(|(own, other)| (own / other - 1.0).abs() <= SAME)
+    let both = mean(metric.key).zip(metric.repeats.and_then(mean));
+    both.is_some_and(|(own, other)| (own / other - 1.0).abs() <= SAME)
 }
 
 /// Half the width of a figure's 95 % interval, as a share of the figure. `None` where it has none.
-pub(super) fn margin(summary: &Summary, quantity: &str, statistic: Statistic) -> Option<f64> {
-    let values = summary.distribution(quantity)?;
-    let (margin, value) = match statistic {
+pub(super) fn margin(summary: &Summary, shown: &ShownFigure) -> Option<f64> {
+    let values = summary.distribution(shown.metric.key)?;
+    let (margin, value) = match shown.statistic {
         Statistic::Mean => (values.mean_interval.margin()?, values.mean?),
         Statistic::Percentile(one) => {
             let found = values.percentile(one.percent())?;

@@ -37,7 +37,7 @@ impl Study<'_> {
             if shown.is_rate() {
                 return moves_rates.then(|| share(theirs));
             }
-            Latency::behind(shown.quantity).filter(|one| *one == of)?;
+            shown.metric.behind.filter(|one| *one == of)?;
             Some(share(all.statistic(of, shown.statistic)? - outside))
         });
     }

@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 
-use super::{Latency, Samples, Study};
+use super::{Latency, Samples, Study, latency};
 use crate::notes::NoteCode;
 use crate::verdict::limits::RETRANSMISSION;
 use tokometer_figures::figure::{Percentile, Statistic};
@@ -37,7 +37,7 @@ impl Study<'_> {
                 |one, place, value| unjoined(&rows[place], early(&rows[place]), one, value),
             );
             self.add_each(code, |shown| {
-                let one = Latency::behind(shown.quantity)?;
+                let one = shown.metric.behind?;
                 all.difference(&earlier, one, shown.statistic)
             });
         }
@@ -54,7 +54,8 @@ impl Study<'_> {
         }
         let waits = |one: Latency| {
             let is_long = |value: f64| value >= LossWaits::TIMEOUT;
-            let long = rows.iter().filter(|row| one.of(row).is_some_and(is_long)).count() as u64;
+            let long =
+                rows.iter().filter(|row| latency(one, row).is_some_and(is_long)).count() as u64;
             LossWaits {
                 all: seen.retransmitting as f64 / seen.network_views as f64,
                 long: seen.retransmitting.min(long) as f64 / seen.network_views as f64,
@@ -76,7 +77,7 @@ impl Study<'_> {
             if shown.is_rate() {
                 return rate;
             }
-            let (one, waits) = match Latency::behind(shown.quantity)? {
+            let (one, waits) = match shown.metric.behind? {
                 Latency::Ttft => (Latency::Ttft, of_ttft),
                 Latency::E2e => (Latency::E2e, of_e2e),
                 Latency::Tpot => return None,
