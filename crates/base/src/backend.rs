@@ -58,19 +58,6 @@ pub enum PoolingRoute {
 }
 
 impl PoolingRoute {
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Embeddings | Self::EmbeddingsChat => "/v1/embeddings",
-            Self::Infinity => "/embeddings",
-            Self::Pooling => "/pooling",
-            Self::Classify => "/classify",
-            Self::Score => "/score",
-            Self::Rerank | Self::TeiRerank => "/rerank",
-            Self::CohereEmbed => "/v2/embed",
-            Self::TeiEmbed => "/embed",
-        }
-    }
-
     /// Whether a request is a query with documents.
     pub const fn is_ranking(self) -> bool {
         matches!(self, Self::Score | Self::Rerank | Self::TeiRerank)
@@ -78,6 +65,69 @@ impl PoolingRoute {
 
     const fn is_tei(self) -> bool {
         matches!(self, Self::TeiEmbed | Self::TeiRerank)
+    }
+}
+
+/// What a protocol implies for every backend that speaks it.
+struct ProtocolFacts {
+    /// The measured route.
+    path: &'static str,
+    /// The route for answers in one piece, where it is another one.
+    whole_path: Option<&'static str>,
+    traits: &'static [ProtocolTrait],
+}
+
+#[derive(PartialEq, Eq)]
+enum ProtocolTrait {
+    /// Requests are conversations, to which the server applies its chat template.
+    Chat,
+    /// Requests name their model.
+    Model,
+    /// A prompt may be sent as token ids.
+    TokenIds,
+    /// Requests may have `ignore_eos`.
+    IgnoreEos,
+    /// Usage has the tokens of an answer, so that its text is not needed to count them.
+    Usage,
+}
+
+impl Protocol {
+    const fn facts(self) -> ProtocolFacts {
+        use ProtocolTrait::{Chat, IgnoreEos, Model, TokenIds, Usage};
+        const fn facts(path: &'static str, traits: &'static [ProtocolTrait]) -> ProtocolFacts {
+            ProtocolFacts { path, whole_path: None, traits }
+        }
+        match self {
+            Self::Completions => facts("/v1/completions", &[Model, TokenIds, IgnoreEos, Usage]),
+            Self::Chat => facts("/v1/chat/completions", &[Chat, Model, IgnoreEos, Usage]),
+            Self::Responses => facts("/v1/responses", &[Chat, Model, IgnoreEos, Usage]),
+            Self::Messages => facts("/v1/messages", &[Chat, Model, Usage]),
+            Self::SglangGenerate => facts("/generate", &[TokenIds]),
+            Self::TgiGenerate => {
+                ProtocolFacts { whole_path: Some("/generate"), ..facts("/generate_stream", &[]) }
+            }
+            Self::TensorRtLlm => ProtocolFacts {
+                whole_path: Some("/v2/models/ensemble/generate"),
+                ..facts("/v2/models/ensemble/generate_stream", &[])
+            },
+            Self::DeepspeedMii => facts("/v1/completions", &[Model]),
+            Self::LlamaCpp => facts("/completion", &[TokenIds]),
+            // Only streams have usage.
+            Self::Transcription => facts("/v1/audio/transcriptions", &[Model, Usage]),
+            // These generate nothing, so there is no text to count.
+            Self::Pooling(route) => match route {
+                PoolingRoute::Embeddings => facts("/v1/embeddings", &[Model, TokenIds, Usage]),
+                PoolingRoute::EmbeddingsChat => facts("/v1/embeddings", &[Chat, Model, Usage]),
+                PoolingRoute::Infinity => facts("/embeddings", &[Model, Usage]),
+                PoolingRoute::Pooling => facts("/pooling", &[Model, TokenIds, Usage]),
+                PoolingRoute::Classify => facts("/classify", &[Model, TokenIds, Usage]),
+                PoolingRoute::Score => facts("/score", &[Model, Usage]),
+                PoolingRoute::Rerank => facts("/rerank", &[Model, Usage]),
+                PoolingRoute::CohereEmbed => facts("/v2/embed", &[Model, Usage]),
+                PoolingRoute::TeiEmbed => facts("/embed", &[TokenIds, Usage]),
+                PoolingRoute::TeiRerank => facts("/rerank", &[Usage]),
+            },
+        }
     }
 }
 
@@ -118,22 +168,8 @@ pub struct Backend {
     sglang_port: u16,
 }
 
-const COMPLETIONS: &str = "/v1/completions";
-const CHAT: &str = "/v1/chat/completions";
-
 const fn row(name: &'static str, protocol: Protocol, server: ServerKind) -> Backend {
-    let path = match protocol {
-        Protocol::Completions | Protocol::DeepspeedMii => COMPLETIONS,
-        Protocol::Chat => CHAT,
-        Protocol::Responses => "/v1/responses",
-        Protocol::Messages => "/v1/messages",
-        Protocol::SglangGenerate => "/generate",
-        Protocol::TgiGenerate => "/generate_stream",
-        Protocol::TensorRtLlm => "/v2/models/ensemble/generate_stream",
-        Protocol::LlamaCpp => "/completion",
-        Protocol::Transcription => "/v1/audio/transcriptions",
-        Protocol::Pooling(route) => route.path(),
-    };
+    let path = protocol.facts().path;
     Backend { name, protocol, server, conventions: None, path, sglang_port: 30000 }
 }
 
@@ -159,7 +195,7 @@ impl Backend {
 use Conventions::{Sglang, Vllm};
 
 /// Every backend name. A name that both known clients use (`vllm`, `lmdeploy`) means vLLM's.
-static BACKENDS: [Backend; 36] = [
+static BACKENDS: &[Backend] = &[
     row("openai", Protocol::Completions, ServerKind::Any).of(Vllm),
     row("vllm", Protocol::Completions, ServerKind::Vllm).of(Vllm).port(8000),
     row("openai-chat", Protocol::Chat, ServerKind::Any).of(Vllm),
@@ -217,6 +253,10 @@ impl Backend {
         self.name
     }
 
+    fn has(&self, wanted: &ProtocolTrait) -> bool {
+        self.protocol.facts().traits.contains(wanted)
+    }
+
     /// Its wire protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
@@ -240,11 +280,7 @@ impl Backend {
 
     /// The same route for answers in one piece: TGI and Triton have a second one for them.
     pub fn whole_path(&self) -> &'static str {
-        match self.protocol {
-            Protocol::TgiGenerate => "/generate",
-            Protocol::TensorRtLlm => "/v2/models/ensemble/generate",
-            _ => self.path,
-        }
+        self.protocol.facts().whole_path.unwrap_or(self.path)
     }
 
     /// The default port. vLLM's client always uses 8000.
@@ -291,13 +327,7 @@ impl Backend {
 
     /// Whether it sends conversations and so lets the server apply its chat template.
     pub fn is_chat(&self) -> bool {
-        matches!(
-            self.protocol,
-            Protocol::Chat
-                | Protocol::Responses
-                | Protocol::Messages
-                | Protocol::Pooling(PoolingRoute::EmbeddingsChat)
-        )
+        self.has(&ProtocolTrait::Chat)
     }
 
     /// The route without generation that it measures. `None`: its answers are text.
@@ -330,7 +360,7 @@ impl Backend {
 
     /// Whether its requests may have `ignore_eos`, which makes an answer go on to its full length.
     pub fn takes_ignore_eos(&self) -> bool {
-        self.is_openai() || self.protocol == Protocol::Responses
+        self.has(&ProtocolTrait::IgnoreEos)
     }
 
     /// Whether requests carry the headers of Anthropic's protocol.
@@ -339,24 +369,14 @@ impl Backend {
     }
 
     /// Whether the tokens of an answer are known from its usage, so that its text is not needed to
-    /// count them. Servers of OpenAI's routes report usage when asked, those of the Responses and
-    /// Messages APIs always, transcriptions only in streams. Routes that generate nothing have no text
-    /// to count.
+    /// count them.
     pub fn is_counted_by_usage(&self) -> bool {
-        let is_reported = matches!(self.protocol, Protocol::Responses | Protocol::Messages);
-        self.is_openai() || is_reported || self.is_audio() || self.is_pooling()
+        self.has(&ProtocolTrait::Usage)
     }
 
     /// Whether a request names its model.
     pub fn sends_model(&self) -> bool {
-        !matches!(
-            self.protocol,
-            Protocol::SglangGenerate
-                | Protocol::TgiGenerate
-                | Protocol::TensorRtLlm
-                | Protocol::LlamaCpp
-                | Protocol::Pooling(PoolingRoute::TeiEmbed | PoolingRoute::TeiRerank)
-        )
+        self.has(&ProtocolTrait::Model)
     }
 
     /// Whether its server refuses a model name that it does not list. llama.cpp's server accepts any name.
@@ -366,18 +386,7 @@ impl Backend {
 
     /// Whether a prompt may be sent as token ids.
     pub fn takes_token_ids(&self) -> bool {
-        matches!(
-            self.protocol,
-            Protocol::Completions
-                | Protocol::SglangGenerate
-                | Protocol::LlamaCpp
-                | Protocol::Pooling(
-                    PoolingRoute::Embeddings
-                        | PoolingRoute::Pooling
-                        | PoolingRoute::Classify
-                        | PoolingRoute::TeiEmbed
-                )
-        )
+        self.has(&ProtocolTrait::TokenIds)
     }
 }
 

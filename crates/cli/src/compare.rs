@@ -3,9 +3,8 @@
 //! In: run folders, other tools' result files, printed reports. Out: a comparison as text, Markdown,
 //! JSON or a page, and an exit code for rules.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokometer_base::redact::Secrets;
 use tokometer_base::units;
@@ -17,55 +16,12 @@ use tokometer_record::{self as record, RunInfo};
 use tokometer_report::comparison::{self, PointRuns};
 use tokometer_report::html::{Page, facts};
 
+use crate::args::{CompareArgs, ComparisonView};
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal};
 use crate::pages;
 use crate::runs::{self, READING};
 use crate::terminal::{print, print_message};
-
-/// Output format of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum ComparisonView {
-    /// For a terminal.
-    #[default]
-    Text,
-    /// For a pull request.
-    Markdown,
-    /// For other programs.
-    Json,
-}
-
-/// `tokometer compare`.
-#[derive(Debug, Args)]
-pub(crate) struct CompareArgs {
-    /// A run of `bench --against`, which holds both targets
-    #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
-    pub(crate) run: Option<PathBuf>,
-    /// Runs of the first side: run folders, other tools' results, printed reports
-    #[arg(long, value_name = "RUN", num_args = 1..)]
-    pub(crate) a: Vec<PathBuf>,
-    /// Runs of the second side
-    #[arg(long, value_name = "RUN", num_args = 1..)]
-    pub(crate) b: Vec<PathBuf>,
-    /// Exit with code 1 if this is true, such as "ttft p99 worse by 5%"; may be repeated
-    #[arg(long, value_name = "RULE")]
-    pub(crate) fail_if: Vec<String>,
-    /// Exit with code 8 if the data cannot tell whether a rule is violated
-    #[arg(long, requires = "fail_if")]
-    pub(crate) require_power: bool,
-    /// Differences within this share of A are negligible
-    #[arg(long, default_value = "1%", value_name = "SHARE")]
-    pub(crate) equivalence: String,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: ComparisonView,
-    /// Also write the comparison as an HTML page to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Compare the runs even if their workloads differ
-    #[arg(long)]
-    pub(crate) force: bool,
-}
 
 /// Compares and prints; the exit code says whether a rule was violated.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {

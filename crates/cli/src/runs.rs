@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use tokometer_record::RunReader;
-use tokometer_report::saved::{Reading, RunView, SummarisedRun};
+use tokometer_report::reading::Reading;
+use tokometer_report::saved::{RunView, SummarisedRun};
 
 use crate::exit::Refusal;
 use crate::input;
@@ -12,7 +13,7 @@ use crate::terminal::print_message;
 pub(crate) use tokometer_record::stored::{
     end, first_point, measure_begin, open, points, timelines, unreadable,
 };
-pub(crate) use tokometer_report::saved::{blocks_of, expanded};
+pub(crate) use tokometer_report::reading::{blocks_of, expanded};
 
 /// How every command reads.
 pub(crate) const READING: Reading = Reading { read: input::read, tell: print_message };

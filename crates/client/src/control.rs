@@ -227,11 +227,11 @@ impl Control {
         let addresses = &endpoint.addresses;
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let first = last.and_then(|last| addresses.iter().position(|address| *address == last));
-        let others = (0..addresses.len()).filter(|place| Some(*place) != first);
+        let others = (0..addresses.len()).filter(|index| Some(*index) != first);
         let order = first.into_iter().chain(others);
-        let (channel, place) = Channel::open(endpoint, order, self.limit.start())?;
+        let (channel, index) = Channel::open(endpoint, order, self.limit.start())?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = addresses.get(place).cloned();
+        *last = addresses.get(index).cloned();
         Ok(channel)
     }
 

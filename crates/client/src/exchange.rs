@@ -16,7 +16,6 @@ use crate::framing::{EventFraming, Framer};
 use crate::http::{self, BodyDecoder, BodyPart, Head, Media, ResponseReader};
 use crate::reading::{BodyEnd, EventArrival, ResponseReading};
 use crate::redirect::{Redirect, is_redirect};
-use crate::scan::EventSchema;
 use crate::server_message::{fit, message};
 use crate::settings::Settings;
 use crate::sse;
@@ -71,7 +70,7 @@ const CLOSED: ResponseProgress = ResponseProgress::Done { keep_alive: false, unr
 /// Reads one response at a time.
 #[derive(Debug)]
 pub struct Exchange {
-    rules: Rules,
+    rules: &'static Rules,
     framing: EventFraming,
     secrets: Arc<Secrets>,
     /// The server and the route, for what is said of a redirect.
@@ -94,7 +93,7 @@ pub struct Exchange {
 impl Exchange {
     /// `keep_text` decides whether timelines get the response's text.
     pub fn new(dialect: &Dialect, settings: &Settings, keep_text: KeepText) -> Self {
-        let rules = *rules_of(dialect.protocol());
+        let rules = rules_of(dialect.protocol());
         let framing =
             if dialect.is_streamed(settings) { rules.framing } else { EventFraming::WholeJson };
         let secrets = settings.shared_secrets();
@@ -233,7 +232,7 @@ impl Exchange {
         let true_framing = if timeline.events.is_empty() { self.mislabelled() } else { None };
         if let Some(framing) = true_framing {
             self.framer.reset(framing);
-            self.reading.set_framing(framing, self.rules);
+            self.reading.set_framing(framing);
         }
         let reading = &mut self.reading;
         let mut sink = |event: sse::SseEvent<'_>| {
@@ -268,7 +267,7 @@ impl Exchange {
         if let Some(queue) = head.queue_time {
             timeline.server_timings.get_or_insert_default().queue = Some(queue);
         }
-        if let Some(tokens) = head.compute_tokens.filter(|_| self.rules.schema.is_pooled()) {
+        if let Some(tokens) = head.compute_tokens.filter(|_| self.rules.is_pooled()) {
             timeline.usage.get_or_insert_default().prompt_tokens = Some(tokens);
         }
         // The response's content type takes precedence over what was requested.
@@ -279,7 +278,7 @@ impl Exchange {
             Media::Octets | Media::Plain | Media::Other => self.framing,
         };
         self.framer.reset(framing);
-        self.reading.set_framing(framing, self.rules);
+        self.reading.set_framing(framing);
         self.decoder = BodyDecoder::new(head.encoding);
         self.head = Some(head);
     }
@@ -300,8 +299,8 @@ impl Exchange {
         }
         if end == BodyEnd::Announced {
             let is_whole = self.framer.framing() == EventFraming::WholeJson;
-            let is_octets = self.head.is_some_and(|head| head.media == Media::Octets)
-                && self.rules.schema.is_pooled();
+            let is_octets =
+                self.head.is_some_and(|head| head.media == Media::Octets) && self.rules.is_pooled();
             let (reading, metadata) = (&mut self.reading, self.metadata.as_deref());
             let mut sink = |event: sse::SseEvent<'_>| {
                 if is_octets {
@@ -331,7 +330,7 @@ impl Exchange {
         let is_plain =
             self.head.is_some_and(|head| head.status == 200 && head.media == Media::Plain);
         is_plain
-            && self.rules.schema == EventSchema::Transcription
+            && self.rules.may_be_empty()
             && !self.http.ends_at_eof()
             && self.beginning.trim_ascii().is_empty()
     }

@@ -6,7 +6,7 @@ use crate::sse::{self, SseEvent};
 
 /// How a body splits into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventFraming {
+pub(crate) enum EventFraming {
     /// Server-sent events.
     Sse,
     /// One JSON value per line.
@@ -21,7 +21,7 @@ pub(crate) const MAX_KEPT_BYTES: usize = 256 << 20;
 
 /// Splits a body in any framing. Buffers are reused for the next response.
 #[derive(Debug)]
-pub struct Framer {
+pub(crate) struct Framer {
     framing: EventFraming,
     sse: sse::Parser,
     /// An incomplete line, or the whole body so far.
@@ -30,25 +30,25 @@ pub struct Framer {
 
 impl Framer {
     /// For the first response; [`Framer::reset`] prepares for others.
-    pub fn new(framing: EventFraming) -> Self {
+    pub(crate) fn new(framing: EventFraming) -> Self {
         Self { framing, sse: sse::Parser::default(), kept: Vec::new() }
     }
 
     /// Prepares for the next response.
-    pub fn reset(&mut self, framing: EventFraming) {
+    pub(crate) fn reset(&mut self, framing: EventFraming) {
         self.framing = framing;
         self.sse.reset();
         self.kept.clear();
     }
 
     /// As set by [`Framer::new`] or [`Framer::reset`].
-    pub fn framing(&self) -> EventFraming {
+    pub(crate) fn framing(&self) -> EventFraming {
         self.framing
     }
 
     /// Calls `sink` for each event that this part of the body completes.
     #[inline]
-    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         match self.framing {
             EventFraming::Sse => self.sse.feed(bytes, sink),
             EventFraming::Lines => self.feed_lines(bytes, sink),
@@ -79,14 +79,14 @@ impl Framer {
 
     /// Ends a body that was cut. An incomplete event is not reliable; lines that are no part of any may say why it
     /// was cut.
-    pub fn cut(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
+    pub(crate) fn cut(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
         if self.framing == EventFraming::Sse {
             self.sse.cut(sink);
         }
     }
 
     /// Ends the body: calls `sink` for an event that only the end completes.
-    pub fn finish(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
+    pub(crate) fn finish(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
         match self.framing {
             EventFraming::Sse => self.sse.finish(sink),
             EventFraming::Lines | EventFraming::WholeJson => emit(&self.kept, sink),

@@ -74,8 +74,8 @@ impl<'a> JsonBody<'a> {
         }
         self.name(name);
         self.bytes.push(b'[');
-        for (place, message) in messages.enumerate() {
-            if place > 0 {
+        for (index, message) in messages.enumerate() {
+            if index > 0 {
                 self.bytes.push(b',');
             }
             match &message.verbatim {

@@ -64,7 +64,7 @@ pub(crate) fn without(form: &[u8], field: &str) -> Option<Vec<u8>> {
 fn separator(content: &[u8]) -> String {
     let name = |number: u32| format!("tokometer-form-{number:08x}");
     let is_free = |name: &String| memmem::find(content, name.as_bytes()).is_none();
-    // A file has fewer places than there are numbers.
+    // A file has fewer positions than there are numbers.
     (0..=u32::MAX).map(name).find(is_free).unwrap_or_else(|| name(0))
 }
 

@@ -10,7 +10,7 @@ use serde_json::value::to_raw_value;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_record::RequestedLengths;
 
-use crate::dialect::{Dialect, MESSAGES_VERSION, rules_of, sound_file, write_body};
+use crate::dialect::{BodyContext, Dialect, rules_of, sound_file};
 use crate::error::Error;
 use crate::framing::EventFraming;
 use crate::json_body::{ExtraFields, JsonBody};
@@ -78,8 +78,9 @@ impl Dialect {
         let is_greedy = self.is_greedy(settings, &extra);
         let mut body = JsonBody::new(&extra);
         let context = self.context(settings, ask);
-        write_body(self.protocol(), &mut body, &context)?;
-        structured::write(*self, &mut body, &context)?;
+        let rules = rules_of(self.protocol());
+        (rules.write_body)(&mut body, &context)?;
+        structured::write(rules, &mut body, &context)?;
         let (body, optional_fields) = body.finish();
         let sound = match &ask.prompt.content {
             PromptContent::Sound(sound) => Some(sound),
@@ -135,13 +136,9 @@ impl Dialect {
         format!("{prefix}{slash}{path}{query}")
     }
 
-    fn context<'a>(
-        self,
-        settings: &'a Settings,
-        ask: &RequestInput<'a>,
-    ) -> crate::dialect::BodyContext<'a> {
-        crate::dialect::BodyContext {
-            backend: self.name(),
+    fn context<'a>(self, settings: &'a Settings, ask: &RequestInput<'a>) -> BodyContext<'a> {
+        BodyContext {
+            backend: self.row(),
             conventions: self.conventions().map(|own| settings.conventions.unwrap_or(own)),
             settings,
             prompt: ask.prompt,
@@ -192,12 +189,12 @@ fn head(
     if let Some(key) = &settings.api_key {
         head.header("Authorization", key.header_value());
     }
-    if dialect.is_anthropic() {
-        head.header(MESSAGES_VERSION.0, MESSAGES_VERSION.1);
-        // Anthropic reads this header, other servers of the protocol the one above.
-        if let Some(key) = &settings.api_key {
-            head.header("x-api-key", key.expose());
-        }
+    let rules = rules_of(dialect.protocol());
+    for header in rules.headers {
+        head.header(header.name, header.value);
+    }
+    if let (Some(name), Some(key)) = (rules.key_header, &settings.api_key) {
+        head.header(name, key.expose());
     }
     if let Some(prefix) = &settings.request_id_prefix {
         head.header("x-request-id", format_args!("{prefix}{}", ask.index));

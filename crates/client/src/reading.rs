@@ -1,8 +1,8 @@
 //! Accumulates the events of one response.
 //!
 //! In: events in order, each with the stamp of the read that completed it. Out: events in the
-//! timeline, counts, text, and the outcome at the end. All protocols share this code; their [`Rules`]
-//! parametrise it.
+//! timeline, counts, text, and the outcome at the end. All protocols share this code and follow their [`Rules`]; it
+//! knows no server.
 
 use std::sync::Arc;
 
@@ -10,58 +10,60 @@ use tokometer_base::Fingerprint;
 use tokometer_base::redact::Secrets;
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline};
 
-use crate::dialect::{Counting, EndRule, Rules, TextForm};
+use crate::dialect::{EndRule, Rules};
 use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
-use crate::scan::{EventSchema, EventTemplate, Fields, Marks, scan_event};
+use crate::scan::{EventTemplate, Fields, Marks, scan};
 use crate::server_message::{abort_reason, is_error_document, message};
 use crate::settings::{Settings, UsageReports};
 use crate::sse;
-use kinds::{kind_without_text, merge, reasoning};
+use kinds::{kind_of, merge, reasoning};
+pub(crate) use tool_calls::ToolCalls;
 
-mod content_bytes;
-mod counts;
 mod kinds;
 mod no_event;
 mod pooled;
-mod repeated_reasoning;
-mod text_form;
+mod stray_lines;
 mod tool_calls;
-mod trailing_text;
 mod whole;
 
 /// Marks of an event that reports nothing besides its text.
-const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE).and(Marks::INCREMENT);
+const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
 
 #[derive(Debug)]
 pub(crate) struct ResponseReading {
-    rules: Rules,
+    rules: &'static Rules,
+    /// What ends this response: its body, where it is not streamed.
+    end: EndRule,
     usage_reports: UsageReports,
     keep_text: KeepText,
     /// Whether the request limits a ranking to its best results.
     has_result_limit: bool,
-    /// Whether answers begin with the prompt.
-    has_echo: bool,
     secrets: Arc<Secrets>,
     template: EventTemplate,
-    seen: Marks,
-    /// Tokens reported by events so far.
-    counted: u32,
-    unasked: counts::UnaskedUsage,
-    bytes: content_bytes::ByteCount,
-    cumulative: text_form::CumulativeText,
-    reasoning: repeated_reasoning::RepeatedReasoning,
-    /// Number of events before the part of a response whose text is due.
-    part_start: usize,
+    state: StreamState,
     text: String,
     /// The text without reasoning, once there is some.
     answer: Option<String>,
-    tool_calls: tool_calls::ToolCalls,
-    trailing: Option<trailing_text::TrailingText>,
+    tool_calls: ToolCalls,
+    stray: Option<stray_lines::StrayLines>,
     failure: Option<Failure>,
 }
 
-/// One event's place in time.
+/// What is known of a stream so far.
+#[derive(Debug, Default)]
+pub(crate) struct StreamState {
+    /// Marks of all events.
+    pub(crate) seen: Marks,
+    /// Tokens reported by events.
+    pub(crate) counted: u32,
+    /// Length of the longest cumulative text.
+    pub(crate) longest: usize,
+    /// Number of events before the part of a response whose text is due.
+    pub(crate) part_start: usize,
+}
+
+/// When an event arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventArrival {
     pub(crate) stamp: ReadStamp,
@@ -69,26 +71,20 @@ pub(crate) struct EventArrival {
 }
 
 impl ResponseReading {
-    pub(crate) fn new(rules: Rules, settings: &Settings, keep_text: KeepText) -> Self {
+    pub(crate) fn new(rules: &'static Rules, settings: &Settings, keep_text: KeepText) -> Self {
         Self {
             rules,
+            end: rules.end,
             usage_reports: settings.usage,
             keep_text,
             has_result_limit: settings.extra_body.0.contains_key("top_n"),
-            has_echo: settings.extra_body.0.get("echo").is_some_and(|echo| echo == true),
             secrets: settings.shared_secrets(),
             template: EventTemplate::default(),
-            seen: Marks::default(),
-            counted: 0,
-            unasked: counts::UnaskedUsage::default(),
-            bytes: content_bytes::ByteCount::default(),
-            cumulative: text_form::CumulativeText::default(),
-            reasoning: repeated_reasoning::RepeatedReasoning::default(),
-            part_start: 0,
+            state: StreamState::default(),
             text: String::new(),
             answer: None,
-            tool_calls: tool_calls::ToolCalls::default(),
-            trailing: None,
+            tool_calls: ToolCalls::default(),
+            stray: None,
             failure: None,
         }
     }
@@ -96,17 +92,11 @@ impl ResponseReading {
     /// Prepares for the next response. The template is discarded because the events carry another id.
     pub(crate) fn reset(&mut self) {
         self.template.forget();
-        self.seen = Marks::default();
-        self.counted = 0;
-        self.unasked = counts::UnaskedUsage::default();
-        self.bytes = content_bytes::ByteCount::default();
-        self.cumulative.clear();
-        self.reasoning = repeated_reasoning::RepeatedReasoning::default();
-        self.part_start = 0;
+        self.state = StreamState::default();
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
-        self.trailing = None;
+        self.stray = None;
         self.failure = None;
     }
 
@@ -127,7 +117,6 @@ impl ResponseReading {
                     text.append_to(answer);
                 }
             }
-            self.bytes.add_text(kind, &text);
             push(timeline, arrival, kind, None);
         } else {
             self.on_new_shape(event, arrival, timeline);
@@ -145,46 +134,39 @@ impl ResponseReading {
         }
         let data = event.data.trim_ascii();
         if data.eq_ignore_ascii_case(b"[DONE]") {
-            self.seen.set(Marks::DONE);
+            self.state.seen.set(Marks::DONE);
             return push(timeline, arrival, EventKind::End, None);
         }
         if data.is_empty() {
             return push(timeline, arrival, EventKind::Other, None);
         }
-        let Ok(mut fields) = scan_event(self.rules.schema, event.name, data) else {
+        let Ok(mut fields) = scan(self.rules.event, data) else {
             return push(timeline, arrival, self.on_no_json(event.name, data), None);
         };
+        if self.rules.is_typed {
+            fields.set_type(event.name);
+        }
+        (self.rules.settle)(&mut fields, &mut self.state, &timeline.events);
         if fields.has_in_any_choice(Marks::ERROR) || event.name == b"error" {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
-        if fields.marks.has(Marks::ABORTED) {
+        if fields.has_in_any_choice(Marks::ABORTED) {
             self.fail_aborted(data);
         }
-        // Some servers end their pieces with the whole message.
-        if self.seen.has(Marks::INCREMENT.and(Marks::CONTENT)) {
-            fields.forget_messages();
-        }
-        let is_whole_part = self.take_whole_part(&mut fields, data, timeline);
-        self.reasoning.shorten(&mut fields);
-        // Events with types name a call before its first piece.
-        let is_untyped = self.rules.schema.is_untyped();
-        if fields.marks.has(Marks::TOOL_CALL) || !is_untyped {
-            self.tool_calls.take(self.rules.schema, event.name, data);
+        if fields.marks.has(Marks::TOOL_CALL) || fields.marks.has(Marks::NAMES_CALL) {
+            self.take_calls(event.name, data);
         }
         let further = std::mem::take(&mut fields.further);
-        let (kind, tokens) = self.on_choice(&fields);
-        let is_end = kind == EventKind::Other && fields.marks.has(Marks::LAST);
-        let kind = if is_end { EventKind::End } else { kind };
-        if kind == EventKind::Other && is_untyped && is_error_document(data) {
+        let choice = self.on_choice(&fields);
+        let is_end = choice.kind == EventKind::Other && fields.marks.has(Marks::LAST);
+        let kind = if is_end { EventKind::End } else { choice.kind };
+        if kind == EventKind::Other && !self.rules.is_typed && is_error_document(data) {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
-        if kind == EventKind::Other && is_untyped {
-            self.note_message(data, timeline);
-        }
-        if further.is_empty() && !is_whole_part {
-            self.learn(data, &fields, (kind, tokens));
+        if further.is_empty() {
+            self.learn(data, &fields, &choice);
         }
         if let Some(usage) = fields.usage {
             merge(timeline.usage.get_or_insert_default(), usage);
@@ -194,8 +176,23 @@ impl ResponseReading {
             known.prefill = timings.prefill.or(known.prefill);
             known.decode = timings.decode.or(known.decode);
         }
-        push(timeline, arrival, kind, tokens);
-        self.on_further(&further, data, arrival, timeline);
+        push(timeline, arrival, kind, choice.tokens);
+        // Each further choice with content is an event of its own.
+        for fields in &further {
+            let choice = self.on_choice(fields);
+            if choice.kind.is_generated() {
+                push(timeline, arrival, choice.kind, choice.tokens);
+            }
+        }
+    }
+
+    /// Takes what an event, or an answer in one piece, says about tool calls. `name` is the event's type where its
+    /// data has none.
+    fn take_calls(&mut self, name: &[u8], data: &[u8]) {
+        let Ok(event) = serde_json::from_slice::<serde_json::Value>(data) else { return };
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        let kind = event["type"].as_str().unwrap_or(name);
+        (self.rules.take_calls)(&mut self.tool_calls, kind, &event);
     }
 
     /// Reads an event whose data is not JSON.
@@ -213,42 +210,17 @@ impl ResponseReading {
     }
 
     /// Reads one choice. Times and text come from the first choice; counts from all.
-    fn on_choice(&mut self, fields: &Fields<'_>) -> (EventKind, Option<u32>) {
-        let kind = if self.is_new_text(fields) {
-            EventKind::Text
-        } else {
-            kind_without_text(fields, self.seen)
-        };
-        let kind = if self.has_only_ids(fields) { EventKind::Text } else { kind };
+    fn on_choice(&mut self, fields: &Fields<'_>) -> ChoiceReading {
+        let kind = kind_of(fields, self.state.seen);
         let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
         let kind = if is_further { EventKind::FurtherChoice } else { kind };
         let tokens = self.tokens(fields, kind);
-        self.bytes.add_choice(kind, fields);
         self.keep(fields, kind);
-        self.seen.set(fields.marks);
+        self.state.seen.set(fields.marks);
         if kind.is_generated() {
-            self.seen.set(Marks::CONTENT);
+            self.state.seen.set(Marks::CONTENT);
         }
-        (kind, tokens)
-    }
-
-    /// Reads the choices of an event behind its first. Each with content is an event of its own.
-    fn on_further(
-        &mut self,
-        choices: &[Fields<'_>],
-        data: &[u8],
-        arrival: EventArrival,
-        timeline: &mut Timeline,
-    ) {
-        for fields in choices {
-            if fields.marks.has(Marks::ABORTED) {
-                self.fail_aborted(data);
-            }
-            let (kind, tokens) = self.on_choice(fields);
-            if kind.is_generated() {
-                push(timeline, arrival, kind, tokens);
-            }
-        }
+        ChoiceReading { kind, tokens }
     }
 
     fn fail(&mut self, kind: FailureKind, what: &str, data: &[u8]) {
@@ -268,27 +240,20 @@ impl ResponseReading {
     }
 
     /// Stores the shape of an event that has only text.
-    fn learn(
-        &mut self,
-        data: &[u8],
-        fields: &Fields<'_>,
-        (kind, tokens): (EventKind, Option<u32>),
-    ) {
-        let text = match kind {
+    fn learn(&mut self, data: &[u8], fields: &Fields<'_>, choice: &ChoiceReading) {
+        let text = match choice.kind {
             EventKind::Text => fields.text.as_ref(),
             EventKind::Reasoning => reasoning(fields),
             _ => None,
         };
-        let has_both = kind == EventKind::Text && reasoning(fields).is_some();
-        let is_plain = self.rules.text == TextForm::Piece
-            && self.rules.counting == Counting::WhenReported
-            && tokens.is_none()
+        let has_both = choice.kind == EventKind::Text && reasoning(fields).is_some();
+        let is_plain = choice.tokens.is_none()
             && fields.usage.is_none()
             && fields.timings.is_none()
             && !has_both
             && !fields.marks.has_beyond(TEXT_ONLY);
         if let Some(text) = text.filter(|_| is_plain) {
-            self.template.learn(data, text, kind);
+            self.template.learn(data, text, choice.kind);
         }
     }
 
@@ -301,7 +266,7 @@ impl ResponseReading {
             thought.append_to(&mut self.text);
         }
         if let Some(text) = &fields.text {
-            if self.text_form(fields) == TextForm::Cumulative {
+            if fields.marks.has(Marks::CUMULATIVE) {
                 self.text.clear();
             }
             text.append_to(&mut self.text);
@@ -314,7 +279,7 @@ impl ResponseReading {
     /// Whether the server streams events, and none of them has a field that is known here.
     fn is_other_protocol(&self, timeline: &Timeline) -> bool {
         let is_unknown = |event: &Event| event.kind == EventKind::Other;
-        self.rules.schema.is_untyped()
+        !self.rules.is_typed
             && !timeline.events.is_empty()
             && timeline.events.iter().all(is_unknown)
     }
@@ -326,25 +291,27 @@ impl ResponseReading {
 
     /// Whether the protocol's last event has been seen, behind which nothing is due but the body's end.
     pub(crate) fn has_end_marker(&self) -> bool {
-        match self.rules.end {
-            EndRule::DoneOrFinish => self.seen.has(Marks::DONE),
-            EndRule::FinalEvent => self.seen.has(Marks::LAST),
+        match self.end {
+            EndRule::DoneOrFinish => self.state.seen.has(Marks::DONE),
+            EndRule::FinalEvent => self.state.seen.has(Marks::LAST),
             EndRule::Body => false,
         }
     }
 
     /// Whether the protocol's end mark has been seen.
     pub(crate) fn has_ended(&self) -> bool {
-        match self.rules.end {
-            EndRule::DoneOrFinish => self.seen.has(Marks::DONE) || self.seen.has(Marks::FINISHED),
-            EndRule::FinalEvent => self.seen.has(Marks::LAST),
+        match self.end {
+            EndRule::DoneOrFinish => {
+                self.state.seen.has(Marks::DONE) || self.state.seen.has(Marks::FINISHED)
+            }
+            EndRule::FinalEvent => self.state.seen.has(Marks::LAST),
             EndRule::Body => false,
         }
     }
 
     /// Ends the stream. `body` says whether the body reached its announced end.
     pub(crate) fn finish(&mut self, body: BodyEnd, timeline: &mut Timeline) {
-        let is_regular = match self.rules.end {
+        let is_regular = match self.end {
             EndRule::Body => body == BodyEnd::Announced,
             // After a finish reason the usage and `[DONE]` may still be due: a cut lost them.
             EndRule::DoneOrFinish => {
@@ -352,16 +319,10 @@ impl ResponseReading {
             }
             EndRule::FinalEvent => self.has_ended(),
         };
-        self.drop_unusable_counts(timeline);
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
-        // The transcript of silence has no text.
-        let is_silence =
-            self.rules.schema == EventSchema::Transcription && self.seen.has(Marks::FINISHED);
+        let is_silence = self.rules.may_be_empty() && self.state.seen.has(Marks::FINISHED);
         let has_answer =
-            self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0 || is_silence;
-        if is_regular {
-            self.fail_by_trailing_text(timeline);
-        }
+            self.state.seen.has(Marks::CONTENT) || told > 0 || self.state.counted > 0 || is_silence;
         let status = timeline.status;
         let failed = |failure: Failure| Outcome::Failed(Failure { status, ..failure });
         timeline.outcome = if let Some(failure) = self.failure.take() {
@@ -380,7 +341,7 @@ impl ResponseReading {
 
     /// How an answer ended that is not complete.
     fn cut_message(&self, timeline: &Timeline) -> String {
-        let what = if self.rules.end == EndRule::Body {
+        let what = if self.end == EndRule::Body {
             "the connection closed before the end of the response"
         } else if self.has_ended() {
             "the connection closed after the finish reason, before the end of the response"
@@ -395,14 +356,10 @@ impl ResponseReading {
 
     /// Stores what the response consists of. `told` is the server's count of its tokens.
     fn keep_answer(&mut self, told: u32, timeline: &mut Timeline) {
-        // Events that repeat all text so far do not show how much came with each, and a prompt that is repeated
-        // before the answer has no output tokens.
-        let is_piece = self.rules.text == TextForm::Piece && timeline.is_success();
-        timeline.content_bytes = self.bytes.total().filter(|_| is_piece && !self.has_echo);
         let is_kept = match self.keep_text {
             KeepText::No => false,
             // There is no text, which must not be counted as one without tokens.
-            _ if self.rules.schema.is_pooled() => false,
+            _ if self.rules.is_pooled() => false,
             // The buffer is reused for the next response: a run with usage keeps one text per
             // connection.
             KeepText::Uncounted => timeline.is_success() && told == 0,
@@ -410,7 +367,7 @@ impl ResponseReading {
         };
         let tool_calls = self.tool_calls.to_json();
         let is_compared = timeline.requested.prompt_hash.is_some() && timeline.is_success();
-        if is_compared && self.keep_text != KeepText::No && !self.rules.schema.is_pooled() {
+        if is_compared && self.keep_text != KeepText::No && !self.rules.is_pooled() {
             let calls = tool_calls.as_deref().unwrap_or_default();
             let hash = Fingerprint::default().with(self.text.as_bytes()).with(calls.as_bytes());
             timeline.answer_hash = Some(hash.value());
@@ -425,12 +382,19 @@ impl ResponseReading {
     }
 
     /// A response without streaming does not use a stream's end rule.
-    pub(crate) fn set_framing(&mut self, framing: EventFraming, rules: Rules) {
-        self.rules = match framing {
-            EventFraming::WholeJson => Rules { end: EndRule::Body, ..rules },
-            EventFraming::Sse | EventFraming::Lines => rules,
+    pub(crate) fn set_framing(&mut self, framing: EventFraming) {
+        self.end = match framing {
+            EventFraming::WholeJson => EndRule::Body,
+            EventFraming::Sse | EventFraming::Lines => self.rules.end,
         };
     }
+}
+
+/// What one choice of an event is.
+struct ChoiceReading {
+    kind: EventKind,
+    /// `None` where nothing reports them.
+    tokens: Option<u32>,
 }
 
 /// How a body ended.

@@ -1,7 +1,7 @@
 //! Values that may be sent to the server and must not appear anywhere else.
 //!
 //! [`ApiKey`], [`Headers`] and [`ExtraBody`] print and serialise without values that may be secrets,
-//! so that no plan, log or message contains one by accident. [`HIDDEN`] stands in their place, so
+//! so that no plan, log or message contains one by accident. [`HIDDEN`] stands instead, so
 //! that a stored plan shows what has to be given again.
 
 use std::fmt;

@@ -7,7 +7,8 @@
 use serde_json::Value;
 use tokometer_base::redact::Secrets;
 
-use crate::scan::{is_abort, is_success_number, is_success_word, says_error};
+use crate::dialect::ERROR_FORMS;
+use crate::scan::is_abort;
 
 /// Bytes of a server's message that are kept.
 const MESSAGE_BYTES: usize = 300;
@@ -90,18 +91,18 @@ fn describe_page(page: &HtmlPage, secrets: &Secrets) -> String {
 /// The finish reason of an event, with the message beside it where there is one.
 pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
     let document: Value = serde_json::from_slice(data).unwrap_or_default();
-    let places = ["/meta_info", "/details", "/0/details"];
-    let others = places.iter().filter_map(|place| document.pointer(place));
+    let pointers = ["/meta_info", "/details", "/0/details"];
+    let others = pointers.iter().filter_map(|pointer| document.pointer(pointer));
     let reasons = choices(&document)
         .chain(others)
-        .filter_map(|place| place.get("finish_reason"))
+        .filter_map(|object| object.get("finish_reason"))
         .filter(|reason| !reason.is_null());
     // Of several choices only one may have failed.
     let is_failure = |reason: &&Value| reason.as_str().is_some_and(|it| is_abort(it.as_bytes()));
     let reason = reasons.clone().find(is_failure).or_else(|| reasons.clone().next());
-    // The Responses API has a state instead.
+    // Protocols without a finish reason have a state.
     let states = ["/response/status", "/status"];
-    let reason = reason.or_else(|| states.iter().find_map(|place| document.pointer(place)));
+    let reason = reason.or_else(|| states.iter().find_map(|state| document.pointer(state)));
     let Some(reason) = reason else { return fit(&String::from_utf8_lossy(data), secrets) };
     let text = |key: &str| reason.get(key).and_then(Value::as_str);
     let name = reason.as_str().or(text("type")).unwrap_or("unknown");
@@ -112,44 +113,33 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
     fit(&said, secrets)
 }
 
-/// Whether an event without an answer is an error in the form of a web framework or a gateway: only
-/// `detail` or `errors`, an exception of AWS, a message with a status of failure, or `success: false`. An answer
-/// that goes on behind it is incomplete.
+/// Whether a document is an error: by `error`, by its name, inside a choice, or in the form of a server without
+/// `error`. An answer that goes on behind it is incomplete.
 pub(crate) fn is_error_document(data: &[u8]) -> bool {
     let document: Value = serde_json::from_slice(data).unwrap_or_default();
-    let has_status = ["code", "status", "status_code", "statusCode"].iter().any(|key| {
-        let status = document.get(key).and_then(Value::as_u64);
-        status.is_some_and(|status| (400..600).contains(&status))
-    });
-    let has_words = |key: &str| document.get(key).is_some_and(says_error);
-    has_words("detail")
-        || has_words("errors")
-        || exception(&document).is_some()
-        || (words_of(&document).is_some() && has_status)
-        || document.get("success") == Some(&Value::Bool(false))
+    let document = document.get(0).unwrap_or(&document);
+    let is_named = ["object", "type"].iter().any(|key| document[key] == "error");
+    let has_error = |object: &Value| object.get("error").is_some_and(says_error);
+    is_named
+        || has_error(document)
+        || choices(document).any(has_error)
+        || ERROR_FORMS.iter().any(|form| (form.rule)(document).is_some())
 }
 
-/// The message of an event that has nothing else, or that has a code beside it. It may be an error, or say that a
-/// request waits.
-pub(crate) fn bare_message(data: &[u8]) -> Option<String> {
-    let document: Value = serde_json::from_slice(data).ok()?;
-    let said = words_of(&document)?;
-    let is_alone = document.as_object().is_some_and(|fields| fields.len() == 1);
-    let has_code = document.get("code").is_some_and(is_failure_code);
-    (is_alone || has_code).then(|| said.to_owned())
-}
-
-/// Whether a code is another than that of success. What it means differs between servers.
-fn is_failure_code(code: &Value) -> bool {
-    match code {
-        Value::Number(code) => !code.as_f64().is_some_and(is_success_number),
-        Value::String(code) => !is_success_word(code.as_bytes()),
-        _ => false,
+/// Whether the value of `error` reports one: some servers have the field always and leave it empty.
+pub(crate) fn says_error(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(said) => !said.is_empty(),
+        Value::Array(said) => !said.is_empty(),
+        Value::Object(said) => !said.is_empty(),
+        Value::Number(code) => code.as_f64() != Some(0.0),
+        Value::Bool(true) => true,
     }
 }
 
 /// The text of an error or a state, under whichever name it has.
-fn words_of(document: &Value) -> Option<&str> {
+pub(crate) fn words_of(document: &Value) -> Option<&str> {
     let names = ["message", "Message", "msg", "error_msg", "status_msg"];
     names.iter().find_map(|name| document.get(name)?.as_str()).filter(|said| !said.is_empty())
 }
@@ -158,34 +148,19 @@ fn choices(document: &Value) -> impl Iterator<Item = &Value> + Clone {
     document.get("choices").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// What AWS names an exception: an object under the name of its type.
-fn exception(document: &Value) -> Option<&Value> {
-    let fields = document.as_object()?.iter();
-    let mut named = fields.filter(|(name, _)| name.ends_with("Exception"));
-    named.find_map(|(_, value)| value.is_object().then_some(value))
-}
-
 /// The message inside an error document, with the name of the field it is about: servers are asked
 /// again without a field they refuse, and some name it only there.
 pub(crate) fn error_message(body: &[u8]) -> Option<String> {
     let document: Value = serde_json::from_slice(body).ok()?;
-    // Google's servers wrap the document in a list.
+    // Some servers wrap the document in a list.
     let document = document.get(0).unwrap_or(&document);
-    let places = ["/error", "/response/error", "/errors/0"];
-    // MiniMax has it in answers of success too.
-    let status = document
-        .get("base_resp")
-        .filter(|status| status.get("status_code").is_some_and(is_failure_code));
-    let error = places
-        .iter()
-        .filter_map(|place| document.pointer(place))
-        .chain(status)
-        .chain(choices(document).filter_map(|choice| choice.get("error")))
-        .find(|it| !it.is_null());
-    let error = error.or_else(|| exception(document)).unwrap_or(document);
+    let stated = ["/error", "/response/error"].iter().filter_map(|at| document.pointer(at));
+    let of_choices = choices(document).filter_map(|choice| choice.get("error"));
+    let other = ERROR_FORMS.iter().filter_map(|form| (form.rule)(document));
+    let error = stated.chain(of_choices).chain(other).find(|it| !it.is_null()).unwrap_or(document);
     let text = |key: &str| error.get(key).and_then(Value::as_str);
-    // FastChat has its message in the place of the answer.
-    let answered = text("text").filter(|_| error.get("error_code").is_some_and(is_failure_code));
+    // The message may stand where the answer would.
+    let answered = text("text").filter(|_| error.get("error_code").is_some());
     let said = error.as_str().or(words_of(error)).or(text("detail")).or(answered)?;
     Some(match text("param").filter(|param| !said.contains(param)) {
         Some(param) => format!("{said} ({param})"),

@@ -4,7 +4,7 @@
 //! slice when the event lies in it completely and has one line of data. Line ends may be LF, CR or
 //! CRLF; comments are skipped; a field may lack the space after its colon. An event is complete at
 //! its blank line, or at the end of the stream. A field `error`, which no standard has, is the data of
-//! an event of that name. Lines that are neither fields nor comments are joined and given in their place
+//! an event of that name. Lines that are neither fields nor comments are joined and given instead
 //! under the name [`STRAY`]. No JSON, no time, no `[DONE]`.
 
 use memchr::memchr2;

@@ -8,15 +8,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokometer_base::Conventions;
-use tokometer_base::backend::{Protocol, ServerKind};
 
-use crate::dialect::{BodyContext, Dialect};
+use crate::dialect::{BodyContext, Rules};
 use crate::error::Error;
 use crate::json_body::JsonBody;
 
 /// The name of a schema in requests that want one.
-const SCHEMA_NAME: &str = "answer";
+pub(crate) const SCHEMA_NAME: &str = "answer";
 
 /// What an answer must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +88,7 @@ impl Structured {
     }
 
     /// The constraint in the words of vLLM's server.
-    fn of_vllm(&self) -> String {
+    pub(crate) fn of_vllm(&self) -> String {
         match self {
             Self::Json(schema) => format!(r#"{{"json":{schema}}}"#),
             Self::JsonObject => r#"{"json_object":true}"#.to_owned(),
@@ -100,15 +98,16 @@ impl Structured {
         }
     }
 
-    /// A field of SGLang's own, where there is one: its name and value.
-    pub(crate) fn of_sglang(&self) -> Option<(&'static str, Value)> {
-        match self {
-            Self::Json(schema) => Some(("json_schema", json!(schema))),
-            Self::JsonObject => Some(("json_schema", json!(r#"{"type":"object"}"#))),
-            Self::Regex(regex) => Some(("regex", json!(regex))),
-            Self::Grammar(grammar) => Some(("ebnf", json!(grammar))),
-            Self::Choice(_) => None,
-        }
+    /// A field of SGLang's own, where there is one.
+    pub(crate) fn of_sglang(&self) -> Option<BodyField> {
+        let (name, value) = match self {
+            Self::Json(schema) => ("json_schema", json!(schema)),
+            Self::JsonObject => ("json_schema", json!(r#"{"type":"object"}"#)),
+            Self::Regex(regex) => ("regex", json!(regex)),
+            Self::Grammar(grammar) => ("ebnf", json!(grammar)),
+            Self::Choice(_) => return None,
+        };
+        Some(BodyField { name, value })
     }
 
     fn kind(&self) -> &'static str {
@@ -122,6 +121,12 @@ impl Structured {
     }
 }
 
+/// A field of a request's body.
+pub(crate) struct BodyField {
+    pub(crate) name: &'static str,
+    pub(crate) value: Value,
+}
+
 /// A tool's definition and whether the model must call one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ToolSet {
@@ -132,7 +137,7 @@ pub struct ToolSet {
     pub choice: Option<String>,
 }
 
-type ToolFields = BTreeMap<String, Box<RawValue>>;
+pub(crate) type ToolFields = BTreeMap<String, Box<RawValue>>;
 
 impl ToolSet {
     /// Reads a list of tools, or an object with `tools` and perhaps a `tool_choice`.
@@ -153,8 +158,8 @@ impl ToolSet {
         if tools.is_empty() {
             return Err("it has no tools".to_owned());
         }
-        let one = |(place, tool): (usize, &&RawValue)| {
-            definition(tool.get()).map_err(|why| format!("tool {}: {why}", place + 1))
+        let one = |(index, tool): (usize, &&RawValue)| {
+            definition(tool.get()).map_err(|why| format!("tool {}: {why}", index + 1))
         };
         let definitions = tools.iter().enumerate().map(one).collect::<Result<_, _>>()?;
         let choice = match choice {
@@ -177,7 +182,7 @@ impl ToolSet {
     }
 
     /// The functions with their fields as they are written.
-    fn functions(&self) -> impl Iterator<Item = ToolFields> {
+    pub(crate) fn functions(&self) -> impl Iterator<Item = ToolFields> {
         let function = |text: &String| {
             let tool: ToolFields = serde_json::from_str(text).ok()?;
             serde_json::from_str::<ToolFields>(tool.get("function")?.get()).ok()
@@ -216,133 +221,33 @@ fn definition(text: &str) -> Result<String, String> {
 }
 
 /// A JSON object of these fields, in this order.
-fn object(fields: &[(&str, &RawValue)]) -> String {
+pub(crate) fn object(fields: &[(&str, &RawValue)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("\"{name}\":{}", value.get())).collect();
     format!("{{{}}}", fields.join(","))
 }
 
+/// Whether a choice of tools is one of the protocol's words, and not the name of a tool.
+pub(crate) fn is_choice_word(choice: &str) -> bool {
+    matches!(choice, "auto" | "none" | "required")
+}
+
 /// Adds the run's constraint and tools to a body, in the words of the backend.
 pub(crate) fn write(
-    dialect: Dialect,
+    rules: &Rules,
     body: &mut JsonBody<'_>,
     context: &BodyContext<'_>,
 ) -> Result<(), Error> {
-    if let Some(structured) = &context.settings.structured {
-        write_structured(dialect, body, context, structured)?;
+    let refused = |what| Error::Structured { what, backend: context.backend.name() };
+    if let Some(structured) = &context.settings.structured
+        && !(rules.write_constraint)(body, context, structured)
+    {
+        return Err(refused(structured.kind()));
     }
-    if let Some(tools) = &context.settings.tools {
-        write_tools(dialect, body, tools)?;
+    match &context.settings.tools {
+        Some(tools) if !(rules.write_tools)(body, tools) => Err(refused("tools")),
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-fn write_structured(
-    dialect: Dialect,
-    body: &mut JsonBody<'_>,
-    context: &BodyContext<'_>,
-    structured: &Structured,
-) -> Result<(), Error> {
-    let refused = || Error::Structured { what: structured.kind(), backend: dialect.name() };
-    let is_sglang = dialect.server() == ServerKind::Sglang
-        || (context.conventions == Some(Conventions::Sglang)
-            && dialect.server() == ServerKind::Any);
-    match (dialect.protocol(), structured) {
-        (Protocol::Chat, Structured::Json(schema)) => {
-            let format = format!(
-                r#"{{"type":"json_schema","json_schema":{{"name":"{SCHEMA_NAME}","schema":{schema},"strict":true}}}}"#
-            );
-            body.raw("response_format", &format);
-        }
-        (Protocol::Chat, Structured::JsonObject) => {
-            body.field("response_format", json!({ "type": "json_object" }));
-        }
-        (Protocol::Responses, Structured::Json(schema)) => {
-            let format = format!(
-                r#"{{"format":{{"type":"json_schema","name":"{SCHEMA_NAME}","schema":{schema},"strict":true}}}}"#
-            );
-            body.raw("text", &format);
-        }
-        (Protocol::Messages, Structured::Json(schema)) => {
-            let format = format!(r#"{{"format":{{"type":"json_schema","schema":{schema}}}}}"#);
-            body.raw("output_config", &format);
-        }
-        // These write the constraint into an object of their own.
-        (Protocol::SglangGenerate, one) => drop(one.of_sglang().ok_or_else(refused)?),
-        (Protocol::TgiGenerate, Structured::Json(_) | Structured::Regex(_)) => {}
-        (Protocol::LlamaCpp, Structured::Json(schema)) => body.raw("json_schema", schema),
-        (Protocol::LlamaCpp, Structured::Grammar(grammar)) => body.field("grammar", grammar),
-        (Protocol::Completions, Structured::Json(schema))
-            if dialect.server() == ServerKind::LlamaCpp =>
-        {
-            body.raw("json_schema", schema);
-        }
-        (Protocol::Completions | Protocol::Chat, one) if is_sglang => {
-            let (name, value) = one.of_sglang().ok_or_else(refused)?;
-            body.field(name, value);
-        }
-        (Protocol::Completions | Protocol::Chat | Protocol::Responses, one)
-            if matches!(dialect.server(), ServerKind::Vllm | ServerKind::Any) =>
-        {
-            body.raw("structured_outputs", &one.of_vllm());
-        }
-        _ => return Err(refused()),
-    }
-    Ok(())
-}
-
-fn write_tools(dialect: Dialect, body: &mut JsonBody<'_>, tools: &ToolSet) -> Result<(), Error> {
-    let list = |entries: Vec<String>| format!("[{}]", entries.join(","));
-    let choice = tools.choice.as_deref();
-    let is_word = |word: &str| matches!(word, "auto" | "none" | "required");
-    match dialect.protocol() {
-        Protocol::Chat => {
-            body.raw("tools", &list(tools.definitions.clone()));
-            if let Some(choice) = choice {
-                let named = json!({ "type": "function", "function": { "name": choice } });
-                body.field("tool_choice", if is_word(choice) { json!(choice) } else { named });
-            }
-        }
-        Protocol::Responses => {
-            let kind = RawValue::from_string(r#""function""#.to_owned())
-                .map_err(|why| Error::ExtraBody(why.to_string()))?;
-            let flat = |function: ToolFields| {
-                let mut fields = vec![("type", &*kind)];
-                fields.extend(function.iter().map(|(name, value)| (name.as_str(), &**value)));
-                object(&fields)
-            };
-            body.raw("tools", &list(tools.functions().map(flat).collect()));
-            if let Some(choice) = choice {
-                let named = json!({ "type": "function", "name": choice });
-                body.field("tool_choice", if is_word(choice) { json!(choice) } else { named });
-            }
-        }
-        Protocol::Messages => {
-            let own = |function: ToolFields| {
-                let renamed = [
-                    ("name", "name"),
-                    ("description", "description"),
-                    ("input_schema", "parameters"),
-                ];
-                let fields: Vec<(&str, &RawValue)> = renamed
-                    .into_iter()
-                    .filter_map(|(ours, name)| Some((ours, &**function.get(name)?)))
-                    .collect();
-                object(&fields)
-            };
-            body.raw("tools", &list(tools.functions().map(own).collect()));
-            if let Some(choice) = choice {
-                let value = match choice {
-                    "required" => json!({ "type": "any" }),
-                    word if is_word(word) => json!({ "type": word }),
-                    name => json!({ "type": "tool", "name": name }),
-                };
-                body.field("tool_choice", value);
-            }
-        }
-        _ => return Err(Error::Structured { what: "tools", backend: dialect.name() }),
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,4 +8,4 @@
 mod command;
 mod rows;
 
-pub(crate) use command::{CalibrateArgs, calibrate};
+pub(crate) use command::calibrate;

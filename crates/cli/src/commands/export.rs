@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use tokometer_record::{WholeFile, write_whole};
 use tokometer_report::html::PageContext;
 use tokometer_report::rows::CsvWriter;
-use tokometer_report::saved::PageSource;
 use tokometer_report::several;
-use tokometer_report::summary_markdown;
 use tokometer_report::trace::TraceWriter;
+use tokometer_report::{PageSource, summary_markdown};
 
 use crate::bench::{RunView, summarise};
 use crate::exit::{Refusal, RefusalKind};

@@ -11,9 +11,9 @@ use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::{RunReader, STDOUT};
 use tokometer_report::capacity;
 use tokometer_report::html::{Page, PageContext, Price};
-use tokometer_report::saved::{PageSource, ReportSource, point_name};
+use tokometer_report::saved::ReportSource;
 use tokometer_report::several;
-use tokometer_report::{Style, TableFormat, history, print_report};
+use tokometer_report::{PageSource, Style, TableFormat, history, point_name, print_report};
 
 use super::export::{csv, markdown, parquet, trace};
 use super::kit;
@@ -25,7 +25,7 @@ use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, objective, percentiles, sections};
 use crate::pages;
 use crate::runs::{READING, expanded};
-use crate::terminal::{print, print_message, style};
+use crate::terminal::{print, print_message};
 
 /// Shows every source: one run in full, several as a table, blocks in any layout.
 pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Result<Exit> {
@@ -57,7 +57,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         return Ok(Exit::Done);
     }
     let sources = ReportSource::open_all(READING, &args.sources, &view)?;
-    let style = style(environment);
+    let style = environment.style();
     let is_plain = args.format.is_none() && args.layout.is_none();
     if let Some(text) = staircase(&args.sources, &sources, style).filter(|_| is_plain) {
         print(&text)?;

@@ -83,8 +83,8 @@ impl fmt::Display for NamedAddresses {
         let is_ipv6 = host.contains(':');
         let (open, close) = if is_ipv6 { ("[", "]") } else { ("", "") };
         write!(f, "{open}{host}{close}:{port}:")?;
-        for (place, address) in addresses.iter().enumerate() {
-            write!(f, "{}{address}", if place > 0 { "," } else { "" })?;
+        for (index, address) in addresses.iter().enumerate() {
+            write!(f, "{}{address}", if index > 0 { "," } else { "" })?;
         }
         Ok(())
     }

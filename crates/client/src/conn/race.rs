@@ -100,15 +100,15 @@ impl<W: Wire> Race<W> {
         RaceStep::Pending
     }
 
-    /// The place of an attempt that is connected. Attempts that failed are removed.
+    /// The index of an attempt that is connected. Attempts that failed are removed.
     fn look(&mut self) -> Option<usize> {
-        let mut place = 0;
-        while place < self.attempts.len() {
-            match self.attempts[place].wire.connected() {
-                Ok(()) => return Some(place),
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => place += 1,
+        let mut index = 0;
+        while index < self.attempts.len() {
+            match self.attempts[index].wire.connected() {
+                Ok(()) => return Some(index),
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => index += 1,
                 Err(error) => {
-                    let Attempt { address, .. } = self.attempts.remove(place);
+                    let Attempt { address, .. } = self.attempts.remove(index);
                     self.fail(address, error);
                 }
             }

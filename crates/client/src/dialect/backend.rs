@@ -17,6 +17,10 @@ impl Dialect {
         Backend::named(name).map(Self)
     }
 
+    pub(crate) fn row(self) -> &'static Backend {
+        self.0
+    }
+
     /// All backend names, the most used first.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Backend::all().map(Backend::name)

@@ -4,14 +4,87 @@
 //! event may hold only a role (vLLM, SGLang: empty content; llama.cpp: null; TGI: none). Without
 //! streaming, `message` replaces `delta`. Framing, counts and end are those of completions.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokometer_base::{Conventions, PromptContent};
 
-pub(super) use super::completions::RULES;
-use super::completions::write_shared;
-use super::protocol::BodyContext;
+use super::completions::{self, USAGE, write_shared};
+use super::quirks;
+use super::rules::{BodyContext, Rules, WholeAnswer};
 use crate::Error;
 use crate::json_body::JsonBody;
+use crate::reading::ToolCalls;
+use crate::scan::{Field, Object, Role, enter, take};
+use crate::structured::{SCHEMA_NAME, Structured, ToolSet, is_choice_word};
+
+pub(super) static RULES: Rules = Rules {
+    write_constraint,
+    write_tools,
+    settle: quirks::settle,
+    take_calls,
+    whole: WholeAnswer::Keys(&ANSWER),
+    ..Rules::new(write_body, &EVENT)
+};
+
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        enter("choices", &CHOICE),
+        enter("usage", &USAGE),
+        take("error", Field::Error),
+        take("object", Field::Object),
+        take("type", Field::Object),
+    ],
+    quirks: quirks::OPENAI_EVENT,
+};
+
+/// A choice of a stream. Its `message`, which some servers send beside or behind the pieces, repeats them.
+pub(super) static CHOICE: Object = Object {
+    role: Role::Choice,
+    keys: &[
+        take("index", Field::ChoiceIndex),
+        enter("delta", &MESSAGE),
+        take("finish_reason", Field::Finish),
+        take("token_ids", Field::TokenIds),
+    ],
+    quirks: quirks::OPENAI_CHOICE,
+};
+
+/// An answer in one piece.
+static ANSWER: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        enter("choices", &WHOLE_CHOICE),
+        enter("usage", &USAGE),
+        take("error", Field::Error),
+        take("object", Field::Object),
+        take("type", Field::Object),
+    ],
+    quirks: quirks::OPENAI_EVENT,
+};
+
+static WHOLE_CHOICE: Object = Object {
+    role: Role::Choice,
+    keys: &[
+        take("index", Field::ChoiceIndex),
+        enter("message", &MESSAGE),
+        take("finish_reason", Field::Finish),
+    ],
+    quirks: quirks::OPENAI_CHOICE,
+};
+
+static MESSAGE: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("role", Field::Role),
+        take("content", Field::Text),
+        // The model declines to answer; `content` is then null or empty.
+        take("refusal", Field::Text),
+        take("reasoning_content", Field::Reasoning),
+        take("reasoning", Field::Reasoning),
+        take("tool_calls", Field::ToolCalls),
+    ],
+    quirks: quirks::CHAT_MESSAGE,
+};
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     body.field("model", context.model());
@@ -36,6 +109,47 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
     }
     write_shared(body, context);
     Ok(())
+}
+
+fn write_constraint(
+    body: &mut JsonBody<'_>,
+    context: &BodyContext<'_>,
+    constraint: &Structured,
+) -> bool {
+    match constraint {
+        Structured::Json(schema) => body.raw(
+            "response_format",
+            &format!(
+                r#"{{"type":"json_schema","json_schema":{{"name":"{SCHEMA_NAME}","schema":{schema},"strict":true}}}}"#
+            ),
+        ),
+        Structured::JsonObject => body.field("response_format", json!({ "type": "json_object" })),
+        other => return completions::write_constraint(body, context, other),
+    }
+    true
+}
+
+fn write_tools(body: &mut JsonBody<'_>, tools: &ToolSet) -> bool {
+    body.raw("tools", &format!("[{}]", tools.definitions.join(",")));
+    if let Some(choice) = &tools.choice {
+        let named = json!({ "type": "function", "function": { "name": choice } });
+        body.field("tool_choice", if is_choice_word(choice) { json!(choice) } else { named });
+    }
+    true
+}
+
+fn take_calls(calls: &mut ToolCalls, _: &str, event: &Value) {
+    let choice = &event["choices"][0];
+    let list = [&choice["delta"], &choice["message"]].map(|part| part["tool_calls"].as_array());
+    for (position, call) in (0..).zip(list.into_iter().flatten().flatten()) {
+        let index = call["index"].as_u64().unwrap_or(position);
+        let function = &call["function"];
+        // Some servers give every piece an id of its own; only the first has the name.
+        if function["name"].as_str().is_some_and(|name| !name.is_empty()) {
+            calls.begin(index, call["id"].as_str().unwrap_or_default());
+        }
+        calls.add(index, &function["name"], &function["arguments"]);
+    }
 }
 
 #[cfg(test)]

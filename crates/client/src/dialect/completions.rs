@@ -3,22 +3,64 @@
 //! Text in `choices[0].text`; usage in a last event with empty `choices` (vLLM, SGLang) or together
 //! with the finish reason (llama.cpp, TGI, transformers). Not every server ends with `[DONE]`.
 
-use tokometer_base::{Conventions, PromptContent};
+use serde_json::json;
+use tokometer_base::backend::ServerKind;
+use tokometer_base::{Conventions, IgnoreEos, PromptContent};
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::quirks;
+use super::rules::{BodyContext, Rules};
 use crate::Error;
-use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::EventSchema;
+use crate::scan::{Field, Object, Role, enter, take};
 use crate::settings::UsageReports;
-use tokometer_base::IgnoreEos;
+use crate::structured::Structured;
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Choices,
-    framing: EventFraming::Sse,
-    counting: Counting::WhenReported,
-    text: TextForm::Piece,
-    end: EndRule::DoneOrFinish,
+pub(super) static RULES: Rules =
+    Rules { write_constraint, settle: quirks::settle, ..Rules::new(write_body, &EVENT) };
+
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        enter("choices", &CHOICE),
+        enter("usage", &USAGE),
+        take("error", Field::Error),
+        take("object", Field::Object),
+        take("type", Field::Object),
+    ],
+    quirks: quirks::OPENAI_EVENT,
+};
+
+pub(super) static CHOICE: Object = Object {
+    role: Role::Choice,
+    keys: &[
+        take("index", Field::ChoiceIndex),
+        take("text", Field::Text),
+        take("finish_reason", Field::Finish),
+        take("token_ids", Field::TokenIds),
+    ],
+    quirks: quirks::OPENAI_CHOICE,
+};
+
+pub(super) static USAGE: Object = Object {
+    role: Role::Usage,
+    keys: &[
+        take("prompt_tokens", Field::PromptTokens),
+        take("completion_tokens", Field::CompletionTokens),
+        take("total_tokens", Field::TotalTokens),
+        enter("prompt_tokens_details", &DETAILS),
+        enter("completion_tokens_details", &DETAILS),
+    ],
+    quirks: quirks::OPENAI_USAGE,
+};
+
+/// What counts consist of, of prompts and of answers.
+pub(super) static DETAILS: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("cached_tokens", Field::CachedTokens),
+        take("reasoning_tokens", Field::ReasoningTokens),
+    ],
+    quirks: &[],
 };
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
@@ -53,11 +95,11 @@ pub(super) fn write_shared(body: &mut JsonBody<'_>, context: &BodyContext<'_>) {
         match settings.usage {
             UsageReports::Off => {}
             UsageReports::AtEnd => {
-                body.optional("stream_options", serde_json::json!({"include_usage": true}));
+                body.optional("stream_options", json!({"include_usage": true}));
             }
             UsageReports::Continuous => body.field(
                 "stream_options",
-                serde_json::json!({"include_usage": true, "continuous_usage_stats": true}),
+                json!({"include_usage": true, "continuous_usage_stats": true}),
             ),
         }
     }
@@ -75,6 +117,29 @@ pub(super) fn write_shared(body: &mut JsonBody<'_>, context: &BodyContext<'_>) {
     if let Some(lora) = context.lora.filter(|_| is_sglang) {
         body.field("lora_path", lora);
     }
+}
+
+/// A constraint in the words of the server that is asked.
+pub(super) fn write_constraint(
+    body: &mut JsonBody<'_>,
+    context: &BodyContext<'_>,
+    constraint: &Structured,
+) -> bool {
+    let server = context.backend.server();
+    let is_sglang = server == ServerKind::Sglang
+        || (context.conventions == Some(Conventions::Sglang) && server == ServerKind::Any);
+    match (constraint, server) {
+        (Structured::Json(schema), ServerKind::LlamaCpp) => body.raw("json_schema", schema),
+        (one, _) if is_sglang => {
+            let Some(field) = one.of_sglang() else { return false };
+            body.field(field.name, field.value);
+        }
+        (one, ServerKind::Vllm | ServerKind::Any) => {
+            body.raw("structured_outputs", &one.of_vllm());
+        }
+        _ => return false,
+    }
+    true
 }
 
 #[cfg(test)]

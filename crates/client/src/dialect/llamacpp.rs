@@ -3,21 +3,43 @@
 //! Pieces of text in `content`, ids of their tokens in `tokens`, a running count in `tokens_predicted`.
 //! Ends with `stop: true` and a `timings` object, without `[DONE]`.
 
-use tokometer_base::PromptContent;
+use tokometer_base::{IgnoreEos, PromptContent};
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::rules::{BodyContext, Counting, EndRule, Rules};
 use crate::Error;
-use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::EventSchema;
-use tokometer_base::IgnoreEos;
+use crate::scan::{Field, Object, Role, enter, take};
+use crate::structured::Structured;
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Shared,
-    framing: EventFraming::Sse,
+pub(super) static RULES: Rules = Rules {
+    write_constraint,
     counting: Counting::RunningCount,
-    text: TextForm::Piece,
     end: EndRule::FinalEvent,
+    ..Rules::new(write_body, &EVENT)
+};
+
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("content", Field::Text),
+        take("tokens", Field::TokenIds),
+        take("stop", Field::Last),
+        take("tokens_predicted", Field::CompletionTokens),
+        take("tokens_evaluated", Field::PromptTokens),
+        enter("timings", &TIMINGS),
+        take("error", Field::Error),
+    ],
+    quirks: &[],
+};
+
+pub(super) static TIMINGS: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("cache_n", Field::CachedTokens),
+        take("prompt_ms", Field::Prefill),
+        take("predicted_ms", Field::Decode),
+    ],
+    quirks: &[],
 };
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
@@ -38,6 +60,15 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
     }
     body.members(&context.settings.sampling);
     Ok(())
+}
+
+fn write_constraint(body: &mut JsonBody<'_>, _: &BodyContext<'_>, constraint: &Structured) -> bool {
+    match constraint {
+        Structured::Json(schema) => body.raw("json_schema", schema),
+        Structured::Grammar(grammar) => body.field("grammar", grammar),
+        _ => return false,
+    }
+    true
 }
 
 #[cfg(test)]

@@ -4,27 +4,121 @@
 //! last `message_delta` the answer's; `message_stop` ends the stream. The system prompt has a field of
 //! its own, the length is required, and no server has a field that ignores the end token.
 
-use serde_json::json;
-use tokometer_base::{Message, PromptContent};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokometer_base::{IgnoreEos, Message, PromptContent};
+use tokometer_record::Event;
 
 use super::content;
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::rules::{BodyContext, EndRule, Header, Rules, WholeAnswer};
 use crate::Error;
-use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::EventSchema;
-use tokometer_base::IgnoreEos;
+use crate::reading::{StreamState, ToolCalls};
+use crate::scan::{Field, Fields, Marks, Object, Role, enter, take};
+use crate::structured::{Structured, ToolFields, ToolSet, is_choice_word, object};
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Messages,
-    framing: EventFraming::Sse,
-    counting: Counting::WhenReported,
-    text: TextForm::Piece,
+pub(super) static RULES: Rules = Rules {
+    write_constraint,
+    write_tools,
+    headers: &[Header { name: "anthropic-version", value: "2023-06-01" }],
+    // Anthropic reads this header, other servers of the protocol `Authorization`.
+    key_header: Some("x-api-key"),
+    whole: WholeAnswer::Keys(&ANSWER),
+    is_typed: true,
+    settle,
+    take_calls,
     end: EndRule::FinalEvent,
+    ..Rules::new(write_body, &EVENT)
 };
 
-/// The version of the protocol that servers ask for in a header.
-pub(crate) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("type", Field::EventType),
+        enter("delta", &BLOCK),
+        // A block may open with its first text; mostly it opens empty.
+        enter("content_block", &BLOCK),
+        enter("message", &MESSAGE),
+        enter("usage", &USAGE),
+        take("error", Field::Error),
+    ],
+    quirks: &[],
+};
+
+static BLOCK: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("text", Field::Text),
+        take("thinking", Field::Reasoning),
+        take("partial_json", Field::ToolArguments),
+        take("stop_reason", Field::Finish),
+    ],
+    quirks: &[],
+};
+
+static MESSAGE: Object = Object { role: Role::Plain, keys: &[enter("usage", &USAGE)], quirks: &[] };
+
+/// A message in one piece, whose content is a list of blocks.
+static ANSWER: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("type", Field::Object),
+        take("content", Field::Text),
+        take("stop_reason", Field::Finish),
+        enter("usage", &USAGE),
+        take("error", Field::Error),
+    ],
+    quirks: &[],
+};
+
+/// Cached tokens are counted apart from the others of the prompt.
+static USAGE: Object = Object {
+    role: Role::Usage,
+    keys: &[
+        take("input_tokens", Field::PromptPart),
+        take("cache_creation_input_tokens", Field::PromptPart),
+        take("cache_read_input_tokens", Field::CachedPart),
+        take("output_tokens", Field::CompletionTokens),
+    ],
+    quirks: &[],
+};
+
+fn settle(fields: &mut Fields<'_>, _: &mut StreamState, _: &[Event]) {
+    let Some(kind) = &fields.event_type else { return };
+    if kind.is("error") {
+        fields.marks.set(Marks::ERROR);
+    } else if kind.is("message_stop") {
+        fields.marks.set(Marks::LAST);
+    } else if kind.is("content_block_start") {
+        fields.text = fields.text.take().filter(|text| !text.is_empty());
+        fields.marks.set(Marks::NAMES_CALL);
+    } else if kind.is("message_start") {
+        fields.marks.set(Marks::CHOICE.and(Marks::ROLE));
+        // Its count of the answer is a beginning; the last `message_delta` has the true one.
+        if let Some(usage) = &mut fields.usage {
+            usage.completion_tokens = None;
+        }
+    }
+}
+
+fn take_calls(calls: &mut ToolCalls, _: &str, event: &Value) {
+    let index = event["index"].as_u64().unwrap_or(0);
+    let block = &event["content_block"];
+    if block["type"] == "tool_use" {
+        // The arguments come behind it; a server that sends them at once sends no piece.
+        let is_empty = block["input"].as_object().is_none_or(serde_json::Map::is_empty);
+        let input = if is_empty { &Value::Null } else { &block["input"] };
+        calls.add(index, &block["name"], input);
+    }
+    let piece = &event["delta"]["partial_json"];
+    if piece.is_string() {
+        calls.add(index, &Value::Null, piece);
+    }
+    let blocks = (0..).zip(event["content"].as_array().into_iter().flatten());
+    for (index, block) in blocks.filter(|(_, block)| block["type"] == "tool_use") {
+        calls.add(index, &block["name"], &block["input"]);
+    }
+}
 
 /// The limit of an answer where the prompt has none: the protocol demands one.
 const DEFAULT_LIMIT: u32 = 4096;
@@ -55,6 +149,35 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
         body.field("ignore_eos", true);
     }
     Ok(())
+}
+
+fn write_constraint(body: &mut JsonBody<'_>, _: &BodyContext<'_>, constraint: &Structured) -> bool {
+    let Structured::Json(schema) = constraint else { return false };
+    let format = format!(r#"{{"format":{{"type":"json_schema","schema":{schema}}}}}"#);
+    body.raw("output_config", &format);
+    true
+}
+
+fn write_tools(body: &mut JsonBody<'_>, tools: &ToolSet) -> bool {
+    let own = |function: ToolFields| {
+        let renamed =
+            [("name", "name"), ("description", "description"), ("input_schema", "parameters")];
+        let fields: Vec<(&str, &RawValue)> = renamed
+            .into_iter()
+            .filter_map(|(ours, name)| Some((ours, &**function.get(name)?)))
+            .collect();
+        object(&fields)
+    };
+    body.raw("tools", &format!("[{}]", tools.functions().map(own).collect::<Vec<_>>().join(",")));
+    if let Some(choice) = tools.choice.as_deref() {
+        let value = match choice {
+            "required" => json!({ "type": "any" }),
+            word if is_choice_word(word) => json!({ "type": word }),
+            name => json!({ "type": "tool", "name": name }),
+        };
+        body.field("tool_choice", value);
+    }
+    true
 }
 
 #[cfg(test)]

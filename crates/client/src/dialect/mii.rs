@@ -3,18 +3,29 @@
 
 use tokometer_base::PromptContent;
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::completions::{CHOICE, USAGE};
+use super::rules::{BodyContext, EndRule, Rules};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::EventSchema;
+use crate::scan::{Field, Object, Role, enter, take};
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Shared,
+pub(super) static RULES: Rules = Rules {
     framing: EventFraming::WholeJson,
-    counting: Counting::WhenReported,
-    text: TextForm::Piece,
     end: EndRule::Body,
+    ..Rules::new(write_body, &ANSWER)
+};
+
+static ANSWER: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("text", Field::Text),
+        enter("choices", &CHOICE),
+        enter("usage", &USAGE),
+        take("error", Field::Error),
+        take("object", Field::Object),
+    ],
+    quirks: &[],
 };
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {

@@ -8,38 +8,37 @@ use serde_json::json;
 use tokometer_base::backend::PoolingRoute;
 use tokometer_base::{Conventions, Message, PromptContent};
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::rules::{BodyContext, EndRule, Rules, WholeAnswer};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::EventSchema;
+use crate::scan::{Object, Role};
 
-const fn rules(schema: EventSchema) -> Rules {
+const fn rules(whole: WholeAnswer) -> Rules {
     Rules {
-        schema,
         framing: EventFraming::WholeJson,
-        counting: Counting::WhenReported,
-        text: TextForm::Piece,
+        whole,
         end: EndRule::Body,
+        ..Rules::new(write_body, &NOTHING)
     }
 }
 
-static VECTORS: Rules = rules(EventSchema::Vectors);
-static RANKING: Rules = rules(EventSchema::Ranking);
+static RESULTS: Rules = rules(WholeAnswer::Results);
+static RANKING: Rules = rules(WholeAnswer::Ranking);
+
+/// Answers are not read by their keys, and never streamed.
+static NOTHING: Object = Object { role: Role::Plain, keys: &[], quirks: &[] };
 
 pub(super) fn rules_of(route: PoolingRoute) -> &'static Rules {
     match route {
         // A rerank may be limited to the best documents; a score has one entry per document.
         PoolingRoute::Rerank | PoolingRoute::TeiRerank => &RANKING,
-        _ => &VECTORS,
+        _ => &RESULTS,
     }
 }
 
-pub(super) fn write_body(
-    route: PoolingRoute,
-    body: &mut JsonBody<'_>,
-    context: &BodyContext<'_>,
-) -> Result<(), Error> {
+fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
+    let Some(route) = context.backend.pooling() else { return Ok(()) };
     let is_tei = matches!(route, PoolingRoute::TeiEmbed | PoolingRoute::TeiRerank);
     if !is_tei {
         body.field("model", context.model());

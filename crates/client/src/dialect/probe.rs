@@ -6,7 +6,6 @@ use tokometer_base::{IgnoreEos, Prompt};
 use super::{Dialect, rules_of, smallest_pooling_prompt};
 use crate::Error;
 use crate::prepare::RequestInput;
-use crate::scan::scan_whole;
 use crate::settings::{Delivery, Sampling, Settings};
 
 /// One probe request.
@@ -51,7 +50,7 @@ impl Dialect {
 
     /// The text of an answer in one piece; empty where it has none.
     pub fn text_of(&self, body: &[u8]) -> String {
-        let fields = scan_whole(rules_of(self.protocol()).schema, body).unwrap_or_default();
+        let fields = rules_of(self.protocol()).read_whole(body).unwrap_or_default();
         let text = fields.text.or(fields.whole_text);
         text.map(|text| text.to_text()).unwrap_or_default()
     }

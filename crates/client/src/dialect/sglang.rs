@@ -6,23 +6,70 @@
 //! status 200. Ends with `[DONE]`.
 
 use serde_json::{Map, Value, json};
-use tokometer_base::PromptContent;
+use tokometer_base::{IgnoreEos, PromptContent};
+use tokometer_record::Event;
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::rules::{BodyContext, Counting, Rules};
 use crate::Error;
-use crate::framing::EventFraming;
 use crate::json_body::{JsonBody, object_of};
-use crate::scan::EventSchema;
+use crate::reading::StreamState;
+use crate::scan::{Field, Fields, Marks, Object, Role, Text, enter, enter_or_take, take};
 use crate::structured::Structured;
-use tokometer_base::IgnoreEos;
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Shared,
-    framing: EventFraming::Sse,
+pub(super) static RULES: Rules = Rules {
+    // It is written into `sampling_params`.
+    write_constraint: |_, _, one| one.of_sglang().is_some(),
+    settle,
     counting: Counting::RunningCount,
-    text: TextForm::Cumulative,
-    end: EndRule::DoneOrFinish,
+    ..Rules::new(write_body, &EVENT)
 };
+
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("text", Field::Text),
+        take("output_ids", Field::TokenIds),
+        enter("meta_info", &META),
+        take("error", Field::Error),
+        take("object", Field::Object),
+    ],
+    quirks: &[],
+};
+
+static META: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("prompt_tokens", Field::PromptTokens),
+        take("completion_tokens", Field::CompletionTokens),
+        take("cached_tokens", Field::CachedTokens),
+        take("reasoning_tokens", Field::ReasoningTokens),
+        enter_or_take("finish_reason", &FINISH, Field::Finish),
+    ],
+    quirks: &[],
+};
+
+static FINISH: Object =
+    Object { role: Role::Finish, keys: &[take("type", Field::Finish)], quirks: &[] };
+
+/// Tells all text so far from a piece, by the ids. A server without a tokenizer streams only ids.
+fn settle(fields: &mut Fields<'_>, state: &mut StreamState, _: &[Event]) {
+    let told = fields.usage.and_then(|usage| usage.completion_tokens);
+    let is_piece = fields.token_ids.is_some_and(|ids| told.is_some_and(|told| ids < told));
+    match &fields.text {
+        Some(text) if !is_piece => {
+            fields.marks.set(Marks::CUMULATIVE);
+            if text.len() > state.longest {
+                state.longest = text.len();
+            } else {
+                fields.text = Some(Text::Plain(b""));
+            }
+        }
+        None if fields.token_ids > Some(0) && told > Some(state.counted) => {
+            fields.marks.set(Marks::ONLY_IDS);
+        }
+        _ => {}
+    }
+}
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     match &context.prompt.content {
@@ -51,8 +98,8 @@ fn sampling_params(context: &BodyContext<'_>) -> Map<String, Value> {
     }
     let ignores_eos = settings.ignore_eos != IgnoreEos::Off;
     params.insert("ignore_eos".to_owned(), json!(ignores_eos));
-    if let Some((name, value)) = settings.structured.as_ref().and_then(Structured::of_sglang) {
-        params.insert(name.to_owned(), value);
+    if let Some(field) = settings.structured.as_ref().and_then(Structured::of_sglang) {
+        params.insert(field.name.to_owned(), field.value);
     }
     if let Some(seed) = params.remove("seed") {
         params.insert("sampling_seed".to_owned(), seed);

@@ -3,21 +3,19 @@
 //! New text in `text_output`, no counts, no end mark: the response ends with its body. The end token
 //! is disabled by setting it to an id that no vocabulary has.
 
-use tokometer_base::{Conventions, PromptContent};
+use tokometer_base::{Conventions, IgnoreEos, PromptContent};
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::rules::{BodyContext, EndRule, Rules};
 use crate::Error;
-use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::EventSchema;
-use tokometer_base::IgnoreEos;
+use crate::scan::{Field, Object, Role, take};
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Shared,
-    framing: EventFraming::Sse,
-    counting: Counting::WhenReported,
-    text: TextForm::Piece,
-    end: EndRule::Body,
+pub(super) static RULES: Rules = Rules { end: EndRule::Body, ..Rules::new(write_body, &EVENT) };
+
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[take("text_output", Field::Text), take("error", Field::Error)],
+    quirks: &[],
 };
 
 /// Larger than every known vocabulary.

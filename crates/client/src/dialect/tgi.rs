@@ -5,22 +5,47 @@
 //! stream arrive with status 200.
 
 use serde_json::{Map, Value, json};
-use tokometer_base::{Conventions, PromptContent};
+use tokometer_base::{Conventions, IgnoreEos, PromptContent};
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::rules::{BodyContext, Counting, EndRule, Rules};
 use crate::Error;
-use crate::framing::EventFraming;
 use crate::json_body::{JsonBody, object_of};
-use crate::scan::EventSchema;
+use crate::scan::{Field, Object, Role, enter, take};
 use crate::structured::Structured;
-use tokometer_base::IgnoreEos;
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Shared,
-    framing: EventFraming::Sse,
+pub(super) static RULES: Rules = Rules {
+    // It is written into `parameters`.
+    write_constraint: |_, _, one| matches!(one, Structured::Json(_) | Structured::Regex(_)),
     counting: Counting::OnePerEvent,
-    text: TextForm::Piece,
     end: EndRule::FinalEvent,
+    ..Rules::new(write_body, &EVENT)
+};
+
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        enter("token", &TOKEN),
+        take("generated_text", Field::WholeText),
+        enter("details", &DETAILS),
+        take("error", Field::Error),
+    ],
+    quirks: &[],
+};
+
+static TOKEN: Object = Object {
+    role: Role::Plain,
+    keys: &[take("text", Field::Text), take("special", Field::Special)],
+    quirks: &[],
+};
+
+static DETAILS: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("finish_reason", Field::Finish),
+        take("generated_tokens", Field::CompletionTokens),
+        take("input_length", Field::PromptTokens),
+    ],
+    quirks: &[],
 };
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {

@@ -5,22 +5,62 @@
 //! sound. No server has a field that ignores the end token.
 
 use tokometer_base::{Conventions, IgnoreEos, PromptContent, Sound};
+use tokometer_record::Event;
 
-use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
+use super::chat::CHOICE;
+use super::completions::DETAILS;
+use super::rules::{BodyContext, Rules, WholeAnswer};
 use crate::Error;
-use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
 use crate::multipart::FormFile;
-use crate::scan::EventSchema;
+use crate::reading::StreamState;
+use crate::scan::{Field, Fields, Marks, Object, Role, enter, take};
 use crate::settings::UsageReports;
 
-pub(super) const RULES: Rules = Rules {
-    schema: EventSchema::Transcription,
-    framing: EventFraming::Sse,
-    counting: Counting::WhenReported,
-    text: TextForm::Piece,
-    end: EndRule::DoneOrFinish,
+pub(super) static RULES: Rules = Rules {
+    whole: WholeAnswer::Transcript(&EVENT),
+    is_typed: true,
+    settle,
+    ..Rules::new(write_body, &EVENT)
 };
+
+static EVENT: Object = Object {
+    role: Role::Plain,
+    keys: &[
+        take("type", Field::EventType),
+        enter("choices", &CHOICE),
+        take("delta", Field::Text),
+        take("text", Field::WholeText),
+        enter("usage", &USAGE),
+        take("error", Field::Error),
+        take("object", Field::Object),
+    ],
+    quirks: &[],
+};
+
+/// In the words of chat (vLLM, SGLang) or of the Responses API (OpenAI).
+static USAGE: Object = Object {
+    role: Role::Usage,
+    keys: &[
+        take("prompt_tokens", Field::PromptTokens),
+        take("completion_tokens", Field::CompletionTokens),
+        enter("prompt_tokens_details", &DETAILS),
+        take("input_tokens", Field::PromptTokens),
+        take("output_tokens", Field::CompletionTokens),
+    ],
+    quirks: &[],
+};
+
+/// The event that ends OpenAI's stream repeats the whole text. Chunks with `choices` have no type.
+fn settle(fields: &mut Fields<'_>, _: &mut StreamState, _: &[Event]) {
+    let Some(kind) = &fields.event_type else { return };
+    if kind.is("error") {
+        fields.marks.set(Marks::ERROR);
+    } else if kind.is("transcript.text.done") {
+        fields.marks.set(Marks::FINISHED.and(Marks::LAST));
+        fields.whole_text = None;
+    }
+}
 
 /// The fields beside the file.
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {

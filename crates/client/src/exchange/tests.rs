@@ -9,7 +9,7 @@ mod failures;
 mod mislabelled;
 mod odd_answers;
 mod other_forms;
-mod trailing_text;
+mod stray_lines;
 mod typed_events;
 
 use std::fs;

@@ -1,31 +1,57 @@
-//! What kind of event a choice makes, and how the counts of several events become one.
+//! What kind of event a choice makes, how many tokens it has, and how the counts of several events become one.
 
 use tokometer_record::{EventKind, Usage};
 
+use super::ResponseReading;
+use crate::dialect::Counting;
 use crate::scan::{Fields, Marks, Text};
+use crate::settings::UsageReports;
 
-/// The reasoning of a choice, under whichever name it has.
+/// The reasoning of a choice.
 pub(super) fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
-    let known = [&fields.reasoning, &fields.reasoning_alias, &fields.reasoning_parts];
-    let known = known.map(Option::as_ref);
-    known.into_iter().flatten().find(|text| !text.is_empty())
+    fields.reasoning.as_ref().filter(|text| !text.is_empty())
 }
 
-/// The kind of an event without new text.
-pub(super) fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
+/// The kind of an event, after those with the marks `seen`.
+pub(super) fn kind_of(fields: &Fields<'_>, seen: Marks) -> EventKind {
     let has = |mark| fields.marks.has(mark);
-    if reasoning(fields).is_some() {
+    let has_text = fields.text.as_ref().is_some_and(|text| !text.is_empty());
+    if (has_text && !has(Marks::SPECIAL)) || has(Marks::ONLY_IDS) {
+        EventKind::Text
+    } else if reasoning(fields).is_some() {
         EventKind::Reasoning
     } else if has(Marks::TOOL_CALL) {
         EventKind::ToolCall
     } else if has(Marks::CHOICE) || fields.text.is_some() {
-        // TGI repeats the role in every event; only an opening one is a role event.
+        // Some servers repeat the role in every event; only an opening one is a role event.
         let opens = has(Marks::ROLE) && !has(Marks::FINISHED) && !seen.has(Marks::CHOICE);
         if opens { EventKind::Role } else { EventKind::Empty }
     } else if fields.usage.is_some() {
         EventKind::Usage
     } else {
         EventKind::Other
+    }
+}
+
+impl ResponseReading {
+    /// Tokens in the event; `None` where nothing reports them.
+    pub(super) fn tokens(&mut self, fields: &Fields<'_>, kind: EventKind) -> Option<u32> {
+        if !kind.has_choice() {
+            return None;
+        }
+        let running = fields.usage.and_then(|usage| usage.completion_tokens);
+        let grown = running.map(|running| running.saturating_sub(self.state.counted));
+        let tokens = match self.rules.counting {
+            Counting::OnePerEvent => 1,
+            Counting::RunningCount => grown?,
+            Counting::WhenReported => {
+                // Usage that was not requested with every event may be a sum, an estimate or zero.
+                let is_requested = self.usage_reports == UsageReports::Continuous;
+                fields.token_ids.or(grown.filter(|_| is_requested))?
+            }
+        };
+        self.state.counted = self.state.counted.saturating_add(tokens);
+        Some(tokens)
     }
 }
 
@@ -36,7 +62,7 @@ fn latest(known: Option<u32>, told: Option<u32>) -> Option<u32> {
 
 /// Adds the counts of an event to those of the events before it.
 pub(super) fn merge(known: &mut Usage, told: Usage) {
-    // The Messages API counts cached tokens apart, and not every event repeats them.
+    // A protocol may count cached tokens apart, and not every event repeats them.
     let lacks_cached = told.cached_tokens.is_none() && known.cached_tokens > Some(0);
     known.prompt_tokens = if lacks_cached {
         told.prompt_tokens.max(known.prompt_tokens)

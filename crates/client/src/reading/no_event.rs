@@ -3,8 +3,7 @@
 use tokometer_record::{Failure, FailureKind};
 
 use super::ResponseReading;
-use crate::scan::{EventSchema, Marks, scan};
-use crate::server_message::{error_message, html_page};
+use crate::server_message::{error_message, html_page, is_error_document};
 use crate::sse::begins_stream;
 
 impl ResponseReading {
@@ -12,18 +11,13 @@ impl ResponseReading {
     /// document under any content type.
     pub(crate) fn on_no_event(&mut self, body: &[u8], status: Option<u16>) {
         let body = body.trim_ascii();
-        if body.is_empty() && self.failure.is_none() {
-            self.failure = Some(Failure::new(FailureKind::Protocol, nothing_in(status)));
-        }
-        let is_error = scan(EventSchema::Shared, body)
-            .is_ok_and(|fields| fields.marks.has(Marks::ERROR))
-            || error_message(body).is_some();
-        let is_stream = begins_stream(body);
-        if is_error {
+        if body.is_empty() {
+            self.failure.get_or_insert(Failure::new(FailureKind::Protocol, nothing_in(status)));
+        } else if is_error_document(body) || error_message(body).is_some() {
             self.fail(FailureKind::InStream, "", body);
         } else if html_page(body).is_some() {
             self.fail(FailureKind::Protocol, "", body);
-        } else if !body.is_empty() && !is_stream {
+        } else if !begins_stream(body) {
             self.fail(FailureKind::Protocol, "the answer has no event: ", body);
         }
     }

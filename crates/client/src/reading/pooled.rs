@@ -3,8 +3,9 @@
 use tokometer_record::{EventKind, Failure, FailureKind, Timeline};
 
 use super::{EventArrival, ResponseReading, merge, push};
-use crate::scan::{EventSchema, Marks, PooledAnswer, scan_pooled};
-use crate::server_message::{error_message, html_page};
+use crate::dialect::WholeAnswer;
+use crate::scan::{Marks, PooledAnswer, scan_pooled};
+use crate::server_message::error_message;
 
 impl ResponseReading {
     /// Processes vectors as plain bytes. What they are stands in `metadata`, in the same words as in an
@@ -19,7 +20,7 @@ impl ResponseReading {
         if let Some(metadata) = metadata {
             return self.on_pooled(metadata, arrival, timeline);
         }
-        self.seen.set(Marks::CONTENT);
+        self.state.seen.set(Marks::CONTENT);
         push(timeline, arrival, EventKind::Result, None);
     }
 
@@ -32,9 +33,7 @@ impl ResponseReading {
     ) {
         let found = scan_pooled(data);
         let Ok(PooledAnswer { results, empty, repeated, usage, is_error }) = found else {
-            let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
-            self.fail(FailureKind::Protocol, what, data);
-            return push(timeline, arrival, EventKind::Error, None);
+            return self.on_no_json_body(data, arrival, timeline);
         };
         if is_error || (results.is_none() && error_message(data).is_some()) {
             self.fail(FailureKind::InStream, "", data);
@@ -44,7 +43,7 @@ impl ResponseReading {
             merge(timeline.usage.get_or_insert_default(), usage);
         }
         let found = results.unwrap_or(0);
-        let is_ranking = self.rules.schema == EventSchema::Ranking;
+        let is_ranking = matches!(self.rules.whole, WholeAnswer::Ranking);
         let is_wrong = |asked: &u32| {
             let is_limited = is_ranking && self.has_result_limit && found < *asked;
             results.is_some() && found != *asked && !is_limited
@@ -62,7 +61,7 @@ impl ResponseReading {
         }
         let kind = if found > 0 { EventKind::Result } else { EventKind::Other };
         if found > 0 {
-            self.seen.set(Marks::CONTENT);
+            self.state.seen.set(Marks::CONTENT);
         }
         push(timeline, arrival, kind, None);
     }

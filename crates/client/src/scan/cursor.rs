@@ -2,7 +2,9 @@
 
 use memchr::memchr2;
 
-use super::fields::{EventField, Fields, JsonValue, KeyUse, KnownObject, slot};
+use super::fields::{Fields, JsonValue};
+use super::object::{Field, KeyUse, Object, Role};
+use super::parts::take_list;
 use super::text::Text;
 
 /// A construct that is left to the full parser.
@@ -11,12 +13,12 @@ pub(super) struct Unusual;
 
 type Result<T> = std::result::Result<T, Unusual>;
 
-/// The fields of an object, unless it has an unusual construct.
-pub(super) fn fields(root: KnownObject, data: &[u8]) -> Result<Fields<'_>> {
+/// The fields of an object, or of the first object of a list; an error where it has an unusual construct.
+pub(super) fn fields<'a>(root: &Object, data: &'a [u8]) -> Result<Fields<'a>> {
     let mut cursor = Cursor { bytes: data, at: 0 };
     let mut fields = Fields::default();
     cursor.skip_blanks();
-    cursor.object(root, &mut fields)?;
+    cursor.enter(root, &mut fields)?;
     cursor.skip_blanks();
     if cursor.at == data.len() { Ok(fields) } else { Err(Unusual) }
 }
@@ -72,33 +74,37 @@ impl<'a> Cursor<'a> {
         Ok(is_empty)
     }
 
-    fn object(&mut self, place: KnownObject, fields: &mut Fields<'a>) -> Result<()> {
-        if self.peek()? != b'{' {
-            return Err(Unusual);
-        }
+    fn object(&mut self, object: &Object, fields: &mut Fields<'a>) -> Result<()> {
+        object.begin(fields);
         if self.is_empty_list(b'}')? {
             return Ok(());
         }
         loop {
-            let Text::Plain(key) = self.string()? else { return Err(Unusual) };
+            let name = self.string()?;
             self.skip_blanks();
             self.expect(b':')?;
             self.skip_blanks();
-            match slot(place, key) {
-                KeyUse::Skip => self.skip_value()?,
-                KeyUse::Enter(inner) => self.enter(inner, fields)?,
-                KeyUse::EnterOrTake(inner, _) if self.peek()? == b'{' => {
-                    self.enter(inner, fields)?;
+            let meaning = match &name {
+                Text::Plain(name) => object.meaning(name),
+                escaped => object.meaning(escaped.to_text().as_bytes()),
+            };
+            match meaning {
+                None => self.skip_value()?,
+                Some(KeyUse::Enter(inner)) => self.enter(inner, fields)?,
+                Some(KeyUse::EnterOrTake(inner, _)) if self.peek()? == b'{' => {
+                    self.object(inner, fields)?;
                 }
-                // A text in parts is rare and has a form of its own.
-                KeyUse::Take(EventField::Text) if self.peek()? == b'[' => return Err(Unusual),
-                // An empty list of parts is in every event of some servers.
-                KeyUse::Take(EventField::ReasoningParts) => {
-                    if matches!(self.value()?, JsonValue::Array(1.., _)) {
-                        return Err(Unusual);
-                    }
+                Some(KeyUse::Take(field @ (Field::Text | Field::Reasoning)))
+                    if self.peek()? == b'[' =>
+                {
+                    let start = self.at;
+                    self.skip_nested()?;
+                    let list = serde_json::from_slice::<Vec<serde_json::Value>>(
+                        &self.bytes[start..self.at],
+                    );
+                    take_list(fields, field, &list.map_err(|_| Unusual)?);
                 }
-                KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => {
+                Some(KeyUse::Take(field) | KeyUse::EnterOrTake(_, field)) => {
                     let value = self.value()?;
                     fields.take(field, value);
                 }
@@ -110,32 +116,22 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a value with fields inside: an object, the first object of an array, or all choices.
-    fn enter(&mut self, place: KnownObject, fields: &mut Fields<'a>) -> Result<()> {
+    fn enter(&mut self, object: &Object, fields: &mut Fields<'a>) -> Result<()> {
         match self.peek()? {
-            b'{' => {
-                if fields.enter(place) {
-                    self.object(place, fields)
-                } else {
-                    self.skip_value()
-                }
-            }
+            b'{' => self.object(object, fields),
             b'[' => {
                 if self.is_empty_list(b']')? {
                     return Ok(());
                 }
-                if self.peek()? != b'{' {
-                    return Err(Unusual);
-                }
-                if fields.enter(place) {
-                    self.object(place, fields)?;
+                if self.peek()? == b'{' {
+                    self.object(object, fields)?;
                 } else {
                     self.skip_value()?;
                 }
                 while self.another(b']')? {
-                    if matches!(place, KnownObject::Choice) && self.peek()? == b'{' {
+                    if object.role == Role::Choice && self.peek()? == b'{' {
                         let mut further = Fields::default();
-                        let _is_new = further.enter(place);
-                        self.object(place, &mut further)?;
+                        self.object(object, &mut further)?;
                         fields.further.push(further);
                     } else {
                         self.skip_value()?;
@@ -143,8 +139,8 @@ impl<'a> Cursor<'a> {
                 }
                 Ok(())
             }
-            b'n' => self.literal(b"null"),
-            _ => Err(Unusual),
+            // A known key with another kind of value.
+            _ => self.skip_value(),
         }
     }
 
@@ -199,20 +195,15 @@ impl<'a> Cursor<'a> {
 
     fn array(&mut self) -> Result<JsonValue<'a>> {
         if self.is_empty_list(b']')? {
-            return Ok(JsonValue::Array(0, None));
+            return Ok(JsonValue::Array(0));
         }
-        let first = if self.peek()? == b'"' {
-            Some(self.string()?)
-        } else {
-            self.skip_value()?;
-            None
-        };
+        self.skip_value()?;
         let mut count = 1;
         while self.another(b']')? {
             self.skip_value()?;
             count += 1;
         }
-        Ok(JsonValue::Array(count, first))
+        Ok(JsonValue::Array(count))
     }
 
     #[inline]

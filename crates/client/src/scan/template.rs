@@ -12,7 +12,7 @@ use super::text::Text;
 
 /// The bytes around the text of an event.
 #[derive(Debug, Default)]
-pub struct EventTemplate {
+pub(crate) struct EventTemplate {
     before: Vec<u8>,
     after: Vec<u8>,
     kind: Option<EventKind>,
@@ -20,12 +20,12 @@ pub struct EventTemplate {
 
 impl EventTemplate {
     /// Discards the stored bytes.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.kind = None;
     }
 
     /// Stores an event of this kind whose only information is `text`, a part of `data`.
-    pub fn learn(&mut self, data: &[u8], text: &Text<'_>, kind: EventKind) {
+    pub(crate) fn learn(&mut self, data: &[u8], text: &Text<'_>, kind: EventKind) {
         let (Text::Plain(part) | Text::Escaped(part)) = text else { return };
         let start = part.as_ptr().addr().wrapping_sub(data.as_ptr().addr());
         let (Some(before), Some(after)) = (data.get(..start), data.get(start + part.len()..))
@@ -41,7 +41,7 @@ impl EventTemplate {
 
     /// The kind and text of an event that matches. `None`: scan it.
     #[inline]
-    pub fn matched<'a>(&self, data: &'a [u8]) -> Option<(EventKind, Text<'a>)> {
+    pub(crate) fn matched<'a>(&self, data: &'a [u8]) -> Option<(EventKind, Text<'a>)> {
         let kind = self.kind?;
         let text =
             data.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;

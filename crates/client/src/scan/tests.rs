@@ -2,26 +2,60 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use tokometer_base::backend::Protocol;
 
+use super::fields::JsonValue;
+use super::object::KeyUse;
 use super::*;
+use crate::dialect::rules_of;
 
-/// Unescapes texts, so that both representations compare equal.
-fn meaning(fields: Fields<'_>) -> Fields<'static> {
-    let owned = |text: Option<Text<'_>>| text.map(|text| Text::Owned(text.to_text()));
-    Fields {
-        text: owned(fields.text),
-        reasoning: owned(fields.reasoning),
-        reasoning_alias: owned(fields.reasoning_alias),
-        reasoning_parts: owned(fields.reasoning_parts),
-        whole_text: owned(fields.whole_text),
-        marks: fields.marks,
-        token_ids: fields.token_ids,
-        usage: fields.usage,
-        total_tokens: fields.total_tokens,
-        timings: fields.timings,
-        further: fields.further.into_iter().map(meaning).collect(),
-        event_type: owned(fields.event_type),
-        status: owned(fields.status),
+/// Reads a document with a full parser, by the same declarations.
+fn parsed(object: &Object, json: &Value, fields: &mut Fields<'static>) {
+    if let (Role::Choice, Value::Array(items)) = (object.role, json) {
+        for item in items.iter().skip(1).filter(|item| item.is_object()) {
+            let mut further = Fields::default();
+            parsed(object, item, &mut further);
+            fields.further.push(further);
+        }
+    }
+    let json = if json.is_array() { &json[0] } else { json };
+    let Some(known) = json.as_object() else { return };
+    object.begin(fields);
+    for (key, json) in known {
+        match object.meaning(key.as_bytes()) {
+            None => {}
+            Some(KeyUse::Enter(inner)) => parsed(inner, json, fields),
+            Some(KeyUse::EnterOrTake(inner, _)) if json.is_object() => parsed(inner, json, fields),
+            Some(KeyUse::Take(field @ (Field::Text | Field::Reasoning))) if json.is_array() => {
+                parts::take_list(fields, field, json.as_array().unwrap());
+            }
+            Some(KeyUse::Take(field) | KeyUse::EnterOrTake(_, field)) => {
+                fields.take(field, value(json));
+            }
+        }
+    }
+}
+
+fn value(json: &Value) -> JsonValue<'static> {
+    match json {
+        Value::Null => JsonValue::Null,
+        Value::Bool(value) => JsonValue::Bool(*value),
+        Value::Number(number) => JsonValue::Number(number.as_f64().unwrap()),
+        Value::String(text) => JsonValue::Text(Text::Owned(text.clone())),
+        Value::Array(items) => JsonValue::Array(u32::try_from(items.len()).unwrap()),
+        Value::Object(fields) => JsonValue::Object { is_empty: fields.is_empty() },
+    }
+}
+
+/// Checks that the quick pass over an event finds what a full parser does.
+fn check_agreement(protocols: &[Protocol], event: &Value, data: &[u8]) {
+    for protocol in protocols {
+        let rules = rules_of(*protocol);
+        let mut expected = Fields::default();
+        parsed(rules.event, event, &mut expected);
+        let scanned = scan(rules.event, data).map(Fields::into_owned);
+        assert_eq!(scanned, Ok(expected.into_owned()), "{protocol:?} {event}");
+        assert!(rules.read_whole(data).is_ok(), "{protocol:?} {event}");
     }
 }
 
@@ -98,7 +132,6 @@ fn openai() -> BoxedStrategy<Value> {
         ("content", text()),
         ("reasoning_content", text()),
         ("reasoning", text()),
-        ("thinking", text()),
         ("tool_calls", mostly(vec![json!([]), json!([{"index": 0}])]).boxed()),
     ]);
     let completion =
@@ -199,29 +232,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn both_parsers_agree_on_events_that_name_their_type(event in prop_oneof![typed(), anything()]) {
-        let data = serde_json::to_vec(&event).unwrap();
-        for schema in [EventSchema::Responses, EventSchema::Messages] {
-            let mut parsed = document::fields(schema.root(), &data).unwrap();
-            parsed.settle(schema);
-            let parsed = meaning(parsed);
-            prop_assert_eq!(scan(schema, &data).map(meaning), Ok(parsed));
-            prop_assert!(scan_whole(schema, &data).is_ok());
-        }
-    }
-
-    #[test]
-    fn the_quick_pass_and_the_full_parse_agree(
-        event in prop_oneof![openai(), sglang(), tgi(), llamacpp(), anything()],
+    fn the_quick_pass_and_a_full_parser_agree(
+        openai in prop_oneof![openai(), anything()],
+        native in prop_oneof![sglang(), tgi(), llamacpp(), anything()],
+        typed in prop_oneof![typed(), anything()],
         is_pretty: bool,
     ) {
-        let data = if is_pretty { serde_json::to_vec_pretty(&event) } else { serde_json::to_vec(&event) };
-        let data = data.unwrap();
-        let parsed = meaning(document::fields(EventSchema::Shared.root(), &data).unwrap());
-        if let Ok(scanned) = cursor::fields(EventSchema::Shared.root(), &data) {
-            prop_assert_eq!(meaning(scanned), parsed.clone());
-        }
-        prop_assert_eq!(scan(EventSchema::Shared, &data).map(meaning), Ok(parsed));
+        use Protocol::{Chat, Completions, LlamaCpp, Messages, Responses, SglangGenerate, TgiGenerate};
+        let written = |event: &Value| {
+            let text = if is_pretty { serde_json::to_vec_pretty(event) } else { serde_json::to_vec(event) };
+            text.unwrap()
+        };
+        check_agreement(&[Completions, Chat], &openai, &written(&openai));
+        check_agreement(&[SglangGenerate, TgiGenerate, LlamaCpp], &native, &written(&native));
+        check_agreement(&[Responses, Messages], &typed, &written(&typed));
     }
 
     #[test]
@@ -231,12 +255,12 @@ proptest! {
         let event = |text: &str| format!(r#"{{"choices":[{{"text":{},"f":0}}]}}"#, json!(text));
         let learned = event(&first);
         let mut template = EventTemplate::default();
-        let fields = scan(EventSchema::Shared, learned.as_bytes()).unwrap();
+        let fields = scan(completions(), learned.as_bytes()).unwrap();
         template.learn(learned.as_bytes(), fields.text.as_ref().unwrap(), tokometer_record::EventKind::Text);
         let broken = learned.replace(&first, &format!("{first}{after}"));
         for data in [event(&second), broken] {
             let Some((_, text)) = template.matched(data.as_bytes()) else { continue };
-            let Ok(scanned) = scan(EventSchema::Shared, data.as_bytes()) else {
+            let Ok(scanned) = scan(completions(), data.as_bytes()) else {
                 // An escape that JSON does not define is accepted; only its meaning is undefined.
                 prop_assert!(matches!(text, Text::Escaped(_)));
                 continue;
@@ -247,25 +271,42 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-        for schema in [EventSchema::Shared, EventSchema::Responses, EventSchema::Messages] {
-            let _fields = scan(schema, &bytes);
-            let _fields = scan_whole(schema, &bytes);
+        for protocol in [Protocol::Chat, Protocol::Responses, Protocol::Messages] {
+            let _fields = scan(rules_of(protocol).event, &bytes);
+            let _fields = rules_of(protocol).read_whole(&bytes);
         }
-        let _fields = scan(EventSchema::Shared, &[b"{\"choices\":", &bytes[..]].concat());
+        let _fields = scan(completions(), &[b"{\"choices\":", &bytes[..]].concat());
     }
+}
+
+fn completions() -> &'static Object {
+    rules_of(Protocol::Completions).event
 }
 
 #[test]
 fn captured_shapes_need_no_full_parse() {
-    for event in [
-        r#"{"id":"x","choices":[{"index":0,"delta":{"content":"\"%("},"logprobs":null,"finish_reason":null,"token_ids":null}]}"#,
-        r#"{"index":1,"token":{"id":3,"text":"N","logprob":-1.0,"special":false},"generated_text":null,"details":null}"#,
-        r#"{"text":"a","output_ids":[1],"meta_info":{"finish_reason":null,"completion_tokens":1,"e2e_latency":0.44}}"#,
-        r#"{"index":0,"content":" s","tokens":[5],"stop":false,"id_slot":-1,"tokens_predicted":1}"#,
+    for (protocol, event) in [
+        (
+            Protocol::Chat,
+            r#"{"id":"x","choices":[{"index":0,"delta":{"content":"\"%("},"logprobs":null,"finish_reason":null,"token_ids":null}]}"#,
+        ),
+        (
+            Protocol::TgiGenerate,
+            r#"{"index":1,"token":{"id":3,"text":"N","logprob":-1.0,"special":false},"generated_text":null,"details":null}"#,
+        ),
+        (
+            Protocol::SglangGenerate,
+            r#"{"text":"a","output_ids":[1],"meta_info":{"finish_reason":null,"completion_tokens":1,"e2e_latency":0.44}}"#,
+        ),
+        (
+            Protocol::LlamaCpp,
+            r#"{"index":0,"content":" s","tokens":[5],"stop":false,"id_slot":-1,"tokens_predicted":1}"#,
+        ),
     ] {
-        assert!(cursor::fields(EventSchema::Shared.root(), event.as_bytes()).is_ok(), "{event}");
+        assert!(cursor::fields(rules_of(protocol).event, event.as_bytes()).is_ok(), "{event}");
     }
-    assert_eq!(scan(EventSchema::Shared, b"not json"), Err(NotJson));
-    let escaped_key = scan(EventSchema::Shared, br#"{"\u0063hoices":[{"text":"a"}]}"#).unwrap();
-    assert_eq!(escaped_key.text, Some(Text::Owned("a".to_owned())));
+    assert_eq!(scan(completions(), b"not json"), Err(NotJson));
+    assert_eq!(scan(completions(), b"oops"), Err(NotJson));
+    let escaped_key = scan(completions(), br#"{"\u0063hoices":[{"text":"a"}]}"#).unwrap();
+    assert_eq!(escaped_key.text, Some(Text::Plain(b"a")));
 }

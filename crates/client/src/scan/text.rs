@@ -4,7 +4,7 @@ use memchr::memchr;
 
 /// The content of a JSON string.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Text<'a> {
+pub(crate) enum Text<'a> {
     /// Bytes without escapes.
     Plain(&'a [u8]),
     /// Bytes with escapes.
@@ -15,22 +15,22 @@ pub enum Text<'a> {
 
 impl Text<'_> {
     /// Whether nothing is between the quotes.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Bytes between the quotes, before unescaping.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.as_bytes().len()
     }
 
     /// Whether it equals `word`, which must not need escapes.
-    pub fn is(&self, word: &str) -> bool {
+    pub(crate) fn is(&self, word: &str) -> bool {
         self.as_bytes() == word.as_bytes()
     }
 
     /// What is between the quotes, before unescaping.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Plain(bytes) | Self::Escaped(bytes) => bytes,
             Self::Owned(text) => text.as_bytes(),
@@ -38,14 +38,14 @@ impl Text<'_> {
     }
 
     /// The text, unescaped.
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         self.append_to(&mut text);
         text
     }
 
     /// Appends the text, unescaped. Invalid UTF-8 and half surrogate pairs become U+FFFD.
-    pub fn append_to(&self, buffer: &mut String) {
+    pub(crate) fn append_to(&self, buffer: &mut String) {
         match self {
             Self::Plain(bytes) => push_lossy(bytes, buffer),
             Self::Escaped(bytes) => unescape(bytes, buffer),

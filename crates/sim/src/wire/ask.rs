@@ -147,7 +147,7 @@ pub(crate) trait AnswerWriter {
     /// The answer as a whole; `piece` holds all of it.
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response;
 
-    /// Whether its route has a place for reasoning. Otherwise all tokens are the answer's.
+    /// Whether its route has a field for reasoning. Otherwise all tokens are the answer's.
     fn can_reason(&self) -> bool {
         false
     }

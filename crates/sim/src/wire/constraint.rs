@@ -116,8 +116,8 @@ impl SmallestDocument<'_> {
             let _size = self.take(size(value))?;
             return Some(value.clone());
         }
-        if let Some(place) = schema["$ref"].as_str() {
-            return self.of(self.root.pointer(place.strip_prefix('#')?)?, depth + 1);
+        if let Some(pointer) = schema["$ref"].as_str() {
+            return self.of(self.root.pointer(pointer.strip_prefix('#')?)?, depth + 1);
         }
         if let Some(choice) = first("anyOf").or(first("oneOf")) {
             return self.of(choice, depth + 1);

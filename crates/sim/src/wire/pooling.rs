@@ -235,7 +235,7 @@ struct Pooled {
 
 impl Pooled {
     fn vector(seed: u64) -> Vec<f64> {
-        (0..DIMENSIONS).map(|place| number(seed.wrapping_add(place))).collect()
+        (0..DIMENSIONS).map(|index| number(seed.wrapping_add(index))).collect()
     }
 
     /// The same numbers as 32-bit floats.

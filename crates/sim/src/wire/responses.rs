@@ -131,11 +131,11 @@ impl Responses {
             return;
         }
         let (id, text) = (self.reasoning_id(), self.reasoning.clone());
-        let place = json!({ "content_index": 0, "item_id": id, "output_index": 0 });
-        let mut data = place.clone();
+        let part = json!({ "content_index": 0, "item_id": id, "output_index": 0 });
+        let mut data = part.clone();
         data["text"] = text.as_str().into();
         self.event("response.reasoning_text.done", data, SentKind::Role, buffer);
-        let mut data = place;
+        let mut data = part;
         data["part"] = json!({ "text": text, "type": "reasoning_text" });
         self.event("response.content_part.done", data, SentKind::Role, buffer);
         let data = json!({ "item": self.reasoning_item("completed"), "output_index": 0 });

@@ -173,10 +173,10 @@ fn without_times(mut timeline: Timeline) -> Timeline {
     timeline
 }
 
-/// Places to cut a stream in two: in its header, its first events and its end. The part between
+/// Where to cut a stream in two: in its header, its first events and its end. The part between
 /// repeats them, and the byte-by-byte test covers it.
 fn cuts(length: usize) -> impl Iterator<Item = usize> {
-    // Long streams are cut at fewer places: their time grows with both.
+    // Long streams are cut less often: their time grows with both.
     let step = 1 + length / 4000;
     (0..length).filter(move |cut| *cut < 800 || cut + 400 > length).step_by(step)
 }

@@ -40,19 +40,6 @@ fn an_error_code_fails_the_answer_in_the_servers_words() {
     }
 }
 
-/// A provider's codes are not known, so one counts only in the place of a finish reason.
-#[test]
-fn a_message_with_another_code_fails_an_answer_that_does_not_finish() {
-    for error in [
-        r#"{"code":"DataInspectionFailed","message":"not allowed","request_id":"r"}"#,
-        r#"{"code":40303,"msg":"not allowed"}"#,
-    ] {
-        let error = data(error);
-        assert_eq!(outcome(&format!("{TOKEN}{error}{DONE}")), "in-stream not allowed");
-        assert_eq!(outcome(&format!("{error}{TOKEN}{STOP}{DONE}")), "ok");
-    }
-}
-
 #[test]
 fn codes_of_success_are_no_errors() {
     for state in [

@@ -13,7 +13,7 @@ fn whole(media: &str, body: &str) -> String {
 
 /// A server that ignores `stream` and labels all answers alike failed with "the answer has no event".
 #[test]
-fn a_document_in_the_place_of_a_stream_is_read_whatever_its_label() {
+fn a_document_instead_of_a_stream_is_read_whatever_its_label() {
     let long = "w ".repeat(5_000);
     for text in ["hi", &long] {
         let choice = format!(r#"{{"message":{{"content":"{text}"}},"finish_reason":"stop"}}"#);

@@ -30,22 +30,6 @@ fn a_refusal_is_the_text_of_a_chat() {
     assert_eq!(timeline.text.as_deref(), Some(" I cannot."));
 }
 
-#[test]
-fn a_function_call_of_the_earlier_form_is_a_tool_call() {
-    let events = [
-        delta(r#""role":"assistant","content":null,"function_call":{"name":"f","arguments":""}"#),
-        delta(r#""function_call":{"arguments":"{\"a\""}"#),
-        delta(r#""function_call":{"arguments":":1}"}"#),
-    ];
-    let mut events: Vec<&str> = events.iter().map(String::as_str).collect();
-    events.extend([STOP, "[DONE]"]);
-    let timeline = check("openai-chat", &events, "ccce.", "ok");
-    let calls = r#"[{"name":"f","arguments":"{\"a\":1}"}]"#;
-    assert_eq!(timeline.tool_calls.as_deref(), Some(calls));
-    let none = delta(r#""content":"a","function_call":null"#);
-    check("openai-chat", &[&none, STOP, "[DONE]"], "te.", "ok");
-}
-
 /// Mistral's servers stream a list of parts when the model reasons.
 #[test]
 fn content_in_parts_is_text_and_reasoning() {
@@ -80,33 +64,6 @@ fn a_part_of_content_without_a_type_is_text() {
     let part = delta(r#""content":[{"text":" a"},{"text":" b"}]"#);
     let timeline = check("openai-chat", &[&part, STOP, "[DONE]"], "te.", "ok");
     assert_eq!(timeline.text.as_deref(), Some(" a b"));
-}
-
-/// They show how many tokens the first event has, where nothing counts them.
-#[test]
-fn the_bytes_of_the_first_content_are_counted_apart() {
-    let bytes = |events: &[&str]| {
-        let timeline = read_whole("openai-chat", &streamed(events));
-        timeline.content_bytes.map(|bytes| (bytes.first, bytes.all, bytes.reasoning.unwrap()))
-    };
-    let text = |text: &str| delta(&format!(r#""content":"{text}""#));
-    let role = delta(r#""role":"assistant","content":"""#);
-    let (a, b, c) = (text("one two"), text(" x"), text(" yz"));
-    assert_eq!(bytes(&[&role, &a, &b, &c, STOP, "[DONE]"]), Some((7, 12, 0)));
-    let thought = delta(r#""reasoning":"hm""#);
-    assert_eq!(bytes(&[&thought, &a, &b, STOP, "[DONE]"]), Some((2, 11, 2)));
-    assert_eq!(bytes(&[&thought, &thought, &thought, &a, STOP, "[DONE]"]), Some((2, 13, 6)));
-    let call = delta(r#""tool_calls":[{"index":0,"function":{"arguments":"{}"}}]"#);
-    assert_eq!(bytes(&[&a, &call, STOP, "[DONE]"]), None, "the size of a call is not known");
-    assert_eq!(bytes(&[&a]), None, "it was cut");
-    let further = r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#;
-    assert_eq!(bytes(&[&a, further, &b, STOP, "[DONE]"]), Some((7, 9, 0)));
-    let mut echoing = settings();
-    let echo = serde_json::json!({"echo": true});
-    echoing.extra_body = crate::secret::ExtraBody(echo.as_object().unwrap().clone());
-    let stream = streamed(&[&a, &b, STOP, "[DONE]"]);
-    let (timeline, _) = read_pieces(&mut exchange("openai-chat", &echoing), [&stream[..]]);
-    assert_eq!(timeline.content_bytes, None, "the first event has the prompt");
 }
 
 /// An empty `error` in every event made every answer a failure.
@@ -232,82 +189,4 @@ fn the_hash_of_a_greedy_answer_covers_its_tool_calls() {
     assert!(hash("{}").is_some());
     assert_eq!(hash("{}"), hash("{}"));
     assert_ne!(hash("{}"), hash("[1]"));
-}
-
-/// Some gateways send a running count with every event, whether asked for or not. The first event was then
-/// taken for one token, however many it had.
-#[test]
-fn a_running_count_that_was_not_asked_for_is_believed_where_the_stream_fits_it() {
-    let event = |text: &str, told: u32| {
-        format!(r#"{{"choices":[{{"text":"{text}"}}],"usage":{{"completion_tokens":{told}}}}}"#)
-    };
-    let bare = |text: &str| format!(r#"{{"choices":[{{"text":"{text}"}}]}}"#);
-    let total = |told: u32| format!(r#"{{"choices":[],"usage":{{"completion_tokens":{told}}}}}"#);
-    let check = |events: &[String], expected: &[Option<u32>]| {
-        let mut lines: Vec<&str> = events.iter().map(String::as_str).collect();
-        lines.push("[DONE]");
-        let timeline = read_whole("vllm", &streamed(&lines));
-        let content = timeline.events.iter().filter(|event| event.kind.is_generated());
-        let tokens: Vec<Option<u32>> = content.map(Event::tokens).collect();
-        assert_eq!(tokens, expected, "{events:?}");
-        assert!(timeline.is_success(), "{events:?}");
-    };
-    let known = |tokens: [u32; 3]| tokens.map(Some);
-    check(&[event("a", 3), event("b", 4), event("c", 6)], &known([3, 1, 2]));
-    check(&[event("a", 3), event("b", 4), event("c", 6), total(6)], &known([3, 1, 2]));
-    // The finish reason comes with the last token, which has no text.
-    check(&[event("a", 1), event("b", 2), event("c", 3), event("", 4)], &known([1, 1, 1]));
-    check(&[event("a", 1), event("b", 2), event("c", 3), total(4)], &known([1, 1, 1]));
-    let unknown = [None; 3];
-    // A count of the gateway's own chunks, corrected at the end.
-    check(&[event("a", 1), event("b", 2), event("c", 3), total(9)], &unknown);
-    check(&[event("a", 0), event("b", 0), event("c", 0), total(9)], &unknown);
-    check(&[event("a", 9), event("b", 9), event("c", 9)], &unknown);
-    check(&[bare("a"), event("b", 2), event("c", 3)], &unknown);
-    check(&[event("a", 1), bare("b"), event("c", 3)], &unknown);
-    check(&[bare("a"), bare("b"), event("c", 3)], &unknown);
-    // One event with everything is that many tokens.
-    check(&[event("abc", 3)], &[Some(3)]);
-}
-
-/// Each event had all reasoning so far, and the kept text had it many times over.
-#[test]
-fn reasoning_that_repeats_all_before_it_is_kept_once() {
-    let details = |texts: &[&str]| {
-        let part = |text: &&str| {
-            delta(&format!(r#""reasoning_details":[{{"type":"reasoning.text","text":"{text}"}}]"#))
-        };
-        let mut events: Vec<String> = texts.iter().map(part).collect();
-        events.extend([delta(r#""content":"a""#), STOP.to_owned(), "[DONE]".to_owned()]);
-        let events: Vec<&str> = events.iter().map(String::as_str).collect();
-        let timeline = read_whole("openai-chat", &streamed(&events));
-        let bytes = timeline.content_bytes.map(|bytes| (bytes.first, bytes.all));
-        (letters(&timeline.events), timeline.text.unwrap_or_default(), bytes)
-    };
-    let expect = |kinds: &str, text: &str, bytes| (kinds.to_owned(), text.to_owned(), Some(bytes));
-    let whole = details(&["Let", "Let me", "Let me see é", "Let me see é."]);
-    assert_eq!(whole, expect("hhhhte.", "Let me see é.a", (3, 15)));
-    let pieces = details(&["Let", " me", " see", "Let"]);
-    assert_eq!(pieces, expect("hhhhte.", "Let me seeLeta", (3, 14)));
-}
-
-/// The full parser gives texts unescaped, so that a share of both kinds of bytes was wrong.
-#[test]
-fn bytes_of_escaped_and_unescaped_texts_are_not_added_up() {
-    let share = |texts: &[&str]| {
-        let mut events: Vec<String> = texts.iter().map(|text| delta(text)).collect();
-        events.extend([STOP.to_owned(), "[DONE]".to_owned()]);
-        let events: Vec<&str> = events.iter().map(String::as_str).collect();
-        let timeline = read_whole("openai-chat", &streamed(&events));
-        timeline.content_bytes.map(|bytes| (bytes.first, bytes.all))
-    };
-    let parts = r#""content":[{"type":"text","text":"\n\n"}]"#;
-    let plain_parts = r#""content":[{"type":"text","text":"ab"}]"#;
-    let escaped = r#""content":"\n\n""#;
-    let plain = r#""content":"ab""#;
-    assert_eq!(share(&[parts, escaped]), None);
-    assert_eq!(share(&[escaped, escaped, parts]), None);
-    assert_eq!(share(&[parts, plain, parts]), Some((2, 6)));
-    assert_eq!(share(&[plain_parts, escaped]), Some((2, 6)));
-    assert_eq!(share(&[plain, escaped, escaped]), Some((2, 10)));
 }

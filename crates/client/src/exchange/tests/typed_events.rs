@@ -66,28 +66,6 @@ fn a_response_without_pieces_has_its_text_in_the_event_that_ends_it() {
     assert_eq!(text(&[DELTA, done, &ended]).as_deref(), Some("a"));
 }
 
-/// A success without TTFT and E2E: nothing of it was read but its counts.
-#[test]
-fn a_response_whose_content_is_only_in_its_last_event_is_read_from_there() {
-    let ended = |output: &str| {
-        format!(
-            r#"{{"type":"response.completed","response":{{"status":"completed","output":[{output}],"usage":{{"input_tokens":3,"output_tokens":2}}}}}}"#
-        )
-    };
-    let text = ended(r#"{"type":"message","content":[{"type":"output_text","text":"a b"}]}"#);
-    let timeline = read_whole("openai-responses", &streamed(&[&text]));
-    assert_eq!((letters(&timeline.events).as_str(), timeline.text.as_deref()), ("t", Some("a b")));
-    assert_eq!(outcome_of(&timeline), "ok");
-    assert_eq!(timeline.usage.unwrap().completion_tokens, Some(2));
-    let call = ended(r#"{"type":"function_call","name":"f","arguments":"{}"}"#);
-    let timeline = read_whole("openai-responses", &streamed(&[&call]));
-    assert_eq!(letters(&timeline.events), "c");
-    assert_eq!(timeline.tool_calls.as_deref(), Some(r#"[{"name":"f","arguments":"{}"}]"#));
-    // Behind pieces it repeats them.
-    check("openai-responses", &[DELTA, &text], "tu", "ok");
-    check("openai-responses", &[&ended("")], "u", "ok");
-}
-
 /// The text that came only whole was dropped behind reasoning, and so was every part but the first.
 #[test]
 fn the_whole_text_of_each_part_without_pieces_is_taken() {
