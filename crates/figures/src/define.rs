@@ -106,6 +106,8 @@ pub struct Definition {
     pub formula: Formula,
     /// What flags, rules and tables call it; `None` for a metric that these cannot name.
     pub names: Option<Names>,
+    /// In vLLM's flags and result files, such as `e2el`; `None` without a section in its report.
+    pub section: Option<&'static str>,
     /// Whether it is a result of a run, which a verdict is about. Others explain results.
     pub is_result: bool,
     /// The latency of a request that it is, or that it moves with.
@@ -123,8 +125,14 @@ pub struct Names {
     pub label: &'static str,
     /// Other spellings, in lower case with single spaces, without a unit `ms`.
     pub words: &'static [&'static str],
-    /// In vLLM's flags and result files, such as `e2el`; `None` without a section in its report.
-    pub section: Option<&'static str>,
+}
+
+const fn names(
+    quantity: Quantity,
+    label: &'static str,
+    words: &'static [&'static str],
+) -> Option<Names> {
+    Some(Names { quantity, label, words })
 }
 
 /// Latencies of a request that others move with.
@@ -153,6 +161,7 @@ const METRIC: Definition = Definition {
     definition: "",
     formula: Formula::Run(|_| None),
     names: None,
+    section: None,
     is_result: false,
     behind: None,
     repeats: None,
@@ -170,12 +179,8 @@ pub static METRICS: &[Definition] = &[
         label: "Time to first token",
         definition: "First content (text, reasoning or a tool call) minus first request byte. An event that carries only a role, only counts, or nothing does not count as a token.",
         formula: Formula::Latency(measure::ttft),
-        names: Some(Names {
-            quantity: Quantity::Ttft,
-            label: "TTFT",
-            words: &["time to first token"],
-            section: Some("ttft"),
-        }),
+        names: names(Quantity::Ttft, "TTFT", &["time to first token"]),
+        section: Some("ttft"),
         is_result: true,
         behind: Some(Latency::Ttft),
         ..METRIC
@@ -205,12 +210,8 @@ pub static METRICS: &[Definition] = &[
         label: "Time per output token",
         definition: "(Last content minus first content) / (output tokens minus those of the first content event), per request. The first event has the tokens that the server states for it, else one; hidden tokens are left out. Absent for answers in one event, and for several choices unless events report their tokens.",
         formula: Formula::Latency(measure::tpot),
-        names: Some(Names {
-            quantity: Quantity::Tpot,
-            label: "TPOT",
-            words: &["time per output token"],
-            section: Some("tpot"),
-        }),
+        names: names(Quantity::Tpot, "TPOT", &["time per output token"]),
+        section: Some("tpot"),
         is_result: true,
         behind: Some(Latency::Tpot),
         ..METRIC
@@ -220,12 +221,8 @@ pub static METRICS: &[Definition] = &[
         label: "Inter-chunk gap",
         definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
         formula: Formula::Stream(measure::each_gap),
-        names: Some(Names {
-            quantity: Quantity::Itl,
-            label: "ITL",
-            words: &["inter token latency", "inter chunk gap"],
-            section: Some("itl"),
-        }),
+        names: names(Quantity::Itl, "ITL", &["inter token latency", "inter chunk gap"]),
+        section: Some("itl"),
         is_result: true,
         behind: Some(Latency::Tpot),
         ..METRIC
@@ -242,12 +239,12 @@ pub static METRICS: &[Definition] = &[
         label: "End-to-end latency",
         definition: "Last content minus first request byte. For vectors, scores and classes, which come in one piece: the end of that piece.",
         formula: Formula::Latency(measure::e2e),
-        names: Some(Names {
-            quantity: Quantity::E2e,
-            label: "E2E",
-            words: &["e2el", "latency", "e2e latency", "end to end latency"],
-            section: Some("e2el"),
-        }),
+        names: names(
+            Quantity::E2e,
+            "E2E",
+            &["e2el", "latency", "e2e latency", "end to end latency"],
+        ),
+        section: Some("e2el"),
         is_result: true,
         behind: Some(Latency::E2e),
         ..METRIC
@@ -257,12 +254,7 @@ pub static METRICS: &[Definition] = &[
         label: "End-to-end latency per item",
         definition: "E2E divided by the inputs or documents of the request. Absent for requests that generate text.",
         formula: Formula::Latency(measure::e2e_per_item),
-        names: Some(Names {
-            quantity: Quantity::E2ePerItem,
-            label: "E2E per item",
-            words: &["latency per item"],
-            section: None,
-        }),
+        names: names(Quantity::E2ePerItem, "E2E per item", &["latency per item"]),
         is_result: true,
         behind: Some(Latency::E2e),
         ..METRIC
@@ -279,12 +271,7 @@ pub static METRICS: &[Definition] = &[
         label: "TTFT from the intended time",
         definition: "First content minus the planned send time: TTFT plus every wait inside the client. Absent if there is no schedule (infinite rate).",
         formula: Formula::Latency(measure::ttft_from_intended),
-        names: Some(Names {
-            quantity: Quantity::TtftFromIntended,
-            label: "TTFT from intended",
-            words: &[],
-            section: None,
-        }),
+        names: names(Quantity::TtftFromIntended, "TTFT from intended", &[]),
         is_result: true,
         behind: Some(Latency::Ttft),
         repeats: Some("ttft_ms"),
@@ -295,12 +282,12 @@ pub static METRICS: &[Definition] = &[
         label: "E2E from the intended time",
         definition: "Last content minus the planned send time. Absent at infinite rate.",
         formula: Formula::Latency(measure::e2e_from_intended),
-        names: Some(Names {
-            quantity: Quantity::E2eFromIntended,
-            label: "E2E from intended",
-            words: &["e2el from intended", "e2el including client queue"],
-            section: Some("e2el_including_client_queue"),
-        }),
+        names: names(
+            Quantity::E2eFromIntended,
+            "E2E from intended",
+            &["e2el from intended", "e2el including client queue"],
+        ),
+        section: Some("e2el_including_client_queue"),
         is_result: true,
         behind: Some(Latency::E2e),
         repeats: Some("e2e_ms"),
@@ -311,12 +298,8 @@ pub static METRICS: &[Definition] = &[
         label: "Client queue",
         definition: "Admission time minus planned send time: the wait for the concurrency cap and for the pacer. Absent at infinite rate.",
         formula: Formula::Value(measure::client_queue),
-        names: Some(Names {
-            quantity: Quantity::ClientQueue,
-            label: "client queue",
-            words: &["queue", "client queue time"],
-            section: Some("client_queue_time"),
-        }),
+        names: names(Quantity::ClientQueue, "client queue", &["queue", "client queue time"]),
+        section: Some("client_queue_time"),
         ..METRIC
     },
     Definition {
@@ -353,12 +336,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::TokensPerSecond,
         definition: "One token / TPOT, per request: the speed that one user sees.",
         formula: Formula::Value(measure::tokens_per_s_per_user),
-        names: Some(Names {
-            quantity: Quantity::UserSpeed,
-            label: "speed per user",
-            words: &["user speed", "tok s per user"],
-            section: None,
-        }),
+        names: names(Quantity::UserSpeed, "speed per user", &["user speed", "tok s per user"]),
         ..METRIC
     },
     Definition {
@@ -391,12 +369,11 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::RequestsPerSecond,
         definition: "Successful requests / duration of the measured phase, which runs from just before the first planned send to the end of the last request.",
         formula: Formula::Run(|totals| totals.per_second(totals.succeeded as f64)),
-        names: Some(Names {
-            quantity: Quantity::Requests,
-            label: "Request throughput",
-            words: &["requests", "req s", "requests s"],
-            section: None,
-        }),
+        names: names(
+            Quantity::Requests,
+            "Request throughput",
+            &["requests", "req s", "requests s"],
+        ),
         is_result: true,
         ..METRIC
     },
@@ -406,12 +383,11 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::TokensPerSecond,
         definition: "Output tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.output_tokens? as f64)),
-        names: Some(Names {
-            quantity: Quantity::Output,
-            label: "Output throughput",
-            words: &["output", "throughput", "output token throughput", "output tok s", "tok s"],
-            section: None,
-        }),
+        names: names(
+            Quantity::Output,
+            "Output throughput",
+            &["output", "throughput", "output token throughput", "output tok s", "tok s"],
+        ),
         is_result: true,
         ..METRIC
     },
@@ -421,17 +397,16 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::TokensPerSecond,
         definition: "Prompt tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.prompt_tokens? as f64)),
-        names: Some(Names {
-            quantity: Quantity::Prompt,
-            label: "Prompt throughput",
-            words: &[
+        names: names(
+            Quantity::Prompt,
+            "Prompt throughput",
+            &[
                 "input throughput",
                 "prompt token throughput",
                 "input token throughput",
                 "prompt tok s",
             ],
-            section: None,
-        }),
+        ),
         ..METRIC
     },
     Definition {
@@ -442,12 +417,11 @@ pub static METRICS: &[Definition] = &[
         formula: Formula::Run(|totals| {
             totals.per_second((totals.prompt_tokens? + totals.output_tokens?) as f64)
         }),
-        names: Some(Names {
-            quantity: Quantity::Total,
-            label: "Total throughput",
-            words: &["total", "total token throughput", "total tok s"],
-            section: None,
-        }),
+        names: names(
+            Quantity::Total,
+            "Total throughput",
+            &["total", "total token throughput", "total tok s"],
+        ),
         is_result: true,
         ..METRIC
     },
@@ -457,12 +431,11 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::ItemsPerSecond,
         definition: "Inputs or documents of successful requests / duration of the measured phase. Absent for requests that generate text.",
         formula: Formula::Run(|totals| totals.per_second(totals.items? as f64)),
-        names: Some(Names {
-            quantity: Quantity::Items,
-            label: "Item throughput",
-            words: &["items s", "inputs s", "input sequence throughput"],
-            section: None,
-        }),
+        names: names(
+            Quantity::Items,
+            "Item throughput",
+            &["items s", "inputs s", "input sequence throughput"],
+        ),
         is_result: true,
         ..METRIC
     },
@@ -472,12 +445,11 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::TokensPerSecond,
         definition: "Most output tokens that arrived within one second of the measured phase, including failed requests. Events are weighted by their tokens; if an event does not report its tokens, the answer's tokens are spread evenly over its events.",
         formula: Formula::Run(|totals| totals.peak_output_tokens_per_s),
-        names: Some(Names {
-            quantity: Quantity::PeakOutput,
-            label: "Peak output throughput",
-            words: &["max output tokens per s", "peak output token throughput"],
-            section: None,
-        }),
+        names: names(
+            Quantity::PeakOutput,
+            "Peak output throughput",
+            &["max output tokens per s", "peak output token throughput"],
+        ),
         ..METRIC
     },
     Definition {
@@ -579,12 +551,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Share,
         definition: "Requests that met every objective / all planned requests. A request that failed or was never sent does not meet them. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.share)),
-        names: Some(Names {
-            quantity: Quantity::Goodput,
-            label: "Goodput",
-            words: &[],
-            section: None,
-        }),
+        names: names(Quantity::Goodput, "Goodput", &[]),
         is_result: true,
         ..METRIC
     },
@@ -594,12 +561,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::RequestsPerSecond,
         definition: "Requests that met every objective / duration of the measured phase. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.requests_per_s)),
-        names: Some(Names {
-            quantity: Quantity::GoodputRate,
-            label: "Request goodput",
-            words: &["goodput rate", "goodput req s"],
-            section: None,
-        }),
+        names: names(Quantity::GoodputRate, "Request goodput", &["goodput rate", "goodput req s"]),
         is_result: true,
         ..METRIC
     },

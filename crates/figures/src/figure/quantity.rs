@@ -110,7 +110,7 @@ impl Quantity {
     /// The name in vLLM's flags and result files, such as `e2el`. `None` for a quantity without a
     /// section in its report.
     pub fn section(self) -> Option<&'static str> {
-        self.row().1.section
+        self.row().0.section
     }
 
     /// Parses a name without a statistic.
