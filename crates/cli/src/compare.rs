@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokometer_base::redact::Secrets;
 use tokometer_base::units;
 use tokometer_decide::compare::{
-    Basis, Comparison, Criteria, Equivalence, FailRule, RuleOutcome, compared,
+    Comparison, Criteria, Equivalence, FailRule, RuleOutcome, compared,
 };
-use tokometer_figures::{Statistic, Summary};
+use tokometer_figures::Summary;
 use tokometer_record::{self as record, RunInfo};
 use tokometer_report::comparison::{self, PointRuns};
 use tokometer_report::html::{Page, facts};
@@ -146,22 +146,7 @@ enum Power {
 fn exit(comparison: &Comparison, power: Power) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
-        let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
-        let is_throughput = judged.figure.statistic == Statistic::Whole;
-        let why = if is_there && is_throughput && comparison.basis == Basis::Blocks {
-            "the runs are too short for a throughput: each of their 16 blocks must last a second, and twice the mean E2E. Measure longer runs, or three per side".to_owned()
-        } else if is_there {
-            "too few values for a confidence interval".to_owned()
-        } else {
-            format!(
-                "{} is not in every run; other tools' reports contain only the statistics that the tool printed",
-                judged.figure
-            )
-        };
-        print_message(&format!(
-            "error: cannot check the rule \"{}\" with these runs: {why}",
-            judged.rule
-        ));
+        print_message(&format!("error: {}", comparison::unchecked(judged, comparison)));
     }
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unproven) {
         print_message(&format!(

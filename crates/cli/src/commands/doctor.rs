@@ -8,7 +8,7 @@ use tokometer_doctor::{
     Examination, ExaminedFile, Finding, Level, doctor_comment, doctor_csv, doctor_html,
     doctor_text, examine,
 };
-use tokometer_report::saved::ReportSource;
+use tokometer_report::saved::NamedSource;
 
 use super::Given;
 use crate::args::{DoctorArgs, TableFormatArg};
@@ -27,9 +27,9 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
         return instrument::doctor(&load, given, args.format);
     }
     let view = RunView::plain(Selection::default());
-    let named = |(name, source): (String, ReportSource)| Ok((name, source.reports()?));
+    let named = |one: NamedSource| Ok((one.name, one.source.reports()?));
     let (mut files, mut unread): (Vec<(String, Vec<Report>)>, Vec<Refusal>) = Default::default();
-    for opened in ReportSource::open_each(READING, &args.files, &view) {
+    for opened in NamedSource::open_each(READING, &args.files, &view) {
         match opened.and_then(named) {
             Ok(file) => files.push(file),
             Err(why) => unread.push(why),

@@ -4,4 +4,4 @@ mod run;
 mod source;
 
 pub use run::{RunView, SummarisedRun, layout_of, summarise_kept};
-pub use source::ReportSource;
+pub use source::{NamedSource, ReportSource};
