@@ -3,8 +3,8 @@
 use tokometer_base::Nanos;
 use tokometer_record::{ServerTimings, Usage};
 
+use super::keys::Field;
 use super::marks::Marks;
-use super::object::Field;
 use super::text::Text;
 use crate::dialect::GOES_ON;
 
