@@ -111,10 +111,6 @@ impl PlainRoute {
 }
 
 impl AnswerWriter for &'static PlainRoute {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        vec![("content-type", "text/event-stream; charset=utf-8".to_owned())]
-    }
-
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let event = (self.event)(piece);
         buffer.put(&format!("data: {event}")).close(SentKind::Text, piece.tokens);

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::api_error::ApiError;
-use super::ask::{AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, RequestedLength};
+use super::ask::{
+    AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, RequestedLength, uvicorn_headers,
+};
 use super::event_buffer::EventBuffer;
 use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
@@ -205,7 +207,7 @@ pub(crate) fn refuse(
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
             buffer.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
             buffer.done();
-            Reply::Events { headers: vllm::headers(), buffer }
+            Reply::Events { headers: uvicorn_headers(), buffer }
         }
         "/generate_stream" => Reply::Now(api_error.tgi_response()),
         "/generate" if flavour == Flavour::Tgi => Reply::Now(api_error.tgi_response()),
@@ -340,13 +342,14 @@ fn openai(
     check_model(context, body)?;
     let model = body.get("model").and_then(Value::as_str);
     let model = model.unwrap_or(&context.config.model).to_owned();
-    let (mut ask, extras) = openai::read(context, body, route)?;
+    let (mut ask, mut extras) = openai::read(context, body, route)?;
     let writer = match flavour {
         Flavour::Vllm => {
             let constraint = constraint::of_chat(body).filter(|_| route == OpenAiRoute::Chat);
-            let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
-            ask.constrained = pieces;
-            vllm::writer(context, route, (&model, tool.flatten()), extras)
+            if let Some(constraint) = constraint {
+                (ask.constrained, extras.tool) = (Some(constraint.pieces), constraint.tool);
+            }
+            vllm::writer(context, route, &model, extras)
         }
         Flavour::Sglang => sglang::writer(context, route, &model, extras.usage),
         Flavour::Llamacpp => llamacpp::writer(context, route, &model, extras.usage),
