@@ -157,10 +157,11 @@ fn doctor(data: &[u8]) {
     let read = tokometer_compat::files::read(text).unwrap_or_default();
     for reports in [tokometer_compat::parse(text), read] {
         let examination = tokometer_doctor::examine(&reports);
-        let _ = tokometer_doctor::doctor_text("input", &reports, &examination);
-        let file = [("input", reports.as_slice(), &examination)];
-        let _ = tokometer_doctor::doctor_comment(&file);
-        let _ = tokometer_doctor::doctor_html(&file);
+        let (name, reports, examination) = ("input", reports.as_slice(), &examination);
+        let file = tokometer_doctor::ExaminedFile { name, reports, examination };
+        let _ = tokometer_doctor::doctor_text(file);
+        let _ = tokometer_doctor::doctor_comment(&[file]);
+        let _ = tokometer_doctor::doctor_html(&[file]);
     }
 }
 

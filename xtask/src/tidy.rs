@@ -5,6 +5,7 @@
 //! must not stay in the code, fixtures that no test reads.
 
 mod book;
+mod cycles;
 mod hints;
 mod names;
 mod words;
@@ -110,6 +111,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(unfinished(&sources));
     findings.extend(hot_path(&sources));
     findings.extend(module_heads(&sources));
+    findings.extend(cycles::findings(&sources));
     let pages = pages()?;
     findings.extend(names::missing_types(&sources, &pages));
     findings.extend(hints::missing(&sources, &pages));

@@ -3,69 +3,25 @@
 //! In: run folders, other tools' result files, printed reports. Out: a comparison as text, Markdown,
 //! JSON or a page, and an exit code for rules.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokometer_base::redact::Secrets;
 use tokometer_base::units;
 use tokometer_decide::compare::{
-    Basis, Comparison, Criteria, Equivalence, FailRule, RuleOutcome, compared,
+    Comparison, Criteria, Equivalence, FailRule, RuleOutcome, compared,
 };
-use tokometer_figures::{Statistic, Summary};
+use tokometer_figures::Summary;
 use tokometer_record::{self as record, RunInfo};
 use tokometer_report::comparison::{self, PointRuns};
 use tokometer_report::html::{Page, facts};
 
+use crate::args::{CompareArgs, ComparisonView};
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal};
 use crate::pages;
 use crate::runs::{self, READING};
 use crate::terminal::{print, print_message};
-
-/// Output format of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum ComparisonView {
-    /// For a terminal.
-    #[default]
-    Text,
-    /// For a pull request.
-    Markdown,
-    /// For other programs.
-    Json,
-}
-
-/// `tokometer compare`.
-#[derive(Debug, Args)]
-pub(crate) struct CompareArgs {
-    /// A run of `bench --against`, which holds both targets
-    #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
-    pub(crate) run: Option<PathBuf>,
-    /// Runs of the first side: run folders, other tools' results, printed reports
-    #[arg(long, value_name = "RUN", num_args = 1..)]
-    pub(crate) a: Vec<PathBuf>,
-    /// Runs of the second side
-    #[arg(long, value_name = "RUN", num_args = 1..)]
-    pub(crate) b: Vec<PathBuf>,
-    /// Exit with code 1 if this is true, such as "ttft p99 worse by 5%"; may be repeated
-    #[arg(long, value_name = "RULE")]
-    pub(crate) fail_if: Vec<String>,
-    /// Exit with code 8 if the data cannot tell whether a rule is violated
-    #[arg(long, requires = "fail_if")]
-    pub(crate) require_power: bool,
-    /// Differences within this share of A are negligible
-    #[arg(long, default_value = "1%", value_name = "SHARE")]
-    pub(crate) equivalence: String,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: ComparisonView,
-    /// Also write the comparison as an HTML page to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Compare the runs even if their workloads differ
-    #[arg(long)]
-    pub(crate) force: bool,
-}
 
 /// Compares and prints; the exit code says whether a rule was violated.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
@@ -190,22 +146,7 @@ enum Power {
 fn exit(comparison: &Comparison, power: Power) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
-        let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
-        let is_throughput = judged.figure.statistic == Statistic::Whole;
-        let why = if is_there && is_throughput && comparison.basis == Basis::Blocks {
-            "the runs are too short for a throughput: each of their 16 blocks must last a second, and twice the mean E2E. Measure longer runs, or three per side".to_owned()
-        } else if is_there {
-            "too few values for a confidence interval".to_owned()
-        } else {
-            format!(
-                "{} is not in every run; other tools' reports contain only the statistics that the tool printed",
-                judged.figure
-            )
-        };
-        print_message(&format!(
-            "error: cannot check the rule \"{}\" with these runs: {why}",
-            judged.rule
-        ));
+        print_message(&format!("error: {}", comparison::unchecked(judged, comparison)));
     }
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unproven) {
         print_message(&format!(

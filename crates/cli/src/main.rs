@@ -11,8 +11,6 @@ mod capacity;
 mod command_line;
 mod commands;
 mod compare;
-#[cfg(test)]
-mod damaged_runs;
 mod dashboard;
 mod exit;
 mod input;

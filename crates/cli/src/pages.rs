@@ -1,18 +1,32 @@
 //! Where HTML pages go: checked before a run, written after it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokometer_plan::Shown;
 use tokometer_record::{STDOUT, WholeFile, write_whole};
-use tokometer_report::html::Page;
+use tokometer_report::html::{Page, PageContext};
+use tokometer_report::saved::RunView;
+use tokometer_report::{PageSource, several};
 
 use crate::exit::{Refusal, RefusalKind, reason};
 use crate::lower::Lowered;
+use crate::runs::READING;
 use crate::terminal::print_note;
 
 /// Writes a page.
 pub(crate) fn write(page: Page, out: &Path) -> Result<(), Refusal> {
     write_whole(out, page.render().as_bytes()).map_err(|why| unwritable(out, &why))
+}
+
+/// Writes one page about these runs.
+pub(crate) fn write_runs(
+    folders: &[PathBuf],
+    view: &RunView,
+    gpus: Option<u32>,
+    out: &Path,
+) -> Result<(), Refusal> {
+    let context = PageContext { gpus, ..PageContext::default() };
+    write(several::page(READING, &PageSource::of(folders, &[])?, view, &context)?, out)
 }
 
 /// Names a page that was written; standard output needs no name.

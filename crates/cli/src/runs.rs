@@ -1,28 +1,20 @@
 //! Saved runs, read with this program's standard input and terminal.
 
-use std::path::Path;
-
 use tokometer_record::RunReader;
-use tokometer_report::saved::{Reading, RunView, SummarisedRun};
+use tokometer_report::reading::Reading;
+use tokometer_report::saved::{RunView, SummarisedRun};
 
 use crate::exit::Refusal;
 use crate::input;
 use crate::terminal::print_message;
 
-pub(crate) use tokometer_record::stored::{
-    end, first_point, measure_begin, open, points, timelines, unreadable,
-};
-pub(crate) use tokometer_report::saved::{blocks_of, expanded};
+pub(crate) use tokometer_record::stored::{end, first_point, open, points, timelines, unreadable};
+pub(crate) use tokometer_report::reading::{blocks_of, expanded};
 
 /// How every command reads.
 pub(crate) const READING: Reading = Reading { read: input::read, tell: print_message };
 
-/// Reads a run and computes its summary.
-pub(crate) fn summarise(folder: &Path, view: &RunView) -> Result<SummarisedRun, Refusal> {
-    READING.summarise(folder, view)
-}
-
-/// The same of a run that is open.
+/// The summary of a run that is open.
 pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<SummarisedRun, Refusal> {
     READING.summarise_read(reader, view)
 }

@@ -7,17 +7,14 @@
 //! line ends and the program's own colours: it may contain a server's message.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use tokometer_base::printable;
 use tokometer_base::redact::Secrets;
-use tokometer_report::style::{Colours, Style};
 
-use crate::args::ColourArg;
 use crate::exit::{Refusal, RefusalKind};
-use crate::lower::{Environment, TerminalCodes};
 
 /// Secrets of the process. There is one terminal, and a panic or a word that cannot be parsed is
 /// reported on it as well, where nothing can be passed in.
@@ -119,18 +116,6 @@ pub(crate) fn print_note_once(text: &str) {
     if is_new {
         print_note(text);
     }
-}
-
-/// The look of our own summary on this stdout.
-pub(crate) fn style(environment: &Environment) -> Style {
-    let is_coloured = match environment.colour {
-        Some(ColourArg::Always) => true,
-        Some(ColourArg::Never) => false,
-        Some(ColourArg::Auto) | None => {
-            std::io::stdout().is_terminal() && environment.codes == TerminalCodes::All
-        }
-    };
-    Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }
 }
 
 #[cfg(test)]

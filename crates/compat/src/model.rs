@@ -54,7 +54,7 @@ pub struct Context {
     pub command: Option<String>,
     /// Lines of the form `name: value`, such as `num_prompts: 1, 2, 4`.
     pub settings: Vec<(String, String)>,
-    /// Place of the block among those that share this context, from zero.
+    /// Number of the block among those that share this context, from zero.
     pub ordinal: usize,
 }
 
@@ -82,7 +82,7 @@ impl Context {
 
 /// One line of a block as it stood in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum PrintedLine {
     /// The line of this value.
     Value(Key),
     /// The rule that opens a section, or a bare line that the layout knows, without trailing blanks.
@@ -111,7 +111,7 @@ pub struct Printed {
     /// Its footer line, unless it ends without one.
     pub footer: Option<String>,
     /// Its lines between header and footer, in order.
-    pub places: Vec<Place>,
+    pub lines: Vec<PrintedLine>,
     /// Whether trailing blanks were there.
     pub blanks: Blanks,
     /// `\n` or `\r\n`.
@@ -119,11 +119,23 @@ pub struct Printed {
 }
 
 impl Printed {
+    /// Lines of a text without a header, which no layout prints.
+    pub(crate) fn loose(first_line: usize, lines: Vec<String>) -> Self {
+        Self {
+            first_line,
+            header: String::new(),
+            footer: None,
+            lines: lines.into_iter().map(PrintedLine::Unknown).collect(),
+            blanks: Blanks::Stripped,
+            line_end: "\n",
+        }
+    }
+
     /// The lines that no layout understood.
     pub fn unknown_lines(&self) -> impl Iterator<Item = &str> {
-        self.places.iter().filter_map(|place| match place {
-            Place::Unknown(text) => Some(text.as_str()),
-            Place::Value(_) | Place::Rule(_) => None,
+        self.lines.iter().filter_map(|line| match line {
+            PrintedLine::Unknown(text) => Some(text.as_str()),
+            PrintedLine::Value(_) | PrintedLine::Rule(_) => None,
         })
     }
 }
@@ -183,7 +195,7 @@ pub struct UnreadValue {
     pub column: usize,
     /// The label or the key.
     pub label: String,
-    /// What stands in the value's place.
+    /// What stands where the value should be.
     pub text: String,
 }
 

@@ -307,22 +307,22 @@ impl Value {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Values {
     list: Vec<(Key, Value)>,
-    /// Place of each in the list: a report may have any number of percentiles.
-    places: BTreeMap<Key, usize>,
+    /// Index of each in the list: a report may have any number of percentiles.
+    index: BTreeMap<Key, usize>,
 }
 
 impl Values {
     /// The value of `key`.
     pub fn get(&self, key: Key) -> Option<&Value> {
-        self.places.get(&key).map(|place| &self.list[*place].1)
+        self.index.get(&key).map(|at| &self.list[*at].1)
     }
 
-    /// Sets the value of `key`; an earlier one keeps its place and is replaced.
+    /// Sets the value of `key`; an earlier one is replaced where it is.
     pub fn set(&mut self, key: Key, value: Value) {
-        if let Some(place) = self.places.get(&key) {
-            self.list[*place].1 = value;
+        if let Some(at) = self.index.get(&key) {
+            self.list[*at].1 = value;
         } else {
-            let _new = self.places.insert(key, self.list.len());
+            let _new = self.index.insert(key, self.list.len());
             self.list.push((key, value));
         }
     }
@@ -330,7 +330,7 @@ impl Values {
     /// Takes the value of `key` away.
     pub fn remove(&mut self, key: Key) {
         self.list.retain(|(known, _)| *known != key);
-        self.places = self.list.iter().enumerate().map(|(place, (key, _))| (*key, place)).collect();
+        self.index = self.list.iter().enumerate().map(|(at, (key, _))| (*key, at)).collect();
     }
 
     /// All of them, in order.
@@ -338,7 +338,7 @@ impl Values {
         self.list.iter().map(|(key, value)| (*key, value))
     }
 
-    /// All of them, in order, to be changed in place.
+    /// All of them, in order, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Value)> {
         self.list.iter_mut().map(|(key, value)| (*key, value))
     }

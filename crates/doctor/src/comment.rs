@@ -4,11 +4,10 @@
 //! markup.
 
 use crate::page::described;
-use crate::rule::{Examination, Finding};
-use tokometer_compat::model::Report;
+use crate::rule::{ExaminedFile, Finding};
 
 /// The findings of these files in Markdown.
-pub fn doctor_comment(files: &[(&str, &[Report], &Examination)]) -> String {
+pub fn doctor_comment(files: &[ExaminedFile<'_>]) -> String {
     let mut text: String = files.iter().map(|file| section(*file)).collect();
     text.push_str(
         "\nChecked with `tokometer doctor`. *inconsistent*: lines of the block do not agree. *misleading*: \
@@ -17,19 +16,19 @@ pub fn doctor_comment(files: &[(&str, &[Report], &Examination)]) -> String {
     text
 }
 
-fn section((name, reports, examination): (&str, &[Report], &Examination)) -> String {
+fn section(file: ExaminedFile<'_>) -> String {
     let mut text = format!(
         "**Report check: {}**\n\n| block | outcome | check | finding |\n|---|---|---|---|\n",
-        escaped(name)
+        escaped(file.name)
     );
-    for (index, (report, findings)) in reports.iter().zip(&examination.blocks).enumerate() {
-        let block = format!("{}{}", index + 1, escaped(&described(report)));
+    for (number, report, findings) in file.blocks() {
+        let block = format!("{number}{}", escaped(&described(report)));
         if findings.is_empty() {
             text.extend(["| ", &block, " | consistent | | |\n"]);
         }
         text.extend(findings.iter().map(|finding| row(&block, finding)));
     }
-    text.extend(examination.file.iter().map(|finding| row("all", finding)));
+    text.extend(file.examination.file.iter().map(|finding| row("all", finding)));
     text
 }
 
@@ -81,7 +80,11 @@ mod tests {
                     Benchmark duration (s):                  1.00\n\
                     ==================================================\n";
         let reports = parse(text);
-        let comment = doctor_comment(&[("a@b|c.txt", &reports, &examine(&reports))]);
+        let comment = doctor_comment(&[ExaminedFile {
+            name: "a@b|c.txt",
+            reports: &reports,
+            examination: &examine(&reports),
+        }]);
         assert!(!comment.contains('@'), "{comment}");
         for raw in ["<img", "http:", "www.", "#12"] {
             assert!(!comment.contains(raw), "{raw}: {comment}");

@@ -86,7 +86,7 @@ fn other_duration(figures: &Figures<'_>) -> Option<(Interval, Finding)> {
     let printed = figures.duration()?;
     let implied: Vec<Interval> = throughputs(figures)
         .into_iter()
-        .filter_map(|(_, rate, count)| Some(count? / rate?))
+        .map(|one| one.count / one.printed)
         .filter(|time| time.low > 0.0 && time.high.is_finite())
         .collect();
     let low = implied.iter().map(|time| time.low).fold(f64::MIN, f64::max);
@@ -153,72 +153,70 @@ pub(crate) fn apart(one: f64, other: f64) -> String {
 
 pub(crate) const REQUEST_THROUGHPUT: &str = "request throughput";
 
-/// A throughput by name, as printed, and what it counts.
-pub(crate) type Throughput = (&'static str, Option<Interval>, Option<Interval>);
+/// A throughput that is printed together with what it counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Throughput {
+    pub(crate) name: &'static str,
+    pub(crate) printed: Interval,
+    pub(crate) count: Interval,
+}
 
-pub(crate) fn throughputs(figures: &Figures<'_>) -> [Throughput; 4] {
+impl Throughput {
+    /// What the count gives over this time.
+    pub(crate) fn expected(&self, duration: Interval) -> Interval {
+        self.count / duration
+    }
+}
+
+pub(crate) fn throughputs(figures: &Figures<'_>) -> Vec<Throughput> {
     let (input, output) = (figures.field(Field::InputTokens), figures.field(Field::OutputTokens));
     let total = input.zip(output).map(|(input, output)| input + output);
-    [
-        (
-            REQUEST_THROUGHPUT,
-            figures.field(Field::RequestThroughput),
-            figures.field(Field::Successful),
-        ),
-        ("input token throughput", figures.field(Field::InputThroughput), input),
-        ("output token throughput", figures.field(Field::OutputThroughput), output),
-        ("total token throughput", figures.field(Field::TotalThroughput), total),
-    ]
+    let of = |name, field, count: Option<Interval>| {
+        Some(Throughput { name, printed: figures.field(field)?, count: count? })
+    };
+    let requests = figures.field(Field::Successful);
+    let found = [
+        of(REQUEST_THROUGHPUT, Field::RequestThroughput, requests),
+        of("input token throughput", Field::InputThroughput, input),
+        of("output token throughput", Field::OutputThroughput, output),
+        of("total token throughput", Field::TotalThroughput, total),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 /// The definition by which a throughput is what the other lines give, in words.
 pub(crate) fn other_count(
     figures: &Figures<'_>,
-    name: &str,
-    printed: Interval,
+    throughput: &Throughput,
     duration: Interval,
 ) -> Option<&'static str> {
     let count = |field| figures.field(field);
     let sum = |one, other| Some(count(one)? + count(other)?);
-    let ways: [(&str, Option<Interval>, &str); 5] = [
-        (
-            REQUEST_THROUGHPUT,
-            sum(Field::Successful, Field::Failed),
-            "it probably counts failed requests too",
-        ),
-        (
-            "output token throughput",
-            count(Field::RetokenizedTokens),
-            "it probably counts the tokens of the text, counted again",
-        ),
-        (
-            "total token throughput",
-            sum(Field::InputTokens, Field::RetokenizedTokens),
-            "it probably counts the tokens of the text, counted again",
-        ),
-        (
-            "total token throughput",
-            count(Field::OutputTokens),
-            "it probably counts output tokens only",
-        ),
-        (
-            "output token throughput",
-            sum(Field::InputTokens, Field::OutputTokens),
-            "it probably counts input tokens too",
-        ),
-    ];
-    let is_it = |(of, count, _): &(&str, Option<Interval>, &str)| {
-        *of == name && count.is_some_and(|count| printed.overlaps(count / duration))
+    let retokenized = "it probably counts the tokens of the text, counted again";
+    let with_failed = sum(Field::Successful, Field::Failed);
+    let all_retokenized = sum(Field::InputTokens, Field::RetokenizedTokens);
+    let all = sum(Field::InputTokens, Field::OutputTokens);
+    let ways: &[(Option<Interval>, &str)] = match throughput.name {
+        REQUEST_THROUGHPUT => &[(with_failed, "it probably counts failed requests too")],
+        "output token throughput" => &[
+            (count(Field::RetokenizedTokens), retokenized),
+            (all, "it probably counts input tokens too"),
+        ],
+        "total token throughput" => &[
+            (all_retokenized, retokenized),
+            (count(Field::OutputTokens), "it probably counts output tokens only"),
+        ],
+        _ => &[],
     };
-    ways.into_iter().find(is_it).map(|(.., words)| words)
+    let is_it = |count: Interval| throughput.printed.overlaps(count / duration);
+    ways.iter().find(|(count, _)| count.is_some_and(is_it)).map(|(_, words)| *words)
 }
 
 /// The number of devices that token throughputs were divided by; `None` when their digits single out
 /// none, or another throughput of tokens was not divided: a single one is a slip and no definition.
 pub(crate) fn devices(figures: &Figures<'_>, duration: Interval) -> Option<u32> {
-    let of_tokens = throughputs(figures).into_iter().skip(1);
-    let ratios: Vec<Interval> =
-        of_tokens.filter_map(|(_, printed, count)| Some(count? / duration / printed?)).collect();
+    let of_tokens = throughputs(figures).into_iter().filter(|one| one.name != REQUEST_THROUGHPUT);
+    let ratios: Vec<Interval> = of_tokens.map(|one| one.expected(duration) / one.printed).collect();
     let devices = whole_factor(*ratios.first()?)?;
     let is_shared = ratios.iter().all(|ratio| whole_factor(*ratio) == Some(devices));
     (ratios.len() >= 2 && is_shared).then_some(devices)

@@ -1,4 +1,4 @@
-//! Arithmetic: identities 1 to 5, which hold whatever the server did.
+//! Arithmetic, which holds whatever the server did.
 
 use crate::definitions::{self, Throughput, apart};
 use crate::figures::{ALL_METRICS, Figures, PER_REQUEST, QUEUED};
@@ -25,22 +25,16 @@ pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
 
 fn throughputs(figures: &Figures<'_>) -> Vec<Finding> {
     let Some(duration) = figures.rate_duration() else { return Vec::new() };
-    let check = |(name, printed, count): Throughput| {
-        let (printed, count) = (printed?, count?);
-        let expected = count / duration;
-        (!printed.overlaps(expected)).then(|| throughput(figures, name, printed, (count, duration)))
-    };
-    definitions::throughputs(figures).into_iter().filter_map(check).collect()
+    let all = definitions::throughputs(figures).into_iter();
+    all.filter(|one| !one.printed.overlaps(one.expected(duration)))
+        .map(|one| throughput(figures, &one, duration))
+        .collect()
 }
 
 /// A throughput that is not its count over its time.
-fn throughput(
-    figures: &Figures<'_>,
-    name: &str,
-    printed: Interval,
-    (count, duration): (Interval, Interval),
-) -> Finding {
-    let expected = count / duration;
+fn throughput(figures: &Figures<'_>, found: &Throughput, duration: Interval) -> Finding {
+    let Throughput { name, printed, count } = *found;
+    let expected = found.expected(duration);
     let what = format!(
         "{name} {:.2} is not what this block's other lines give: {:.0} / {:.2} s = {:.2} ({})",
         printed.mid(),
@@ -49,7 +43,7 @@ fn throughput(
         expected.mid(),
         apart(printed.mid(), expected.mid())
     );
-    if let Some(words) = definitions::other_count(figures, name, printed, duration) {
+    if let Some(words) = definitions::other_count(figures, found, duration) {
         return Finding::new(Level::Misleading, Rule::OtherDefinition, what, words);
     }
     let is_of_tokens = name != definitions::REQUEST_THROUGHPUT;

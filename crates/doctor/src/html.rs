@@ -1,8 +1,7 @@
 //! The doctor's findings as a page that needs nothing else.
 
 use crate::page::described;
-use crate::rule::{Examination, Finding};
-use tokometer_compat::model::Report;
+use crate::rule::{ExaminedFile, Finding};
 use tokometer_compat::print_same;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:64em;padding:0 1em;\
@@ -15,7 +14,7 @@ td,th{border-color:#30363d}pre{background:#161b22}.inconsistent{color:#ff8178}.m
 .remark,.meaning{color:#9198a1}}";
 
 /// The findings of these files as one self-contained page.
-pub fn doctor_html(files: &[(&str, &[Report], &Examination)]) -> String {
+pub fn doctor_html(files: &[ExaminedFile<'_>]) -> String {
     let sections: String = files.iter().map(|file| section(*file)).collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -28,10 +27,11 @@ pub fn doctor_html(files: &[(&str, &[Report], &Examination)]) -> String {
     )
 }
 
-fn section((name, reports, examination): (&str, &[Report], &Examination)) -> String {
+fn section(file: ExaminedFile<'_>) -> String {
+    let ExaminedFile { name, examination, .. } = file;
     let mut text = String::new();
-    for (index, (report, findings)) in reports.iter().zip(&examination.blocks).enumerate() {
-        let head = format!("{name}, block {}{}", index + 1, described(report));
+    for (number, report, findings) in file.blocks() {
+        let head = format!("{name}, block {number}{}", described(report));
         text.extend(["<h2>", &escaped(&head), "</h2>\n"]);
         text.push_str(&table(findings));
         if let Some(printed) = print_same(report) {
@@ -83,7 +83,11 @@ mod tests {
                     Benchmark duration (s):                  1.00\n\
                     ==================================================\n";
         let reports = parse(text);
-        let page = doctor_html(&[("<i>.txt", &reports, &examine(&reports))]);
+        let page = doctor_html(&[ExaminedFile {
+            name: "<i>.txt",
+            reports: &reports,
+            examination: &examine(&reports),
+        }]);
         assert!(!page.contains("<script") && !page.contains("<b>\n") && !page.contains("<i>"));
         assert!(page.contains("&lt;b&gt;"), "{page}");
         for remote in ["src=", "href=", "@import", "url("] {

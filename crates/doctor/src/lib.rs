@@ -4,7 +4,7 @@
 //! with what failed and what it probably means. Every check is an identity that a valid report must
 //! satisfy; printed digits are intervals, so rounding alone never fails one. A check whose figures
 //! are not all there is not made. `rule` lists the identities; `exact`, `shape`, `stream`,
-//! `load` `possible` and `rows` hold them. `definitions` knows forks whose lines agree under another definition.
+//! `load`, `possible` and `rows` hold them. `definitions` knows forks whose lines agree under another definition.
 //! A finding says which lines do not agree and by how much, not who is to blame.
 
 mod comment;
@@ -31,7 +31,7 @@ mod value_tests;
 pub use comment::doctor_comment;
 pub use html::doctor_html;
 pub use page::{doctor_text, identities_markdown, outcomes_markdown};
-pub use rule::{Examination, Finding, Level, Rule};
+pub use rule::{Examination, ExaminedFile, Finding, Identity, Level, Rule};
 pub use separated::doctor_csv;
 
 use figures::Figures;
@@ -102,8 +102,8 @@ fn unread_values(report: &Report) -> Vec<Finding> {
     let meaning = "its text is kept, and checks that need it are not made";
     let remark = |what: String| Finding::new(Level::Remark, Rule::ReadableValues, what, meaning);
     let unread = report.unread.iter().map(|value| {
-        let place = if value.line > 0 { format!(" (line {})", value.line) } else { String::new() };
-        format!("`{}` is not a value of {}{place}", value.text, value.label)
+        let line = if value.line > 0 { format!(" (line {})", value.line) } else { String::new() };
+        format!("`{}` is not a value of {}{line}", value.text, value.label)
     });
     let infinite = report.values.iter().filter_map(|(key, value)| {
         let is_number = value.scalar.as_f64().is_some_and(|number| !number.is_finite());

@@ -1,5 +1,4 @@
-//! The report against the requested load: identities 19, 21, 23 and 24, and what the
-//! sample can carry.
+//! The report against the requested load, and what the sample can carry.
 
 use crate::figures::{Figures, PER_REQUEST};
 use crate::interval::Interval;

@@ -1,16 +1,17 @@
 //! The doctor's findings as text and as a page.
 
 use crate::examine;
-use crate::rule::{Examination, Finding, Rule, with_short_numbers};
+use crate::rule::{ExaminedFile, Finding, Rule, with_short_numbers};
 use tokometer_compat::model::{Field, Report};
 
 /// The findings of one file for a terminal, worst first, one block after the other.
-pub fn doctor_text(name: &str, reports: &[Report], examination: &Examination) -> String {
-    let blocks = reports.iter().zip(&examination.blocks).enumerate();
-    let mut parts: Vec<String> = blocks
-        .map(|(index, (report, findings))| {
+pub fn doctor_text(file: ExaminedFile<'_>) -> String {
+    let ExaminedFile { name, examination, .. } = file;
+    let mut parts: Vec<String> = file
+        .blocks()
+        .map(|(number, report, findings)| {
             let outcome = if findings.is_empty() { ": consistent" } else { ":" };
-            let head = format!("{name}, block {}{}{outcome}\n", index + 1, described(report));
+            let head = format!("{name}, block {number}{}{outcome}\n", described(report));
             head + &findings.iter().map(finding_text).collect::<String>()
         })
         .collect();
@@ -70,9 +71,7 @@ fn identities() -> String {
          cannot be read is skipped; the other values are still checked.\n\n\
          ## Identities\n\n| code | identity |\n|---|---|\n",
     );
-    page.extend(
-        Rule::TABLE.map(|(rule, ..)| format!("| `{}` | {} |\n", rule.code(), rule.sentence())),
-    );
+    page.extend(Rule::TABLE.map(|row| format!("| `{}` | {} |\n", row.code, row.sentence)));
     page
 }
 
@@ -87,16 +86,16 @@ pub fn outcomes_markdown(files: &[(String, Vec<Report>)]) -> String {
 fn file_section(name: &str, reports: &[Report]) -> String {
     let head = format!("\n## {name}\n\n| block | what it is | outcome |\n|---|---|---|\n");
     let examination = examine(reports);
-    let blocks = reports.iter().zip(&examination.blocks).enumerate();
-    let rows = blocks.map(|(index, (report, findings))| {
+    let file = ExaminedFile { name, reports, examination: &examination };
+    let rows = file.blocks().map(|(number, report, findings)| {
         let what = described(report);
         let what = what.trim_matches([' ', '(', ')']);
-        format!("| {} | {what} | {} |\n", index + 1, outcome(findings))
+        format!("| {number} | {what} | {} |\n", outcome(findings))
     });
-    let file = Some(&examination.file)
+    let of_file = Some(&examination.file)
         .filter(|findings| !findings.is_empty())
         .map(|findings| format!("| all | | {} |\n", outcome(findings)));
-    head + &rows.chain(file).collect::<String>()
+    head + &rows.chain(of_file).collect::<String>()
 }
 
 fn outcome(findings: &[Finding]) -> String {

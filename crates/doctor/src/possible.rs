@@ -36,17 +36,15 @@ fn empty_duration(figures: &Figures<'_>) -> Option<Finding> {
     let requests = figures.requests()?;
     let duration = figures.printed_duration().filter(|time| is_zero(*time))?;
     let throughputs = definitions::throughputs(figures);
-    let implied = throughputs
-        .into_iter()
-        .filter_map(|(name, rate, count)| {
-            Some((format!("{name} and its count give"), count? / rate.filter(|it| it.low > 0.0)?))
-        })
-        .chain(
-            ALL_METRICS.into_iter().filter_map(|(metric, name)| {
+    let implied =
+        throughputs
+            .into_iter()
+            .filter(|one| one.printed.low > 0.0)
+            .map(|one| (format!("{} and its count give", one.name), one.count / one.printed))
+            .chain(ALL_METRICS.into_iter().filter_map(|(metric, name)| {
                 Some((format!("mean {name} is"), figures.mean(metric)?))
-            }),
-        )
-        .find(|(_, time)| time.is_above(duration));
+            }))
+            .find(|(_, time)| time.is_above(duration));
     let what = format!("the run took {:.2} s with {requests} requests", duration.mid());
     Some(if let Some((words, time)) = implied {
         let what = format!("{what}; {words} {:.2} s", time.mid());

@@ -1,4 +1,4 @@
-//! Blocks of one file against each other: identities 20 and 22, and the stated prompt length.
+//! Blocks of one file against each other, and the stated prompt length.
 
 use crate::rule::{Finding, Level, Rule};
 use crate::stated;

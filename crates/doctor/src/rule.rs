@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tokometer_compat::Report;
+
 /// How bad a finding is. Ordered from harmless to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
@@ -30,246 +32,195 @@ impl fmt::Display for Level {
     }
 }
 
-/// An identity. The number of each stands in [`Rule::TABLE`].
+/// An identity that a report must satisfy. [`Rule::TABLE`] says what each demands.
+#[expect(missing_docs, reason = "the table has a sentence for each")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// The block is whole.
     WholeBlock,
-    /// Its values can be read.
     ReadableValues,
-    /// Its values are possible.
     PossibleValues,
-    /// Figures follow the tools' definitions.
     OtherDefinition,
-    /// Throughputs are counts over the duration.
     Throughput,
-    /// The median is P50.
     MedianIsP50,
-    /// One request has one latency.
     SingleRequest,
-    /// Two requests have a mean equal to their median.
     TwoRequests,
-    /// Concurrency follows Little's law.
     Little,
-    /// Waiting in the client and the service add up.
     QueueSum,
-    /// Text and images are all of the input.
     InputSum,
-    /// Percentiles rise.
     PercentileOrder,
-    /// The mean lies between the bounds that the percentiles give.
     MeanWithinBounds,
-    /// No latency is longer than the run.
     LatencyWithinRun,
-    /// The end comes after the first token.
     EndAfterFirst,
-    /// No more requests in flight than the cap.
     WithinCap,
-    /// A peak is not below its mean.
     PeakAboveMean,
-    /// No more requests decode than are in flight.
     DecodingWithinFlight,
-    /// As many events as tokens.
     EventsPerToken,
-    /// Time per token agrees with the time between events.
     TokenWeightedTpot,
-    /// Mean TPOT agrees with mean ITL.
     TpotAgainstItl,
-    /// Tokens of the text agree with the reported count.
     Retokenized,
-    /// The gaps of a single request are a whole number.
     WholeGaps,
-    /// A single request has one gap less than tokens.
     GapsPerToken,
-    /// The stated rate was reached.
     RateReached,
-    /// Load does not make a server faster.
     RisingWithLoad,
-    /// Every request asked for is accounted for.
     AllAccounted,
-    /// Gaps do not sit on multiples of a quantum.
     Quantum,
-    /// The server ran what the client had in flight.
     ServerLimit,
-    /// TTFT measures the engine, not a backlog.
     Backlog,
-    /// Mean E2E is TTFT plus TPOT for the tokens after the first.
     EndToEndSum,
-    /// Answer lengths are free.
     PinnedLength,
-    /// The sample supports the percentile.
     PercentileSupport,
-    /// Prompts are as long as stated.
     StatedLength,
 }
 
-/// A rule, its number in the list of identities (none for those beyond it), its code, its sentence.
-type Identity = (Rule, Option<u8>, &'static str, &'static str);
+/// What is known of a rule.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity {
+    /// The rule.
+    pub rule: Rule,
+    /// Its short name.
+    pub code: &'static str,
+    /// What it demands.
+    pub sentence: &'static str,
+}
+
+const fn identity(rule: Rule, code: &'static str, sentence: &'static str) -> Identity {
+    Identity { rule, code, sentence }
+}
 
 impl Rule {
     /// All rules in order.
     pub const TABLE: [Identity; 34] = [
-        (Self::WholeBlock, None, "whole-block", "the block is complete and not mixed with another"),
-        (Self::ReadableValues, None, "readable-values", "every value of the block can be read"),
-        (
+        identity(
+            Self::WholeBlock,
+            "whole-block",
+            "the block is complete and not mixed with another",
+        ),
+        identity(Self::ReadableValues, "readable-values", "every value of the block can be read"),
+        identity(
             Self::PossibleValues,
-            None,
             "possible-values",
             "nothing is below zero, and no value is zero where others show that it cannot be",
         ),
-        (
+        identity(
             Self::OtherDefinition,
-            None,
             "other-definition",
             "figures follow the definitions of the tools, not those of a fork",
         ),
-        (
+        identity(
             Self::Throughput,
-            Some(1),
             "throughput",
             "requests, input, output and total tokens per second are counts / duration",
         ),
-        (Self::MedianIsP50, Some(2), "median-p50", "the median equals P50"),
-        (
+        identity(Self::MedianIsP50, "median-p50", "the median equals P50"),
+        identity(
             Self::SingleRequest,
-            Some(3),
             "single-request",
             "one request: mean = median = percentile, and the request takes the whole duration",
         ),
-        (
+        identity(
             Self::TwoRequests,
-            Some(4),
             "two-requests",
             "two requests: mean = median, and P99 determines both values",
         ),
-        (Self::Little, Some(5), "little", "concurrency = requests × mean E2E / duration"),
-        (
+        identity(Self::Little, "little", "concurrency = requests × mean E2E / duration"),
+        identity(
             Self::QueueSum,
-            None,
             "queue-sum",
             "mean E2E with client queue time = mean client queue time + mean E2E",
         ),
-        (Self::InputSum, None, "input-sum", "input tokens = text tokens + vision tokens"),
-        (Self::PercentileOrder, Some(6), "percentile-order", "percentiles do not fall"),
-        (
+        identity(Self::InputSum, "input-sum", "input tokens = text tokens + vision tokens"),
+        identity(Self::PercentileOrder, "percentile-order", "percentiles do not fall"),
+        identity(
             Self::MeanWithinBounds,
-            Some(7),
             "mean-bounds",
             "the mean lies within what the percentiles allow",
         ),
-        (
+        identity(
             Self::LatencyWithinRun,
-            Some(8),
             "latency-within-run",
             "latencies lie between zero and the duration",
         ),
-        (
+        identity(
             Self::EndAfterFirst,
-            Some(9),
             "end-after-first",
             "each percentile of E2E is at least that of TTFT",
         ),
-        (Self::WithinCap, Some(10), "within-cap", "mean requests in flight do not exceed the cap"),
-        (
+        identity(Self::WithinCap, "within-cap", "mean requests in flight do not exceed the cap"),
+        identity(
             Self::PeakAboveMean,
-            Some(11),
             "peak-above-mean",
             "peaks are at least their means, and at most all requests",
         ),
-        (
+        identity(
             Self::DecodingWithinFlight,
-            Some(12),
             "decoding-within-flight",
             "requests decoding do not exceed requests in flight",
         ),
-        (
+        identity(
             Self::EventsPerToken,
-            Some(13),
             "events-per-token",
             "events = requests × (E2E − TTFT) / ITL + requests ≈ tokens",
         ),
-        (
+        identity(
             Self::TokenWeightedTpot,
-            Some(14),
             "weighted-tpot",
             "requests × (E2E − TTFT) / (tokens − requests) ≈ ITL",
         ),
-        (
+        identity(
             Self::TpotAgainstItl,
-            Some(15),
             "tpot-itl",
             "mean TPOT / mean ITL lies between 0.97 and 1.03 + 2.5 / (tokens per answer − 1)",
         ),
-        (Self::Retokenized, Some(16), "retokenized", "tokens of the text ≈ tokens reported"),
-        (
+        identity(Self::Retokenized, "retokenized", "tokens of the text ≈ tokens reported"),
+        identity(
             Self::WholeGaps,
-            Some(17),
             "whole-gaps",
             "one request: TPOT × (tokens − 1) / ITL is a whole number",
         ),
-        (Self::GapsPerToken, Some(18), "gaps-per-token", "one request: that number is tokens − 1"),
-        (
+        identity(Self::GapsPerToken, "gaps-per-token", "one request: that number is tokens − 1"),
+        identity(
             Self::RateReached,
-            Some(19),
             "rate-reached",
             "the achieved rate is at least 90 % of the stated one",
         ),
-        (
+        identity(
             Self::RisingWithLoad,
-            Some(20),
             "rising-with-load",
             "throughput, TTFT and TPOT do not fall as the load grows",
         ),
-        (Self::AllAccounted, Some(21), "all-accounted", "stated requests = successful + failed"),
-        (Self::Quantum, Some(22), "quantum", "gaps do not cluster just above multiples of 100 ms"),
-        (
+        identity(Self::AllAccounted, "all-accounted", "stated requests = successful + failed"),
+        identity(Self::Quantum, "quantum", "gaps do not cluster just above multiples of 100 ms"),
+        identity(
             Self::ServerLimit,
-            Some(23),
             "server-limit",
             "output tokens per second × ITL (requests decoding) is near the requests in flight",
         ),
-        (
+        identity(
             Self::Backlog,
-            Some(24),
             "backlog",
             "mean TTFT is not a third to a half of the duration, with P99 near its end",
         ),
-        (Self::EndToEndSum, None, "e2e-sum", "mean E2E ≈ TTFT + TPOT × (tokens per answer − 1)"),
-        (Self::PinnedLength, None, "pinned-length", "answers differ in length"),
-        (
+        identity(Self::EndToEndSum, "e2e-sum", "mean E2E ≈ TTFT + TPOT × (tokens per answer − 1)"),
+        identity(Self::PinnedLength, "pinned-length", "answers differ in length"),
+        identity(
             Self::PercentileSupport,
-            None,
             "percentile-support",
             "there are enough requests for the percentile",
         ),
-        (
+        identity(
             Self::StatedLength,
-            None,
             "stated-length",
             "prompts are as long as the command line or the settings say",
         ),
     ];
 
     fn row(self) -> &'static Identity {
-        Self::TABLE
-            .iter()
-            .find(|(rule, ..)| *rule == self)
-            .expect("the table has a row for each rule")
-    }
-
-    /// Its number in the list of identities; `None` for those beyond it.
-    pub fn number(self) -> Option<u8> {
-        self.row().1
+        Self::TABLE.iter().find(|row| row.rule == self).expect("the table has a row for each rule")
     }
 
     /// Its short name.
     pub fn code(self) -> &'static str {
-        self.row().2
-    }
-
-    /// What it demands.
-    pub fn sentence(self) -> &'static str {
-        self.row().3
+        self.row().code
     }
 }
 
@@ -346,6 +297,25 @@ impl Examination {
     }
 }
 
+/// A file with its reports and what was found in them.
+#[derive(Debug, Clone, Copy)]
+pub struct ExaminedFile<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The reports in it, in order.
+    pub reports: &'a [Report],
+    /// What was found.
+    pub examination: &'a Examination,
+}
+
+impl<'a> ExaminedFile<'a> {
+    /// Each report with its number from one and its findings.
+    pub fn blocks(self) -> impl Iterator<Item = (usize, &'a Report, &'a [Finding])> {
+        let blocks = self.reports.iter().zip(&self.examination.blocks);
+        (1..).zip(blocks).map(|(number, (report, findings))| (number, report, findings.as_slice()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,14 +324,5 @@ mod tests {
     fn numbers_of_hundreds_of_digits_are_powers_of_ten() {
         let text = format!("{:.2} is not {:.0} / 2.50 s (a12)", 1e308, 2.5e20);
         assert_eq!(with_short_numbers(&text), "1.00e308 is not 2.50e20 / 2.50 s (a12)");
-    }
-
-    #[test]
-    fn the_table_holds_the_24_identities_in_order() {
-        let numbers: Vec<u8> = Rule::TABLE.iter().filter_map(|(_, number, ..)| *number).collect();
-        assert_eq!(numbers, (1..=24).collect::<Vec<u8>>());
-        for (rule, number, code, _) in Rule::TABLE {
-            assert_eq!((rule.number(), rule.code()), (number, code));
-        }
     }
 }

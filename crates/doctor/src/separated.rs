@@ -1,16 +1,16 @@
 //! The doctor's findings as comma-separated values.
 
-use crate::rule::{Examination, Finding};
+use crate::rule::{ExaminedFile, Finding};
 
 /// One row per finding, with the block from one; empty for those about a whole file.
-pub fn doctor_csv(files: &[(&str, &Examination)]) -> String {
+pub fn doctor_csv(files: &[ExaminedFile<'_>]) -> String {
     let mut text = "file,block,level,rule,what,meaning\n".to_owned();
-    for (name, examination) in files {
-        for (index, findings) in examination.blocks.iter().enumerate() {
-            let block = (index + 1).to_string();
-            text.extend(findings.iter().map(|finding| row(name, &block, finding)));
+    for file in files {
+        for (number, _, findings) in file.blocks() {
+            let block = number.to_string();
+            text.extend(findings.iter().map(|finding| row(file.name, &block, finding)));
         }
-        text.extend(examination.file.iter().map(|finding| row(name, "", finding)));
+        text.extend(file.examination.file.iter().map(|finding| row(file.name, "", finding)));
     }
     text
 }
@@ -39,9 +39,11 @@ mod tests {
     fn each_finding_is_a_row_and_no_cell_is_a_formula() {
         let text = "==== Serving Benchmark Result ====\nSuccessful requests: =1,\"x\"\n\
                     Benchmark duration (s): -1.00\n====================\n";
-        let examination = examine(&parse(text));
+        let reports = parse(text);
+        let examination = examine(&reports);
+        let file = ExaminedFile { name: "=a.txt", reports: &reports, examination: &examination };
         assert_eq!(
-            doctor_csv(&[("=a.txt", &examination)]),
+            doctor_csv(&[file]),
             "file,block,level,rule,what,meaning\n\
              '=a.txt,1,inconsistent,possible-values,Benchmark duration (s) -1.00 is below zero,\
              \"no count, time or rate is; checks that need it are not made\"\n\

@@ -1,4 +1,4 @@
-//! Shape: identities 6 to 12, which any sample of any server obeys.
+//! Shape, which any sample of any server obeys.
 
 use crate::figures::{ALL_METRICS, Figures, QUEUED};
 use crate::interval::Interval;

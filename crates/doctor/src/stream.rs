@@ -1,4 +1,4 @@
-//! The measuring model: identities 13 to 18, which hold when one event carries one counted token.
+//! The measuring model, which holds when one event carries one counted token.
 
 use crate::figures::Figures;
 use crate::interval::Interval;

@@ -211,7 +211,8 @@ fn a_finding_states_the_distance_and_blames_nobody() {
         "output token throughput 1905.60 is not what this block's other lines give: 2004890 / 1055.18 s \
          = 1900.05 (0.3 % apart)"
     );
-    let page = doctor_text("x", &reports, &examination);
+    let page =
+        doctor_text(ExaminedFile { name: "x", reports: &reports, examination: &examination });
     for word in ["altered", "mistyped", "wrong", "silently", "fake"] {
         assert!(!page.contains(word), "{word}: {page}");
     }

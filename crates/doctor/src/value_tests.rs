@@ -1,7 +1,7 @@
 //! Values that are impossible, slips of single lines, and the words that name them.
 
 use crate::tests::text;
-use crate::{Finding, Level, doctor_comment, doctor_html, examine};
+use crate::{ExaminedFile, Finding, Level, doctor_comment, doctor_html, examine};
 use proptest::prelude::*;
 use tokometer_compat::files::read;
 use tokometer_compat::parse;
@@ -199,7 +199,7 @@ proptest! {
     fn no_text_makes_the_reader_or_the_doctor_panic(text in "(\\PC|[|:=\\-\n\r\t\u{1b}]){0,400}") {
         let reports = read(&text).unwrap_or_default();
         let examination = examine(&reports);
-        let file = [("x", reports.as_slice(), &examination)];
+        let file = [ExaminedFile { name: "x", reports: &reports, examination: &examination }];
         let _comment = doctor_comment(&file);
         let _page = doctor_html(&file);
     }

@@ -19,8 +19,10 @@ use crate::html::{
     Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, Page, PageAnswer, PageNote,
     PointMark, RunPage, Scale, Series, Table, date, estimate, facts,
 };
-use crate::saved::{PageSource, Reading, RunView, point_name};
+use crate::reading::Reading;
+use crate::saved::RunView;
 use crate::several::begin;
+use crate::{PageSource, point_name};
 
 /// One run of the history.
 struct HistoryRun {

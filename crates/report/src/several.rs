@@ -10,8 +10,9 @@ use tokometer_record::{RunInfo, stored};
 use crate::html::{
     Page, PageContext, RunPage, SweepPoint, SweepView, command, command_lines, facts,
 };
-use crate::saved::{PageSource, Reading, RunView, SummarisedRun, point_name};
-use crate::{comparison, quoted, staircase};
+use crate::reading::Reading;
+use crate::saved::{RunView, SummarisedRun};
+use crate::{PageSource, comparison, point_name, quoted, staircase};
 
 /// More runs than this are shown without their requests: a page must open at once.
 const RUNS_IN_FULL: usize = 4;

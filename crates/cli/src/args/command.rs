@@ -13,14 +13,11 @@ use super::compat::{Rewritten, rewrite};
 use super::help::shaped;
 use super::target::pair;
 use super::{
-    AgainstArgs, ArrivalArgs, ClientArgs, ColourArg, MetricArgs, OutputArgs, SamplingArgs,
-    ShardArgs, StopArgs, TargetArgs, WorkloadArgs,
+    AgainstArgs, ArrivalArgs, CalibrateArgs, ClientArgs, ColourArg, CompareArgs, MetricArgs,
+    OutputArgs, PredictArgs, SamplingArgs, ShardArgs, StopArgs, TargetArgs, WorkloadArgs,
 };
-use crate::calibrate::CalibrateArgs;
 use crate::capacity::CapacityArgs;
-use crate::compare::CompareArgs;
 use crate::exit::Refusal;
-use crate::predict::PredictArgs;
 
 /// Measure LLM inference servers.
 #[derive(Debug, Parser)]

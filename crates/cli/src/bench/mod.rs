@@ -18,7 +18,7 @@ mod silence;
 mod staircase;
 mod sweep;
 
-pub(crate) use crate::runs::{summarise, summarise_read};
+pub(crate) use crate::runs::summarise_read;
 pub(crate) use document::SweepDocument;
 pub(crate) use events::KeptEvents;
 pub(crate) use folder::{Destination, Earlier, RunFolder, lock as lock_folder};

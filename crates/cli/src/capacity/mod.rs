@@ -29,7 +29,7 @@ use crate::lower::{Lowered, OwnDefaults, ProgressView, layered, lower_over, put_
 use crate::pages;
 use crate::runs::READING;
 use crate::shards::{self, PartRequest, RunPart, Varied};
-use crate::terminal::{print, print_note, style};
+use crate::terminal::{print, print_note};
 
 use predicted::EngineArgs;
 use search::CapacitySearch;
@@ -149,7 +149,7 @@ pub(crate) fn capacity(
     let bar = bar(&lowered);
     let request = PartRequest { args: &bench, varied: Varied::Load, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
-    if let Some(exit) = part.follow(&lowered.points, style(&given.environment)) {
+    if let Some(exit) = part.follow(&lowered.points, given.environment.style()) {
         return Ok(exit);
     }
     let setting = SearchSetting { args, lowered: &lowered, given, server, begin, events };

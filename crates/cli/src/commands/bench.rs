@@ -10,7 +10,6 @@ use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_shards::Membership;
 
-use super::export::html;
 use super::{Given, say_remarks};
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
@@ -26,7 +25,7 @@ use crate::lower::{
 };
 use crate::pages;
 use crate::shards::{self, PartRequest, RunPart, Varied};
-use crate::terminal::{print, print_note, style};
+use crate::terminal::{print, print_note};
 
 /// Time for a staircase, and for one run of a URL that nothing else ends.
 const BUDGET_S: f64 = 120.0;
@@ -164,7 +163,7 @@ fn measure_points(
     given: &Given,
 ) -> anyhow::Result<Exit> {
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
-    let mut style = style(&given.environment);
+    let mut style = given.environment.style();
     if lowered.display.calibration == SelfCheck::Asked {
         style.error = instrument::calibrate(&lowered.plan, given)?;
     }
@@ -281,7 +280,7 @@ impl Stairs<'_> {
             pages::check(command.at.html.as_deref(), &lowered)?;
         }
         pages::clear_stdout(command.at.html.as_deref(), &mut lowered);
-        let (args, bar, style) = (&command.bench, bar(&lowered), style(&given.environment));
+        let (args, bar, style) = (&command.bench, bar(&lowered), given.environment.style());
         let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
         let request = PartRequest { args, varied: Varied::Load, earlier, bar, given };
         let mut part = request.take(found, &mut lowered)?;
@@ -327,5 +326,5 @@ fn say_where(climbed: &Climbed, page: Option<&Path>, place: &RunFolder) -> Resul
 /// Writes the page of the runs in a folder.
 fn write_page(folder: &Path, plan: &Plan, page: &Path) -> Result<(), Refusal> {
     let view = RunView::new(&plan.metrics)?;
-    html(&[folder.to_owned()], &view, None, page)
+    pages::write_runs(&[folder.to_owned()], &view, None, page)
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 use serde_json::json;
 use tokometer_compat::{Report, Selection};
 use tokometer_doctor::{
-    Examination, Level, doctor_comment, doctor_csv, doctor_html, doctor_text, examine,
+    Examination, ExaminedFile, Finding, Level, doctor_comment, doctor_csv, doctor_html,
+    doctor_text, examine,
 };
-use tokometer_report::saved::ReportSource;
+use tokometer_report::saved::NamedSource;
 
 use super::Given;
 use crate::args::{DoctorArgs, TableFormatArg};
@@ -26,9 +27,9 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
         return instrument::doctor(&load, given, args.format);
     }
     let view = RunView::plain(Selection::default());
-    let named = |(name, source): (String, ReportSource)| Ok((name, source.reports()?));
+    let named = |one: NamedSource| Ok((one.name, one.source.reports()?));
     let (mut files, mut unread): (Vec<(String, Vec<Report>)>, Vec<Refusal>) = Default::default();
-    for opened in ReportSource::open_each(READING, &args.files, &view) {
+    for opened in NamedSource::open_each(READING, &args.files, &view) {
         match opened.and_then(named) {
             Ok(file) => files.push(file),
             Err(why) => unread.push(why),
@@ -51,25 +52,18 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
 /// Prints the findings in the wanted format.
 fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refusal> {
     let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();
-    let views: Vec<(&str, &[Report], &Examination)> = files
+    let views: Vec<ExaminedFile<'_>> = files
         .iter()
         .zip(&examined)
-        .map(|((name, reports), examination)| (name.as_str(), reports.as_slice(), examination))
+        .map(|((name, reports), examination)| ExaminedFile { name, reports, examination })
         .collect();
     match args.format {
         _ if args.markdown => print(&doctor_comment(&views))?,
         _ if args.html.is_some() => write_page(args.html.as_deref(), &doctor_html(&views))?,
         TableFormatArg::Markdown => print(&doctor_comment(&views))?,
-        TableFormatArg::Json => print(&findings(files, &examined))?,
-        TableFormatArg::Csv => {
-            let rows: Vec<_> = views.iter().map(|(name, _, findings)| (*name, *findings)).collect();
-            print(&doctor_csv(&rows))?;
-        }
-        TableFormatArg::Text => {
-            for ((name, reports), examination) in files.iter().zip(&examined) {
-                print(&doctor_text(name, reports, examination))?;
-            }
-        }
+        TableFormatArg::Json => print(&findings(&views))?,
+        TableFormatArg::Csv => print(&doctor_csv(&views))?,
+        TableFormatArg::Text => views.iter().try_for_each(|file| print(&doctor_text(*file)))?,
     }
     let worst = examined.iter().filter_map(Examination::worst).max();
     Ok(if worst == Some(Level::Inconsistent) { Exit::Missed } else { Exit::Done })
@@ -84,23 +78,20 @@ fn write_page(path: Option<&Path>, page: &str) -> Result<(), Refusal> {
 }
 
 /// All findings as one JSON list.
-fn findings(files: &[(String, Vec<Report>)], examined: &[Examination]) -> String {
+fn findings(files: &[ExaminedFile<'_>]) -> String {
+    let entry = |file: &str, block: Option<usize>, finding: &Finding| {
+        json!({
+            "file": file, "block": block, "level": finding.level.to_string(),
+            "rule": finding.rule.code(), "what": finding.what, "meaning": finding.meaning,
+        })
+    };
     let mut list = Vec::new();
-    for ((name, _), examination) in files.iter().zip(examined) {
-        for (block, findings) in examination.blocks.iter().enumerate() {
-            list.extend(findings.iter().map(|finding| {
-                json!({
-                    "file": name, "block": block + 1, "level": finding.level.to_string(),
-                    "rule": finding.rule.code(), "what": finding.what, "meaning": finding.meaning,
-                })
-            }));
+    for file in files {
+        for (number, _, findings) in file.blocks() {
+            list.extend(findings.iter().map(|finding| entry(file.name, Some(number), finding)));
         }
-        list.extend(examination.file.iter().map(|finding| {
-            json!({
-                "file": name, "block": null, "level": finding.level.to_string(),
-                "rule": finding.rule.code(), "what": finding.what, "meaning": finding.meaning,
-            })
-        }));
+        let of_file = file.examination.file.iter();
+        list.extend(of_file.map(|finding| entry(file.name, None, finding)));
     }
     format!("{:#}\n", serde_json::Value::Array(list))
 }

@@ -3,16 +3,12 @@
 mod bench;
 mod dataset;
 mod doctor;
-mod export;
 mod kit;
 mod merge;
 mod report;
 mod shell;
 mod sim;
-mod sweep_report;
 
-#[cfg(test)]
-pub(crate) use export::{csv, html, markdown, parquet, trace};
 pub(crate) use merge::{merge_quietly, merge_to};
 
 use std::sync::Arc;

@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::redact::Secrets;
-use tokometer_compat::{Layout, LayoutChoice, Report, print_same};
 use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::{RunReader, STDOUT};
 use tokometer_report::capacity;
+use tokometer_report::export::{csv, markdown, parquet, trace};
 use tokometer_report::html::{Page, PageContext, Price};
-use tokometer_report::saved::{PageSource, ReportSource, point_name};
-use tokometer_report::several;
-use tokometer_report::{Style, TableFormat, history, print_report};
+use tokometer_report::saved::NamedSource;
+use tokometer_report::sources::{self, SourcesView};
+use tokometer_report::{PageSource, TableFormat, history, several};
 
-use super::export::{csv, markdown, parquet, trace};
 use super::kit;
-use super::sweep_report::{several_runs, staircase};
 use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::command_line::command_line;
@@ -25,7 +23,7 @@ use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, objective, percentiles, sections};
 use crate::pages;
 use crate::runs::{READING, expanded};
-use crate::terminal::{print, print_message, style};
+use crate::terminal::{print, print_message};
 
 /// Shows every source: one run in full, several as a table, blocks in any layout.
 pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Result<Exit> {
@@ -56,24 +54,13 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         print(&text)?;
         return Ok(Exit::Done);
     }
-    let sources = ReportSource::open_all(READING, &args.sources, &view)?;
-    let style = style(environment);
-    let is_plain = args.format.is_none() && args.layout.is_none();
-    if let Some(text) = staircase(&args.sources, &sources, style).filter(|_| is_plain) {
-        print(&text)?;
-        return Ok(Exit::Done);
-    }
-    let text = match (&sources[..], args.format, &args.layout) {
-        ([(_, ReportSource::Run(run))], None, _) => run.text(style)?,
-        ([(_, ReportSource::Run(run))], Some(TableFormatArg::Json), _) => run.json(),
-        ([(_, ReportSource::Run(run))], Some(TableFormatArg::Csv), _) => run.csv(),
-        (_, None, Some(name)) => blocks(&sources, name, style)?,
-        (_, None, None) => match several_runs(&sources, style) {
-            Some(text) => text,
-            None => table(&named(args, sources), TableFormatArg::Text)?,
-        },
-        (_, format, _) => table(&named(args, sources), format.unwrap_or_default())?,
+    let sources = NamedSource::open_all(READING, &args.sources, &view)?;
+    let view = SourcesView {
+        format: args.format.map(TableFormat::from),
+        layout: args.layout.as_deref(),
+        style: environment.style(),
     };
+    let text = sources::text(&args.sources, sources, view)?;
     print(&text)?;
     Ok(Exit::Done)
 }
@@ -160,7 +147,7 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
         tell_written(out);
     }
     if let Some(out) = &args.markdown {
-        markdown(&folders, view, out)?;
+        markdown(READING, &folders, view, out)?;
         tell_written(out);
     }
     let single: [(&Option<PathBuf>, Write); 3] =
@@ -222,62 +209,13 @@ fn repair(folder: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// For people, the points of a single sweep have the names that the sweep gave them.
-fn named(
-    args: &ReportArgs,
-    mut sources: Vec<(String, ReportSource)>,
-) -> Vec<(String, ReportSource)> {
-    let is_text = matches!(args.format, None | Some(TableFormatArg::Text));
-    if let ([given], true) = (args.sources.as_slice(), is_text && sources.len() > 1) {
-        let of_runs = sources.iter_mut().filter(|(_, one)| matches!(one, ReportSource::Run(_)));
-        for (name, _) in of_runs.filter(|_| given.is_dir()) {
-            *name = point_name(Path::new(name));
-        }
-    }
-    sources
-}
-
-fn table(sources: &[(String, ReportSource)], format: TableFormatArg) -> Result<String, Refusal> {
-    let format = match format {
-        TableFormatArg::Text => TableFormat::Text,
-        TableFormatArg::Csv => TableFormat::Csv,
-        TableFormatArg::Json => TableFormat::Json,
-        TableFormatArg::Markdown => TableFormat::Markdown,
-    };
-    let named = |(name, source): &(String, ReportSource)| Ok((name.clone(), source.reports()?));
-    let files: Vec<(String, Vec<Report>)> =
-        sources.iter().map(named).collect::<Result<_, Refusal>>()?;
-    Ok(tokometer_report::table(&files, format))
-}
-
-fn blocks(
-    sources: &[(String, ReportSource)],
-    layout: &str,
-    style: Style,
-) -> Result<String, Refusal> {
-    let choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
-    let mut text = String::new();
-    for (_, source) in sources {
-        match source {
-            ReportSource::Run(run) => text.push_str(&run.text(style)?),
-            ReportSource::Blocks(reports) => {
-                for report in reports {
-                    text.push_str(&block(report, choice, style));
-                }
-            }
-        }
-    }
-    Ok(text)
-}
-
-fn block(report: &Report, choice: LayoutChoice, style: Style) -> String {
-    let own = report.layout.unwrap_or(Layout::Tokometer);
-    match choice {
-        LayoutChoice::Named(layout) => print_report(report, layout, style),
-        LayoutChoice::Auto => print_report(report, own, style),
-        // A result file has no text of its own to give back.
-        LayoutChoice::Same => {
-            print_same(report).unwrap_or_else(|| print_report(report, own, style))
+impl From<TableFormatArg> for TableFormat {
+    fn from(format: TableFormatArg) -> Self {
+        match format {
+            TableFormatArg::Text => Self::Text,
+            TableFormatArg::Csv => Self::Csv,
+            TableFormatArg::Json => Self::Json,
+            TableFormatArg::Markdown => Self::Markdown,
         }
     }
 }

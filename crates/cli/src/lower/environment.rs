@@ -1,6 +1,7 @@
 //! The environment variables that mean something, read once.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum as _;
@@ -8,6 +9,7 @@ use tokometer_base::redact::Secrets;
 use tokometer_base::{Backend, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
+use tokometer_report::{Colours, Style};
 use tokometer_shards::discover::VARIABLES;
 use tokometer_tokenize::hub;
 
@@ -116,6 +118,18 @@ impl Environment {
             config: preset::config_place(&variable).as_deref().and_then(preset::config),
         };
         Self::from_variables(&variable).with(presets)
+    }
+
+    /// The look of our own summary on this stdout.
+    pub(crate) fn style(&self) -> Style {
+        let is_coloured = match self.colour {
+            Some(ColourArg::Always) => true,
+            Some(ColourArg::Never) => false,
+            Some(ColourArg::Auto) | None => {
+                std::io::stdout().is_terminal() && self.codes == TerminalCodes::All
+            }
+        };
+        Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }
     }
 
     /// The same without the config file and `TOKOMETER_*`.

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
 use serde_json::Value;
 use tokometer_compat::Report;
 use tokometer_measure::Credentials;
@@ -11,13 +10,13 @@ use tokometer_plan as plan;
 use tokometer_record::{RunInfo, RunState};
 use tokometer_report::prediction::{self, Explain, PredictionPage, beyond_text};
 use tokometer_report::{self as report, TableFormat};
-use tokometer_twin::{self as twin, Routing};
+use tokometer_twin as twin;
 
 use super::asks::Asks;
 use super::engine::{EngineChoice, old_client};
 use super::point::{self, PredictedDetail, PredictedPoint, PredictionSetting};
 use super::shown;
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, PredictArgs};
 use crate::bench::{
     Earlier, RunFacts, RunFolder, RunView, SweepDocument, SweepEntry, layout_of, summarise_kept,
     sweep_text, write_results,
@@ -25,54 +24,7 @@ use crate::bench::{
 use crate::commands::say_remarks;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
-use crate::terminal::{print, print_message, print_note, style};
-
-/// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct PredictArgs {
-    /// Engine profile: the name of a built-in profile, or a file
-    #[arg(
-        long,
-        value_name = "NAME|FILE",
-        required_unless_present = "roofline",
-        help_heading = "Engine"
-    )]
-    pub(crate) engine: Option<String>,
-    /// Engine from a data sheet, without measurements: "params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350"
-    #[arg(long, value_name = "DATA SHEET", help_heading = "Engine")]
-    pub(crate) roofline: Option<String>,
-    /// What-if: change a value of the profile, such as cost.scale=1.1
-    #[arg(long, value_name = "KEY=VALUE", help_heading = "Engine")]
-    pub(crate) set: Vec<String>,
-    /// Number of servers behind a router
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
-    pub(crate) replicas: usize,
-    /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "round-robin",
-        help_heading = "Engine",
-        hide_short_help = true
-    )]
-    pub(crate) router: Routing,
-    /// Add the overhead of the older single-threaded clients [default: 1.5,0.05]
-    #[arg(
-        long,
-        value_name = "REQUEST_MS,EVENT_MS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "1.5,0.05",
-        help_heading = "Engine",
-        hide_short_help = true
-    )]
-    pub(crate) old_client: Option<String>,
-    /// Explain what limited the run
-    #[arg(long, help_heading = "Engine")]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) bench: BenchArgs,
-}
+use crate::terminal::{print, print_message, print_note};
 
 /// A predicted point, for the table and the document of a sweep.
 struct ShownPoint {
@@ -121,7 +73,7 @@ pub(crate) fn predict(
         options,
         explain: if args.explain { Explain::Yes } else { Explain::No },
         secrets: &lowered.secrets,
-        style: style(environment),
+        style: environment.style(),
     };
     // A prediction has no points to resume, and must not replace a run by chance.
     let earlier = match Earlier::checked(&args.bench.output, &lowered.plan.output)? {

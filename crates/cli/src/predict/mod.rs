@@ -12,7 +12,7 @@ mod point;
 mod shown;
 
 pub(crate) use asks::Asks;
-pub(crate) use command::{PredictArgs, free_memory, predict, prediction_plan};
+pub(crate) use command::{free_memory, predict, prediction_plan};
 pub(crate) use engine::{EngineChoice, old_client};
 pub(crate) use point::{PredictionSetting, run_once};
 pub(crate) use shown::predicted_info;

@@ -123,14 +123,11 @@ fn guidellm(object: &Map<String, Value>) -> Option<Report> {
         set_field(&mut report, field, of(name).and_then(|told| told.get("total_sum")));
     }
     // Its duration goes on to the end of requests that were stopped, so no rate is a count divided by it.
-    let scheduled = ["scheduler_metrics", "run_stats"].map(|name| object.get(name));
-    let made = scheduled.into_iter().flatten().map(|part| part.get("requests_made"));
-    for requests in std::iter::once(metrics.get("request_totals")).chain(made).flatten() {
+    if let Some(requests) = metrics.get("request_totals") {
         set_field(&mut report, Field::Successful, requests.get("successful"));
         set_field(&mut report, Field::Failed, requests.get("errored"));
     }
-    let settings = ["config", "args"].into_iter().filter_map(|name| object.get(name));
-    if let Some(strategy) = settings.into_iter().find_map(|part| part.get("strategy")) {
+    if let Some(strategy) = object.get("config").and_then(|part| part.get("strategy")) {
         set_field(&mut report, Field::MaxConcurrency, strategy.get("streams"));
         set_field(&mut report, Field::RateConfigured, strategy.get("rate"));
         let kind = strategy.get("type_").or(Some(strategy)).and_then(Value::as_str);
@@ -328,13 +325,11 @@ mod tests {
             "time_per_output_token_ms": {"successful": {"mean": 15.6}},
             "inter_token_latency_ms": {"successful": {"mean": 15.1}}"#;
         let totals = r#"{"successful": 100, "errored": 2, "incomplete": 1, "total": 103}"#;
-        let newer = format!(r#""metrics": {{"request_totals": {totals}, {metrics}}}"#);
-        let older =
-            format!(r#""run_stats": {{"requests_made": {totals}}}, "metrics": {{{metrics}}}"#);
+        let metrics = format!(r#""metrics": {{"request_totals": {totals}, {metrics}}}"#);
         let text = format!(
             r#"{{"metadata": {{"version": 1}}, "benchmarks": [{}, {}]}}"#,
-            run(&newer, 8),
-            run(&older, 16)
+            run(&metrics, 8),
+            run(&metrics, 16)
         );
         let [first, second] = &read(&text).unwrap()[..] else { panic!("two reports") };
         for report in [first, second] {

@@ -5,7 +5,7 @@
 
 use super::Layout;
 use super::table::{Element, Format, LayoutTable, Section, Stats, Widths, centred};
-use crate::model::{Blanks, Key, Place, Printed, Report, Scalar, Stat, Value};
+use crate::model::{Blanks, Key, Printed, PrintedLine, Report, Scalar, Stat, Value};
 
 /// The report in this layout, byte for byte as its tool prints it: scripts read these lines. `None`
 /// for our own layout, which is no table.
@@ -32,8 +32,8 @@ pub fn print_same(report: &Report) -> Option<String> {
     let mut lines: Vec<String> =
         Some(printed.header.clone()).filter(|header| !header.is_empty()).into_iter().collect();
     let mut widths_here = widths;
-    for place in &printed.places {
-        let line = same_line(report, table, place, widths_here);
+    for line in &printed.lines {
+        let line = same_line(report, table, line, widths_here);
         if let Some(tail) = table.and_then(|table| table.tail)
             && line == centred(tail.title, '=', tail.widths.header)
         {
@@ -57,12 +57,12 @@ fn joined(mut lines: Vec<String>, printed: &Printed) -> String {
 fn same_line(
     report: &Report,
     table: Option<&LayoutTable>,
-    place: &Place,
+    line: &PrintedLine,
     widths: Widths,
 ) -> String {
-    match place {
-        Place::Rule(text) | Place::Unknown(text) => text.clone(),
-        Place::Value(key) => {
+    match line {
+        PrintedLine::Rule(text) | PrintedLine::Unknown(text) => text.clone(),
+        PrintedLine::Value(key) => {
             let value = report.values.get(*key);
             let text = value.and_then(|value| value.text.as_deref()).unwrap_or_default();
             let (label, format) = table

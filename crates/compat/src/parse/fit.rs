@@ -13,7 +13,7 @@ use super::number;
 use crate::layout::Layout;
 use crate::layout::print::label_of;
 use crate::layout::table::{Element, Format, LayoutTable, When, centred};
-use crate::model::{Blanks, Key, Place, Problem, Scalar, UnreadValue, Value, Values};
+use crate::model::{Blanks, Key, PrintedLine, Problem, Scalar, UnreadValue, Value, Values};
 
 /// What a line is to a layout.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub(super) struct Fit {
     pub(super) layout: Layout,
     mark: DecimalMark,
     pub(super) values: Values,
-    pub(super) places: Vec<Place>,
+    pub(super) printed: Vec<PrintedLine>,
     pub(super) blanks: Blanks,
     /// Line on which a value stands for the second time, differently.
     pub(super) repeated: Option<usize>,
@@ -45,7 +45,7 @@ pub(super) struct Fit {
     pub(super) in_other_section: Option<usize>,
     /// Latencies that were converted to milliseconds.
     pub(super) other_unit: Option<Problem>,
-    /// Lines whose values the layout did not give, by their place in the block.
+    /// Lines whose values the layout did not give, by their index in the block.
     left: Vec<usize>,
     /// Labels of the layout whose values it could not read.
     bad: Vec<(usize, UnreadValue)>,
@@ -100,7 +100,7 @@ fn fit(lines: &[KnownLine<'_>], mark: DecimalMark, layout: Layout, table: &Layou
         layout,
         mark,
         values: Values::default(),
-        places: Vec::new(),
+        printed: Vec::new(),
         blanks: Blanks::Stripped,
         repeated: None,
         unread: Vec::new(),
@@ -121,7 +121,7 @@ fn fit(lines: &[KnownLine<'_>], mark: DecimalMark, layout: Layout, table: &Layou
             && known.line.text.trim_end() == centred(tail.title, '=', tail.widths.header)
         {
             (rows, rule_width, is_tail) = (tail.rows, tail.widths.rule, true);
-            fit.places.push(Place::Rule(known.line.text.trim_end().to_owned()));
+            fit.printed.push(PrintedLine::Rule(known.line.text.trim_end().to_owned()));
             continue;
         }
         if known.is_carried && !is_tail {
@@ -166,11 +166,11 @@ impl Fit {
                 LineMatch::Value(key, scalar, text) => {
                     self.note_blanks(line.text);
                     self.values.set(key, Value::printed(scalar, text));
-                    self.places.push(Place::Value(key));
+                    self.printed.push(PrintedLine::Value(key));
                     return true;
                 }
                 LineMatch::Rule => {
-                    self.places.push(Place::Rule(line.text.trim_end().to_owned()));
+                    self.printed.push(PrintedLine::Rule(line.text.trim_end().to_owned()));
                     return true;
                 }
                 LineMatch::Bad { label, text } => bad = bad.or(Some((label, text))),
@@ -185,12 +185,12 @@ impl Fit {
             self.bad.push((index, unread(line, label, text)));
         }
         self.unknown += usize::from(!says_nothing && (bad.is_none() || is_repeated));
-        self.places.push(Place::Unknown(line.text.to_owned()));
+        self.printed.push(PrintedLine::Unknown(line.text.to_owned()));
         is_repeated
     }
 
     fn carry(&mut self, line: TextLine<'_>) {
-        self.places.push(Place::Unknown(line.text.to_owned()));
+        self.printed.push(PrintedLine::Unknown(line.text.to_owned()));
     }
 
     fn note_blanks(&mut self, text: &str) {
@@ -211,20 +211,10 @@ impl Fit {
             match value {
                 Some(LooseValue { meaning: Label { key, .. }, .. })
                     if self.values.get(*key).is_some() => {}
-                Some(LooseValue {
-                    meaning: Label { key, .. },
-                    text,
-                    scalar: Some((scalar, half_unit)),
-                    ..
-                }) => {
-                    let value = Value {
-                        scalar: scalar.clone(),
-                        text: Some((*text).to_owned()),
-                        half_unit: *half_unit,
-                    };
-                    self.values.set(*key, value);
+                Some(LooseValue { meaning, text, reading: Some(reading), .. }) => {
+                    self.values.set(meaning.key, reading.clone().written(text));
                 }
-                Some(LooseValue { label, text, scalar: None, .. }) => {
+                Some(LooseValue { label, text, reading: None, .. }) => {
                     self.unread.push(unread(*line, label, text));
                 }
                 None if bad.is_none() && is_labelled_number(line.text) => {
@@ -241,7 +231,7 @@ fn other_unit(lines: &[KnownLine<'_>]) -> Option<Problem> {
     let converted: Vec<(usize, &str)> = lines
         .iter()
         .filter_map(|known| {
-            let value = known.value.as_ref().filter(|value| value.scalar.is_some())?;
+            let value = known.value.as_ref().filter(|value| value.reading.is_some())?;
             let is_latency = matches!(value.meaning.key, Key::Latency(..));
             let is_other = value.meaning.unit.is_some_and(|unit| unit != number::MILLIS);
             let unit = value.label.rsplit_once(['(', '['])?.1.split([')', ']']).next()?;
@@ -267,15 +257,12 @@ impl Fit {
         let beside: BTreeSet<usize> =
             found.iter().filter(|it| is_own(it)).map(|(_, section)| *section).collect();
         for KnownLine { line, section, in_other_section, .. } in lines {
-            let Some(LooseValue { meaning, text, scalar: Some((scalar, half_unit)), .. }) =
-                in_other_section
+            let Some(LooseValue { meaning, text, reading: Some(reading), .. }) = in_other_section
             else {
                 continue;
             };
             if self.values.get(meaning.key).is_none() && !beside.contains(section) {
-                let (scalar, half_unit) = (scalar.clone(), *half_unit);
-                let value = Value { scalar, text: Some((*text).to_owned()), half_unit };
-                self.values.set(meaning.key, value);
+                self.values.set(meaning.key, reading.clone().written(text));
                 self.in_other_section = self.in_other_section.or(Some(line.number));
             }
         }
@@ -294,7 +281,8 @@ pub(super) fn is_labelled_number(text: &str) -> bool {
         && !number.contains(char::is_whitespace)
 }
 
-fn unread(line: TextLine<'_>, label: &str, text: &str) -> UnreadValue {
+/// A value that cannot be read, with where it stands.
+pub(super) fn unread(line: TextLine<'_>, label: &str, text: &str) -> UnreadValue {
     let offset = if text.is_empty() {
         line.text.trim_end().len()
     } else {

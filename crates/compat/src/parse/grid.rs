@@ -4,14 +4,12 @@
 use tokometer_base::printable;
 
 use super::decimal::DecimalMark;
-use super::fit::nearest_layout;
+use super::fit::{nearest_layout, unread};
 use super::labels::{self, Label};
 use super::lines::TextLine;
-use super::loose::{self, LooseValue};
+use super::loose;
 use super::number;
-use crate::model::{
-    Blanks, Context, Key, Metric, Place, Printed, Problem, Report, UnreadValue, Value,
-};
+use crate::model::{Context, Key, Metric, Printed, Problem, Report};
 
 /// Fewer labelled values than this are taken for an ordinary table.
 const FEWEST: usize = 3;
@@ -19,7 +17,11 @@ const FEWEST: usize = 3;
 /// Wider tables hold no report, and reading one costs columns times rows.
 const MOST_COLUMNS: usize = 64;
 
-type Row<'a> = (TextLine<'a>, Vec<&'a str>);
+/// A row of a table.
+struct Row<'a> {
+    line: TextLine<'a>,
+    cells: Vec<&'a str>,
+}
 
 /// Names of a column that say nothing about the run in it.
 const PLAIN_HEADS: [&str; 3] = ["value", "values", "result"];
@@ -42,7 +44,7 @@ fn drawn_tables<'a>(lines: &[TextLine<'a>]) -> Vec<Vec<Row<'a>>> {
     let mut tables = vec![Vec::new()];
     for line in lines {
         match cells(line.text) {
-            Some(cells) => push_row(&mut tables, (*line, cells)),
+            Some(cells) => push_row(&mut tables, Row { line: *line, cells }),
             None if is_border(line.text) => {}
             None => tables.push(Vec::new()),
         }
@@ -60,10 +62,10 @@ fn separated_tables<'a>(lines: &[TextLine<'a>]) -> Vec<Vec<Row<'a>>> {
             continue;
         };
         let head = tables.last().and_then(|table| table.first());
-        if head.is_some_and(|(_, head)| *head == cells) {
+        if head.is_some_and(|head| head.cells == cells) {
             tables.push(Vec::new());
         }
-        push_row(&mut tables, (*line, cells));
+        push_row(&mut tables, Row { line: *line, cells });
     }
     tables
 }
@@ -132,26 +134,26 @@ enum Arrangement {
 
 fn read_table(table: &[Row<'_>]) -> Vec<Report> {
     let Some((head, body)) = table.split_first() else { return Vec::new() };
-    let down = table.iter().filter(|(_, cells)| labels::label(cells[0], None).is_some()).count();
-    let across = head.1.iter().filter(|cell| labels::label(cell, None).is_some()).count();
+    let down = table.iter().filter(|row| labels::label(row.cells[0], None).is_some()).count();
+    let across = head.cells.iter().filter(|cell| labels::label(cell, None).is_some()).count();
     let pairs = body
         .iter()
         .take(FEWEST)
-        .flat_map(|(_, cells)| head.1.iter().map(move |cell| (cell, cells[0])));
+        .flat_map(|row| head.cells.iter().map(move |cell| (cell, row.cells[0])));
     let crossed = pairs.filter(|(cell, first)| crossed_label(cell, first).is_some()).count();
     let choices = [
         (down, Arrangement::LabelsDown),
         (across, Arrangement::LabelsAcross),
         (crossed, Arrangement::Crossed),
     ];
-    let mark = DecimalMark::of(table.iter().flat_map(|(_, cells)| cells.iter().copied()));
+    let mark = DecimalMark::of(table.iter().flat_map(|row| row.cells.iter().copied()));
     let best = choices.into_iter().rev().max_by_key(|(count, _)| *count);
     match best.filter(|(count, _)| *count >= FEWEST) {
         Some((_, Arrangement::LabelsDown)) => labels_down(table, mark),
         Some((_, Arrangement::LabelsAcross)) => {
-            body.iter().map(|row| labels_across(&head.1, row, mark)).collect()
+            body.iter().map(|row| labels_across(&head.cells, row, mark)).collect()
         }
-        Some((_, Arrangement::Crossed)) => vec![crossed_report(&head.1, body, mark)],
+        Some((_, Arrangement::Crossed)) => vec![crossed_report(&head.cells, body, mark)],
         None => Vec::new(),
     }
 }
@@ -170,20 +172,20 @@ fn crossed_label(above: &str, left: &str) -> Option<Label> {
 /// `AIPerf` and GenAI-Perf call a request's mean time per output token its inter-token latency. Their
 /// tables are known by their word for E2E, and have no other time per token.
 fn has_tpot_as_itl(body: &[Row<'_>]) -> bool {
-    let has = |metric| body.iter().any(|(_, cells)| labels::names_metric(cells[0], metric));
-    body.iter().any(|(_, cells)| labels::is_request_latency(cells[0])) && !has(Metric::Tpot)
+    let has = |metric| body.iter().any(|row| labels::names_metric(row.cells[0], metric));
+    body.iter().any(|row| labels::is_request_latency(row.cells[0])) && !has(Metric::Tpot)
 }
 
 fn labels_down(table: &[Row<'_>], mark: DecimalMark) -> Vec<Report> {
-    let head = &table[0].1;
+    let head = &table[0].cells;
     let has_head = labels::label(head[0], None).is_none();
     let unit_column = head
         .iter()
         .position(|cell| has_head && ["unit", "units"].contains(&cell.to_lowercase().as_str()));
-    let columns = table.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
+    let columns = table.iter().map(|row| row.cells.len()).max().unwrap_or(0);
     let column = |at: usize| {
         let mut report = ReportDraft::with(mark);
-        for (line, cells) in table {
+        for Row { line, cells } in table {
             let found = labels::label(cells[0], None);
             let unit = unit_column.and_then(|at| number::unit(cells.get(at)?));
             if let (Some(found), Some(text)) = (found, cells.get(at)) {
@@ -198,7 +200,7 @@ fn labels_down(table: &[Row<'_>], mark: DecimalMark) -> Vec<Report> {
     (1..columns).filter(|at| Some(*at) != unit_column).filter_map(column).collect()
 }
 
-fn labels_across(head: &[&str], (line, cells): &Row<'_>, mark: DecimalMark) -> Report {
+fn labels_across(head: &[&str], Row { line, cells }: &Row<'_>, mark: DecimalMark) -> Report {
     let mut report = ReportDraft::with(mark);
     for (name, text) in head.iter().zip(cells) {
         if let Some(found) = labels::label(name, None) {
@@ -212,7 +214,7 @@ fn labels_across(head: &[&str], (line, cells): &Row<'_>, mark: DecimalMark) -> R
 fn crossed_report(head: &[&str], body: &[Row<'_>], mark: DecimalMark) -> Report {
     let mut report = ReportDraft::with(mark);
     let is_tpot = has_tpot_as_itl(body);
-    for (line, cells) in body {
+    for Row { line, cells } in body {
         for (above, text) in head.iter().zip(cells).skip(1) {
             if let Some(mut found) = crossed_label(above, cells[0]) {
                 if let (Key::Latency(Metric::Itl, stat), true) = (found.key, is_tpot) {
@@ -227,7 +229,7 @@ fn crossed_report(head: &[&str], body: &[Row<'_>], mark: DecimalMark) -> Report 
 
 /// A report while its cells are read.
 #[derive(Default)]
-struct ReportDraft {
+pub(super) struct ReportDraft {
     report: Report,
     mark: DecimalMark,
     first_line: usize,
@@ -235,31 +237,31 @@ struct ReportDraft {
 }
 
 impl ReportDraft {
-    fn with(mark: DecimalMark) -> Self {
+    pub(super) fn with(mark: DecimalMark) -> Self {
         Self { mark, ..Self::default() }
     }
 
-    fn take(&mut self, line: TextLine<'_>, name: &str, found: Label, text: &str) {
+    /// Reads a cell. A value that is there already stays.
+    pub(super) fn take(&mut self, line: TextLine<'_>, name: &str, found: Label, text: &str) {
         if self.first_line == 0 {
             self.first_line = line.number;
         }
-        self.texts.push(line.text.to_owned());
+        if self.texts.last().is_none_or(|last| last != line.text) {
+            self.texts.push(line.text.to_owned());
+        }
         let mut value = loose::value(name, found, text);
         value.read_with(self.mark);
-        let LooseValue { meaning: Label { key, .. }, text, scalar, .. } = value;
-        match scalar {
-            Some((scalar, half_unit)) if self.report.values.get(key).is_none() => {
-                let value = Value { scalar, text: Some(text.to_owned()), half_unit };
-                self.report.values.set(key, value);
+        match value.reading {
+            Some(reading) if !self.has(found.key) => {
+                self.report.values.set(found.key, reading.written(value.text));
             }
             Some(_) => {}
-            None => self.report.unread.push(UnreadValue {
-                line: line.number,
-                column: line.text.find(text).map_or(1, |at| line.from(at).column),
-                label: printable::short(name),
-                text: printable::short(text),
-            }),
+            None => self.report.unread.push(unread(line, name, value.text)),
         }
+    }
+
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.report.values.get(key).is_some()
     }
 
     fn is_mostly_read(&self) -> bool {
@@ -267,20 +269,11 @@ impl ReportDraft {
         read >= FEWEST.min(2) && read > self.report.unread.len()
     }
 
-    fn finish(self, heading: Option<&str>) -> Report {
-        let mut texts = self.texts;
-        texts.dedup();
+    pub(super) fn finish(self, heading: Option<&str>) -> Report {
         Report {
             layout: nearest_layout(&self.report.values),
             context: Context { heading: heading.map(printable::short), ..Context::default() },
-            printed: Some(Printed {
-                first_line: self.first_line,
-                header: String::new(),
-                footer: None,
-                places: texts.into_iter().map(Place::Unknown).collect(),
-                blanks: Blanks::Stripped,
-                line_end: "\n",
-            }),
+            printed: Some(Printed::loose(self.first_line, self.texts)),
             problems: vec![Problem::NoHeader { line: self.first_line }],
             ..self.report
         }

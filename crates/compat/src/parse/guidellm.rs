@@ -4,18 +4,13 @@
 //! many columns as bars follow it. The first column names the benchmark; later tables have their rows in
 //! the same order. Tables of other things (words, images) have no column that is known here.
 
-use tokometer_base::printable;
-
 use super::decimal::DecimalMark;
-use super::fit::nearest_layout;
+use super::grid::ReportDraft;
 use super::labels::Label;
 use super::lines::TextLine;
 use super::number;
 use crate::layout::table::Format;
-use crate::model::{
-    Blanks, Context, Field, Key, Metric, Place, Printed, Report, Stat, UnreadValue, Value,
-};
-use crate::quantity::Percentile;
+use crate::model::{Field, Key, Metric, Percentile, Report, Stat};
 
 /// Lines of a head at most: group, name and statistic.
 const MOST_HEAD_LINES: usize = 3;
@@ -65,18 +60,13 @@ fn is_row(text: &str) -> bool {
 /// The cells of a line, a cell of a head as often as it spans columns.
 fn cells(text: &str) -> Vec<&str> {
     let text = text.trim();
-    // Older tables have no border, and their last cell no bar behind it.
-    let (inner, missing) = match text.strip_prefix('|') {
-        Some(inner) => (inner, 0),
-        None => (text, 1),
-    };
     let mut found = Vec::new();
-    let mut rest = inner;
+    let mut rest = text.strip_prefix('|').unwrap_or(text);
     while !rest.is_empty() && found.len() < MOST_COLUMNS {
         let end = rest.find('|').unwrap_or(rest.len());
         let (cell, after) = rest.split_at(end);
         rest = after.trim_start_matches('|');
-        let bars = after.len() - rest.len() + if rest.is_empty() { missing } else { 0 };
+        let bars = after.len() - rest.len();
         found.extend(std::iter::repeat_n(cell.trim(), bars.max(1)));
     }
     found
@@ -102,34 +92,22 @@ fn columns(head: &[TextLine<'_>]) -> Option<Vec<Option<Key>>> {
 }
 
 /// The value below a head. Its inter-token latency is one value per request, so it is what others call TPOT;
-/// what it calls TPOT has the first token in it. Latencies of requests are in seconds, also where an older
-/// head says milliseconds. Its duration goes on to the end of requests that were stopped.
+/// what it calls TPOT has the first token in it. Latencies of requests are in seconds. Its duration goes on to the end of requests that were stopped.
 fn key(head: &str) -> Option<Key> {
-    const FIELDS: [(&str, Field); 15] = [
-        ("requests made comp", Field::Successful),
-        ("requests made err", Field::Failed),
+    const FIELDS: [(&str, Field); 8] = [
         ("request counts comp", Field::Successful),
         ("request counts err", Field::Failed),
-        ("prompt tok total comp", Field::InputTokens),
-        ("output tok total comp", Field::OutputTokens),
         ("input tokens comp tot", Field::InputTokens),
         ("output tokens comp tot", Field::OutputTokens),
-        ("request stats per second", Field::RequestThroughput),
         ("requests per sec mean", Field::RequestThroughput),
         ("input tokens per sec mean", Field::InputThroughput),
         ("output tokens per sec mean", Field::OutputThroughput),
         ("total tokens per sec mean", Field::TotalThroughput),
-        ("out tok/sec mean", Field::OutputThroughput),
-        ("tot tok/sec mean", Field::TotalThroughput),
     ];
-    const TIMES: [(&str, Metric); 7] = [
+    const TIMES: [(&str, Metric); 3] = [
         ("request latency sec", Metric::E2el),
-        ("req latency (sec)", Metric::E2el),
-        ("req latency (ms)", Metric::E2el),
         ("ttft ms", Metric::Ttft),
-        ("ttft (ms)", Metric::Ttft),
         ("itl ms", Metric::Tpot),
-        ("itl (ms)", Metric::Tpot),
     ];
     if let Some((_, field)) = FIELDS.iter().find(|(name, _)| *name == head) {
         return Some(Key::Field(*field));
@@ -144,97 +122,63 @@ fn key(head: &str) -> Option<Key> {
     Some(Key::Latency(*metric, stat))
 }
 
+/// A benchmark with what its rows say.
+struct Benchmark {
+    name: String,
+    draft: ReportDraft,
+}
+
 /// The benchmarks of one run of the tool.
 #[derive(Default)]
-struct ConsoleRun {
-    reports: Vec<Report>,
-    first_lines: Vec<usize>,
-    texts: Vec<Vec<String>>,
-}
+struct ConsoleRun(Vec<Benchmark>);
 
 impl ConsoleRun {
     fn has_any(&self, columns: &[Option<Key>]) -> bool {
-        let has =
-            |report: &Report| columns.iter().flatten().any(|key| report.values.get(*key).is_some());
-        self.reports.iter().any(has)
+        let has = |one: &Benchmark| columns.iter().flatten().any(|key| one.draft.has(*key));
+        self.0.iter().any(has)
     }
 
     fn take(&mut self, columns: &[Option<Key>], body: &[TextLine<'_>]) {
         for (at, line) in body.iter().enumerate() {
             let cells = cells(line.text);
             let name = cells.first().copied().unwrap_or_default();
-            if self.reports.len() == at {
-                let context = Context { heading: Some(name.to_owned()), ..Context::default() };
-                self.reports.push(Report { context, ..Report::default() });
-                self.first_lines.push(line.number);
-                self.texts.push(Vec::new());
+            if self.0.len() == at {
+                let draft = ReportDraft::with(DecimalMark::Point);
+                self.0.push(Benchmark { name: name.to_owned(), draft });
             }
             // Rows of another order would give a benchmark the values of another one.
-            if self.reports[at].context.heading.as_deref() != Some(name) {
-                continue;
-            }
-            self.texts[at].push(line.text.to_owned());
+            let Benchmark { draft, .. } = match &mut self.0[at] {
+                known if known.name == name => known,
+                _ => continue,
+            };
             for (key, text) in columns.iter().zip(&cells) {
-                if let Some(key) = key {
-                    set(&mut self.reports[at], *line, *key, text);
+                // A dash stands for what was not measured.
+                if let Some(key) = key.filter(|_| !matches!(*text, "" | "-" | "N/A")) {
+                    draft.take(*line, "a column", label(key), text);
                 }
             }
         }
     }
 
     fn finish(self) -> Vec<Report> {
-        let is_result = |report: &Report| {
-            let is_result = |key: Key| match key {
-                Key::Latency(..) | Key::Field(Field::RequestThroughput) => true,
-                Key::Field(_) | Key::Position(_) => false,
-            };
-            report.values.iter().any(|(key, _)| is_result(key))
-        };
-        let printed = self.first_lines.into_iter().zip(self.texts);
-        let whole = |(report, (first_line, texts)): (Report, (usize, Vec<String>))| Report {
-            layout: nearest_layout(&report.values),
-            printed: Some(Printed {
-                first_line,
-                header: String::new(),
-                footer: None,
-                places: texts.into_iter().map(Place::Unknown).collect(),
-                blanks: Blanks::Stripped,
-                line_end: "\n",
-            }),
-            ..report
-        };
-        self.reports
+        let is_result =
+            |key: Key| matches!(key, Key::Latency(..) | Key::Field(Field::RequestThroughput));
+        let reports = self
+            .0
             .into_iter()
-            .zip(printed)
-            .filter(|(report, _)| is_result(report))
-            .map(whole)
-            .collect()
+            .map(|one| Report { problems: Vec::new(), ..one.draft.finish(Some(&one.name)) });
+        reports.filter(|report| report.values.iter().any(|(key, _)| is_result(key))).collect()
     }
 }
 
-fn set(report: &mut Report, line: TextLine<'_>, key: Key, text: &str) {
+fn label(key: Key) -> Label {
     let is_count = matches!(
         key,
         Key::Field(Field::Successful | Field::Failed | Field::InputTokens | Field::OutputTokens)
     );
     let format = if is_count { Format::Count } else { Format::Fixed };
     let in_seconds = matches!(key, Key::Latency(Metric::E2el, _));
-    let unit = number::unit(if in_seconds { "s" } else { "" });
-    // A dash stands for what was not measured.
-    if text.is_empty() || text == "-" || text == "N/A" {
-        return;
-    }
-    match number::read(Label { key, format, unit }, DecimalMark::Point, text) {
-        Some((scalar, half_unit)) => {
-            report.values.set(key, Value { scalar, text: Some(text.to_owned()), half_unit });
-        }
-        None => report.unread.push(UnreadValue {
-            line: line.number,
-            column: line.text.find(text).map_or(1, |at| line.from(at).column),
-            label: "a column".to_owned(),
-            text: printable::short(text),
-        }),
-    }
+    Label { key, format, unit: number::unit(if in_seconds { "s" } else { "" }) }
 }
 
 #[cfg(test)]
@@ -274,24 +218,6 @@ mod tests {
 |===========|=====|======|=======|======|=======|=======|=======|========|=======|=======|
 ";
 
-    const OLDER: &str = "\
-Benchmarks Info:
-=====================================================================================================================
-Metadata                                      |||| Requests Made  ||| Prompt Tok/Req  ||| Prompt Tok Total||| Output Tok Total  ||
-    Benchmark| Start Time| End Time| Duration (s)|  Comp|  Inc|  Err|   Comp|  Inc|  Err|   Comp|  Inc|  Err|   Comp|   Inc|   Err
--------------|-----------|---------|-------------|------|-----|-----|-------|-----|-----|-------|-----|-----|-------|------|------
-  synchronous|   20:10:02| 20:12:13|        130.7|    30|    2|    1|  512.3|  0.0|  0.0|  15369|    0|    0|   7680|     0|     0
-=====================================================================================================================
-
-Benchmarks Stats:
-=====================================================================================================================
-Metadata     | Request Stats         || Out Tok/sec| Tot Tok/sec| Req Latency (ms)||| TTFT (ms)          ||| ITL (ms)        ||| TPOT (ms)       ||
-    Benchmark| Per Second| Concurrency|        mean|        mean| mean| median|  p99|  mean| median|    p99| mean| median|  p99| mean| median|  p99
--------------|-----------|------------|------------|------------|-----|-------|-----|------|-------|-------|-----|-------|-----|-----|-------|-----
-  synchronous|       0.23|        1.00|        58.7|       293.7| 4.36|   4.27| 4.91|  59.8|   59.1|   63.1| 16.8|   16.5| 19.0| 16.9|   16.6| 18.9
-=====================================================================================================================
-";
-
     fn p(report: &Report, metric: Metric, percent: &str) -> Option<f64> {
         report.latency(metric, Stat::Percentile(Percentile::parse(percent).unwrap()))
     }
@@ -315,21 +241,6 @@ Metadata     | Request Stats         || Out Tok/sec| Tot Tok/sec| Req Latency (m
         assert_eq!(throughput.latency(Metric::Ttft, Stat::Median), Some(33.2));
         assert_eq!(throughput.number(Field::OutputThroughput), Some(270.7));
         assert!(constant.unread.is_empty() && constant.problems.is_empty());
-    }
-
-    /// Its head says milliseconds above seconds.
-    #[test]
-    fn the_tables_of_older_versions_are_read_too() {
-        let [report] = &parse(OLDER)[..] else { panic!("one report") };
-        assert_eq!(report.number(Field::Successful), Some(30.0));
-        assert_eq!(report.number(Field::Failed), Some(1.0));
-        assert_eq!(report.number(Field::InputTokens), Some(15_369.0));
-        assert_eq!(report.number(Field::OutputTokens), Some(7_680.0));
-        assert_eq!(report.number(Field::RequestThroughput), Some(0.23));
-        assert_eq!(report.number(Field::OutputThroughput), Some(58.7));
-        assert_eq!(report.latency(Metric::E2el, Stat::Mean), Some(4_360.0));
-        assert_eq!(report.latency(Metric::Ttft, Stat::P99), Some(63.1));
-        assert_eq!(report.latency(Metric::Tpot, Stat::Mean), Some(16.8));
     }
 
     #[test]

@@ -260,52 +260,17 @@ pub(super) enum SectionTitle {
 }
 
 /// Words that titles of ordinary sections are made of.
-const ORDINARY: [&str; 37] = [
-    "text",
-    "throughput",
-    "summary",
-    "result",
-    "results",
-    "request",
-    "requests",
-    "token",
-    "tokens",
-    "latency",
-    "latencies",
-    "overall",
-    "general",
-    "metrics",
-    "metric",
-    "statistics",
-    "stats",
-    "benchmark",
-    "serving",
-    "time",
-    "to",
-    "first",
-    "per",
-    "output",
-    "inter",
-    "end",
-    "performance",
-    "total",
-    "totals",
-    "counts",
-    "traffic",
-    "and",
-    "ttft",
-    "tpot",
-    "itl",
-    "e2e",
-    "e2el",
-];
+const ORDINARY: &str = "text throughput summary result results request requests token tokens latency latencies \
+    overall general metrics metric statistics stats benchmark serving time to first per output inter end \
+    performance total totals counts traffic and ttft tpot itl e2e e2el";
 
 pub(super) fn title(text: &str) -> SectionTitle {
     let (words, _) = plain_words(text);
     if let Some(metric) = metric(&words) {
         return SectionTitle::Known(Some(metric));
     }
-    let is_ordinary = words.split(' ').all(|word| ORDINARY.contains(&word));
+    let ordinary = ORDINARY.split(' ');
+    let is_ordinary = words.split(' ').all(|word| ordinary.clone().any(|known| known == word));
     if is_ordinary || VOCABULARY.titles.contains(&words) {
         SectionTitle::Known(None)
     } else {

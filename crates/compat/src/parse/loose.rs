@@ -3,8 +3,8 @@
 use super::decimal::DecimalMark;
 use super::labels::{self, Label, SectionTitle};
 use super::lines::TextLine;
-use super::number;
-use crate::model::{Field, Key, Metric, Scalar};
+use super::number::{self, Reading};
+use crate::model::{Field, Key, Metric};
 
 /// A labelled value, read or not.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,10 +13,10 @@ pub(super) struct LooseValue<'a> {
     pub(super) meaning: Label,
     /// The label as it stands.
     pub(super) label: &'a str,
-    /// What stands in the value's place.
+    /// What stands where the value should be.
     pub(super) text: &'a str,
-    /// The value with half a unit of its last digit; `None` when it cannot be read.
-    pub(super) scalar: Option<(Scalar, f64)>,
+    /// The value; `None` when it cannot be read.
+    pub(super) reading: Option<Reading>,
 }
 
 /// Vertical bars of tables.
@@ -36,8 +36,8 @@ fn trimmed(text: &str) -> &str {
 /// A label and what follows it, as a value.
 pub(super) fn value<'a>(label: &'a str, meaning: Label, text: &'a str) -> LooseValue<'a> {
     let text = text.trim().trim_end_matches(|letter| is_bar(letter) || letter == ' ');
-    let scalar = number::read(meaning, DecimalMark::Unknown, text);
-    LooseValue { meaning, label, text, scalar }
+    let reading = number::read(meaning, DecimalMark::Unknown, text);
+    LooseValue { meaning, label, text, reading }
 }
 
 impl LooseValue<'_> {
@@ -63,7 +63,7 @@ impl LooseValue<'_> {
     /// Reads it again, in a block whose decimals stand behind this mark.
     pub(super) fn read_with(&mut self, mark: DecimalMark) {
         if mark != DecimalMark::Unknown && self.text.contains(['.', ',']) {
-            self.scalar = number::read(self.meaning, mark, self.text);
+            self.reading = number::read(self.meaning, mark, self.text);
         }
     }
 }
@@ -223,7 +223,7 @@ mod tests {
         ] {
             let found = read(text, None).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(found.meaning.key, Key::Latency(Metric::Ttft, Stat::Mean), "{text}");
-            let number = found.scalar.and_then(|(scalar, _)| scalar.as_f64()).unwrap();
+            let number = found.reading.and_then(|read| read.scalar.as_f64()).unwrap();
             assert!((number - 463.85).abs() < 1e-9, "{text}");
         }
         assert_eq!(read("no label here: 5", None), None);

@@ -5,7 +5,7 @@
 use super::decimal::{DecimalMark, is_ambiguous_count};
 use super::labels::Label;
 use crate::layout::table::{Format, without_comment};
-use crate::model::{Field, Key, Scalar};
+use crate::model::{Field, Key, Scalar, Value};
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,62 +23,27 @@ pub(super) enum NumberUnit {
 /// The unit of latencies in all layouts.
 pub(super) const MILLIS: NumberUnit = NumberUnit::Time(1e-3);
 
-const UNITS: [(&str, NumberUnit); 48] = [
-    ("ms", NumberUnit::Time(1e-3)),
-    ("msec", NumberUnit::Time(1e-3)),
-    ("msecs", NumberUnit::Time(1e-3)),
-    ("millisecond", NumberUnit::Time(1e-3)),
-    ("milliseconds", NumberUnit::Time(1e-3)),
-    ("s", NumberUnit::Time(1.0)),
-    ("sec", NumberUnit::Time(1.0)),
-    ("secs", NumberUnit::Time(1.0)),
-    ("second", NumberUnit::Time(1.0)),
-    ("seconds", NumberUnit::Time(1.0)),
-    ("us", NumberUnit::Time(1e-6)),
-    ("µs", NumberUnit::Time(1e-6)),
-    ("μs", NumberUnit::Time(1e-6)),
-    ("usec", NumberUnit::Time(1e-6)),
-    ("microseconds", NumberUnit::Time(1e-6)),
-    ("ns", NumberUnit::Time(1e-9)),
-    ("nanoseconds", NumberUnit::Time(1e-9)),
-    ("min", NumberUnit::Time(60.0)),
-    ("mins", NumberUnit::Time(60.0)),
-    ("minutes", NumberUnit::Time(60.0)),
-    ("tok/s", NumberUnit::Rate),
-    ("toks/s", NumberUnit::Rate),
-    ("token/s", NumberUnit::Rate),
-    ("tokens/s", NumberUnit::Rate),
-    ("tok/sec", NumberUnit::Rate),
-    ("tokens/sec", NumberUnit::Rate),
-    ("tokens/second", NumberUnit::Rate),
-    ("t/s", NumberUnit::Rate),
-    ("tps", NumberUnit::Rate),
-    ("req/s", NumberUnit::Rate),
-    ("reqs/s", NumberUnit::Rate),
-    ("request/s", NumberUnit::Rate),
-    ("requests/s", NumberUnit::Rate),
-    ("req/sec", NumberUnit::Rate),
-    ("requests/sec", NumberUnit::Rate),
-    ("requests/second", NumberUnit::Rate),
-    ("inputs/s", NumberUnit::Rate),
-    ("per sec", NumberUnit::Rate),
-    ("per second", NumberUnit::Rate),
-    ("rps", NumberUnit::Rate),
-    ("qps", NumberUnit::Rate),
-    ("%", NumberUnit::Percent),
-    ("tok", NumberUnit::Things),
-    ("token", NumberUnit::Things),
-    ("tokens", NumberUnit::Things),
-    ("req", NumberUnit::Things),
-    ("reqs", NumberUnit::Things),
-    ("requests", NumberUnit::Things),
+/// Spellings of each unit, separated by commas.
+const UNITS: [(NumberUnit, &str); 8] = [
+    (MILLIS, "ms,msec,msecs,millisecond,milliseconds"),
+    (NumberUnit::Time(1.0), "s,sec,secs,second,seconds"),
+    (NumberUnit::Time(1e-6), "us,µs,μs,usec,microseconds"),
+    (NumberUnit::Time(1e-9), "ns,nanoseconds"),
+    (NumberUnit::Time(60.0), "min,mins,minutes"),
+    (
+        NumberUnit::Rate,
+        "tok/s,toks/s,token/s,tokens/s,tok/sec,tokens/sec,tokens/second,t/s,tps,req/s,reqs/s,request/s,\
+         requests/s,req/sec,requests/sec,requests/second,inputs/s,per sec,per second,rps,qps",
+    ),
+    (NumberUnit::Percent, "%"),
+    (NumberUnit::Things, "tok,token,tokens,req,reqs,requests"),
 ];
 
 /// The unit of this word, in any case and with or without brackets.
 pub(super) fn unit(word: &str) -> Option<NumberUnit> {
     let word = word.trim_matches(['(', ')', '[', ']', '.', ',', ';', ' ']);
-    let found = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    found.map(|(_, unit)| *unit)
+    let is_it = |name: &str| name.eq_ignore_ascii_case(word);
+    UNITS.iter().find(|(_, names)| names.split(',').any(is_it)).map(|(unit, _)| *unit)
 }
 
 /// The unit that reports have for a value, as far as it decides how the value is read.
@@ -118,18 +83,37 @@ fn factor(key: Key, unit: Option<NumberUnit>) -> Option<f64> {
     }
 }
 
-/// The value of this label and half a unit of its last digit. A unit beside the number overrules that
-/// of the label. `None` when the text has no single meaning.
-pub(super) fn read(label: Label, mark: DecimalMark, text: &str) -> Option<(Scalar, f64)> {
+/// A value that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reading {
+    pub(super) scalar: Scalar,
+    /// Half a unit of its last digit.
+    half_unit: f64,
+}
+
+impl Reading {
+    fn exact(scalar: Scalar) -> Self {
+        Self { scalar, half_unit: 0.0 }
+    }
+
+    /// The value, with the text that it was read from.
+    pub(super) fn written(self, text: &str) -> Value {
+        Value { scalar: self.scalar, text: Some(text.to_owned()), half_unit: self.half_unit }
+    }
+}
+
+/// The value of this label. A unit beside the number overrules that of the label. `None` when the text
+/// has no single meaning.
+pub(super) fn read(label: Label, mark: DecimalMark, text: &str) -> Option<Reading> {
     let Label { key, format, unit: label_unit } = label;
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || is_mark(letter));
     if let Some(words @ Scalar::Words(_)) = format.read(without_comment(text)) {
-        return Some((words, 0.0));
+        return Some(Reading::exact(words));
     }
     let is_whole = matches!(format, Format::Count | Format::CountOrWords);
     // Words such as `nan` and `inf`, which have no digits and no unit.
     if !is_whole && !text.contains(|letter: char| letter.is_ascii_digit()) {
-        return text.parse::<f64>().ok().map(|number| (Scalar::Number(number), 0.0));
+        return text.parse::<f64>().ok().map(|number| Reading::exact(Scalar::Number(number)));
     }
     let (digits, rest) = number(text, mark)?;
     let factor = factor(key, unit_of_rest(rest)?.or(label_unit))?;
@@ -137,16 +121,18 @@ pub(super) fn read(label: Label, mark: DecimalMark, text: &str) -> Option<(Scala
         let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
         let is_known = mark != DecimalMark::Unknown || !is_ambiguous_count(&digits);
         let is_exact = is_known && fraction.bytes().all(|byte| byte == b'0');
-        return whole.parse().ok().filter(|_| is_exact).map(|count| (Scalar::Count(count), 0.0));
+        let count = whole.parse().ok().filter(|_| is_exact);
+        return count.map(|count| Reading::exact(Scalar::Count(count)));
     }
-    Some((Scalar::Number(scaled(&digits, factor)?), half_unit(&digits) * factor))
+    let scalar = Scalar::Number(scaled(&digits, factor)?);
+    Some(Reading { scalar, half_unit: half_unit(&digits) * factor })
 }
 
 /// A rate as a tool prints it in words, `20.0` or `inf`, or as somebody wrote it behind the label.
 pub(crate) fn rate_in_words(words: &str) -> Option<f64> {
     let key = Key::Field(Field::RateConfigured);
     let label = Label { key, format: Format::Fixed, unit: None };
-    read(label, DecimalMark::Unknown, words)?.0.as_f64().filter(|rate| !rate.is_nan())
+    read(label, DecimalMark::Unknown, words)?.scalar.as_f64().filter(|rate| !rate.is_nan())
 }
 
 /// A power of ten moves the point, so that `0.46385 s` is the same number as `463.85 ms`.
@@ -276,17 +262,17 @@ mod tests {
 
     const LATENCY: Key = Key::Latency(Metric::Ttft, Stat::Mean);
 
-    fn read_as(key: Key, format: Format, text: &str) -> Option<(Scalar, f64)> {
+    fn read_as(key: Key, format: Format, text: &str) -> Option<Reading> {
         read(Label { key, format, unit: None }, DecimalMark::Unknown, text)
     }
 
     fn latency(text: &str) -> Option<f64> {
-        read_as(LATENCY, Format::Fixed, text).and_then(|(scalar, _)| scalar.as_f64())
+        read_as(LATENCY, Format::Fixed, text).and_then(|read| read.scalar.as_f64())
     }
 
     fn count(text: &str) -> Option<f64> {
         let key = Key::Field(Field::Successful);
-        read_as(key, Format::Count, text).and_then(|(scalar, _)| scalar.as_f64())
+        read_as(key, Format::Count, text).and_then(|read| read.scalar.as_f64())
     }
 
     #[test]
@@ -358,7 +344,7 @@ mod tests {
     #[test]
     fn the_last_digit_is_known_in_every_spelling() {
         let check = |text: &str, expected: f64| {
-            let (_, half) = read_as(LATENCY, Format::Fixed, text).unwrap();
+            let half = read_as(LATENCY, Format::Fixed, text).unwrap().half_unit;
             assert!((half - expected).abs() < expected * 1e-9, "{text}: {half}");
         };
         check("463.85", 0.005);

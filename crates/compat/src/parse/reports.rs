@@ -10,7 +10,7 @@ use super::lines::lines;
 use super::markup::spelled_out;
 use super::plain::plain;
 use super::wrapped::unwrapped;
-use crate::model::{Blanks, Context, Place, Printed, Problem, Report};
+use crate::model::{Blanks, Context, Printed, PrintedLine, Problem, Report};
 
 /// Every report in `text`, in order; none when it holds no block. A text without any header is read
 /// as a table or as the part of a report that somebody copied.
@@ -51,7 +51,7 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
         first_line: block.first_line,
         header: block.header.to_owned(),
         footer: block.footer.map(str::to_owned),
-        places: Vec::new(),
+        lines: Vec::new(),
         blanks: Blanks::Kept,
         line_end: block.line_end,
     };
@@ -60,15 +60,15 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
         report.layout = Some(fit.layout);
         report.unread = fit.unread;
         report.values = fit.values;
-        printed.places = fit.places;
+        printed.lines = fit.printed;
         printed.blanks = fit.blanks;
         report.problems.extend(fit.repeated.map(|line| Problem::Interleaved { line }));
         report.problems.extend(fit.in_other_section.map(|line| Problem::OtherSection { line }));
         report.problems.extend(fit.other_unit);
         unknown_lines = fit.unknown_lines;
     } else {
-        let unknown = |text: &str| Place::Unknown(text.to_owned());
-        printed.places = block.lines.iter().map(|line| unknown(line.text)).collect();
+        let unknown = |text: &str| PrintedLine::Unknown(text.to_owned());
+        printed.lines = block.lines.iter().map(|line| unknown(line.text)).collect();
         let labelled = block.lines.iter().filter(|line| is_labelled_number(line.text));
         unknown_lines = labelled.map(|line| line.number).collect();
     }

@@ -18,7 +18,8 @@ use crate::html::{
     PageNote, PointMark, Price, RunPage, Scale, Series, Table, command, facts,
 };
 use crate::quoted;
-use crate::saved::{Reading, RunView, SummarisedRun};
+use crate::reading::Reading;
+use crate::saved::{RunView, SummarisedRun};
 use crate::several::begin;
 
 /// The findings of a search, beside the folders of its points.

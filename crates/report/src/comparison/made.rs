@@ -12,7 +12,7 @@ use tokometer_plan::differing_lines;
 use tokometer_record::{self as record, RunReader, stored};
 
 use super::sides::{self, Sides, no_success, options};
-use crate::saved::{Reading, blocks_of};
+use crate::reading::{Reading, blocks_of};
 
 /// The comparison of two sides: run folders, result files, printed reports.
 pub fn of_sides(

@@ -12,4 +12,4 @@ pub use page::page;
 pub use points::{PairedPoints, PointRuns, paired};
 pub use sides::options;
 pub(crate) use text::{changed, percent, verdict};
-pub use text::{markdown, outcome, text};
+pub use text::{markdown, outcome, text, unchecked};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::Refusal;
 
-use crate::saved::expanded;
+use crate::reading::expanded;
 
 /// The points of two sweeps.
 #[derive(Debug, Clone, PartialEq, Eq)]

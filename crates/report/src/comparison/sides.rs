@@ -19,7 +19,7 @@ use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Ti
 use tokometer_record::server::PROCESS_START;
 use tokometer_record::{RunInfo, RunReader, stored};
 
-use crate::saved::{Reading, blocks_of, expanded};
+use crate::reading::{Reading, blocks_of, expanded};
 
 /// What a path holds.
 enum RunSource {

@@ -8,6 +8,7 @@ use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, Equivalence, GoodAnswers, LOOKED_FOR,
     RuleOutcome, RuleResult, Side, Weight,
 };
+use tokometer_figures::Statistic;
 
 use crate::{Grid, wrapped};
 
@@ -183,6 +184,23 @@ pub fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
             "cannot be checked: no confidence interval for this figure".to_owned()
         }
     }
+}
+
+/// Why a rule cannot be checked with these runs.
+pub fn unchecked(judged: &RuleResult, comparison: &Comparison) -> String {
+    let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
+    let is_throughput = judged.figure.statistic == Statistic::Whole;
+    let why = if is_there && is_throughput && comparison.basis == Basis::Blocks {
+        "the runs are too short for a throughput: each of their 16 blocks must last a second, and twice the mean E2E. Measure longer runs, or three per side".to_owned()
+    } else if is_there {
+        "too few values for a confidence interval".to_owned()
+    } else {
+        format!(
+            "{} is not in every run; other tools' reports contain only the statistics that the tool printed",
+            judged.figure
+        )
+    };
+    format!("cannot check the rule \"{}\" with these runs: {why}", judged.rule)
 }
 
 /// So many values of a comparison as what somebody would have to measure: `12 more runs per side`.

@@ -1,12 +1,7 @@
-//! Saved runs, and reports of other tools, as they are read to be shown.
-//!
-//! In: paths of run folders, printed reports and result files. Out: summaries with what a view asks for.
-//! What only the program can do (standard input, messages) is passed in as [`Reading`].
+//! Saved runs as they are shown, and reports of other tools among them.
 
-mod reading;
 mod run;
-mod sources;
+mod source;
 
-pub use reading::{Reading, blocks_of, expanded};
 pub use run::{RunView, SummarisedRun, layout_of, summarise_kept};
-pub use sources::{PageSource, ReportSource, point_name};
+pub use source::{NamedSource, ReportSource};

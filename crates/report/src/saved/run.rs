@@ -12,8 +12,8 @@ use tokometer_figures::{
 use tokometer_plan::{Metrics, Output};
 use tokometer_record::{RunInfo, RunReader, RunState, Timeline, stored};
 
-use super::reading::{Reading, blocks_of};
 use crate::comparison::{self, halves};
+use crate::reading::{Reading, blocks_of};
 use crate::{Style, failure_lines, print_report, print_summary, summary_csv, summary_json};
 
 /// What to show of a run.

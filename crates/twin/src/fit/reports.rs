@@ -1,24 +1,33 @@
 //! Blocks of printed reports as rows of a table that an engine can be fitted to.
 
+use tokometer_base::Refusal;
 use tokometer_base::units::nearest_count;
 use tokometer_compat::{Field, Report};
-use tokometer_twin::fit::{Cells, FIGURES, MeasuredRow};
 
-use crate::exit::Refusal;
+use super::{Cells, FIGURES, MeasuredRow};
+
+/// A block that is no row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusableBlock {
+    /// Its file and number.
+    pub name: String,
+    /// Why it is none.
+    pub reason: String,
+}
 
 /// Rows that can be used, and blocks that cannot.
 #[derive(Debug, Default)]
-pub(crate) struct CalibrationTable {
+pub struct CalibrationTable {
     /// The rows, in the order of the files.
-    pub(crate) rows: Vec<MeasuredRow>,
-    /// Blocks that are no rows: name and reason.
-    pub(crate) unusable: Vec<(String, String)>,
+    pub rows: Vec<MeasuredRow>,
+    /// Blocks that are no rows.
+    pub unusable: Vec<UnusableBlock>,
     backends: Vec<String>,
 }
 
 impl CalibrationTable {
     /// Adds the blocks of one file. `limit` is the longest output where a block does not state it.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         file: &str,
         reports: &[Report],
@@ -28,7 +37,7 @@ impl CalibrationTable {
             let name = format!("{file}#{}", number + 1);
             match row(report, limit) {
                 Ok(row) => self.rows.push(row),
-                Err(reason) => self.unusable.push((name.clone(), reason)),
+                Err(reason) => self.unusable.push(UnusableBlock { name: name.clone(), reason }),
             }
             let Some(backend) = report.words(Field::Backend) else { continue };
             if let Some(other) = self.backends.iter().find(|other| *other != backend) {
@@ -119,7 +128,11 @@ mod tests {
         let cut: String = text.lines().take(12).collect::<Vec<_>>().join("\n");
         let mut table = CalibrationTable::default();
         table.add("cut", &seed(&cut), None).unwrap();
-        assert_eq!(table.unusable, [("cut#1".to_owned(), "the block is truncated".to_owned())]);
+        let unusable = &table.unusable[0];
+        assert_eq!(
+            (unusable.name.as_str(), unusable.reason.as_str()),
+            ("cut#1", "the block is truncated")
+        );
         let mut one = whole[0].clone();
         one.set_words(Field::Backend, "vllm");
         let mut other = one.clone();

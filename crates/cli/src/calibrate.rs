@@ -1,59 +1,28 @@
-//! `tokometer calibrate`: reads runs and reports, fits a profile, prints it and writes it.
+//! `tokometer calibrate`: an engine profile from what was measured of a server.
+//!
+//! In: printed reports and result files (rows of a table), saved run folders (token times), or both.
+//! Out: a profile that `predict` and `sim` read, and an account of it: each constant with whether the
+//! data determine it, the error on what a fit had not seen, and what was left out and why. Run folders
+//! say more than tables, so where both are given the runs make the profile and the tables check it.
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use tokometer_base::Seed;
 use tokometer_record::{Phase, RecordedLoad, STDOUT, Timeline, write_whole};
 use tokometer_report::calibration;
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{
-    self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration, TemplateChoice,
+    self, Calibration, CalibrationTable, Candidate, FitSettings, MeasuredRow, RunCalibration,
+    TemplateChoice,
 };
 use tokometer_twin::{self as twin, OldClient};
 
-use super::rows::CalibrationTable;
 use crate::activity::Activity;
+use crate::args::CalibrateArgs;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::predict::old_client;
 use crate::runs::{self, READING, expanded};
 use crate::terminal::{print, print_message};
-
-/// `tokometer calibrate`.
-#[derive(Debug, Args)]
-pub(crate) struct CalibrateArgs {
-    /// Printed reports, result files and run folders of one server
-    #[arg(required = true, value_name = "REPORT|RUN")]
-    pub(crate) sources: Vec<PathBuf>,
-    /// File to write the profile to
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: PathBuf,
-    /// Template: a profile whose scheduler and other values that are not fitted are kept [default: the
-    /// template that fits the reports best; `default` for runs]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub(crate) from: Option<String>,
-    /// Name of the profile [default: the name of the file]
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Maximum output length of the requests, if the reports do not state it
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) output_limit: Option<u32>,
-    /// The reports come from a single-threaded client with this overhead [default: 1.5,0.05]
-    #[arg(
-        long,
-        value_name = "REQUEST_MS,EVENT_MS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "1.5,0.05"
-    )]
-    pub(crate) old_client: Option<String>,
-    /// Number of searches from each of the three starting points of a fit to reports
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    pub(crate) searches: usize,
-    /// Random seed of the search
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
-}
 
 /// What the sources hold.
 #[derive(Default)]
@@ -75,10 +44,10 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let stem = args.output.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let stem = stem.filter(|_| !is_stdout(&args.output));
     let name = args.name.clone().or(stem).unwrap_or_else(|| "engine".to_owned());
-    check_place(&args.output)?;
+    check_writable(&args.output)?;
     let evidence = CalibrationSources::read(&args.sources, args.output_limit)?;
-    for (block, reason) in &evidence.table.unusable {
-        print_message(&format!("note: skipping `{block}`: {reason}"));
+    for block in &evidence.table.unusable {
+        print_message(&format!("note: skipping `{}`: {}", block.name, block.reason));
     }
     if evidence.is_artificial {
         print_message(
@@ -116,8 +85,8 @@ fn tell(text: &str, output: &Path) -> Result<(), Refusal> {
     print(text)
 }
 
-/// A place that cannot be written is found before the search, not after it.
-fn check_place(path: &Path) -> Result<(), Refusal> {
+/// A file that cannot be written is found before the search, not after it.
+fn check_writable(path: &Path) -> Result<(), Refusal> {
     if is_stdout(path) {
         return Ok(());
     }

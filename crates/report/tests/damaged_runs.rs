@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::seed::{Generator, whole_between};
-use tokometer_base::{Conventions, Nanos, Seed};
+use tokometer_base::{Conventions, Nanos, Refusal, RefusalKind, Seed};
 use tokometer_decide::compare::{Criteria, compared};
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::folder::names;
@@ -18,12 +18,13 @@ use tokometer_record::{
     AttemptId, Event, EventKind, Failure, FailureKind, Health, Outcome, Phase, RequestedLengths,
     RunEnd, RunInfo, RunWriter, ServerTimings, Stop, TcpStats, Timeline, Usage,
 };
-use tokometer_report::{Style, comparison};
+use tokometer_report::export::{csv, markdown, parquet, trace};
+use tokometer_report::html::PageContext;
+use tokometer_report::reading::Reading;
+use tokometer_report::saved::RunView;
+use tokometer_report::{PageSource, Style, comparison, several};
 
-use crate::bench::{RunView, summarise};
-use crate::commands::{csv, html, markdown, parquet, trace};
-use crate::exit::{Refusal, RefusalKind};
-use crate::runs::READING;
+const READING: Reading = Reading { read: |path| fs::read(path), tell: |_| () };
 
 /// Cases per kind of run.
 const CASES: usize = 520;
@@ -247,7 +248,7 @@ fn a_time_at_the_end_of_the_longest_run_has_a_window() {
 
 /// Everything that is shown of a run without writing a file.
 fn show(folder: &Path) -> Result<(), Refusal> {
-    let shown = summarise(folder, &view())?;
+    let shown = READING.summarise(folder, &view())?;
     let text = shown.text(Style::default())?;
     assert!(text.contains("requests"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&shown.json()).unwrap();
@@ -261,8 +262,10 @@ fn show(folder: &Path) -> Result<(), Refusal> {
 fn export(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let file = |name: &str| out.join(name);
     let sources = [folder.to_owned()];
-    html(&sources, &view(), None, &file("page.html"))?;
-    markdown(&sources, &view(), &file("run.md"))?;
+    let page = PageSource::of(&sources, &[])?;
+    let page = several::page(READING, &page, &view(), &PageContext::default())?.render();
+    assert!(page.contains("</html>"), "a page is whole");
+    markdown(READING, &sources, &view(), &file("run.md"))?;
     csv(folder, &file("run.csv"))?;
     trace(folder, &file("run.trace"))?;
     parquet(folder, &file("run.parquet"))?;

@@ -47,7 +47,7 @@ impl Reading {
     }
 
     /// Names the batches that could not be read.
-    pub(super) fn tell_damages(self, reader: &RunReader) {
+    pub(crate) fn tell_damages(self, reader: &RunReader) {
         let damages = reader.take_damages();
         for damage in damages.iter().take(DAMAGES_TOLD) {
             (self.tell)(&format!("error: {damage}"));

@@ -1,68 +1,10 @@
-//! What was given on the command line: runs, folders of runs such as a sweep, reports of other tools.
+//! What was given on the command line: runs, and folders of runs such as a sweep.
 
 use std::path::{Path, PathBuf};
 
 use tokometer_base::{Refusal, printable};
-use tokometer_compat::Report;
-use tokometer_record::STDOUT;
 
-use super::reading::{Reading, expanded};
-use super::run::{RunView, SummarisedRun};
-
-/// One thing that can be shown.
-pub enum ReportSource {
-    /// A run with its record.
-    Run(Box<SummarisedRun>),
-    /// Blocks of a text or a result file.
-    Blocks(Vec<Report>),
-}
-
-impl ReportSource {
-    /// Opens every path; a folder of runs gives each of them.
-    pub fn open_all(
-        reading: Reading,
-        paths: &[PathBuf],
-        view: &RunView,
-    ) -> Result<Vec<(String, Self)>, Refusal> {
-        Self::open_each(reading, paths, view).collect()
-    }
-
-    /// The same, with an error for each path that cannot be opened.
-    pub fn open_each<'a>(
-        reading: Reading,
-        paths: &'a [PathBuf],
-        view: &'a RunView,
-    ) -> impl Iterator<Item = Result<(String, Self), Refusal>> + 'a {
-        let named = move |path: PathBuf| {
-            let source = Self::open(reading, &path, view)?;
-            // A name in the listing of a folder may contain line breaks.
-            let name = match path.as_path() {
-                path if path == Path::new(STDOUT) => "standard input".to_owned(),
-                path => printable::line(&path.display().to_string(), usize::MAX),
-            };
-            Ok((name, source))
-        };
-        paths.iter().flat_map(move |path| match expanded(path) {
-            Ok(paths) => paths.into_iter().map(named).collect::<Vec<_>>(),
-            Err(why) => vec![Err(why)],
-        })
-    }
-
-    fn open(reading: Reading, path: &Path, view: &RunView) -> Result<Self, Refusal> {
-        if path.is_dir() {
-            return reading.summarise(path, view).map(|shown| Self::Run(Box::new(shown)));
-        }
-        reading.reports(path).map(Self::Blocks)
-    }
-
-    /// Its blocks.
-    pub fn reports(&self) -> Result<Vec<Report>, Refusal> {
-        match self {
-            Self::Run(shown) => Ok(vec![shown.report()?]),
-            Self::Blocks(reports) => Ok(reports.clone()),
-        }
-    }
-}
+use crate::reading::expanded;
 
 /// Runs that were given together.
 #[derive(Debug, Clone)]
