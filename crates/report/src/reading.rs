@@ -189,8 +189,8 @@ mod tests {
     /// `compare` once left the scrapes out, so that its verdict could differ from the report's.
     #[test]
     fn a_summary_holds_what_was_scraped_and_how_the_run_ended() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("run");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("run");
         let mut writer = RunWriter::create(&folder, &info()).unwrap();
         let scrape = server::Scrape {
             at: Nanos::from_secs(1),

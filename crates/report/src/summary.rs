@@ -123,6 +123,16 @@ pub(crate) fn whole(value: f64) -> String {
     count(nearest_count(value))
 }
 
+/// Three digits, as a person reads them, and all of a larger number, in groups of three.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        size if size < 999.5 => format!("{value:.0}"),
+        _ => whole(value),
+    }
+}
+
 /// A rate with the digits that matter.
 fn rate(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { whole(value) }

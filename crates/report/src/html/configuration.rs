@@ -106,8 +106,8 @@ fn varying(all: &[ConfigurationFields]) -> Vec<&str> {
 fn fields(info: &RunInfo) -> ConfigurationFields {
     let mut fields = ConfigurationFields::new();
     flatten("", &info.plan, &mut fields);
-    for (place, target) in info.targets.iter().enumerate() {
-        let name = |what: &str| if place == 0 { what.to_owned() } else { format!("{what}_b") };
+    for (at, target) in info.targets.iter().enumerate() {
+        let name = |what: &str| if at == 0 { what.to_owned() } else { format!("{what}_b") };
         fields.insert(name("model"), target.model.clone());
         fields.insert(name("backend"), target.backend.clone());
         if !target.is_simulated {

@@ -12,8 +12,7 @@ use tokometer_figures::steps::{SeenStep, Stalls, StepCollector, StepFigures, Ste
 use tokometer_figures::summary::Summary;
 use tokometer_record::server::Scrape;
 
-use super::run::short;
-use crate::summary::whole;
+use crate::summary::{short, whole};
 
 /// More points than this cannot be distinguished on a screen.
 const POINTS_MAX: usize = 1_000;
@@ -225,7 +224,7 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
         ("speculative decoding: accept length", server.accept_length.map(short), None),
     ];
     if let Some(found) = &server.speculation {
-        let places: Vec<String> =
+        let accepted: Vec<String> =
             found.per_position.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
         rows.extend([
             ("speculative decoding: drafts", number(Some(found.drafts)), None),
@@ -242,7 +241,7 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
             ("speculative decoding: tokens per step", Some(short(found.acceptance_length)), None),
             (
                 "speculative decoding: accepted by position",
-                (!places.is_empty()).then(|| places.join(", ")),
+                (!accepted.is_empty()).then(|| accepted.join(", ")),
                 None,
             ),
         ]);

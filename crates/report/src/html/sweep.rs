@@ -240,16 +240,16 @@ impl<'a> SweepView<'a> {
         groups
     }
 
-    /// One series per configuration with the points that `place` gives.
+    /// One series per configuration with the points that `position` gives.
     fn series(
         &self,
         axis: LoadAxis,
-        place: impl Fn(&SweepPoint<'_>) -> Option<(f64, FigureEstimate)>,
+        position: impl Fn(&SweepPoint<'_>) -> Option<(f64, FigureEstimate)>,
     ) -> Vec<Series> {
         let of = |(look, name): (usize, &String)| {
             let mine = |(index, point): (usize, &SweepPoint<'_>)| {
                 let is_mine = &self.names[index] == name && point.axis() == axis;
-                let (x, y) = place(point).filter(|_| is_mine)?;
+                let (x, y) = position(point).filter(|_| is_mine)?;
                 let text = match point.is_met {
                     Some(true) => "meets all objectives".to_owned(),
                     Some(false) => "violates an objective".to_owned(),
@@ -315,10 +315,10 @@ impl<'a> SweepView<'a> {
     fn latency_over_load(&self, axis: LoadAxis, quantity: Quantity, x: ChartAxis) -> Chart {
         let p99 = Figure::new(quantity, Statistic::P99);
         let of = |figure: Figure| {
-            let place = move |point: &SweepPoint<'_>| {
+            let position = move |point: &SweepPoint<'_>| {
                 Some((point.load()?, estimate(point.summary, figure)?))
             };
-            self.series(axis, place)
+            self.series(axis, position)
         };
         let mut series = of(p99);
         if self.configurations.len() == 1 {
@@ -365,11 +365,11 @@ impl<'a> SweepView<'a> {
             figures.extend(usual);
         }
         let chart = |figure: Figure| {
-            let place = |point: &SweepPoint<'_>| {
+            let position = |point: &SweepPoint<'_>| {
                 let found = estimate(point.summary, self.throughput())?;
                 Some((point.value(figure)?, self.per_gpu(found)))
             };
-            let mut series = self.series(axis, place);
+            let mut series = self.series(axis, position);
             front(&mut series, (Prefer::Smaller, Prefer::Larger));
             let values: Vec<f64> = xs(&series);
             Chart {
@@ -386,10 +386,10 @@ impl<'a> SweepView<'a> {
     }
 
     fn pareto(&self, axis: LoadAxis) -> Chart {
-        let place = |point: &SweepPoint<'_>| {
+        let position = |point: &SweepPoint<'_>| {
             Some((point.value(USER_SPEED)?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
         };
-        let mut series = self.series(axis, place);
+        let mut series = self.series(axis, position);
         front(&mut series, (Prefer::Larger, Prefer::Larger));
         Chart {
             title: "Pareto front: throughput against speed for one user".to_owned(),
@@ -403,17 +403,17 @@ impl<'a> SweepView<'a> {
 
     fn cost(&self, axis: LoadAxis) -> Option<Chart> {
         let price = self.context.price.as_ref()?;
-        let place = |point: &SweepPoint<'_>| {
+        let position = |point: &SweepPoint<'_>| {
             let total = self.per_gpu(estimate(point.summary, TOTAL)?);
             let cost = |rate: f64| price.per_million(rate);
-            // More tokens per second make each cheaper, so the ends change places.
+            // More tokens per second make each cheaper, so the ends are swapped.
             let (low, high) = (total.high.and_then(cost), total.low.and_then(cost));
             Some((
                 point.value(USER_SPEED)?,
                 FigureEstimate { value: cost(total.value)?, low, high },
             ))
         };
-        let mut series = self.series(axis, place);
+        let mut series = self.series(axis, position);
         front(&mut series, (Prefer::Larger, Prefer::Smaller));
         Some(Chart {
             title: "Cost per million tokens against speed for one user".to_owned(),
