@@ -344,13 +344,12 @@ fn series(points: &[PagePoint<'_>], value: PointValue<'_>) -> Vec<Series> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::READING;
 
     fn findings() -> Findings {
         let text = include_str!("../../../../fixtures/run/capacity.json");
         serde_json::from_str(text).unwrap()
     }
-
-    const READING: Reading = Reading { read: |path| std::fs::read(path), tell: |_| () };
 
     fn made(price: Option<&Price>) -> Page {
         let view = RunView::plain(tokometer_compat::Selection::default());
