@@ -1,7 +1,5 @@
-//! `cargo lab coverage [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85] [each=FILE]`: how often a stated
-//! 95 % interval contains the figure.
-//!
-//! `each` writes a line of CSV for every run and latency, to look for the cause of a miss.
+//! `cargo lab coverage [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85]`: how often a stated 95 %
+//! interval contains the figure.
 //!
 //! Many runs of one plan in virtual time, each with a seed of its own. The truth of a figure is that of
 //! all runs together: the mean or the percentile of their pooled values, or their pooled rate.
@@ -13,7 +11,6 @@ use anyhow::{Context, Result, bail};
 use tokometer_base::{Nanos, Seed};
 use tokometer_figures::define::{self, Formula};
 use tokometer_figures::sample::Sample;
-use tokometer_figures::statistics;
 use tokometer_figures::{Collector, ConfidenceInterval, Summary, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
@@ -32,13 +29,6 @@ const UNIT: f64 = 1e6;
 
 /// A figure of one run as stated: its interval, if the run is long enough for one.
 type Stated = Option<(f64, f64)>;
-
-/// One run: its summary, and the intervals that its values would have if they were independent, by
-/// metric and statistic.
-struct Run {
-    summary: Summary,
-    independent: [[Stated; STATISTICS.len()]; METRICS.len()],
-}
 
 struct Study {
     profile: Profile,
@@ -110,7 +100,7 @@ impl Study {
         Ok((to - from) as f64 / (*end - *begin).as_secs_f64())
     }
 
-    fn measure(&self, rate: f64, seed: Seed, pool: &Mutex<Pool>) -> Result<Run> {
+    fn measure(&self, rate: f64, seed: Seed, pool: &Mutex<Pool>) -> Result<Summary> {
         let (timelines, end) = self.run(Some(rate), seed)?;
         let options = SummaryOptions::default();
         let mut collector = Collector::new(&info(rate, None), options);
@@ -125,30 +115,8 @@ impl Study {
         };
         let summary = collector.finish(&RunState::Ended(Box::new(run_end))).summary;
         pool.lock().unwrap_or_else(PoisonError::into_inner).add(&timelines, end, &summary);
-        let independent = METRICS.map(|key| as_if_independent(&timelines, key));
-        Ok(Run { summary, independent })
+        Ok(summary)
     }
-}
-
-/// Intervals from the number of values, in milliseconds. Gaps never had them.
-fn as_if_independent(timelines: &[Timeline], key: &str) -> [Stated; STATISTICS.len()] {
-    let Some(Formula::Latency(value)) = define::metric(key).map(|metric| metric.formula) else {
-        return [None; STATISTICS.len()];
-    };
-    let mut values: Vec<f64> =
-        timelines.iter().filter_map(value).map(|value| value / UNIT).collect();
-    values.sort_by(f64::total_cmp);
-    let at = |rank: u64| values.get(usize::try_from(rank).ok()?).copied();
-    STATISTICS.map(|statistic| match statistic {
-        None => {
-            let (mean, margin) = (statistics::mean(&values)?, statistics::mean_margin(&values)?);
-            Some((mean - margin, mean + margin))
-        }
-        Some(percent) => {
-            let (low, high) = statistics::percentile_ranks(percent, values.len() as u64)?;
-            at(low).zip(at(high))
-        }
-    })
 }
 
 fn of_distribution(summary: &Summary, key: &str, percent: Option<f64>) -> Stated {
@@ -163,25 +131,15 @@ fn percent(part: usize, of: usize) -> String {
     if of == 0 { "–".to_owned() } else { format!("{:.1} %", part as f64 / of as f64 * 100.0) }
 }
 
-/// Intervals that contain the truth, and intervals.
-fn held(runs: &[Stated], truth: f64) -> (usize, usize) {
-    let stated = runs.iter().flatten();
-    (
-        stated.filter(|(low, high)| (*low..=*high).contains(&truth)).count(),
-        runs.iter().flatten().count(),
-    )
-}
-
 #[expect(clippy::print_stdout, reason = "the table is the result")]
-fn line(load: f64, name: &str, truth: f64, [runs, before]: [&[Stated]; 2]) {
-    let (right, stated) = held(runs, truth);
-    let (right_before, stated_before) = held(before, truth);
+fn line(load: f64, name: &str, truth: f64, runs: &[Stated]) {
+    let stated = runs.iter().flatten().count();
+    let right = runs.iter().flatten().filter(|(low, high)| (*low..=*high).contains(&truth)).count();
     let mut halves: Vec<f64> =
         runs.iter().flatten().map(|(low, high)| (high - low) / 2.0 / truth * 100.0).collect();
     halves.sort_by(f64::total_cmp);
     println!(
-        "| {load:.0} % | {name} | {truth:.2} | {} | {} | {} | {} | {} |",
-        percent(right_before, stated_before),
+        "| {load:.0} % | {name} | {truth:.2} | {} | {} | {} | {} |",
         percent(right, stated),
         percent(runs.len() - stated, runs.len()),
         percent(stated - right, runs.len()),
@@ -189,64 +147,30 @@ fn line(load: f64, name: &str, truth: f64, [runs, before]: [&[Stated]; 2]) {
     );
 }
 
-/// Values behind the mean of each latency of a run.
-fn csv(load: f64, seed: u64, summary: &Summary) -> String {
-    let mut lines = String::new();
-    let end = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
-    for key in METRICS {
-        let Some(found) = summary.distribution(key) else { continue };
-        let ends = found.mean_interval.ends();
-        let values = [
-            found.mean,
-            ends.map(|ends| ends.0),
-            ends.map(|ends| ends.1),
-            Some(found.count as f64),
-            found.effective,
-            found.std,
-            found.min,
-            found.max,
-            found.percentile(50.0).and_then(|one| one.value),
-            summary.duration_s,
-            summary.figure("concurrency"),
-            summary.figure("peak_in_flight"),
-        ];
-        lines += &format!("{load},{seed},{key},{}\n", values.map(end).join(","));
-    }
-    lines
-}
-
-const CSV_HEAD: &str =
-    "load,seed,metric,mean,low,high,count,effective,std,min,max,p50,seconds,in_flight,peak\n";
-
-fn at_load(study: &Study, load: f64, most: f64, each: &mut Option<String>) -> Result<()> {
+fn at_load(study: &Study, load: f64, most: f64) -> Result<()> {
     let pool = Mutex::new(Pool::default());
     let Range { start, end } = study.seeds;
     let one = |number: u64| study.measure(load / 100.0 * most, Seed(start + number), &pool);
-    let runs = in_parallel(end - start, one).into_iter().collect::<Result<Vec<Run>>>()?;
-    if let Some(lines) = each {
-        lines.extend((start..end).zip(&runs).map(|(seed, run)| csv(load, seed, &run.summary)));
-    }
+    let runs = in_parallel(end - start, one).into_iter().collect::<Result<Vec<Summary>>>()?;
     let pool = pool.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (at, (key, values)) in METRICS.iter().zip(pool.values).enumerate() {
+    for (key, values) in METRICS.iter().zip(pool.values) {
         let mean = values.mean();
         let ordered = values.into_ordered();
-        for (place, statistic) in STATISTICS.into_iter().enumerate() {
+        for statistic in STATISTICS {
             let truth = match statistic {
                 None => mean,
                 Some(percent) => ordered.percentile(percent),
             };
             let truth = truth.context("no values")? / UNIT;
             let name = statistic.map_or("mean".to_owned(), |percent| format!("p{percent}"));
-            let now: Vec<Stated> =
-                runs.iter().map(|run| of_distribution(&run.summary, key, statistic)).collect();
-            let before: Vec<Stated> = runs.iter().map(|run| run.independent[at][place]).collect();
-            line(load, &format!("{name} {key}"), truth, [&now, &before]);
+            let stated: Vec<Stated> =
+                runs.iter().map(|run| of_distribution(run, key, statistic)).collect();
+            line(load, &format!("{name} {key}"), truth, &stated);
         }
     }
     for (key, amount) in [("requests_per_s", pool.requests), ("output_tokens_per_s", pool.tokens)] {
-        let stated = |run: &Run| run.summary.intervals.get(key).and_then(ConfidenceInterval::ends);
-        let now: Vec<Stated> = runs.iter().map(stated).collect();
-        line(load, key, amount / pool.seconds, [&now, &[]]);
+        let stated = |run: &Summary| run.intervals.get(key).and_then(ConfidenceInterval::ends);
+        line(load, key, amount / pool.seconds, &runs.iter().map(stated).collect::<Vec<Stated>>());
     }
     Ok(())
 }
@@ -259,7 +183,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
         None => LOADS.into(),
     };
-    let mut each = named("each=").map(|_| CSV_HEAD.to_owned());
     let words: Vec<&String> = arguments.iter().filter(|word| !word.contains('=')).collect();
     let number = |index: usize, default: u64| -> Result<u64> {
         words.get(index).map_or(Ok(default), |text| {
@@ -275,14 +198,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         study.profile.name
     );
     println!(
-        "| load | figure | truth | contained, as if independent | contained | too short to tell | stated and wrong, of all runs | half width |"
+        "| load | figure | truth | contained | too short to tell | stated and wrong, of all runs | half width |"
     );
-    println!("|--:|---|--:|--:|--:|--:|--:|--:|");
+    println!("|--:|---|--:|--:|--:|--:|--:|");
     for load in loads {
-        at_load(&study, load, most, &mut each)?;
-    }
-    if let Some((file, lines)) = named("each=").zip(each) {
-        std::fs::write(file, lines)?;
+        at_load(&study, load, most)?;
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ const USAGE: &str = "usage: cargo lab TASK
   plain-runs     how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity       the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [curve] [truth] [verbose] [case=N]
   capacity-clock three of these searches on the clock, about 90 minutes: [PROGRAM]
-  coverage       how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85] [each=FILE]
+  coverage       how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85]
 ";
 
 fn run(arguments: &[String]) -> Result<()> {

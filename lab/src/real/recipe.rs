@@ -97,6 +97,18 @@ const fn free(name: &'static str, flags: &'static str, added_tokens: Option<u32>
     Route { name, flags, added_tokens, length: Length::Free }
 }
 
+pub(super) const LLAMACPP_COUNTERS: Counters = Counters {
+    prompt: &["llamacpp:prompt_tokens_total", "llamacpp:prompt_tokens_cached_total"],
+    generated: &["llamacpp:tokens_predicted_total"],
+    running: "llamacpp:requests_processing",
+};
+
+pub(super) const VLLM_COUNTERS: Counters = Counters {
+    prompt: &["vllm:prompt_tokens_total"],
+    generated: &["vllm:generation_tokens_total"],
+    running: "vllm:num_requests_running",
+};
+
 const LLAMACPP: Recipe = Recipe {
     name: "llamacpp",
     model: Model::Gguf,
@@ -110,11 +122,7 @@ const LLAMACPP: Recipe = Recipe {
         forced("chat", "--backend llamacpp-oai-chat", None),
         forced("native", "--backend llamacpp", Some(0)),
     ],
-    counters: Some(Counters {
-        prompt: &["llamacpp:prompt_tokens_total", "llamacpp:prompt_tokens_cached_total"],
-        generated: &["llamacpp:tokens_predicted_total"],
-        running: "llamacpp:requests_processing",
-    }),
+    counters: Some(LLAMACPP_COUNTERS),
     too_long: TooLong::Status(400),
 };
 
@@ -136,11 +144,7 @@ const VLLM_CPU: Recipe = Recipe {
         forced("chat", "--backend vllm-chat --model tiny", None),
         forced("token ids", "--backend vllm --model tiny --prompt-token-ids", Some(0)),
     ],
-    counters: Some(Counters {
-        prompt: &["vllm:prompt_tokens_total"],
-        generated: &["vllm:generation_tokens_total"],
-        running: "vllm:num_requests_running",
-    }),
+    counters: Some(VLLM_COUNTERS),
     too_long: TooLong::Status(400),
 };
 
@@ -224,11 +228,7 @@ const LITELLM: Recipe = Recipe {
         forced("chat", "--backend openai-chat --model tiny", None),
     ],
     // The simulated server behind the gateway counts.
-    counters: Some(Counters {
-        prompt: &["vllm:prompt_tokens_total"],
-        generated: &["vllm:generation_tokens_total"],
-        running: "vllm:num_requests_running",
-    }),
+    counters: Some(VLLM_COUNTERS),
     too_long: TooLong::Status(400),
 };
 

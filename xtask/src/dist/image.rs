@@ -72,27 +72,27 @@ fn is_quiet(command: &mut Command) -> bool {
 /// what names its user.
 fn lay_out(program: &Path, folder: &Path) -> Result<()> {
     let files = folder.join("files");
-    let place = |inside: &str| files.join(inside.trim_start_matches('/'));
+    let path = |inside: &str| files.join(inside.trim_start_matches('/'));
     let copy = |from: &Path, to: PathBuf| -> Result<()> {
         std::fs::create_dir_all(to.parent().unwrap_or(&to))?;
         std::fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
         Ok(())
     };
-    copy(program, place("usr/local/bin/tokometer"))?;
+    copy(program, path("usr/local/bin/tokometer"))?;
     // A static program has none, and `ldd` fails for it.
     let needed = output(Command::new("ldd").arg(program)).unwrap_or_default();
     for library in libraries(&needed) {
-        copy(Path::new(library), place(library))?;
+        copy(Path::new(library), path(library))?;
     }
     if let Some(found) = CERTIFICATES.into_iter().find(|path| Path::new(path).is_file()) {
         // The path that most programs look at first.
-        copy(Path::new(found), place(CERTIFICATES[0]))?;
+        copy(Path::new(found), path(CERTIFICATES[0]))?;
     }
-    std::fs::write(place("etc/passwd"), "nonroot:x:65532:65532::/home/nonroot:/sbin/nologin\n")?;
-    std::fs::write(place("etc/group"), "nonroot:x:65532:\n")?;
-    std::fs::write(place("etc/nsswitch.conf"), "hosts: files dns\n")?;
-    std::fs::create_dir_all(place("tmp"))?;
-    std::fs::set_permissions(place("tmp"), std::fs::Permissions::from_mode(0o1777))?;
+    std::fs::write(path("etc/passwd"), "nonroot:x:65532:65532::/home/nonroot:/sbin/nologin\n")?;
+    std::fs::write(path("etc/group"), "nonroot:x:65532:\n")?;
+    std::fs::write(path("etc/nsswitch.conf"), "hosts: files dns\n")?;
+    std::fs::create_dir_all(path("tmp"))?;
+    std::fs::set_permissions(path("tmp"), std::fs::Permissions::from_mode(0o1777))?;
     std::fs::create_dir_all(folder.join("home"))?;
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(super) fn build(tools: &Path, target: &Target, libc: Libc, folder: &Path) ->
         // pip installs a wheel with this name on any Linux, so it is not for a registry.
         Libc::Host => maturin.args(["--compatibility", "linux"]),
     };
-    // Rust writes the places of sources into the program, for panics.
+    // Rust writes the paths of sources into the program, for panics.
     let flags: Vec<String> = builders_folders()
         .iter()
         .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))

@@ -14,7 +14,7 @@ const LISTS: [(&str, &str); 2] = [
 /// A link of a page.
 struct Link<'a> {
     line: usize,
-    /// The file, from the project's folder. Empty for a place in the same page.
+    /// The file, from the project's folder. Empty for a heading of the same page.
     file: String,
     anchor: Option<&'a str>,
 }

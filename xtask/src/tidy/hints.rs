@@ -105,8 +105,8 @@ pub(super) fn missing(sources: &[SourceFile], pages: &[(String, String)]) -> Vec
             if line.trim_start().starts_with("//") {
                 continue;
             }
-            let place = format!("{}:{number}", source.show());
-            findings.extend(known.missing(line).iter().map(|what| say(&place, what)));
+            let line_of = format!("{}:{number}", source.show());
+            findings.extend(known.missing(line).iter().map(|what| say(&line_of, what)));
         }
     }
     for (page, text) in pages.iter().filter(|(page, _)| !FOREIGN_PAGES.contains(&page.as_str())) {
@@ -128,18 +128,15 @@ pub(super) fn missing(sources: &[SourceFile], pages: &[(String, String)]) -> Vec
     findings
 }
 
-fn say(place: &str, what: &str) -> String {
-    format!("{place}: names the {what}, which does not exist")
+fn say(line_of: &str, what: &str) -> String {
+    format!("{line_of}: names the {what}, which does not exist")
 }
 
 /// Sources whose strings a user reads.
 fn is_shown(source: &SourceFile) -> bool {
-    let place = source.show();
-    let is_foreign = FOREIGN_SOURCES.iter().any(|start| place.starts_with(start));
-    place.starts_with("crates/")
-        && !place.ends_with("/build.rs")
-        && !is_foreign
-        && !source.is_test()
+    let path = source.show();
+    let is_foreign = FOREIGN_SOURCES.iter().any(|start| path.starts_with(start));
+    path.starts_with("crates/") && !path.ends_with("/build.rs") && !is_foreign && !source.is_test()
 }
 
 #[cfg(test)]

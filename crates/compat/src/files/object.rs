@@ -46,8 +46,8 @@ impl Serialize for Object {
 struct PythonLook;
 
 /// Writes the separator before every element but the first.
-fn separate<W: ?Sized + io::Write>(writer: &mut W, place: KeyPosition) -> io::Result<()> {
-    match place {
+fn separate<W: ?Sized + io::Write>(writer: &mut W, position: KeyPosition) -> io::Result<()> {
+    match position {
         KeyPosition::First => Ok(()),
         KeyPosition::Later => writer.write_all(b", "),
     }

@@ -11,17 +11,17 @@ use crate::Error;
 /// A look of a printed report, with the definitions that belong to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layout {
-    /// vLLM 0.4 and 0.5.
+    /// vLLM 0.4 to 0.5.
     V1,
-    /// vLLM 0.6 to 0.10 and the fork for TGI.
+    /// vLLM 0.6 to 0.10, and the fork for TGI.
     V2,
     /// vLLM, autumn of 2025.
     V3,
-    /// The same with failures.
+    /// vLLM, autumn of 2025, with failures.
     V35,
     /// vLLM since the end of 2025.
     V4,
-    /// vLLM since it shows the client's queue.
+    /// vLLM with the client's queue.
     V5,
     /// vLLM's Rust client.
     Vr,
@@ -36,6 +36,41 @@ pub enum Layout {
     /// Our own summary.
     Tokometer,
 }
+
+/// What is known of a layout that another tool prints.
+struct ToolLayout {
+    layout: Layout,
+    name: &'static str,
+    /// Which tool prints it.
+    about: &'static str,
+    /// Whose definitions it prints.
+    family: Family,
+    table: &'static LayoutTable,
+}
+
+const fn tool(
+    layout: Layout,
+    name: &'static str,
+    about: &'static str,
+    family: Family,
+    table: &'static LayoutTable,
+) -> ToolLayout {
+    ToolLayout { layout, name, about, family, table }
+}
+
+static TOOLS: [ToolLayout; 11] = [
+    tool(Layout::V1, "v1", "vLLM 0.4 to 0.5", Family::OldVllm, &vllm::V1),
+    tool(Layout::V2, "v2", "vLLM 0.6 to 0.10, and the fork for TGI", Family::OldVllm, &vllm::V2),
+    tool(Layout::V3, "v3", "vLLM, autumn of 2025", Family::Vllm, &vllm::V3),
+    tool(Layout::V35, "v3.5", "vLLM, autumn of 2025, with failures", Family::Vllm, &vllm::V35),
+    tool(Layout::V4, "v4", "vLLM since the end of 2025", Family::Vllm, &vllm::V4),
+    tool(Layout::V5, "v5", "vLLM with the client's queue", Family::Vllm, &vllm::V5),
+    tool(Layout::Vr, "vr", "vLLM's Rust client", Family::VllmRust, &vllm_rust::VR),
+    tool(Layout::S0, "s0", "SGLang, January 2025", Family::Sglang, &sglang::S0),
+    tool(Layout::S1, "s1", "SGLang, 2025", Family::Sglang, &sglang::S1),
+    tool(Layout::S2, "s2", "SGLang, end of 2025", Family::Sglang, &sglang::S2),
+    tool(Layout::S3, "s3", "SGLang, newest", Family::Sglang, &sglang::S3),
+];
 
 impl Layout {
     /// All layouts, oldest of each family first. A block that fits several is the first of them.
@@ -54,40 +89,19 @@ impl Layout {
         Self::Tokometer,
     ];
 
+    /// Its row; `None` for our own summary.
+    fn tool(self) -> Option<&'static ToolLayout> {
+        TOOLS.iter().find(|row| row.layout == self)
+    }
+
     /// The name in `--layout NAME`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-            Self::V3 => "v3",
-            Self::V35 => "v3.5",
-            Self::V4 => "v4",
-            Self::V5 => "v5",
-            Self::Vr => "vr",
-            Self::S0 => "s0",
-            Self::S1 => "s1",
-            Self::S2 => "s2",
-            Self::S3 => "s3",
-            Self::Tokometer => "tokometer",
-        }
+        self.tool().map_or("tokometer", |row| row.name)
     }
 
     /// Which tool prints it, in a few words.
     pub fn about(self) -> &'static str {
-        match self {
-            Self::V1 => "vLLM 0.4 to 0.5",
-            Self::V2 => "vLLM 0.6 to 0.10, and the fork for TGI",
-            Self::V3 => "vLLM, autumn of 2025",
-            Self::V35 => "vLLM, autumn of 2025, with failures",
-            Self::V4 => "vLLM since the end of 2025",
-            Self::V5 => "vLLM with the client's queue",
-            Self::Vr => "vLLM's Rust client",
-            Self::S0 => "SGLang, January 2025",
-            Self::S1 => "SGLang, 2025",
-            Self::S2 => "SGLang, end of 2025",
-            Self::S3 => "SGLang, newest",
-            Self::Tokometer => "our own summary",
-        }
+        self.tool().map_or("our own summary", |row| row.about)
     }
 
     /// The layout of this name, in any case.
@@ -115,31 +129,12 @@ impl Layout {
 
     /// Whose definitions it prints; `None` for our own.
     pub fn family(self) -> Option<Family> {
-        match self {
-            Self::V1 | Self::V2 => Some(Family::OldVllm),
-            Self::V3 | Self::V35 | Self::V4 | Self::V5 => Some(Family::Vllm),
-            Self::Vr => Some(Family::VllmRust),
-            Self::S0 | Self::S1 | Self::S2 | Self::S3 => Some(Family::Sglang),
-            Self::Tokometer => None,
-        }
+        self.tool().map(|row| row.family)
     }
 
     /// Its table of lines. Our own summary is not a table.
     pub(crate) fn table(self) -> Option<&'static LayoutTable> {
-        match self {
-            Self::V1 => Some(&vllm::V1),
-            Self::V2 => Some(&vllm::V2),
-            Self::V3 => Some(&vllm::V3),
-            Self::V35 => Some(&vllm::V35),
-            Self::V4 => Some(&vllm::V4),
-            Self::V5 => Some(&vllm::V5),
-            Self::Vr => Some(&vllm_rust::VR),
-            Self::S0 => Some(&sglang::S0),
-            Self::S1 => Some(&sglang::S1),
-            Self::S2 => Some(&sglang::S2),
-            Self::S3 => Some(&sglang::S3),
-            Self::Tokometer => None,
-        }
+        self.tool().map(|row| row.table)
     }
 }
 

@@ -24,7 +24,7 @@ pub fn print(report: &Report, layout: Layout) -> Option<String> {
 }
 
 /// The report as it stood in the text it was read from: each value in its own digits, unknown lines
-/// in their place. `None` for a report that was not read from a block of text.
+/// where they were. `None` for a report that was not read from a block of text.
 pub fn print_same(report: &Report) -> Option<String> {
     let printed = report.printed.as_ref()?;
     let table = report.layout.and_then(Layout::table);

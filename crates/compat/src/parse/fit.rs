@@ -269,7 +269,7 @@ impl Fit {
     }
 }
 
-/// `Temps moyen : 12`: words, a colon, a blank and a number. Times and places in code (`a.py:12`) have no
+/// `Temps moyen : 12`: words, a colon, a blank and a number. Times and line numbers of code (`a.py:12`) have no
 /// blank there.
 pub(super) fn is_labelled_number(text: &str) -> bool {
     let Some((label, value)) = text.rsplit_once([':', '：']) else { return false };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 const ESCAPE: char = '\u{1b}';
 
-/// Characters that take no place, and blanks that are not the plain one.
+/// Characters without a width, and blanks that are not the plain one.
 fn is_foreign(letter: char) -> bool {
     matches!(
         letter,

@@ -1,4 +1,4 @@
-//! Blocks with the numbers, units and sections of other places.
+//! Blocks with the numbers, units and sections of other tools.
 
 use super::tests::{SEEDS, raw_blocks};
 use crate::model::{Field, Key, Metric, Problem, Stat};

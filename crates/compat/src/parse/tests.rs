@@ -316,7 +316,7 @@ fn a_block_with_unknown_labels_says_so() {
     // A fork with a few lines more.
     let more = "Successful requests: 5\nP99 TTFT (ms): 5.0\n";
     check(&format!("{head}\n{some}{more}{lines}{foot}\n"), &[]);
-    // Times and places of a log are no labels.
+    // Times and line numbers of a log are no labels.
     let logged = "2026-11-16T12:00:01.1Z\nbench.go:12\n12:00:01\n[a.py:7]\nnote: see below\n";
     check(&format!("{head}\n{some}{logged}{foot}\n"), &[]);
 }

@@ -1,6 +1,6 @@
 //! Undoes the line breaks that a narrow terminal or an editor put into a block.
 //!
-//! In: text. Out: the same text with the pieces of each wrapped line joined. Blank lines take the place of
+//! In: text. Out: the same text with the pieces of each wrapped line joined. Blank lines stand for
 //! the other pieces, so that line numbers stay. A block is wrapped where its header stands in pieces on
 //! consecutive lines, all but the last of one width. Without this, `200` behind a label of 40 columns is
 //! read as 2 where a line ends after 42.

@@ -37,9 +37,9 @@ pub(super) fn render(
         }
         writeln!(commands, "close_server {name}")?;
     }
-    let place = |mark: &str| format!("# @{mark}\n");
-    DRIVER.find(&place("cases")).context("the driver has no place for the cases")?;
-    Ok(DRIVER.replace(&place("servers"), &servers).replace(&place("cases"), &commands))
+    let line = |mark: &str| format!("# @{mark}\n");
+    DRIVER.find(&line("cases")).context("the driver has no line for the cases")?;
+    Ok(DRIVER.replace(&line("servers"), &servers).replace(&line("cases"), &commands))
 }
 
 fn preamble(suite: &RouteSuite) -> Result<String> {

@@ -1,6 +1,6 @@
 //! How each server serves the models of the cases.
 
-use super::super::recipe::{Counters, Device};
+use super::super::recipe::{Counters, Device, LLAMACPP_COUNTERS, VLLM_COUNTERS};
 use super::case::{RouteCase, ServedModel};
 
 use ServedModel::{Audio, Classifier, CrossEncoder, Embedder, Reasoning, Text, Vision};
@@ -58,11 +58,9 @@ impl RouteSuite {
     }
 }
 
-const VLLM_COUNTERS: Counters = Counters {
-    prompt: &["vllm:prompt_tokens_total"],
-    generated: &["vllm:generation_tokens_total"],
-    running: "vllm:num_requests_running",
-};
+const fn served(model: ServedModel, command: &'static str, further: &'static str) -> ModelServer {
+    ModelServer { model, command, further }
+}
 
 const TRITON: &str = "--attention-backend TRITON_ATTN";
 
@@ -70,41 +68,41 @@ const TRITON: &str = "--attention-backend TRITON_ATTN";
 const VLLM_GPU: RouteSuite = RouteSuite {
     server: "vllm",
     servers: &[
-        ModelServer {
-            model: Text,
-            command: "$VLLM serve \"$MODELS/text\" {common} --max-model-len 4096 --enable-auto-tool-choice --tool-call-parser hermes --enable-prompt-tokens-details --structured-outputs-config '{\"disable_any_whitespace\":true,\"backend\":\"xgrammar\"}'",
-            further: TRITON,
-        },
-        ModelServer {
-            model: Reasoning,
-            command: "$VLLM serve \"$MODELS/text\" {common} --max-model-len 4096 --reasoning-parser qwen3",
-            further: TRITON,
-        },
-        ModelServer {
-            model: Embedder,
-            command: "$VLLM serve \"$MODELS/text\" {common} --max-model-len 2048 --runner pooling --convert embed",
-            further: TRITON,
-        },
-        ModelServer {
-            model: Classifier,
-            command: "$VLLM serve \"$MODELS/classifier\" {common} --max-model-len 2048 --runner pooling --convert classify",
-            further: TRITON,
-        },
-        ModelServer {
-            model: CrossEncoder,
-            command: "$VLLM serve \"$MODELS/cross_encoder\" {common} --max-model-len 512 --runner pooling",
-            further: TRITON,
-        },
-        ModelServer {
-            model: Vision,
-            command: "$VLLM serve \"$MODELS/vision\" {common} --max-model-len 8192 --max-num-batched-tokens 8192 --limit-mm-per-prompt '{\"image\":4}' --mm-encoder-attn-backend TORCH_SDPA",
-            further: TRITON,
-        },
-        ModelServer {
-            model: Audio,
-            command: "$VLLM serve \"$MODELS/audio\" {common} --max-model-len 448 --max-num-seqs 16",
-            further: TRITON,
-        },
+        served(
+            Text,
+            "$VLLM serve \"$MODELS/text\" {common} --max-model-len 4096 --enable-auto-tool-choice --tool-call-parser hermes --enable-prompt-tokens-details --structured-outputs-config '{\"disable_any_whitespace\":true,\"backend\":\"xgrammar\"}'",
+            TRITON,
+        ),
+        served(
+            Reasoning,
+            "$VLLM serve \"$MODELS/text\" {common} --max-model-len 4096 --reasoning-parser qwen3",
+            TRITON,
+        ),
+        served(
+            Embedder,
+            "$VLLM serve \"$MODELS/text\" {common} --max-model-len 2048 --runner pooling --convert embed",
+            TRITON,
+        ),
+        served(
+            Classifier,
+            "$VLLM serve \"$MODELS/classifier\" {common} --max-model-len 2048 --runner pooling --convert classify",
+            TRITON,
+        ),
+        served(
+            CrossEncoder,
+            "$VLLM serve \"$MODELS/cross_encoder\" {common} --max-model-len 512 --runner pooling",
+            TRITON,
+        ),
+        served(
+            Vision,
+            "$VLLM serve \"$MODELS/vision\" {common} --max-model-len 8192 --max-num-batched-tokens 8192 --limit-mm-per-prompt '{\"image\":4}' --mm-encoder-attn-backend TORCH_SDPA",
+            TRITON,
+        ),
+        served(
+            Audio,
+            "$VLLM serve \"$MODELS/audio\" {common} --max-model-len 448 --max-num-seqs 16",
+            TRITON,
+        ),
     ],
     common: "--served-model-name tiny --host 127.0.0.1 --port {port} --load-format dummy --dtype bfloat16 --enforce-eager --generation-config vllm --max-num-seqs 64 --max-num-batched-tokens 4096 --gpu-memory-utilization 0.07 --kv-cache-memory-bytes 1073741824",
     variables: &[
@@ -130,17 +128,13 @@ const VLLM_CPU: RouteSuite = RouteSuite {
 const SIMULATED: RouteSuite = RouteSuite {
     server: "sim",
     servers: &[
-        ModelServer { model: Text, command: "\"$TOKOMETER\" sim {common}", further: "" },
-        ModelServer {
-            model: Reasoning,
-            command: "\"$TOKOMETER\" sim {common} --reasoning 16",
-            further: "",
-        },
-        ModelServer { model: Embedder, command: "\"$TOKOMETER\" sim {common}", further: "" },
-        ModelServer { model: Classifier, command: "\"$TOKOMETER\" sim {common}", further: "" },
-        ModelServer { model: CrossEncoder, command: "\"$TOKOMETER\" sim {common}", further: "" },
-        ModelServer { model: Vision, command: "\"$TOKOMETER\" sim {common}", further: "" },
-        ModelServer { model: Audio, command: "\"$TOKOMETER\" sim {common}", further: "" },
+        served(Text, "\"$TOKOMETER\" sim {common}", ""),
+        served(Reasoning, "\"$TOKOMETER\" sim {common} --reasoning 16", ""),
+        served(Embedder, "\"$TOKOMETER\" sim {common}", ""),
+        served(Classifier, "\"$TOKOMETER\" sim {common}", ""),
+        served(CrossEncoder, "\"$TOKOMETER\" sim {common}", ""),
+        served(Vision, "\"$TOKOMETER\" sim {common}", ""),
+        served(Audio, "\"$TOKOMETER\" sim {common}", ""),
     ],
     common: "--port {port} --model tiny --slower 0.2",
     variables: &[],
@@ -156,26 +150,14 @@ const SIMULATED: RouteSuite = RouteSuite {
 const LLAMACPP: RouteSuite = RouteSuite {
     server: "llamacpp",
     servers: &[
-        ModelServer { model: Text, command: "{common} --plain-text", further: "" },
-        ModelServer {
-            model: Embedder,
-            command: "{common} --plain-text --pooling mean",
-            further: "",
-        },
-        ModelServer {
-            model: CrossEncoder,
-            command: "{common} --plain-text --pooling rank",
-            further: "",
-        },
+        served(Text, "{common} --plain-text", ""),
+        served(Embedder, "{common} --plain-text --pooling mean", ""),
+        served(CrossEncoder, "{common} --plain-text --pooling rank", ""),
     ],
     common: "$PYTHON \"$SCRIPTS/llamacpp.py\" \"$RESULTS/tiny.gguf\" {port} 4 --slot-context 512",
     variables: &[("PYTHON", "python3"), ("SCRIPTS", "e2e/real")],
     health: "/health",
-    counters: Counters {
-        prompt: &["llamacpp:prompt_tokens_total", "llamacpp:prompt_tokens_cached_total"],
-        generated: &["llamacpp:tokens_predicted_total"],
-        running: "llamacpp:requests_processing",
-    },
+    counters: LLAMACPP_COUNTERS,
     requests: None,
     tokenizer: PromptCounter::Server,
     lacks: &[
