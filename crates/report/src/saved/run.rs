@@ -197,7 +197,7 @@ impl Reading {
         view: &RunView,
     ) -> Result<SummarisedRun, Refusal> {
         let layout = layout_of(view, reader.info());
-        self.tell_damages(reader);
+        self.show_damages(reader);
         let is_comparable = sides.iter().all(|half| half.summary.counts.succeeded > 0);
         let mut sides = sides.into_iter().map(|Half { info, summary }| SummarisedRun {
             info,
