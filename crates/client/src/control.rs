@@ -111,6 +111,13 @@ pub struct Control {
     tokenize_form: OnceLock<TokenizeForm>,
 }
 
+/// Where a control request goes.
+struct Destination<'a> {
+    settings: &'a Settings,
+    endpoint: &'a Endpoint,
+    path: &'a str,
+}
+
 impl Control {
     /// Uses the address, headers and key of the run. `timeout` applies to a whole request, from
     /// connecting to the last byte of its response.
@@ -164,7 +171,11 @@ impl Control {
             let endpoint = self.access.endpoint(&settings.base_url)?;
             let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
             let head = RequestHead::get(url, &full_path(&settings, &path), forward);
-            let answer = self.ask((&settings, &endpoint), &path, head, None)?;
+            let answer = self.ask(
+                &Destination { settings: &settings, endpoint: &endpoint, path: &path },
+                head,
+                None,
+            )?;
             let location = answer.header("location").filter(|_| is_redirect(answer.status));
             let Some(location) = location else { return Ok(HttpResponse { redirected, ..answer }) };
             let address = settings.base_url.at(&path);
@@ -193,16 +204,16 @@ impl Control {
         let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
         let head = RequestHead::post(url, &full_path(settings, path), forward, JSON);
         let body = body.map(Value::to_string).unwrap_or_default();
-        self.ask((settings, &endpoint), path, head, Some(body))
+        self.ask(&Destination { settings, endpoint: &endpoint, path }, head, Some(body))
     }
 
     fn ask(
         &self,
-        (settings, endpoint): (&Settings, &Endpoint),
-        path: &str,
+        destination: &Destination<'_>,
         mut head: RequestHead,
         body: Option<String>,
     ) -> Result<HttpResponse, Error> {
+        let Destination { settings, endpoint, path } = destination;
         head.header("Accept", "*/*");
         head.header("Accept-Encoding", "identity");
         head.header("Connection", "close");

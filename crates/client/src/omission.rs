@@ -17,53 +17,16 @@ const LENGTH: &[u8] = b"\r\nContent-Length: ";
 const LENGTH_NAMES: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// Words in messages about an unknown field.
-const FIELD_WORDS: [&str; 15] = [
-    "unknown",
-    "unrecognized",
-    "unrecognised",
-    "unsupported",
-    "unexpected",
-    "extra",
-    "additional",
-    "extra_forbidden",
-    "not supported",
-    "not support",
-    "not permitted",
-    "not allowed",
-    "not recognized",
-    "not recognised",
-    "not accepted",
-];
+const FIELD_WORDS: &str = "unknown unrecognized unrecognised unsupported unexpected extra additional \
+                           extra_forbidden";
+
+/// What follows `not` in messages about an unknown field.
+const NOT_WORDS: &str = "supported support permitted allowed recognized recognised accepted";
 
 /// Words in messages about a bad value of a known field.
-const VALUE_WORDS: [&str; 26] = [
-    "value",
-    "values",
-    "greater",
-    "less",
-    "larger",
-    "smaller",
-    "longer",
-    "fewer",
-    "higher",
-    "lower",
-    "must",
-    "exceed",
-    "exceeds",
-    "exceeded",
-    "exceeding",
-    "too",
-    "maximum",
-    "minimum",
-    "most",
-    "least",
-    "range",
-    "between",
-    "limit",
-    "context",
-    "reduce",
-    "required",
-];
+const VALUE_WORDS: &str = "value values greater less larger smaller longer fewer higher lower must exceed \
+                           exceeds exceeded exceeding too maximum minimum most least range between \
+                           limit context reduce required";
 
 /// The optional field that a refusal is about. The response has status 400 or 422, names the field,
 /// calls it unknown, and does not mention a value.
@@ -78,11 +41,12 @@ pub fn refused_field(failure: &Failure, optional_fields: &[&'static str]) -> Opt
     let lower = failure.message.to_ascii_lowercase();
     let words: Vec<&str> =
         lower.split(|character| !is_word(character)).filter(|word| !word.is_empty()).collect();
-    let has = |phrase: &&str| {
-        let phrase: Vec<&str> = phrase.split(' ').collect();
-        words.windows(phrase.len()).any(|window| window == phrase)
+    let has = |list: &str| list.split_whitespace().any(|known| words.contains(&known));
+    let is_not = |pair: &[&str]| {
+        pair[0] == "not" && NOT_WORDS.split_whitespace().any(|word| word == pair[1])
     };
-    if !FIELD_WORDS.iter().any(has) || VALUE_WORDS.iter().any(has) {
+    let is_about_field = has(FIELD_WORDS) || words.windows(2).any(is_not);
+    if !is_about_field || has(VALUE_WORDS) {
         return None;
     }
     // A message may also name the replacement. The field that it is about comes first.

@@ -108,7 +108,7 @@ fn summary(file: &Map<String, Value>, items: &[u32], info: &RunInfo) -> Summary 
         never_sent: 0,
         health: Health::default(),
     }));
-    collector.finish(&state).summary
+    tokometer_judge::judge(collector.finish(&state))
 }
 
 fn shown() -> Selection {

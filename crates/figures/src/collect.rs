@@ -15,7 +15,6 @@ use crate::anatomy::Anatomy;
 use crate::attempts::LastOfEach;
 use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
-use crate::evidence::{Evidence, Unjudged};
 use crate::failure_messages::FailureMessages;
 use crate::family::{Family, FamilyFigures};
 use crate::goodput::{Goodput, Objectives};
@@ -35,6 +34,7 @@ use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
 use crate::summary::{Counts, Distribution, Ended, Summary};
 use crate::totals::Totals;
+use crate::unjudged::Unjudged;
 use crate::windows::{self, TokenSeconds};
 
 /// What a summary must contain.
@@ -215,15 +215,15 @@ impl Collector {
         };
         summary.distributions = self.distributions(span);
         summary.families = families;
-        let evidence = Evidence {
+        Unjudged {
+            summary,
             info: self.info,
             rows: self.rows,
             health: health.cloned(),
             observed,
             unsteady: steady_part.err(),
             overload,
-        };
-        Unjudged { summary, evidence }
+        }
     }
 
     /// Where intervals of throughputs come from: without the drain of an open loop, which is no variation.

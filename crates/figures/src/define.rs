@@ -1,6 +1,6 @@
-//! All of our own metric definitions.
+//! The one list of our own metrics.
 //!
-//! The collector computes from [`METRICS`], the report takes its labels from it, and
+//! The collector computes from [`METRICS`], figures are named by it, verdicts are about its results, and
 //! `docs/metrics.md` is generated from it. A new metric is one row here and one formula.
 
 use std::fmt::Write as _;
@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
+use crate::figure::Quantity;
 use crate::measure;
 use crate::totals::Totals;
 
@@ -103,7 +104,68 @@ pub struct Definition {
     pub definition: &'static str,
     /// Returns nanoseconds for a metric in milliseconds.
     pub formula: Formula,
+    /// What flags, rules and tables call it; `None` for a metric that these cannot name.
+    pub names: Option<Names>,
+    /// In vLLM's flags and result files, such as `e2el`; `None` without a section in its report.
+    pub section: Option<&'static str>,
+    /// Whether it is a result of a run, which a verdict is about. Others explain results.
+    pub is_result: bool,
+    /// The latency of a request that it is, or that it moves with.
+    pub behind: Option<Latency>,
+    /// Key of the metric that it repeats unless something sets them apart; reports then leave it out.
+    pub repeats: Option<&'static str>,
 }
+
+/// The names of a metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Names {
+    /// As code names it.
+    pub quantity: Quantity,
+    /// Short, for people: `TTFT`.
+    pub label: &'static str,
+    /// Other spellings, in lower case with single spaces, without a unit `ms`.
+    pub words: &'static [&'static str],
+}
+
+const fn names(
+    quantity: Quantity,
+    label: &'static str,
+    words: &'static [&'static str],
+) -> Option<Names> {
+    Some(Names { quantity, label, words })
+}
+
+/// Latencies of a request that others move with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Latency {
+    /// Until the first token.
+    Ttft,
+    /// From token to token.
+    Tpot,
+    /// Until the last token.
+    E2e,
+}
+
+impl Definition {
+    /// Whether it has a value per request or event.
+    pub fn is_distribution(&self) -> bool {
+        !matches!(self.formula, Formula::Run(_))
+    }
+}
+
+/// What most rows have in common.
+const METRIC: Definition = Definition {
+    key: "",
+    label: "",
+    unit: Unit::Millis,
+    definition: "",
+    formula: Formula::Run(|_| None),
+    names: None,
+    section: None,
+    is_result: false,
+    behind: None,
+    repeats: None,
+};
 
 /// `None` for an unknown key.
 pub fn metric(key: &str) -> Option<&'static Definition> {
@@ -115,121 +177,167 @@ pub static METRICS: &[Definition] = &[
     Definition {
         key: "ttft_ms",
         label: "Time to first token",
-        unit: Unit::Millis,
         definition: "First content (text, reasoning or a tool call) minus first request byte. An event that carries only a role, only counts, or nothing does not count as a token.",
         formula: Formula::Latency(measure::ttft),
+        names: names(Quantity::Ttft, "TTFT", &["time to first token"]),
+        section: Some("ttft"),
+        is_result: true,
+        behind: Some(Latency::Ttft),
+        ..METRIC
     },
     Definition {
         key: "first_event_ms",
         label: "Time to first event",
-        unit: Unit::Millis,
         definition: "First event of any kind but the end mark, minus first request byte. Other tools often report this as the time to first token.",
         formula: Formula::Latency(measure::first_event),
+        is_result: true,
+        behind: Some(Latency::Ttft),
+        repeats: Some("ttft_ms"),
+        ..METRIC
     },
     Definition {
         key: "first_answer_ms",
         label: "Time to first answer token",
-        unit: Unit::Millis,
         definition: "First content that is not reasoning, minus first request byte. Differs from TTFT only if the server streams its reasoning separately.",
         formula: Formula::Latency(measure::first_answer),
+        is_result: true,
+        behind: Some(Latency::Ttft),
+        repeats: Some("ttft_ms"),
+        ..METRIC
     },
     Definition {
         key: "tpot_ms",
         label: "Time per output token",
-        unit: Unit::Millis,
-        definition: "(Last content minus first content) / (tokens after the first content event, up to the last), per request. Absent for answers with no token after the first event. Tokens outside of that time are excluded: hidden reasoning, which was never streamed, and tokens without text before the first content or after the last (an end token, special tokens), by the counts of their events or else one per event. Absent where more than two events without text follow content events of several tokens each: whether they hold tokens is not known. A first event that does not report its tokens counts as one, or, if its share of the text stands for three or more, as that many. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
+        definition: "(Last content minus first content) / (output tokens minus those of the first content event), per request. The first event has the tokens that the server states for it, else one; hidden tokens are left out. Absent for answers in one event, and for several choices unless events report their tokens.",
         formula: Formula::Latency(measure::tpot),
+        names: names(Quantity::Tpot, "TPOT", &["time per output token"]),
+        section: Some("tpot"),
+        is_result: true,
+        behind: Some(Latency::Tpot),
+        ..METRIC
     },
     Definition {
         key: "gap_ms",
         label: "Inter-chunk gap",
-        unit: Unit::Millis,
         definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
         formula: Formula::Stream(measure::each_gap),
+        names: names(Quantity::Itl, "ITL", &["inter token latency", "inter chunk gap"]),
+        section: Some("itl"),
+        is_result: true,
+        behind: Some(Latency::Tpot),
+        ..METRIC
     },
     Definition {
         key: "token_gap_ms",
         label: "Gap per token, amortised",
-        unit: Unit::Millis,
         definition: "Each inter-chunk gap divided by the number of tokens in the event that ends it, counted once per token. Only events with a known token count are used.",
         formula: Formula::Stream(measure::each_token_gap),
+        ..METRIC
     },
     Definition {
         key: "e2e_ms",
         label: "End-to-end latency",
-        unit: Unit::Millis,
         definition: "Last content minus first request byte. For vectors, scores and classes, which come in one piece: the end of that piece.",
         formula: Formula::Latency(measure::e2e),
+        names: names(
+            Quantity::E2e,
+            "E2E",
+            &["e2el", "latency", "e2e latency", "end to end latency"],
+        ),
+        section: Some("e2el"),
+        is_result: true,
+        behind: Some(Latency::E2e),
+        ..METRIC
     },
     Definition {
         key: "e2e_per_item_ms",
         label: "End-to-end latency per item",
-        unit: Unit::Millis,
         definition: "E2E divided by the inputs or documents of the request. Absent for requests that generate text.",
         formula: Formula::Latency(measure::e2e_per_item),
+        names: names(Quantity::E2ePerItem, "E2E per item", &["latency per item"]),
+        is_result: true,
+        behind: Some(Latency::E2e),
+        ..METRIC
     },
     Definition {
         key: "end_of_stream_ms",
         label: "End of stream",
-        unit: Unit::Millis,
         definition: "Last byte of the answer minus first request byte: E2E plus the counts and the end mark that follow the last content.",
         formula: Formula::Latency(measure::end_of_stream),
+        ..METRIC
     },
     Definition {
         key: "ttft_from_intended_ms",
         label: "TTFT from the intended time",
-        unit: Unit::Millis,
         definition: "First content minus the planned send time: TTFT plus every wait inside the client. Absent if there is no schedule (infinite rate).",
         formula: Formula::Latency(measure::ttft_from_intended),
+        names: names(Quantity::TtftFromIntended, "TTFT from intended", &[]),
+        is_result: true,
+        behind: Some(Latency::Ttft),
+        repeats: Some("ttft_ms"),
+        ..METRIC
     },
     Definition {
         key: "e2e_from_intended_ms",
         label: "E2E from the intended time",
-        unit: Unit::Millis,
         definition: "Last content minus the planned send time. Absent at infinite rate.",
         formula: Formula::Latency(measure::e2e_from_intended),
+        names: names(
+            Quantity::E2eFromIntended,
+            "E2E from intended",
+            &["e2el from intended", "e2el including client queue"],
+        ),
+        section: Some("e2el_including_client_queue"),
+        is_result: true,
+        behind: Some(Latency::E2e),
+        repeats: Some("e2e_ms"),
+        ..METRIC
     },
     Definition {
         key: "client_queue_ms",
         label: "Client queue",
-        unit: Unit::Millis,
         definition: "Admission time minus planned send time: the wait for the concurrency cap and for the pacer. Absent at infinite rate.",
         formula: Formula::Value(measure::client_queue),
+        names: names(Quantity::ClientQueue, "client queue", &["queue", "client queue time"]),
+        section: Some("client_queue_time"),
+        ..METRIC
     },
     Definition {
         key: "send_lateness_ms",
         label: "Send lateness",
-        unit: Unit::Millis,
         definition: "First request byte minus admission time, without the time spent connecting.",
         formula: Formula::Value(measure::send_lateness),
+        ..METRIC
     },
     Definition {
         key: "connect_ms",
         label: "Connect",
-        unit: Unit::Millis,
         definition: "From the start of connecting to the established TCP connection. Absent on a reused connection.",
         formula: Formula::Value(measure::connect),
+        ..METRIC
     },
     Definition {
         key: "tls_ms",
         label: "TLS handshake",
-        unit: Unit::Millis,
         definition: "From the established TCP connection to the end of the TLS handshake. Absent on a reused connection and on plain TCP.",
         formula: Formula::Value(measure::tls),
+        ..METRIC
     },
     Definition {
         key: "upload_ms",
         label: "Request upload",
-        unit: Unit::Millis,
         definition: "Time from handing the first byte of the request to the kernel to handing over the last. It is part of TTFT.",
         formula: Formula::Value(measure::upload),
+        ..METRIC
     },
     Definition {
         key: "tokens_per_s_per_user",
         label: "Speed per user",
         unit: Unit::TokensPerSecond,
-        definition: "Tokens after the first content event / (last content minus first content), per request: the speed that one user sees.",
+        definition: "One token / TPOT, per request: the speed that one user sees.",
         formula: Formula::Value(measure::tokens_per_s_per_user),
+        names: names(Quantity::UserSpeed, "speed per user", &["user speed", "tok s per user"]),
+        ..METRIC
     },
     Definition {
         key: "prompt_tokens",
@@ -237,6 +345,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Tokens,
         definition: "Tokens of the prompt: the server's count, otherwise the workload's.",
         formula: Formula::Value(measure::prompt_tokens),
+        ..METRIC
     },
     Definition {
         key: "output_tokens",
@@ -244,6 +353,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Tokens,
         definition: "Tokens of the answer: the server's usage, otherwise the counts of the events (token ids, continuous usage, one event per token), otherwise the retokenized text. The summary shows how many requests were counted by each method.",
         formula: Formula::Value(measure::output_tokens),
+        ..METRIC
     },
     Definition {
         key: "items",
@@ -251,6 +361,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Items,
         definition: "Inputs or documents of a request, each of which gets a vector, a class or a score. Absent for requests that generate text.",
         formula: Formula::Value(measure::items),
+        ..METRIC
     },
     Definition {
         key: "requests_per_s",
@@ -258,6 +369,13 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::RequestsPerSecond,
         definition: "Successful requests / duration of the measured phase, which runs from just before the first planned send to the end of the last request.",
         formula: Formula::Run(|totals| totals.per_second(totals.succeeded as f64)),
+        names: names(
+            Quantity::Requests,
+            "Request throughput",
+            &["requests", "req s", "requests s"],
+        ),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "output_tokens_per_s",
@@ -265,6 +383,13 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::TokensPerSecond,
         definition: "Output tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.output_tokens? as f64)),
+        names: names(
+            Quantity::Output,
+            "Output throughput",
+            &["output", "throughput", "output token throughput", "output tok s", "tok s"],
+        ),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "prompt_tokens_per_s",
@@ -272,6 +397,17 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::TokensPerSecond,
         definition: "Prompt tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.prompt_tokens? as f64)),
+        names: names(
+            Quantity::Prompt,
+            "Prompt throughput",
+            &[
+                "input throughput",
+                "prompt token throughput",
+                "input token throughput",
+                "prompt tok s",
+            ],
+        ),
+        ..METRIC
     },
     Definition {
         key: "total_tokens_per_s",
@@ -281,6 +417,13 @@ pub static METRICS: &[Definition] = &[
         formula: Formula::Run(|totals| {
             totals.per_second((totals.prompt_tokens? + totals.output_tokens?) as f64)
         }),
+        names: names(
+            Quantity::Total,
+            "Total throughput",
+            &["total", "total token throughput", "total tok s"],
+        ),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "items_per_s",
@@ -288,6 +431,13 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::ItemsPerSecond,
         definition: "Inputs or documents of successful requests / duration of the measured phase. Absent for requests that generate text.",
         formula: Formula::Run(|totals| totals.per_second(totals.items? as f64)),
+        names: names(
+            Quantity::Items,
+            "Item throughput",
+            &["items s", "inputs s", "input sequence throughput"],
+        ),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "peak_output_tokens_per_s",
@@ -295,6 +445,12 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::TokensPerSecond,
         definition: "Most output tokens that arrived within one second of the measured phase, including failed requests. Events are weighted by their tokens; if an event does not report its tokens, the answer's tokens are spread evenly over its events.",
         formula: Formula::Run(|totals| totals.peak_output_tokens_per_s),
+        names: names(
+            Quantity::PeakOutput,
+            "Peak output throughput",
+            &["max output tokens per s", "peak output token throughput"],
+        ),
+        ..METRIC
     },
     Definition {
         key: "total_prompt_tokens",
@@ -302,6 +458,8 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Tokens,
         definition: "Prompt tokens of successful requests.",
         formula: Formula::Run(|totals| totals.prompt_tokens.map(|tokens| tokens as f64)),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "total_output_tokens",
@@ -309,6 +467,8 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Tokens,
         definition: "Output tokens of successful requests; absent when some could not be counted.",
         formula: Formula::Run(|totals| totals.output_tokens.map(|tokens| tokens as f64)),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "total_items",
@@ -316,6 +476,8 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Items,
         definition: "Inputs or documents of successful requests. Absent for requests that generate text.",
         formula: Formula::Run(|totals| totals.items.map(|items| items as f64)),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "rtfx",
@@ -323,6 +485,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::RealTime,
         definition: "Playing time of the audio of successful requests / duration of the measured phase. Absent where a request has no audio or audio of unknown length.",
         formula: Formula::Run(|totals| totals.per_second(totals.audio?.as_secs_f64())),
+        ..METRIC
     },
     Definition {
         key: "total_audio_s",
@@ -330,22 +493,24 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Seconds,
         definition: "Playing time of the audio of successful requests. Absent where a request has no audio or audio of unknown length.",
         formula: Formula::Run(|totals| totals.audio.map(Nanos::as_secs_f64)),
+        ..METRIC
     },
     Definition {
         key: "hidden_tokens",
         label: "Hidden tokens",
         unit: Unit::Tokens,
-        definition: "Output tokens that the server counted as reasoning but did not stream. They count in throughput but not in TPOT. Where far less reasoning was streamed than its tokens need at the answer's number of tokens per byte, or else per event (a summary of it), the difference. Zero where the content has more events or text than the answer's tokens: the reasoning is inside of it.",
+        definition: "Reasoning tokens that the server counted in answers without streamed reasoning, as far as the content events leave tokens for them. They count in throughput but not in TPOT.",
         formula: Formula::Run(|totals| Some(totals.hidden_tokens as f64)),
+        ..METRIC
     },
     Definition {
         key: "token_gap_ms_mean",
         label: "Token-weighted mean gap",
-        unit: Unit::Millis,
         definition: "Sum of all inter-chunk gaps / tokens of the events that ended them. Only events with a known token count are used.",
         formula: Formula::Run(|totals| {
             (totals.gap_tokens > 0).then(|| totals.gap_nanos / totals.gap_tokens as f64)
         }),
+        ..METRIC
     },
     Definition {
         key: "concurrency",
@@ -353,6 +518,8 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Requests,
         definition: "Time from first request byte to end of stream, summed over all requests (including failed ones) / duration of the measured phase (Little's law).",
         formula: Formula::Run(|totals| totals.per_second(totals.in_flight_nanos / 1e9)),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "peak_in_flight",
@@ -360,6 +527,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Requests,
         definition: "Most requests in flight at any instant, by an exact sweep over first request bytes and ends.",
         formula: Formula::Run(|totals| totals.peak_in_flight),
+        ..METRIC
     },
     Definition {
         key: "requested_rate_per_s",
@@ -367,6 +535,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::RequestsPerSecond,
         definition: "Planned requests per second. Absent at infinite rate and where the rate changes.",
         formula: Formula::Run(|totals| totals.requested_rate),
+        ..METRIC
     },
     Definition {
         key: "achieved_rate_per_s",
@@ -374,6 +543,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::RequestsPerSecond,
         definition: "Requests sent after the first / time from the first send to the last.",
         formula: Formula::Run(|totals| totals.achieved_rate),
+        ..METRIC
     },
     Definition {
         key: "goodput_share",
@@ -381,6 +551,9 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Share,
         definition: "Requests that met every objective / all planned requests. A request that failed or was never sent does not meet them. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.share)),
+        names: names(Quantity::Goodput, "Goodput", &[]),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "goodput_requests_per_s",
@@ -388,6 +561,9 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::RequestsPerSecond,
         definition: "Requests that met every objective / duration of the measured phase. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.requests_per_s)),
+        names: names(Quantity::GoodputRate, "Request goodput", &["goodput rate", "goodput req s"]),
+        is_result: true,
+        ..METRIC
     },
     Definition {
         key: "shared_read_share",
@@ -395,6 +571,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Share,
         definition: "Content events that arrived in the same read as the previous content event / all content events. Their gap is unknown and is recorded as zero.",
         formula: Formula::Run(|totals| totals.event_share(totals.shared_events)),
+        ..METRIC
     },
     Definition {
         key: "merged_share",
@@ -402,6 +579,7 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Share,
         definition: "Content events whose read merged network segments / all content events. They may have arrived earlier than recorded.",
         formula: Formula::Run(|totals| totals.event_share(totals.merged_events)),
+        ..METRIC
     },
     Definition {
         key: "merged_inner_share",
@@ -409,13 +587,14 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Share,
         definition: "The same, without the last content event of each answer, / all content events. Servers send that last event together with usage and the end mark.",
         formula: Formula::Run(|totals| totals.event_share(totals.merged_inner_events)),
+        ..METRIC
     },
     Definition {
         key: "refill_delay_ms_p99",
         label: "Refill delay, P99",
-        unit: Unit::Millis,
         definition: "In a closed loop, the time from the end of one request to the first byte of the next in its slot. 99 % were at most this long (upper bound within a factor of two).",
         formula: Formula::Run(|totals| totals.refill_delay_p99),
+        ..METRIC
     },
 ];
 

@@ -11,7 +11,7 @@
 //! - One pass: [`collect`] fills [`rows`] (one per request), [`totals`], `series` and `completed` (values over
 //!   time), [`observe`] and [`sends`] (what shows the client's health), [`quality`], [`steps`] and
 //!   [`anatomy`]; [`attempts`] keeps the last attempt of a retried request. [`summary`] is the result,
-//!   [`evidence`] what is known beside it, [`family`] other tools' figures.
+//!   [`unjudged`] has it with what a judge needs, [`family`] other tools' figures.
 //! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], [`ticks`], [`blocks`] of time,
 //!   and [`interval`], with `interval_gate` for the figures that get none.
 //! - Over the run: [`steady`] part and overload, [`windows`], `outcomes`, [`addresses`], [`goodput`], the
@@ -26,12 +26,10 @@ pub mod blocks;
 pub mod collect;
 mod completed;
 pub mod define;
-pub mod evidence;
 mod failure_messages;
 pub mod family;
 pub mod figure;
 pub mod goodput;
-mod hidden;
 pub mod instrument;
 pub mod interval;
 mod interval_gate;
@@ -42,6 +40,7 @@ pub mod linear;
 mod measure;
 pub mod observe;
 mod outcomes;
+pub mod outside;
 pub mod quality;
 pub mod reported;
 pub mod route;
@@ -57,6 +56,7 @@ pub mod summary;
 pub mod tail;
 pub mod ticks;
 pub mod totals;
+pub mod unjudged;
 pub mod windows;
 
 #[cfg(test)]
@@ -67,7 +67,6 @@ pub mod testing;
 pub use addresses::AddressShare;
 pub use collect::{Collector, SummaryOptions};
 pub use define::metrics_markdown;
-pub use evidence::{Evidence, Unjudged};
 pub use family::{Detail, Family, FamilyFigures, ListStats};
 pub use figure::{Better, Figure, Quantity, Statistic};
 pub use goodput::Objectives;
@@ -76,6 +75,7 @@ pub use judgement::{FigureVerdict, Note, Severity, Verdict};
 pub use lens::{Details, Lens, LensChoice};
 pub use route::Route;
 pub use summary::{Distribution, PercentileValue, Summary};
+pub use unjudged::Unjudged;
 
 #[cfg(test)]
 mod pages {

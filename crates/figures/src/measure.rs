@@ -3,9 +3,9 @@
 //! Durations are in nanoseconds as `f64`. A value that a request does not have is `None`.
 
 use tokometer_base::Nanos;
-use tokometer_record::{ContentBytes, CountSource, Event, EventKind, Timeline};
+use tokometer_record::{Event, EventKind, Timeline};
 
-use crate::hidden::{BYTES_PER_TOKEN_MAX, hidden_tokens};
+use crate::reported;
 
 fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some((to? - from?).0 as f64)
@@ -87,21 +87,26 @@ pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, timeline.times.last_byte_sent)
 }
 
+/// Reasoning tokens that the server counted in a response without streamed reasoning, as far as its content
+/// events, each of which has a token, leave tokens for them.
+pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
+    let count = |wanted: fn(EventKind) -> bool| {
+        timeline.events.iter().filter(|event| wanted(event.kind)).count()
+    };
+    match reported::reasoning_tokens(timeline) {
+        Some(reasoning @ 1..) if count(|kind| kind == EventKind::Reasoning) == 0 => {
+            let all = timeline.usage.and_then(|usage| usage.completion_tokens);
+            let events = u32::try_from(count(EventKind::is_generated)).unwrap_or(u32::MAX);
+            reasoning.min(all.unwrap_or(u32::MAX).saturating_sub(events))
+        }
+        _ => 0,
+    }
+}
+
 /// Output tokens that were streamed.
 pub(crate) fn streamed_tokens(timeline: &Timeline) -> Option<u32> {
     let (tokens, _) = timeline.output_tokens()?;
     Some(tokens.saturating_sub(hidden_tokens(timeline)))
-}
-
-/// Whether all of an answer's tokens came in one event. Events without text may hold tokens too.
-pub(crate) fn is_in_one_event(timeline: &Timeline) -> bool {
-    let count = |wanted: fn(EventKind) -> bool| {
-        timeline.events.iter().filter(|event| wanted(event.kind)).count()
-    };
-    let (contents, empties) =
-        (count(EventKind::is_content), count(|kind| kind == EventKind::Empty));
-    let tokens = streamed_tokens(timeline).unwrap_or(0) as usize;
-    contents == 1 && contents + empties < tokens
 }
 
 /// Tokens of the first choice. Usage covers all choices, so with several choices only token counts of
@@ -114,103 +119,31 @@ fn first_choice_tokens(timeline: &Timeline) -> Option<u32> {
     contents.map(Event::tokens).sum()
 }
 
-/// Nanoseconds from the first to the last content, and the tokens that arrived in that time after the
-/// first event. `None` for an answer in one piece: nothing passed between its tokens that could be
-/// measured.
-fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
-    let is_content = |event: &Event| event.kind.is_content();
-    let first = timeline.events.iter().position(is_content)?;
-    let last = timeline.events.iter().rposition(is_content).filter(|last| *last != first)?;
-    let later = if let Some(counted) = counted_between(timeline, first, last) {
-        f64::from(counted)
-    } else {
-        let inside =
-            f64::from(first_choice_tokens(timeline)?) - tokens_outside(timeline, first, last)?;
-        let in_first = timeline.events[first].tokens().map(f64::from);
-        inside - in_first.unwrap_or_else(|| opening_tokens(timeline, inside))
-    };
-    let span = timeline.events[last].at - timeline.events[first].at;
-    (later > 0.0).then_some((span.0 as f64, later))
+/// What TPOT divides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Decode {
+    /// Nanoseconds from the first content to the last.
+    pub(crate) span: f64,
+    /// Tokens without those of the first event, which has as many as the server states, else one.
+    pub(crate) tokens: f64,
 }
 
-/// Fewest tokens by which a first event is taken for more than one token. A single one may be three times
-/// as long as the others are on average.
-const OPENING_TOKENS_MIN: f64 = 3.0;
-
-/// Tokens of a first content event that does not report them, of `inside` tokens from there to the last content.
-/// Engines begin with one token, also those that send several later on. Gateways and servers that join tokens do
-/// not: there the event has its share of the text, as far as the other events leave tokens for it.
-fn opening_tokens(timeline: &Timeline, inside: f64) -> f64 {
-    // A text that is far too long for its tokens holds something else, such as the repeated prompt.
-    let is_usable =
-        |bytes: &ContentBytes| bytes.all > 0 && bytes.all as f64 <= inside * BYTES_PER_TOKEN_MAX;
-    let Some(bytes) = timeline.content_bytes.filter(is_usable) else { return 1.0 };
-    let likely = (inside * (bytes.first as f64 / bytes.all as f64)).round();
-    let contents = timeline.events.iter().filter(|event| event.kind.is_content()).count();
-    let most = inside - contents.saturating_sub(1) as f64;
-    if likely >= OPENING_TOKENS_MIN && most >= OPENING_TOKENS_MIN { likely.min(most) } else { 1.0 }
-}
-
-/// Tokens that the events behind `first` report up to `last`; `None` unless each content event reports
-/// its own.
-fn counted_between(timeline: &Timeline, first: usize, last: usize) -> Option<u32> {
-    timeline.events[first].tokens()?;
-    let has_several = timeline.has_further_choices();
-    timeline.events[first + 1..=last].iter().try_fold(0, |sum: u32, event| match event.kind {
-        kind if kind.is_content() => Some(sum.saturating_add(event.tokens()?)),
-        // Half a character, or a special token between two texts.
-        EventKind::Empty if !has_several => Some(sum.saturating_add(event.tokens().unwrap_or(0))),
-        _ => Some(sum),
-    })
-}
-
-/// Events without text behind the last content that may hold a token or none where content events hold several:
-/// the end token, and one more.
-const UNSURE_EMPTIES: usize = 2;
-
-/// The same as a share of the tokens.
-const UNSURE_EMPTIES_SHARE: f64 = 0.05;
-
-/// Tokens of usage that came before the first content or after the last, in events without text: the
-/// end token, and special tokens, which models generate in long rows behind an ignored end. Such an
-/// event counts as one token, as far as the content events leave tokens for it. `None` where content events hold
-/// several tokens, so that the events behind them may be special tokens or only keep the connection open.
-fn tokens_outside(timeline: &Timeline, first: usize, last: usize) -> Option<f64> {
-    let Some((_, CountSource::Usage)) = timeline.output_tokens() else { return Some(0.0) };
-    let tokens = streamed_tokens(timeline).unwrap_or(0) as usize;
-    let empties =
-        |events: &[Event]| events.iter().filter(|event| event.kind == EventKind::Empty).count();
-    let (before, after) = (empties(&timeline.events[..first]), empties(&timeline.events[last..]));
-    if before + after == 0 {
-        return Some(0.0);
+/// `None` for an answer in one piece: nothing passed between its tokens that could be measured.
+pub(crate) fn decode(timeline: &Timeline) -> Option<Decode> {
+    let (first, last) = (timeline.first_content()?, timeline.last_content()?);
+    if std::ptr::eq(first, last) {
+        return None;
     }
-    let all_empty = before + after + empties(&timeline.events[first..last]);
-    let is_generated = |event: &&Event| event.kind.is_generated();
-    let contents = timeline.events[first..=last].iter().filter(is_generated).count();
-    // The last one has only the finish reason, unless the tokens need every event.
-    let has_bare_finish = after > 0 && contents + all_empty != tokens;
-    let bare = usize::from(has_bare_finish);
-    let (empty, after) = (all_empty - bare, after - bare);
-    let left = tokens.saturating_sub(contents);
-    if empty == 0 {
-        Some(0.0)
-    } else if left <= empty {
-        Some(left as f64 * (before + after) as f64 / empty as f64)
-    } else {
-        // Before the first content they keep the connection open: an engine begins with one token per event.
-        let is_small =
-            after <= UNSURE_EMPTIES || after as f64 <= UNSURE_EMPTIES_SHARE * tokens as f64;
-        is_small.then_some(after as f64)
-    }
+    let tokens = first_choice_tokens(timeline)?.saturating_sub(first.tokens().unwrap_or(1));
+    (tokens > 0).then(|| Decode { span: (last.at - first.at).0 as f64, tokens: f64::from(tokens) })
 }
 
 pub(crate) fn tpot(timeline: &Timeline) -> Option<f64> {
-    let (span, tokens) = decode(timeline)?;
-    Some(span / tokens)
+    decode(timeline).map(|Decode { span, tokens }| span / tokens)
 }
 
 pub(crate) fn tokens_per_s_per_user(timeline: &Timeline) -> Option<f64> {
-    let (span, tokens) = decode(timeline)?;
+    let Decode { span, tokens } = decode(timeline)?;
     (span > 0.0).then(|| tokens / span * 1e9)
 }
 
@@ -328,23 +261,6 @@ mod tests {
         assert_eq!((tpot(&timeline), ttft(&timeline)), (None, Some(1e8)));
     }
 
-    #[test]
-    fn an_answer_in_one_event_has_others_only_without_tokens() {
-        use EventKind::{Empty, Role, Text, Usage};
-        let check = |kinds: &[EventKind], tokens: u32, expected: bool| {
-            let events: Vec<_> = (1_u64..).zip(kinds.iter().copied()).collect();
-            let mut timeline = crate::testing::answer(0, 0, &events);
-            timeline.usage = Some(crate::testing::usage(7, tokens));
-            assert_eq!(is_in_one_event(&timeline), expected, "{kinds:?}, {tokens} tokens");
-        };
-        check(&[Text], 20, true);
-        check(&[Role, Text, Empty, Usage], 20, true);
-        check(&[Text, Text], 20, false);
-        check(&[Text], 1, false);
-        // A model that goes on with special tokens behind its first word.
-        check(&[Text, Empty, Empty, Empty, Usage], 4, false);
-    }
-
     /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and the
     /// time per token was computed as 4 ms.
     #[test]
@@ -373,99 +289,31 @@ mod tests {
         assert_eq!(output_tokens(&uncounted), None, "the text is that of the first choice");
     }
 
-    /// A text event every 10 ms, then events without text, as a model streams that goes on behind its
-    /// end token. The time per token was computed as if all tokens had come with the text.
+    /// One sentence, whatever a stream looks like: what tokens outside of the time do to it is a note.
     #[test]
-    fn tokens_without_text_outside_of_the_text_do_not_shorten_the_time_per_token() {
-        use EventKind::{Empty, End, Role, Text, Usage};
-        let check = |kinds: &[(EventKind, u64)], tokens: u32, expected_ms: f64| {
+    fn the_time_per_token_divides_by_the_tokens_without_those_of_the_first_event() {
+        use EventKind::{Empty, Reasoning, Text, Usage};
+        let check = |kinds: &[(EventKind, u64)], first: Option<u32>, usage, expected_ms: f64| {
             let kinds = kinds.iter().flat_map(|(kind, count)| (0..*count).map(|_| *kind));
-            let events: Vec<_> = (1_u64..).map(|at| at * 10).zip(kinds.clone()).collect();
+            let events: Vec<_> = (1_u64..).map(|at| at * 10).zip(kinds).collect();
             let mut timeline = crate::testing::answer(0, 0, &events);
-            timeline.usage = Some(crate::testing::usage(7, tokens));
+            timeline.usage = Some(usage);
+            timeline.events[0] = timeline.events[0].with_tokens(first);
             let found = tpot(&timeline).unwrap() / 1e6;
-            assert!((found - expected_ms).abs() < 1e-9, "{found} ms: {events:?}, {tokens} tokens");
+            assert!((found - expected_ms).abs() < 1e-9, "{found} ms: {events:?}, {usage:?}");
         };
-        check(&[(Text, 10), (Usage, 1), (End, 1)], 10, 10.0);
-        // The end token with the finish reason, and the finish reason alone.
-        check(&[(Role, 1), (Text, 9), (Empty, 1), (Usage, 1)], 10, 10.0);
-        check(&[(Text, 10), (Empty, 1), (Usage, 1), (End, 1)], 10, 10.0);
-        // Special tokens behind the text and before it.
-        check(&[(Text, 10), (Empty, 10), (Usage, 1)], 20, 10.0);
-        check(&[(Text, 10), (Empty, 11), (Usage, 1)], 20, 10.0);
-        check(&[(Empty, 10), (Text, 10), (Empty, 1)], 20, 10.0);
-        // Halves of characters between two texts are part of the span.
-        check(&[(Text, 5), (Empty, 10), (Text, 5), (Empty, 1)], 20, 10.0);
-        // Events without text that hold no token: all tokens came with the text.
-        check(&[(Empty, 3), (Text, 10), (Empty, 3)], 10, 10.0);
-        // Several tokens per event, with and without a finish reason alone.
-        check(&[(Text, 11)], 41, 2.5);
-        // What keeps the connection open before the first of them holds no token: it counted as one each.
-        check(&[(Empty, 9), (Text, 11), (Empty, 1)], 41, 2.5);
-        check(&[(Text, 11), (Empty, 1)], 41, 2.5);
-        assert_eq!(
-            tpot(&{
-                let mut text = crate::testing::answer(0, 0, &[(10, Text), (20, Text), (30, Empty)]);
-                text.retokenized_tokens = Some(3);
-                text
-            }),
-            Some(5e6),
-            "a count of the text has no token without text"
-        );
-    }
-
-    /// Five events of four tokens and five without text, which may be special tokens or keep the connection open.
-    #[test]
-    fn events_without_text_behind_those_of_several_tokens_leave_the_time_per_token_unknown() {
-        let found = |empties: u64| {
-            let text = (1..=5).map(|at| (at * 10, EventKind::Text));
-            let rest = (6..=5 + empties).map(|at| (at * 10, EventKind::Empty));
-            let mut timeline = crate::testing::answer(0, 0, &text.chain(rest).collect::<Vec<_>>());
-            timeline.usage = Some(crate::testing::usage(7, 20));
-            tpot(&timeline)
+        let tokens = |tokens: u32| crate::testing::usage(7, tokens);
+        check(&[(Text, 10), (Usage, 1)], None, tokens(10), 10.0);
+        check(&[(Text, 11)], None, tokens(41), 2.5);
+        check(&[(Text, 84)], Some(17), tokens(100), 10.0);
+        check(&[(Text, 10), (Empty, 10), (Usage, 1)], None, tokens(20), 90.0 / 19.0);
+        // Reasoning that was counted and not streamed; as a text of its own; inside of the text.
+        let thought = |tokens, reasoning| tokometer_record::Usage {
+            reasoning_tokens: Some(reasoning),
+            ..crate::testing::usage(7, tokens)
         };
-        assert_eq!(found(1), Some(40e6 / 19.0));
-        assert_eq!(found(6), None);
-    }
-
-    /// A first event of 17 tokens and 83 of one token every 10 ms, which took 830 ms: the first counted as one
-    /// token, so the time per token was 8.4 ms.
-    #[test]
-    fn a_first_event_of_several_tokens_has_its_share_of_the_text() {
-        let check = |events: u64, tokens: u32, bytes: Option<(u64, u64)>, expected_ms: f64| {
-            let events: Vec<_> = (1..=events).map(|at| (at * 10, EventKind::Text)).collect();
-            let mut timeline = crate::testing::answer(0, 0, &events);
-            timeline.usage = Some(crate::testing::usage(7, tokens));
-            timeline.content_bytes =
-                bytes.map(|(first, all)| ContentBytes { first, all, reasoning: None });
-            let found = tpot(&timeline).unwrap() / 1e6;
-            assert!((found - expected_ms).abs() < 1e-9, "{found} ms: {tokens} tokens, {bytes:?}");
-        };
-        check(84, 100, Some((85, 500)), 10.0);
-        check(84, 100, None, 830.0 / 99.0);
-        // Even groups of five tokens.
-        check(20, 100, Some((25, 500)), 2.0);
-        // Speculative decoding: one token, then three in each event.
-        check(31, 91, Some((7, 455)), 300.0 / 90.0);
-        // One token per event: a long word is one token, whatever its share.
-        check(100, 100, Some((40, 500)), 10.0);
-        check(100, 101, Some((40, 500)), 9.9);
-        // The prompt, repeated before the answer: its share would be all tokens.
-        check(20, 100, Some((4_000, 4_475)), 190.0 / 99.0);
-        // The other events leave no more than four.
-        check(97, 100, Some((85, 500)), 10.0);
-    }
-
-    #[test]
-    fn counts_of_events_give_the_tokens_of_the_span_exactly() {
-        let events = [(0, Some(3)), (2, Some(4)), (2, Some(2)), (1, Some(1)), (2, Some(4))];
-        let mut timeline = crate::testing::answer(0, 0, &[]);
-        for ((kind, tokens), at) in events.into_iter().chain([(1, Some(9))]).zip(1_u64..) {
-            let event = Event::new(Nanos::from_millis(at * 70), 0, EventKind::from_number(kind));
-            timeline.push(event.with_tokens(tokens));
-        }
-        timeline.usage = Some(crate::testing::usage(7, 23));
-        // 2 + 1 + 4 tokens in the 210 ms behind the first text.
-        assert_eq!(tpot(&timeline), Some(3e7));
+        check(&[(Text, 10)], None, thought(110, 100), 10.0);
+        check(&[(Reasoning, 5), (Text, 5)], None, thought(10, 5), 10.0);
+        check(&[(Text, 10)], None, thought(10, 7), 10.0);
     }
 }

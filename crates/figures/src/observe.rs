@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
-use tokometer_record::{CountSource, Phase, StampSource, Timeline};
+use tokometer_record::{CountSource, EventKind, Phase, StampSource, Timeline};
 
 use crate::measure;
+use crate::outside::TpotSums;
 use crate::reported;
 use crate::route::Route;
 use crate::sends::{Capped, Sends};
@@ -84,6 +85,8 @@ pub struct Observed {
     pub unstreamed: u64,
     /// Tokens without text behind the text of answers.
     pub tails: Tails,
+    /// TPOT as defined, and as the streams let it appear.
+    pub tpot: TpotSums,
     /// Most tokens of side requests: canaries and probes.
     pub side_tokens: u64,
     /// Side requests without a limit on their tokens.
@@ -173,9 +176,10 @@ impl Observed {
             return self.prompt_lengths.add(timeline.requested.prompt_tokens, usage.prompt_tokens);
         }
         self.tails.add(timeline);
+        self.tpot.add(timeline);
         let has_several = measure::streamed_tokens(timeline).is_some_and(|tokens| tokens > 1);
         self.several_tokens += u64::from(has_several);
-        self.unstreamed += u64::from(has_several && measure::is_in_one_event(timeline));
+        self.unstreamed += u64::from(has_several && is_in_one_event(timeline));
         self.contradictions += u64::from(reported::contradicts_stream(timeline));
         reported::count_ignored(timeline, &mut self.ignored);
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());
@@ -225,6 +229,16 @@ impl Observed {
     }
 }
 
+/// Whether all of an answer's tokens came in one event. Events without text may hold tokens too.
+fn is_in_one_event(timeline: &Timeline) -> bool {
+    let count = |wanted: fn(EventKind) -> bool| {
+        timeline.events.iter().filter(|event| wanted(event.kind)).count()
+    };
+    let empties = count(|kind| kind == EventKind::Empty);
+    let tokens = measure::streamed_tokens(timeline).unwrap_or(0) as usize;
+    count(EventKind::is_content) == 1 && 1 + empties < tokens
+}
+
 fn rate(count: u64, first: Option<Nanos>, last: Option<Nanos>) -> Option<f64> {
     let span = (last? - first?).as_secs_f64();
     (span > 0.0 && count > 1).then(|| (count - 1) as f64 / span)
@@ -258,6 +272,23 @@ mod tests {
         }
         assert_eq!(observed.cached, Pair { requests: 1, left: 100, right: 0 });
         assert_eq!(observed.later_turns, 1);
+    }
+
+    #[test]
+    fn an_answer_in_one_event_has_others_only_without_tokens() {
+        use EventKind::{Empty, Role, Text, Usage};
+        let check = |kinds: &[EventKind], tokens: u32, expected: bool| {
+            let events: Vec<_> = (1_u64..).zip(kinds.iter().copied()).collect();
+            let mut timeline = testing::answer(0, 0, &events);
+            timeline.usage = Some(testing::usage(7, tokens));
+            assert_eq!(is_in_one_event(&timeline), expected, "{kinds:?}, {tokens} tokens");
+        };
+        check(&[Text], 20, true);
+        check(&[Role, Text, Empty, Usage], 20, true);
+        check(&[Text, Text], 20, false);
+        check(&[Text], 1, false);
+        // A model that goes on with special tokens behind its first word.
+        check(&[Text, Empty, Empty, Empty, Usage], 4, false);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokometer_base::Script;
-use tokometer_record::{RunInfo, Timeline};
+use tokometer_record::{AskedForm, RunInfo, Timeline};
 
 mod canaries;
 mod schema;
@@ -61,19 +61,20 @@ pub(crate) struct QualityCheck {
 impl QualityCheck {
     /// What the run's plan asked for.
     pub(crate) fn of(info: &RunInfo) -> Self {
-        let asked = info.plan.pointer("/request/structured");
-        let text = asked.and_then(|asked| asked.get("json")).and_then(Value::as_str);
-        let schema: Option<Value> = text.and_then(|text| serde_json::from_str(text).ok());
-        let schema = schema.and_then(|schema| Schema::parse(&schema).ok());
-        let is_object = asked.and_then(Value::as_str) == Some("json_object");
-        let wants_json = text.is_some() || is_object;
+        let form = info.asked_form();
+        let schema = match form {
+            AskedForm::JsonSchema(text) => serde_json::from_str(text).ok(),
+            AskedForm::Text | AskedForm::JsonObject => None,
+        };
+        let schema = schema.and_then(|schema: Value| Schema::parse(&schema).ok());
+        let wants_json = form != AskedForm::Text;
         let found = Quality {
             json: wants_json.then_some(0),
             valid: schema.as_ref().map(|_| 0),
             ..Quality::default()
         };
-        let dataset = info.plan.pointer("/workload/dataset").and_then(Value::as_str);
-        let is_random = dataset.is_none_or(|name| name.starts_with("random") || name == "image");
+        let is_random =
+            info.planned_dataset().is_none_or(|name| name.starts_with("random") || name == "image");
         Self { wants_json, schema, tools: ToolCheck::of(info), is_random, found }
     }
 

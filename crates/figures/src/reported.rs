@@ -18,7 +18,7 @@ const EVENTS_BEYOND: u64 = 2;
 const EVENTS_BEYOND_PART: u64 = 20;
 
 /// Content events that a response may have beyond this many tokens.
-pub(crate) fn tolerated_events(tokens: u64) -> u64 {
+fn tolerated_events(tokens: u64) -> u64 {
     EVENTS_BEYOND.max(tokens / EVENTS_BEYOND_PART)
 }
 

@@ -4,7 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{Event, EventKind, Timeline};
 
 use crate::goodput::Goodput;
-use crate::{hidden, measure};
+use crate::measure;
 
 /// Sums over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -81,7 +81,7 @@ impl Totals {
         if let Some(items) = timeline.requested.items {
             self.items = Some(self.items.unwrap_or(0) + u64::from(items));
         }
-        self.hidden_tokens += u64::from(hidden::hidden_tokens(timeline));
+        self.hidden_tokens += u64::from(measure::hidden_tokens(timeline));
         for gap in measure::gaps(timeline) {
             if let Some(tokens) = gap.tokens {
                 self.gap_nanos += gap.length.0 as f64;

@@ -7,17 +7,17 @@
 pub mod notes;
 pub mod verdict;
 
-pub use notes::notes_markdown;
+pub use notes::{NoteCode, notes_markdown};
 pub use verdict::figure_label;
 
 use notes::CheckInput;
-use tokometer_figures::{Evidence, Summary, Unjudged};
+use tokometer_figures::{Summary, Unjudged};
 use verdict::{EffectInput, Effects};
 
 /// Adds notes and verdicts.
 pub fn judge(unjudged: Unjudged) -> Summary {
-    let Unjudged { mut summary, evidence } = unjudged;
-    let Evidence { info, rows, health, observed, unsteady, overload } = &evidence;
+    let Unjudged { mut summary, info, rows, health, observed, unsteady, overload } = unjudged;
+    let (info, rows, observed) = (&info, &rows, &observed);
     let health = health.as_ref();
     let effects =
         Effects::measure(&EffectInput { info, summary: &summary, rows, health, observed });
@@ -26,8 +26,8 @@ pub fn judge(unjudged: Unjudged) -> Summary {
         summary: &summary,
         health,
         observed,
-        unsteady: *unsteady,
-        overload: *overload,
+        unsteady,
+        overload,
         effects: &effects,
     });
     summary.figure_verdicts = verdict::judge(&summary, info, health, &effects);

@@ -3,7 +3,9 @@
 use tokometer_base::Nanos;
 use tokometer_compat::family::lenses;
 use tokometer_figures::goodput::Objectives;
-use tokometer_figures::{Collector, Details, Distribution, Family, Summary, SummaryOptions, Verdict, testing};
+use tokometer_figures::{
+    Collector, Details, Distribution, Family, Summary, SummaryOptions, Verdict, testing,
+};
 use tokometer_judge::judge;
 use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
 use tokometer_record::{

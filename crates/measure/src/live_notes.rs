@@ -277,6 +277,7 @@ impl LiveNotes {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
+    use tokometer_judge::NoteCode;
     use tokometer_record::{AttemptId, Event, EventKind, Failure, FailureKind, RequestedLengths};
 
     use super::*;
@@ -421,7 +422,7 @@ mod tests {
 
     #[test]
     fn failures_have_the_severity_that_the_report_will_give_them() {
-        assert_eq!(severity_of_failures(1, 1_000), ("few-failures", "remark"));
-        assert_eq!(severity_of_failures(20, 1_000), ("failures", "SUSPECT"));
+        assert_eq!(severity_of_failures(1, 1_000), (NoteCode::FewFailures, "remark"));
+        assert_eq!(severity_of_failures(20, 1_000), (NoteCode::Failures, "SUSPECT"));
     }
 }

@@ -253,7 +253,7 @@ fn sections_and_sweeps_survive_toml() {
     let axis = &part.sweep.as_ref().unwrap()[0];
     let inf = SweepValue::Text("inf".to_owned());
     let values = vec![SweepValue::Whole(1), SweepValue::Number(2.5), inf];
-    assert_eq!(axis, &Axis { field: PlanField::RequestRate, values: AxisValues::List(values) });
+    assert_eq!(axis, &Axis { field: PlanField::REQUEST_RATE, values: AxisValues::List(values) });
     let plan = part.complete().unwrap();
     let read: PartialPlan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
     assert_eq!(read.complete().unwrap(), plan);

@@ -9,6 +9,7 @@
 //!
 //! - `plan` is the whole. Its parts: `target`, `prompts`, `load`, `phases`, `request`, `client`, `metrics`,
 //!   `output`, `interleave` (two targets in turn) and `canary`.
+//! - `options` is the table of all options, from which flags, presets and plan files are read.
 //! - `sweep` has fields with several values, `field` their names and types, `values` lists as typed, and
 //!   `variation` the fields that differ between stored runs.
 //! - `likeness` compares plans, `secret` and `object` keep secrets out of what is written, and `laws` tests
@@ -25,6 +26,7 @@ mod likeness;
 mod load;
 mod metrics;
 mod object;
+pub mod options;
 mod output;
 mod phases;
 mod plan;
@@ -33,6 +35,7 @@ mod request;
 mod secret;
 mod sweep;
 mod target;
+mod valid;
 mod values;
 mod variation;
 

@@ -119,6 +119,9 @@ tokometer_base::partial! {
     }
 }
 
+/// The shortest run that ends by a goal of precision, in seconds.
+const UNTIL_AT_LEAST_S: f64 = 5.0;
+
 tokometer_base::partial! {
     /// A run that ends once a figure is known well enough.
     #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -126,7 +129,7 @@ tokometer_base::partial! {
         /// The figure and how well it should be known.
         pub rule: tokometer_decide::sequential::PrecisionGoal,
         /// Not before this many seconds.
-        pub min_s: f64,
+        pub min_s: f64 = UNTIL_AT_LEAST_S,
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::PlanField;
 
 /// Fields that differ between the points of a search or a staircase without being what is varied.
-const INCIDENTAL: [PlanField; 2] = [PlanField::Seed, PlanField::DurationS];
+const INCIDENTAL: [PlanField; 2] = [PlanField::SEED, PlanField::DURATION_S];
 
 /// The fields whose values are not the same in all `plans` as records hold them, in the order of the plan.
 /// Seed and duration count only where nothing else differs.
@@ -15,7 +15,7 @@ pub fn varied_fields(plans: &[&Value]) -> Vec<PlanField> {
         let first = values.next().flatten();
         values.any(|value| value != first)
     };
-    let all: Vec<PlanField> = PlanField::ALL.iter().copied().filter(is_varied).collect();
+    let all: Vec<PlanField> = PlanField::all().into_iter().filter(is_varied).collect();
     let main: Vec<PlanField> =
         all.iter().copied().filter(|field| !INCIDENTAL.contains(field)).collect();
     if main.is_empty() { all } else { main }
@@ -68,8 +68,8 @@ mod tests {
     fn values_are_shown_as_they_were_typed() {
         let plan = json!({ "load": { "request_rate": "inf", "max_concurrency": 8 } });
         let shown = |field: PlanField| field.stored_text(&plan);
-        assert_eq!(shown(PlanField::RequestRate).as_deref(), Some("inf"));
-        assert_eq!(shown(PlanField::MaxConcurrency).as_deref(), Some("8"));
-        assert_eq!(shown(PlanField::NumPrompts), None);
+        assert_eq!(shown(PlanField::REQUEST_RATE).as_deref(), Some("inf"));
+        assert_eq!(shown(PlanField::MAX_CONCURRENCY).as_deref(), Some("8"));
+        assert_eq!(shown(PlanField::NUM_PROMPTS), None);
     }
 }

@@ -6,7 +6,7 @@
 //! network and no metric is known here.
 //!
 //! - One attempt: [`timeline`], its [`event`]s, and [`failure`], how it ended.
-//! - A run: [`run`], the client's [`health`], the server's metrics ([`server`]), and [`sharding`] where
+//! - A run: [`run`], what its plan says (`planned`), the client's [`health`], the server's metrics ([`server`]), and [`sharding`] where
 //!   several processes made it.
 //! - On disk: `writer` writes a folder and [`folder`] reads it. `columns` turn timelines into Arrow columns
 //!   and back, `batches` reads Arrow streams that may be damaged, and `whole_file` writes files that are
@@ -21,6 +21,7 @@ pub mod event;
 pub mod failure;
 pub mod folder;
 pub mod health;
+mod planned;
 pub mod run;
 pub mod server;
 pub mod sharding;
@@ -33,6 +34,7 @@ pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, Outcome};
 pub use folder::{Error, RunReader};
 pub use health::Health;
+pub use planned::AskedForm;
 pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, TargetInfo};
 pub use sharding::{
     ClockFit, CommonStart, MergedRun, MergedShard, ShardClock, ShardInfo, Sharding,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use tokometer_base::printable::short;
-use tokometer_base::{Backend, Conventions, IgnoreEos, Nanos, Seed, WallNanos};
+use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
 
 use crate::health::Health;
 use crate::sharding::{MergedRun, ShardInfo, Sharding};
@@ -154,17 +154,6 @@ impl RunInfo {
     /// Whether the run was computed instead of measured.
     pub fn is_prediction(&self) -> bool {
         self.targets.iter().any(|target| target.predicted_engine().is_some())
-    }
-
-    /// The plan's rule for the end-of-sequence token; `None` where the plan has none that is known here.
-    pub fn ignore_eos(&self) -> Option<IgnoreEos> {
-        IgnoreEos::deserialize(self.plan.get("request")?.get("ignore_eos")?).ok()
-    }
-
-    /// Whether the requests ask for a stream. True for plans that do not say it.
-    pub fn is_streamed(&self) -> bool {
-        let delivery = self.plan.get("request").and_then(|request| request.get("delivery"));
-        delivery.is_none_or(|delivery| delivery != "whole")
     }
 
     /// The same with every text fit for a terminal: a folder may come from anybody, and holds what a

@@ -12,13 +12,7 @@ use crate::style::{Style, Tone};
 /// Width of the column of labels.
 const LABEL: usize = 10;
 
-/// Rows of latencies. What other tools call ITL is the gap between events.
-const LATENCIES: [(&str, Quantity); 4] = [
-    (Quantity::Ttft.label(), Quantity::Ttft),
-    (Quantity::Tpot.label(), Quantity::Tpot),
-    ("gap (ITL)", Quantity::Itl),
-    (Quantity::E2e.label(), Quantity::E2e),
-];
+const LATENCIES: [Quantity; 4] = [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e];
 const STATISTICS: [Statistic; 4] =
     [Statistic::Mean, Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 
@@ -48,7 +42,9 @@ fn compact(report: &Report, style: Style) -> String {
     for statistic in STATISTICS {
         grid = grid.right(statistic.to_string()).at_least(8);
     }
-    for (name, quantity) in LATENCIES {
+    for quantity in LATENCIES {
+        // What other tools call ITL is the gap between events.
+        let name = if quantity == Quantity::Itl { "gap (ITL)" } else { quantity.label() };
         let values = STATISTICS.map(|statistic| report.figure(Figure::new(quantity, statistic)));
         if values.iter().any(Option::is_some) {
             let shown = |value: Option<f64>| value.map_or("-".to_owned(), |ms| style.millis(ms));

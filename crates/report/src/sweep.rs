@@ -37,8 +37,8 @@ impl SweepEntry {
 
     /// The step of a staircase that a run is; `None` for a run with a request rate.
     fn step(&self) -> Option<StairStep> {
-        let flights = PlanField::MaxConcurrency.stored_text(&self.plan)?.parse().ok()?;
-        let rate = PlanField::RequestRate.stored_text(&self.plan);
+        let flights = PlanField::MAX_CONCURRENCY.stored_text(&self.plan)?.parse().ok()?;
+        let rate = PlanField::REQUEST_RATE.stored_text(&self.plan);
         let is_closed = rate.is_none_or(|rate| rate == "inf");
         is_closed.then(|| StairStep::new(flights, &self.summary))
     }
@@ -53,7 +53,7 @@ pub fn sweep_text(entries: &[SweepEntry], style: Style) -> String {
 pub(crate) fn stairs_text(entries: &[SweepEntry], style: Style) -> String {
     let mut fields = varied(entries);
     if fields.is_empty() {
-        fields.push(PlanField::MaxConcurrency);
+        fields.push(PlanField::MAX_CONCURRENCY);
     }
     table(entries, &fields, style)
 }
@@ -68,7 +68,7 @@ fn table(entries: &[SweepEntry], fields: &[PlanField], style: Style) -> String {
         [] => vec!["run".to_owned()],
         fields => fields.iter().map(|field| head(*field)).collect(),
     };
-    let knee = if fields == [PlanField::MaxConcurrency] { knee_of(entries) } else { None };
+    let knee = if fields == [PlanField::MAX_CONCURRENCY] { knee_of(entries) } else { None };
     let rows: Vec<SweepRow<'_>> = entries
         .iter()
         .enumerate()
@@ -101,11 +101,11 @@ fn knee_of(entries: &[SweepEntry]) -> Option<usize> {
 /// The field's word for a varied field.
 fn head(field: PlanField) -> String {
     match field {
-        PlanField::MaxConcurrency => "concurrency".to_owned(),
-        PlanField::RequestRate => "request rate".to_owned(),
-        PlanField::NumPrompts => "requests".to_owned(),
-        PlanField::InputLen => "input".to_owned(),
-        PlanField::OutputLen => "output".to_owned(),
+        PlanField::MAX_CONCURRENCY => "concurrency".to_owned(),
+        PlanField::REQUEST_RATE => "request rate".to_owned(),
+        PlanField::NUM_PROMPTS => "requests".to_owned(),
+        PlanField::INPUT_LEN => "input".to_owned(),
+        PlanField::OUTPUT_LEN => "output".to_owned(),
         other => other.name().rsplit('.').next().unwrap_or_default().replace('_', " "),
     }
 }

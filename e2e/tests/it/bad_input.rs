@@ -34,9 +34,9 @@ fn bad_command_lines_are_refused_with_a_hint() {
     row("bench --num-prompts 3.5", &["`3.5`", "not a whole number", "`--num-prompts <"]);
     row("bench --max-concurrency 0", &["no request could be sent"]);
     row("bench --num-prompts 1,2,...,5", &["never reaches 5"]);
-    row("bench --goodput ttft=5", &["cannot use the objective `ttft=5`", "ttft:200"]);
+    row("bench --goodput ttft=5", &["cannot use `ttft=5` for `--goodput`", "ttft:200"]);
     row("bench --metric-percentiles 50,x", &["`x` is not a percentile"]);
-    row("bench --duration soon", &["cannot use `--duration soon`", "30s"]);
+    row("bench --duration soon", &["cannot use `soon` for `--duration`", "30s"]);
     row("bench --extra-body [1]", &["--extra-body", "JSON object"]);
     row("bench --chat-template-kwargs x", &["--chat-template-kwargs", "JSON object"]);
     row("bench --base-url ftp://h --model m", &["ftp://h"]);

@@ -123,7 +123,7 @@ fn bad_input_is_refused_with_its_reason() {
     check("compare --a a --b missing", "cannot read `missing`");
     check("compare --a a --b newer", "its record has version 999");
     check("compare --a a --b a --fail-if speed", "the word `worse` is missing");
-    check("bench --block 5", "there is only one target");
+    check("bench --block 5", "cannot use `--block` without `--against`");
 }
 
 #[test]

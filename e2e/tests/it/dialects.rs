@@ -2,56 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use tokometer_base::backend::ServerKind;
+use tokometer_base::{Backend, Conventions};
 use tokometer_record::{RunReader, Timeline};
 
+use crate::pooling;
 use crate::program::{Server, run};
-use crate::{audio, pooling};
-
-/// Backend, the server of its protocol, and further flags.
-type Row = (&'static str, &'static str, &'static str);
-
-const OPENAI: [Row; 9] = [
-    ("openai", "vllm", ""),
-    ("vllm", "vllm", ""),
-    ("openai-chat", "vllm", ""),
-    ("vllm-chat", "vllm", ""),
-    ("lmdeploy", "vllm", ""),
-    ("lmdeploy-chat", "vllm", ""),
-    ("scalellm", "vllm", ""),
-    ("openai-responses", "vllm", ""),
-    ("anthropic", "vllm", ""),
-];
-
-const SGLANG: [Row; 4] = [
-    ("sglang", "sglang", ""),
-    ("sglang-native", "sglang", ""),
-    ("sglang-oai", "sglang", ""),
-    ("sglang-oai-chat", "sglang", ""),
-];
-
-const OLDER: [Row; 5] = [
-    ("tgi", "tgi", ""),
-    ("tensorrt-llm", "vllm", ""),
-    ("trt", "vllm", ""),
-    ("truss", "vllm", ""),
-    ("deepspeed-mii", "vllm", "--endpoint /mii"),
-];
-
-const LLAMACPP: [Row; 3] = [
-    ("llamacpp", "llamacpp", ""),
-    ("llamacpp-oai", "llamacpp", ""),
-    ("llamacpp-oai-chat", "llamacpp", ""),
-];
-
-/// Names that only SGLang's tool has, whose range ratio of 1 means one length.
-const SGLANG_S_OWN: [&str; 4] = ["vllm-chat", "lmdeploy-chat", "trt", "truss"];
 
 /// Measures a few requests and expects each to succeed with the asked number of tokens, in the
 /// layout of the tool that the name comes from.
-fn check(&(backend, flavour, more): &Row) {
+fn check(row: &Backend) {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--flavour", flavour]);
-    let is_sglang = backend.starts_with("sglang") || SGLANG_S_OWN.contains(&backend);
+    let backend = row.name();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--flavour", row.flavour()]);
+    let is_sglang = row.conventions() == Some(Conventions::Sglang);
+    // Its route is another server's too.
+    let more = if backend == "deepspeed-mii" { "--endpoint /mii" } else { "" };
     let line = format!(
         "bench --backend {backend} --base-url {} --model simulated --dataset-name random \
          --random-input-len 30 --random-output-len 6 --random-range-ratio {} --num-prompts 5 \
@@ -71,37 +37,38 @@ fn check(&(backend, flavour, more): &Row) {
     assert!(generated.trim_end().ends_with(" 30"), "{backend}: {shown}");
 }
 
-#[test]
-fn every_backend_has_a_row_here() {
-    let folder = tempfile::tempdir().unwrap();
-    let refused = run(folder.path(), "bench --backend zzzzzzzz").stderr;
-    let (_, names) = refused.split_once("the choices are ").unwrap();
-    let known: BTreeSet<&str> = names.trim().split(", ").collect();
-    let tables = [&OPENAI[..], &SGLANG, &OLDER, &LLAMACPP];
-    let generating = tables.into_iter().flatten().map(|row| row.0);
-    let others = pooling::TEXTS.into_iter().chain(pooling::RANKINGS).chain([audio::BACKEND]);
-    let rows: BTreeSet<&str> = generating.chain(others).collect();
-    assert_eq!(known, rows);
+/// Measures by all names of a server that generate text from text.
+fn check_all(server: ServerKind) {
+    let is_text = |backend: &&Backend| !backend.is_pooling() && !backend.is_audio();
+    Backend::all().filter(is_text).filter(|backend| backend.server() == server).for_each(check);
 }
 
 #[test]
-fn openai_s_routes_are_measured_by_all_their_names() {
-    OPENAI.iter().for_each(check);
+fn every_backend_without_text_is_measured_too() {
+    let known: BTreeSet<&str> =
+        Backend::all().filter(|backend| backend.is_pooling()).map(Backend::name).collect();
+    assert_eq!(known, pooling::TEXTS.into_iter().chain(pooling::RANKINGS).collect());
+}
+
+#[test]
+fn vllm_s_routes_are_measured_by_all_their_names() {
+    check_all(ServerKind::Vllm);
 }
 
 #[test]
 fn sglang_s_routes_are_measured_by_all_their_names() {
-    SGLANG.iter().for_each(check);
+    check_all(ServerKind::Sglang);
 }
 
 #[test]
-fn the_older_protocols_are_measured() {
-    OLDER.iter().for_each(check);
+fn tgi_s_and_llama_cpp_s_routes_are_measured_by_all_their_names() {
+    check_all(ServerKind::Tgi);
+    check_all(ServerKind::LlamaCpp);
 }
 
 #[test]
-fn llama_cpp_s_routes_are_measured_by_all_their_names() {
-    LLAMACPP.iter().for_each(check);
+fn routes_of_any_server_are_measured_by_all_their_names() {
+    check_all(ServerKind::Any);
 }
 
 #[test]

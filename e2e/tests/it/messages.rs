@@ -312,7 +312,7 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --num-prompts 18446744073709551615", &["the most is 1000000000"]);
     row("bench --num-prompts 0", &["nothing to measure"]);
     row("bench --random-input-len 0", &["at least one token"]);
-    row("bench --resume --no-run-dir", &["--resume", "cannot be used with", "--no-run-dir"]);
+    row("bench --resume --no-run-dir", &["--resume", "together with", "--no-run-dir"]);
     row("bench --plan .", &["cannot read the plan `.`: it is a folder", "`./plan.json`"]);
     row("bench --resume", &["cannot use `--resume` without the folder", "`--run-dir DIR`"]);
     row("bench --overwrite", &["cannot use `--overwrite` without the folder", "`--run-dir DIR`"]);

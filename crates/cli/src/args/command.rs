@@ -11,11 +11,7 @@ use clap_complete::Shell;
 use super::address;
 use super::compat::{Rewritten, rewrite};
 use super::help::shaped;
-use super::target::pair;
-use super::{
-    AgainstArgs, ArrivalArgs, CalibrateArgs, ClientArgs, ColourArg, CompareArgs, MetricArgs,
-    OutputArgs, PredictArgs, SamplingArgs, ShardArgs, StopArgs, TargetArgs, WorkloadArgs,
-};
+use super::{AddressArgs, BenchArgs, CalibrateArgs, ColourArg, CompareArgs, PredictArgs};
 use crate::capacity::CapacityArgs;
 use crate::exit::Refusal;
 
@@ -104,56 +100,6 @@ pub(crate) struct BenchCommand {
     pub(crate) at: AddressArgs,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
-}
-
-/// A server by its address alone, and what a command about it takes besides.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct AddressArgs {
-    /// Address of the server, such as `http://127.0.0.1:8000`; it is measured at 1, 2, 4, … requests in flight (a staircase) unless a load is given
-    #[arg(value_name = "URL")]
-    pub(crate) url: Option<String>,
-    /// Time for all steps of a staircase [default for a URL: 2m]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) budget: Option<String>,
-    /// Write an HTML page of the results to this file [default for a URL: page.html in the run folder]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Keep the events of each step of a staircase in plain columns; otherwise they are packed, which loses nothing
-    #[arg(long, hide_short_help = true)]
-    pub(crate) keep_events: bool,
-}
-
-/// The flags of a measurement, which several commands share. If a flag is given twice, the last one
-/// applies; scripts of other tools rely on it.
-#[derive(Debug, Clone, Default, Args)]
-#[command(args_override_self = true)]
-pub(crate) struct BenchArgs {
-    /// Plan file (TOML or JSON; `-`: standard input), or the plan.json of a run; flags override it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plan: Option<PathBuf>,
-    /// Print the plan with the origin of each value, and exit
-    #[arg(long)]
-    pub(crate) print_plan: bool,
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) against: AgainstArgs,
-    #[command(flatten)]
-    pub(crate) workload: WorkloadArgs,
-    #[command(flatten)]
-    pub(crate) arrival: ArrivalArgs,
-    #[command(flatten)]
-    pub(crate) stop: StopArgs,
-    #[command(flatten)]
-    pub(crate) sampling: SamplingArgs,
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
-    #[command(flatten)]
-    pub(crate) metric: MetricArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    pub(crate) shards: ShardArgs,
 }
 
 /// Output format of a table.
@@ -370,6 +316,14 @@ pub(crate) struct SimArgs {
     pub(crate) follow_stdin: bool,
 }
 
+/// `NAME=VALUE`, the value possibly with more equals signs.
+fn pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write it as NAME=VALUE".to_owned())
+}
+
 /// A command, and remarks about the arguments it was parsed from.
 #[derive(Debug)]
 pub(crate) struct ParsedArguments {
@@ -468,7 +422,8 @@ mod tests {
         let typed = typed("bench --request-rate 1,2 --model m --num_prompts 5,6");
         assert_eq!(typed.order, ["request-rate", "model", "num-prompts"]);
         let Command::Bench(bench) = typed.command else { panic!("not a bench") };
-        assert_eq!(bench.bench.stop.num_prompts.unwrap().0, [5, 6]);
+        let lists: Vec<&str> = bench.bench.lists.iter().map(|list| list.flag).collect();
+        assert_eq!(lists, ["request-rate", "num-prompts"]);
     }
 
     #[test]
@@ -476,9 +431,10 @@ mod tests {
         let typed = typed("bench --header a=b c=d=e --goodput ttft:5 tpot:6 --insecure");
         let Command::Bench(bench) = typed.command else { panic!("not a bench") };
         let expected = [("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d=e".to_owned())];
-        assert_eq!(bench.bench.target.header, expected);
-        assert_eq!(bench.bench.metric.goodput, ["ttft:5", "tpot:6"]);
-        assert!(bench.bench.target.insecure);
+        let part = &bench.bench.part;
+        assert_eq!(part.targets[0].headers.as_ref().unwrap().0, expected);
+        assert_eq!(part.metrics.goodput.len(), 2);
+        assert!(bench.bench.has("insecure"));
     }
 
     /// The address that a command line is about, with the flags that it has besides.

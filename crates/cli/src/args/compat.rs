@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::exit::Refusal;
-use table::{CompatFlag, ROWS};
+use table::{CompatFlag, known};
 
 /// How another tool's flag is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlagSupport {
     /// Accepted with its meaning; the text says what is worth knowing, if anything.
     Kept(&'static str),
-    /// Accepted under another name.
+    /// Accepted under another name, without dashes.
     Renamed(&'static str),
     /// Accepted without effect; the text says why.
     Ignored(&'static str),
@@ -53,7 +53,7 @@ pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewrit
         let fate = find(&flag).map_or(FlagSupport::Kept(""), |row| row.fate);
         let spelled = match fate {
             FlagSupport::Kept(_) => flag,
-            FlagSupport::Renamed(ours) => ours.to_owned(),
+            FlagSupport::Renamed(ours) => format!("--{ours}"),
             FlagSupport::Refused(why) => {
                 return Err(Refusal::usage(format!("unsupported flag `{flag}`"), why));
             }
@@ -85,8 +85,8 @@ fn is_flag(word: &str) -> bool {
 
 /// The row of a flag, a starred one included.
 fn find(flag: &str) -> Option<&'static CompatFlag> {
-    let exact = ROWS.iter().find(|row| row.flag == flag);
-    exact.or_else(|| ROWS.iter().find(|row| is_starred_start(row, flag)))
+    let exact = known().iter().find(|row| row.flag == flag);
+    exact.or_else(|| known().iter().find(|row| is_starred_start(row, flag)))
 }
 
 fn is_starred_start(row: &CompatFlag, flag: &str) -> bool {
@@ -100,12 +100,12 @@ fn complete(typed: &str, own: &BTreeSet<String>) -> Result<String, Refusal> {
         return Ok(typed.to_owned());
     }
     let starts = |name: &str| name.starts_with(typed);
-    let tables = || ROWS.iter().filter(|row| starts(row.flag));
+    let tables = || known().iter().filter(|row| starts(&row.flag));
     let all: BTreeSet<&str> = own
         .iter()
         .map(String::as_str)
         .filter(|name| starts(name))
-        .chain(tables().map(|row| row.flag))
+        .chain(tables().map(|row| row.flag.as_str()))
         .collect();
     for candidates in [all, of_tool('S', tables()), of_tool('O', tables())] {
         if let [only] = candidates.iter().copied().collect::<Vec<_>>()[..] {
@@ -116,16 +116,16 @@ fn complete(typed: &str, own: &BTreeSet<String>) -> Result<String, Refusal> {
 }
 
 fn of_tool<'a>(tool: char, rows: impl Iterator<Item = &'a CompatFlag>) -> BTreeSet<&'a str> {
-    rows.filter(|row| row.tools.contains(tool)).map(|row| row.flag).collect()
+    rows.filter(|row| row.tools.contains(tool)).map(|row| row.flag.as_str()).collect()
 }
 
 /// `docs/migrating.md`: what becomes of each flag, for people who bring a script.
 pub(crate) fn migrating_markdown() -> String {
     let mut page = String::from(MIGRATING_HEAD);
-    for row in ROWS {
+    for row in known() {
         let (fate, remark) = match row.fate {
             FlagSupport::Kept(remark) => ("kept", remark.to_owned()),
-            FlagSupport::Renamed(ours) => ("kept", format!("spelled `{ours}`")),
+            FlagSupport::Renamed(ours) => ("kept", format!("spelled `--{ours}`")),
             FlagSupport::Ignored(why) => ("ignored", why.to_owned()),
             FlagSupport::Refused(why) => ("refused", why.to_owned()),
         };
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn no_suggestion_is_a_flag_that_does_nothing() {
         let own = own();
-        for row in ROWS {
+        for row in known() {
             let typo = format!("{}x", row.flag.trim_end_matches('*'));
             let Err(refusal) = complete(&typo, &own) else { continue };
             for name in refusal.hint.split('`').filter(|part| part.starts_with("--")) {
@@ -271,30 +271,24 @@ mod tests {
 
     #[test]
     fn every_known_flag_has_a_row_and_every_row_is_known() {
-        let known = include_str!("../../../../fixtures/flags/known.txt");
-        let known: BTreeSet<(&str, &str)> = known
+        let listed = include_str!("../../../../fixtures/flags/known.txt");
+        let listed: BTreeSet<(&str, &str)> = listed
             .lines()
             .filter(|line| !line.starts_with('#'))
             .filter_map(|line| line.split_once(' '))
             .collect();
-        let rows: BTreeSet<(&str, &str)> = ROWS.iter().map(|row| (row.flag, row.tools)).collect();
-        assert_eq!(known.difference(&rows).collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
-        assert_eq!(rows.difference(&known).collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
+        let rows: BTreeSet<(&str, &str)> =
+            known().iter().map(|row| (row.flag.as_str(), row.tools)).collect();
+        assert_eq!(listed.difference(&rows).collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
+        assert_eq!(rows.difference(&listed).collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
     }
 
     #[test]
-    fn kept_flags_are_flags_of_ours_and_the_others_are_not() {
+    fn flags_without_an_option_of_ours_are_no_flags_of_ours() {
         let own = own();
-        for row in ROWS {
-            match row.fate {
-                FlagSupport::Kept(_) => {
-                    assert!(own.contains(row.flag), "{} is not declared", row.flag);
-                }
-                FlagSupport::Renamed(ours) => assert!(own.contains(ours), "{ours} is not declared"),
-                FlagSupport::Ignored(_) | FlagSupport::Refused(_) => {
-                    assert!(!own.contains(row.flag), "{} is declared", row.flag);
-                }
-            }
+        for row in known() {
+            let is_ours = matches!(row.fate, FlagSupport::Kept(_));
+            assert_eq!(own.contains(&row.flag), is_ours, "{}", row.flag);
         }
     }
 

@@ -7,7 +7,8 @@ use std::error::Error as _;
 
 use clap::Subcommand as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use tokometer_base::redact::{HIDDEN, redact};
+use tokometer_base::redact::redact;
+use tokometer_plan::options;
 
 use super::address::with_command;
 use super::command::{Command, flags_of};
@@ -176,11 +177,11 @@ fn reason(said: &str) -> String {
     }
 }
 
-/// A value as it can be repeated. Nothing of a key, a header or metadata is, because it may be a secret.
+/// A value as it can be repeated: without what may be a secret.
 fn repeated(name: &str, value: &str) -> String {
-    match name {
-        "api-key" | "header" | "metadata" => HIDDEN.to_owned(),
-        _ => redact(value),
+    match options::named(name) {
+        Some(row) => row.shown(value),
+        None => redact(value),
     }
 }
 

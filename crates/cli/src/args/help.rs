@@ -107,7 +107,7 @@ Other flags of `bench` are accepted and have no effect.",
             ("budget", "Time for the whole search [default for a URL: 5m]"),
             ("html", "Write an HTML page of the results to this file"),
             (
-                "keep_events",
+                "keep-events",
                 "Keep the events of each point in plain columns; otherwise they are packed, which loses nothing",
             ),
         ],

@@ -103,9 +103,7 @@ pub(super) fn capacity(
     order: &[String],
     given: &Given,
 ) -> anyhow::Result<Exit> {
-    let target = &args.bench.target;
-    let is_named = args.at.url.is_some() || target.base_url.is_some() || target.host.is_some();
-    if is_named || target.sim.is_some() {
+    if args.at.url.is_some() || args.bench.has_any(&["base-url", "host", "sim"]) {
         return Err(Refusal::usage(
             "cannot use `--engine` with a server: it predicts without one",
             "omit `--engine` to measure, or the target to predict",

@@ -66,7 +66,7 @@ impl AskedBench {
         }
         let mut own = OwnDefaults::below(&layered(&presets, &args));
         let staircase = if is_one_run(command, &presets) {
-            put_end(&mut args, &mut own, budget.as_deref(), &presets);
+            put_end(&mut args, &mut own, budget.as_deref(), &presets)?;
             None
         } else {
             let budget = Nanos::from_secs_f64(budget_s.unwrap_or(BUDGET_S));
@@ -97,18 +97,22 @@ fn is_one_run(command: &BenchCommand, presets: &[Preset]) -> bool {
 }
 
 /// The end of one run of a URL: a time, where nothing gives another.
-fn put_end(args: &mut BenchArgs, own: &mut OwnDefaults, budget: Option<&str>, presets: &[Preset]) {
-    let is_ended = |args: &BenchArgs| {
-        args.stop.num_prompts.is_some() || args.stop.duration.is_some() || args.plan.is_some()
-    };
+fn put_end(
+    args: &mut BenchArgs,
+    own: &mut OwnDefaults,
+    budget: Option<&str>,
+    presets: &[Preset],
+) -> Result<(), Refusal> {
+    let is_ended = |args: &BenchArgs| args.has_any(&["num-prompts", "duration", "plan"]);
     match budget {
         Some(budget) if is_ended(args) => print_note(&format!(
             "note: `--budget {budget}` has no effect: other flags say when the run ends"
         )),
-        Some(budget) => args.stop.duration = Some(budget.to_owned()),
+        Some(budget) => args.add("duration", budget)?,
         None if is_ended(args) || presets.iter().any(|preset| is_ended(&preset.args)) => {}
         None => own.end_after(&format!("{RUN_S}s")),
     }
+    Ok(())
 }
 
 /// Measures what the arguments say, point by point.
@@ -254,7 +258,7 @@ fn with_steps(plan: &Plan, staircase: Staircase) -> Plan {
     plan.load.request_rate = Rate(f64::INFINITY);
     plan.load.duration_s = Some(staircase.first_length().as_secs_f64());
     let values = AxisValues::List(flights.map(SweepValue::from).collect());
-    plan.sweep = vec![Axis { field: PlanField::MaxConcurrency, values }];
+    plan.sweep = vec![Axis { field: PlanField::MAX_CONCURRENCY, values }];
     plan
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tokometer_base::redact::Secrets;
 use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
+use tokometer_plan::options::percentiles;
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::{RunReader, STDOUT};
 use tokometer_report::capacity;
@@ -20,7 +21,7 @@ use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::lower::{Environment, objective, percentiles, sections};
+use crate::lower::{Environment, objective, sections};
 use crate::pages;
 use crate::runs::{READING, expanded};
 use crate::terminal::{print, print_message};
@@ -86,8 +87,8 @@ fn capacity_text(args: &ReportArgs) -> Result<Option<String>, Refusal> {
 fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut sources = PageSource::of(&args.sources, &args.label)?;
     // The name of a folder is no label: its runs are steps of their own.
-    for (place, source) in sources.iter_mut().enumerate() {
-        source.name = args.label.get(place).cloned();
+    for (at, source) in sources.iter_mut().enumerate() {
+        source.name = args.label.get(at).cloned();
     }
     let history = history::history(READING, &sources, view)?;
     match &args.html {
@@ -187,10 +188,14 @@ fn tell_written(path: &Path) {
 fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {
     let goodput: BTreeMap<String, f64> =
         args.goodput.iter().map(|word| objective(word)).collect::<Result<_, _>>()?;
+    let text = args.metric_percentiles.as_deref().unwrap_or("99");
+    let percentiles = percentiles(text).map_err(|why| {
+        Refusal::usage(format!("cannot use `--metric-percentiles {text}`: {why}"), "")
+    })?;
     Ok(Metrics {
         layout: args.layout.clone().unwrap_or_else(|| "auto".to_owned()),
         sections: sections(args.percentile_metrics.as_deref().unwrap_or("ttft,tpot,itl"))?,
-        percentiles: percentiles(args.metric_percentiles.as_deref())?.unwrap_or_else(|| vec![99.0]),
+        percentiles,
         goodput,
         judgement: Judgement::Lenient,
     })

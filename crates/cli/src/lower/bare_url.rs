@@ -9,10 +9,9 @@
 use tokometer_base::Conventions;
 use tokometer_base::redact::hide_in_url;
 use tokometer_client::Dialect;
-use tokometer_plan::FlagValues;
+use tokometer_plan::options::Fragment;
 use tokometer_workload::Spec;
 
-use super::flags::address;
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
 
@@ -25,7 +24,7 @@ const BACKEND: &str = "openai-chat";
 /// Tokens that a chat template may add.
 const TEMPLATE: u64 = 100;
 /// How long a server may take for the first prompt, in seconds.
-const READY_S: f64 = 30.0;
+const READY_S: &str = "30";
 
 /// Ends of addresses that are no route of a backend by themselves, because a gateway has another prefix.
 const SHORT_ROUTES: [(&str, &str); 4] = [
@@ -37,29 +36,25 @@ const SHORT_ROUTES: [(&str, &str); 4] = [
 
 /// Takes a positional address: its server, and the route that it ends in.
 pub(crate) fn put_address(args: &mut BenchArgs, url: &str) -> Result<(), Refusal> {
-    let target = &mut args.target;
-    let others = [
-        ("--base-url", target.base_url.is_some()),
-        ("--host", target.host.is_some()),
-        ("--port", target.port.is_some()),
-        ("--sim", target.sim.is_some()),
-    ];
-    if let Some((flag, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+    if let Some(flag) = ["base-url", "host", "port", "sim"].into_iter().find(|flag| args.has(flag))
+    {
         return Err(Refusal::usage(
-            format!("cannot use `{flag}` together with the address `{}`", hide_in_url(url)),
+            format!("cannot use `--{flag}` together with the address `{}`", hide_in_url(url)),
             "give one of them",
         ));
     }
     let Routed { base, backend, endpoint } = routed(url);
-    let _checked = address("URL", &base)?;
-    target.base_url = Some(base);
-    if target.endpoint.is_none() {
-        target.endpoint = endpoint;
-        if target.backend.is_none() {
-            target.backend = backend.map(str::to_owned);
-        }
+    args.add("base-url", &base)?;
+    if args.has("endpoint") {
+        return Ok(());
     }
-    Ok(())
+    if let Some(endpoint) = endpoint {
+        args.add("endpoint", &endpoint)?;
+    }
+    match backend.filter(|_| args.backend.is_none()) {
+        Some(backend) => args.add("backend", backend),
+        None => Ok(()),
+    }
 }
 
 /// An address without the route at its end.
@@ -95,26 +90,28 @@ fn routed(url: &str) -> Routed {
 
 /// The flag that says when requests are sent, or how many; `None`: there is none.
 pub(crate) fn load_flag(args: &BenchArgs) -> Option<&'static str> {
-    let (arrival, stop) = (&args.arrival, &args.stop);
-    let is_traced = args.workload.dataset_name.as_deref().is_some_and(|name| {
+    let is_traced = args.part.workload.dataset.as_deref().is_some_and(|name| {
         Spec::defaults(name, Conventions::Vllm).is_some_and(|spec| spec.is_traced())
     });
-    let flags = [
-        ("--request-rate", arrival.request_rate.is_some()),
-        ("--max-concurrency", arrival.max_concurrency.is_some()),
-        ("--ramp-up-strategy", arrival.ramp_up_strategy.is_some()),
-        ("--ramp-up-start-rps", arrival.ramp_up_start_rps.is_some()),
-        ("--ramp-up-end-rps", arrival.ramp_up_end_rps.is_some()),
-        ("--num-prompts", stop.num_prompts.is_some()),
-        ("--duration", stop.duration.is_some()),
-        ("--until", stop.until.is_some()),
-        ("--multi-turn-concurrency", args.workload.turns.multi_turn_concurrency.is_some()),
-        ("--plan", args.plan.is_some()),
-        ("--against", args.against.is_given()),
-        ("--dataset-name", is_traced),
-    ];
-    flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    let flags = LOAD_FLAGS.iter().copied();
+    flags.chain(is_traced.then_some("dataset-name")).find(|flag| args.has(flag))
 }
+
+/// Flags that say when requests are sent, how many, or how long.
+const LOAD_FLAGS: [&str; 12] = [
+    "request-rate",
+    "max-concurrency",
+    "ramp-up-strategy",
+    "ramp-up-start-rps",
+    "ramp-up-end-rps",
+    "num-prompts",
+    "duration",
+    "until",
+    "multi-turn-concurrency",
+    "plan",
+    "against",
+    "switch-command",
+];
 
 /// What the server may still change of our defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -128,8 +125,8 @@ pub(crate) struct OpenChoices {
 /// Our own values for a server by its address, weaker than any flag and any preset.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnDefaults {
-    /// Flags that stand for them: they are merged as the flags of a preset are.
-    pub(super) args: BenchArgs,
+    /// They are merged as the flags of a preset are.
+    pub(super) fragment: Fragment,
     pub(crate) open: OpenChoices,
 }
 
@@ -137,31 +134,23 @@ impl OwnDefaults {
     /// The values below these flags and presets. What depends on what they leave unsaid stays unsaid as
     /// well: a dataset has lengths of its own, and the conventions of a tool a backend.
     pub(crate) fn below(layers: &[&BenchArgs]) -> Self {
-        let says = |is_said: fn(&BenchArgs) -> bool| layers.iter().any(|args| is_said(args));
+        let says = |flags: &[&str]| layers.iter().any(|args| args.has_any(flags));
         let mut own = Self::default();
-        if says(|args| args.plan.is_some()) {
+        if says(&["plan"]) {
             return own;
         }
-        let target = &mut own.args.target;
-        if !says(|args| args.target.backend.is_some() || args.target.compat.is_some()) {
+        if !layers.iter().any(|args| args.backend.is_some() || args.has("compat")) {
             own.open.backend = true;
-            target.backend = Some(BACKEND.to_owned());
+            own.put("backend", BACKEND);
         }
-        target.ready_check_timeout_sec = Some(READY_S);
-        let has_dataset = |args: &BenchArgs| {
-            args.workload.dataset_name.is_some() || args.workload.dataset_path.is_some()
-        };
-        let has_length = |args: &BenchArgs| {
-            let (workload, random) = (&args.workload, &args.workload.random);
-            let is_input = workload.input_len.is_some() || random.random_input_len.is_some();
-            is_input || workload.output_len.is_some() || random.random_output_len.is_some()
-        };
-        if !says(has_dataset) {
-            let named = layers.iter().rev().find_map(|args| args.target.backend.as_deref());
+        own.put("ready-check-timeout-sec", READY_S);
+        if !says(&["dataset-name", "dataset-path"]) {
+            let named = layers.iter().rev().find_map(|args| args.backend.as_deref());
             let dataset = dataset_for(named.and_then(Dialect::named));
-            own.args.workload.dataset_name = Some(dataset.to_owned());
+            own.put("dataset-name", dataset);
             // Audio clips have lengths of their own, and ranking has no answer in tokens.
-            own.open.lengths = dataset == RANDOM && !says(has_length);
+            let lengths = ["input-len", "output-len", "random-input-len", "random-output-len"];
+            own.open.lengths = dataset == RANDOM && !says(&lengths);
             if dataset == RANDOM {
                 own.put_lengths(PROMPT_LEN);
             }
@@ -171,12 +160,16 @@ impl OwnDefaults {
 
     /// Ends the run after this time, where nothing else says when it ends.
     pub(crate) fn end_after(&mut self, time: &str) {
-        self.args.stop.duration = Some(time.to_owned());
+        self.put("duration", time);
+    }
+
+    fn put(&mut self, flag: &'static str, word: &str) {
+        self.fragment.add(flag, word).expect("our own values can be used");
     }
 
     /// Measures another route, because the server has no chat.
     pub(crate) fn put_backend(&mut self, backend: Dialect) {
-        self.args.target.backend = Some(backend.name().to_owned());
+        self.fragment.backend = Some(backend.name().to_owned());
     }
 
     /// Shortens our own lengths to a context that is too short for them, with room for a chat template.
@@ -191,9 +184,8 @@ impl OwnDefaults {
     }
 
     fn put_lengths(&mut self, (input, output): (u64, u64)) {
-        let random = &mut self.args.workload.random;
-        random.random_input_len = Some(FlagValues(vec![input]));
-        random.random_output_len = Some(FlagValues(vec![output]));
+        self.put("random-input-len", &input.to_string());
+        self.put("random-output-len", &output.to_string());
     }
 }
 
@@ -234,65 +226,56 @@ mod tests {
 
     #[test]
     fn a_route_in_the_address_names_the_backend_unless_a_flag_does() {
-        let mut args = BenchArgs::default();
-        args.target.backend = Some("vllm".to_owned());
+        let mut args = args_of(&[("backend", "vllm")]);
         put_address(&mut args, "http://h/v1/chat/completions").unwrap();
-        assert_eq!(args.target.backend.as_deref(), Some("vllm"));
-        assert_eq!(args.target.endpoint.as_deref(), Some("/v1/chat/completions"));
-        args.target.base_url = Some("http://g".to_owned());
+        assert_eq!(args.backend.as_deref(), Some("vllm"));
+        assert!(args.has("endpoint"));
         let refusal = put_address(&mut args, "http://h?key=hunter2").unwrap_err().to_string();
         assert!(refusal.contains("`--base-url`") && !refusal.contains("hunter2"), "{refusal}");
     }
 
+    fn args_of(flags: &[(&'static str, &str)]) -> BenchArgs {
+        let mut args = BenchArgs::default();
+        flags.iter().for_each(|(flag, word)| args.add(flag, word).unwrap());
+        args
+    }
+
     #[test]
     fn our_own_values_leave_out_what_flags_or_presets_decide() {
-        let with = |change: fn(&mut BenchArgs)| {
-            let mut args = BenchArgs::default();
-            change(&mut args);
-            OwnDefaults::below(&[&BenchArgs::default(), &args])
+        let with = |flag: &'static str, word: &str| {
+            OwnDefaults::below(&[&BenchArgs::default(), &args_of(&[(flag, word)])])
         };
-        let mut bare = with(|_| {});
+        let mut bare = OwnDefaults::below(&[]);
         assert_eq!(bare.open, OpenChoices { backend: true, lengths: true });
-        assert_eq!(bare.args.workload.random.random_input_len, Some(FlagValues(vec![512])));
-        assert_eq!((bare.shorten(4_096), bare.shorten(512)), (None, Some((256, 64))));
-        let sglang = with(|args| args.target.compat = Some(Conventions::Sglang));
-        assert_eq!((sglang.args.target.backend, sglang.open.backend), (None, false));
-        let long = with(|args| args.workload.output_len = Some(FlagValues(vec![9])));
+        assert!(bare.fragment.has("random-input-len"));
+        assert_eq!(bare.shorten(4_096), None);
+        assert_eq!(bare.shorten(512), Some((256, 64)));
+        let sglang = with("compat", "sglang");
+        assert_eq!((sglang.fragment.backend, sglang.open.backend), (None, false));
+        let long = with("output-len", "9");
         assert!(long.open.backend && !long.open.lengths);
-        let rows = with(|args| args.workload.dataset_path = Some("f".to_owned()));
-        assert_eq!(rows.args.workload.dataset_name, None);
-        assert_eq!(rows.args.workload.random.random_input_len, None);
+        let rows = with("dataset-path", "f");
+        assert!(!rows.fragment.has_any(&["dataset-name", "random-input-len"]));
         for (backend, dataset) in [
             ("openai-audio", "random-audio"),
             ("jina-rerank", "random-rerank"),
             ("vllm-score", "random-rerank"),
             ("openai-embeddings", "random"),
         ] {
-            let mut args = BenchArgs::default();
-            args.target.backend = Some(backend.to_owned());
-            let own = OwnDefaults::below(&[&args]);
-            assert_eq!(own.args.workload.dataset_name.as_deref(), Some(dataset), "{backend}");
+            let own = with("backend", backend);
+            assert_eq!(own.fragment.part.workload.dataset.as_deref(), Some(dataset), "{backend}");
             assert_eq!(own.open.lengths, dataset == RANDOM, "{backend}");
         }
-        let filed = with(|args| args.plan = Some("p.toml".into()));
-        assert_eq!(filed.args.target.ready_check_timeout_sec, None);
+        assert!(!with("plan", "p.toml").fragment.has("ready-check-timeout-sec"));
     }
 
     #[test]
     fn a_load_is_whatever_says_when_or_how_many() {
-        let of = |change: fn(&mut BenchArgs)| {
-            let mut args = BenchArgs::default();
-            change(&mut args);
-            load_flag(&args)
-        };
-        assert_eq!(of(|_| {}), None);
-        assert_eq!(of(|args| args.workload.input_len = Some(FlagValues(vec![9]))), None);
-        assert_eq!(of(|args| args.stop.duration = Some("5s".to_owned())), Some("--duration"));
-        let prompts = of(|args| args.stop.num_prompts = Some(FlagValues(vec![9])));
-        assert_eq!(prompts, Some("--num-prompts"));
-        let flights = of(|args| args.arrival.max_concurrency = Some(FlagValues(vec![9])));
-        assert_eq!(flights, Some("--max-concurrency"));
-        let traced = of(|args| args.workload.dataset_name = Some("mooncake".to_owned()));
-        assert_eq!(traced, Some("--dataset-name"));
+        let of = |flag: &'static str, word: &str| load_flag(&args_of(&[(flag, word)]));
+        assert_eq!(of("input-len", "9"), None);
+        assert_eq!(of("duration", "5s"), Some("duration"));
+        assert_eq!(of("num-prompts", "9"), Some("num-prompts"));
+        assert_eq!(of("max-concurrency", "9"), Some("max-concurrency"));
+        assert_eq!(of("dataset-name", "mooncake"), Some("dataset-name"));
     }
 }

@@ -3,17 +3,15 @@
 use std::path::Path;
 
 use tokometer_compat::LayoutChoice;
-use tokometer_plan::{Load, Plan};
+use tokometer_plan::Plan;
 use tokometer_record::STDOUT;
 
-use super::{constraints, figures, numbers, pooling, route, sizes};
+use super::{constraints, figures, pooling, route};
 use crate::exit::Refusal;
 
 /// Refuses a plan that makes no sense.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
-    numbers::check(plan)?;
-    sizes::check(plan)?;
-    check_load(&plan.load)?;
+    plan.check()?;
     pooling::check(plan)?;
     constraints::check_canaries(plan)?;
     route::check(plan)?;
@@ -35,43 +33,4 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
         ));
     }
     Ok(())
-}
-
-fn check_load(load: &Load) -> Result<(), Refusal> {
-    let rate = load.request_rate.0;
-    if rate.is_nan() || rate <= 0.0 {
-        return Err(Refusal::usage(
-            format!("cannot use `--request-rate {rate}`: a rate must be greater than zero"),
-            "try `--request-rate inf` to send without waiting",
-        ));
-    }
-    if load.burstiness.0.is_nan() || load.burstiness.0 <= 0.0 {
-        return Err(Refusal::usage(
-            format!(
-                "cannot use `--burstiness {}`: it must be greater than zero",
-                load.burstiness.0
-            ),
-            "use 1 for a Poisson process, inf for constant intervals",
-        ));
-    }
-    if load.max_concurrency == Some(0) {
-        return Err(Refusal::usage(
-            "cannot use `--max-concurrency 0`: no request could be sent",
-            "omit it for no limit",
-        ));
-    }
-    if load.duration_s.is_some_and(|seconds| seconds <= 0.0) {
-        return Err(Refusal::usage("`--duration` must be greater than zero", "write it as `30s`"));
-    }
-    match load.ramp {
-        Some(_) if rate.is_finite() => Err(Refusal::usage(
-            "cannot use `--request-rate` together with a ramp-up",
-            "omit `--request-rate`: the ramp-up has its own start and end rate",
-        )),
-        Some(ramp) if ramp.from > ramp.to => Err(Refusal::usage(
-            format!("cannot ramp down from {} to {}", ramp.from, ramp.to),
-            "swap `--ramp-up-start-rps` and `--ramp-up-end-rps`",
-        )),
-        _ => Ok(()),
-    }
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 use tokometer_base::IgnoreEos;
 use tokometer_client::{Structured, ToolSet};
 use tokometer_figures::quality::{Canary, Schema};
-use tokometer_plan::{CanaryRow, PartialCanaryPlan, Plan};
+use tokometer_plan::options::ContentFiles;
+use tokometer_plan::{CanaryRow, Plan};
 
-use crate::args::SamplingArgs;
 use crate::exit::{Refusal, reason};
 
 /// What the files hold.
@@ -21,7 +21,7 @@ const CANARY_FORM: &str =
     r#"write one {"prompt": "…", "expected": "…"} or {"messages": […], "regex": "…"} per line"#;
 
 /// The text of the file that `flag` names. `form` says what it has to hold.
-fn read((flag, form): (&str, &str), path: &Path) -> Result<String, Refusal> {
+fn read(flag: &str, form: &str, path: &Path) -> Result<String, Refusal> {
     std::fs::read_to_string(path).map_err(|why| {
         let (shown, why) = (path.display(), reason(&why));
         Refusal::usage(
@@ -32,9 +32,9 @@ fn read((flag, form): (&str, &str), path: &Path) -> Result<String, Refusal> {
 }
 
 /// The constraint of `--structured`.
-pub(super) fn structured(args: &SamplingArgs) -> Result<Option<Structured>, Refusal> {
-    let Some(path) = &args.structured else { return Ok(None) };
-    let text = read(("--structured", STRUCTURED_FORM), path)?;
+pub(super) fn structured(files: &ContentFiles) -> Result<Option<Structured>, Refusal> {
+    let Some(path) = &files.structured else { return Ok(None) };
+    let text = read("--structured", STRUCTURED_FORM, path)?;
     let refused = |why: String| {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), STRUCTURED_FORM)
     };
@@ -45,26 +45,21 @@ pub(super) fn structured(args: &SamplingArgs) -> Result<Option<Structured>, Refu
     Ok(Some(structured))
 }
 
-/// Says what is wrong with a schema at `place` of a JSON text; a server would refuse every request.
-fn check_schema(text: &str, place: &str) -> Result<(), String> {
+/// Says what is wrong with the schema at `pointer` of a JSON text; a server would refuse every request.
+fn check_schema(text: &str, pointer: &str) -> Result<(), String> {
     let document: Value = serde_json::from_str(text).map_err(|why| why.to_string())?;
-    let Some(schema) = document.pointer(place) else { return Ok(()) };
+    let Some(schema) = document.pointer(pointer) else { return Ok(()) };
     Schema::check(schema).map_err(|why| format!("it is not a JSON schema: {why}"))
 }
 
 /// The tools of `--tools`, with `--tool-choice`.
-pub(super) fn tools(args: &SamplingArgs) -> Result<Option<ToolSet>, Refusal> {
-    let choice = args.tool_choice.as_ref();
-    let Some(path) = &args.tools else {
-        return match choice {
-            Some(_) => Err(Refusal::usage("`--tool-choice` needs tools", "use `--tools FILE`")),
-            None => Ok(None),
-        };
-    };
+pub(super) fn tools(files: &ContentFiles) -> Result<Option<ToolSet>, Refusal> {
+    let choice = files.tool_choice.as_ref();
+    let Some(path) = &files.tools else { return Ok(None) };
     let refused = |why: String| {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), TOOLS_FORM)
     };
-    let mut tools = ToolSet::parse(&read(("--tools", TOOLS_FORM), path)?).map_err(refused)?;
+    let mut tools = ToolSet::parse(&read("--tools", TOOLS_FORM, path)?).map_err(refused)?;
     for (name, definition) in tools.names().zip(&tools.definitions) {
         let named = |why| refused(format!("the parameters of `{name}`: {why}"));
         check_schema(definition, "/function/parameters").map_err(named)?;
@@ -83,26 +78,14 @@ pub(super) fn tools(args: &SamplingArgs) -> Result<Option<ToolSet>, Refusal> {
     Ok(Some(tools))
 }
 
-/// The canaries of `--canary`, with `--canary-share`.
-pub(super) fn canaries(args: &SamplingArgs) -> Result<Option<PartialCanaryPlan>, Refusal> {
-    let share = args.canary_share;
-    if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
-        let message = format!("cannot use `--canary-share {share}`: a share is between 0 and 1");
-        return Err(Refusal::usage(message, "write 0.02 for one canary per 50 requests"));
-    }
-    let Some(path) = &args.canary else {
-        return match share {
-            Some(_) => {
-                Err(Refusal::usage("`--canary-share` needs canaries", "use `--canary FILE`"))
-            }
-            None => Ok(None),
-        };
-    };
-    let text = read(("--canary", CANARY_FORM), path)?;
+/// The canaries of `--canary`.
+pub(super) fn canaries(files: &ContentFiles) -> Result<Option<Vec<CanaryRow>>, Refusal> {
+    let Some(path) = &files.canary else { return Ok(None) };
+    let text = read("--canary", CANARY_FORM, path)?;
     let mut rows = Vec::new();
-    for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         rows.push(canary(line).map_err(|why| {
-            let message = format!("cannot use line {} of `{}`: {why}", place + 1, path.display());
+            let message = format!("cannot use line {number} of `{}`: {why}", path.display());
             Refusal::usage(message, CANARY_FORM)
         })?);
     }
@@ -110,7 +93,7 @@ pub(super) fn canaries(args: &SamplingArgs) -> Result<Option<PartialCanaryPlan>,
         let message = format!("cannot use the file `{}`: it has no canaries", path.display());
         return Err(Refusal::usage(message, CANARY_FORM));
     }
-    Ok(Some(PartialCanaryPlan { rows: Some(rows), share }))
+    Ok(Some(rows))
 }
 
 fn canary(line: &str) -> Result<CanaryRow, String> {

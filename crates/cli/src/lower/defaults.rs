@@ -1,21 +1,19 @@
 //! Default values of plan fields, by the conventions of the tool to follow.
 
 use tokometer_base::neighbours::suggestion;
-use tokometer_base::{Conventions, IgnoreEos, Nanos, Partial};
-use tokometer_client::conn::Stamps;
+use tokometer_base::{Conventions, IgnoreEos, Partial};
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, UsageReports};
 use tokometer_compat::{Metric, Selection};
-use tokometer_drive::config::RETRY_MAX_WAIT;
-use tokometer_drive::{Connections, Harvest, Timeouts};
+use tokometer_plan::options::{self, Fragment, SGLANG_WARMUP_TOKENS};
 use tokometer_plan::{
-    Address, Cache, Content, Form, Judgement, PartialClient, PartialLoad, PartialMetrics,
-    PartialOutput, PartialPhases, PartialPlan, PartialPrompts, PartialRequest, PartialTarget,
-    Profiler, Rate, Record, Shown, Timing,
+    Address, Cache, Content, Form, Judgement, PartialLoad, PartialMetrics, PartialOutput,
+    PartialPhases, PartialPlan, PartialPrompts, PartialRequest, PartialTarget, Profiler, Rate,
+    Record, Shown, Timing,
 };
 use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Spec, Templating};
 
-use super::{dataset, foreign};
+use super::foreign;
 use crate::exit::Refusal;
 
 /// Whether anything names a target.
@@ -78,9 +76,6 @@ const DEMO_WARMUPS: u64 = 8;
 const DEMO_INPUT: u32 = 256;
 const DEMO_OUTPUT: u32 = 64;
 
-/// Answers of SGLang's warm-up requests are no longer than this.
-pub(crate) const SGLANG_WARMUP_TOKENS: u32 = 32;
-
 /// vLLM's words for the sections of its report.
 fn sections(shown: &Selection) -> Vec<String> {
     let words = shown.metrics.iter().filter_map(|metric| metric.quantity()?.section());
@@ -100,7 +95,8 @@ pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
     if situation.dialect.is_pooling() {
         shown.metrics = vec![Metric::E2el];
     }
-    Ok(PartialPlan {
+    let mut all = by_table(situation.family)?;
+    all.merge(PartialPlan {
         name: Some(name.to_owned()),
         family: Some(situation.family),
         seed: Some(if situation.is_sglang() { 42 } else { 0 }),
@@ -122,9 +118,7 @@ pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
             usage: Some(UsageReports::AtEnd),
             ..PartialRequest::default()
         },
-        client: client(situation),
         metrics: PartialMetrics {
-            layout: Some("auto".to_owned()),
             sections: Some(sections(&shown)),
             percentiles: Some(shown.percentiles),
             judgement: Some(Judgement::Lenient),
@@ -136,11 +130,34 @@ pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
             ..PartialOutput::default()
         },
         ..PartialPlan::default()
+    });
+    Ok(all)
+}
+
+/// Defaults that depend on nothing but conventions.
+fn by_table(conventions: Conventions) -> Result<PartialPlan, Refusal> {
+    let mut fragment = Fragment::default();
+    for row in options::rows() {
+        if let Some(default) = row.default {
+            fragment.add(row.flag, default.by(conventions))?;
+        }
+    }
+    Ok(fragment.part)
+}
+
+/// The defaults of a dataset.
+pub(crate) fn of_dataset(name: &str, family: Conventions) -> Result<Spec, Refusal> {
+    Spec::defaults(name, family).ok_or_else(|| {
+        if let Some(instead) = foreign::dataset(name) {
+            return Refusal::usage(format!("unsupported dataset `{name}`"), instead);
+        }
+        let hint = suggestion(name, Spec::NAMES);
+        Refusal::usage(format!("unknown dataset `{name}`"), hint)
     })
 }
 
 fn workload(situation: &Situation) -> Result<PartialSpec, Refusal> {
-    let mut options = PartialSpec::of(dataset::defaults(&situation.dataset, situation.family)?);
+    let mut options = PartialSpec::of(of_dataset(&situation.dataset, situation.family)?);
     if situation.is_demo() {
         options.input_len = Some(DEMO_INPUT);
         options.output_len = Some(OrNone(Some(DEMO_OUTPUT)));
@@ -158,7 +175,6 @@ fn load(situation: &Situation) -> PartialLoad {
     };
     PartialLoad {
         request_rate: Some(Rate(rate)),
-        burstiness: Some(Rate(1.0)),
         num_prompts: Some(num_prompts),
         timing: Some(timing(situation)),
         ..PartialLoad::default()
@@ -169,31 +185,11 @@ fn phases(situation: &Situation) -> PartialPhases {
     let is_sglang = situation.is_sglang();
     let warmups = if situation.is_demo() { DEMO_WARMUPS } else { u64::from(is_sglang) };
     PartialPhases {
-        ready_timeout_s: Some(if is_sglang { 60.0 } else { 0.0 }),
         warmups: Some(warmups),
         warmup_output_max: is_sglang.then_some(Some(SGLANG_WARMUP_TOKENS)),
         cache: Some(Cache::Keep),
-        flush_timeout_s: Some(60.0),
         profiler: Some(Profiler::Off),
-        probe_rate: Some(0.0),
         ..PartialPhases::default()
-    }
-}
-
-fn client(situation: &Situation) -> PartialClient {
-    let is_sglang = situation.is_sglang();
-    let timeouts = Timeouts::default();
-    PartialClient {
-        connections: Some(if is_sglang { Connections::PerRequest } else { Connections::Auto }),
-        harvest: Some(Harvest::Adaptive),
-        stamps: Some(Stamps::Kernel),
-        timeout_s: Some(timeouts.total.map(Nanos::as_secs_f64)),
-        connect_timeout_s: Some(timeouts.connect.as_secs_f64()),
-        stall_timeout_s: Some(timeouts.stall.map(Nanos::as_secs_f64)),
-        retries: Some(0),
-        retry_max_wait_s: Some(RETRY_MAX_WAIT.as_secs_f64()),
-        scrape_interval_s: Some(1.0),
-        ..PartialClient::default()
     }
 }
 

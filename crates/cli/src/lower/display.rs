@@ -1,7 +1,8 @@
 //! What flags and presets say besides the plan: how a run is shown while it lasts.
 
+use tokometer_plan::options::Fragment;
+
 use super::TerminalCodes;
-use crate::args::BenchArgs;
 
 /// Switches that presets may set as flags do.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,8 +39,8 @@ pub(crate) enum SelfCheck {
 
 impl Display {
     /// What any of these layers asks for. A terminal that knows no codes gets lines.
-    pub(super) fn of(layers: &[&BenchArgs], codes: TerminalCodes) -> Self {
-        let any = |is_set: fn(&BenchArgs) -> bool| layers.iter().any(|args| is_set(args));
+    pub(super) fn of(layers: &[&Fragment], codes: TerminalCodes) -> Self {
+        let any = |is_set: fn(&Fragment) -> bool| layers.iter().any(|args| is_set(args));
         let progress = match () {
             () if any(|args| args.output.quiet) => ProgressView::Silent,
             () if codes == TerminalCodes::Nothing => ProgressView::Hidden,
@@ -47,7 +48,7 @@ impl Display {
             () if any(|args| args.output.disable_tqdm) => ProgressView::Hidden,
             () => ProgressView::Bar,
         };
-        let is_asked = any(|args| args.client.calibrate);
+        let is_asked = any(|args| args.calibrate);
         let calibration = if is_asked { SelfCheck::Asked } else { SelfCheck::Skipped };
         Self { progress, calibration }
     }
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn a_terminal_without_codes_gets_lines_instead_of_a_bar_or_the_dashboard() {
         let shown = |is_live: bool, is_quiet: bool, codes: TerminalCodes| {
-            let mut args = BenchArgs::default();
+            let mut args = Fragment::default();
             (args.output.live, args.output.quiet) = (is_live, is_quiet);
             Display::of(&[&args], codes).progress
         };

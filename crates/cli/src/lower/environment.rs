@@ -71,7 +71,7 @@ const SHARD_SECRET: &str = "TOKOMETER_SHARD_SECRET";
 /// Variables that hold the address of a proxy, in the spelling of upper case.
 const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+#[expect(clippy::disallowed_methods, reason = "nothing else reads the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -115,7 +115,7 @@ impl Environment {
         let presets = Presets {
             not_text,
             variables: all.filter(is_ours).filter(|(_, value)| !value.is_empty()).collect(),
-            config: preset::config_place(&variable).as_deref().and_then(preset::config),
+            config: preset::config_path(&variable).as_deref().and_then(preset::config),
         };
         Self::from_variables(&variable).with(presets)
     }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use tokometer_figures::Quantity;
-use tokometer_plan::Plan;
+use tokometer_plan::{PartialPlan, Plan, options};
 
-use super::flags::words;
 use crate::exit::Refusal;
 
 /// The section of the report that shows a metric, by the word that vLLM uses, such as `e2el`.
@@ -42,7 +41,8 @@ pub(super) fn remarks(plan: &Plan) -> Option<String> {
 
 /// `ttft,itl,e2el` as sections.
 pub(crate) fn sections(text: &str) -> Result<Vec<String>, Refusal> {
-    words(text).iter().map(|word| section(word).map(str::to_owned)).collect()
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(|word| section(word).map(str::to_owned)).collect()
 }
 
 /// `ttft:200` as a metric and its limit in milliseconds.
@@ -60,6 +60,13 @@ pub(crate) fn objective(word: &str) -> Result<(String, f64), Refusal> {
     Ok((name.to_owned(), limit))
 }
 
+/// A span of time as typed, in seconds.
+pub(crate) fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Refusal> {
+    let refused =
+        |text: &str, why| Refusal::usage(format!("cannot use `{flag} {text}`: {why}"), "");
+    text.map(|text| options::time(text).map_err(|why| refused(text, why))).transpose()
+}
+
 /// The latency that an objective limits, by the word that vLLM uses.
 fn objective_name(name: &str) -> Result<&'static str, String> {
     let quantity = Quantity::parse(name).map_err(|why| why.to_string())?;
@@ -69,24 +76,27 @@ fn objective_name(name: &str) -> Result<&'static str, String> {
     }
 }
 
-/// The objectives of a plan file under the names that flags use, so that a flag overrides them.
-pub(crate) fn named_objectives(
-    written: BTreeMap<String, f64>,
-) -> Result<BTreeMap<String, f64>, Refusal> {
+/// Gives the sections and objectives of a layer the names that reports have for them, so that layers
+/// override each other.
+pub(super) fn put_names(part: &mut PartialPlan) -> Result<(), Refusal> {
+    if let Some(sections) = &mut part.metrics.sections {
+        for name in sections {
+            section(name)?.clone_into(name);
+        }
+    }
     let mut named = BTreeMap::new();
-    for (key, limit) in written {
+    for (key, limit) in std::mem::take(&mut part.metrics.goodput) {
         let refused = |why: String| {
-            Refusal::usage(
-                format!("cannot use `metrics.goodput.{key}` of the plan: {why}"),
-                "use one of ttft, tpot, e2el",
-            )
+            let message = format!("cannot use the objective `{key}`: {why}");
+            Refusal::usage(message, "use one of ttft, tpot, e2el, such as `ttft:200`")
         };
         let name = objective_name(&key).map_err(refused)?;
         if named.insert(name.to_owned(), limit).is_some() {
             return Err(refused(format!("another key also means `{name}`")));
         }
     }
-    Ok(named)
+    part.metrics.goodput = named;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -123,7 +133,9 @@ mod tests {
     #[test]
     fn objectives_of_a_plan_are_named_in_any_spelling_and_unknown_ones_are_refused() {
         let objectives = |keys: &[&str]| {
-            named_objectives(keys.iter().map(|key| ((*key).to_owned(), 5.0)).collect())
+            let mut part = PartialPlan::default();
+            part.metrics.goodput = keys.iter().map(|key| ((*key).to_owned(), 5.0)).collect();
+            put_names(&mut part).map(|()| part.metrics.goodput)
         };
         let named = objectives(&["TTFT", "e2e"]).unwrap();
         assert_eq!(named.into_keys().collect::<Vec<_>>(), ["e2el", "ttft"]);

@@ -9,15 +9,12 @@
 mod bare_url;
 mod check;
 mod constraints;
-mod dataset;
 mod defaults;
 mod display;
 mod environment;
 mod figures;
 mod file;
-mod flags;
 mod foreign;
-mod numbers;
 mod origin;
 mod points;
 mod pooling;
@@ -25,7 +22,6 @@ mod preset;
 mod resolve;
 mod route;
 mod secrets;
-mod sizes;
 #[cfg(test)]
 pub(crate) mod tests;
 mod turns;
@@ -34,9 +30,8 @@ pub(crate) use bare_url::{OwnDefaults, PROMPT_LEN, dataset_for, load_flag, put_a
 pub(crate) use defaults::dialect;
 pub(crate) use display::{Display, ProgressView, SelfCheck};
 pub(crate) use environment::{Environment, TerminalCodes};
-pub(crate) use figures::{objective, sections};
+pub(crate) use figures::{objective, seconds, sections};
 pub(crate) use file::{key_variable, written};
-pub(crate) use flags::{percentiles, seconds};
 pub(crate) use points::PlannedPoint;
 pub(crate) use preset::{Preset, layered};
 pub(crate) use resolve::{Lowered, complete_part, lower, lower_over};

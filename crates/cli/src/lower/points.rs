@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn the_last_axis_varies_fastest() {
         let axes =
-            [axis(PlanField::RequestRate, "1,inf"), axis(PlanField::NumPrompts, "1,2,...,4")];
+            [axis(PlanField::REQUEST_RATE, "1,inf"), axis(PlanField::NUM_PROMPTS, "1,2,...,4")];
         let shown: Vec<String> = combinations(&axes)
             .unwrap()
             .iter()

@@ -8,9 +8,6 @@ use crate::exit::Refusal;
 pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
     let Some(dialect) = plan.targets.first().map(|target| target.backend) else { return Ok(()) };
     let (name, batch) = (dialect.name(), plan.prompts.batch_size);
-    if batch == 0 {
-        return Err(Refusal::usage("`--batch-size` must be greater than zero", "omit it for one"));
-    }
     if dialect.is_audio() && plan.phases.probe_rate > 0.0 {
         return Err(Refusal::usage(
             format!(

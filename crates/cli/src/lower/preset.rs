@@ -5,40 +5,18 @@
 //! means the same in all three places. An unknown key of the file is refused; an unknown variable is
 //! only remarked on, because another program may own it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::neighbours::nearest;
+use tokometer_plan::options::{self, Fragment, GivenOption, Kind, OptionRow};
 
 use super::origin::ValueOrigin;
-use crate::args::{self, AddressArgs, BenchArgs, Command, ParseOutcome};
+use crate::args::{AddressArgs, BenchArgs};
 use crate::exit::Refusal;
 
 /// What begins the name of a variable.
 pub(super) const PREFIX: &str = "TOKOMETER_";
-
-/// Flags that ask for one command, and are no values for every measurement.
-const PER_COMMAND: [&str; 19] = [
-    "plan",
-    "print-plan",
-    "resume",
-    "overwrite",
-    "against",
-    "block",
-    "html",
-    "switch-command",
-    "shard",
-    "shards",
-    "leader",
-    "shard-secret-file",
-    "shard-tls-cert",
-    "shard-tls-key",
-    "shard-tls-ca",
-    "shard-wait",
-    "global-cap",
-    "workers-on",
-    "help",
-];
 
 /// Names that are read elsewhere, in [`super::Environment`].
 const ELSEWHERE: [&str; 2] = ["color", "shard-secret"];
@@ -93,20 +71,18 @@ pub(super) fn parsed(presets: &Presets) -> Result<(Vec<Preset>, Vec<String>), Re
     if presets.config.is_none() && presets.variables.is_empty() {
         return Ok((found, remarks));
     }
-    let flags = BenchFlags::declared();
     if let Some(config) = &presets.config {
-        let place = format!("in `{}`", config.path.display());
-        let words = of_config(config, &flags)?;
-        found.push(BenchFlags::parse(ValueOrigin::Config, &words, &place)?);
+        let source = format!("in `{}`", config.path.display());
+        found.push(Preset::of(ValueOrigin::Config, of_config(config)?, &source)?);
     }
-    let mut words = Vec::new();
+    let mut given = Vec::new();
     for (name, value) in &presets.variables {
         let flag = name[PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
         if ELSEWHERE.contains(&flag.as_str()) {
             continue;
         }
-        match flags.known(&flag) {
-            Ok(arg) => words.extend(typed(arg, &PresetValue::Text(value)).map_err(|why| {
+        match known(&flag) {
+            Ok(row) => given.extend(typed(row, &PresetValue::Text(value)).map_err(|why| {
                 Refusal::usage(format!("cannot use the variable `{name}`: {why}"), "")
             })?),
             Err(why) => {
@@ -114,11 +90,8 @@ pub(super) fn parsed(presets: &Presets) -> Result<(Vec<Preset>, Vec<String>), Re
             }
         }
     }
-    found.push(BenchFlags::parse(
-        ValueOrigin::Environment,
-        &words,
-        "in the variables `TOKOMETER_*`",
-    )?);
+    let source = "in the variables `TOKOMETER_*`";
+    found.push(Preset::of(ValueOrigin::Environment, given, source)?);
     Ok((found, remarks))
 }
 
@@ -129,7 +102,7 @@ pub(super) fn config_text(presets: &Presets, key: &str) -> Option<String> {
     table.get(key)?.as_str().map(str::to_owned)
 }
 
-fn of_config(config: &ConfigFile, flags: &BenchFlags) -> Result<Vec<String>, Refusal> {
+fn of_config(config: &ConfigFile) -> Result<Vec<GivenOption>, Refusal> {
     let shown = config.path.display();
     let hint = "its keys are the long flags of `tokometer bench`, such as `base-url = \"http://127.0.0.1:8000\"`";
     let refused =
@@ -137,7 +110,7 @@ fn of_config(config: &ConfigFile, flags: &BenchFlags) -> Result<Vec<String>, Ref
     let text = config.text.as_ref().map_err(|why| refused(why.clone()))?;
     let table: toml::Table =
         toml::from_str(text).map_err(|why| refused(super::file::without_the_line(text, &why)))?;
-    let mut words = Vec::new();
+    let mut given = Vec::new();
     for (key, value) in &table {
         let flag = key.replace('_', "-");
         if ELSEWHERE.contains(&flag.as_str()) {
@@ -151,11 +124,11 @@ fn of_config(config: &ConfigFile, flags: &BenchFlags) -> Result<Vec<String>, Ref
                 "use `api-key-file = \"FILE\"`, or set OPENAI_API_KEY",
             ));
         }
-        let arg = flags.known(&flag).map_err(|why| refused(why.key(key)))?;
-        let typed = typed(arg, &PresetValue::Toml(value));
-        words.extend(typed.map_err(|why| refused(format!("`{key}`: {why}")))?);
+        let row = known(&flag).map_err(|why| refused(why.key(key)))?;
+        let typed = typed(row, &PresetValue::Toml(value));
+        given.extend(typed.map_err(|why| refused(format!("`{key}`: {why}")))?);
     }
-    Ok(words)
+    Ok(given)
 }
 
 /// Why a name is not a preset.
@@ -194,55 +167,29 @@ impl Unknown {
     }
 }
 
-/// The flags of `bench`, as declared.
-struct BenchFlags(clap::Command);
-
-impl BenchFlags {
-    fn declared() -> Self {
-        let mut all = args::declaration();
-        all.build();
-        Self(all.find_subcommand("bench").cloned().unwrap_or_default())
-    }
-
-    fn known(&self, flag: &str) -> Result<&clap::Arg, Unknown> {
-        if PER_COMMAND.contains(&flag) {
-            return Err(Unknown::PerCommand(flag.to_owned()));
+/// The option of a preset.
+fn known(flag: &str) -> Result<&'static OptionRow, Unknown> {
+    match options::named(flag) {
+        Some(row) if row.is_per_command => Err(Unknown::PerCommand(flag.to_owned())),
+        Some(row) => Ok(row),
+        None => {
+            let names = options::rows().filter(|row| !row.is_per_command).map(|row| row.flag);
+            Err(Unknown::NoFlag(nearest(flag, names).iter().map(|&name| name.to_owned()).collect()))
         }
-        let all = || self.0.get_arguments().filter(|arg| arg.get_long().is_some());
-        all().find(|arg| arg.get_long() == Some(flag)).ok_or_else(|| {
-            let names = all().filter_map(clap::Arg::get_long);
-            let names: BTreeSet<&str> = names.filter(|name| !PER_COMMAND.contains(name)).collect();
-            Unknown::NoFlag(
-                nearest(flag, names.into_iter()).iter().map(|&name| name.to_owned()).collect(),
-            )
-        })
-    }
-
-    /// Parses words as flags of `bench`. `place` says where they stand.
-    fn parse(origin: ValueOrigin, words: &[String], place: &str) -> Result<Preset, Refusal> {
-        let words: Vec<String> =
-            std::iter::once("bench".to_owned()).chain(words.iter().cloned()).collect();
-        let refused = |refusal: Refusal| placed(refusal, place);
-        let parsed = args::parse(&words).map_err(|outcome| match outcome {
-            ParseOutcome::Refused(refusal) => refused(refusal),
-            ParseOutcome::Clap(error) => {
-                refused(args::complaint(&error, &words).unwrap_or_else(|| {
-                    let text = error.to_string();
-                    let line = text.lines().next().unwrap_or_default();
-                    Refusal::usage(line.trim_start_matches("error: "), "")
-                }))
-            }
-        })?;
-        let Command::Bench(args) = parsed.command else {
-            return Err(refused(Refusal::usage("they are not flags of `bench`", "")));
-        };
-        Ok(Preset { origin, args: args.bench, at: args.at, order: parsed.order })
     }
 }
 
-/// The same refusal with where its value stands.
-pub(super) fn placed(refusal: Refusal, place: &str) -> Refusal {
-    Refusal { message: format!("{place}: {}", refusal.message), ..refusal }
+impl Preset {
+    fn of(origin: ValueOrigin, given: Vec<GivenOption>, source: &str) -> Result<Self, Refusal> {
+        let fragment = Fragment::of(given).map_err(|refusal| from_source(refusal, source))?;
+        let (at, args) = (AddressArgs::of(&fragment), BenchArgs(fragment));
+        Ok(Self { origin, args, at, order: Vec::new() })
+    }
+}
+
+/// The same refusal with where its value comes from.
+pub(super) fn from_source(refusal: Refusal, source: &str) -> Refusal {
+    Refusal { message: format!("{source}: {}", refusal.message), ..refusal }
 }
 
 /// A value as it was found.
@@ -298,34 +245,23 @@ fn one(value: &toml::Value) -> Result<String, String> {
     }
 }
 
-/// The words that set `arg` to a value.
-fn typed(arg: &clap::Arg, value: &PresetValue<'_>) -> Result<Vec<String>, String> {
-    let flag = format!("--{}", arg.get_long().unwrap_or_default());
-    let values = arg.get_num_args().unwrap_or_default();
-    if !arg.get_action().takes_values() {
-        let is_on =
-            value.is_on().ok_or("it is a switch: write 1 or 0 (in a file: true or false)")?;
-        return Ok(if is_on { vec![flag] } else { Vec::new() });
-    }
-    if values.min_values() == 0
-        && let Some(is_on) = value.is_on()
-    {
-        return Ok(if is_on { vec![flag] } else { Vec::new() });
-    }
-    if values.max_values() > 1 {
-        let words = value.list()?;
-        let is_empty = words.is_empty();
-        let all = std::iter::once(flag).chain(words).collect();
-        return Ok(if is_empty { Vec::new() } else { all });
-    }
-    if matches!(arg.get_action(), clap::ArgAction::Append) {
-        return Ok(value.list()?.into_iter().map(|one| format!("{flag}={one}")).collect());
-    }
-    Ok(vec![format!("{flag}={}", value.text()?)])
+/// An option with the words of a value; `None` where it is switched off or empty.
+fn typed(row: &'static OptionRow, value: &PresetValue<'_>) -> Result<Option<GivenOption>, String> {
+    let switched = |is_on: bool, words| Ok(is_on.then(|| GivenOption { row, words }));
+    let words = match (row.kind, value.is_on()) {
+        (Kind::Switch(_), Some(is_on)) => return switched(is_on, Vec::new()),
+        (Kind::Switch(_), None) => {
+            return Err("it is a switch: write 1 or 0 (in a file: true or false)".to_owned());
+        }
+        (Kind::Optional(word, _), Some(is_on)) => return switched(is_on, vec![word.to_owned()]),
+        (Kind::Texts | Kind::Pairs | Kind::Repeated(_), _) => value.list()?,
+        _ => vec![value.text()?],
+    };
+    switched(!words.is_empty(), words)
 }
 
-/// The place of the config file, as XDG's rules say: a relative `XDG_CONFIG_HOME` is ignored.
-pub(super) fn config_place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+/// Where the config file is, as XDG's rules say: a relative `XDG_CONFIG_HOME` is ignored.
+pub(super) fn config_path(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let named = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".config"));
     Some(named.or_else(home)?.join("tokometer").join("config.toml"))
@@ -376,15 +312,19 @@ mod tests {
         let (found, remarks) = parsed(&presets(&variables, Some(config))).unwrap();
         let [file, shell] = &found[..] else { panic!("{found:?}") };
         assert_eq!((file.origin, shell.origin), (ValueOrigin::Config, ValueOrigin::Environment));
-        assert_eq!(file.args.target.base_url.as_deref(), Some("http://h:1"));
-        assert_eq!(file.args.arrival.max_concurrency.as_ref().unwrap().0, [1, 2]);
-        assert_eq!(file.args.sampling.extra_body.as_deref(), Some(r#"{"min_tokens":3}"#));
-        assert_eq!(file.args.metric.goodput, ["ttft:5", "tpot:6"]);
-        assert!(file.args.target.insecure && !shell.args.target.insecure);
-        assert_eq!(shell.args.stop.num_prompts.as_ref().unwrap().0, [7]);
-        assert_eq!(shell.args.target.header.len(), 2);
-        assert_eq!(shell.args.target.sim.as_deref(), Some("small"));
-        assert_eq!(shell.args.client.metrics_url, ["http://a", "http://b"]);
+        let (filed, shown) = (&file.args.part, &shell.args.part);
+        let address = |part: &tokometer_plan::PartialPlan| {
+            part.targets[0].address.as_ref().unwrap().to_string()
+        };
+        assert_eq!(address(filed), "http://h:1");
+        assert_eq!(file.args.lists[0].flag, "max-concurrency");
+        assert_eq!(filed.request.extra_body.0["min_tokens"], 3);
+        assert_eq!(filed.metrics.goodput.len(), 2);
+        assert!(file.args.has("insecure") && !shell.args.has("insecure"));
+        assert_eq!(shown.load.num_prompts, Some(Some(7)));
+        assert_eq!(shown.targets[0].headers.as_ref().unwrap().0.len(), 2);
+        assert_eq!(address(shown), "simulator:small");
+        assert_eq!(shown.client.metrics_urls.as_ref().unwrap().len(), 2);
         assert_eq!(remarks, [] as [&str; 0]);
     }
 
@@ -403,18 +343,15 @@ mod tests {
     /// `TOKOMETER_SHARD_TLS_CERT` was read and had no effect, so that the shards connected without TLS.
     #[test]
     fn flags_of_shards_are_those_of_one_command() {
-        let flags = BenchFlags::declared();
-        let all = flags.0.get_arguments();
-        let of_shards = all.filter(|arg| arg.get_help_heading() == Some("Many machines"));
-        let names: Vec<&str> = of_shards.filter_map(clap::Arg::get_long).collect();
-        assert!(names.contains(&"shard-tls-cert") && names.contains(&"global-cap"), "{names:?}");
-        for name in names {
-            assert!(matches!(flags.known(name), Err(Unknown::PerCommand(_))), "--{name}");
+        let group = options::groups().find(|group| group.title == "Many machines").unwrap();
+        assert!(group.rows.len() > 5);
+        for row in group.rows {
+            assert!(matches!(known(row.flag), Err(Unknown::PerCommand(_))), "--{}", row.flag);
         }
     }
 
     #[test]
-    fn values_that_cannot_be_used_name_their_place() {
+    fn values_that_cannot_be_used_name_their_source() {
         let why = refused(&presets(&[("TOKOMETER_NUM_PROMPTS", "x")], None));
         assert!(why.starts_with("in the variables `TOKOMETER_*`: cannot use `x` for"), "{why}");
         let why = refused(&presets(&[("TOKOMETER_INSECURE", "maybe")], None));
@@ -430,7 +367,7 @@ mod tests {
             let variable = |name: &str| {
                 set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
             };
-            assert_eq!(config_place(&variable), expected.map(PathBuf::from), "{set:?}");
+            assert_eq!(config_path(&variable), expected.map(PathBuf::from), "{set:?}");
         };
         let home = ("HOME", "/h");
         check(&[home], Some("/h/.config/tokometer/config.toml"));

@@ -1,11 +1,13 @@
 //! Merges the layers of a plan: defaults, those of a bare URL, config file, environment, plan file, section,
 //! flags.
 
-use tokometer_base::Partial;
+use tokometer_base::redact::hide_in_url;
+use tokometer_base::{Conventions, Partial};
+use tokometer_client::ApiKey;
 use tokometer_measure::Credentials;
+use tokometer_plan::options::{Fragment, api_key};
 use tokometer_plan::{
-    Address, Axis, AxisValues, Missing, PartialPlan, PartialTarget, Plan, PlanField, PlanSection,
-    SweepValue,
+    Address, Axis, Missing, PartialPlan, PartialTarget, Plan, PlanField, PlanSection,
 };
 use tokometer_workload::PartialSpec;
 
@@ -13,12 +15,11 @@ use super::bare_url::OwnDefaults;
 use super::check::check;
 use super::defaults::{self, Addressed, Situation};
 use super::display::Display;
-use super::flags::{Flags, address, flags};
 use super::origin::{Origins, ValueOrigin};
 use super::points::{self, PlannedPoint};
 use super::preset::{self, Preset};
-use super::{Environment, constraints, dataset, figures, file, turns};
-use crate::args::{BenchArgs, TargetArgs};
+use super::{Environment, constraints, figures, file, turns};
+use crate::args::BenchArgs;
 use crate::exit::Refusal;
 
 /// Flags, file and environment, as meant.
@@ -73,17 +74,16 @@ pub(crate) fn lower_over(
     environment: &Environment,
 ) -> Result<Lowered, Refusal> {
     let (mut presets, mut remarks) = preset::parsed(&environment.presets)?;
-    let own = own.map(|own| Preset { args: own.args.clone(), ..Preset::default() });
+    let own = own.map(|own| Preset { args: BenchArgs(own.fragment.clone()), ..Preset::default() });
     presets.splice(..0, own);
-    let typed = FlagLayer { origin: ValueOrigin::Flag, args, order, flags: flags(args)? };
+    let typed = FlagLayer { origin: ValueOrigin::Flag, order, fragment: completed(args)? };
     remarks.extend(address_remark(args));
     let presets: Vec<FlagLayer<'_>> =
         presets.iter().map(FlagLayer::of_preset).collect::<Result<_, _>>()?;
     let mut file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
     let mut sections = file.sections.take().unwrap_or_default();
     for part in std::iter::once(&mut file).chain(sections.iter_mut().map(|one| &mut one.changes)) {
-        let written = std::mem::take(&mut part.metrics.goodput);
-        part.metrics.goodput = figures::named_objectives(written)?;
+        figures::put_names(part)?;
     }
     let common = file.sweep.take().unwrap_or_default();
     if let Some(nested) = sections.iter().find(|section| section.changes.sections.is_some()) {
@@ -96,16 +96,18 @@ pub(crate) fn lower_over(
 
     let unchanged =
         PlanSection { heading: String::new(), sweep: Vec::new(), changes: PartialPlan::default() };
+    let whole = lowering.stack(&unchanged)?;
     let mut points = Vec::new();
     if sections.is_empty() {
-        points = lowering.points(&unchanged)?;
+        points = lowering.points(&whole, "")?;
     }
     for section in &sections {
-        points.extend(lowering.points(section)?);
+        let stack = lowering.stack(section)?;
+        points.extend(lowering.points(&stack, &section.heading)?);
     }
-    let (plan, origins) = lowering.whole(&unchanged, sections)?;
+    let (plan, origins) = whole.plan(sections)?;
     let secrets = lowering.secrets(&plan, &points, environment)?;
-    let layers: Vec<&BenchArgs> = lowering.layers().map(|layer| layer.args).collect();
+    let layers: Vec<&Fragment> = lowering.layers().map(|layer| &layer.fragment).collect();
     let display = Display::of(&layers, environment.codes);
     // Every point of a sweep repeats them.
     let mut said = std::collections::BTreeSet::new();
@@ -115,52 +117,85 @@ pub(crate) fn lower_over(
 
 /// As in vLLM's tool, a whole address takes precedence over its parts.
 fn address_remark(args: &BenchArgs) -> Option<String> {
-    let target = &args.target;
-    let parts = [("--host", target.host.is_some()), ("--port", target.port.is_some())];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(_, is_typed)| *is_typed)
-        .map(|(flag, _)| format!("`{flag}`"))
-        .collect();
+    let parts = ["host", "port"].into_iter().filter(|flag| args.has(flag));
+    let parts: Vec<String> = parts.map(|flag| format!("`--{flag}`")).collect();
     let has = if parts.len() == 1 { "has" } else { "have" };
-    (target.base_url.is_some() && !parts.is_empty()).then(|| {
+    (args.has("base-url") && !parts.is_empty()).then(|| {
         format!("{} {has} no effect: `--base-url` is the whole address", parts.join(" and "))
     })
+}
+
+/// Flags with what words alone do not say: the backend by its name, the content of files, and figures by
+/// the names that reports have.
+fn completed(args: &Fragment) -> Result<Fragment, Refusal> {
+    let mut fragment = args.clone();
+    let part = &mut fragment.part;
+    if let Some(name) = &args.backend {
+        first_target(part).backend = Some(defaults::dialect(name)?);
+    }
+    part.output.run_dir = args.output.run_dir.clone().map(Some);
+    part.request.structured = constraints::structured(&args.files)?.map(Some);
+    part.request.tools = constraints::tools(&args.files)?.map(Some);
+    if let Some(rows) = constraints::canaries(&args.files)? {
+        part.canary.get_or_insert_default().rows = Some(rows);
+    }
+    figures::put_names(part)?;
+    Ok(fragment)
+}
+
+fn first_target(part: &mut PartialPlan) -> &mut PartialTarget {
+    part.targets.resize_with(part.targets.len().max(1), PartialTarget::default);
+    &mut part.targets[0]
+}
+
+/// The key that the flags give.
+fn key(args: &Fragment) -> Result<Option<ApiKey>, Refusal> {
+    let Some(path) = &args.api_key_file else { return Ok(args.api_key.clone()) };
+    let refused = |why: String| {
+        let message = format!("cannot use `--api-key-file {}`: {why}", path.display());
+        Refusal::usage(message, "write the key alone into the file")
+    };
+    let text = crate::input::read_text(path)
+        .map_err(|why| refused(format!("the file cannot be read ({})", why.kind())))?;
+    api_key(text.trim()).map(Some).map_err(refused)
 }
 
 /// Flags of one origin.
 struct FlagLayer<'a> {
     origin: ValueOrigin,
-    args: &'a BenchArgs,
     order: &'a [String],
-    flags: Flags,
+    fragment: Fragment,
 }
 
 impl<'a> FlagLayer<'a> {
     fn of_preset(preset: &'a Preset) -> Result<Self, Refusal> {
-        let place = format!("{} preset", preset.origin.name());
-        let flags = flags(&preset.args).map_err(|refusal| preset::placed(refusal, &place))?;
-        Ok(Self { origin: preset.origin, args: &preset.args, order: &preset.order, flags })
+        let source = format!("{} preset", preset.origin.name());
+        let fragment =
+            completed(&preset.args).map_err(|refusal| preset::from_source(refusal, &source))?;
+        Ok(Self { origin: preset.origin, order: &preset.order, fragment })
     }
 
     /// Whether the layer sets a field to one value or to a list.
     fn has(&self, field: PlanField) -> bool {
-        let is_listed = self.flags.lists.iter().any(|(_, listed, _)| *listed == field);
-        is_listed || field.is_set(&self.flags.part)
+        self.lists(field) || field.is_set(&self.fragment.part)
+    }
+
+    /// Whether the layer has a list for a field.
+    fn lists(&self, field: PlanField) -> bool {
+        self.fragment.lists.iter().any(|list| list.axis.field == field)
     }
 
     /// Its lists as axes, in the order of typing.
-    fn axes(&self, flags: &Flags) -> Vec<(ValueOrigin, Axis)> {
-        let place = |flag: &str| self.order.iter().position(|typed| typed == flag);
-        let mut lists: Vec<_> = flags.lists.iter().collect();
-        lists.sort_by_key(|(flag, ..)| place(flag));
-        let axis = |(_, field, values): &(&str, PlanField, Vec<SweepValue>)| Axis {
-            field: *field,
-            values: AxisValues::List(values.clone()),
-        };
-        lists.into_iter().map(|list| (self.origin, axis(list))).collect()
+    fn axes(&self, fragment: &Fragment) -> Vec<(ValueOrigin, Axis)> {
+        let typed_at = |flag: &str| self.order.iter().position(|typed| typed == flag);
+        let mut lists = fragment.lists.clone();
+        lists.sort_by_key(|list| typed_at(list.flag));
+        lists.into_iter().map(|list| (self.origin, list.axis)).collect()
     }
 }
+
+/// Flags that name a target: the simulator is then used only if requested.
+const TARGET: [&str; 7] = ["backend", "base-url", "host", "port", "endpoint", "model", "sim"];
 
 struct Lowering<'a> {
     typed: FlagLayer<'a>,
@@ -184,6 +219,15 @@ impl Stack {
         self.layers.iter().for_each(|(_, part)| all.merge(part.clone()));
         all
     }
+
+    /// The whole plan with its sweeps and sections, and the origins of its values.
+    fn plan(mut self, sections: Vec<PlanSection>) -> Result<(Plan, Origins), Refusal> {
+        let plan = complete(self.merged(), &self.situation)?;
+        self.layers.insert(0, (ValueOrigin::Default, defaults::defaults(&self.situation)?));
+        let (from, axes): (Vec<ValueOrigin>, Vec<Axis>) = self.axes.into_iter().unzip();
+        let origins = Origins::of(&self.layers, &from);
+        Ok((Plan { sweep: axes, sections, ..plan }, origins))
+    }
 }
 
 impl<'a> Lowering<'a> {
@@ -192,9 +236,8 @@ impl<'a> Lowering<'a> {
         self.presets.iter().chain(std::iter::once(&self.typed))
     }
 
-    fn points(&mut self, section: &PlanSection) -> Result<Vec<PlannedPoint>, Refusal> {
-        let stack = self.stack(section)?;
-        let mut heading = Some(section.heading.clone()).filter(|heading| !heading.is_empty());
+    fn points(&mut self, stack: &Stack, heading: &str) -> Result<Vec<PlannedPoint>, Refusal> {
+        let mut heading = Some(heading.to_owned()).filter(|heading| !heading.is_empty());
         let mut points = Vec::new();
         let axes: Vec<Axis> = stack.axes.iter().map(|(_, axis)| axis.clone()).collect();
         let merged = stack.merged();
@@ -210,19 +253,6 @@ impl<'a> Lowering<'a> {
         Ok(points)
     }
 
-    fn whole(
-        &mut self,
-        unchanged: &PlanSection,
-        sections: Vec<PlanSection>,
-    ) -> Result<(Plan, Origins), Refusal> {
-        let mut stack = self.stack(unchanged)?;
-        let plan = complete(stack.merged(), &stack.situation)?;
-        stack.layers.insert(0, (ValueOrigin::Default, defaults::defaults(&stack.situation)?));
-        let (from, axes): (Vec<ValueOrigin>, Vec<Axis>) = stack.axes.into_iter().unzip();
-        let origins = Origins::of(&stack.layers, &from);
-        Ok((Plan { sweep: axes, sections, ..plan }, origins))
-    }
-
     /// Keys, and everything else that must not be shown.
     fn secrets(
         &self,
@@ -235,7 +265,7 @@ impl<'a> Lowering<'a> {
         plans.for_each(|plan| plan.add_secrets(&mut known));
         let mut api_key = None;
         for layer in self.layers() {
-            api_key = layer.args.target.key()?.or(api_key);
+            api_key = key(&layer.fragment)?.or(api_key);
         }
         let from_environment = || {
             plan.targets.first().and_then(|target| environment.key(plan.family, &target.backend))
@@ -251,10 +281,10 @@ impl<'a> Lowering<'a> {
     fn stack(&mut self, section: &PlanSection) -> Result<Stack, Refusal> {
         let (mut file, mut changes) = (self.file.clone(), section.changes.clone());
         let mut all = PartialPlan::default();
-        self.presets.iter().for_each(|layer| all.merge(layer.flags.part.clone()));
+        self.presets.iter().for_each(|layer| all.merge(layer.fragment.part.clone()));
         all.merge(file.clone());
         all.merge(changes.clone());
-        all.merge(self.typed.flags.part.clone());
+        all.merge(self.typed.fragment.part.clone());
 
         let dialect = match all.targets.first().and_then(|target| target.backend) {
             Some(dialect) => dialect,
@@ -262,7 +292,7 @@ impl<'a> Lowering<'a> {
         };
         let family = all.family.unwrap_or(dialect.conventions().unwrap_or_default());
         let filed = changes.workload.dataset.clone().or(file.workload.dataset.clone());
-        let named = |layer: &FlagLayer<'_>| layer.args.workload.dataset_name.clone();
+        let named = |layer: &FlagLayer<'_>| layer.fragment.part.workload.dataset.clone();
         let dataset = named(&self.typed).or(filed.clone());
         let dataset = dataset.or_else(|| self.presets.iter().rev().find_map(named));
         let dataset = dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned());
@@ -271,19 +301,14 @@ impl<'a> Lowering<'a> {
             (file.workload, changes.workload) = (PartialSpec::default(), PartialSpec::default());
         }
         let has_target = !file.targets.is_empty() || !changes.targets.is_empty();
-        let target = |layer: &FlagLayer<'_>| {
-            layer.args.target.names_a_target() || layer.args.target.sim.is_some()
-        };
-        let addressed =
-            if has_target || self.layers().any(target) { Addressed::Yes } else { Addressed::No };
-        let is_listed = |field| {
-            self.layers().any(|layer| layer.flags.lists.iter().any(|(_, one, _)| *one == field))
-        };
+        let is_named = has_target || self.layers().any(|layer| layer.fragment.has_any(&TARGET));
+        let addressed = if is_named { Addressed::Yes } else { Addressed::No };
+        let is_listed = |field| self.layers().any(|layer| layer.lists(field));
         let has_load = all.load.request_rate.is_some()
             || all.load.max_concurrency.is_some()
             || all.load.ramp.is_some()
-            || is_listed(PlanField::RequestRate)
-            || is_listed(PlanField::MaxConcurrency);
+            || is_listed(PlanField::REQUEST_RATE)
+            || is_listed(PlanField::MAX_CONCURRENCY);
         let has_duration = all.load.duration_s.is_some();
         let situation = Situation { dialect, family, dataset, addressed, has_load, has_duration };
 
@@ -300,23 +325,24 @@ impl<'a> Lowering<'a> {
     }
 
     /// The flags of a layer with what depends on the others: options of the dataset, and the address.
-    fn put(&mut self, at: usize, situation: &Situation) -> Result<Flags, Refusal> {
+    fn put(&mut self, at: usize, situation: &Situation) -> Result<Fragment, Refusal> {
         let is_typed = at == self.presets.len();
         let below = &self.presets[..at];
         let layer = self.presets.get(at).unwrap_or(&self.typed);
-        let mut flags = layer.flags.clone();
-        let remarks = dataset::put_options(&mut flags, &layer.args.workload, &situation.dataset)?;
-        flags.part.workload.dataset.clone_from(&layer.args.workload.dataset_name);
+        let mut fragment = layer.fragment.clone();
+        let known = defaults::of_dataset(&situation.dataset, Conventions::Vllm)?;
+        let known = PartialPlan { workload: PartialSpec::of(known), ..PartialPlan::default() };
+        let unused = fragment.put_dataset(&situation.dataset, &known)?;
         if let Some(address) = host_and_port(layer, below, situation)? {
-            let targets = &mut flags.part.targets;
-            targets.resize_with(targets.len().max(1), PartialTarget::default);
-            targets[0].address = Some(address);
+            first_target(&mut fragment.part).address = Some(address);
         }
         // A preset is for all datasets; a typed flag was meant for this one.
         if is_typed {
-            self.remarks.extend(remarks);
+            let dataset = &situation.dataset;
+            let remark = |flag| format!("`--{flag}` has no effect with the dataset `{dataset}`");
+            self.remarks.extend(unused.into_iter().map(remark));
         }
-        Ok(flags)
+        Ok(fragment)
     }
 
     /// The axes of presets and of the file that nothing stronger has taken over, then the flags' own.
@@ -325,7 +351,7 @@ impl<'a> Lowering<'a> {
         section: &PlanSection,
         file: &PartialPlan,
         changes: &PartialPlan,
-        typed: &Flags,
+        typed: &Fragment,
     ) -> Vec<(ValueOrigin, Axis)> {
         let swept = |axes: &[Axis], field: PlanField| axes.iter().any(|axis| axis.field == field);
         let is_filed = |field: PlanField| {
@@ -338,11 +364,11 @@ impl<'a> Lowering<'a> {
             let is_kept = |(_, axis): &(ValueOrigin, Axis)| {
                 !is_filed(axis.field) && !above.iter().any(|layer| layer.has(axis.field))
             };
-            axes.extend(layer.axes(&layer.flags).into_iter().filter(is_kept));
+            axes.extend(layer.axes(&layer.fragment).into_iter().filter(is_kept));
         }
         let common = self.common.iter().filter(|axis| !swept(&section.sweep, axis.field));
         axes.extend(common.chain(&section.sweep).map(|axis| (ValueOrigin::Plan, axis.clone())));
-        let is_listed = |field| typed.lists.iter().any(|(_, listed, _)| *listed == field);
+        let is_listed = |field| typed.lists.iter().any(|list| list.axis.field == field);
         axes.retain(|(_, axis)| !is_listed(axis.field) && !axis.field.is_set(&typed.part));
         axes.extend(self.typed.axes(typed));
         axes
@@ -356,18 +382,20 @@ fn host_and_port(
     below: &[FlagLayer<'_>],
     situation: &Situation,
 ) -> Result<Option<Address>, Refusal> {
-    let is_whole = |target: &TargetArgs| target.base_url.is_some() || target.sim.is_some();
-    let target = &layer.args.target;
-    if is_whole(target) || (target.host.is_none() && target.port.is_none()) {
+    let is_whole = |layer: &FlagLayer<'_>| layer.fragment.has_any(&["base-url", "sim"]);
+    if is_whole(layer) || !layer.fragment.has_any(&["host", "port"]) {
         return Ok(None);
     }
-    let below = below.iter().rev().map(|layer| &layer.args.target);
-    let parts = std::iter::once(target).chain(below.take_while(|target| !is_whole(target)));
-    let host = parts.clone().find_map(|target| target.host.as_deref()).unwrap_or("127.0.0.1");
-    let port = parts.clone().find_map(|target| target.port);
+    let below = below.iter().rev().take_while(|layer| !is_whole(layer));
+    let parts = std::iter::once(layer).chain(below).map(|layer| &layer.fragment);
+    let host = parts.clone().find_map(|part| part.host.as_deref()).unwrap_or("127.0.0.1");
+    let port = parts.clone().find_map(|part| part.port);
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let port = port.unwrap_or_else(|| situation.dialect.port_by(situation.family));
-    address("--host", &format!("http://{host}:{port}")).map(Some)
+    let address = format!("http://{host}:{port}").parse::<Address>().map_err(|why| {
+        Refusal::usage(format!("cannot use `--host {}`: {why}", hide_in_url(&host)), "")
+    })?;
+    Ok(Some(address))
 }
 
 /// Completes a plan that the program makes itself, without flags or a file.

@@ -7,42 +7,19 @@ use serde_json::{Map, Value};
 use tokometer_base::redact::{HIDDEN, Secrets, hide_in_url, is_secret_name};
 use tokometer_client::secret::add_object;
 use tokometer_plan::ShellCommand;
+use tokometer_plan::options::{self, Holds, OptionRow};
 
-/// What a flag's value may hold.
-#[derive(Clone, Copy)]
-enum Holds {
-    /// A URL or a path.
-    Url,
-    /// `NAME=VALUE`, where few names are public.
-    Header,
-    /// `NAME=VALUE`, where some names are those of secrets.
-    Pair,
-    /// A JSON object.
-    Json,
-    /// A command for the shell.
-    Command,
-    /// A secret and nothing else.
-    Key,
+/// Flags that we do not have and whose values are secrets.
+const OTHERS: [(&str, Holds); 3] =
+    [("proxy", Holds::Url), ("token", Holds::Key), ("hf-token", Holds::Key)];
+
+/// What the value of a flag may hold, in our spelling or in that of another tool.
+fn held(flag: &str) -> Option<Holds> {
+    let is_meant =
+        |row: &&OptionRow| row.flag == flag || row.also.iter().any(|other| other.flag == flag);
+    let ours = options::rows().find(is_meant).and_then(|row| row.holds);
+    ours.or_else(|| OTHERS.iter().find(|(other, _)| *other == flag).map(|(_, holds)| *holds))
 }
-
-/// Flags whose values may hold secrets, in our spelling and in those of other tools.
-const FLAGS: [(&str, Holds); 15] = [
-    ("--base-url", Holds::Url),
-    ("--against", Holds::Url),
-    ("--host", Holds::Url),
-    ("--endpoint", Holds::Url),
-    ("--metrics-url", Holds::Url),
-    ("--proxy", Holds::Url),
-    ("--header", Holds::Header),
-    ("--metadata", Holds::Pair),
-    ("--extra-body", Holds::Json),
-    ("--extra-request-body", Holds::Json),
-    ("--chat-template-kwargs", Holds::Json),
-    ("--switch-command", Holds::Command),
-    ("--api-key", Holds::Key),
-    ("--token", Holds::Key),
-    ("--hf-token", Holds::Key),
-];
 
 /// The secrets among the words of a command line.
 pub(crate) fn of_words(words: &[String]) -> Secrets {
@@ -70,8 +47,8 @@ fn each_value<'a>(
         if name.starts_with("--") {
             let (flag, path) = name.split_once('.').unwrap_or((name, ""));
             let is_secret = is_secret_name(path.rsplit('.').next().unwrap_or_default());
-            let name = if is_secret { "--api-key".to_owned() } else { flag.replace('_', "-") };
-            holds = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, holds)| *holds);
+            let flag = flag.trim_start_matches('-').replace('_', "-");
+            holds = if is_secret { Some(Holds::Key) } else { held(&flag) };
         } else if is_short_flag(word) {
             holds = None;
         }
@@ -133,8 +110,7 @@ fn add(holds: Holds, value: &str, secrets: &mut Secrets) {
 /// The secrets in a `TOKOMETER_*` variable, which stands for a flag.
 pub(super) fn of_variable(name: &str, value: &str, secrets: &mut Secrets) {
     let flag = name.trim_start_matches("TOKOMETER_").to_ascii_lowercase().replace('_', "-");
-    let holds = FLAGS.iter().find(|(known, _)| known[2..] == flag).map(|(_, holds)| *holds);
-    match holds {
+    match held(&flag) {
         Some(holds @ (Holds::Url | Holds::Json | Holds::Command | Holds::Key)) => {
             add(holds, value, secrets);
         }

@@ -264,7 +264,10 @@ fn numbers_that_mean_nothing_are_refused_for_every_flag() {
         }
         assert_eq!(refused(&format!("{flag}=inf")), None, "{flag}");
     }
-    let message = refused("--ready-check-timeout-sec inf").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    std::fs::write(&path, "phases = { ready_timeout_s = inf }\n").unwrap();
+    let message = refused(&format!("--plan {}", path.display())).unwrap();
     assert!(message.contains("cannot use inf for `phases.ready_timeout_s`"), "{message}");
     assert!(plan("--burstiness inf").load.burstiness.is_infinite());
 }

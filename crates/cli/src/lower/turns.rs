@@ -1,50 +1,9 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
-use tokometer_base::{Nanos, Partial, units};
-use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan, ShellCommand, TurnOrder};
+use tokometer_base::Partial;
+use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan, TurnOrder};
 
-use super::flags::address;
-use crate::args::AgainstArgs;
 use crate::exit::Refusal;
-
-/// Sets what the flags say.
-pub(crate) fn put_against(part: &mut PartialPlan, args: &AgainstArgs) -> Result<(), Refusal> {
-    if !args.is_given() {
-        return match &args.block {
-            Some(block) => Err(Refusal::usage(
-                format!("cannot use `--block {block}`: there is only one target"),
-                "add a second target with `--against URL`",
-            )),
-            None => Ok(()),
-        };
-    }
-    let turns = part.interleave.get_or_insert_default();
-    turns.switch_command = args.switch_command.clone().map(|command| Some(ShellCommand(command)));
-    if let Some(block) = &args.block {
-        if let Ok(requests) = block.parse::<u64>() {
-            turns.block_requests = Some(requests);
-        } else {
-            turns.block_s = Some(Some(block_seconds(block)?));
-        }
-    }
-    if let Some(url) = &args.against {
-        let second =
-            PartialTarget { address: Some(address("--against", url)?), ..PartialTarget::default() };
-        part.targets.resize_with(1, PartialTarget::default);
-        part.targets.push(second);
-    }
-    Ok(())
-}
-
-fn block_seconds(block: &str) -> Result<f64, Refusal> {
-    let span = units::parse_span(block, Nanos::from_secs(1)).map_err(|why| {
-        Refusal::usage(
-            format!("cannot use `--block {block}`: {why}"),
-            "write requests or a time, such as `50` or `10s`",
-        )
-    })?;
-    Ok(span.as_secs_f64())
-}
 
 /// Completes the second target from the first: unset fields are the same.
 pub(crate) fn put_second_target(part: &mut PartialPlan) {
@@ -108,6 +67,8 @@ pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_plan::options::Fragment;
+
     use super::*;
 
     fn addresses(part: &PartialPlan) -> Vec<String> {
@@ -123,26 +84,23 @@ mod tests {
             ..PartialTarget::default()
         };
         let below = PartialPlan { targets: vec![first], ..PartialPlan::default() };
-        let with = |args: AgainstArgs| {
-            let mut flags = PartialPlan::default();
-            put_against(&mut flags, &args).unwrap();
+        let with = |flag: &'static str, word: &str| {
+            let mut flags = Fragment::default();
+            flags.add(flag, word).unwrap();
             let mut part = below.clone();
-            part.merge(flags);
+            part.merge(flags.part);
             put_second_target(&mut part);
             part
         };
-        let args = AgainstArgs { against: Some("http://y".to_owned()), ..AgainstArgs::default() };
-        let other = with(args);
+        let other = with("against", "http://y");
         assert_eq!(addresses(&other), ["http://x", "http://y"]);
         assert_eq!(other.targets[1].backend, tokometer_client::Dialect::named("vllm"));
-        let args = AgainstArgs { switch_command: Some("do".to_owned()), ..AgainstArgs::default() };
-        assert_eq!(addresses(&with(args)), ["http://x", "http://x"]);
+        assert_eq!(addresses(&with("switch-command", "do")), ["http://x", "http://x"]);
     }
 
     #[test]
     fn a_block_without_a_second_target_is_refused() {
-        let args = AgainstArgs { block: Some("5".to_owned()), ..AgainstArgs::default() };
-        let refusal = put_against(&mut PartialPlan::default(), &args).unwrap_err();
-        assert!(refusal.to_string().contains("there is only one target"), "{refusal}");
+        let refusal = super::super::tests::refused("--block 5").unwrap();
+        assert_eq!(refusal, "while parsing");
     }
 }

@@ -98,16 +98,15 @@ pub(crate) fn prediction_plan(
 ) -> Result<Lowered, Refusal> {
     crate::shards::refuse(&bench.shards, "predict")?;
     let mut bench = bench.clone();
-    if bench.against.is_given() {
+    if bench.has_any(&["against", "switch-command"]) {
         return Err(Refusal::usage(
             "cannot predict two targets in one run",
             "predict each engine separately, then run `tokometer compare`",
         ));
     }
-    let target = &mut bench.target;
-    (target.base_url, target.host, target.port) = (None, None, None);
-    target.sim = Some(engine.unwrap_or("default").to_owned());
-    bench.output.name.get_or_insert_with(|| "prediction".to_owned());
+    bench.given.retain(|flag| !["base-url", "host", "port"].contains(flag));
+    bench.add("sim", engine.unwrap_or("default"))?;
+    bench.part.name.get_or_insert_with(|| "prediction".to_owned());
     let lowered = lower(&bench, order, environment)?;
     if lowered.plan.load.until.is_some() {
         return Err(Refusal::usage(

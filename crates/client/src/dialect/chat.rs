@@ -13,7 +13,7 @@ use super::rules::{BodyContext, Rules, WholeAnswer};
 use crate::Error;
 use crate::json_body::JsonBody;
 use crate::reading::ToolCalls;
-use crate::scan::{Field, Object, Role, enter, take};
+use crate::scan::{Field, Key, also, choices, enter, take, usage};
 use crate::structured::{SCHEMA_NAME, Structured, ToolSet, is_choice_word};
 
 pub(super) static RULES: Rules = Rules {
@@ -21,70 +21,55 @@ pub(super) static RULES: Rules = Rules {
     write_tools,
     settle: quirks::settle,
     take_calls,
-    whole: WholeAnswer::Keys(&ANSWER),
-    ..Rules::new(write_body, &EVENT)
+    whole: WholeAnswer::Keys(ANSWER),
+    ..Rules::new(write_body, EVENT)
 };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        enter("choices", &CHOICE),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-        take("object", Field::Object),
-        take("type", Field::Object),
-    ],
-    quirks: quirks::OPENAI_EVENT,
-};
+const EVENT: &[Key] = &[
+    choices("choices", CHOICE),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+    take("object", Field::Object),
+    take("type", Field::Object),
+    also(quirks::OPENAI_EVENT),
+];
 
 /// A choice of a stream. Its `message`, which some servers send beside or behind the pieces, repeats them.
-pub(super) static CHOICE: Object = Object {
-    role: Role::Choice,
-    keys: &[
-        take("index", Field::ChoiceIndex),
-        enter("delta", &MESSAGE),
-        take("finish_reason", Field::Finish),
-        take("token_ids", Field::TokenIds),
-    ],
-    quirks: quirks::OPENAI_CHOICE,
-};
+pub(super) const CHOICE: &[Key] = &[
+    take("index", Field::ChoiceIndex),
+    enter("delta", MESSAGE),
+    take("finish_reason", Field::Finish),
+    take("token_ids", Field::TokenIds),
+    also(quirks::OPENAI_CHOICE),
+];
 
 /// An answer in one piece.
-static ANSWER: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        enter("choices", &WHOLE_CHOICE),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-        take("object", Field::Object),
-        take("type", Field::Object),
-    ],
-    quirks: quirks::OPENAI_EVENT,
-};
+const ANSWER: &[Key] = &[
+    choices("choices", WHOLE_CHOICE),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+    take("object", Field::Object),
+    take("type", Field::Object),
+    also(quirks::OPENAI_EVENT),
+];
 
-static WHOLE_CHOICE: Object = Object {
-    role: Role::Choice,
-    keys: &[
-        take("index", Field::ChoiceIndex),
-        enter("message", &MESSAGE),
-        take("finish_reason", Field::Finish),
-    ],
-    quirks: quirks::OPENAI_CHOICE,
-};
+const WHOLE_CHOICE: &[Key] = &[
+    take("index", Field::ChoiceIndex),
+    enter("message", MESSAGE),
+    take("finish_reason", Field::Finish),
+    also(quirks::OPENAI_CHOICE),
+];
 
-static MESSAGE: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("role", Field::Role),
-        take("content", Field::Text),
-        // The model declines to answer; `content` is then null or empty.
-        take("refusal", Field::Text),
-        take("reasoning_content", Field::Reasoning),
-        take("reasoning", Field::Reasoning),
-        take("tool_calls", Field::ToolCalls),
-    ],
-    quirks: quirks::CHAT_MESSAGE,
-};
+const MESSAGE: &[Key] = &[
+    take("role", Field::Role),
+    take("content", Field::Text),
+    // The model declines to answer; `content` is then null or empty.
+    take("refusal", Field::Text),
+    take("reasoning_content", Field::Reasoning),
+    take("reasoning", Field::Reasoning),
+    take("tool_calls", Field::ToolCalls),
+    also(quirks::CHAT_MESSAGE),
+];
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     body.field("model", context.model());

@@ -11,57 +11,42 @@ use super::quirks;
 use super::rules::{BodyContext, Rules};
 use crate::Error;
 use crate::json_body::JsonBody;
-use crate::scan::{Field, Object, Role, enter, take};
+use crate::scan::{Field, Key, also, choices, enter, take, usage};
 use crate::settings::UsageReports;
 use crate::structured::Structured;
 
 pub(super) static RULES: Rules =
-    Rules { write_constraint, settle: quirks::settle, ..Rules::new(write_body, &EVENT) };
+    Rules { write_constraint, settle: quirks::settle, ..Rules::new(write_body, EVENT) };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        enter("choices", &CHOICE),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-        take("object", Field::Object),
-        take("type", Field::Object),
-    ],
-    quirks: quirks::OPENAI_EVENT,
-};
+const EVENT: &[Key] = &[
+    choices("choices", CHOICE),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+    take("object", Field::Object),
+    take("type", Field::Object),
+    also(quirks::OPENAI_EVENT),
+];
 
-pub(super) static CHOICE: Object = Object {
-    role: Role::Choice,
-    keys: &[
-        take("index", Field::ChoiceIndex),
-        take("text", Field::Text),
-        take("finish_reason", Field::Finish),
-        take("token_ids", Field::TokenIds),
-    ],
-    quirks: quirks::OPENAI_CHOICE,
-};
+pub(super) const CHOICE: &[Key] = &[
+    take("index", Field::ChoiceIndex),
+    take("text", Field::Text),
+    take("finish_reason", Field::Finish),
+    take("token_ids", Field::TokenIds),
+    also(quirks::OPENAI_CHOICE),
+];
 
-pub(super) static USAGE: Object = Object {
-    role: Role::Usage,
-    keys: &[
-        take("prompt_tokens", Field::PromptTokens),
-        take("completion_tokens", Field::CompletionTokens),
-        take("total_tokens", Field::TotalTokens),
-        enter("prompt_tokens_details", &DETAILS),
-        enter("completion_tokens_details", &DETAILS),
-    ],
-    quirks: quirks::OPENAI_USAGE,
-};
+pub(super) const USAGE: &[Key] = &[
+    take("prompt_tokens", Field::PromptTokens),
+    take("completion_tokens", Field::CompletionTokens),
+    take("total_tokens", Field::TotalTokens),
+    enter("prompt_tokens_details", DETAILS),
+    enter("completion_tokens_details", DETAILS),
+    also(quirks::OPENAI_USAGE),
+];
 
 /// What counts consist of, of prompts and of answers.
-pub(super) static DETAILS: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("cached_tokens", Field::CachedTokens),
-        take("reasoning_tokens", Field::ReasoningTokens),
-    ],
-    quirks: &[],
-};
+pub(super) const DETAILS: &[Key] =
+    &[take("cached_tokens", Field::CachedTokens), take("reasoning_tokens", Field::ReasoningTokens)];
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     body.field("model", context.model());

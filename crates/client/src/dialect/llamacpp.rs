@@ -8,39 +8,31 @@ use tokometer_base::{IgnoreEos, PromptContent};
 use super::rules::{BodyContext, Counting, EndRule, Rules};
 use crate::Error;
 use crate::json_body::JsonBody;
-use crate::scan::{Field, Object, Role, enter, take};
+use crate::scan::{Field, Key, enter, take};
 use crate::structured::Structured;
 
 pub(super) static RULES: Rules = Rules {
     write_constraint,
     counting: Counting::RunningCount,
     end: EndRule::FinalEvent,
-    ..Rules::new(write_body, &EVENT)
+    ..Rules::new(write_body, EVENT)
 };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("content", Field::Text),
-        take("tokens", Field::TokenIds),
-        take("stop", Field::Last),
-        take("tokens_predicted", Field::CompletionTokens),
-        take("tokens_evaluated", Field::PromptTokens),
-        enter("timings", &TIMINGS),
-        take("error", Field::Error),
-    ],
-    quirks: &[],
-};
+const EVENT: &[Key] = &[
+    take("content", Field::Text),
+    take("tokens", Field::TokenIds),
+    take("stop", Field::Last),
+    take("tokens_predicted", Field::CompletionTokens),
+    take("tokens_evaluated", Field::PromptTokens),
+    enter("timings", TIMINGS),
+    take("error", Field::Error),
+];
 
-pub(super) static TIMINGS: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("cache_n", Field::CachedTokens),
-        take("prompt_ms", Field::Prefill),
-        take("predicted_ms", Field::Decode),
-    ],
-    quirks: &[],
-};
+pub(super) const TIMINGS: &[Key] = &[
+    take("cache_n", Field::CachedTokens),
+    take("prompt_ms", Field::Prefill),
+    take("predicted_ms", Field::Decode),
+];
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     match &context.prompt.content {

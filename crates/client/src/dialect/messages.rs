@@ -14,7 +14,7 @@ use super::rules::{BodyContext, EndRule, Header, Rules, WholeAnswer};
 use crate::Error;
 use crate::json_body::JsonBody;
 use crate::reading::{StreamState, ToolCalls};
-use crate::scan::{Field, Fields, Marks, Object, Role, enter, take};
+use crate::scan::{Field, Fields, Key, Marks, enter, take, usage};
 use crate::structured::{Structured, ToolFields, ToolSet, is_choice_word, object};
 
 pub(super) static RULES: Rules = Rules {
@@ -23,65 +23,49 @@ pub(super) static RULES: Rules = Rules {
     headers: &[Header { name: "anthropic-version", value: "2023-06-01" }],
     // Anthropic reads this header, other servers of the protocol `Authorization`.
     key_header: Some("x-api-key"),
-    whole: WholeAnswer::Keys(&ANSWER),
+    whole: WholeAnswer::Keys(ANSWER),
     is_typed: true,
     settle,
     take_calls,
     end: EndRule::FinalEvent,
-    ..Rules::new(write_body, &EVENT)
+    ..Rules::new(write_body, EVENT)
 };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("type", Field::EventType),
-        enter("delta", &BLOCK),
-        // A block may open with its first text; mostly it opens empty.
-        enter("content_block", &BLOCK),
-        enter("message", &MESSAGE),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-    ],
-    quirks: &[],
-};
+const EVENT: &[Key] = &[
+    take("type", Field::EventType),
+    enter("delta", BLOCK),
+    // A block may open with its first text; mostly it opens empty.
+    enter("content_block", BLOCK),
+    enter("message", MESSAGE),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+];
 
-static BLOCK: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("text", Field::Text),
-        take("thinking", Field::Reasoning),
-        take("partial_json", Field::ToolArguments),
-        take("stop_reason", Field::Finish),
-    ],
-    quirks: &[],
-};
+const BLOCK: &[Key] = &[
+    take("text", Field::Text),
+    take("thinking", Field::Reasoning),
+    take("partial_json", Field::ToolArguments),
+    take("stop_reason", Field::Finish),
+];
 
-static MESSAGE: Object = Object { role: Role::Plain, keys: &[enter("usage", &USAGE)], quirks: &[] };
+const MESSAGE: &[Key] = &[usage("usage", USAGE)];
 
 /// A message in one piece, whose content is a list of blocks.
-static ANSWER: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("type", Field::Object),
-        take("content", Field::Text),
-        take("stop_reason", Field::Finish),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-    ],
-    quirks: &[],
-};
+const ANSWER: &[Key] = &[
+    take("type", Field::Object),
+    take("content", Field::Text),
+    take("stop_reason", Field::Finish),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+];
 
 /// Cached tokens are counted apart from the others of the prompt.
-static USAGE: Object = Object {
-    role: Role::Usage,
-    keys: &[
-        take("input_tokens", Field::PromptPart),
-        take("cache_creation_input_tokens", Field::PromptPart),
-        take("cache_read_input_tokens", Field::CachedPart),
-        take("output_tokens", Field::CompletionTokens),
-    ],
-    quirks: &[],
-};
+const USAGE: &[Key] = &[
+    take("input_tokens", Field::PromptPart),
+    take("cache_creation_input_tokens", Field::PromptPart),
+    take("cache_read_input_tokens", Field::CachedPart),
+    take("output_tokens", Field::CompletionTokens),
+];
 
 fn settle(fields: &mut Fields<'_>, _: &mut StreamState, _: &[Event]) {
     let Some(kind) = &fields.event_type else { return };

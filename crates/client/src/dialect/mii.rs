@@ -8,25 +8,21 @@ use super::rules::{BodyContext, EndRule, Rules};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::{Field, Object, Role, enter, take};
+use crate::scan::{Field, Key, choices, take, usage};
 
 pub(super) static RULES: Rules = Rules {
     framing: EventFraming::WholeJson,
     end: EndRule::Body,
-    ..Rules::new(write_body, &ANSWER)
+    ..Rules::new(write_body, ANSWER)
 };
 
-static ANSWER: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("text", Field::Text),
-        enter("choices", &CHOICE),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-        take("object", Field::Object),
-    ],
-    quirks: &[],
-};
+const ANSWER: &[Key] = &[
+    take("text", Field::Text),
+    choices("choices", CHOICE),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+    take("object", Field::Object),
+];
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     let PromptContent::Text(text) = &context.prompt.content else {

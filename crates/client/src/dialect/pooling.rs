@@ -12,22 +12,18 @@ use super::rules::{BodyContext, EndRule, Rules, WholeAnswer};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::scan::{Object, Role};
 
 const fn rules(whole: WholeAnswer) -> Rules {
     Rules {
         framing: EventFraming::WholeJson,
         whole,
         end: EndRule::Body,
-        ..Rules::new(write_body, &NOTHING)
+        ..Rules::new(write_body, &[])
     }
 }
 
 static RESULTS: Rules = rules(WholeAnswer::Results);
 static RANKING: Rules = rules(WholeAnswer::Ranking);
-
-/// Answers are not read by their keys, and never streamed.
-static NOTHING: Object = Object { role: Role::Plain, keys: &[], quirks: &[] };
 
 pub(super) fn rules_of(route: PoolingRoute) -> &'static Rules {
     match route {

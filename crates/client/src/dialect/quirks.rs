@@ -9,7 +9,7 @@ use tokometer_record::Event;
 use super::completions::USAGE;
 use super::llamacpp::TIMINGS;
 use crate::reading::StreamState;
-use crate::scan::{Field, Fields, Key, Object, Role, enter, take};
+use crate::scan::{Field, Fields, Key, enter, take, usage};
 use crate::server_message::{says_error, words_of};
 
 /// What one server does differently.
@@ -34,17 +34,17 @@ pub(super) const OPENAI_EVENT: &[Quirk<Key>] = &[
         server: "Groq",
         does: "has the counts of a stream in an object of its own",
         proof: "counts_are_read_in_every_provider_s_form",
-        rule: enter("x_groq", &GROQ),
+        rule: enter("x_groq", GROQ),
     },
     Quirk {
         server: "llama.cpp",
         does: "adds the durations of its native route",
         proof: "llamacpp-chat",
-        rule: enter("timings", &TIMINGS),
+        rule: enter("timings", TIMINGS),
     },
 ];
 
-static GROQ: Object = Object { role: Role::Plain, keys: &[enter("usage", &USAGE)], quirks: &[] };
+const GROQ: &[Key] = &[usage("usage", USAGE)];
 
 /// In a choice of OpenAI's routes.
 pub(super) const OPENAI_CHOICE: &[Quirk<Key>] = &[
@@ -52,7 +52,7 @@ pub(super) const OPENAI_CHOICE: &[Quirk<Key>] = &[
         server: "Moonshot",
         does: "has the counts in the choice that ends",
         proof: "counts_are_read_in_every_provider_s_form",
-        rule: enter("usage", &USAGE),
+        rule: usage("usage", USAGE),
     },
     Quirk {
         server: "OpenRouter",

@@ -15,61 +15,46 @@ use super::rules::{BodyContext, EndRule, Rules, WholeAnswer};
 use crate::Error;
 use crate::json_body::JsonBody;
 use crate::reading::{StreamState, ToolCalls};
-use crate::scan::{Field, Fields, Marks, Object, Role, Text, enter, is_abort, take};
+use crate::scan::{Field, Fields, Key, Marks, Text, enter, is_abort, take, usage};
 use crate::structured::{SCHEMA_NAME, Structured, ToolFields, ToolSet, is_choice_word, object};
 
 pub(super) static RULES: Rules = Rules {
     write_constraint,
     write_tools,
-    whole: WholeAnswer::Keys(&ANSWER),
+    whole: WholeAnswer::Keys(ANSWER),
     is_typed: true,
     settle,
     take_calls,
     end: EndRule::FinalEvent,
-    ..Rules::new(write_body, &EVENT)
+    ..Rules::new(write_body, EVENT)
 };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("type", Field::EventType),
-        take("delta", Field::Text),
-        take("text", Field::EndedText),
-        take("refusal", Field::EndedText),
-        enter("response", &RESPONSE),
-        take("error", Field::Error),
-    ],
-    quirks: &[],
-};
+const EVENT: &[Key] = &[
+    take("type", Field::EventType),
+    take("delta", Field::Text),
+    take("text", Field::EndedText),
+    take("refusal", Field::EndedText),
+    enter("response", RESPONSE),
+    take("error", Field::Error),
+];
 
-static RESPONSE: Object = Object {
-    role: Role::Plain,
-    keys: &[take("status", Field::Status), enter("usage", &USAGE), take("error", Field::Error)],
-    quirks: &[],
-};
+const RESPONSE: &[Key] =
+    &[take("status", Field::Status), usage("usage", USAGE), take("error", Field::Error)];
 
 /// A response in one piece, whose output is a list of items.
-static ANSWER: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("output", Field::Text),
-        take("status", Field::Finish),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-    ],
-    quirks: &[],
-};
+const ANSWER: &[Key] = &[
+    take("output", Field::Text),
+    take("status", Field::Finish),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+];
 
-static USAGE: Object = Object {
-    role: Role::Usage,
-    keys: &[
-        take("input_tokens", Field::PromptTokens),
-        take("output_tokens", Field::CompletionTokens),
-        enter("input_tokens_details", &DETAILS),
-        enter("output_tokens_details", &DETAILS),
-    ],
-    quirks: &[],
-};
+const USAGE: &[Key] = &[
+    take("input_tokens", Field::PromptTokens),
+    take("output_tokens", Field::CompletionTokens),
+    enter("input_tokens_details", DETAILS),
+    enter("output_tokens_details", DETAILS),
+];
 
 /// `delta` is text in one event and a piece of a tool call in another, and `.done` events repeat what the pieces had.
 fn settle(fields: &mut Fields<'_>, state: &mut StreamState, events: &[Event]) {

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
 use crate::reading::{StreamState, ToolCalls};
-use crate::scan::{Fields, NotJson, Object, Text, scan};
+use crate::scan::{Fields, Key, NotJson, Text, scan};
 use crate::server_message::html_page;
 use crate::settings::{Delivery, Settings};
 use crate::structured::{Structured, ToolSet};
@@ -29,7 +29,7 @@ pub(crate) struct Rules {
     /// How a streamed body is split into events.
     pub(crate) framing: EventFraming,
     /// The keys of a streamed event.
-    pub(crate) event: &'static Object,
+    pub(crate) event: &'static [Key],
     /// How an answer in one piece is read.
     pub(crate) whole: WholeAnswer,
     /// Whether each event names its type, which decides what its keys mean.
@@ -55,9 +55,9 @@ pub(crate) struct Header {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WholeAnswer {
     /// By the keys of its document.
-    Keys(&'static Object),
+    Keys(&'static [Key]),
     /// A transcript: by the keys of its document, or as plain text. It may be empty, because silence has no words.
-    Transcript(&'static Object),
+    Transcript(&'static [Key]),
     /// One result per input.
     Results,
     /// One result per document, or fewer where the request limits them.
@@ -91,7 +91,7 @@ impl Rules {
     /// what it does otherwise.
     pub(crate) const fn new(
         write_body: fn(&mut JsonBody<'_>, &BodyContext<'_>) -> Result<(), Error>,
-        event: &'static Object,
+        event: &'static [Key],
     ) -> Self {
         Self {
             write_body,

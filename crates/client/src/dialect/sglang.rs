@@ -13,7 +13,7 @@ use super::rules::{BodyContext, Counting, Rules};
 use crate::Error;
 use crate::json_body::{JsonBody, object_of};
 use crate::reading::StreamState;
-use crate::scan::{Field, Fields, Marks, Object, Role, Text, enter, enter_or_take, take};
+use crate::scan::{Field, Fields, Key, Marks, Text, enter, finish, take};
 use crate::structured::Structured;
 
 pub(super) static RULES: Rules = Rules {
@@ -21,35 +21,26 @@ pub(super) static RULES: Rules = Rules {
     write_constraint: |_, _, one| one.of_sglang().is_some(),
     settle,
     counting: Counting::RunningCount,
-    ..Rules::new(write_body, &EVENT)
+    ..Rules::new(write_body, EVENT)
 };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("text", Field::Text),
-        take("output_ids", Field::TokenIds),
-        enter("meta_info", &META),
-        take("error", Field::Error),
-        take("object", Field::Object),
-    ],
-    quirks: &[],
-};
+const EVENT: &[Key] = &[
+    take("text", Field::Text),
+    take("output_ids", Field::TokenIds),
+    enter("meta_info", META),
+    take("error", Field::Error),
+    take("object", Field::Object),
+];
 
-static META: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("prompt_tokens", Field::PromptTokens),
-        take("completion_tokens", Field::CompletionTokens),
-        take("cached_tokens", Field::CachedTokens),
-        take("reasoning_tokens", Field::ReasoningTokens),
-        enter_or_take("finish_reason", &FINISH, Field::Finish),
-    ],
-    quirks: &[],
-};
+const META: &[Key] = &[
+    take("prompt_tokens", Field::PromptTokens),
+    take("completion_tokens", Field::CompletionTokens),
+    take("cached_tokens", Field::CachedTokens),
+    take("reasoning_tokens", Field::ReasoningTokens),
+    finish("finish_reason", FINISH),
+];
 
-static FINISH: Object =
-    Object { role: Role::Finish, keys: &[take("type", Field::Finish)], quirks: &[] };
+const FINISH: &[Key] = &[take("type", Field::Finish)];
 
 /// Tells all text so far from a piece, by the ids. A server without a tokenizer streams only ids.
 fn settle(fields: &mut Fields<'_>, state: &mut StreamState, _: &[Event]) {

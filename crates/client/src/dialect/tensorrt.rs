@@ -8,15 +8,11 @@ use tokometer_base::{Conventions, IgnoreEos, PromptContent};
 use super::rules::{BodyContext, EndRule, Rules};
 use crate::Error;
 use crate::json_body::JsonBody;
-use crate::scan::{Field, Object, Role, take};
+use crate::scan::{Field, Key, take};
 
-pub(super) static RULES: Rules = Rules { end: EndRule::Body, ..Rules::new(write_body, &EVENT) };
+pub(super) static RULES: Rules = Rules { end: EndRule::Body, ..Rules::new(write_body, EVENT) };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[take("text_output", Field::Text), take("error", Field::Error)],
-    quirks: &[],
-};
+const EVENT: &[Key] = &[take("text_output", Field::Text), take("error", Field::Error)];
 
 /// Larger than every known vocabulary.
 const UNREACHABLE_TOKEN: u32 = 1_048_576;

@@ -10,7 +10,7 @@ use tokometer_base::{Conventions, IgnoreEos, PromptContent};
 use super::rules::{BodyContext, Counting, EndRule, Rules};
 use crate::Error;
 use crate::json_body::{JsonBody, object_of};
-use crate::scan::{Field, Object, Role, enter, take};
+use crate::scan::{Field, Key, enter, take};
 use crate::structured::Structured;
 
 pub(super) static RULES: Rules = Rules {
@@ -18,35 +18,23 @@ pub(super) static RULES: Rules = Rules {
     write_constraint: |_, _, one| matches!(one, Structured::Json(_) | Structured::Regex(_)),
     counting: Counting::OnePerEvent,
     end: EndRule::FinalEvent,
-    ..Rules::new(write_body, &EVENT)
+    ..Rules::new(write_body, EVENT)
 };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        enter("token", &TOKEN),
-        take("generated_text", Field::WholeText),
-        enter("details", &DETAILS),
-        take("error", Field::Error),
-    ],
-    quirks: &[],
-};
+const EVENT: &[Key] = &[
+    enter("token", TOKEN),
+    take("generated_text", Field::WholeText),
+    enter("details", DETAILS),
+    take("error", Field::Error),
+];
 
-static TOKEN: Object = Object {
-    role: Role::Plain,
-    keys: &[take("text", Field::Text), take("special", Field::Special)],
-    quirks: &[],
-};
+const TOKEN: &[Key] = &[take("text", Field::Text), take("special", Field::Special)];
 
-static DETAILS: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("finish_reason", Field::Finish),
-        take("generated_tokens", Field::CompletionTokens),
-        take("input_length", Field::PromptTokens),
-    ],
-    quirks: &[],
-};
+const DETAILS: &[Key] = &[
+    take("finish_reason", Field::Finish),
+    take("generated_tokens", Field::CompletionTokens),
+    take("input_length", Field::PromptTokens),
+];
 
 pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     let PromptContent::Text(text) = &context.prompt.content else {

@@ -14,42 +14,34 @@ use crate::Error;
 use crate::json_body::JsonBody;
 use crate::multipart::FormFile;
 use crate::reading::StreamState;
-use crate::scan::{Field, Fields, Marks, Object, Role, enter, take};
+use crate::scan::{Field, Fields, Key, Marks, choices, enter, take, usage};
 use crate::settings::UsageReports;
 
 pub(super) static RULES: Rules = Rules {
-    whole: WholeAnswer::Transcript(&EVENT),
+    whole: WholeAnswer::Transcript(EVENT),
     is_typed: true,
     settle,
-    ..Rules::new(write_body, &EVENT)
+    ..Rules::new(write_body, EVENT)
 };
 
-static EVENT: Object = Object {
-    role: Role::Plain,
-    keys: &[
-        take("type", Field::EventType),
-        enter("choices", &CHOICE),
-        take("delta", Field::Text),
-        take("text", Field::WholeText),
-        enter("usage", &USAGE),
-        take("error", Field::Error),
-        take("object", Field::Object),
-    ],
-    quirks: &[],
-};
+const EVENT: &[Key] = &[
+    take("type", Field::EventType),
+    choices("choices", CHOICE),
+    take("delta", Field::Text),
+    take("text", Field::WholeText),
+    usage("usage", USAGE),
+    take("error", Field::Error),
+    take("object", Field::Object),
+];
 
 /// In the words of chat (vLLM, SGLang) or of the Responses API (OpenAI).
-static USAGE: Object = Object {
-    role: Role::Usage,
-    keys: &[
-        take("prompt_tokens", Field::PromptTokens),
-        take("completion_tokens", Field::CompletionTokens),
-        enter("prompt_tokens_details", &DETAILS),
-        take("input_tokens", Field::PromptTokens),
-        take("output_tokens", Field::CompletionTokens),
-    ],
-    quirks: &[],
-};
+const USAGE: &[Key] = &[
+    take("prompt_tokens", Field::PromptTokens),
+    take("completion_tokens", Field::CompletionTokens),
+    enter("prompt_tokens_details", DETAILS),
+    take("input_tokens", Field::PromptTokens),
+    take("output_tokens", Field::CompletionTokens),
+];
 
 /// The event that ends OpenAI's stream repeats the whole text. Chunks with `choices` have no type.
 fn settle(fields: &mut Fields<'_>, _: &mut StreamState, _: &[Event]) {

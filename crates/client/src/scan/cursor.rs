@@ -3,7 +3,7 @@
 use memchr::memchr2;
 
 use super::fields::{Fields, JsonValue};
-use super::object::{Field, KeyUse, Object, Role};
+use super::keys::{Field, Key, KeyUse, ObjectRole, meaning};
 use super::parts::take_list;
 use super::text::Text;
 
@@ -14,11 +14,11 @@ pub(super) struct Unusual;
 type Result<T> = std::result::Result<T, Unusual>;
 
 /// The fields of an object, or of the first object of a list; an error where it has an unusual construct.
-pub(super) fn fields<'a>(root: &Object, data: &'a [u8]) -> Result<Fields<'a>> {
+pub(super) fn fields<'a>(root: &[Key], data: &'a [u8]) -> Result<Fields<'a>> {
     let mut cursor = Cursor { bytes: data, at: 0 };
     let mut fields = Fields::default();
     cursor.skip_blanks();
-    cursor.enter(root, &mut fields)?;
+    cursor.enter(ObjectRole::Plain, root, &mut fields)?;
     cursor.skip_blanks();
     if cursor.at == data.len() { Ok(fields) } else { Err(Unusual) }
 }
@@ -74,8 +74,7 @@ impl<'a> Cursor<'a> {
         Ok(is_empty)
     }
 
-    fn object(&mut self, object: &Object, fields: &mut Fields<'a>) -> Result<()> {
-        object.begin(fields);
+    fn object(&mut self, keys: &[Key], fields: &mut Fields<'a>) -> Result<()> {
         if self.is_empty_list(b'}')? {
             return Ok(());
         }
@@ -84,14 +83,15 @@ impl<'a> Cursor<'a> {
             self.skip_blanks();
             self.expect(b':')?;
             self.skip_blanks();
-            let meaning = match &name {
-                Text::Plain(name) => object.meaning(name),
-                escaped => object.meaning(escaped.to_text().as_bytes()),
+            let found = match &name {
+                Text::Plain(name) => meaning(keys, name),
+                escaped => meaning(keys, escaped.to_text().as_bytes()),
             };
-            match meaning {
-                None => self.skip_value()?,
-                Some(KeyUse::Enter(inner)) => self.enter(inner, fields)?,
+            match found {
+                None | Some(KeyUse::Quirks(_)) => self.skip_value()?,
+                Some(KeyUse::Enter(role, inner)) => self.enter(role, inner, fields)?,
                 Some(KeyUse::EnterOrTake(inner, _)) if self.peek()? == b'{' => {
+                    ObjectRole::Finish.begin(fields);
                     self.object(inner, fields)?;
                 }
                 Some(KeyUse::Take(field @ (Field::Text | Field::Reasoning)))
@@ -116,22 +116,27 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a value with fields inside: an object, the first object of an array, or all choices.
-    fn enter(&mut self, object: &Object, fields: &mut Fields<'a>) -> Result<()> {
+    fn enter(&mut self, role: ObjectRole, keys: &[Key], fields: &mut Fields<'a>) -> Result<()> {
         match self.peek()? {
-            b'{' => self.object(object, fields),
+            b'{' => {
+                role.begin(fields);
+                self.object(keys, fields)
+            }
             b'[' => {
                 if self.is_empty_list(b']')? {
                     return Ok(());
                 }
                 if self.peek()? == b'{' {
-                    self.object(object, fields)?;
+                    role.begin(fields);
+                    self.object(keys, fields)?;
                 } else {
                     self.skip_value()?;
                 }
                 while self.another(b']')? {
-                    if object.role == Role::Choice && self.peek()? == b'{' {
+                    if role == ObjectRole::Choice && self.peek()? == b'{' {
                         let mut further = Fields::default();
-                        self.object(object, &mut further)?;
+                        role.begin(&mut further);
+                        self.object(keys, &mut further)?;
                         fields.further.push(further);
                     } else {
                         self.skip_value()?;

@@ -3,27 +3,18 @@
 use tokometer_base::Nanos;
 use tokometer_record::{ServerTimings, Usage};
 
+use super::keys::Field;
 use super::marks::Marks;
-use super::object::Field;
 use super::text::Text;
 use crate::dialect::GOES_ON;
 
 /// Finish reasons for a response that the server could not complete.
-const ABORTS: [&str; 9] = [
-    "error",
-    "network_error",
-    "abort",
-    "aborted",
-    "cancelled",
-    "canceled",
-    "failed",
-    "timeout",
-    "insufficient_system_resource",
-];
+const ABORTS: &str = "error network_error abort aborted cancelled canceled failed timeout \
+                      insufficient_system_resource";
 
 /// Whether a finish reason reports a failure. Some gateways pass it on in capitals.
 pub(crate) fn is_abort(reason: &[u8]) -> bool {
-    ABORTS.iter().any(|word| reason.eq_ignore_ascii_case(word.as_bytes()))
+    ABORTS.split_whitespace().any(|word| reason.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Whether a finish reason says that the answer goes on.

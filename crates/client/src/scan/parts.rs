@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::fields::Fields;
+use super::keys::Field;
 use super::marks::Marks;
-use super::object::Field;
 use super::text::Text;
 
 /// Takes a field whose value is a list: of parts, or of texts of which the first counts.

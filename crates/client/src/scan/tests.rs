@@ -5,27 +5,29 @@ use serde_json::{Map, Value, json};
 use tokometer_base::backend::Protocol;
 
 use super::fields::JsonValue;
-use super::object::KeyUse;
+use super::keys::{KeyUse, ObjectRole};
 use super::*;
 use crate::dialect::rules_of;
 
 /// Reads a document with a full parser, by the same declarations.
-fn parsed(object: &Object, json: &Value, fields: &mut Fields<'static>) {
-    if let (Role::Choice, Value::Array(items)) = (object.role, json) {
+fn parsed(role: ObjectRole, keys: &[Key], json: &Value, fields: &mut Fields<'static>) {
+    if let (ObjectRole::Choice, Value::Array(items)) = (role, json) {
         for item in items.iter().skip(1).filter(|item| item.is_object()) {
             let mut further = Fields::default();
-            parsed(object, item, &mut further);
+            parsed(role, keys, item, &mut further);
             fields.further.push(further);
         }
     }
     let json = if json.is_array() { &json[0] } else { json };
     let Some(known) = json.as_object() else { return };
-    object.begin(fields);
+    role.begin(fields);
     for (key, json) in known {
-        match object.meaning(key.as_bytes()) {
-            None => {}
-            Some(KeyUse::Enter(inner)) => parsed(inner, json, fields),
-            Some(KeyUse::EnterOrTake(inner, _)) if json.is_object() => parsed(inner, json, fields),
+        match keys::meaning(keys, key.as_bytes()) {
+            None | Some(KeyUse::Quirks(_)) => {}
+            Some(KeyUse::Enter(role, inner)) => parsed(role, inner, json, fields),
+            Some(KeyUse::EnterOrTake(inner, _)) if json.is_object() => {
+                parsed(ObjectRole::Finish, inner, json, fields);
+            }
             Some(KeyUse::Take(field @ (Field::Text | Field::Reasoning))) if json.is_array() => {
                 parts::take_list(fields, field, json.as_array().unwrap());
             }
@@ -52,7 +54,7 @@ fn check_agreement(protocols: &[Protocol], event: &Value, data: &[u8]) {
     for protocol in protocols {
         let rules = rules_of(*protocol);
         let mut expected = Fields::default();
-        parsed(rules.event, event, &mut expected);
+        parsed(ObjectRole::Plain, rules.event, event, &mut expected);
         let scanned = scan(rules.event, data).map(Fields::into_owned);
         assert_eq!(scanned, Ok(expected.into_owned()), "{protocol:?} {event}");
         assert!(rules.read_whole(data).is_ok(), "{protocol:?} {event}");
@@ -279,7 +281,7 @@ proptest! {
     }
 }
 
-fn completions() -> &'static Object {
+fn completions() -> &'static [Key] {
     rules_of(Protocol::Completions).event
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use crate::define::{self, Formula, Unit};
+use crate::define::{Definition, Formula, METRICS, Names, Unit};
 
 /// Which values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub enum Better {
     Higher,
 }
 
-/// A measured quantity. [`define`] has the definitions.
+/// A measured quantity. [`crate::define`] has the definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
     /// Requests per second.
@@ -54,124 +54,37 @@ pub enum Quantity {
     E2ePerItem,
 }
 
-/// The names of a quantity.
-pub(super) struct Names {
-    pub(super) quantity: Quantity,
-    /// Key of [`define::METRICS`].
-    key: &'static str,
-    pub(super) label: &'static str,
-    /// Other spellings, in lower case with single spaces, without a unit `ms`.
-    pub(super) words: &'static [&'static str],
+/// The rows that figures can name, in the order of the list.
+pub(super) fn named_rows() -> impl Iterator<Item = (&'static Definition, Names)> {
+    METRICS.iter().filter_map(|metric| Some((metric, metric.names?)))
 }
-
-const fn names(
-    quantity: Quantity,
-    key: &'static str,
-    label: &'static str,
-    words: &'static [&'static str],
-) -> Names {
-    Names { quantity, key, label, words }
-}
-
-/// One row per quantity, in the order of the enum.
-pub(super) static NAMES: [Names; 17] = [
-    names(
-        Quantity::Requests,
-        "requests_per_s",
-        "Request throughput",
-        &["requests", "req s", "requests s"],
-    ),
-    names(
-        Quantity::Output,
-        "output_tokens_per_s",
-        "Output throughput",
-        &["output", "throughput", "output token throughput", "output tok s", "tok s"],
-    ),
-    names(
-        Quantity::Prompt,
-        "prompt_tokens_per_s",
-        "Prompt throughput",
-        &["input throughput", "prompt token throughput", "input token throughput", "prompt tok s"],
-    ),
-    names(
-        Quantity::Total,
-        "total_tokens_per_s",
-        "Total throughput",
-        &["total", "total token throughput", "total tok s"],
-    ),
-    names(
-        Quantity::PeakOutput,
-        "peak_output_tokens_per_s",
-        "Peak output throughput",
-        &["max output tokens per s", "peak output token throughput"],
-    ),
-    names(Quantity::Goodput, "goodput_share", "Goodput", &[]),
-    names(
-        Quantity::GoodputRate,
-        "goodput_requests_per_s",
-        "Request goodput",
-        &["goodput rate", "goodput req s"],
-    ),
-    names(Quantity::Ttft, "ttft_ms", "TTFT", &["time to first token"]),
-    names(Quantity::Tpot, "tpot_ms", "TPOT", &["time per output token"]),
-    names(Quantity::Itl, "gap_ms", "ITL", &["inter token latency", "inter chunk gap"]),
-    names(
-        Quantity::E2e,
-        "e2e_ms",
-        "E2E",
-        &["e2el", "latency", "e2e latency", "end to end latency"],
-    ),
-    names(
-        Quantity::ClientQueue,
-        "client_queue_ms",
-        "client queue",
-        &["queue", "client queue time"],
-    ),
-    names(Quantity::TtftFromIntended, "ttft_from_intended_ms", "TTFT from intended", &[]),
-    names(
-        Quantity::E2eFromIntended,
-        "e2e_from_intended_ms",
-        "E2E from intended",
-        &["e2el from intended", "e2el including client queue"],
-    ),
-    names(
-        Quantity::UserSpeed,
-        "tokens_per_s_per_user",
-        "speed per user",
-        &["user speed", "tok s per user"],
-    ),
-    names(
-        Quantity::Items,
-        "items_per_s",
-        "Item throughput",
-        &["items s", "inputs s", "input sequence throughput"],
-    ),
-    names(Quantity::E2ePerItem, "e2e_per_item_ms", "E2E per item", &["latency per item"]),
-];
 
 impl Quantity {
     /// In the order of the enum.
     pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.iter().map(|names| names.quantity)
+        let mut all: Vec<Self> = named_rows().map(|(_, names)| names.quantity).collect();
+        all.sort_unstable();
+        all.into_iter()
     }
 
-    pub(super) const fn names(self) -> &'static Names {
-        &NAMES[self as usize]
+    fn row(self) -> (&'static Definition, Names) {
+        let mut rows = named_rows();
+        rows.find(|(_, names)| names.quantity == self).expect("a test finds a row for each")
     }
 
     /// Its key among the metrics' definitions, with the unit last.
-    pub const fn key(self) -> &'static str {
-        self.names().key
+    pub fn key(self) -> &'static str {
+        self.row().0.key
     }
 
     /// Its name for people: `TTFT`, `Output throughput`.
-    pub const fn label(self) -> &'static str {
-        self.names().label
+    pub fn label(self) -> &'static str {
+        self.row().1.label
     }
 
-    /// Its row in [`define::METRICS`].
-    pub fn metric(self) -> &'static define::Definition {
-        define::metric(self.key()).expect("a test finds every quantity among the definitions")
+    /// Its row in [`METRICS`].
+    pub fn metric(self) -> &'static Definition {
+        self.row().0
     }
 
     /// Of its values.
@@ -181,7 +94,7 @@ impl Quantity {
 
     /// Whether a statistic can be taken of it.
     pub fn is_distribution(self) -> bool {
-        !matches!(self.metric().formula, Formula::Run(_))
+        self.metric().is_distribution()
     }
 
     /// Whether it has one value per request.
@@ -197,15 +110,7 @@ impl Quantity {
     /// The name in vLLM's flags and result files, such as `e2el`. `None` for a quantity without a
     /// section in its report.
     pub fn section(self) -> Option<&'static str> {
-        match self {
-            Self::Ttft => Some("ttft"),
-            Self::Tpot => Some("tpot"),
-            Self::Itl => Some("itl"),
-            Self::E2e => Some("e2el"),
-            Self::ClientQueue => Some("client_queue_time"),
-            Self::E2eFromIntended => Some("e2el_including_client_queue"),
-            _ => None,
-        }
+        self.row().0.section
     }
 
     /// Parses a name without a statistic.
@@ -226,26 +131,26 @@ pub(super) fn normal(text: &str) -> String {
 pub(super) fn named(words: &str) -> Option<Quantity> {
     let without_unit =
         |words: &str| words.split(' ').filter(|word| *word != "ms").collect::<Vec<_>>().join(" ");
-    let is_named = |names: &&Names| {
-        let key = normal(names.key);
-        let is_ms = names.key.ends_with("_ms");
+    let is_named = |(metric, names): &(&Definition, Names)| {
+        let key = normal(metric.key);
+        let is_ms = metric.key.ends_with("_ms");
         let typed = if is_ms { without_unit(words) } else { words.to_owned() };
         normal(names.label) == typed
             || names.words.contains(&typed.as_str())
             || (if is_ms { without_unit(&key) } else { key }) == typed
     };
-    NAMES.iter().find(is_named).map(|names| names.quantity)
+    named_rows().find(is_named).map(|(_, names)| names.quantity)
 }
 
 /// Least similarity of a suggested spelling.
 const NEAR: f64 = 0.75;
 
 pub(super) fn unknown(text: &str, words: &str) -> Error {
-    let spellings = NAMES.iter().flat_map(|names| {
-        let own = [names.label.to_lowercase(), normal(names.key)];
+    let spellings = named_rows().flat_map(|(metric, names)| {
+        let own = [names.label.to_lowercase(), normal(metric.key)];
         own.into_iter()
             .chain(names.words.iter().map(|word| (*word).to_owned()))
-            .map(|spelling| (strsim::jaro_winkler(words, &spelling), names.label))
+            .map(move |spelling| (strsim::jaro_winkler(words, &spelling), names.label))
     });
     let mut near: Vec<(f64, &str)> = spellings.filter(|(alike, _)| *alike >= NEAR).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -256,7 +161,7 @@ pub(super) fn unknown(text: &str, words: &str) -> Error {
         }
     }
     let hint = if labels.is_empty() {
-        let known: Vec<&str> = NAMES.iter().map(|names| names.label).collect();
+        let known: Vec<&str> = Quantity::all().map(Quantity::label).collect();
         format!("the metrics are {}", known.join(", "))
     } else {
         format!("similar: {}", labels.join(" or "))

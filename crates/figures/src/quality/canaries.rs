@@ -82,12 +82,11 @@ pub(crate) struct CanaryCheck {
 
 impl CanaryCheck {
     pub(crate) fn of(info: &RunInfo) -> Self {
-        let rows = info.plan.pointer("/canary/rows").and_then(Value::as_array);
         let expectation = |row: &Value| {
             let canary = Canary::deserialize(row).ok()?;
             canary.expectation().ok()
         };
-        let expectations = rows.into_iter().flatten().map(expectation).collect();
+        let expectations = info.canary_rows().map(expectation).collect();
         Self { expectations, found: Canaries::default() }
     }
 

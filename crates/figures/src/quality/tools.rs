@@ -87,10 +87,7 @@ impl Arguments {
 impl Offer {
     /// The tools of the plan: from `--tools`, else from `--extra-body`.
     fn planned(info: &RunInfo) -> Option<Self> {
-        let request = info.plan.get("request")?;
-        let Some(tools) = request.get("tools").filter(|tools| !tools.is_null()) else {
-            return Self::sent(request.get("extra_body")?);
-        };
+        let Some(tools) = info.planned_tools() else { return Self::sent(info.extra_body()?) };
         let definitions = tools.get("definitions")?.as_array()?;
         let definitions: Vec<Value> = definitions
             .iter()

@@ -1,19 +1,23 @@
-//! Notes that limit what the figures of a run can show, and the verdict.
+//! Notes that limit what the figures of a run can show.
 //!
-//! A note names the figure it affects and is printed beside it. All notes come from one table
-//! (`table`); each row has its threshold, its reason, its remedy and the check that finds it.
+//! A note names the figure it affects and is printed beside it. Each has a row with its threshold, its reason,
+//! its remedy, what it concerns and the check that finds it; the rows stand in one file per subject.
 
-mod answer_checks;
-mod checks;
-mod client_checks;
+mod about;
+mod answers;
+mod client;
+mod code;
+mod counts;
 mod note;
 mod rule;
-mod shard_checks;
-mod table;
+mod run;
+mod shards;
+mod times;
 
 #[cfg(test)]
 mod tests;
 
+pub use code::NoteCode;
 pub(crate) use note::CheckInput;
-pub(crate) use rule::{find, least, worst};
+pub(crate) use rule::{find, rule_of};
 pub use rule::{notes_markdown, severity_of_failures};

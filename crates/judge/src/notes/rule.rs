@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::about::About;
 use super::note::CheckInput;
-use super::table::{COUNTS, INVALIDATING, RULES};
+use super::{NoteCode, answers, client, counts, run, shards, times};
 use crate::verdict::{figure_label, limits};
 use tokometer_figures::{Note, Severity};
 
@@ -32,7 +33,7 @@ impl NoteJudgement {
     }
 
     /// The most that the note may say about a figure.
-    fn worst(self) -> Severity {
+    pub(crate) fn worst(self) -> Severity {
         match self {
             Self::Remark => Severity::Remark,
             Self::Suspect | Self::SuspectByEffect => Severity::Suspect,
@@ -41,7 +42,7 @@ impl NoteJudgement {
     }
 
     /// The severity without an effect.
-    fn least(self) -> Severity {
+    pub(crate) fn least(self) -> Severity {
         match self {
             Self::ByEffect | Self::SuspectByEffect => Severity::Remark,
             fixed => fixed.worst(),
@@ -51,10 +52,9 @@ impl NoteJudgement {
 
 /// One row: when a note appears, which figures it affects, and what to do.
 pub(crate) struct NoteRule {
-    pub(crate) code: &'static str,
+    pub(crate) code: NoteCode,
     pub(crate) severity: NoteJudgement,
-    /// Key of the affected figure, or a group of figures.
-    pub(crate) figure: &'static str,
+    pub(crate) about: About,
     /// Replaces `{}` in `threshold`; also passed to the check.
     pub(crate) limit: f64,
     pub(crate) threshold: &'static str,
@@ -77,8 +77,8 @@ impl NoteRule {
 
     /// Its part of the page.
     fn markdown(&self) -> String {
-        let Self { code, figure, why, action, .. } = self;
-        let affects = match *figure {
+        let Self { code, about, why, action, .. } = self;
+        let affects = match about.key {
             "all" => "**Affects:** all figures".to_owned(),
             key => format!("**Affects at least:** `{key}`"),
         };
@@ -90,32 +90,44 @@ impl NoteRule {
 }
 
 /// The note that this many failed requests lead to, and its severity, for a run in progress.
-pub fn severity_of_failures(failed: u64, ended: u64) -> (&'static str, &'static str) {
+pub fn severity_of_failures(failed: u64, ended: u64) -> (NoteCode, &'static str) {
     let share = failed as f64 / ended.max(1) as f64;
-    let is_met = |rule: &&NoteRule| match rule.code {
-        "failures" => share >= rule.limit,
-        "few-failures" => share < rule.limit,
-        _ => false,
-    };
-    rules().find(is_met).map_or(("failures", ""), |rule| (rule.code, rule.severity.name()))
+    let few = rule(NoteCode::FewFailures);
+    let found = if share < few.limit { few } else { rule(NoteCode::Failures) };
+    (found.code, found.severity.name())
 }
 
 /// All rules, in the order in which notes of one severity are shown.
-pub(crate) fn rules() -> impl Iterator<Item = &'static NoteRule> {
-    INVALIDATING.iter().chain(COUNTS).chain(RULES)
+pub(crate) fn rules() -> Vec<&'static NoteRule> {
+    let tables =
+        [client::CLIENT, times::TIMES, counts::COUNTS, answers::ANSWERS, run::RUN, shards::SHARDS];
+    let mut rules: Vec<&NoteRule> = tables.into_iter().flatten().collect();
+    rules.sort_by_key(|rule| rule.code);
+    rules
+}
+
+/// The row of a code.
+pub(crate) fn rule(code: NoteCode) -> &'static NoteRule {
+    rules().into_iter().find(|rule| rule.code == code).expect("a test finds a row for every code")
+}
+
+/// The row of a note in a summary; `None` for one of another version.
+pub(crate) fn rule_of(note: &Note) -> Option<&'static NoteRule> {
+    rules().into_iter().find(|rule| note.code == rule.code)
 }
 
 /// All notes of a run, the most severe first.
 pub(crate) fn find(evidence: &CheckInput<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = rules()
+        .into_iter()
         .filter_map(|rule| {
             let found = (rule.check)(evidence, rule.limit)?;
             let effect = evidence.effects.of_note(rule.code);
             let by_effect = effect.map_or(Severity::Remark, |(_, share)| limits::severity(share));
             Some(Note {
-                code: rule.code.to_owned(),
+                code: rule.code.to_string(),
                 severity: by_effect.clamp(rule.severity.least(), rule.severity.worst()),
-                figure: rule.figure.to_owned(),
+                figure: rule.about.key.to_owned(),
                 found: found + &bound(effect),
                 why: rule.why.to_owned(),
                 action: rule.action.to_owned(),
@@ -125,18 +137,6 @@ pub(crate) fn find(evidence: &CheckInput<'_>) -> Vec<Note> {
         .collect();
     notes.sort_by_key(|note| std::cmp::Reverse(note.severity));
     notes
-}
-
-/// The most that a note of this code may say about a figure.
-pub(crate) fn worst(code: &str) -> Severity {
-    let rule = rules().find(|rule| rule.code == code);
-    rule.map_or(Severity::Remark, |rule| rule.severity.worst())
-}
-
-/// What a note of this code says about the figures that it names, whatever the effect.
-pub(crate) fn least(code: &str) -> Severity {
-    let rule = rules().find(|rule| rule.code == code);
-    rule.map_or(Severity::Remark, |rule| rule.severity.least())
 }
 
 /// The largest effect, in words.
@@ -172,7 +172,8 @@ const PARTS: [(NoteJudgement, &str, &str); 5] = [
 
 /// The content of `docs/notes.md`.
 pub fn notes_markdown() -> String {
-    let of = |judgement| rules().filter(move |rule| rule.severity == judgement);
+    let rules = rules();
+    let of = |judgement| rules.iter().filter(move |rule| rule.severity == judgement);
     let mut page = String::from(
         "# Notes\n\n\
          What does a note mean, and what should I do? Generated from the program's tables; do not edit by hand.\n\n\

@@ -3,6 +3,7 @@
 mod spoil;
 mod warm_cache;
 
+use crate::notes::NoteCode;
 use tokometer_base::Nanos;
 use tokometer_record::health::{ThreadStall, WorkerHealth};
 use tokometer_record::{
@@ -11,10 +12,11 @@ use tokometer_record::{
 
 use self::spoil::spoil;
 use super::note::CheckInput;
-use super::rule::{NoteJudgement, find, least, notes_markdown, rules};
+use super::rule::{NoteJudgement, find, notes_markdown, rules};
 use crate::verdict::{self, Effects};
 use tokometer_figures::interval::ConfidenceInterval;
 use tokometer_figures::observe::{Observed, Pair};
+use tokometer_figures::outside::TpotSums;
 use tokometer_figures::quality::{Canaries, CanaryFault};
 use tokometer_figures::sends::{LATE, Sends};
 use tokometer_figures::server::ServerFigures;
@@ -201,7 +203,7 @@ fn shards_that_do_not_begin_together_are_named_with_the_time_between_them() {
         let notes = scene.notes();
         let found: Vec<&str> = notes.iter().map(|note| note.found.as_str()).collect();
         assert_eq!(found, expected);
-        assert!(notes.iter().all(|note| note.code == "shard-starts"), "{notes:?}");
+        assert!(notes.iter().all(|note| note.code == NoteCode::ShardStarts), "{notes:?}");
     };
     check(0, &[]);
     check(4, &["shard 1 began 4.00 s after shard 0; all shards sent requests during 6.00 s only"]);
@@ -228,16 +230,19 @@ fn a_sound_run_on_a_sound_machine_has_no_notes() {
     assert_eq!(unknown.notes(), [], "what a machine does not tell is not held against it");
 }
 
+fn codes(notes: &[Note]) -> Vec<String> {
+    notes.iter().map(|note| note.code.clone()).collect()
+}
+
 #[test]
 fn every_note_can_be_provoked_and_comes_alone() {
     for rule in rules() {
         let mut scene = sound();
         spoil(&mut scene, rule.code);
         let notes = scene.notes();
-        let codes: Vec<&str> = notes.iter().map(|note| note.code.as_str()).collect();
-        assert_eq!(codes, [rule.code], "{:?}", notes.iter().map(|n| &n.found).collect::<Vec<_>>());
+        assert_eq!(codes(&notes), [rule.code.to_string()], "{notes:?}");
         let has_effect = notes[0].effect.is_some();
-        assert!(has_effect || notes[0].severity == least(rule.code), "{}", rule.code);
+        assert!(has_effect || notes[0].severity == rule.severity.least(), "{}", rule.code);
     }
 }
 
@@ -252,8 +257,8 @@ fn a_chat_template_is_not_a_wrong_prompt_length() {
 #[test]
 fn what_was_found_is_said_with_its_numbers() {
     let mut scene = sound();
-    spoil(&mut scene, "late-sends");
-    spoil(&mut scene, "round-trip-outliers");
+    spoil(&mut scene, NoteCode::LateSends);
+    spoil(&mut scene, NoteCode::RoundTripOutliers);
     let found: Vec<_> = scene.notes().into_iter().map(|note| note.found).collect();
     assert_eq!(
         found,
@@ -266,25 +271,25 @@ fn what_was_found_is_said_with_its_numbers() {
 
 #[test]
 fn the_worst_note_decides_the_verdict() {
-    let check = |codes: &[&str], expected: Verdict| {
+    let check = |codes: &[NoteCode], expected: Verdict| {
         let mut scene = sound();
         for code in codes {
-            spoil(&mut scene, code);
+            spoil(&mut scene, *code);
         }
         assert_eq!(scene.verdict(), expected, "{codes:?}");
     };
     check(&[], Verdict::Valid);
-    check(&["burst", "same-host"], Verdict::Valid);
-    check(&["burst", "few-samples"], Verdict::Suspect);
-    check(&["few-samples", "late-sends"], Verdict::Suspect);
-    check(&["few-samples", "clock-faults"], Verdict::Invalid);
+    check(&[NoteCode::Burst, NoteCode::SameHost], Verdict::Valid);
+    check(&[NoteCode::Burst, NoteCode::FewSamples], Verdict::Suspect);
+    check(&[NoteCode::FewSamples, NoteCode::LateSends], Verdict::Suspect);
+    check(&[NoteCode::FewSamples, NoteCode::ClockFaults], Verdict::Invalid);
 }
 
 /// A cause does not judge; its effect does, at the thresholds of the table.
 #[test]
 fn a_note_judged_by_effect_is_as_severe_as_its_largest_effect() {
     let check = |effect: f64, expected: (Severity, Verdict)| {
-        for rule in rules().filter(|rule| rule.severity == NoteJudgement::ByEffect) {
+        for rule in rules().into_iter().filter(|rule| rule.severity == NoteJudgement::ByEffect) {
             let mut scene = sound();
             spoil(&mut scene, rule.code);
             scene.effects = Effects::default();
@@ -292,7 +297,7 @@ fn a_note_judged_by_effect_is_as_severe_as_its_largest_effect() {
             let notes = scene.notes();
             // What moved the rate by less than its limit has no note.
             let Some(note) = notes.iter().find(|note| note.code == rule.code) else {
-                assert_eq!((rule.code, expected.1), ("rate-missed", Verdict::Valid));
+                assert_eq!((rule.code, expected.1), (NoteCode::RateMissed, Verdict::Valid));
                 continue;
             };
             assert_eq!((note.severity, scene.verdict()), expected, "{} {effect}", rule.code);
@@ -307,14 +312,14 @@ fn a_note_judged_by_effect_is_as_severe_as_its_largest_effect() {
 
 #[test]
 fn an_effect_alone_is_reason_enough_for_a_note() {
-    for code in ["late-sends", "slow-refill", "slow-reads", "stalls"] {
+    for code in [NoteCode::LateSends, NoteCode::SlowRefill, NoteCode::SlowReads, NoteCode::Stalls] {
         let mut scene = sound();
         scene.health.stalls = Some(vec![ThreadStall { begin: Nanos(1), end: Nanos(4_000_000) }]);
         scene.summary.load_class =
-            if code == "slow-refill" { LoadClass::Closed } else { LoadClass::Open };
+            if code == NoteCode::SlowRefill { LoadClass::Closed } else { LoadClass::Open };
         scene.effects.add("ttft_ms_p99", code, 0.02);
         let notes = scene.notes();
-        assert_eq!(notes.iter().map(|note| note.code.as_str()).collect::<Vec<_>>(), [code]);
+        assert_eq!(codes(&notes), [code.to_string()]);
         assert!(notes[0].found.ends_with("; it moved p99 TTFT by up to 2.0 %"), "{notes:?}");
     }
 }
@@ -323,7 +328,7 @@ fn an_effect_alone_is_reason_enough_for_a_note() {
 #[test]
 fn an_effect_as_large_as_the_figure_has_no_bound() {
     let mut scene = sound();
-    scene.effects.add("tpot_ms_mean", "slow-reads", 1.0);
+    scene.effects.add("tpot_ms_mean", NoteCode::SlowReads, 1.0);
     let found = &scene.notes()[0].found;
     assert!(found.ends_with("; its effect on mean TPOT has no bound"), "{found}");
 }
@@ -334,8 +339,8 @@ fn a_few_retransmissions_that_may_have_moved_a_figure_are_noted() {
     let noted = |effect: f64| {
         let mut scene = sound();
         (scene.observed.network_views, scene.observed.retransmitting) = (1_000, 10);
-        scene.effects.add("ttft_ms_mean", "retransmits", effect);
-        scene.notes().iter().any(|note| note.code == "retransmits")
+        scene.effects.add("ttft_ms_mean", NoteCode::Retransmits, effect);
+        scene.notes().iter().any(|note| note.code == NoteCode::Retransmits)
     };
     assert!(!noted(0.009) && noted(0.02));
 }
@@ -351,9 +356,9 @@ fn the_page_of_notes_has_a_part_for_each_with_its_threshold() {
     let late =
         format!("more than 1 % of the requests were sent over {} ms late", LATE.as_millis_f64());
     assert!(page.contains(&late), "{page}");
-    let codes: std::collections::BTreeSet<_> = rules().map(|rule| rule.code).collect();
-    assert_eq!(codes.len(), rules().count(), "a code has one meaning");
-    assert!(rules().any(|rule| rule.severity == NoteJudgement::Remark));
+    let codes: std::collections::BTreeSet<_> = rules().into_iter().map(|rule| rule.code).collect();
+    assert_eq!(codes.len(), rules().len(), "a code has one meaning");
+    assert!(rules().iter().any(|rule| rule.severity == NoteJudgement::Remark));
 }
 
 /// A rule about one load says nothing about another, and what one note has said no other one repeats.
@@ -365,43 +370,43 @@ fn notes_know_which_load_and_which_machine_they_speak_of() {
     // Failed and retried requests generated tokens too, which this client did not count.
     let mut retried = sound();
     retried.server().generation_tokens = Some(120_000.0);
-    assert_eq!(codes(&retried), ["other-clients"]);
+    assert_eq!(codes(&retried), [NoteCode::OtherClients.to_string()]);
     retried.summary.counts.retries = 5;
-    assert_eq!(codes(&retried), ["retries"]);
+    assert_eq!(codes(&retried), [NoteCode::Retries.to_string()]);
     // Requests that leave and come between two looks are no other client's.
     let mut present = sound();
     present.server().present_max = Some(22.5);
     assert_eq!(codes(&present), Vec::<String>::new());
     present.server().present_max = Some(23.5);
-    assert_eq!(codes(&present), ["other-clients"]);
+    assert_eq!(codes(&present), [NoteCode::OtherClients.to_string()]);
     // Two cores lost 1.5 s of 100 s between them.
     let mut stolen = sound();
     stolen.health.stolen = Some(Nanos::from_millis(1_500));
     assert_eq!(codes(&stolen), Vec::<String>::new());
     stolen.health.cores = Some(1);
-    assert_eq!(codes(&stolen), ["stolen-time"]);
+    assert_eq!(codes(&stolen), [NoteCode::StolenTime.to_string()]);
     // Slots are refilled in a closed loop, and requests are late in an open one.
     let mut open = sound();
     open.health.refill_delay.add(Nanos::from_millis(40));
     assert_eq!(codes(&open), Vec::<String>::new());
     let mut closed = sound();
     closed.summary.load_class = LoadClass::Closed;
-    spoil(&mut closed, "late-sends");
+    spoil(&mut closed, NoteCode::LateSends);
     assert_eq!(codes(&closed), Vec::<String>::new());
     let mut overloaded = sound();
-    spoil(&mut overloaded, "overloaded");
-    spoil(&mut overloaded, "no-steady-state");
-    assert_eq!(codes(&overloaded), ["overloaded"]);
+    spoil(&mut overloaded, NoteCode::Overloaded);
+    spoil(&mut overloaded, NoteCode::NoSteadyState);
+    assert_eq!(codes(&overloaded), [NoteCode::Overloaded.to_string()]);
 }
 
 /// Answers that were asked for whole come in one event.
 #[test]
 fn whole_answers_are_noted_only_where_a_stream_was_asked_for() {
     let mut scene = sound();
-    spoil(&mut scene, "unstreamed-answers");
+    spoil(&mut scene, NoteCode::UnstreamedAnswers);
     scene.observed.unstreamed = 500;
     assert_eq!(scene.notes(), []);
-    spoil(&mut scene, "unstreamed-answers");
+    spoil(&mut scene, NoteCode::UnstreamedAnswers);
     scene.info.plan = serde_json::json!({ "request": { "delivery": "whole" } });
     assert_eq!(scene.notes(), []);
 }
@@ -410,7 +415,8 @@ fn whole_answers_are_noted_only_where_a_stream_was_asked_for() {
 #[test]
 fn tokens_of_canaries_and_probes_are_no_other_clients() {
     let mut scene = sound();
-    let has_note = |scene: &Scene| scene.notes().iter().any(|note| note.code == "other-clients");
+    let has_note =
+        |scene: &Scene| scene.notes().iter().any(|note| note.code == NoteCode::OtherClients);
     scene.server().generation_tokens = Some(110_000.0);
     assert!(has_note(&scene));
     let canary = |output_tokens: Option<u32>| {
@@ -434,7 +440,7 @@ fn a_server_that_was_not_read_to_the_end_is_not_said_to_have_counted_less() {
     let mut scene = sound();
     scene.server().generation_tokens = Some(50_000.0);
     let has_note =
-        |scene: &Scene| scene.notes().iter().any(|note| note.code == "server-counted-less");
+        |scene: &Scene| scene.notes().iter().any(|note| note.code == NoteCode::ServerCountedLess);
     assert!(has_note(&scene));
     scene.server().is_whole = false;
     assert!(!has_note(&scene));

@@ -14,7 +14,7 @@ pub(super) fn raised(shown: &[ShownFigure], shares: &[Option<f64>]) -> Vec<Optio
     let least = |of: &ShownFigure| -> Option<f64> {
         let own = percent(of)?;
         let largest = |is_meant: &dyn Fn(f64) -> bool| {
-            let same = shown.iter().zip(shares).filter(|(one, _)| one.quantity == of.quantity);
+            let same = shown.iter().zip(shares).filter(|(one, _)| one.metric.key == of.metric.key);
             let meant = same.filter(|(one, _)| percent(one).is_some_and(is_meant));
             meant.filter_map(|(_, share)| *share).max_by(f64::total_cmp)
         };

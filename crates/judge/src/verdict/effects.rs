@@ -19,8 +19,10 @@ use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
 use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay};
+use crate::notes::NoteCode;
 use shifts::Shifts;
-use tokometer_figures::figure::Statistic;
+use tokometer_figures::define::Latency;
+use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::observe::Observed;
 use tokometer_figures::rows::{RequestRow, TimeSpan};
 use tokometer_figures::sample::Ordered;
@@ -44,7 +46,7 @@ struct Effect {
     figure: String,
     is_result: bool,
     /// Code of the note that reports the cause.
-    code: &'static str,
+    code: NoteCode,
     /// Share of the figure, at most [`NO_BOUND_FROM`].
     share: f64,
 }
@@ -58,13 +60,13 @@ pub(crate) struct Effects {
 
 impl Effects {
     /// The largest effect of a cause on a figure that is a result, and that figure's key.
-    pub(crate) fn of_note(&self, code: &str) -> Option<(&str, f64)> {
+    pub(crate) fn of_note(&self, code: NoteCode) -> Option<(&str, f64)> {
         let of = self.found.iter().filter(|effect| effect.code == code && effect.is_result);
         of.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| (one.figure.as_str(), one.share))
     }
 
     /// Effects on a figure, with their causes.
-    pub(crate) fn of_figure(&self, key: &str) -> impl Iterator<Item = (&'static str, f64)> {
+    pub(crate) fn of_figure(&self, key: &str) -> impl Iterator<Item = (NoteCode, f64)> {
         self.found.iter().filter(move |one| one.figure == key).map(|one| (one.code, one.share))
     }
 
@@ -76,7 +78,7 @@ impl Effects {
 
     /// Adds one effect, for tests of what follows from it.
     #[cfg(test)]
-    pub(crate) fn add(&mut self, figure: &str, code: &'static str, share: f64) {
+    pub(crate) fn add(&mut self, figure: &str, code: NoteCode, share: f64) {
         self.found.push(Effect { figure: figure.to_owned(), is_result: true, code, share });
     }
 
@@ -109,33 +111,11 @@ struct Study<'a> {
     found: Vec<Effect>,
 }
 
-/// Latencies of the rows that figures are computed from again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Latency {
-    Ttft,
-    Tpot,
-    E2e,
-}
-
-impl Latency {
-    /// The latency that a figure is, or moves with. `None` for a figure that is not a latency.
-    fn behind(key: &str) -> Option<Self> {
-        match key {
-            "ttft_ms" | "first_event_ms" | "first_answer_ms" | "ttft_from_intended_ms" => {
-                Some(Self::Ttft)
-            }
-            "tpot_ms" | "gap_ms" => Some(Self::Tpot),
-            "e2e_ms" | "e2e_per_item_ms" | "e2e_from_intended_ms" => Some(Self::E2e),
-            _ => None,
-        }
-    }
-
-    fn of(self, row: &RequestRow) -> Option<f64> {
-        match self {
-            Self::Ttft => row.ttft(),
-            Self::Tpot => row.tpot(),
-            Self::E2e => row.e2e(),
-        }
+fn latency(of: Latency, row: &RequestRow) -> Option<f64> {
+    match of {
+        Latency::Ttft => row.ttft(),
+        Latency::Tpot => row.tpot(),
+        Latency::E2e => row.e2e(),
     }
 }
 
@@ -151,7 +131,7 @@ impl Samples {
         let sample = |one: Latency| {
             touched::values(
                 rows,
-                |row| one.of(row),
+                |row| latency(one, row),
                 &keep,
                 |place, value| change(one, place, value),
             )
@@ -175,17 +155,13 @@ impl Samples {
         if ours > 0.0 {
             return Some((theirs / ours - 1.0).abs());
         }
-        // Nothing is no share of something, so something is all of it.
+        // The statistic is zero, so a change of it has no share: all of it counts.
         (theirs > 0.0).then_some(1.0)
     }
 }
 
-fn is_from_intended(key: &str) -> bool {
-    key.ends_with("_from_intended_ms")
-}
-
 impl Study<'_> {
-    fn add(&mut self, shown: &ShownFigure, code: &'static str, share: f64) {
+    fn add(&mut self, shown: &ShownFigure, code: NoteCode, share: f64) {
         if share > 0.0 {
             // Answers whose tokens all share one read have next to no time between tokens, and any
             // pace is many times that.
@@ -196,7 +172,7 @@ impl Study<'_> {
     }
 
     /// Adds an effect for each shown figure for which `share` gives one.
-    fn add_each(&mut self, code: &'static str, share: impl Fn(&ShownFigure) -> Option<f64>) {
+    fn add_each(&mut self, code: NoteCode, share: impl Fn(&ShownFigure) -> Option<f64>) {
         let shares: Vec<Option<f64>> =
             self.shown.iter().map(|shown| share(&self.decisive(shown))).collect();
         let shares = between::raised(&self.shown, &shares);
@@ -208,9 +184,9 @@ impl Study<'_> {
     /// The figure that a figure moves with. Where requests come whatever the server does, as many are in
     /// flight as their mean time in flight decides (Little's law).
     fn decisive(&self, shown: &ShownFigure) -> ShownFigure {
-        match (shown.quantity, self.class) {
+        match (shown.metric.key, self.class) {
             ("concurrency", LoadClass::Open | LoadClass::Ramp) => {
-                ShownFigure { quantity: "e2e_ms", statistic: Statistic::Mean, ..*shown }
+                ShownFigure { metric: Quantity::E2e.metric(), statistic: Statistic::Mean, ..*shown }
             }
             _ => *shown,
         }
@@ -227,9 +203,9 @@ impl Study<'_> {
             held::lateness(rows, load, held::Division::of(self.input.info, self.input.observed));
         match self.class {
             LoadClass::Burst => self.burst(&late, all),
-            LoadClass::Closed => self.late(&late, all, "slow-refill"),
+            LoadClass::Closed => self.late(&late, all, NoteCode::SlowRefill),
             LoadClass::Open | LoadClass::Ramp => {
-                self.late(&late, all, "late-sends");
+                self.late(&late, all, NoteCode::LateSends);
                 self.planned(&late);
             }
         }
@@ -247,8 +223,10 @@ impl Study<'_> {
             },
         );
         let held = held::held(rows, late, Nanos::MAX);
-        self.add_each("late-sends", |shown| {
-            let moved = Latency::behind(shown.quantity)
+        self.add_each(NoteCode::LateSends, |shown| {
+            let moved = shown
+                .metric
+                .behind
                 .filter(|one| *one != Latency::Tpot)
                 .and_then(|one| all.difference(&from_start, one, shown.statistic));
             let bound = moved.unwrap_or_else(|| held.for_statistic(shown.statistic));
@@ -256,7 +234,7 @@ impl Study<'_> {
         });
     }
 
-    fn late(&mut self, late: &[Nanos], all: &Samples, code: &'static str) {
+    fn late(&mut self, late: &[Nanos], all: &Samples, code: NoteCode) {
         let rows = self.input.rows;
         let slots = match self.class {
             LoadClass::Closed => self.input.info.load.max_concurrency.unwrap_or(1),
@@ -277,10 +255,10 @@ impl Study<'_> {
             _ => self.end_shift(late),
         };
         self.add_each(code, |shown| {
-            if is_from_intended(shown.quantity) {
+            if judge::is_from_intended(shown.metric) {
                 return None;
             }
-            let Some(one) = Latency::behind(shown.quantity) else {
+            let Some(one) = shown.metric.behind else {
                 return shown.is_rate().then_some(rate);
             };
             let mut shift = brief.of(shown);
@@ -304,7 +282,7 @@ impl Study<'_> {
     /// Figures from the intended time, without what the client added to them.
     fn planned(&mut self, late: &[Nanos]) {
         let rows = self.input.rows;
-        if !self.shown.iter().any(|shown| is_from_intended(shown.quantity)) {
+        if !self.shown.iter().any(|shown| judge::is_from_intended(shown.metric)) {
             return;
         }
         let wait = |place: usize| (rows[place].start - rows[place].due).0 as f64;
@@ -314,9 +292,8 @@ impl Study<'_> {
             |_| true,
             |_, place, value| value + wait(place) - late[place].0 as f64,
         );
-        self.add_each("late-sends", |shown| {
-            let one =
-                Latency::behind(shown.quantity).filter(|_| is_from_intended(shown.quantity))?;
+        self.add_each(NoteCode::LateSends, |shown| {
+            let one = shown.metric.behind.filter(|_| judge::is_from_intended(shown.metric))?;
             from_due.difference(&without, one, shown.statistic)
         });
     }
@@ -335,7 +312,7 @@ impl Study<'_> {
         // The middle takes a pass over all requests.
         let share = if share > SUSPECT_ABOVE { share.min(self.middle_missed()) } else { share };
         // Rates have a bound of their own: how much earlier the run would have ended.
-        self.add_each("rate-missed", |shown| Latency::behind(shown.quantity).map(|_| share));
+        self.add_each(NoteCode::RateMissed, |shown| shown.metric.behind.map(|_| share));
     }
 
     /// By how much the time that the middle of the sends took differs from the planned one, as a share.
@@ -384,7 +361,7 @@ impl Study<'_> {
             LoadClass::Closed | LoadClass::Burst => sum(&|_| true),
             LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),
         };
-        self.add_each("stalls", |shown| match Latency::behind(shown.quantity) {
+        self.add_each(NoteCode::Stalls, |shown| match shown.metric.behind {
             Some(_) => Some(shifts.of(shown) + rest),
             None => shown.is_rate().then_some(of_rate),
         });
@@ -395,7 +372,7 @@ impl Study<'_> {
                 LoadClass::Closed | LoadClass::Burst => share,
                 LoadClass::Open | LoadClass::Ramp => share * drain / seconds,
             };
-            self.add_each("stolen-time", |shown| {
+            self.add_each(NoteCode::StolenTime, |shown| {
                 let of = if shown.is_rate() { of_rate } else { share };
                 shown.depends_on_load().then_some(of)
             });
@@ -409,9 +386,11 @@ impl Study<'_> {
             return;
         }
         let waits = health.workers.iter().filter_map(|worker| worker.run_queue_delay).max();
-        for (code, wait) in [("starved-client", waits), ("throttled-client", health.throttled)] {
+        for (code, wait) in
+            [(NoteCode::StarvedClient, waits), (NoteCode::ThrottledClient, health.throttled)]
+        {
             let share = wait.unwrap_or(Nanos::ZERO).as_secs_f64() / self.seconds();
-            self.add_each(code, |shown| Latency::behind(shown.quantity).map(|_| share));
+            self.add_each(code, |shown| shown.metric.behind.map(|_| share));
         }
     }
 }

@@ -7,20 +7,18 @@ use tokometer_record::{Health, RunInfo};
 
 use super::effects::Effects;
 use super::limits;
-use crate::notes;
+use crate::notes::{self, NoteCode};
 use tokometer_figures::FigureVerdict;
-use tokometer_figures::define;
+use tokometer_figures::define::{self, Definition, Unit};
 use tokometer_figures::figure::{self, Figure, Statistic};
-use tokometer_figures::steady::LoadClass;
-use tokometer_figures::steps::SHARED_READS_MAX;
 use tokometer_figures::summary::Summary;
-use tokometer_figures::{Note, Severity, Verdict};
+use tokometer_figures::{Severity, Verdict};
 
 /// The worst verdict among the results. A run without any has that of the notes about all figures.
 pub(crate) fn of_run(summary: &Summary) -> Verdict {
     let results = summary.figure_verdicts.values().filter(|figure| figure.is_result);
     let about_all = summary.notes.iter().filter(|note| note.figure == "all");
-    let about_all = about_all.map(|note| notes::least(&note.code).into());
+    let about_all = about_all.filter_map(notes::rule_of).map(|rule| rule.severity.least().into());
     results.map(|figure| figure.verdict).chain(about_all).max().unwrap_or_default()
 }
 
@@ -35,59 +33,32 @@ pub fn figure_label(key: &str) -> String {
     named(key).or(statistic).unwrap_or_else(|| key.to_owned())
 }
 
-/// Figures of the whole run.
-const WHOLE: [&str; 10] = [
-    "requests_per_s",
-    "output_tokens_per_s",
-    "total_tokens_per_s",
-    "concurrency",
-    "total_prompt_tokens",
-    "total_output_tokens",
-    "items_per_s",
-    "total_items",
-    "goodput_share",
-    "goodput_requests_per_s",
-];
-/// Distributions.
-const LATENCIES: [&str; 9] = [
-    "ttft_ms",
-    "first_event_ms",
-    "first_answer_ms",
-    "tpot_ms",
-    "gap_ms",
-    "e2e_ms",
-    "e2e_per_item_ms",
-    "ttft_from_intended_ms",
-    "e2e_from_intended_ms",
-];
-
 /// Means that differ by less than this share are the same for a reader.
 const SAME: f64 = 0.01;
 
 /// One figure of the report.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ShownFigure {
-    /// Key of [`define`].
-    pub(super) quantity: &'static str,
-    pub(super) statistic: Statistic,
-    pub(super) is_result: bool,
+#[derive(Clone, Copy)]
+pub(crate) struct ShownFigure {
+    pub(crate) metric: &'static Definition,
+    pub(crate) statistic: Statistic,
+    pub(crate) is_result: bool,
 }
 
 impl ShownFigure {
     pub(super) fn key(&self) -> String {
         match self.statistic {
-            Statistic::Whole => self.quantity.to_owned(),
-            statistic => format!("{}_{statistic}", self.quantity),
+            Statistic::Whole => self.metric.key.to_owned(),
+            statistic => format!("{}_{statistic}", self.metric.key),
         }
     }
 
-    pub(super) fn is_rate(&self) -> bool {
-        matches!(self.statistic, Statistic::Whole) && !self.quantity.starts_with("total_")
-            || self.quantity == "total_tokens_per_s"
+    pub(crate) fn is_rate(&self) -> bool {
+        self.statistic == Statistic::Whole
+            && !matches!(self.metric.unit, Unit::Tokens | Unit::Items)
     }
 
     /// Token totals are the same at every load.
-    pub(super) fn depends_on_load(&self) -> bool {
+    pub(crate) fn depends_on_load(&self) -> bool {
         !matches!(self.statistic, Statistic::Whole) || self.is_rate()
     }
 }
@@ -100,28 +71,23 @@ pub(super) fn shown(
     info: &RunInfo,
     health: Option<&Health>,
 ) -> Vec<ShownFigure> {
-    let whole = WHOLE.iter().filter(|key| summary.figure(key).is_some()).map(|key| ShownFigure {
-        quantity: key,
-        statistic: Statistic::Whole,
-        is_result: true,
-    });
+    let results = || define::METRICS.iter().filter(|metric| metric.is_result);
+    let whole = results().filter(|metric| summary.figure(metric.key).is_some());
+    let whole =
+        whole.map(|metric| ShownFigure { metric, statistic: Statistic::Whole, is_result: true });
     let has_waited = health.is_some_and(|health| health.cap_waits > 0);
     let mut found: Vec<ShownFigure> = whole.collect();
-    for key in LATENCIES {
-        let Some(values) = summary.distribution(key).filter(|values| values.count > 0) else {
-            continue;
-        };
-        if repeats(summary, key) {
-            continue;
-        }
-        let is_result = has_waited || !key.ends_with("_from_intended_ms");
+    for metric in results() {
+        let values = summary.distribution(metric.key).filter(|values| values.count > 0);
+        let Some(values) = values.filter(|_| !is_repeated(summary, metric)) else { continue };
+        let is_result = has_waited || !is_from_intended(metric);
         let percentiles = values.percentiles.iter().filter(|_| !values.is_withheld);
         let percentiles = percentiles.filter_map(|one| {
             figure::Percentile::from_percent(one.percent).map(Statistic::Percentile)
         });
         let statistics = values.mean.map(|_| Statistic::Mean).into_iter().chain(percentiles);
         found.extend(statistics.map(|statistic| ShownFigure {
-            quantity: key,
+            metric,
             statistic,
             is_result: is_result && statistic.percentile().is_none_or(|one| is_printed(one, info)),
         }));
@@ -133,28 +99,27 @@ pub(super) fn shown(
 /// one more in SGLang's block.
 fn is_printed(percentile: figure::Percentile, info: &RunInfo) -> bool {
     let is_of = |percent: f64| figure::Percentile::from_percent(percent) == Some(percentile);
-    let asked = info.plan.pointer("/metrics/percentiles").and_then(serde_json::Value::as_array);
-    let mut asked = asked.into_iter().flatten().filter_map(serde_json::Value::as_f64);
     [50.0, 90.0, 99.0].into_iter().any(is_of)
         || info.family == Conventions::Sglang && is_of(95.0)
-        || asked.any(is_of)
+        || info.asked_percentiles().any(is_of)
+}
+
+/// Whether it is counted from the intended time.
+pub(super) fn is_from_intended(metric: &Definition) -> bool {
+    metric.key.ends_with("_from_intended_ms")
 }
 
 /// Whether a latency says the same as another one, so that reports leave it out.
-fn repeats(summary: &Summary, key: &str) -> bool {
-    let other = match key {
-        "first_event_ms" | "first_answer_ms" | "ttft_from_intended_ms" => "ttft_ms",
-        "e2e_from_intended_ms" => "e2e_ms",
-        _ => return false,
-    };
+fn is_repeated(summary: &Summary, metric: &Definition) -> bool {
     let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
-    mean(key).zip(mean(other)).is_some_and(|(own, other)| (own / other - 1.0).abs() <= SAME)
+    let both = mean(metric.key).zip(metric.repeats.and_then(mean));
+    both.is_some_and(|(own, other)| (own / other - 1.0).abs() <= SAME)
 }
 
 /// Half the width of a figure's 95 % interval, as a share of the figure. `None` where it has none.
-pub(super) fn margin(summary: &Summary, quantity: &str, statistic: Statistic) -> Option<f64> {
-    let values = summary.distribution(quantity)?;
-    let (margin, value) = match statistic {
+pub(super) fn margin(summary: &Summary, shown: &ShownFigure) -> Option<f64> {
+    let values = summary.distribution(shown.metric.key)?;
+    let (margin, value) = match shown.statistic {
         Statistic::Mean => (values.mean_interval.margin()?, values.mean?),
         Statistic::Percentile(one) => {
             let found = values.percentile(one.percent())?;
@@ -172,86 +137,37 @@ pub(crate) fn judge(
     health: Option<&Health>,
     effects: &Effects,
 ) -> BTreeMap<String, FigureVerdict> {
+    let rules: Vec<_> = summary.notes.iter().filter_map(notes::rule_of).collect();
     let of = |shown: &ShownFigure| {
         let key = shown.key();
         let mut severity = Severity::Remark;
-        let mut codes: Vec<&str> = Vec::new();
+        let mut codes: Vec<NoteCode> = Vec::new();
         let mut effect: Option<f64> = None;
         for (code, share) in effects.of_figure(&key) {
             effect = Some(effect.map_or(share, |known| known.max(share)));
             // A cause that no note reports was not found important.
-            let is_noted = summary.notes.iter().any(|note| note.code == code);
-            let most = if is_noted { notes::worst(code) } else { Severity::Remark };
+            let noted = rules.iter().find(|rule| rule.code == code);
+            let most = noted.map_or(Severity::Remark, |rule| rule.severity.worst());
             let found = limits::severity(share).min(most);
             if found > Severity::Remark {
                 codes.push(code);
             }
             severity = severity.max(found);
         }
-        for note in summary.notes.iter().filter(|note| concerns(note, shown, summary)) {
-            let least = notes::least(&note.code);
+        for rule in rules.iter().filter(|rule| (rule.about.concerns)(shown, summary)) {
+            let least = rule.severity.least();
             severity = severity.max(least);
-            if least > Severity::Remark && !codes.contains(&note.code.as_str()) {
-                codes.push(&note.code);
+            if least > Severity::Remark && !codes.contains(&rule.code) {
+                codes.push(rule.code);
             }
         }
         let verdict = FigureVerdict {
             verdict: severity.into(),
             effect,
-            notes: codes.into_iter().map(str::to_owned).collect(),
+            notes: codes.iter().map(NoteCode::to_string).collect(),
             is_result: shown.is_result,
         };
         (key, verdict)
     };
     shown(summary, info, health).iter().map(of).collect()
-}
-
-/// Whether a note whose effect is not measured concerns a figure.
-fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
-    let key = shown.quantity;
-    match (note.code.as_str(), note.figure.as_str()) {
-        ("few-samples", _) => is_unsupported(summary, shown),
-        ("shared-reads", _) => key == "gap_ms" && is_widely_shared(summary),
-        ("merged-segments", _) => key == "gap_ms" && is_tail_merged(summary, shown.statistic),
-        // The rate of an open loop is the plan's, whoever else uses the server.
-        ("other-clients", _) => summary.load_class != LoadClass::Open || !shown.is_rate(),
-        // Where the load is the plan's, a trend is one of the latencies.
-        ("no-steady-state", _) if summary.load_class == LoadClass::Open => shown.depends_on_load(),
-        // What waits ever longer for its first token also ends ever later.
-        ("overloaded", _) => key.starts_with("ttft_") || key.starts_with("e2e_"),
-        ("long-answers", _) if key.starts_with("e2e_") => true,
-        (_, "all") => true,
-        // Their figures tell something else than they seem to: the load was not the requested one.
-        (_, "achieved_rate_per_s") => shown.depends_on_load(),
-        (_, "concurrency" | "peak_in_flight" | "output_tokens_per_s") => shown.is_rate(),
-        (_, "output_tokens") => {
-            matches!(
-                key,
-                "total_output_tokens" | "output_tokens_per_s" | "total_tokens_per_s" | "tpot_ms"
-            )
-        }
-        (_, "prompt_tokens") => {
-            matches!(key, "total_prompt_tokens" | "total_tokens_per_s" | "ttft_ms")
-        }
-        (_, figure) => figure == key,
-    }
-}
-
-/// Whether so many events shared a read that the distances between them are unknown.
-fn is_widely_shared(summary: &Summary) -> bool {
-    summary.figure("shared_read_share").is_some_and(|share| share > SHARED_READS_MAX)
-}
-
-/// A late stamp moves one gap up and the next one down: their mean stays, and a percentile follows once
-/// such gaps are half of what lies beyond it.
-fn is_tail_merged(summary: &Summary, statistic: Statistic) -> bool {
-    let merged = summary.figure("merged_inner_share").unwrap_or(0.0);
-    statistic.percentile().is_some_and(|one| 2.0 * merged > one.tail())
-}
-
-fn is_unsupported(summary: &Summary, shown: &ShownFigure) -> bool {
-    let values = summary.distribution(shown.quantity);
-    let percentile = shown.statistic.percentile();
-    let found = values.zip(percentile).and_then(|(values, one)| values.percentile(one.percent()));
-    found.is_some_and(|found| !found.is_supported)
 }

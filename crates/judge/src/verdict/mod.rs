@@ -17,4 +17,4 @@ mod tests;
 
 pub(crate) use effects::{EffectInput, Effects};
 pub use judge::figure_label;
-pub(crate) use judge::{judge, of_run};
+pub(crate) use judge::{ShownFigure, judge, of_run};

@@ -7,6 +7,7 @@ mod marks;
 mod outside;
 mod path;
 
+use crate::notes::NoteCode;
 use proptest::prelude::*;
 use tokometer_base::Nanos;
 use tokometer_record::health::ThreadStall;
@@ -42,7 +43,7 @@ struct Scene {
 
 impl Scene {
     /// The bound of a cause's effect on a figure; zero without one.
-    fn effect(&self, code: &str, figure: &str) -> f64 {
+    fn effect(&self, code: NoteCode, figure: &str) -> f64 {
         let effects = self.effects();
         effects.of_figure(figure).filter(|(found, _)| *found == code).map(|(_, share)| share).sum()
     }
@@ -141,11 +142,11 @@ fn even_lateness_is_judged_by_the_share_of_the_load_that_it_holds_back() {
         let mut scene = open_loop();
         scene.rows.iter_mut().for_each(|row| delay(row, ms(late)));
         for figure in ["ttft_ms_mean", "ttft_ms_p99", "tpot_ms_mean", "e2e_ms_p90"] {
-            let effect = scene.effect("late-sends", figure);
+            let effect = scene.effect(NoteCode::LateSends, figure);
             assert_eq!(class(effect), expected, "{late} ms, {figure}: {effect}");
         }
         // The same number of requests took 0.4 s longer at most.
-        assert!(scene.effect("late-sends", "requests_per_s") < 0.02);
+        assert!(scene.effect(NoteCode::LateSends, "requests_per_s") < 0.02);
     };
     check(2, "remark");
     check(20, "remark");
@@ -169,16 +170,16 @@ fn stalled(first_token_factor: f64) -> Scene {
 fn a_stall_whose_requests_are_as_fast_as_the_others_leaves_the_figures_standing() {
     let scene = stalled(1.0);
     for figure in ["ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_mean", "requests_per_s"] {
-        assert_eq!(class(scene.effect("late-sends", figure)), "remark", "{figure}");
+        assert_eq!(class(scene.effect(NoteCode::LateSends, figure)), "remark", "{figure}");
     }
     // From the intended time they were slow, whatever the server did.
-    assert_eq!(class(scene.effect("late-sends", "ttft_from_intended_ms_p99")), "INVALID");
+    assert_eq!(class(scene.effect(NoteCode::LateSends, "ttft_from_intended_ms_p99")), "INVALID");
 }
 
 #[test]
 fn a_stall_whose_requests_queue_moves_the_figures_that_they_are_part_of() {
     let check = |factor: f64, figure: &str, expected: &str| {
-        let effect = stalled(factor).effect("late-sends", figure);
+        let effect = stalled(factor).effect(NoteCode::LateSends, figure);
         assert_eq!(class(effect), expected, "{factor} times, {figure}: {effect}");
     };
     // Twenty of 400 requests: twice as slow, they move the mean by 5 % and the tail by half.
@@ -205,11 +206,11 @@ fn a_percentile_between_two_that_a_stall_moved_is_moved_too() {
         };
         row.ttft = Some(millis * MILLI).into();
     }
-    let [median, p90, p99] =
-        ["p50", "p90", "p99"].map(|one| scene.effect("late-sends", &format!("ttft_ms_{one}")));
+    let [median, p90, p99] = ["p50", "p90", "p99"]
+        .map(|one| scene.effect(NoteCode::LateSends, &format!("ttft_ms_{one}")));
     assert_eq!((class(median), class(p99)), ("SUSPECT", "INVALID"), "{median} {p99}");
     assert!((p90 - median).abs() < 1e-12, "{p90} is not {median}");
-    assert_eq!(class(scene.effect("late-sends", "tpot_ms_p90")), "remark");
+    assert_eq!(class(scene.effect(NoteCode::LateSends, "tpot_ms_p90")), "remark");
 }
 
 #[test]
@@ -217,7 +218,7 @@ fn lateness_at_the_end_makes_the_run_longer() {
     let check = |late: u64, expected: &str| {
         let mut scene = open_loop();
         delay(scene.rows.last_mut().unwrap(), ms(late));
-        let effect = scene.effect("late-sends", "requests_per_s");
+        let effect = scene.effect(NoteCode::LateSends, "requests_per_s");
         assert_eq!(class(effect), expected, "{late} ms: {effect}");
     };
     check(100, "remark");
@@ -248,15 +249,15 @@ fn burst(millis: u64) -> Scene {
 fn a_burst_is_judged_by_the_time_it_took_to_send() {
     let check = |millis: u64, expected: &str| {
         let scene = burst(millis);
-        let effect = scene.effect("late-sends", "ttft_ms_mean");
+        let effect = scene.effect(NoteCode::LateSends, "ttft_ms_mean");
         assert_eq!(class(effect), expected, "{millis} ms: {effect}");
     };
     check(10, "remark");
     check(70, "remark");
     check(100, "SUSPECT");
     check(500, "INVALID");
-    assert_eq!(class(burst(500).effect("late-sends", "total_output_tokens")), "remark");
-    assert_eq!(class(burst(10).effect("late-sends", "requests_per_s")), "remark");
+    assert_eq!(class(burst(500).effect(NoteCode::LateSends, "total_output_tokens")), "remark");
+    assert_eq!(class(burst(10).effect(NoteCode::LateSends, "requests_per_s")), "remark");
 }
 
 /// Ten slots with back-to-back requests of a second, refilled after a delay.
@@ -280,13 +281,13 @@ fn closed_loop(refill: u64) -> Scene {
 fn a_closed_loop_is_judged_by_its_empty_slots() {
     let check = |refill: u64, expected: &str| {
         let scene = closed_loop(refill);
-        let effect = scene.effect("slow-refill", "requests_per_s");
+        let effect = scene.effect(NoteCode::SlowRefill, "requests_per_s");
         assert_eq!(class(effect), expected, "{refill} ms: {effect}");
         for figure in ["ttft_ms_mean", "e2e_ms_p99"] {
-            let latency = scene.effect("slow-refill", figure);
+            let latency = scene.effect(NoteCode::SlowRefill, figure);
             assert!(latency > 0.4 * effect && latency <= effect + 1e-9, "{figure}: {latency}");
         }
-        assert_eq!(scene.effects().of_note("late-sends"), None);
+        assert_eq!(scene.effects().of_note(NoteCode::LateSends), None);
     };
     check(1, "remark");
     check(8, "remark");
@@ -316,7 +317,7 @@ fn a_stall_of_the_machine_judges_a_server_on_the_same_host_only() {
         {
             row.ttft = row.ttft().map(|ttft| ttft * factor).into();
         }
-        let effect = scene.effect("stalls", "ttft_ms_mean");
+        let effect = scene.effect(NoteCode::Stalls, "ttft_ms_mean");
         assert_eq!(class(effect), expected, "{is_same_host:?}: {effect}");
     };
     check(Some(true), 1.0, "remark");
@@ -333,7 +334,7 @@ fn stolen_time_judges_a_server_on_the_same_host_only() {
         scene.health.is_same_host = Some(is_same_host);
         scene.health.cores = Some(2);
         scene.health.stolen = Some(ms(stolen));
-        let effect = scene.effect("stolen-time", "ttft_ms_mean");
+        let effect = scene.effect(NoteCode::StolenTime, "ttft_ms_mean");
         assert_eq!(class(effect), expected, "{stolen} ms: {effect}");
     };
     // The run lasts 21 s on two cores.
@@ -349,9 +350,9 @@ fn stolen_time_moves_the_rate_of_an_open_loop_by_its_drain_only() {
     let check = |mut scene: Scene, expected: &str| {
         scene.health.is_same_host = Some(true);
         scene.health.stolen = Some(ms(1_000));
-        let effect = scene.effect("stolen-time", "requests_per_s");
+        let effect = scene.effect(NoteCode::StolenTime, "requests_per_s");
         assert_eq!(class(effect), expected, "{effect}");
-        assert_ne!(class(scene.effect("stolen-time", "ttft_ms_mean")), "remark");
+        assert_ne!(class(scene.effect(NoteCode::StolenTime, "ttft_ms_mean")), "remark");
     };
     check(open_loop(), "remark");
     check(closed_loop(0), "SUSPECT");
@@ -367,7 +368,7 @@ fn requests_in_flight_of_an_open_loop_move_with_their_mean_time_in_flight() {
         row.e2e = row.e2e().map(|e2e| 2.0 * e2e).into();
     }
     let [mean, in_flight, rate] = ["e2e_ms_mean", "concurrency", "requests_per_s"]
-        .map(|figure| scene.effect("late-sends", figure));
+        .map(|figure| scene.effect(NoteCode::LateSends, figure));
     assert_eq!((class(mean), class(rate)), ("SUSPECT", "remark"), "{mean} {rate}");
     assert!((in_flight - mean).abs() < 1e-12, "{in_flight} is not {mean}");
 }
@@ -396,7 +397,7 @@ proptest! {
             for (row, late) in scene.rows.iter_mut().zip(&lates) {
                 delay(row, Nanos::from_micros(late * factor * 200));
             }
-            scene.effect("late-sends", "ttft_ms_mean")
+            scene.effect(NoteCode::LateSends, "ttft_ms_mean")
         };
         prop_assert!(effect(0) <= 0.0);
         prop_assert!(effect(factor) >= effect(1));
@@ -425,7 +426,7 @@ proptest! {
         };
         let scene = Scene { rows, load, health, ..open_loop() };
         for figure in ["ttft_ms_mean", "ttft_ms_p99", "requests_per_s", "e2e_ms_p90"] {
-            for code in ["late-sends", "slow-refill", "stalls"] {
+            for code in [NoteCode::LateSends, NoteCode::SlowRefill, NoteCode::Stalls] {
                 prop_assert!(scene.effect(code, figure).is_finite());
             }
         }
@@ -450,7 +451,7 @@ fn merged_segments_concern_the_percentiles_that_they_can_reach() {
             ..Distribution::default()
         };
         let note = tokometer_figures::Note {
-            code: "merged-segments".to_owned(),
+            code: NoteCode::MergedSegments.to_string(),
             severity: tokometer_figures::Severity::Suspect,
             figure: "gap_ms".to_owned(),
             found: String::new(),
@@ -470,7 +471,8 @@ fn merged_segments_concern_the_percentiles_that_they_can_reach() {
             None,
             &Effects::default(),
         );
-        let doubtful = verdicts.iter().filter(|(_, one)| one.verdict > tokometer_figures::Verdict::Valid);
+        let doubtful =
+            verdicts.iter().filter(|(_, one)| one.verdict > tokometer_figures::Verdict::Valid);
         doubtful.map(|(key, _)| key.clone()).collect::<Vec<_>>()
     };
     assert_eq!(found(0.004), Vec::<String>::new());

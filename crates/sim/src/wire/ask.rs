@@ -130,19 +130,30 @@ pub(crate) struct AnswerEnd {
     pub(crate) end_tokens: u32,
 }
 
+/// Headers of a stream from uvicorn, which vLLM and SGLang run on.
+pub(super) fn uvicorn_headers() -> Vec<(&'static str, String)> {
+    vec![
+        ("server", "uvicorn".to_owned()),
+        ("content-type", "text/event-stream; charset=utf-8".to_owned()),
+        ("vary", "Origin".to_owned()),
+    ]
+}
+
 /// Writes one answer in one protocol.
 pub(crate) trait AnswerWriter {
     /// Headers of a streamed answer, framing left out.
-    fn headers(&self) -> Vec<(&'static str, String)>;
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        uvicorn_headers()
+    }
 
     /// Events that leave together with the headers.
     fn open(&mut self, _buffer: &mut EventBuffer) {}
 
     /// Events for some tokens, with what must precede the first.
-    fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer);
+    fn write_piece(&mut self, _piece: &AnswerPiece<'_>, _buffer: &mut EventBuffer) {}
 
     /// Events after the last token.
-    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer);
+    fn end(&mut self, _ending: &AnswerEnd, _buffer: &mut EventBuffer) {}
 
     /// The answer as a whole; `piece` holds all of it.
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response;

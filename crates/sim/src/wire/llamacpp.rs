@@ -10,11 +10,10 @@ use tokometer_base as base;
 
 use super::api_error::ApiError;
 use super::ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage,
-    RequestedLength,
+    AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage, RequestedLength,
 };
 use super::event_buffer::EventBuffer;
-use super::openai::{OpenAiRoute, RequestedUsage, is_set, token_id, whole_number};
+use super::openai::{OpenAiRoute, RequestedUsage, delivery, is_set, token_id, whole_number};
 use super::route::{Accepted, RequestContext, Response, hash_ids};
 use crate::truth::SentKind;
 
@@ -189,8 +188,7 @@ pub(super) fn completion(
     let requested =
         RequestedLength { limit: asked, least: 0, ignores_eos: is_set(body, "ignore_eos") };
     let length = context.length(prompt.len(), requested)?;
-    let delivery =
-        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
+    let delivery = delivery(body);
     let writer = LlamaCppStream { model: context.config.model.clone() };
     Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(writer)))
 }

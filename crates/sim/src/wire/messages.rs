@@ -122,10 +122,6 @@ fn event(kind: &str, mut data: Value, sent: SentKind, buffer: &mut EventBuffer) 
 }
 
 impl AnswerWriter for Messages {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        vllm::headers()
-    }
-
     fn can_reason(&self) -> bool {
         true
     }

@@ -13,8 +13,8 @@ mod form;
 mod llamacpp;
 mod messages;
 mod metrics;
-mod mii;
 mod openai;
+mod plain;
 mod pooling;
 mod responses;
 mod route;
@@ -23,7 +23,6 @@ mod tgi;
 mod tokens;
 mod transcription;
 mod transformers;
-mod triton;
 mod vllm;
 
 pub(crate) use api_error::ApiError;

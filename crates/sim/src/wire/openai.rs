@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::api_error::ApiError;
 use super::ask::{AnswerDelivery, EngineRequest, LengthBounds, RequestedLength};
+use super::constraint::CalledTool;
 use super::route::{RequestContext, hash_ids};
 
 /// Tokens that a chat template adds to each message, and before the answer: hashes that no text has.
@@ -25,6 +26,8 @@ pub(super) struct RequestedExtras {
     pub(super) usage: RequestedUsage,
     /// Ids of the prompt, when token ids are wanted.
     pub(super) prompt_ids: Option<Vec<u32>>,
+    /// The tool that the answer calls.
+    pub(super) tool: Option<CalledTool>,
 }
 
 /// The two routes.
@@ -83,7 +86,7 @@ pub(super) fn read(
     };
     let length = read_length(context, body, route, prompt.len())?;
     let ask = request(context, body, prompt, length);
-    Ok((ask, RequestedExtras { usage, prompt_ids }))
+    Ok((ask, RequestedExtras { usage, prompt_ids, tool: None }))
 }
 
 /// How the client wants the answer.

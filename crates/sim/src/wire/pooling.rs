@@ -10,7 +10,6 @@ use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds,
 };
-use super::event_buffer::EventBuffer;
 use super::openai::{hash_conversation, token_id, whole_number};
 use super::route::{Accepted, RequestContext, Response, hash_ids};
 use crate::config::Flavour;
@@ -369,14 +368,6 @@ impl Pooled {
 }
 
 impl AnswerWriter for Pooled {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    fn write_piece(&mut self, _: &AnswerPiece<'_>, _: &mut EventBuffer) {}
-
-    fn end(&mut self, _: &AnswerEnd, _: &mut EventBuffer) {}
-
     fn whole(&mut self, _: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let tokens = ending.usage.map(|usage| usage.prompt_tokens);
         let is_data = matches!(self.shape, Shape::Data { .. });

@@ -234,10 +234,6 @@ fn usage(end: &AnswerEnd) -> Option<Value> {
 }
 
 impl AnswerWriter for Responses {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        vllm::headers()
-    }
-
     fn open(&mut self, buffer: &mut EventBuffer) {
         for kind in ["response.created", "response.in_progress"] {
             let data = json!({ "response": self.object(None) });

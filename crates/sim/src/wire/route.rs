@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 
 use super::api_error::ApiError;
-use super::ask::{AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, RequestedLength};
+use super::ask::{
+    AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, RequestedLength, uvicorn_headers,
+};
 use super::event_buffer::EventBuffer;
 use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
 use super::{
-    constraint, llamacpp, messages, metrics, mii, pooling, responses, sglang, tgi, tokens,
-    transcription, transformers, triton, vllm,
+    constraint, llamacpp, messages, metrics, plain, pooling, responses, sglang, tgi, tokens,
+    transcription, transformers, vllm,
 };
 use crate::config::{Flavour, SimConfig};
 use crate::front::HttpRequest;
@@ -61,6 +63,12 @@ pub(crate) enum Reply {
     Later(Box<EngineRequest>, Box<dyn AnswerWriter>),
     /// Changes the engine, then responds.
     Control(ControlRequest, Response),
+}
+
+impl Reply {
+    fn later((ask, writer): Accepted) -> Self {
+        Self::Later(Box::new(ask), writer)
+    }
 }
 
 /// What a client may request of the engine.
@@ -151,10 +159,9 @@ pub(crate) fn route(context: &mut RequestContext<'_>, request: &HttpRequest) -> 
         return reply;
     }
     if let Some(task) = transcription::task(&request.path) {
-        return match transcription::respond(context, task, request) {
-            Ok((ask, writer)) => Reply::Later(Box::new(ask), writer),
-            Err(api_error) => Reply::Now(api_error.response(flavour)),
-        };
+        let accepted = transcription::respond(context, task, request);
+        return accepted
+            .map_or_else(|api_error| Reply::Now(api_error.response(flavour)), Reply::later);
     }
     let body: Value = match serde_json::from_slice(&request.body) {
         Ok(body) => body,
@@ -200,7 +207,7 @@ pub(crate) fn refuse(
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
             buffer.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
             buffer.done();
-            Reply::Events { headers: vllm::headers(), buffer }
+            Reply::Events { headers: uvicorn_headers(), buffer }
         }
         "/generate_stream" => Reply::Now(api_error.tgi_response()),
         "/generate" if flavour == Flavour::Tgi => Reply::Now(api_error.tgi_response()),
@@ -284,10 +291,12 @@ fn post(context: &mut RequestContext<'_>, path: &str, body: &Value) -> Result<Re
     }
     if let Some(accepted) = pooling::respond(context, path, body) {
         check_model(context, body)?;
-        let (ask, writer) = accepted?;
-        return Ok(Reply::Later(Box::new(ask), writer));
+        return accepted.map(Reply::later);
     }
-    let (ask, writer) = match path {
+    if let Some(accepted) = plain::respond(context, path, body) {
+        return accepted.map(Reply::later);
+    }
+    let accepted = match path {
         "/v1/completions" | "/v1/models/model:predict" => {
             openai(context, body, OpenAiRoute::Completions)?
         }
@@ -304,15 +313,11 @@ fn post(context: &mut RequestContext<'_>, path: &str, body: &Value) -> Result<Re
         "/generate" => sglang::generate(context, body)?,
         "/generate_stream" => tgi::generate_stream(context, body)?,
         "/completion" | "/completions" => llamacpp::completion(context, body)?,
-        "/v2/models/ensemble/generate_stream" | "/v2/models/ensemble/generate" => {
-            triton::generate(context, body, path)?
-        }
-        path if path == context.config.mii_path => mii::generate(context, body)?,
         "/tokenize" => return Ok(Reply::Now(tokens::tokenize(context, body)?)),
         "/detokenize" => return Ok(Reply::Now(tokens::detokenize(body)?)),
         _ => return Err(ApiError::not_found()),
     };
-    Ok(Reply::Later(Box::new(ask), writer))
+    Ok(Reply::later(accepted))
 }
 
 /// Refuses a model that the server does not have, where the imitated server does so.
@@ -337,13 +342,14 @@ fn openai(
     check_model(context, body)?;
     let model = body.get("model").and_then(Value::as_str);
     let model = model.unwrap_or(&context.config.model).to_owned();
-    let (mut ask, extras) = openai::read(context, body, route)?;
+    let (mut ask, mut extras) = openai::read(context, body, route)?;
     let writer = match flavour {
         Flavour::Vllm => {
             let constraint = constraint::of_chat(body).filter(|_| route == OpenAiRoute::Chat);
-            let (pieces, tool) = constraint.map(|one| (one.pieces, one.tool)).unzip();
-            ask.constrained = pieces;
-            vllm::writer(context, route, (&model, tool.flatten()), extras)
+            if let Some(constraint) = constraint {
+                (ask.constrained, extras.tool) = (Some(constraint.pieces), constraint.tool);
+            }
+            vllm::writer(context, route, &model, extras)
         }
         Flavour::Sglang => sglang::writer(context, route, &model, extras.usage),
         Flavour::Llamacpp => llamacpp::writer(context, route, &model, extras.usage),

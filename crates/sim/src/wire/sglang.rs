@@ -4,13 +4,11 @@ use serde_json::{Value, json};
 
 use super::api_error::ApiError;
 use super::ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage,
-    RequestedLength,
+    AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage, RequestedLength,
 };
 use super::event_buffer::EventBuffer;
-use super::openai::{OpenAiRoute, RequestedUsage, is_set, token_id, whole_number};
+use super::openai::{OpenAiRoute, RequestedUsage, delivery, is_set, token_id, whole_number};
 use super::route::{Accepted, RequestContext, Response, hash_ids};
-use super::vllm::headers;
 use crate::truth::SentKind;
 
 struct SglangOpenAi {
@@ -66,10 +64,6 @@ impl SglangOpenAi {
 }
 
 impl AnswerWriter for SglangOpenAi {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        headers()
-    }
-
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         match self.route {
@@ -153,8 +147,7 @@ pub(super) fn generate(
     let requested =
         RequestedLength { limit: asked, least, ignores_eos: is_set(sampling, "ignore_eos") };
     let length = context.length(prompt.len(), requested)?;
-    let delivery =
-        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
+    let delivery = delivery(body);
     let lora = context.lora(body.get("lora_path").and_then(Value::as_str));
     let writer = SglangStream {
         id: json!(context.request_id).to_string(),
@@ -225,10 +218,6 @@ impl SglangStream {
 }
 
 impl AnswerWriter for SglangStream {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        headers()
-    }
-
     fn wants_ids(&self) -> bool {
         true
     }

@@ -8,7 +8,7 @@ use super::ask::{
     RequestedLength,
 };
 use super::event_buffer::{EventBuffer, Hex};
-use super::openai::{OpenAiRoute, RequestedUsage, is_set, whole_number};
+use super::openai::{OpenAiRoute, RequestedUsage, delivery, is_set, whole_number};
 use super::route::{Accepted, RequestContext, Response};
 use crate::truth::SentKind;
 
@@ -75,8 +75,7 @@ pub(super) fn generate(
     context: &mut RequestContext<'_>,
     body: &Value,
 ) -> Result<Accepted, ApiError> {
-    let delivery =
-        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
+    let delivery = delivery(body);
     read(context, body, delivery)
 }
 
@@ -155,8 +154,6 @@ impl AnswerWriter for TgiStream {
             buffer.close(SentKind::Text, 1);
         }
     }
-
-    fn end(&mut self, _: &AnswerEnd, _: &mut EventBuffer) {}
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let mut body = json!({ "generated_text": piece.text });

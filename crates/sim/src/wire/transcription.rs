@@ -14,7 +14,6 @@ use super::event_buffer::EventBuffer;
 use super::form;
 use super::openai::RequestedUsage;
 use super::route::{Accepted, RequestContext, Response, check_model};
-use super::vllm;
 use crate::front::HttpRequest;
 use crate::truth::SentKind;
 use crate::vocabulary::fingerprint;
@@ -117,10 +116,6 @@ fn usage_json(usage: ReportedUsage) -> Value {
 }
 
 impl AnswerWriter for Transcription {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        vllm::headers()
-    }
-
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         buffer
             .put("data: ")

@@ -10,35 +10,14 @@ use super::openai::OpenAiRoute;
 use super::route::{RequestContext, Response};
 use crate::truth::SentKind;
 
-const KNOWN_FIELDS: [&str; 22] = [
-    "model",
-    "messages",
-    "prompt",
-    "max_tokens",
-    "max_completion_tokens",
-    "temperature",
-    "top_p",
-    "stream",
-    "stream_options",
-    "stop",
-    "seed",
-    "frequency_penalty",
-    "presence_penalty",
-    "logit_bias",
-    "tools",
-    "tool_choice",
-    "response_format",
-    "user",
-    "n",
-    "best_of",
-    "echo",
-    "generation_config",
-];
+const KNOWN_FIELDS: &str = "model messages prompt max_tokens max_completion_tokens temperature top_p stream \
+                            stream_options stop seed frequency_penalty presence_penalty logit_bias \
+                            tools tool_choice response_format user n best_of echo generation_config";
 
 pub(super) fn check_fields(body: &Value) -> Result<(), ApiError> {
     let fields = body.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
     let unknown: Vec<String> = fields
-        .filter(|field| !KNOWN_FIELDS.contains(field))
+        .filter(|field| !KNOWN_FIELDS.split_whitespace().any(|known| known == *field))
         .map(|field| format!("'{field}'"))
         .collect();
     if unknown.is_empty() {

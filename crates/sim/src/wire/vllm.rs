@@ -18,29 +18,18 @@ pub(super) const CALL_ID: &str = "chatcmpl-tool-0123456789abcdef";
 /// What opens a piece of its arguments.
 const CALL_PIECE: &str = "{\"index\":0,\"delta\":{\"content\":null,\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"";
 
-/// Headers of a streamed answer.
-pub(super) fn headers() -> Vec<(&'static str, String)> {
-    vec![
-        ("server", "uvicorn".to_owned()),
-        ("content-type", "text/event-stream; charset=utf-8".to_owned()),
-        ("vary", "Origin".to_owned()),
-    ]
-}
-
 struct Vllm {
     route: OpenAiRoute,
     /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
     opening: String,
     extras: RequestedExtras,
     has_begun: bool,
-    /// The tool that the answer calls.
-    tool: Option<CalledTool>,
 }
 
 pub(super) fn writer(
     context: &RequestContext<'_>,
     route: OpenAiRoute,
-    (model, tool): (&str, Option<CalledTool>),
+    model: &str,
     extras: RequestedExtras,
 ) -> Box<dyn AnswerWriter> {
     let (prefix, object) = match route {
@@ -52,7 +41,7 @@ pub(super) fn writer(
     let opening = format!(
         "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
     );
-    Box::new(Vllm { route, opening, extras, has_begun: false, tool })
+    Box::new(Vllm { route, opening, extras, has_begun: false })
 }
 
 fn put_usage(buffer: &mut EventBuffer, usage: ReportedUsage) {
@@ -111,7 +100,7 @@ impl Vllm {
     }
 
     fn message(&self, piece: &AnswerPiece<'_>) -> Value {
-        let Some(tool) = &self.tool else {
+        let Some(tool) = &self.extras.tool else {
             let [content, reasoning] =
                 [piece.plain, piece.reasoning].map(|text| (!text.is_empty()).then_some(text));
             return json!({
@@ -125,7 +114,7 @@ impl Vllm {
 
     /// A call that the model chose among tools has a reason of its own.
     fn finish_reason(&self, piece: &AnswerPiece<'_>) -> &'static str {
-        match (&self.tool, piece.last) {
+        match (&self.extras.tool, piece.last) {
             (Some(tool), Some(Reason::Stop)) if !tool.is_named => "\"tool_calls\"",
             _ => piece.finish_reason(),
         }
@@ -143,7 +132,7 @@ impl Vllm {
                 self.put_prompt_ids(buffer);
             }
             OpenAiRoute::Chat => {
-                let (before, behind) = match (&self.tool, piece.kind) {
+                let (before, behind) = match (&self.extras.tool, piece.kind) {
                     (Some(_), _) => (CALL_PIECE, "\"}}]}"),
                     (None, PieceKind::Answer) => ("{\"index\":0,\"delta\":{\"content\":\"", "\"}"),
                     (None, PieceKind::Reasoning) => {
@@ -168,10 +157,6 @@ impl Vllm {
 }
 
 impl AnswerWriter for Vllm {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        headers()
-    }
-
     fn can_reason(&self) -> bool {
         self.route == OpenAiRoute::Chat
     }
@@ -184,7 +169,7 @@ impl AnswerWriter for Vllm {
         if self.route == OpenAiRoute::Chat && !self.has_begun {
             self.role(piece.usage, buffer);
             self.has_begun = true;
-            if let Some(tool) = &self.tool {
+            if let Some(tool) = &self.extras.tool {
                 self.name_tool(tool, buffer);
             }
         }

@@ -85,22 +85,22 @@ pub(super) const CASES: &[Case] = &[
         .says(&["3 of 3 succeeded"]),
     flag("a concurrency of zero", "--max-concurrency 0").says(&["no request could be sent"]),
     flag("a duration of zero", "--duration 0").says(&["`--duration` must be greater than zero"]),
-    flag("a duration in words", "--duration soon").says(&["cannot use `--duration soon`"]),
+    flag("a duration in words", "--duration soon").says(&["cannot use `soon` for `--duration`"]),
     flag("a temperature that is not finite", "--temperature nan")
         .says(&["it must be a finite number"]),
-    flag("an extra body that is no object", "--extra-body [1]")
-        .says(&["cannot use the value of `--extra-body`"]),
-    flag("an extra body that is cut", "--extra-body {")
-        .says(&["cannot use the value of `--extra-body`"]),
+    flag("an extra body that is no object", "--extra-body [1]").says(&["for `--extra-body`"]),
+    flag("an extra body that is cut", "--extra-body {").says(&["for `--extra-body`"]),
     flag("a header without a value", "--header novalue")
         .says(&["cannot use `[redacted]` for `--header`"]),
     flag("a header with a colon in its name", "--sim --num-prompts 1 --header a:b=c")
         .says(&["cannot send the header"]),
     flag("an objective without a limit", "--goodput ttft")
-        .says(&["cannot use the objective `ttft`"]),
+        .says(&["cannot use `ttft` for `--goodput`"]),
     flag("a percentile above 100", "--metric-percentiles 101").says(&["`101` is not a percentile"]),
-    flag("a stop rule without a precision", "--until p99").says(&["cannot use `--until`"]),
-    flag("blocks without a second target", "--block 5").says(&["there is only one target"]),
+    flag("a stop rule without a precision", "--until p99")
+        .says(&["cannot use `p99` for `--until`"]),
+    flag("blocks without a second target", "--block 5")
+        .says(&["cannot use `--block` without `--against`"]),
     flag("turns from 5 to 2", "--multi-turn --multi-turn-min-turns 5 --multi-turn-max-turns 2")
         .says(&["from 5 to 2 turns"]),
     flag("an address of another protocol", "--base-url ftp://h --model m").says(&["ftp://h"]),

@@ -4,21 +4,13 @@
 //! flag itself they are merged, and the dotted values win. A name that ends in `+` appends to a list.
 
 use serde_json::{Map, Value};
+use tokometer_plan::options::{self, OptionRow};
 
 use crate::exit::Refusal;
 
-/// Flags that take a JSON object.
-const FLAGS: [&str; 5] = [
-    "--extra-body",
-    "--extra-request-body",
-    "--chat-template-kwargs",
-    "--random-mm-bucket-config",
-    "--random-mm-limit-mm-per-prompt",
-];
-
 /// The words with dotted flags put together.
 pub(super) fn gathered(words: &[String]) -> Result<Vec<String>, Refusal> {
-    let mut objects: Vec<(&'static str, Map<String, Value>)> = Vec::new();
+    let mut objects: Vec<(String, Map<String, Value>)> = Vec::new();
     let mut rest: Vec<String> = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -33,14 +25,14 @@ pub(super) fn gathered(words: &[String]) -> Result<Vec<String>, Refusal> {
         let value = given.or_else(|| words.next().cloned()).ok_or_else(|| {
             Refusal::usage(format!("the flag `{name}` needs a value"), "write it behind the flag")
         })?;
-        let place = objects.iter().position(|(known, _)| *known == flag).unwrap_or(objects.len());
-        if place == objects.len() {
+        let at = objects.iter().position(|(known, _)| *known == flag).unwrap_or(objects.len());
+        if at == objects.len() {
             objects.push((flag, Map::new()));
         }
-        set(&mut objects[place].1, path, parsed(&value));
+        set(&mut objects[at].1, path, parsed(&value));
     }
     for (flag, mut object) in objects {
-        if let Some(under) = take(&mut rest, flag) {
+        if let Some(under) = take(&mut rest, &flag) {
             let under: Map<String, Value> = serde_json::from_str(&under).map_err(|why| {
                 let message = format!("cannot use the value of `{flag}`: {why}");
                 Refusal::usage(message, "write a JSON object, or only dotted flags")
@@ -52,12 +44,15 @@ pub(super) fn gathered(words: &[String]) -> Result<Vec<String>, Refusal> {
     Ok(rest)
 }
 
-/// The JSON flag and the path behind its first dot.
-fn dotted(name: &str) -> Option<(&'static str, &str)> {
+/// The flag of a JSON object, and the path behind its first dot.
+fn dotted(name: &str) -> Option<(String, &str)> {
     let (flag, path) = name.strip_prefix("--")?.split_once('.')?;
-    let flag = format!("--{}", flag.replace('_', "-"));
-    let known = FLAGS.into_iter().find(|known| *known == flag)?;
-    (!path.is_empty()).then_some((known, path))
+    let flag = flag.replace('_', "-");
+    let is_meant = |row: &OptionRow| {
+        row.is_dotted && (row.flag == flag || row.also.iter().any(|other| other.flag == flag))
+    };
+    let is_known = !path.is_empty() && options::rows().any(is_meant);
+    is_known.then(|| (format!("--{flag}"), path))
 }
 
 /// A value as JSON where it is that, else as text.

@@ -7,8 +7,6 @@ use std::collections::BTreeSet;
 
 use tokometer_base::neighbours::nearest;
 
-use super::FlagSupport;
-use super::table::ROWS;
 use crate::exit::Refusal;
 
 /// Flags of other load tools, and ours for the same purpose. A habit may have several rows.
@@ -142,18 +140,12 @@ pub(crate) fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     Refusal::usage(message, format!("similar: {}", names.join(", ")))
 }
 
-/// Flags that are spelt like `typed`. One that is refused or ignored is no help, so it is not suggested.
+/// Flags of ours that are spelt like `typed`.
 fn alike<'a>(typed: &str, own: &'a BTreeSet<String>) -> Vec<&'a str> {
     if !typed.starts_with("--") {
         return Vec::new();
     }
-    let rows = ROWS.iter().filter_map(|row| match row.fate {
-        FlagSupport::Kept(_) => Some(row.flag),
-        FlagSupport::Renamed(ours) => Some(ours),
-        FlagSupport::Ignored(_) | FlagSupport::Refused(_) => None,
-    });
-    let names = own.iter().map(String::as_str).chain(rows.filter(|flag| own.contains(*flag)));
-    nearest(typed, names)
+    nearest(typed, own.iter().map(String::as_str))
 }
 
 #[cfg(test)]

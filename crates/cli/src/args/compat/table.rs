@@ -1,7 +1,11 @@
-//! One row for every flag of the tools that scripts come from.
+//! Flags of the tools that scripts come from: those of our options, and those that mean nothing here.
 //!
-//! `docs/migrating.md` and the rewriting of command lines both read this table and nothing else. A
+//! `docs/migrating.md` and the rewriting of command lines both read [`known`] and nothing else. A
 //! row whose flag ends in `*` stands for all flags that start so.
+
+use std::sync::LazyLock;
+
+use tokometer_plan::options;
 
 use super::FlagSupport::{self, Ignored, Kept, Refused, Renamed};
 
@@ -9,7 +13,7 @@ use super::FlagSupport::{self, Ignored, Kept, Refused, Renamed};
 #[derive(Debug)]
 pub(crate) struct CompatFlag {
     /// The flag as the tool spells it, with its dashes.
-    pub(crate) flag: &'static str,
+    pub(crate) flag: String,
     /// The tools that know it: `P` vLLM's Python client, `R` vLLM's Rust client, `S` SGLang's
     /// `bench_serving`, `O` the older `benchmark_serving.py` and its forks.
     pub(crate) tools: &'static str,
@@ -17,8 +21,22 @@ pub(crate) struct CompatFlag {
     pub(crate) fate: FlagSupport,
 }
 
-const fn row(flag: &'static str, tools: &'static str, fate: FlagSupport) -> CompatFlag {
-    CompatFlag { flag, tools, fate }
+/// Every flag of the other tools, in the order of the documentation.
+pub(crate) fn known() -> &'static [CompatFlag] {
+    static ALL: LazyLock<Vec<CompatFlag>> = LazyLock::new(|| {
+        let flag = |name, tools, fate| CompatFlag { flag: format!("--{name}"), tools, fate };
+        let mut all = Vec::new();
+        for row in options::rows() {
+            if !row.tools.is_empty() {
+                all.push(flag(row.flag, row.tools, Kept(row.remark)));
+            }
+            let others = row.also.iter();
+            all.extend(others.map(|other| flag(other.flag, other.tools, Renamed(row.flag))));
+        }
+        all.extend(FOREIGN.iter().map(|(name, tools, fate)| flag(*name, tools, *fate)));
+        all
+    });
+    &ALL
 }
 
 const AUDIO: &str = "use `--dataset-name custom_audio` with `--backend openai-audio`";
@@ -33,236 +51,71 @@ const SPEED: &str =
     "use `--dataset-name hf --dataset-path FILE` with the dataset's files, or `spec_bench`";
 const TRACE_LABELS: &str = "the columns of a trace have fixed names";
 
-/// All rows, in the order of the documentation.
-pub(crate) const ROWS: &[CompatFlag] = &[
-    // The target.
-    row(
-        "--backend",
-        "PRSO",
-        Kept("a name that vLLM and SGLang share means vLLM's; see `--compat`"),
-    ),
-    row("--endpoint-type", "P", Renamed("--backend")),
-    row("--base-url", "PRSO", Kept("")),
-    row("--host", "PRSO", Kept("")),
-    row("--port", "PRSO", Kept("")),
-    row("--endpoint", "PRO", Kept("chosen by the backend when absent")),
-    row("--header", "PRS", Kept("")),
-    row("--model", "PRSO", Kept("")),
-    row("--served-model-name", "PRSO", Kept("")),
-    row("--tokenizer", "PRSO", Kept("")),
-    row("--tokenizer-mode", "PRO", Ignored("determined by the tokenizer's file")),
-    row("--trust-remote-code", "PRO", Ignored("model code is never executed")),
-    row(
-        "--skip-tokenizer-init",
-        "PR",
-        Kept("prompt tokens are then counted with the built-in encoding"),
-    ),
-    row("--insecure", "PR", Kept("")),
-    row(
-        "--ready-check-timeout-sec",
-        "PRS",
-        Kept(
-            "with vLLM's conventions the first prompt is sent, with SGLang's the model list is requested",
-        ),
-    ),
-    row("--extra-body", "PR", Kept("")),
-    row("--extra-request-body", "S", Renamed("--extra-body")),
-    // The load.
-    row("--num-prompts", "PRSO", Kept("a list makes a sweep")),
-    row("--request-rate", "PRSO", Kept("a list makes a sweep")),
-    row("--burstiness", "PRO", Kept("")),
-    row("--max-concurrency", "PRSO", Kept("a list makes a sweep")),
-    row("--ramp-up-strategy", "PR", Kept("")),
-    row("--ramp-up-start-rps", "PR", Kept("")),
-    row("--ramp-up-end-rps", "PR", Kept("")),
-    row("--num-warmups", "PR", Kept("warm-up requests have different content")),
-    row("--warmup-requests", "S", Kept("as `--num-warmups`, with at most 32 output tokens")),
-    row("--probe-request-rate", "P", Kept("")),
-    row("--self-timed", "P", Kept("")),
-    row("--no-self-timed", "P", Kept("")),
-    row("--use-trace-timestamps", "S", Renamed("--self-timed")),
-    row("--seed", "PRSO", Kept("if given, the prompts are also the same in every run")),
-    row("--disable-tqdm", "PRSO", Kept("")),
-    row("--rust-client", "S", Ignored("this client is compiled, and uses `--workers` threads")),
-    row("--rust-worker-threads", "S", Renamed("--workers")),
-    row("--flush-cache", "S", Kept("")),
-    row("--flush-cache-timeout", "S", Kept("")),
-    row("--reset-prefix-cache", "R", Renamed("--flush-cache")),
-    row("--max-model-len", "R", Kept("")),
-    row("--dry-run", "R", Refused("use `tokometer dataset` with the same flags")),
-    row("--lora-modules", "PRO", Kept("")),
-    row("--lora-assignment", "PR", Kept("")),
-    row("--lora-name", "S", Renamed("--lora-modules")),
-    row("--lora-request-distribution", "S", Kept("")),
-    row("--lora-zipf-alpha", "S", Kept("")),
-    row("--request-id-prefix", "PR", Kept("")),
-    row("--pd-separated", "S", Refused(DISAGGREGATED)),
-    row("--fake-prefill", "S", Refused(DISAGGREGATED)),
-    // Sampling and body.
-    row("--temperature", "PRS", Kept("")),
-    row("--top-p", "PRS", Kept("")),
-    row("--top-k", "PR", Kept("")),
-    row("--min-p", "PR", Kept("")),
-    row("--frequency-penalty", "PR", Kept("")),
-    row("--presence-penalty", "PR", Kept("")),
-    row("--repetition-penalty", "PR", Kept("")),
-    row("--logprobs", "PRO", Kept("")),
-    row("--ignore-eos", "PRO", Kept("")),
-    row("--use-beam-search", "PO", Refused("beam search has no stream to measure")),
-    row("--best-of", "O", Refused("several candidates per request are not supported")),
-    row("--disable-ignore-eos", "S", Kept("")),
-    row("--disable-stream", "S", Kept("")),
-    row("--no-stream", "P", Ignored("vLLM loads the dataset whole with it; answers are streamed")),
-    row("--return-logprob", "S", Kept("")),
-    row("--top-logprobs-num", "S", Kept("")),
-    row("--token-ids-logprob", "S", Refused("send it with `--extra-body`")),
-    row("--logprob-start-len", "S", Kept("")),
-    row("--return-routed-experts", "S", Refused("send it with `--extra-body`")),
-    row("--apply-chat-template", "S", Kept("")),
-    row("--use-chat-template", "O", Renamed("--apply-chat-template")),
-    row("--dsv4", "O", Refused("use `--tokenizer` with the model's own chat template")),
-    row("--random-num-workers", "O", Ignored("prompts are made on all cores")),
-    row("--prompt-suffix", "S", Kept("")),
-    row("--tokenize-prompt", "S", Renamed("--prompt-token-ids")),
-    row("--prompt-token-ids", "R", Kept("")),
-    // Metrics and output.
-    row("--percentile-metrics", "PRO", Kept("")),
-    row("--metric-percentiles", "PRO", Kept("")),
-    row("--goodput", "PRSO", Kept("")),
-    row("--save-result", "PRO", Kept("")),
-    row("--save-detailed", "PRO", Kept("")),
-    row("--append-result", "PR", Kept("")),
-    row("--result-dir", "PRO", Kept("")),
-    row("--result-filename", "PRO", Kept("")),
-    row("--metadata", "PRO", Kept("")),
-    row("--label", "PR", Kept("")),
-    row("--output-file", "S", Kept("valid JSON: an infinite rate is the word \"inf\"")),
-    row("--output-details", "S", Kept("")),
-    row("--tag", "S", Kept("")),
-    row("--print-requests", "S", Ignored("`tokometer report RUN --format csv` lists requests")),
-    row("--plot-throughput", "S", Ignored(PLOTS)),
-    row("--cache-report", "S", Ignored("cached tokens are shown whenever the server reports them")),
-    row("--plot-timeline", "P", Ignored(PLOTS)),
-    row("--timeline-itl-thresholds", "P", Ignored(PLOTS)),
-    row("--plot-dataset-stats", "P", Ignored(PLOTS)),
-    row("--steady-state-threshold", "R", Ignored(STEADY)),
-    row("--steady-state-concurrency-ratio", "S", Ignored(STEADY)),
-    row(
-        "--steady-state-output-file",
+/// Flags without an option of ours: the name, the tools that know it, and what becomes of it.
+const FOREIGN: &[(&str, &str, FlagSupport)] = &[
+    ("tokenizer-mode", "PRO", Ignored("determined by the tokenizer's file")),
+    ("trust-remote-code", "PRO", Ignored("model code is never executed")),
+    ("rust-client", "S", Ignored("this client is compiled, and uses `--workers` threads")),
+    ("dry-run", "R", Refused("use `tokometer dataset` with the same flags")),
+    ("pd-separated", "S", Refused(DISAGGREGATED)),
+    ("fake-prefill", "S", Refused(DISAGGREGATED)),
+    ("use-beam-search", "PO", Refused("beam search has no stream to measure")),
+    ("best-of", "O", Refused("several candidates per request are not supported")),
+    ("no-stream", "P", Ignored("vLLM loads the dataset whole with it; answers are streamed")),
+    ("token-ids-logprob", "S", Refused("send it with `--extra-body`")),
+    ("return-routed-experts", "S", Refused("send it with `--extra-body`")),
+    ("dsv4", "O", Refused("use `--tokenizer` with the model's own chat template")),
+    ("random-num-workers", "O", Ignored("prompts are made on all cores")),
+    ("print-requests", "S", Ignored("`tokometer report RUN --format csv` lists requests")),
+    ("plot-throughput", "S", Ignored(PLOTS)),
+    ("cache-report", "S", Ignored("cached tokens are shown whenever the server reports them")),
+    ("plot-timeline", "P", Ignored(PLOTS)),
+    ("timeline-itl-thresholds", "P", Ignored(PLOTS)),
+    ("plot-dataset-stats", "P", Ignored(PLOTS)),
+    ("steady-state-threshold", "R", Ignored(STEADY)),
+    ("steady-state-concurrency-ratio", "S", Ignored(STEADY)),
+    (
+        "steady-state-output-file",
         "S",
         Refused("the steady state is in `summary.json` of the run folder, and in `--json`"),
     ),
-    row("--steady-state-min-window", "R", Ignored(STEADY)),
-    row("--no-steady-state", "R", Ignored(STEADY)),
-    row("--num-runs", "R", Refused("repeat the command, and give all runs to `tokometer compare`")),
-    row("--compare", "R", Refused("use `tokometer compare --a RUN --b RUN`")),
-    row("--sweep-max-concurrency", "R", Renamed("--max-concurrency")),
-    row("--sweep-request-rate", "R", Renamed("--request-rate")),
-    row("--sweep-num-prompts-factor", "R", Refused("give `--num-prompts` a list instead")),
-    row("--sweep-summary-percentiles", "R", Ignored("the table has fixed columns")),
-    row("--multi-turn", "R", Kept("on any endpoint; chat endpoints get messages")),
-    row("--multi-turn-num-turns", "R", Kept("")),
-    row("--multi-turn-min-turns", "R", Kept("")),
-    row("--multi-turn-max-turns", "R", Kept("")),
-    row("--multi-turn-concurrency", "R", Kept("")),
-    row("--multi-turn-delay-ms", "R", Kept("")),
-    row("--multi-turn-prefix-global-ratio", "R", Refused(TURNS)),
-    row("--multi-turn-prefix-conversation-ratio", "R", Refused(TURNS)),
-    row("--per-turn-input-len", "R", Kept("")),
-    row("--profile", "PRSO", Kept("")),
-    row("--profile-batch-threshold", "R", Refused(PROFILER)),
-    row("--profile-duration", "R", Refused(PROFILER)),
-    row("--profile-activities", "S", Kept("")),
-    row("--profile-start-step", "S", Kept("")),
-    row("--profile-steps", "S", Renamed("--profile-num-steps")),
-    row("--profile-num-steps", "S", Kept("")),
-    row("--profile-by-stage", "S", Kept("")),
-    row("--profile-stages", "S", Kept("")),
-    row("--profile-output-dir", "S", Kept("")),
-    row("--profile-prefix", "S", Kept("")),
-    row("--profile-prefill-url", "S", Refused(OTHER_PROFILERS)),
-    row("--profile-decode-url", "S", Refused(OTHER_PROFILERS)),
-    // Datasets.
-    row("--dataset", "O", Refused("use `--dataset-name sharegpt --dataset-path FILE`")),
-    row("--dataset-name", "PRSO", Kept("")),
-    row("--dataset-path", "PRSO", Kept("")),
-    row("--input-len", "PR", Kept("the input length of whichever dataset is chosen")),
-    row("--output-len", "PR", Kept("the output length of whichever dataset is chosen")),
-    row("--no-oversample", "P", Kept("")),
-    row("--disable-shuffle", "P", Kept("")),
-    row("--skip-chat-template", "P", Kept("")),
-    row("--chat-template-kwargs", "P", Kept("where a template is applied here")),
-    row("--enable-multimodal-chat", "P", Ignored("prompts with images are always messages")),
-    row("--random-input-len", "PRS", Kept("a list makes a sweep")),
-    row("--random-output-len", "PRS", Kept("a list makes a sweep")),
-    row("--random-range-ratio", "PRS", Kept("`--compat` decides its meaning")),
-    row("--random-prefix-len", "PR", Kept("")),
-    row("--random-batch-size", "PR", Renamed("--batch-size")),
-    row("--random-cache-hit-fraction", "R", Refused("use `prefix_repetition` instead")),
-    row("--random-cache-ratio", "R", Refused("use `prefix_repetition` instead")),
-    row("--random-mm-base-items-per-request", "PR", Kept("")),
-    row("--random-mm-num-mm-items-range-ratio", "PR", Kept("")),
-    row("--random-mm-limit-mm-per-prompt", "PR", Kept("its limit of `image`")),
-    row("--random-mm-bucket-config", "PR", Kept("images; a bucket of video is refused")),
-    row("--no-reranker", "PR", Kept("")),
-    row("--sharegpt-output-len", "PRSO", Kept("")),
-    row("--sharegpt-context-len", "S", Kept("")),
-    row("--sonnet-input-len", "PRO", Kept("")),
-    row("--sonnet-output-len", "PRO", Kept("")),
-    row("--sonnet-prefix-len", "PRO", Kept("")),
-    row("--hf-name", "P", Ignored("columns are found by name")),
-    row("--hf-subset", "PR", Kept("")),
-    row("--hf-split", "PR", Kept("")),
-    row("--hf-output-len", "PR", Kept("")),
-    row("--hf-text-column", "R", Kept("")),
-    row("--asr-*", "P", Refused(AUDIO)),
-    row("--blazedit-*", "P", Refused("the edit datasets are not supported yet")),
-    row(
-        "--bfcl-categories",
+    ("steady-state-min-window", "R", Ignored(STEADY)),
+    ("no-steady-state", "R", Ignored(STEADY)),
+    ("num-runs", "R", Refused("repeat the command, and give all runs to `tokometer compare`")),
+    ("compare", "R", Refused("use `tokometer compare --a RUN --b RUN`")),
+    ("sweep-num-prompts-factor", "R", Refused("give `--num-prompts` a list instead")),
+    ("sweep-summary-percentiles", "R", Ignored("the table has fixed columns")),
+    ("multi-turn-prefix-global-ratio", "R", Refused(TURNS)),
+    ("multi-turn-prefix-conversation-ratio", "R", Refused(TURNS)),
+    ("profile-batch-threshold", "R", Refused(PROFILER)),
+    ("profile-duration", "R", Refused(PROFILER)),
+    ("profile-prefill-url", "S", Refused(OTHER_PROFILERS)),
+    ("profile-decode-url", "S", Refused(OTHER_PROFILERS)),
+    ("dataset", "O", Refused("use `--dataset-name sharegpt --dataset-path FILE`")),
+    ("enable-multimodal-chat", "P", Ignored("prompts with images are always messages")),
+    ("random-cache-hit-fraction", "R", Refused("use `prefix_repetition` instead")),
+    ("random-cache-ratio", "R", Refused("use `prefix_repetition` instead")),
+    ("hf-name", "P", Ignored("columns are found by name")),
+    ("asr-*", "P", Refused(AUDIO)),
+    ("blazedit-*", "P", Refused("the edit datasets are not supported yet")),
+    (
+        "bfcl-categories",
         "P",
         Refused("write the calls as rows of `--dataset-name openai`, with `tools` in each"),
     ),
-    row("--custom-output-len", "PR", Kept("")),
-    row(
-        "--custom-ensure-client-side-data",
+    (
+        "custom-ensure-client-side-data",
         "P",
         Ignored("files are always sent with the request; addresses are passed on"),
     ),
-    row("--prefix-repetition-prefix-len", "PR", Kept("")),
-    row("--prefix-repetition-suffix-len", "PR", Kept("")),
-    row("--prefix-repetition-num-prefixes", "PR", Kept("")),
-    row("--prefix-repetition-output-len", "PR", Kept("")),
-    row("--spec-bench-output-len", "P", Renamed("--output-len")),
-    row("--spec-bench-category", "P", Kept("")),
-    row("--speed-bench-config", "R", Refused(SPEED)),
-    row("--speed-bench-dataset-subset", "PR", Refused(SPEED)),
-    row("--speed-bench-output-len", "PRS", Refused(SPEED)),
-    row("--speed-bench-category", "PRS", Refused(SPEED)),
-    row("--speed-bench-max-input-len", "R", Refused(SPEED)),
-    row("--timed-trace-chunk-hash-size", "P", Kept("")),
-    row("--timed-trace-sec-multiplier", "P", Kept("")),
-    row("--timed-trace-label-*", "P", Refused(TRACE_LABELS)),
-    row("--mooncake-workload", "S", Ignored("determined by the file given by `--dataset-path`")),
-    row("--mooncake-slowdown-factor", "S", Kept("")),
-    row("--mooncake-num-rounds", "S", Kept("rounds are sent as a burst, as in SGLang")),
-    row("--gsp-num-groups", "S", Kept("")),
-    row("--gsp-prompts-per-group", "S", Kept("")),
-    row("--gsp-system-prompt-len", "S", Kept("")),
-    row("--gsp-question-len", "S", Kept("")),
-    row("--gsp-output-len", "S", Kept("")),
-    row("--gsp-range-ratio", "S", Kept("")),
-    row("--gsp-num-turns", "S", Kept("on any endpoint; chat endpoints get messages")),
-    row("--gsp-ordered", "S", Kept("")),
-    row("--gsp-fast-prepare", "S", Ignored("prompts are always prepared quickly")),
-    row("--gsp-send-routing-key", "S", Kept("")),
-    row("--gsp-group-distribution", "S", Kept("")),
-    row("--gsp-zipf-alpha", "S", Kept("")),
-    row("--image-count", "S", Kept("")),
-    row("--random-image-count", "S", Kept("")),
-    row("--image-resolution", "S", Kept("")),
-    row("--image-format", "S", Kept("")),
-    row("--image-content", "S", Kept("")),
-    row("--dataset-offset", "S", Refused(TURNS)),
-    row("--agentic-max-turns", "S", Refused(TURNS)),
-    row("--book-input-len", "O", Kept("a list makes a sweep")),
+    ("speed-bench-config", "R", Refused(SPEED)),
+    ("speed-bench-dataset-subset", "PR", Refused(SPEED)),
+    ("speed-bench-output-len", "PRS", Refused(SPEED)),
+    ("speed-bench-category", "PRS", Refused(SPEED)),
+    ("speed-bench-max-input-len", "R", Refused(SPEED)),
+    ("timed-trace-label-*", "P", Refused(TRACE_LABELS)),
+    ("mooncake-workload", "S", Ignored("determined by the file given by `--dataset-path`")),
+    ("gsp-fast-prepare", "S", Ignored("prompts are always prepared quickly")),
+    ("dataset-offset", "S", Refused(TURNS)),
+    ("agentic-max-turns", "S", Refused(TURNS)),
 ];

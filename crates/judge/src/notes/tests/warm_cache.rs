@@ -1,13 +1,14 @@
 //! Prefix-cache hits where prompts promise to share nothing.
 
 use super::{Pair, Scene, sound, spoil};
+use crate::notes::NoteCode;
 
 /// A random workload with a planned common prefix was called warm for hitting it.
 #[test]
 fn a_warm_cache_is_judged_where_prompts_promise_to_share_nothing() {
     let check = |dataset: &str, prefix: u64, expected: bool| {
         let mut scene = sound();
-        spoil(&mut scene, "warm-cache");
+        spoil(&mut scene, NoteCode::WarmCache);
         dataset.clone_into(&mut scene.info.dataset);
         scene.info.plan = serde_json::json!({ "workload": { "prefix_len": prefix } });
         assert_eq!(!scene.notes().is_empty(), expected, "{dataset} {prefix}");
@@ -20,7 +21,7 @@ fn a_warm_cache_is_judged_where_prompts_promise_to_share_nothing() {
     check("sonnet", 0, false);
     check("prefix_repetition", 0, false);
     let mut blank = sound();
-    spoil(&mut blank, "warm-cache");
+    spoil(&mut blank, NoteCode::WarmCache);
     blank.info.dataset = "image".to_owned();
     blank.info.plan = serde_json::json!({ "workload": { "image_content": "blank" } });
     assert_eq!(blank.notes(), [], "images that are all alike");
@@ -67,7 +68,7 @@ fn cached_images_are_a_warm_cache() {
         scene.observed.prompt_lengths = Pair { requests: 1_000, left: 16_000, right: 2_716_000 };
         scene.observed.least_surplus = Some(2_700);
         scene.observed.cached = Pair { requests: 1_000, left: 2_716_000, right: cached };
-        scene.notes().into_iter().any(|note| note.code == "warm-cache")
+        scene.notes().into_iter().any(|note| note.code == NoteCode::WarmCache)
     };
     assert!(!images(16_000) && images(2_700_000));
 }

@@ -1,7 +1,8 @@
 //! Effects of steps of the wall clock.
 
 use super::shifts::Shifts;
-use super::{Latency, Samples, Study};
+use super::{Samples, Study};
+use crate::notes::NoteCode;
 use crate::verdict::judge::ShownFigure;
 use crate::verdict::limits::NO_BOUND_FROM;
 use crate::verdict::touched;
@@ -28,14 +29,13 @@ impl Study<'_> {
         let Some(touched) = touched else {
             // An older record does not say when; with most requests in flight at a step nothing is left
             // to compare with.
-            return self.add_each("clock-step", |shown| {
-                Latency::behind(shown.quantity).map(|_| NO_BOUND_FROM)
-            });
+            return self
+                .add_each(NoteCode::ClockStep, |shown| shown.metric.behind.map(|_| NO_BOUND_FROM));
         };
         let shifts = Shifts::without(self, all, &touched);
         let stamps = touched.count as f64 * f64::from(health.clock_steps);
-        self.add_each("clock-step", |shown| {
-            Latency::behind(shown.quantity)?;
+        self.add_each(NoteCode::ClockStep, |shown| {
+            shown.metric.behind?;
             if may_follow_gaps(summary, shown, GAPS_PER_STAMP * stamps) {
                 return Some(NO_BOUND_FROM);
             }
@@ -46,7 +46,7 @@ impl Study<'_> {
 
 /// Whether this is a percentile of gaps that so many wrong ones can move: half of what lies beyond it.
 fn may_follow_gaps(summary: &Summary, shown: &ShownFigure, wrong: f64) -> bool {
-    let gaps = summary.distribution(shown.quantity).filter(|_| shown.quantity == "gap_ms");
+    let gaps = summary.distribution(shown.metric.key).filter(|_| shown.metric.key == "gap_ms");
     let beyond = gaps.zip(shown.statistic.percentile());
     beyond.is_some_and(|(gaps, percentile)| 2.0 * wrong > percentile.tail() * gaps.count as f64)
 }

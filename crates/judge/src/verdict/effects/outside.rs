@@ -1,6 +1,7 @@
 //! Effects of what lies between the server's own clock and the client's.
 
 use super::{Latency, Samples, Study};
+use crate::notes::NoteCode;
 use crate::verdict::limits::{NO_BOUND_FROM, OUTSIDE_SERVER, OUTSIDE_SERVER_TTFT};
 use tokometer_figures::figure::Statistic;
 use tokometer_figures::server::ServerFigures;
@@ -32,11 +33,11 @@ impl Study<'_> {
         }
         let moves_rates = of == Latency::E2e && self.class == LoadClass::Closed;
         let share = |inside: f64| if inside > 0.0 { outside / inside } else { NO_BOUND_FROM };
-        self.add_each("outside-server", |shown| {
+        self.add_each(NoteCode::OutsideServer, |shown| {
             if shown.is_rate() {
                 return moves_rates.then(|| share(theirs));
             }
-            Latency::behind(shown.quantity).filter(|one| *one == of)?;
+            shown.metric.behind.filter(|one| *one == of)?;
             Some(share(all.statistic(of, shown.statistic)? - outside))
         });
     }

@@ -2,7 +2,8 @@
 
 use tokometer_base::Nanos;
 
-use super::{Latency, Samples, Study};
+use super::{Latency, Samples, Study, latency};
+use crate::notes::NoteCode;
 use crate::verdict::limits::RETRANSMISSION;
 use tokometer_figures::figure::{Percentile, Statistic};
 use tokometer_figures::rows::{Joined, RequestRow};
@@ -23,7 +24,9 @@ impl Study<'_> {
     /// Tokens that arrived before their recorded time, because others shared their read.
     pub(super) fn reads(&mut self, all: &Samples) {
         let rows = self.input.rows;
-        for (code, part) in [("slow-reads", by_client as PartOf), ("shared-reads", by_sender)] {
+        for (code, part) in
+            [(NoteCode::SlowReads, by_client as PartOf), (NoteCode::SharedReads, by_sender)]
+        {
             let early = |row: &RequestRow| (part(row.joined_first()), part(row.joined_last()));
             if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
                 continue;
@@ -34,7 +37,7 @@ impl Study<'_> {
                 |one, place, value| unjoined(&rows[place], early(&rows[place]), one, value),
             );
             self.add_each(code, |shown| {
-                let one = Latency::behind(shown.quantity)?;
+                let one = shown.metric.behind?;
                 all.difference(&earlier, one, shown.statistic)
             });
         }
@@ -51,7 +54,8 @@ impl Study<'_> {
         }
         let waits = |one: Latency| {
             let is_long = |value: f64| value >= LossWaits::TIMEOUT;
-            let long = rows.iter().filter(|row| one.of(row).is_some_and(is_long)).count() as u64;
+            let long =
+                rows.iter().filter(|row| latency(one, row).is_some_and(is_long)).count() as u64;
             LossWaits {
                 all: seen.retransmitting as f64 / seen.network_views as f64,
                 long: seen.retransmitting.min(long) as f64 / seen.network_views as f64,
@@ -69,11 +73,11 @@ impl Study<'_> {
                 if of_e2e.long > 0.0 { stay } else { stay.min(repair) }
             }),
         };
-        self.add_each("retransmits", |shown| {
+        self.add_each(NoteCode::Retransmits, |shown| {
             if shown.is_rate() {
                 return rate;
             }
-            let (one, waits) = match Latency::behind(shown.quantity)? {
+            let (one, waits) = match shown.metric.behind? {
                 Latency::Ttft => (Latency::Ttft, of_ttft),
                 Latency::E2e => (Latency::E2e, of_e2e),
                 Latency::Tpot => return None,

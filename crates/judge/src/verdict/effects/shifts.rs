@@ -1,12 +1,17 @@
 //! By how much figures move without the requests that a delay touched.
 
-use super::{Latency, Samples, Study};
+use super::{Samples, Study};
 use crate::verdict::judge::{self, ShownFigure};
 use crate::verdict::touched::Touched;
-use tokometer_figures::figure::Statistic;
 
-/// The shares by which latencies move, of those that move.
-pub(super) struct Shifts(Vec<(&'static str, Statistic, f64)>);
+/// By how much a latency moves.
+struct Shift {
+    figure: String,
+    share: f64,
+}
+
+/// The latencies that move.
+pub(super) struct Shifts(Vec<Shift>);
 
 impl Shifts {
     /// Computes the shown latencies again without the touched requests. The values of all requests of a large
@@ -17,23 +22,22 @@ impl Shifts {
             return Self(Vec::new());
         }
         let rows = study.input.rows;
-        let clean = Samples::of(rows, |place| !touched.is_touched[place], |_, _, value| value);
+        let clean = Samples::of(rows, |at| !touched.is_touched[at], |_, _, value| value);
         // A mean or percentile of a part of the requests scatters about that of all by this much.
         let scatter = (count as f64 / (count - left_out) as f64 - 1.0).sqrt();
         let shift = |shown: &ShownFigure| {
-            let one = Latency::behind(shown.quantity)?;
+            let one = shown.metric.behind?;
             let share = clean.difference(all, one, shown.statistic)?;
-            let margin = judge::margin(study.input.summary, shown.quantity, shown.statistic)
+            let margin = judge::margin(study.input.summary, shown)
                 .or_else(|| all.margin(one, shown.statistic))?;
-            (share > margin * scatter).then_some((shown.quantity, shown.statistic, share))
+            (share > margin * scatter).then(|| Shift { figure: shown.key(), share })
         };
         Self(study.shown.iter().filter_map(shift).collect())
     }
 
     /// The share of one figure; zero where it moves less than leaving out as many others would move it.
     pub(super) fn of(&self, shown: &ShownFigure) -> f64 {
-        let is_meant =
-            |one: &&(&str, Statistic, f64)| (one.0, one.1) == (shown.quantity, shown.statistic);
-        self.0.iter().find(is_meant).map_or(0.0, |one| one.2)
+        let key = shown.key();
+        self.0.iter().find(|one| one.figure == key).map_or(0.0, |one| one.share)
     }
 }

@@ -1,5 +1,6 @@
 //! Steps of the wall clock.
 
+use crate::notes::NoteCode;
 use tokometer_record::health::ClockStep;
 
 use super::{MILLI, Scene, class, ms, open_loop};
@@ -22,13 +23,13 @@ fn stepped(late_ms: f64) -> Scene {
 #[test]
 fn a_step_of_the_clock_is_judged_by_what_the_requests_in_flight_at_it_change() {
     for figure in ["ttft_ms_mean", "ttft_ms_p99", "tpot_ms_p99", "e2e_ms_mean", "requests_per_s"] {
-        let effect = stepped(0.0).effect("clock-step", figure);
+        let effect = stepped(0.0).effect(NoteCode::ClockStep, figure);
         assert_eq!(class(effect), "remark", "{figure}: {effect}");
     }
     // 21 of 400 requests late by 200 ms: 10 % of a mean of 100 ms.
-    assert_eq!(class(stepped(200.0).effect("clock-step", "ttft_ms_mean")), "INVALID");
-    assert_eq!(class(stepped(200.0).effect("clock-step", "ttft_ms_p99")), "INVALID");
-    assert_eq!(class(stepped(200.0).effect("clock-step", "e2e_ms_mean")), "remark");
+    assert_eq!(class(stepped(200.0).effect(NoteCode::ClockStep, "ttft_ms_mean")), "INVALID");
+    assert_eq!(class(stepped(200.0).effect(NoteCode::ClockStep, "ttft_ms_p99")), "INVALID");
+    assert_eq!(class(stepped(200.0).effect(NoteCode::ClockStep, "e2e_ms_mean")), "remark");
 }
 
 #[test]
@@ -37,8 +38,8 @@ fn a_step_at_an_unknown_time_or_during_most_requests_has_no_bound() {
         let mut scene = open_loop();
         scene.health.clock_steps = 1;
         scene.health.clock_step_times = times;
-        assert_eq!(class(scene.effect("clock-step", "e2e_ms_p50")), "INVALID");
-        assert_eq!(class(scene.effect("clock-step", "requests_per_s")), "remark");
+        assert_eq!(class(scene.effect(NoteCode::ClockStep, "e2e_ms_p50")), "INVALID");
+        assert_eq!(class(scene.effect(NoteCode::ClockStep, "requests_per_s")), "remark");
     };
     check(None);
     check(Some(vec![ClockStep { begin: ms(0), end: ms(15_000) }]));
@@ -50,7 +51,7 @@ fn wrong_gaps_may_decide_a_percentile_of_few_gaps() {
     let check = |gaps: u64, figure: &str, expected: &str| {
         let mut scene = stepped(0.0);
         scene.gaps = Some(gaps);
-        let effect = scene.effect("clock-step", figure);
+        let effect = scene.effect(NoteCode::ClockStep, figure);
         assert_eq!(class(effect), expected, "{gaps} {figure}");
     };
     check(4_000, "gap_ms_p99", "INVALID");

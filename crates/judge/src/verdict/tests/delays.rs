@@ -1,5 +1,6 @@
 //! Which requests a delay touches, and what follows from leaving them out.
 
+use crate::notes::NoteCode;
 use tokometer_base::Nanos;
 use tokometer_record::health::{ThreadStall, WorkerHealth};
 use tokometer_record::{Health, RecordedLoad};
@@ -50,7 +51,7 @@ fn requests_sent_behind_late_ones_are_touched_until_their_first_tokens() {
     for row in scene.rows.iter_mut().filter(behind) {
         row.ttft = Some(4_000.0 * MILLI).into();
     }
-    assert_eq!(class(scene.effect("late-sends", "ttft_ms_mean")), "INVALID");
+    assert_eq!(class(scene.effect(NoteCode::LateSends, "ttft_ms_mean")), "INVALID");
 }
 
 /// They also decode together until they end, and with them what is sent after their first tokens.
@@ -61,8 +62,8 @@ fn the_pace_of_requests_that_share_their_steps_with_late_ones_is_touched_until_t
     for row in scene.rows.iter_mut().filter(beside) {
         row.tpot = Some(14.0 * MILLI).into();
     }
-    assert_eq!(class(scene.effect("late-sends", "tpot_ms_p99")), "INVALID");
-    assert_eq!(class(scene.effect("late-sends", "ttft_ms_p99")), "remark");
+    assert_eq!(class(scene.effect(NoteCode::LateSends, "tpot_ms_p99")), "INVALID");
+    assert_eq!(class(scene.effect(NoteCode::LateSends, "ttft_ms_p99")), "remark");
 }
 
 /// The first requests of a closed loop fill its slots one after another, which is no refill.
@@ -72,7 +73,7 @@ fn filling_the_slots_is_no_late_refill() {
     for row in &mut scene.rows[..10] {
         row.ttft = Some(900.0 * MILLI).into();
     }
-    assert_eq!(class(scene.effect("slow-refill", "ttft_ms_mean")), "remark");
+    assert_eq!(class(scene.effect(NoteCode::SlowRefill, "ttft_ms_mean")), "remark");
 }
 
 /// The slowest of 100 requests happens to lie in a stall; without an interval of P99 that is chance.
@@ -83,7 +84,7 @@ fn a_percentile_without_an_interval_is_not_moved_by_one_request() {
     scene.rows.truncate(100);
     let slowest = scene.rows.iter_mut().find(|row| row.lateness() > Nanos::ZERO).unwrap();
     slowest.ttft = Some(150.0 * MILLI).into();
-    assert_eq!(class(scene.effect("late-sends", "ttft_ms_p99")), "remark");
+    assert_eq!(class(scene.effect(NoteCode::LateSends, "ttft_ms_p99")), "remark");
 }
 
 /// While requests keep coming, a stall delays them and not the end of the run.
@@ -92,7 +93,7 @@ fn a_stall_moves_the_rate_of_an_open_loop_only_at_its_end() {
     let rate = |mut scene: Scene, at: u64| {
         scene.health.is_same_host = Some(true);
         scene.health.stalls = Some(vec![ThreadStall { begin: ms(at), end: ms(at + 800) }]);
-        scene.effect("stalls", "requests_per_s")
+        scene.effect(NoteCode::Stalls, "requests_per_s")
     };
     assert!(rate(open_loop(), 5_000) <= 0.0);
     assert_eq!(class(rate(open_loop(), 19_500)), "SUSPECT");
@@ -109,7 +110,7 @@ fn a_stall_before_a_request_was_due_does_not_explain_its_lateness() {
 /// A burst that took half a second to send left the server with less to decode meanwhile.
 #[test]
 fn the_speed_of_a_burst_is_bounded_by_the_load_that_was_held_back() {
-    let effect = burst(500).effect("late-sends", "tpot_ms_mean");
+    let effect = burst(500).effect(NoteCode::LateSends, "tpot_ms_mean");
     assert!(effect > 0.01 && effect < 0.05, "{effect}");
 }
 
@@ -125,7 +126,7 @@ fn a_missed_rate_counts_without_a_cap_only() {
         for (index, row) in (0..).zip(&mut scene.rows) {
             row.start = ms(index * 55);
         }
-        scene.effect("rate-missed", "ttft_ms_mean")
+        scene.effect(NoteCode::RateMissed, "ttft_ms_mean")
     };
     assert_eq!((class(effect(None)), class(effect(Some(10)))), ("INVALID", "remark"));
 }
@@ -141,11 +142,11 @@ fn a_late_last_request_is_no_missed_rate_but_a_longer_run() {
     let last = scene.rows.last_mut().unwrap();
     (last.start, last.end) = (last.start + ms(2_000), last.end + ms(2_000));
     (scene.observed.network_views, scene.observed.retransmitting) = (400, 7);
-    assert_eq!(class(scene.effect("rate-missed", "ttft_ms_mean")), "remark");
-    assert_eq!(class(scene.effect("retransmits", "requests_per_s")), "INVALID");
+    assert_eq!(class(scene.effect(NoteCode::RateMissed, "ttft_ms_mean")), "remark");
+    assert_eq!(class(scene.effect(NoteCode::Retransmits, "requests_per_s")), "INVALID");
     // The wait for a place behind a cap is the server's.
     scene.load = RecordedLoad { max_concurrency: Some(10), ..scene.load };
-    assert_eq!(class(scene.effect("retransmits", "requests_per_s")), "remark");
+    assert_eq!(class(scene.effect(NoteCode::Retransmits, "requests_per_s")), "remark");
 }
 
 /// Kernel timestamps do not wait for the reading thread.
@@ -156,7 +157,7 @@ fn waiting_for_a_cpu_moves_times_that_user_space_takes() {
         (scene.observed.user_stamped, scene.observed.kernel_stamped) = (400, kernel_stamped);
         let worker = WorkerHealth { run_queue_delay: Some(ms(3_000)), ..WorkerHealth::default() };
         scene.health = Health { workers: vec![worker], ..Health::default() };
-        scene.effect("starved-client", "ttft_ms_mean")
+        scene.effect(NoteCode::StarvedClient, "ttft_ms_mean")
     };
     assert_eq!((class(effect(0)), class(effect(1))), ("INVALID", "remark"));
 }

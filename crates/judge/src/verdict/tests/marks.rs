@@ -1,5 +1,6 @@
 //! Which figures a note marks, and which marks decide the run's verdict.
 
+use crate::notes::NoteCode;
 use tokometer_base::Conventions;
 use tokometer_record::{Health, RunInfo};
 
@@ -11,9 +12,9 @@ use tokometer_figures::summary::{Distribution, PercentileValue, Summary};
 use tokometer_figures::testing;
 use tokometer_figures::{Note, Severity, Verdict};
 
-fn note(code: &str, figure: &str) -> Note {
+fn note(code: NoteCode, figure: &str) -> Note {
     Note {
-        code: code.to_owned(),
+        code: code.to_string(),
         severity: Severity::Suspect,
         figure: figure.to_owned(),
         found: String::new(),
@@ -63,53 +64,53 @@ fn marked(summary: &Summary) -> Vec<String> {
 /// requested were said to change E2E, which was VALID too.
 #[test]
 fn a_note_concerns_every_figure_that_contains_what_it_speaks_of() {
-    let check = |class: LoadClass, code: &str, figure: &str, expected: &[&str]| {
+    let check = |class: LoadClass, code: NoteCode, figure: &str, expected: &[&str]| {
         assert_eq!(marked(&summary(class, vec![note(code, figure)])), expected, "{code} {class:?}");
     };
     let open = LoadClass::Open;
-    check(open, "overloaded", "ttft_ms", &["e2e_ms_mean", "ttft_ms_mean"]);
+    check(open, NoteCode::Overloaded, "ttft_ms", &["e2e_ms_mean", "ttft_ms_mean"]);
     let tokens = ["output_tokens_per_s", "total_output_tokens", "tpot_ms_mean"];
-    check(open, "missing-usage", "output_tokens", &tokens);
-    check(open, "long-answers", "output_tokens", &[&["e2e_ms_mean"], &tokens[..]].concat());
-    check(open, "warm-cache", "ttft_ms", &["ttft_ms_mean"]);
+    check(open, NoteCode::MissingUsage, "output_tokens", &tokens);
+    check(open, NoteCode::LongAnswers, "output_tokens", &[&["e2e_ms_mean"], &tokens[..]].concat());
+    check(open, NoteCode::WarmCache, "ttft_ms", &["ttft_ms_mean"]);
     let latencies = ["e2e_ms_mean", "gap_ms_mean"];
     let rates = ["output_tokens_per_s", "requests_per_s"];
     let speeds = ["tpot_ms_mean", "ttft_ms_mean"];
     let steady = "output_tokens_per_s";
-    check(LoadClass::Closed, "no-steady-state", steady, &rates);
+    check(LoadClass::Closed, NoteCode::NoSteadyState, steady, &rates);
     // The load is the plan's: what has a trend is the latencies.
-    check(open, "no-steady-state", steady, &[latencies, rates, speeds].concat());
+    check(open, NoteCode::NoSteadyState, steady, &[latencies, rates, speeds].concat());
     // Nor does another client change that load.
     check(
         open,
-        "other-clients",
+        NoteCode::OtherClients,
         "all",
         &[&latencies[..], &["total_output_tokens"], &speeds].concat(),
     );
     let all = [&latencies[..], &rates, &["total_output_tokens"], &speeds].concat();
-    check(LoadClass::Closed, "other-clients", "all", &all);
+    check(LoadClass::Closed, NoteCode::OtherClients, "all", &all);
 }
 
 #[test]
 fn a_cause_that_no_note_reports_marks_nothing() {
     let mut effects = Effects::default();
-    effects.add("ttft_ms_mean", "late-sends", 0.2);
+    effects.add("ttft_ms_mean", NoteCode::LateSends, 0.2);
     let verdict = |notes: Vec<Note>| {
         let summary = summary(LoadClass::Open, notes);
         let found = judge(&summary, &info(), None, &effects).remove("ttft_ms_mean").unwrap();
         (found.verdict, found.effect)
     };
     assert_eq!(verdict(Vec::new()), (Verdict::Valid, Some(0.2)));
-    assert_eq!(verdict(vec![note("late-sends", "all")]), (Verdict::Invalid, Some(0.2)));
+    assert_eq!(verdict(vec![note(NoteCode::LateSends, "all")]), (Verdict::Invalid, Some(0.2)));
 }
 
 /// Without a wait for the cap, latencies from the intended time repeat the client's own lateness.
 #[test]
 fn latencies_from_the_intended_time_are_results_where_requests_waited_for_the_cap() {
     let mut effects = Effects::default();
-    effects.add("ttft_from_intended_ms_mean", "late-sends", 0.2);
+    effects.add("ttft_from_intended_ms_mean", NoteCode::LateSends, 0.2);
     let run = |cap_waits: u64| {
-        let mut run = summary(LoadClass::Open, vec![note("late-sends", "all")]);
+        let mut run = summary(LoadClass::Open, vec![note(NoteCode::LateSends, "all")]);
         let health = Health { cap_waits, ..Health::default() };
         run.figure_verdicts = judge(&run, &info(), Some(&health), &effects);
         run
@@ -123,7 +124,7 @@ fn latencies_from_the_intended_time_are_results_where_requests_waited_for_the_ca
 /// The JSON of a run has P95, which only SGLang's block prints: a run was INVALID for a figure that nobody saw.
 #[test]
 fn a_percentile_that_no_report_prints_is_no_result() {
-    let mut run = summary(LoadClass::Open, vec![note("late-sends", "all")]);
+    let mut run = summary(LoadClass::Open, vec![note(NoteCode::LateSends, "all")]);
     run.distributions.get_mut("e2e_ms").unwrap().percentiles = vec![PercentileValue {
         percent: 95.0,
         value: Some(120.0),
@@ -132,7 +133,7 @@ fn a_percentile_that_no_report_prints_is_no_result() {
         is_supported: true,
     }];
     let mut effects = Effects::default();
-    effects.add("e2e_ms_p95", "late-sends", 0.2);
+    effects.add("e2e_ms_p95", NoteCode::LateSends, 0.2);
     let verdict = |info: &RunInfo| {
         let mut run = run.clone();
         run.figure_verdicts = judge(&run, info, None, &effects);

@@ -1,11 +1,12 @@
 //! What happened to packets on their way.
 
 use super::{MILLI, Scene, class, closed_loop, ms, open_loop};
+use crate::notes::NoteCode;
 use tokometer_figures::rows::Joined;
 
 #[test]
 fn a_first_token_that_shared_its_read_may_have_come_earlier() {
-    let check = |is_merged: bool, nanos: f64, code: &str, expected: &str| {
+    let check = |is_merged: bool, nanos: f64, code: NoteCode, expected: &str| {
         let mut scene = open_loop();
         for row in &mut scene.rows {
             let by_client = if is_merged { nanos } else { 0.0 };
@@ -16,11 +17,11 @@ fn a_first_token_that_shared_its_read_may_have_come_earlier() {
         assert_eq!(class(effect), expected, "{nanos}: {effect}");
         assert_eq!(class(scene.effect(code, "e2e_ms_mean")), "remark");
     };
-    check(true, 0.5 * MILLI, "slow-reads", "remark");
-    check(true, 3.0 * MILLI, "slow-reads", "SUSPECT");
-    check(true, 20.0 * MILLI, "slow-reads", "INVALID");
-    check(false, 20.0 * MILLI, "shared-reads", "INVALID");
-    check(false, 20.0 * MILLI, "slow-reads", "remark");
+    check(true, 0.5 * MILLI, NoteCode::SlowReads, "remark");
+    check(true, 3.0 * MILLI, NoteCode::SlowReads, "SUSPECT");
+    check(true, 20.0 * MILLI, NoteCode::SlowReads, "INVALID");
+    check(false, 20.0 * MILLI, NoteCode::SharedReads, "INVALID");
+    check(false, 20.0 * MILLI, NoteCode::SlowReads, "remark");
 }
 
 #[test]
@@ -30,10 +31,10 @@ fn a_last_token_that_waited_for_a_proxy_moves_the_time_of_the_whole_request() {
         for row in &mut scene.rows {
             *row = row.clone().with_joined(None, Some(Joined { by_client: 0.0, by_sender: nanos }));
         }
-        let effect = scene.effect("shared-reads", "e2e_ms_mean");
+        let effect = scene.effect(NoteCode::SharedReads, "e2e_ms_mean");
         assert_eq!(class(effect), expected, "{nanos}: {effect}");
-        assert!(scene.effect("shared-reads", "tpot_ms_mean") >= effect, "{nanos}");
-        assert_eq!(class(scene.effect("shared-reads", "ttft_ms_mean")), "remark");
+        assert!(scene.effect(NoteCode::SharedReads, "tpot_ms_mean") >= effect, "{nanos}");
+        assert_eq!(class(scene.effect(NoteCode::SharedReads, "ttft_ms_mean")), "remark");
     };
     check(1.0 * MILLI, "remark");
     check(30.0 * MILLI, "SUSPECT");
@@ -64,7 +65,7 @@ fn lossy_and_short(lost: u64, slow: usize) -> Scene {
 fn a_path_that_loses_requests_may_have_delayed_as_many_answers() {
     let check = |lost: u64, figure: &str, expected: &str| {
         let scene = lossy(lost);
-        let effect = scene.effect("retransmits", figure);
+        let effect = scene.effect(NoteCode::Retransmits, figure);
         assert_eq!(class(effect), expected, "{lost} {figure}: {effect}");
     };
     check(0, "e2e_ms_p99", "remark");
@@ -84,7 +85,7 @@ fn a_path_that_loses_requests_may_have_delayed_as_many_answers() {
 fn an_answer_faster_than_the_shortest_timeout_has_not_waited_for_one() {
     let check = |slow: usize, figure: &str, expected: &str| {
         let scene = lossy_and_short(24, slow);
-        let effect = scene.effect("retransmits", figure);
+        let effect = scene.effect(NoteCode::Retransmits, figure);
         assert_eq!(class(effect), expected, "{slow} {figure}: {effect}");
     };
     for figure in ["ttft_ms_mean", "ttft_ms_p99", "e2e_ms_p99", "requests_per_s"] {
@@ -102,7 +103,7 @@ fn a_loss_on_a_long_path_costs_round_trips_in_short_answers_too() {
     let check = |millis: u64, figure: &str, expected: &str| {
         let mut scene = lossy_and_short(24, 0);
         scene.observed.round_trips = vec![(ms(millis), 0); 400];
-        let effect = scene.effect("retransmits", figure);
+        let effect = scene.effect(NoteCode::Retransmits, figure);
         assert_eq!(class(effect), expected, "{millis} ms {figure}: {effect}");
     };
     check(40, "ttft_ms_p99", "INVALID");
@@ -117,13 +118,17 @@ fn a_last_answer_that_may_have_waited_for_a_lost_packet_moves_the_rate() {
     let mut scene = open_loop();
     scene.observed.network_views = 400;
     scene.rows.last_mut().unwrap().end += ms(2_000);
-    assert_eq!(class(scene.effect("retransmits", "requests_per_s")), "remark", "nothing was lost");
+    assert_eq!(
+        class(scene.effect(NoteCode::Retransmits, "requests_per_s")),
+        "remark",
+        "nothing was lost"
+    );
     scene.observed.retransmitting = 6;
-    assert_eq!(class(scene.effect("retransmits", "requests_per_s")), "INVALID");
-    assert_eq!(class(scene.effect("retransmits", "total_output_tokens")), "remark");
+    assert_eq!(class(scene.effect(NoteCode::Retransmits, "requests_per_s")), "INVALID");
+    assert_eq!(class(scene.effect(NoteCode::Retransmits, "total_output_tokens")), "remark");
     // In a closed loop every wait keeps a place from the next request.
     let mut scene = closed_loop(1);
     scene.observed.network_views = 400;
     scene.observed.retransmitting = 40;
-    assert_eq!(class(scene.effect("retransmits", "requests_per_s")), "SUSPECT");
+    assert_eq!(class(scene.effect(NoteCode::Retransmits, "requests_per_s")), "SUSPECT");
 }

@@ -1,4 +1,4 @@
-//! What a judge of the figures looks at besides the figures.
+//! A summary before it is judged.
 
 use tokometer_record::{Health, RunInfo};
 
@@ -8,17 +8,10 @@ use crate::steady::{GrowingBacklog, Unsteady};
 use crate::summary::Summary;
 
 /// A summary without notes and verdicts, with what these follow from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Unjudged {
     /// Complete except for notes and verdicts.
     pub summary: Summary,
-    /// What the requests and the client showed.
-    pub evidence: Evidence,
-}
-
-/// What the requests and the client showed.
-#[derive(Debug)]
-pub struct Evidence {
     /// Describes the run.
     pub info: RunInfo,
     /// The last attempt of each measured request.

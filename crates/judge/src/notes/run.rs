@@ -1,0 +1,341 @@
+//! Notes about the run as a whole: its load, its length, its failures and its target.
+
+use super::NoteCode;
+use super::about::{ALL, About, GAPS, OUTPUT_RATE, TTFT};
+use super::note::{CheckInput, Found, share};
+use super::rule::NoteJudgement::{Invalid, Remark, Suspect};
+use super::rule::NoteRule;
+use crate::verdict::ShownFigure;
+use tokometer_base::units::counted;
+use tokometer_figures::steady::{LoadClass, Unsteady};
+use tokometer_figures::summary::Ended;
+use tokometer_figures::{Summary, statistics};
+use tokometer_record::{FailureKind, Stop};
+
+pub(super) static RUN: &[NoteRule] = &[
+    NoteRule {
+        code: NoteCode::NoSuccess,
+        severity: Invalid,
+        about: ALL,
+        limit: 0.0,
+        threshold: "no request succeeded",
+        why: "there is nothing to measure",
+        action: "read the failures below; send one request by hand",
+        check: no_success,
+    },
+    NoteRule {
+        code: NoteCode::OtherClients,
+        severity: Suspect,
+        about: About {
+            key: "all",
+            // The rate of an open loop is the plan's, whoever else uses the server.
+            concerns: |shown, summary| summary.load_class != LoadClass::Open || !shown.is_rate(),
+        },
+        limit: 0.05,
+        threshold: "the server generated or held over {} % more than this client requested",
+        why: "another client used the server during the run",
+        action: "repeat the run on a server without other clients",
+        check: other_clients,
+    },
+    NoteRule {
+        code: NoteCode::FewSamples,
+        severity: Suspect,
+        about: About { key: "ttft_ms", concerns: is_unsupported },
+        limit: 0.0,
+        threshold: "too few effective requests for the two-sided 95 % confidence interval of a requested percentile; requests beyond it that came together count as fewer",
+        why: "one or two slow moments decide the value",
+        action: "run longer or use a lower percentile",
+        check: few_samples,
+    },
+    NoteRule {
+        code: NoteCode::NoSteadyState,
+        severity: Suspect,
+        about: About {
+            key: "output_tokens_per_s",
+            // Where the load is the plan's, a trend is one of the latencies.
+            concerns: |shown, summary| match summary.load_class {
+                LoadClass::Open => shown.depends_on_load(),
+                _ => shown.is_rate(),
+            },
+        },
+        limit: 0.0,
+        threshold: "no trend-free stretch of at least 3× mean E2E at full load",
+        why: "the figures mix ramp-up, full load and drain, and depend on the length of the run",
+        action: "run longer",
+        check: no_steady_state,
+    },
+    NoteRule {
+        code: NoteCode::ShortSteadyState,
+        severity: Remark,
+        about: OUTPUT_RATE,
+        limit: 5.0,
+        threshold: "the steady part is shorter than {}× mean E2E",
+        why: "a trend of that length is hard to see",
+        action: "run longer",
+        check: short_steady_state,
+    },
+    NoteRule {
+        code: NoteCode::Overloaded,
+        severity: Suspect,
+        about: About {
+            key: "ttft_ms",
+            // What waits ever longer for its first token also ends ever later.
+            concerns: |shown, _| {
+                shown.metric.key.starts_with("ttft_") || shown.metric.key.starts_with("e2e_")
+            },
+        },
+        limit: 0.0,
+        threshold: "the backlog of an open loop grew over the run",
+        why: "the server cannot keep up: latency depends on how long the run is",
+        action: "lower the rate; find the highest sustainable rate with `tokometer capacity`",
+        check: overloaded,
+    },
+    NoteRule {
+        code: NoteCode::Burst,
+        severity: Remark,
+        about: TTFT,
+        limit: 0.0,
+        threshold: "all requests were sent at once without a cap",
+        why: "TTFT is mostly the wait in the server's queue, and depends on the number of requests",
+        action: "set --max-concurrency or --request-rate to measure a realistic load",
+        check: burst,
+    },
+    NoteRule {
+        code: NoteCode::Failures,
+        severity: Suspect,
+        about: ALL,
+        limit: 0.01,
+        threshold: "at least {} % of the requests failed",
+        why: "failed requests count as infinitely slow, and the server has less work",
+        action: "read the failures by kind",
+        check: failures,
+    },
+    NoteRule {
+        code: NoteCode::FewFailures,
+        severity: Remark,
+        about: ALL,
+        limit: 0.01,
+        threshold: "some requests failed, fewer than {} %",
+        why: "failed requests count as infinitely slow",
+        action: "read the failures by kind",
+        check: few_failures,
+    },
+    NoteRule {
+        code: NoteCode::PartialRun,
+        severity: Suspect,
+        about: ALL,
+        limit: 0.0,
+        threshold: "the run ended early",
+        why: "requests in flight at the end are missing, and these are the slow ones",
+        action: "repeat the run and let it finish",
+        check: partial_run,
+    },
+    NoteRule {
+        code: NoteCode::SimulatedTarget,
+        severity: Remark,
+        about: ALL,
+        limit: 0.0,
+        threshold: "the target was the embedded simulator",
+        why: "the figures describe a model, not a server",
+        action: "pass a server with --base-url",
+        check: simulated_target,
+    },
+    NoteRule {
+        code: NoteCode::DroppedFields,
+        severity: Remark,
+        about: ALL,
+        limit: 0.0,
+        threshold: "the server rejected optional fields, which were then omitted",
+        why: "the requests differ slightly from the requested ones",
+        action: "check whether the server has another name for them",
+        check: dropped_fields,
+    },
+    NoteRule {
+        code: NoteCode::Retries,
+        severity: Remark,
+        about: ALL,
+        limit: 0.0,
+        threshold: "requests were retried",
+        why: "the figures include only the last attempt; earlier attempts are in the record",
+        action: "read the attempts in the record",
+        check: retries,
+    },
+    NoteRule {
+        code: NoteCode::Preemptions,
+        severity: Remark,
+        about: GAPS,
+        limit: 0.0,
+        threshold: "the server preempted requests",
+        why: "its KV cache was full: preempted requests stall and are recomputed",
+        action: "lower the concurrency, or give the KV cache more memory",
+        check: preemptions,
+    },
+    NoteRule {
+        code: NoteCode::Preparation,
+        severity: Remark,
+        about: ALL,
+        limit: 0.0,
+        threshold: "a preparation step of the run left a remark",
+        why: "it describes how the command was executed",
+        action: "none needed if this is intended",
+        check: preparation,
+    },
+];
+
+fn no_success(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let counts = &evidence.summary.counts;
+    (counts.succeeded == 0).then(|| format!("none of {} requests succeeded", counts.sent))
+}
+
+fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let server = evidence.summary.server.as_ref()?;
+    // Failed and abandoned requests generated tokens too, so only a complete run can be compared.
+    let counts = &evidence.summary.counts;
+    let is_whole = counts.failed == 0 && counts.abandoned == 0 && counts.retries == 0;
+    let is_bounded = evidence.observed.side_unlimited == 0;
+    let ours = evidence.summary.figure("total_output_tokens").filter(|_| is_whole && is_bounded);
+    let ours = ours.map(|load| load + evidence.observed.side_tokens as f64);
+    if let (Some(theirs), Some(ours)) = (server.generation_tokens, ours)
+        && theirs > ours * (1.0 + limit)
+    {
+        return Some(format!(
+            "the server generated {theirs:.0} tokens, {ours:.0} of them for this client"
+        ));
+    }
+    // Each choice of a response, and each input of a batch, is a request inside the server.
+    let has_items = evidence.summary.figure("total_items").is_some();
+    if evidence.observed.several_choices > 0 || has_items {
+        return None;
+    }
+    let (present, peak) = (server.present_max?, evidence.summary.figure("peak_in_flight")?);
+    (present > peak * (1.0 + limit) + 2.0).then(|| {
+        format!("the server held {present:.0} requests, at most {peak:.0} of them from this client")
+    })
+}
+
+fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let distribution = |key: &str| evidence.summary.distribution(key);
+    let found = distribution("ttft_ms").or_else(|| distribution("e2e_ms"))?;
+    let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
+    let needed = statistics::needed_samples(worst.percent)?;
+    let few = format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count);
+    let together = if found.count < needed { "" } else { ", and the slowest came together" };
+    Some(few + together)
+}
+
+fn no_steady_state(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    // Overload has its own note.
+    if evidence.overload.is_some() || evidence.summary.counts.succeeded == 0 {
+        return None;
+    }
+    match evidence.unsteady? {
+        Unsteady::Designed => None,
+        Unsteady::NeverFull => Some("the concurrency cap was never reached".to_owned()),
+        Unsteady::TooShort => Some("the part at full load is shorter than 3× mean E2E".to_owned()),
+        Unsteady::Sloping => {
+            Some("requests in flight or completions kept rising or falling".to_owned())
+        }
+    }
+}
+
+fn short_steady_state(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let stays = evidence.summary.steady.as_ref()?.mean_stays?;
+    (stays < limit).then(|| format!("the steady part lasts {stays:.1}× mean E2E"))
+}
+
+fn overloaded(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let found = evidence.overload?;
+    Some(format!(
+        "the backlog grew by {:.2} requests per second, to {} at the last arrival",
+        found.growth_per_s, found.backlog
+    ))
+}
+
+fn burst(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let sent = evidence.summary.counts.sent;
+    (evidence.summary.load_class == LoadClass::Burst && sent > 1)
+        .then(|| format!("{sent} requests were sent at once"))
+}
+
+fn failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let (failed, ended) = failed(evidence);
+    (failed > 0 && share(failed, ended) >= limit)
+        .then(|| format!("{failed} of {ended} requests failed"))
+}
+
+fn few_failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let (failed, ended) = failed(evidence);
+    (failed > 0 && share(failed, ended) < limit)
+        .then(|| format!("{failed} of {ended} requests failed"))
+}
+
+fn partial_run(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let counts = &evidence.summary.counts;
+    let reason = match evidence.summary.ended {
+        Ended::Complete => return None,
+        Ended::Killed => "the program was killed",
+        Ended::Early(Stop::DiskFull) => {
+            let why = evidence.health.and_then(|health| health.write_failure.as_deref());
+            why.unwrap_or(Stop::DiskFull.reason())
+        }
+        Ended::Early(stop) => stop.reason(),
+    };
+    let (abandoned, never) = (counts.abandoned, counts.never_sent);
+    let unwritten = evidence.health.map_or(0, |health| health.rows_unwritten);
+    let missing = match unwritten {
+        0 => String::new(),
+        count => format!(", {count} ended and are missing from the record"),
+    };
+    let in_flight = counted(abandoned, "request");
+    let was = if abandoned == 1 { "was" } else { "were" };
+    Some(format!("{reason}: {in_flight} {was} in flight, {never} never sent{missing}"))
+}
+
+fn simulated_target(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let mut targets = evidence.info.targets.iter();
+    let target = targets.find(|target| target.is_simulated)?;
+    Some(match target.predicted_engine() {
+        Some(engine) => format!("target: none, predicted from the engine profile `{engine}`"),
+        None => "target: embedded simulator".to_owned(),
+    })
+}
+
+fn dropped_fields(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let fields = &evidence.health?.dropped_fields;
+    (!fields.is_empty()).then(|| format!("omitted: {}", fields.join(", ")))
+}
+
+fn retries(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let retries = evidence.summary.counts.retries;
+    (retries > 0).then(|| format!("{retries} attempts were retried"))
+}
+
+fn preemptions(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let found = evidence.summary.server.as_ref()?.preemptions?;
+    (found > 0.0).then(|| format!("the server preempted requests {found:.0} times"))
+}
+
+fn preparation(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let remarks = &evidence.info.remarks;
+    (!remarks.is_empty()).then(|| remarks.join("; "))
+}
+
+/// Requests that failed for the server's sake, and all that ended.
+fn failed(evidence: &CheckInput<'_>) -> (u64, u64) {
+    let counts = &evidence.summary.counts;
+    let by_server = counts.failed.saturating_sub(failed_here(evidence));
+    (by_server, counts.failed + counts.succeeded)
+}
+
+/// Requests that failed for the sake of this machine.
+pub(super) fn failed_here(evidence: &CheckInput<'_>) -> u64 {
+    let groups = evidence.summary.failures.iter();
+    groups.filter(|group| group.kind == FailureKind::Client).map(|group| group.count).sum()
+}
+
+fn is_unsupported(shown: &ShownFigure, summary: &Summary) -> bool {
+    let values = summary.distribution(shown.metric.key);
+    let percentile = shown.statistic.percentile();
+    let found = values.zip(percentile).and_then(|(values, one)| values.percentile(one.percent()));
+    found.is_some_and(|found| !found.is_supported)
+}

@@ -1,0 +1,231 @@
+//! The table of options: everything that is said of an option stands in its row.
+//!
+//! From the rows come the flags of the command line, the keys of the config file, the variables
+//! `TOKOMETER_*`, the keys of plan files, what is valid, other tools' spellings, and the documentation. A
+//! new option is a row here, a field that its key names, and the code that reads the field.
+//!
+//! - `row` is the form of a row; the other modules have the rows, a module per part of a measurement.
+//! - `fragment` is what one source says, made of rows and words.
+
+mod client;
+mod datasets;
+mod fragment;
+mod load;
+mod output;
+mod request;
+mod row;
+mod target;
+mod workload;
+
+pub use client::percentiles;
+pub use fragment::{
+    ContentFiles, Fragment, GivenOption, OptionList, OutputArgs, ShardArgs, is_set, set_key,
+};
+pub use load::SGLANG_WARMUP_TOKENS;
+pub use output::ADDRESSED;
+pub use row::{Defaults, Holds, Kind, OptionRow, OtherName, time};
+pub use target::api_key;
+
+use std::num::{IntErrorKind, ParseIntError};
+
+use tokometer_client::PartialSampling;
+use tokometer_workload::{PartialSpec, PartialTurns};
+
+use crate::{
+    PartialCanaryPlan, PartialClient, PartialInterleave, PartialLoad, PartialLora, PartialMetrics,
+    PartialOutput, PartialPhases, PartialPlan, PartialPrompts, PartialRamp, PartialRequest,
+    PartialSglangResult, PartialTarget, PartialUntil, PartialVllmResult,
+};
+
+/// Options under one heading of the help.
+#[derive(Debug)]
+pub struct Group {
+    /// The heading; empty: none.
+    pub title: &'static str,
+    /// Its options.
+    pub rows: &'static [OptionRow],
+}
+
+/// The datasets of an option that every dataset may have.
+const EVERY: &[&str] = &[];
+/// Tokens of one prompt or answer: far above what servers can do, for typing errors and for plans made by
+/// programs.
+const MOST_TOKENS: f64 = 1e7;
+/// Requests of one run.
+const MOST_REQUESTS: f64 = 1e9;
+/// Groups, prefixes, turns and rounds.
+const MOST_PARTS: f64 = 1e6;
+
+const ALL: [&[Group]; 7] = [
+    target::GROUPS,
+    workload::GROUPS,
+    datasets::GROUPS,
+    load::GROUPS,
+    request::GROUPS,
+    client::GROUPS,
+    output::GROUPS,
+];
+
+/// Options of all commands that measure, in the order of the help.
+pub fn groups() -> impl Iterator<Item = &'static Group> {
+    ALL.into_iter().flatten()
+}
+
+/// All options, in the order in which they apply.
+pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
+    groups().chain([&ADDRESSED]).flat_map(|group| group.rows)
+}
+
+/// The option with this flag.
+pub fn named(flag: &str) -> Option<&'static OptionRow> {
+    rows().find(|row| row.flag == flag)
+}
+
+/// A whole number as typed.
+fn number<T: std::str::FromStr<Err = ParseIntError>>(word: &str) -> Result<T, String> {
+    word.parse().map_err(|why: ParseIntError| match why.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "it is too large".to_owned(),
+        IntErrorKind::Empty => "it is empty".to_owned(),
+        _ => "it is not a whole number".to_owned(),
+    })
+}
+
+/// The keys of each table of a plan.
+const TABLES: [(&str, &[&str]); 20] = [
+    ("", PartialPlan::KEYS),
+    ("targets.0", PartialTarget::KEYS),
+    ("targets.1", PartialTarget::KEYS),
+    ("workload", PartialSpec::KEYS),
+    ("prompts", PartialPrompts::KEYS),
+    ("prompts.turns", PartialTurns::KEYS),
+    ("load", PartialLoad::KEYS),
+    ("load.ramp", PartialRamp::KEYS),
+    ("load.until", PartialUntil::KEYS),
+    ("phases", PartialPhases::KEYS),
+    ("request", PartialRequest::KEYS),
+    ("request.sampling", PartialSampling::KEYS),
+    ("request.lora", PartialLora::KEYS),
+    ("client", PartialClient::KEYS),
+    ("metrics", PartialMetrics::KEYS),
+    ("interleave", PartialInterleave::KEYS),
+    ("canary", PartialCanaryPlan::KEYS),
+    ("output", PartialOutput::KEYS),
+    ("output.vllm_result", PartialVllmResult::KEYS),
+    ("output.sglang_result", PartialSglangResult::KEYS),
+];
+
+/// Objects that take any key.
+const OPEN: [&str; 2] = ["phases.profile_request", "request.extra_body"];
+
+/// A row whose key is no field of a plan does not compile.
+const _: () = {
+    let mut file = 0;
+    while file < ALL.len() {
+        let mut group = 0;
+        while group < ALL[file].len() {
+            let rows = ALL[file][group].rows;
+            let mut at = 0;
+            while at < rows.len() {
+                assert!(rows[at].key.is_empty() || is_key(rows[at].key.as_bytes()), "no such key");
+                at += 1;
+            }
+            group += 1;
+        }
+        file += 1;
+    }
+};
+
+const fn is_key(key: &[u8]) -> bool {
+    let mut dot = key.len();
+    while dot > 0 && key[dot - 1] != b'.' {
+        dot -= 1;
+    }
+    let (table, name) = key.split_at(dot);
+    let table = if dot > 0 { table.split_at(dot - 1).0 } else { table };
+    let mut at = 0;
+    while at < OPEN.len() {
+        if is_same(OPEN[at].as_bytes(), table) {
+            return true;
+        }
+        at += 1;
+    }
+    at = 0;
+    while at < TABLES.len() {
+        let mut key = 0;
+        while is_same(TABLES[at].0.as_bytes(), table) && key < TABLES[at].1.len() {
+            if is_same(TABLES[at].1[key].as_bytes(), name) {
+                return true;
+            }
+            key += 1;
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row names a field of the right type, and its default is a value.
+    #[test]
+    fn every_option_sets_what_its_row_says() {
+        let words = ["1", "a=b", "{}", "a", "http://h", "p99 ttft ±10%", "h:1:127.0.0.1", "ttft:5"];
+        let words = words.into_iter().chain(["{\"image\": 1}", "{(256, 256, 1): 1.0}", "5s"]);
+        for row in rows() {
+            let choice = match row.kind {
+                Kind::Choice(choices) => choices.first().copied(),
+                _ => row.default.map(|default| default.vllm),
+            };
+            let spec = tokometer_workload::Spec::NAMES.iter().filter_map(|name| {
+                let spec =
+                    tokometer_workload::Spec::defaults(name, tokometer_base::Conventions::Vllm)?;
+                let workload = tokometer_base::Partial::of(spec);
+                Some((*name, PartialPlan { workload, ..PartialPlan::default() }))
+            });
+            let is_taken = |word: &str| {
+                let others = row.needs.iter().chain(row.only_with).filter_map(|flag| named(flag));
+                let others =
+                    others.map(|row| GivenOption { row, words: vec!["http://c".to_owned()] });
+                let own = GivenOption { row, words: vec![word.to_owned()] };
+                let Ok(fragment) = Fragment::of(others.take(1).chain([own]).collect()) else {
+                    return false;
+                };
+                let is_key = row.key.is_empty() || fragment.part != PartialPlan::default();
+                let is_listed = fragment.of_dataset.is_empty();
+                let mut known = spec.clone();
+                let is_of_dataset = known.any(|(name, known)| {
+                    let mut fragment = fragment.clone();
+                    fragment.put_dataset(name, &known).is_ok_and(|unused| unused.is_empty())
+                        && is_set(&fragment.part, row.key)
+                });
+                if is_listed { is_key || row.flag == "run-dir" } else { is_of_dataset }
+            };
+            let mut all = choice.into_iter().chain(words.clone());
+            assert!(all.any(is_taken), "--{}", row.flag);
+        }
+    }
+
+    #[test]
+    fn options_that_contradict_or_need_each_other_are_refused() {
+        let of = |flags: &[&str]| {
+            let row = |flag: &&str| named(flag).unwrap();
+            let given = |row: &'static OptionRow| GivenOption { row, words: vec!["1".to_owned()] };
+            Fragment::of(flags.iter().map(row).map(given).collect()).map_err(|why| why.message)
+        };
+        let why = of(&["no-scrape", "scrape-interval"]).unwrap_err();
+        assert_eq!(why, "cannot use `--no-scrape` together with `--scrape-interval`");
+        assert_eq!(of(&["at-least"]).unwrap_err(), "cannot use `--at-least` without `--until`");
+        assert!(of(&["block"]).unwrap_err().contains("without `--against` or `--switch-command`"));
+        let alone = of(&["multi-turn-delay-ms"]).unwrap();
+        assert_eq!(alone.part, PartialPlan::default());
+    }
+}
