@@ -19,13 +19,10 @@ pub fn certificates(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, String
 /// Why a file gives no private key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// There is none in it.
     #[error("it contains no private key in PEM format")]
     Missing,
-    /// It needs a password.
     #[error("its private key is encrypted; decrypt it first, such as with `openssl pkey`")]
     Encrypted,
-    /// It is no key.
     #[error("its private key cannot be read: {0}")]
     Unreadable(String),
 }

@@ -42,7 +42,6 @@ pub struct Sound {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptContent {
-    /// Plain text.
     Text(String),
     /// Token ids, for servers that take them: the length is then exact by construction.
     TokenIds(Vec<u32>),
@@ -121,7 +120,6 @@ pub enum IgnoreEos {
 /// One prompt and what is expected of its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prompt {
-    /// What is sent.
     pub content: PromptContent,
     /// Tokens of the prompt as the workload counted them, special tokens that the server adds
     /// included and a chat template not. `None` when no tokenizer was at hand.

@@ -39,7 +39,6 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// No secrets.
     pub fn new() -> Self {
         Self::default()
     }
@@ -110,7 +109,6 @@ impl Secrets {
         self.certain.iter().chain(&self.possible).map(String::as_str)
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.forms().next().is_none()
     }

@@ -16,15 +16,12 @@ pub enum Script {
     Latin,
     /// Russian, Ukrainian, Bulgarian, …
     Cyrillic,
-    /// Greek.
     Greek,
     /// Arabic, Persian, Urdu.
     Arabic,
-    /// Hebrew.
     Hebrew,
     /// Hindi, Marathi, Nepali.
     Devanagari,
-    /// Thai.
     Thai,
     /// Korean.
     Hangul,

@@ -98,12 +98,10 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// All values.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().filter_map(|entry| entry.value.as_ref())
     }
 
-    /// All values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().filter_map(|entry| entry.value.as_mut())
     }

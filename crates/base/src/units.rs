@@ -7,34 +7,16 @@ use crate::time::Nanos;
 /// Why a quantity could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No number at the start of the text.
     #[error("`{0}` does not start with a number")]
     NotANumber(String),
-    /// A number with a unit that is none of `expected`.
     #[error("`{text}` has the unit `{unit}`: use one of {expected}")]
-    UnknownUnit {
-        /// The text as typed.
-        text: String,
-        /// Its unit.
-        unit: String,
-        /// The units that would do.
-        expected: &'static str,
-    },
-    /// A negative quantity.
+    UnknownUnit { text: String, unit: String, expected: &'static str },
     #[error("`{0}` is negative")]
     Negative(String),
-    /// A span of several parts, one of them a bare number.
     #[error("`{text}` has no unit after `{number}`: write it as in `4m30s`")]
-    PartWithoutUnit {
-        /// The text as typed.
-        text: String,
-        /// The part without a unit.
-        number: String,
-    },
-    /// A span whose parts do not go from the largest unit to the smallest, such as `30s4m` or `1m1m`.
+    PartWithoutUnit { text: String, number: String },
     #[error("`{0}` names its units in the wrong order: write the larger one first, as in `4m30s`")]
     UnitOrder(String),
-    /// A share of more than one without a percent sign.
     #[error("`{0}` may mean {0} % or {0} times: write `{0}%`, or a share below 1")]
     NoPercentSign(String),
 }

@@ -46,7 +46,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.html {
         pages::write(page(args, &comparison)?, path)?;
     }
-    // The page takes the place of the text where it goes to standard output.
+    // A page on standard output replaces the text.
     if args.html.as_deref() != Some(Path::new(record::STDOUT)) {
         print(&shown(&comparison, args.format)?)?;
     }

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     };
     terminal::hide(&lower::of_words(&words));
     match args::parse(&words) {
-        // The only place in this crate that makes a clock; it is passed to everything else.
+        // No other function of this crate makes a clock: this one is passed to everything else.
         Ok(typed) => finish(commands::run(typed, Arc::new(MonotonicClock))),
         Err(args::ParseOutcome::Refused(refusal)) => finish(Err(refusal.into())),
         Err(args::ParseOutcome::Clap(error)) => {

@@ -56,7 +56,7 @@ pub(crate) fn check(out: Option<&Path>, lowered: &Lowered) -> Result<(), Refusal
     if is_in_run || is_other {
         return Ok(());
     }
-    // What is written beside the place is removed again.
+    // The trial is removed again.
     WholeFile::create(out).map(drop).map_err(|why| unwritable(out, &why))
 }
 

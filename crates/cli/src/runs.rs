@@ -12,7 +12,7 @@ pub(crate) use tokometer_record::stored::{end, first_point, open, points, timeli
 pub(crate) use tokometer_report::reading::{blocks_of, expanded};
 
 /// How every command reads.
-pub(crate) const READING: Reading = Reading { read: input::read, tell: print_message };
+pub(crate) const READING: Reading = Reading { read: input::read, show: print_message };
 
 /// The summary of a run that is open.
 pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<SummarisedRun, Refusal> {

@@ -64,7 +64,7 @@ fn without_error_numbers(text: &str) -> String {
 /// Whether a line of progress stands on stderr.
 static LINE: Mutex<bool> = Mutex::new(false);
 
-/// Shows a line of progress on a terminal, in place of the one before; an empty one removes it.
+/// Shows a line of progress on a terminal, instead of the one before; an empty one removes it.
 pub(crate) fn draw_line(text: &str) {
     let mut is_drawn = LINE.lock().unwrap_or_else(PoisonError::into_inner);
     if *is_drawn || !text.is_empty() {

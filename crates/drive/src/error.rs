@@ -5,71 +5,27 @@ use crate::item::PrepareError;
 /// Ends the run. Whatever was measured before is in the record.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Arrivals or limits that contradict each other.
     #[error(transparent)]
     Schedule(#[from] tokometer_schedule::Error),
-    /// The run needs more connections than the process may open.
     #[error(
         "cannot open {wanted} connections: this process may open {limit} files, which leaves {possible} connections\n  try `--max-concurrency {possible}`, or raise the hard limit (`ulimit -Hn`)"
     )]
-    Descriptors {
-        /// Connections that the run needs.
-        wanted: u64,
-        /// The hard limit of descriptors.
-        limit: u64,
-        /// Connections that fit under the limit.
-        possible: u64,
-    },
-    /// The source of requests failed.
+    Descriptors { wanted: u64, limit: u64, possible: u64 },
     #[error("cannot prepare request {index}: {source}")]
-    Prepare {
-        /// Number of requests made before.
-        index: u64,
-        /// From the source.
-        source: PrepareError,
-    },
-    /// All warm-up requests failed, and the plan requires one to succeed.
+    Prepare { index: u64, source: PrepareError },
     #[error(
         "cannot warm up: all {count} requests failed: {why}\n  use `--num-warmups 0` to skip the warm-up, or `--compat vllm` to ignore its failures"
     )]
-    WarmUps {
-        /// Warm-up requests sent.
-        count: u64,
-        /// The failure of the last one.
-        why: String,
-    },
-    /// The processes of a shared run could not agree on a start.
+    WarmUps { count: u64, why: String },
     #[error("cannot begin the measured phase: {reason}")]
-    Start {
-        /// From the one that waited.
-        reason: String,
-    },
-    /// A request names a target that the run does not have.
+    Start { reason: String },
     #[error("cannot send request {index} to target {target}: the run has {targets} targets")]
-    Target {
-        /// Of the request in the plan.
-        index: u64,
-        /// The target's index as requested.
-        target: u16,
-        /// Number of targets in the run.
-        targets: usize,
-    },
+    Target { index: u64, target: u16, targets: usize },
     /// A thread of the run panicked. Its requests in flight are lost; all others are recorded.
     #[error("internal error: the {thread} thread panicked: {message}\n  please report this bug")]
-    Panicked {
-        /// Such as `worker`.
-        thread: &'static str,
-        /// The panic's message.
-        message: String,
-    },
-    /// A system call failed that the run needs.
+    Panicked { thread: &'static str, message: String },
     #[error("cannot {what}: {source}")]
-    System {
-        /// Completes the sentence "cannot …".
-        what: &'static str,
-        /// From the operating system.
-        source: std::io::Error,
-    },
+    System { what: &'static str, source: std::io::Error },
 }
 
 impl Error {

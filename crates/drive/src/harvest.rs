@@ -33,7 +33,6 @@ pub(crate) struct ReadCounts {
 }
 
 impl ReadCounts {
-    /// Counts a read.
     pub(crate) fn read(&mut self) {
         self.reads += 1;
     }

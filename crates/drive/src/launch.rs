@@ -155,7 +155,6 @@ fn make_room(
     Ok(())
 }
 
-/// The worker threads.
 struct Workers {
     threads: Vec<Thread<Account>>,
 }

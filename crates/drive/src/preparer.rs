@@ -83,7 +83,6 @@ impl PreparerProgress {
         self.is_wave_fed.load(Ordering::Acquire)
     }
 
-    /// Opens the measured phase.
     pub(crate) fn open(&self, start: Nanos) {
         self.start.store(start.0.max(1), Ordering::Release);
     }

@@ -279,7 +279,6 @@ impl Shared {
         self.are_notices_closed.load(Ordering::Acquire)
     }
 
-    /// Wakes all workers.
     pub(crate) fn wake_all(&self) {
         self.inboxes.iter().for_each(Inbox::wake);
     }

@@ -26,7 +26,6 @@ pub struct TurnEnd {
 /// The next turn of a conversation.
 #[derive(Debug, Clone)]
 pub struct FollowUp {
-    /// The request to send.
     pub item: QueuedRequest,
     /// Think time after the previous response.
     pub think: Nanos,

@@ -53,72 +53,34 @@ pub mod names {
 /// Why a run folder could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file system operation failed.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
         /// Completes the sentence "cannot …", such as `read`.
         action: &'static str,
         /// The file or folder of the operation.
         path: PathBuf,
-        /// From the operating system.
         source: io::Error,
     },
-    /// A folder that is not a run.
     #[error(
         "cannot read {} as a run: it has no {}\n  a run folder is what `tokometer bench` writes below `runs/`",
         path.display(),
         names::PLAN
     )]
-    NotARun {
-        /// The folder without a plan.
-        path: PathBuf,
-    },
-    /// A file with unexpected content.
+    NotARun { path: PathBuf },
     #[error("cannot read {}: {reason}", path.display())]
-    Content {
-        /// The file with that content.
-        path: PathBuf,
-        /// From its parser.
-        reason: String,
-    },
+    Content { path: PathBuf, reason: String },
     /// A batch of rows that is damaged; the others can be read.
     #[error("cannot read batch {batch} of {}: {reason}", path.display())]
-    Damaged {
-        /// The file of rows.
-        path: PathBuf,
-        /// Number of the batch, from zero.
-        batch: u64,
-        /// From the check or the decoder.
-        reason: String,
-    },
-    /// The disk is so slow that rows fill the memory.
+    Damaged { path: PathBuf, batch: u64, reason: String },
     #[error("cannot write {} fast enough: {waiting} bytes wait in memory", path.display())]
-    Stalled {
-        /// The folder.
-        path: PathBuf,
-        /// Bytes of rows that wait.
-        waiting: usize,
-    },
-    /// A record that was not written for a reason other than the disk.
+    Stalled { path: PathBuf, waiting: usize },
     #[error("cannot write {}: {reason}", path.display())]
-    Unwritten {
-        /// The folder.
-        path: PathBuf,
-        /// Completes the sentence.
-        reason: String,
-    },
-    /// A run of a later version of the program.
+    Unwritten { path: PathBuf, reason: String },
     #[error(
         "cannot read {}: its record has version {found}, this program reads versions up to {NEWEST_SCHEMA}",
         path.display()
     )]
-    Newer {
-        /// The run's folder.
-        path: PathBuf,
-        /// The version in its plan.
-        found: u32,
-    },
-    /// Arrow failed to encode a batch.
+    Newer { path: PathBuf, found: u32 },
     #[error("cannot encode the record: {0}")]
     Encode(#[from] ArrowError),
 }

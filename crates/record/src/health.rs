@@ -37,7 +37,6 @@ impl DelayHistogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Number of delays.
     pub fn len(&self) -> u64 {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }

@@ -72,7 +72,6 @@ impl TargetInfo {
     }
 }
 
-/// The requested load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedLoad {
     /// Requests per second; `None` is an infinite rate.

@@ -38,13 +38,11 @@ impl Sharding {
 pub struct ShardInfo {
     /// From zero. Shard k of n sends the requests whose index leaves remainder k.
     pub rank: u32,
-    /// Number of shards.
     pub count: u32,
     /// Equal in all shards of one run, and in no other run.
     pub run: String,
     /// The load of the whole run; that of the record is this shard's part.
     pub load: RecordedLoad,
-    /// The machine's name.
     #[serde(default)]
     pub host: Option<String>,
     /// Identifies the monotonic clock: shards of one machine have the same one.
@@ -113,7 +111,6 @@ impl ClockFit {
         samples: 0,
     };
 
-    /// A constant offset.
     pub const fn constant(offset: i64) -> Self {
         Self { from_offset: offset, to_offset: offset, ..Self::SAME }
     }
@@ -162,7 +159,6 @@ pub struct MergedRun {
 pub struct MergedShard {
     /// From zero.
     pub rank: u32,
-    /// The machine's name.
     pub host: Option<String>,
     /// Why it stopped; `None` where its record was not finished.
     pub stop: Option<Stop>,

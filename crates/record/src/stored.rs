@@ -78,16 +78,16 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_no_run_is_refused_and_has_no_end() {
-        let place = tempfile::tempdir().unwrap();
-        assert!(open(place.path()).unwrap_err().to_string().contains("plan.json"));
-        assert_eq!(end(place.path()), None);
-        let missing = open(&place.path().join("nope")).unwrap_err().to_string();
+        let temporary = tempfile::tempdir().unwrap();
+        assert!(open(temporary.path()).unwrap_err().to_string().contains("plan.json"));
+        assert_eq!(end(temporary.path()), None);
+        let missing = open(&temporary.path().join("nope")).unwrap_err().to_string();
         assert!(missing.contains("there is no such folder\n  `tokometer bench`"), "{missing}");
         for point in ["001-b", "000-a"] {
-            std::fs::create_dir(place.path().join(point)).unwrap();
-            std::fs::write(place.path().join(point).join("plan.json"), "{}").unwrap();
+            std::fs::create_dir(temporary.path().join(point)).unwrap();
+            std::fs::write(temporary.path().join(point).join("plan.json"), "{}").unwrap();
         }
-        let sweep = open(place.path()).unwrap_err().to_string();
+        let sweep = open(temporary.path()).unwrap_err().to_string();
         assert!(
             sweep.contains("it holds 2 runs\n  give one of them") && sweep.contains("000-a"),
             "{sweep}"

@@ -210,9 +210,7 @@ pub struct Usage {
 pub struct ServerTimings {
     /// Waiting before the engine scheduled the request.
     pub queue: Option<Nanos>,
-    /// Prefill.
     pub prefill: Option<Nanos>,
-    /// Decode.
     pub decode: Option<Nanos>,
 }
 
@@ -407,7 +405,6 @@ impl Timeline {
         self.first(EventKind::is_answer)
     }
 
-    /// The last event with content.
     pub fn last_content(&self) -> Option<&Event> {
         self.events.iter().rev().find(|event| event.kind.is_content())
     }

@@ -162,8 +162,8 @@ fn padded(cell: &str, align: Align, to: usize) -> String {
     }
 }
 
-/// Characters that take a place on the screen: all but those of colour codes (`ESC [ … m`).
-fn width(text: &str) -> usize {
+/// Columns of a text on a terminal: its characters without those of colour codes (`ESC [ … m`).
+pub(crate) fn width(text: &str) -> usize {
     let mut characters = text.chars();
     let mut count = 0;
     while let Some(character) = characters.next() {

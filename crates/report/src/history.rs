@@ -46,7 +46,7 @@ enum StepChange {
     Refused(String),
 }
 
-/// What places a step on the x axis.
+/// What orders the steps on the x axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Date,
@@ -94,9 +94,9 @@ pub fn history(
         ));
     }
     let figures = compared([]);
-    for place in 1..steps.len() {
-        let change = change(reading, &steps[place - 1], &steps[place], &figures)?;
-        steps[place].change = Some(change);
+    for at in 1..steps.len() {
+        let change = change(reading, &steps[at - 1], &steps[at], &figures)?;
+        steps[at].change = Some(change);
     }
     Ok(History { steps, order, figures })
 }
@@ -343,9 +343,9 @@ impl History {
     fn table(&self) -> Table {
         let heads = ["step", "date", "runs"].map(str::to_owned).into_iter();
         let figures = COLUMNS.map(|figure| format!("{figure} {}", figure.unit().name()));
-        let row = |(place, step): (usize, &HistoryStep)| {
+        let row = |(at, step): (usize, &HistoryStep)| {
             let mut cells = vec![
-                json!({"run": self.first_run(place), "text": step.label}),
+                json!({"run": self.first_run(at), "text": step.label}),
                 json!({"text": step.date()}),
                 json!(step.runs.len()),
             ];
@@ -366,8 +366,8 @@ impl History {
     }
 
     /// Index of a step's first run among all runs.
-    fn first_run(&self, place: usize) -> usize {
-        self.steps[..place].iter().map(|step| step.runs.len()).sum()
+    fn first_run(&self, at: usize) -> usize {
+        self.steps[..at].iter().map(|step| step.runs.len()).sum()
     }
 
     fn groups(&self) -> Vec<ChartGroup> {
@@ -389,12 +389,12 @@ impl History {
     }
 
     fn chart(&self, figure: Figure) -> Option<Chart> {
-        let point = |(place, step): (usize, &HistoryStep)| {
+        let point = |(at, step): (usize, &HistoryStep)| {
             let found = step.estimate(figure)?;
             let row = step.row(figure);
             let x = match self.order {
                 Order::Date => step.runs.first()?.info.started.0 as f64 / 1e9,
-                Order::Label => place as f64,
+                Order::Label => at as f64,
             };
             let text = match (&step.change, row) {
                 (Some(StepChange::Refused(_)), _) => {
@@ -408,7 +408,7 @@ impl History {
                 y: found.value,
                 low: found.low,
                 high: found.high,
-                run: Some(self.first_run(place)),
+                run: Some(self.first_run(at)),
                 mark: row.map_or(PointMark::Plain, mark),
                 text,
             })

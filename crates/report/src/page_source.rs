@@ -26,10 +26,10 @@ impl PageSource {
                 "give `--label` once per source, in the order of the sources",
             ));
         }
-        let source = |(place, path): (usize, &PathBuf)| {
+        let source = |(at, path): (usize, &PathBuf)| {
             let runs = expanded(path)?;
             let is_folder = runs.first().is_some_and(|first| first != path);
-            let name = labels.get(place).cloned().or_else(|| is_folder.then(|| last(path)));
+            let name = labels.get(at).cloned().or_else(|| is_folder.then(|| last(path)));
             Ok(Self { path: path.clone(), name, runs })
         };
         paths.iter().enumerate().map(source).collect()

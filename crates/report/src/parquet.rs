@@ -253,7 +253,7 @@ mod tests {
         SerializedFileReader::new(file).unwrap()
     }
 
-    fn place(reader: &impl FileReader, name: &str) -> usize {
+    fn column(reader: &impl FileReader, name: &str) -> usize {
         let fields = reader.metadata().file_metadata().schema().get_fields();
         fields.iter().position(|field| field.name() == name).unwrap()
     }
@@ -265,17 +265,17 @@ mod tests {
     #[test]
     fn a_written_file_is_read_back_with_its_rows_and_events() {
         let reader = written(requests().iter());
-        let place = |name: &str| place(&reader, name);
+        let column = |name: &str| column(&reader, name);
         let rows = rows(&reader);
         assert_eq!(rows.len(), 2);
-        assert_eq!(rows[1].get_ulong(place("index")).unwrap(), 1);
-        assert!((rows[0].get_double(place("ttft_ms")).unwrap() - 50.0).abs() < 1e-9);
-        let events = rows[0].get_list(place("event_ms")).unwrap();
+        assert_eq!(rows[1].get_ulong(column("index")).unwrap(), 1);
+        assert!((rows[0].get_double(column("ttft_ms")).unwrap() - 50.0).abs() < 1e-9);
+        let events = rows[0].get_list(column("event_ms")).unwrap();
         let times: Vec<f64> = (0..events.len()).map(|at| events.get_double(at).unwrap()).collect();
         assert_eq!(times, [50.0, 60.0, 70.0]);
-        assert_eq!(rows[1].get_list(place("event_ms")).unwrap().len(), 0);
-        assert_eq!(rows[1].get_string(place("outcome")).unwrap(), "status");
-        assert!(rows[1].is_null(place("ttft_ms")).unwrap_or(true));
+        assert_eq!(rows[1].get_list(column("event_ms")).unwrap().len(), 0);
+        assert_eq!(rows[1].get_string(column("outcome")).unwrap(), "status");
+        assert!(rows[1].is_null(column("ttft_ms")).unwrap_or(true));
     }
 
     /// The schema that files had when they were written through Arrow arrays, which readers rely on.
@@ -309,7 +309,7 @@ mod tests {
         timeline.push(known.with_tokens(Some(2)));
         let reader = written([timeline].iter());
         let rows = rows(&reader);
-        let tokens = rows[0].get_list(place(&reader, "event_tokens")).unwrap();
+        let tokens = rows[0].get_list(column(&reader, "event_tokens")).unwrap();
         let is_known: Vec<bool> =
             (0..tokens.len()).map(|at| tokens.get_ulong(at).is_ok()).collect();
         assert_eq!(is_known, [false, false, false, true]);

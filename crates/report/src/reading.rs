@@ -22,11 +22,11 @@ pub struct Reading {
     /// The bytes of a file; of standard input for `-`.
     pub read: fn(&Path) -> io::Result<Vec<u8>>,
     /// Shows a message, such as one about a damaged record.
-    pub tell: fn(&str),
+    pub show: fn(&str),
 }
 
 /// Damaged batches that are named one by one.
-const DAMAGES_TOLD: usize = 5;
+const DAMAGES_SHOWN: usize = 5;
 
 impl Reading {
     /// The summary of a run: requests, scrapes and how it ended.
@@ -42,22 +42,22 @@ impl Reading {
             collector.push_scrape(&scrape);
         }
         let summary = tokometer_judge::judge(collector.finish(&state));
-        self.tell_damages(reader);
+        self.show_damages(reader);
         Ok(summary)
     }
 
     /// Names the batches that could not be read.
-    pub(crate) fn tell_damages(self, reader: &RunReader) {
+    pub(crate) fn show_damages(self, reader: &RunReader) {
         let damages = reader.take_damages();
-        for damage in damages.iter().take(DAMAGES_TOLD) {
-            (self.tell)(&format!("error: {damage}"));
+        for damage in damages.iter().take(DAMAGES_SHOWN) {
+            (self.show)(&format!("error: {damage}"));
         }
-        if damages.len() > DAMAGES_TOLD {
-            let more = damages.len() - DAMAGES_TOLD;
-            (self.tell)(&format!("error: cannot read {more} further batches"));
+        if damages.len() > DAMAGES_SHOWN {
+            let more = damages.len() - DAMAGES_SHOWN;
+            (self.show)(&format!("error: cannot read {more} further batches"));
         }
         if !damages.is_empty() {
-            (self.tell)("  the figures are those of the other batches");
+            (self.show)("  the figures are those of the other batches");
         }
     }
 }
@@ -149,9 +149,7 @@ mod tests {
     use tokometer_record::{Health, RunEnd, RunWriter, Stop, server};
 
     use super::*;
-    use crate::testing::info;
-
-    const READING: Reading = Reading { read: |path| std::fs::read(path), tell: |_| () };
+    use crate::testing::{READING, info};
 
     #[test]
     fn a_compressed_file_is_named_as_one() {
@@ -189,8 +187,8 @@ mod tests {
     /// `compare` once left the scrapes out, so that its verdict could differ from the report's.
     #[test]
     fn a_summary_holds_what_was_scraped_and_how_the_run_ended() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("run");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("run");
         let mut writer = RunWriter::create(&folder, &info()).unwrap();
         let scrape = server::Scrape {
             at: Nanos::from_secs(1),

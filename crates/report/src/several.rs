@@ -204,7 +204,7 @@ fn filled(mut page: RunPage, folder: &Path, target: Option<u16>) -> Result<RunPa
             page.push(&timeline);
         }
     }
-    // Of two targets that share a run, the metrics cannot be told apart.
+    // Scrapes do not say which of two targets they belong to.
     if target.is_none() {
         for scrape in reader.scrapes().map_err(stored::unreadable)? {
             page.push_scrape(scrape);

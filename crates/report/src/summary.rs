@@ -123,6 +123,16 @@ pub(crate) fn whole(value: f64) -> String {
     count(nearest_count(value))
 }
 
+/// Three digits, as a person reads them, and all of a larger number, in groups of three.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        size if size < 999.5 => format!("{value:.0}"),
+        _ => whole(value),
+    }
+}
+
 /// A rate with the digits that matter.
 fn rate(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { whole(value) }
@@ -270,7 +280,7 @@ impl SummaryPage<'_> {
         (!parts.is_empty()).then(|| line("addresses", &parts.join(" · ")))
     }
 
-    /// Whether answers are what was asked for, where that can be told.
+    /// Whether answers are what was asked for, where that can be checked.
     fn quality(&self) -> Option<String> {
         let Quality { judged, empty, repeated, wrong_script, json, valid, tool_calls } =
             self.summary.quality?;
@@ -323,33 +333,18 @@ impl SummaryPage<'_> {
         let p99 = |quantity: Quantity, values: &Distribution| {
             format!("{} {}", quantity.label(), self.percentile(values, 99.0).trim())
         };
-        if self.is_pooling() {
-            let text = format!(
-                "{:.1} s to {:.1} s: {} req/s · {:.1} in flight · {} {}",
-                steady.begin_s,
-                steady.end_s,
-                rate(steady.requests_per_s),
-                steady.concurrency,
-                Statistic::P99,
-                p99(Quantity::E2e, &steady.e2e_ms)
-            );
-            return Some(line("steady state", &text));
+        let mut parts = vec![format!("{} req/s", rate(steady.requests_per_s))];
+        if !self.is_pooling() {
+            parts.push(format!("{} output tok/s", rate(steady.output_tokens_per_s)));
         }
-        Some(line(
-            "steady state",
-            &format!(
-                "{:.1} s to {:.1} s: {} req/s · {} output tok/s · {:.1} in flight · {} {} · {} · {}",
-                steady.begin_s,
-                steady.end_s,
-                rate(steady.requests_per_s),
-                rate(steady.output_tokens_per_s),
-                steady.concurrency,
-                Statistic::P99,
-                p99(Quantity::Ttft, &steady.ttft_ms),
-                p99(Quantity::Tpot, &steady.tpot_ms),
-                p99(Quantity::E2e, &steady.e2e_ms)
-            ),
-        ))
+        parts.push(format!("{:.1} in flight", steady.concurrency));
+        let streamed = [(Quantity::Ttft, &steady.ttft_ms), (Quantity::Tpot, &steady.tpot_ms)];
+        let streamed = streamed.into_iter().filter(|_| !self.is_pooling());
+        let latencies = streamed.chain([(Quantity::E2e, &steady.e2e_ms)]);
+        let latencies: Vec<String> = latencies.map(|(one, values)| p99(one, values)).collect();
+        parts.push(format!("{} {}", Statistic::P99, latencies.join(" · ")));
+        let span = format!("{:.1} s to {:.1} s", steady.begin_s, steady.end_s);
+        Some(line("steady state", &format!("{span}: {}", parts.join(" · "))))
     }
 
     /// The run's course: requests in flight and output tokens by the second.

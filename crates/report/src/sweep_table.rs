@@ -8,7 +8,7 @@ use tokometer_figures::{Distribution, Summary, Verdict};
 
 use crate::grid::Grid;
 use crate::style::{Style, Tone};
-use crate::summary::whole;
+use crate::summary::short;
 
 /// One run of a sweep.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ fn columns(rows: &[SweepRow<'_>]) -> Vec<&'static FigureColumn> {
 impl FigureColumn {
     fn cell(&self, summary: &Summary) -> String {
         match self.statistic {
-            None => number(summary.figure(self.quantity.key())),
+            None => summary.figure(self.quantity.key()).map_or_else(|| ABSENT.to_owned(), short),
             Some(statistic) => percentile(summary, self.quantity, statistic),
         }
     }
@@ -136,20 +136,6 @@ fn mark(verdict: Option<Verdict>) -> (&'static str, Tone) {
 }
 
 const ABSENT: &str = "–";
-
-/// At most four digits, and all of a larger number.
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(|| ABSENT.to_owned(), short)
-}
-
-/// Three digits: a row has room for no more.
-fn short(value: f64) -> String {
-    match value.abs() {
-        size if size < 9.995 => format!("{value:.2}"),
-        size if size < 99.95 => format!("{value:.1}"),
-        _ => whole(value),
-    }
-}
 
 fn percentile(summary: &Summary, quantity: Quantity, statistic: Statistic) -> String {
     let figure = Figure::new(quantity, statistic);

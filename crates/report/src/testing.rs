@@ -11,3 +11,7 @@ pub(crate) fn info() -> RunInfo {
 pub(crate) fn summary() -> Summary {
     serde_json::from_str(include_str!("../../../fixtures/run/summary.json")).unwrap()
 }
+
+/// Reads files, and shows no messages.
+pub(crate) const READING: crate::reading::Reading =
+    crate::reading::Reading { read: |path| std::fs::read(path), show: |_| () };

@@ -24,7 +24,7 @@ use tokometer_report::reading::Reading;
 use tokometer_report::saved::RunView;
 use tokometer_report::{PageSource, Style, comparison, several};
 
-const READING: Reading = Reading { read: |path| fs::read(path), tell: |_| () };
+const READING: Reading = Reading { read: |path| fs::read(path), show: |_| () };
 
 /// Cases per kind of run.
 const CASES: usize = 520;

@@ -8,25 +8,16 @@ use serde::{Deserialize, Serialize};
 /// A load that cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// A rate of zero, a negative one, or not a number.
     #[error(
         "cannot send at a rate of {0} requests per second: a rate must be greater than zero\n  try `inf` to send without waiting"
     )]
     Rate(f64),
-    /// A burstiness of zero, a negative one, or not a number.
     #[error("cannot use a burstiness of {0}: it must be above zero (1 is a Poisson process)")]
     Burstiness(f64),
-    /// A ramp that falls.
     #[error(
         "cannot ramp from {from} down to {to} requests per second: the first rate must not exceed the last"
     )]
-    FallingRamp {
-        /// The first rate.
-        from: f64,
-        /// The last rate.
-        to: f64,
-    },
-    /// A ramp in a run whose length is not known.
+    FallingRamp { from: f64, to: f64 },
     #[error(
         "cannot ramp in a run without a number of requests or a duration: the ramp's end is unknown"
     )]
@@ -37,7 +28,6 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "shape")]
 pub enum RateCurve {
-    /// One rate.
     Flat {
         /// Requests per second.
         rate: f64,
@@ -73,7 +63,6 @@ pub enum First {
 /// Requests spread over time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
-    /// The rate.
     #[serde(flatten)]
     pub curve: RateCurve,
     /// Shape of the gamma distribution of gaps: 1 is a Poisson process, below 1 is burstier.

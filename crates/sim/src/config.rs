@@ -71,10 +71,8 @@ impl Default for SimConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flavour {
-    /// vLLM.
     #[default]
     Vllm,
-    /// SGLang.
     Sglang,
     /// llama.cpp's server.
     Llamacpp,

@@ -141,43 +141,6 @@ fn one() -> f64 {
 }
 
 impl Cost {
-    /// All constants with their names, for checks that hold for each of them.
-    pub fn constants(&self) -> Vec<(&'static str, f64)> {
-        let mut constants = vec![
-            ("base_ms", self.base_ms),
-            ("token_ms", self.token_ms),
-            ("compute_ms", self.compute_ms),
-            ("cliff_ms", self.cliff_ms),
-            ("cliff_tokens", self.cliff_tokens),
-            ("cliff_steepness", self.cliff_steepness),
-            ("sequence_ms", self.sequence_ms),
-            ("context_ms", self.context_ms),
-            ("context_free", self.context_free),
-            ("pair_ms", self.pair_ms),
-            ("eager_ms", self.eager_ms),
-            ("jitter", self.jitter),
-            ("quantum_ms", self.quantum_ms),
-            ("quantum_tail_ms", self.quantum_tail_ms),
-            ("admission_ms", self.admission_ms),
-            ("waiting_ms", self.waiting_ms),
-            ("draft_ms", self.draft_ms),
-            ("lora_load_ms", self.lora_load_ms),
-            ("scale", self.scale),
-        ];
-        if let Some(experts) = &self.experts {
-            constants
-                .extend([("experts.all_ms", experts.all_ms), ("experts.share", experts.share)]);
-        }
-        if let Some(prefill) = &self.prefill {
-            constants.extend([
-                ("prefill.base_ms", prefill.base_ms),
-                ("prefill.token_ms", prefill.token_ms),
-                ("prefill.pair_ms", prefill.pair_ms),
-            ]);
-        }
-        constants
-    }
-
     /// Weight read, per-token work and the cliff, for a step of `tokens` tokens.
     fn dense_ms(&self, tokens: f64) -> f64 {
         let cliff = if self.cliff_ms > 0.0 && tokens > 0.0 {

@@ -52,7 +52,6 @@ pub struct Faults {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// The status.
     pub status: u16,
     /// Which requests get it.
     pub which: Which,
@@ -116,7 +115,6 @@ pub enum DoneFault {
     /// Once, as it should be.
     #[default]
     Once,
-    /// Twice.
     Twice,
 }
 

@@ -97,7 +97,6 @@ pub struct Scheduler {
     pub speculation: Option<SpeculativeDecoding>,
 }
 
-/// Speculative decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpeculativeDecoding {
@@ -191,42 +190,14 @@ pub struct FrontEnd {
 /// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// Neither a shipped name nor a file.
     #[error("unknown engine profile `{name}`\n  use one of {shipped}, or the path of a TOML file")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The names that exist.
-        shipped: String,
-    },
-    /// The file could not be read.
+    Unknown { name: String, shipped: String },
     #[error("cannot read the engine profile {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// Not TOML, a missing key or an unknown one.
+    Read { path: String, source: std::io::Error },
     #[error("cannot read the engine profile `{name}`: {message}")]
-    Syntax {
-        /// Its name or path.
-        name: String,
-        /// Where and what, from the parser.
-        message: String,
-    },
-    /// A value that no engine can have.
+    Syntax { name: String, message: String },
     #[error("the engine profile `{name}` has `{key} = {value}`: {why}")]
-    Value {
-        /// The profile.
-        name: String,
-        /// The key, with its table.
-        key: String,
-        /// Its value.
-        value: String,
-        /// What would be right.
-        why: &'static str,
-    },
+    Value { name: String, key: String, value: String, why: &'static str },
 }
 
 /// Every shipped profile: its name and its text.
@@ -253,7 +224,6 @@ impl Profile {
         SHIPPED.iter().map(|(name, _)| *name)
     }
 
-    /// A shipped profile.
     pub fn shipped(name: &str) -> Result<Self, ProfileError> {
         let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
             let shipped = Self::names().collect::<Vec<_>>().join(", ");
@@ -299,7 +269,6 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The profile as TOML.
     pub fn to_toml(&self) -> String {
         // By way of a table: the writer is then compiled once, not for every part of a profile.
         toml::Table::try_from(self)
@@ -319,24 +288,9 @@ impl Profile {
         let fault = |key: &str, value: String, why| {
             Err(ProfileError::Value { name: self.name.clone(), key: key.to_owned(), value, why })
         };
-        let front_end = [
-            ("front_end.arrival_ms", self.front_end.arrival_ms),
-            ("front_end.serial_ms", self.front_end.serial_ms),
-            ("front_end.gather_ms", self.front_end.gather_ms),
-            ("front_end.coalesce", self.front_end.coalesce),
-        ];
-        let transfer = self
-            .disaggregation
-            .map_or((0.0, 0.0), |parts| (parts.transfer_ms, parts.transfer_token_ms));
-        let transfer = [
-            ("disaggregation.transfer_ms", transfer.0),
-            ("disaggregation.transfer_token_ms", transfer.1),
-        ];
-        let costs = self.cost.constants();
-        let costs = costs.iter().map(|(key, value)| (format!("cost.{key}"), *value));
-        let times =
-            front_end.iter().chain(&transfer).map(|(key, value)| ((*key).to_owned(), *value));
-        for (key, value) in costs.chain(times) {
+        let table = toml::Table::try_from(self).expect("a profile holds only tables and values");
+        let engine = table.iter().filter(|(key, _)| *key != "evidence");
+        for (key, value) in engine.flat_map(|(key, value)| numbers(key.clone(), value)) {
             if !value.is_finite() || value < 0.0 {
                 return fault(&key, value.to_string(), "must be a number of at least 0");
             }
@@ -392,6 +346,19 @@ impl Profile {
             return fault(key, value, positive);
         }
         Ok(())
+    }
+}
+
+/// The numbers with a fraction at and below a key, by their paths.
+fn numbers(key: String, value: &toml::Value) -> Vec<(String, f64)> {
+    match value {
+        toml::Value::Float(number) => vec![(key, *number)],
+        toml::Value::Table(inner) => {
+            let below =
+                |(name, value): (&String, &toml::Value)| numbers(format!("{key}.{name}"), value);
+            inner.iter().flat_map(below).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

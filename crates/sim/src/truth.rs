@@ -36,7 +36,6 @@ pub enum SentKind {
     Head,
     /// A role without text.
     Role,
-    /// Text.
     Text,
     /// A finish reason without text.
     Finish,
@@ -44,9 +43,7 @@ pub enum SentKind {
     Usage,
     /// The announced end.
     Done,
-    /// An error.
     Error,
-    /// A comment.
     Comment,
     /// A whole answer that was not streamed.
     Whole,
@@ -107,7 +104,6 @@ pub struct TrueRequest {
     pub first_byte: Nanos,
     /// When its last byte was read.
     pub complete: Nanos,
-    /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Tokens planned for the answer.
     pub answer_tokens: u32,
@@ -140,7 +136,6 @@ impl TrueRequest {
 pub struct TrueEvent {
     /// What it carries.
     pub kind: SentKind,
-    /// Tokens in it.
     pub tokens: u32,
     /// Just before the `send` that carried its last byte.
     pub before: Nanos,
@@ -184,24 +179,10 @@ impl Fact {
 /// Why a truth log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TruthError {
-    /// The file cannot be made, written or read.
     #[error("cannot use the truth log {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// A line that is none of the three kinds.
+    Io { path: PathBuf, source: std::io::Error },
     #[error("cannot read the truth log {} at line {line}: `{text}` is not a valid entry", path.display())]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// The line itself.
-        text: String,
-    },
+    Syntax { path: PathBuf, line: usize, text: String },
 }
 
 /// Collects facts and hands them to the thread that writes them.

@@ -10,10 +10,8 @@ use serde_json::{Value as Json, json};
 use tokometer_base::neighbours::nearest;
 use toml::{Table, Value};
 
-use crate::cost::{Cost, Experts, PrefillCost};
-use crate::profile::{
-    self, Disaggregation, Kv, PrefixCache, Profile, Scheduler, SpeculativeDecoding,
-};
+use crate::cost::{Experts, PrefillCost};
+use crate::profile::{self, Disaggregation, Kv, PrefixCache, Profile, SpeculativeDecoding};
 
 /// Parts of a profile that say where it comes from.
 const FACTS: [&str; 3] = ["name", "provenance", "evidence"];
@@ -44,41 +42,18 @@ impl Change {
 /// Why a profile cannot be changed so.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
-    /// No value.
     #[error("`{setting}` has no `=`\n  write it as `scheduler.max_seqs=8`")]
-    NoValue {
-        /// The change as typed.
-        setting: String,
-    },
-    /// A key that profiles do not have, or one that cannot be changed.
+    NoValue { setting: String },
     #[error("the engine profile has no value `{key}`\n  {hint}")]
     Unknown {
-        /// The key as typed.
         key: String,
         /// The nearest keys, or all of them.
         hint: String,
     },
-    /// A value of another type.
     #[error("`{key}` must be {kind}, not `{text}`\n  its current value is {before}")]
-    Type {
-        /// The key.
-        key: String,
-        /// What its values are.
-        kind: &'static str,
-        /// The value as typed.
-        text: String,
-        /// The value that it has.
-        before: String,
-    },
-    /// Values that do not make a profile, such as half of an optional part.
+    Type { key: String, kind: &'static str, text: String, before: String },
     #[error("{keys}: {reason}")]
-    Syntax {
-        /// All keys that were changed.
-        keys: String,
-        /// The parser's reason.
-        reason: String,
-    },
-    /// A value that no engine can have.
+    Syntax { keys: String, reason: String },
     #[error(transparent)]
     Profile(profile::ProfileError),
 }
@@ -115,52 +90,22 @@ pub fn changed(
 
 /// The profile with every optional part present, so that its table has every key. The values of parts
 /// that it lacks are never used.
-fn with_every_part(profile: Profile) -> Profile {
-    let Profile {
-        name,
-        provenance,
-        max_model_len,
-        scheduler,
-        kv,
-        cost,
-        front_end,
-        disaggregation,
-        evidence: _,
-    } = profile;
-    let Scheduler { max_seqs, order, policy, lora_slots, is_async, speculation } = scheduler;
-    Profile {
-        name,
-        provenance,
-        max_model_len,
-        scheduler: Scheduler {
-            max_seqs,
-            order,
-            policy,
-            lora_slots: lora_slots.or(Some(1)),
-            is_async,
-            speculation: speculation.or(Some(SpeculativeDecoding { tokens: 1, acceptance: 0.0 })),
-        },
-        kv: kv.or(Some(Kv { tokens: 1, block_tokens: 1, prefix_cache: PrefixCache::Off })),
-        cost: Cost {
-            graph_context_max: cost.graph_context_max.or(Some(1)),
-            graph_sizes: if cost.graph_sizes.is_empty() { vec![1] } else { cost.graph_sizes },
-            experts: cost.experts.or(Some(Experts { all_ms: 0.0, share: 0.0 })),
-            prefill: cost.prefill.or(Some(PrefillCost {
-                base_ms: 0.0,
-                token_ms: 0.0,
-                pair_ms: 0.0,
-            })),
-            ..cost
-        },
-        front_end,
-        disaggregation: disaggregation.or(Some(Disaggregation {
-            prefill_engines: 1,
-            decode_engines: 1,
-            transfer_ms: 0.0,
-            transfer_token_ms: 0.0,
-        })),
-        evidence: None,
-    }
+fn with_every_part(mut profile: Profile) -> Profile {
+    let Profile { scheduler, kv, cost, disaggregation, .. } = &mut profile;
+    scheduler.lora_slots.get_or_insert(1);
+    scheduler.speculation.get_or_insert(SpeculativeDecoding { tokens: 1, acceptance: 0.0 });
+    kv.get_or_insert(Kv { tokens: 1, block_tokens: 1, prefix_cache: PrefixCache::Off });
+    cost.graph_context_max.get_or_insert(1);
+    cost.graph_sizes.push(1);
+    cost.experts.get_or_insert(Experts { all_ms: 0.0, share: 0.0 });
+    cost.prefill.get_or_insert(PrefillCost { base_ms: 0.0, token_ms: 0.0, pair_ms: 0.0 });
+    disaggregation.get_or_insert(Disaggregation {
+        prefill_engines: 1,
+        decode_engines: 1,
+        transfer_ms: 0.0,
+        transfer_token_ms: 0.0,
+    });
+    profile
 }
 
 /// The change that `KEY=VALUE` asks for.

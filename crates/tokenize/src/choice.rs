@@ -62,13 +62,11 @@ pub struct TokenizerSources {
     pub model_root: Option<String>,
     /// What is used when nothing else opens.
     pub built_in: Encoding,
-    /// The hub.
     pub hub: HubAccess,
 }
 
 /// An opened tokenizer, with notes about the choices that failed.
 pub struct OpenedTokenizer {
-    /// The tokenizer.
     pub tokenizer: Arc<dyn Tokenizer>,
     /// Choices that failed before it, one sentence each; empty if the first choice opened.
     pub notes: Vec<String>,

@@ -48,9 +48,7 @@ pub enum NetworkUse {
 /// Models and datasets have separate names on the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepoKind {
-    /// A model.
     Model,
-    /// A dataset.
     Dataset,
 }
 

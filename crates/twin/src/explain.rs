@@ -35,7 +35,6 @@ pub struct EngineWindow {
     pub waiting: f64,
     /// Share of the KV cache held, summed over busy seconds.
     pub kv: f64,
-    /// Tokens decoded.
     pub decode_tokens: u64,
     /// Prompt tokens computed.
     pub prefill_tokens: u64,
@@ -97,7 +96,6 @@ pub struct Explanation {
     pub decode: StepGroup,
     /// Steps that do both.
     pub mixed: StepGroup,
-    /// Replicas.
     pub replicas: u64,
     /// Most sequences that ran at once in one replica.
     pub peak_running: u32,

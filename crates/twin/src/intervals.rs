@@ -21,9 +21,7 @@ pub const SEEDS: u64 = 20;
 /// A figure over several seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeedInterval {
-    /// Which figure.
     pub figure: Figure,
-    /// Mean over the seeds.
     pub mean: f64,
     /// The lower end: a twentieth of the runs lies below.
     pub low: f64,

@@ -48,129 +48,57 @@ pub use intervals::{SEEDS, SeedInterval, Seeds, intervals};
 pub use limit::Bottleneck;
 pub use mechanism::{BeyondRange, InPlay, Mechanism, beyond_range, in_play, shown_by};
 pub use predict::{KeptDetail, PredictOptions, Prediction, predict};
-pub use roofline::{DataSheet, Roofline};
+pub use roofline::Roofline;
 pub use router::Routing;
 pub use workload::{Ask, PreviousTurn, RequestLoad, RequestSource};
 
 /// Why something could not be predicted or fitted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The profile is not sound.
     #[error(transparent)]
     Profile(#[from] tokometer_sim::profile::ProfileError),
-    /// The load cannot be made.
     #[error(transparent)]
     Load(#[from] tokometer_schedule::Error),
-    /// A request that the engine does not take.
     #[error(
         "cannot predict request {index}: {why}\n  use shorter requests or an engine profile with more memory"
     )]
-    Refused {
-        /// Which request.
-        index: u64,
-        /// The engine's reason.
-        why: tokometer_sim::engine::JobRefusal,
-    },
-    /// A request beyond the longest context.
+    Refused { index: u64, why: tokometer_sim::engine::JobRefusal },
     #[error(
         "cannot predict request {index}: {prompt} prompt and {output} answer tokens exceed the engine's longest context of {limit}"
     )]
-    TooLong {
-        /// Which request.
-        index: u64,
-        /// Tokens of its prompt.
-        prompt: u32,
-        /// Tokens of its answer.
-        output: u32,
-        /// The limit.
-        limit: u32,
-    },
-    /// More requests in flight than are allowed.
+    TooLong { index: u64, prompt: u32, output: u32, limit: u32 },
     #[error(
         "stopped after {after} of virtual time and {sent} requests: more than {most} are in flight, so the engine cannot serve this rate\n  use a lower rate, more replicas, or a concurrency limit"
     )]
-    Backlog {
-        /// The limit.
-        most: u64,
-        /// Virtual time until then.
-        after: Nanos,
-        /// Requests sent by then.
-        sent: u64,
-    },
-    /// Timelines of a run that would not fit into memory.
+    Backlog { most: u64, after: Nanos, sent: u64 },
     #[error(
         "cannot keep the timelines of {tokens} tokens: more than {most} do not fit into memory\n  request figures without timelines"
     )]
-    TooManyTokens {
-        /// Tokens of all answers.
-        tokens: u64,
-        /// The limit.
-        most: u64,
-    },
-    /// No requests at all.
+    TooManyTokens { tokens: u64, most: u64 },
     #[error("cannot predict a run without requests")]
     Empty,
-    /// A table with too few rows.
     #[error(
         "cannot calibrate from {rows} usable rows: at least {least} are needed\n  pass reports of several loads of the same server"
     )]
-    TooFewRows {
-        /// Rows that can be used.
-        rows: usize,
-        /// Rows that are needed.
-        least: usize,
-    },
-    /// A row without requests or tokens.
+    TooFewRows { rows: usize, least: usize },
     #[error("cannot calibrate from row {row} (`{label}`): it has no requests or no tokens")]
-    EmptyRow {
-        /// Index of the row.
-        row: usize,
-        /// Its label.
-        label: String,
-    },
-    /// Two rows of the same load that differ too much.
+    EmptyRow { row: usize, label: String },
     #[error(
         "cannot calibrate from `{one}` and `{other}` together: the same load has a mean TPOT of {one_tpot_ms:.1} ms in one and {other_tpot_ms:.1} ms in the other, so they are not the same engine\n  calibrate each engine from its own rows"
     )]
-    MixedEngines {
-        /// Label of the first row.
-        one: String,
-        /// Label of the second row.
-        other: String,
-        /// Mean TPOT of the first row.
-        one_tpot_ms: f64,
-        /// Mean TPOT of the second row.
-        other_tpot_ms: f64,
-    },
-    /// A record whose times are those of reads.
-    #[error(
-        "cannot infer engine steps: {shared} of {events} events arrived in the same read as the previous event, so their times are not the engine's\n  record the run again with fewer streams or a faster client"
-    )]
-    SharedReads {
-        /// Events that shared a read.
-        shared: usize,
-        /// All events.
-        events: usize,
-    },
-    /// A run too short to see an engine in it.
+    MixedEngines { one: String, other: String, one_tpot_ms: f64, other_tpot_ms: f64 },
     #[error(
         "cannot calibrate from a run of {steps} engine steps: at least {least} steady ones are needed\n  record a longer run"
     )]
-    TooFewSteps {
-        /// Steps seen.
-        steps: usize,
-        /// Steps needed.
-        least: usize,
-    },
-    /// A record that does not show the engine's steps.
-    #[error("cannot infer engine steps: {0}")]
+    TooFewSteps { steps: usize, least: usize },
+    #[error(
+        "cannot infer engine steps: {0}\n  record a longer run, with fewer streams or a faster client"
+    )]
     Steps(#[from] tokometer_figures::steps::StepsRefusal),
-    /// Runs in which every step had the same shape.
     #[error(
         "cannot calibrate: every engine step of these runs had the same number of streams, so its cost per stream is unknown\n  add a run at another concurrency"
     )]
     OneBatchSize,
-    /// A fleet without a replica.
     #[error("cannot predict a fleet without replicas\n  use `--replicas 1`")]
     NoReplicas,
 }

@@ -28,12 +28,10 @@ pub enum Bottleneck {
         /// Their share of the engine's time.
         share: f64,
     },
-    /// Decode steps.
     Decode,
 }
 
 impl Bottleneck {
-    /// What limited this run.
     pub fn of(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> Self {
         let explanation = &prediction.explanation;
         if explanation.preemptions > 0 {

@@ -31,7 +31,6 @@ pub enum Mechanism {
     Preemption,
     /// An order of urgency.
     Priority,
-    /// Adapters.
     Lora,
     /// Speculative decoding: draft tokens.
     SpeculativeDecoding,
@@ -80,7 +79,6 @@ impl Mechanism {
 /// A mechanism that a prediction used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InPlay {
-    /// Which.
     pub mechanism: Mechanism,
     /// Whether the data that the profile was fitted to exercise it.
     pub is_validated: bool,

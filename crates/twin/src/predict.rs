@@ -27,11 +27,9 @@ pub(crate) const TIMELINE_TOKENS_MAX: u64 = 60_000_000;
 pub struct PredictOptions {
     /// Servers behind the router.
     pub replicas: usize,
-    /// The router.
     pub routing: Routing,
     /// The client of old tables; the default is a perfect one.
     pub client: OldClient,
-    /// What is kept.
     pub keep: KeptDetail,
     /// Threads that may work at once, where the router lets replicas be computed alone.
     pub threads: usize,
@@ -62,11 +60,9 @@ impl Default for PredictOptions {
 /// What would have been measured.
 #[derive(Debug)]
 pub struct Prediction {
-    /// The figures.
     pub figures: PredictedFigures,
     /// The requests in the order in which they ended; empty unless they were asked for.
     pub timelines: Vec<Timeline>,
-    /// What limited the run.
     pub explanation: Explanation,
     /// When the last answer ended, from the start of the run.
     pub end: Nanos,

@@ -8,7 +8,6 @@ use sim::profile::Disaggregation;
 use tokometer_base as base;
 use tokometer_sim as sim;
 
-/// The engines of one replica.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReplicaEngines {
     prefill: usize,
@@ -24,7 +23,6 @@ impl ReplicaEngines {
         Self { prefill, decode, transfer }
     }
 
-    /// Engines of one replica.
     pub(crate) fn engines(self) -> usize {
         self.prefill + self.decode
     }

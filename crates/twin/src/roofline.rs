@@ -5,7 +5,6 @@
 //! bandwidth. Arithmetic and the reading of weights overlap, so a step takes the longer of the two. Real
 //! engines reach part of that, so the result is stated with plus or minus half.
 
-use serde::{Deserialize, Serialize};
 use sim::Profile;
 use tokometer_sim as sim;
 
@@ -19,36 +18,15 @@ pub const LEFT_OUT: &str =
 /// Share of the data sheet's figures that well-made engines reach.
 const REACHED: f64 = 0.6;
 
-/// A model on its hardware.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Roofline {
-    /// Parameters, in billions, that a token passes through.
-    pub active_parameters: f64,
-    /// All parameters, in billions.
-    pub parameters: f64,
-    /// Bytes per parameter.
-    pub parameter_bytes: f64,
-    /// Bytes of keys and values per token of context, all layers together.
-    pub context_bytes: f64,
-    /// Devices that share the work.
-    pub devices: f64,
-    /// Arithmetic speed of one device, in 10^12 operations per second.
-    pub tflops: f64,
-    /// Memory bandwidth of one device, in 10^9 bytes per second.
-    pub gbytes_per_s: f64,
-}
-
-/// A data sheet as people write it: numbers of parameters, not billions of them.
+/// A model on its hardware, as a data sheet describes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DataSheet {
-    /// All parameters.
+pub struct Roofline {
     pub parameters: f64,
     /// Parameters that a token passes through; `None`: all of them.
     pub active_parameters: Option<f64>,
-    /// Bytes per parameter.
     pub parameter_bytes: f64,
-    /// Bytes of keys and values per token of context; `None`: what models of this size usually have.
+    /// Bytes of keys and values per token of context, all layers together; `None`: what models of this
+    /// size usually have.
     pub context_bytes: Option<f64>,
     /// Devices that share the work.
     pub devices: f64,
@@ -58,27 +36,12 @@ pub struct DataSheet {
     pub gbytes_per_s: f64,
 }
 
-impl From<DataSheet> for Roofline {
-    fn from(sheet: DataSheet) -> Self {
-        let parameters = sheet.parameters / 1e9;
-        Self {
-            parameters,
-            active_parameters: sheet.active_parameters.map_or(parameters, |active| active / 1e9),
-            parameter_bytes: sheet.parameter_bytes,
-            context_bytes: sheet.context_bytes.unwrap_or_else(|| usual_context_bytes(parameters)),
-            devices: sheet.devices,
-            tflops: sheet.tflops,
-            gbytes_per_s: sheet.gbytes_per_s,
-        }
-    }
-}
-
-/// Bytes of keys and values per token that models of this many billion parameters usually have:
+/// Bytes of keys and values per token that models of this many parameters usually have:
 /// eight heads of 128 in two bytes, for 32, 80 or 126 layers.
 fn usual_context_bytes(parameters: f64) -> f64 {
     match parameters {
-        small if small < 25.0 => 131_072.0,
-        middle if middle < 200.0 => 327_680.0,
+        small if small < 25e9 => 131_072.0,
+        middle if middle < 200e9 => 327_680.0,
         _ => 516_096.0,
     }
 }
@@ -91,10 +54,12 @@ impl Roofline {
         let speed = self.devices * self.tflops * 1e12 * REACHED;
         let mut profile = template;
         let cost = &mut profile.cost;
-        cost.base_ms = self.parameters * 1e9 * self.parameter_bytes / bandwidth * 1e3;
+        cost.base_ms = self.parameters * self.parameter_bytes / bandwidth * 1e3;
         cost.token_ms = 0.0;
-        cost.compute_ms = 2.0 * self.active_parameters * 1e9 / speed * 1e3;
-        cost.context_ms = self.context_bytes / bandwidth * 1e3;
+        cost.compute_ms = 2.0 * self.active_parameters.unwrap_or(self.parameters) / speed * 1e3;
+        let context_bytes =
+            self.context_bytes.unwrap_or_else(|| usual_context_bytes(self.parameters));
+        cost.context_ms = context_bytes / bandwidth * 1e3;
         cost.pair_ms = 0.0;
         (cost.cliff_ms, cost.eager_ms, cost.sequence_ms) = (0.0, 0.0, 0.0);
         // The one formula holds for steps that only prefill too: it alone knows what overlaps.
@@ -104,7 +69,7 @@ impl Roofline {
             "Not measured: {} billion parameters of {} bytes on {} devices of {} TFLOP/s and {} GB/s, of \
              which {:.0} % are assumed to be reached. A step takes the longer of its arithmetic and of reading the \
              weights. Left out: {LEFT_OUT}. Times may be off by {:.0} %.",
-            self.parameters,
+            self.parameters / 1e9,
             self.parameter_bytes,
             self.devices,
             self.tflops,
@@ -122,30 +87,26 @@ mod tests {
 
     #[test]
     fn a_data_sheet_leaves_out_what_follows_from_the_size() {
-        let mut sheet = DataSheet {
-            parameters: 70e9,
-            active_parameters: None,
-            parameter_bytes: 2.0,
-            context_bytes: None,
-            devices: 8.0,
-            tflops: 800.0,
-            gbytes_per_s: 3_350.0,
+        let cost = |sheet: Roofline| sheet.profile(Profile::default()).cost;
+        let sheet = Roofline { parameters: 70e9, ..small_model() };
+        let given = |active_parameters, context_bytes| Roofline {
+            active_parameters: Some(active_parameters),
+            context_bytes: Some(context_bytes),
+            ..sheet
         };
-        let dense = Roofline::from(sheet);
-        let found = (dense.parameters, dense.active_parameters, dense.context_bytes);
-        assert_eq!(found, (70.0, 70.0, 327_680.0));
-        (sheet.active_parameters, sheet.context_bytes) = (Some(12e9), Some(65_536.0));
-        let sparse = Roofline::from(sheet);
-        assert_eq!((sparse.active_parameters, sparse.context_bytes), (12.0, 65_536.0));
+        assert_eq!(cost(sheet), cost(given(70e9, 327_680.0)));
+        let sparse = cost(given(12e9, 65_536.0));
+        assert!(sparse.compute_ms < cost(sheet).compute_ms);
+        assert!(sparse.context_ms < cost(sheet).context_ms);
     }
 
     /// Eight billion parameters of two bytes on one device.
     fn small_model() -> Roofline {
         Roofline {
-            active_parameters: 8.0,
-            parameters: 8.0,
+            parameters: 8e9,
+            active_parameters: None,
             parameter_bytes: 2.0,
-            context_bytes: 131_072.0,
+            context_bytes: None,
             devices: 1.0,
             tflops: 990.0,
             gbytes_per_s: 4_800.0,

@@ -1,9 +1,9 @@
 //! Engine steps of recorded runs, for fitting.
 //!
 //! The steps themselves are found by [`tokometer_figures::steps`]; here every token of a run is kept,
-//! because a fit looks at pairs of neighbouring steps, and a refusal becomes this crate's error.
+//! because a fit looks at pairs of neighbouring steps.
 
-use tokometer_figures::steps::{StepCollector, StepsRefusal};
+use tokometer_figures::steps::StepCollector;
 use tokometer_record::Timeline;
 
 use crate::Error;
@@ -17,16 +17,7 @@ pub fn steps(timelines: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
     for timeline in timelines.iter().filter(|timeline| timeline.is_success()) {
         collector.add(timeline);
     }
-    match collector.seen() {
-        Ok(seen) => Ok(seen.steps),
-        Err(StepsRefusal::SharedReads { shared, events }) => {
-            Err(Error::SharedReads { shared, events })
-        }
-        Err(StepsRefusal::TooFewSteps { steps, least }) => Err(Error::TooFewSteps { steps, least }),
-        Err(why @ (StepsRefusal::Apart { .. } | StepsRefusal::Clocks { .. })) => {
-            Err(Error::Steps(why))
-        }
-    }
+    Ok(collector.seen()?.steps)
 }
 
 #[cfg(test)]
@@ -71,7 +62,7 @@ mod tests {
                 (pair[1].at, pair[1].read) = (pair[0].at, pair[0].read);
             }
         }
-        assert!(matches!(steps(&run), Err(Error::SharedReads { .. })));
-        assert!(matches!(steps(&[]), Err(Error::TooFewSteps { .. })));
+        assert!(matches!(steps(&run), Err(Error::Steps(_))));
+        assert!(matches!(steps(&[]), Err(Error::Steps(_))));
     }
 }

@@ -27,7 +27,6 @@ use crate::router::{Router, Routing};
 use crate::sender::{Due, FleetShare, Sender};
 use crate::workload::{Ask, RequestLoad};
 
-/// A request in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Active {
     pub(crate) index: u64,
@@ -59,7 +58,6 @@ pub(crate) struct SeenEvent {
     pub(crate) tokens: u32,
 }
 
-/// Receives what happened.
 pub(crate) trait Sink {
     fn sent(&mut self, slot: usize, request: &Active, due: &Due);
     /// Called before `request.first` and `request.last` take the event in.
@@ -72,7 +70,6 @@ pub(crate) trait Sink {
 /// What must be reported of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReportForm {
-    /// Every event.
     Events,
     /// First and last events, and how many gaps of which length there were.
     Ends,

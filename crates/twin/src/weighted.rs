@@ -33,7 +33,6 @@ fn bucket(value: u64) -> usize {
     usize::try_from(bucket).unwrap_or(usize::MAX)
 }
 
-/// The middle of a bucket.
 fn middle(bucket: usize) -> f64 {
     let bucket = bucket as u64;
     let octave = (bucket >> SUB_BITS).saturating_sub(1);

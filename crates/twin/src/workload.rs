@@ -13,7 +13,6 @@ use tokometer_schedule as schedule;
 /// One request to be predicted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ask {
-    /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Tokens that the answer will have.
     pub output_tokens: u32,
@@ -47,9 +46,7 @@ impl Ask {
     }
 }
 
-/// Where requests come from.
 pub trait RequestSource: Send + Sync {
-    /// How many there are.
     fn count(&self) -> u64;
     /// Request number `index`; the same one whenever it is asked for.
     fn ask(&self, index: u64) -> Ask;
@@ -76,7 +73,6 @@ impl RequestSource for Vec<Ask> {
 /// The requests of a run and the rule by which they are sent.
 #[derive(Clone)]
 pub struct RequestLoad {
-    /// The requests.
     pub asks: Arc<dyn RequestSource>,
     /// When they are intended to start.
     pub arrivals: Arrivals,

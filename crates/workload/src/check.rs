@@ -18,7 +18,6 @@ const SAMPLE_PROMPTS_REMOTE: u64 = 20;
 /// The outcome of counting a sample again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct LengthCheck {
-    /// Prompts counted.
     pub checked: u64,
     /// Prompts whose length is not the one asked for.
     pub missed: u64,

@@ -66,7 +66,6 @@ pub enum RowOrder {
     /// Shuffled by the seed.
     #[default]
     Shuffled,
-    /// As in the file.
     AsInFile,
 }
 

@@ -39,7 +39,6 @@ pub struct Bin {
     pub low: u64,
     /// The largest value of the bin.
     pub high: u64,
-    /// How many there are.
     pub count: u64,
 }
 
@@ -102,7 +101,6 @@ pub struct Description {
 }
 
 impl Description {
-    /// The description as text.
     pub fn to_text(&self) -> String {
         let mut text = format!("{} prompts\n", self.count);
         if self.counted < self.count {

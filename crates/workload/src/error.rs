@@ -8,61 +8,22 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why a dataset cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A dataset that lives in a file, without the file.
     #[error("cannot open the dataset `{0}`: no file was named\n  try `--dataset-path FILE`")]
     NoFile(&'static str),
-    /// A file that is not there or cannot be read.
     #[error("cannot read the dataset file `{path}`: {source}")]
-    Read {
-        /// The file as named.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// A file without content.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("cannot use the dataset file `{0}`: it is empty")]
     Empty(PathBuf),
-    /// A file that is not in the dataset's format.
     #[error("cannot use the dataset file `{path}`, line {line}: {reason}")]
-    Malformed {
-        /// The file as named.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: u64,
-        /// What was expected.
-        reason: String,
-    },
-    /// A file of which nothing, or too little, can be used.
+    Malformed { path: PathBuf, line: u64, reason: String },
     #[error("cannot use the dataset file `{path}`: {reason}")]
-    TooShort {
-        /// The file as named.
-        path: PathBuf,
-        /// What is missing.
-        reason: String,
-    },
-    /// Options that contradict each other or the dataset.
+    TooShort { path: PathBuf, reason: String },
     #[error("cannot make the dataset `{dataset}`: {reason}")]
-    Options {
-        /// The dataset.
-        dataset: &'static str,
-        /// Which option, and why not.
-        reason: String,
-    },
-    /// Prompts that cannot share a request.
+    Options { dataset: &'static str, reason: String },
     #[error("cannot use `--batch-size` with these prompts: {reason}")]
-    Batch {
-        /// Why not.
-        reason: String,
-    },
-    /// A chat template that does not work.
+    Batch { reason: String },
     #[error("cannot apply the chat template of `{tokenizer}`: {reason}")]
-    Template {
-        /// Whose template.
-        tokenizer: String,
-        /// The template engine's message.
-        reason: String,
-    },
-    /// A tokenizer that does not work.
+    Template { tokenizer: String, reason: String },
     #[error(transparent)]
     Tokenizer(#[from] tokometer_tokenize::Error),
 }
@@ -70,6 +31,8 @@ pub enum Error {
 impl Error {
     pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Read { path, source }
+        // The dataset's name is filled in by whoever opened it.
+        let is_named = !path.as_os_str().is_empty();
+        move |source| if is_named { Self::Read { path, source } } else { Self::NoFile("") }
     }
 }

@@ -8,7 +8,6 @@ use tokometer_base::{Nanos, Prompt};
 pub struct Item {
     /// Its number in the workload, counted from 0.
     pub index: u64,
-    /// What is sent.
     pub prompt: Prompt,
     /// The prompt length that the dataset was requested to make, special tokens of the server included.
     /// `None` for datasets that take their texts as they are.

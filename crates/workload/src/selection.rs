@@ -18,17 +18,14 @@ const BATCH_ROWS: usize = 256;
 /// How a dataset reads its rows.
 pub(crate) trait RowReader: Send + Sync {
     /// Reads the text of one row.
-    fn read(&self, row: &str) -> RowReading;
-
-    /// What the dataset was opened with.
-    fn context(&self) -> &DatasetContext;
+    fn read(&self, row: &str, context: &DatasetContext) -> RowReading;
 
     /// Counts the tokens of a draft. `None` when the dataset's filters refuse it.
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
+    fn measure(&self, draft: &Draft, context: &DatasetContext) -> Result<Option<TokenCounts>> {
         let content = &draft.prompt.content;
         // Only the server knows how many tokens audio becomes.
         let is_counted = !matches!(content, PromptContent::Sound(_));
-        let prompt = is_counted.then(|| self.context().tokens_of(content)).transpose()?;
+        let prompt = is_counted.then(|| context.tokens_of(content)).transpose()?;
         Ok(Some(TokenCounts { prompt, output: None }))
     }
 
@@ -36,17 +33,15 @@ pub(crate) trait RowReader: Send + Sync {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Refuse
     }
+
+    /// What was noticed in the rows read so far.
+    fn notes(&self) -> Vec<DatasetNote> {
+        Vec::new()
+    }
 }
 
-/// The result of reading a row.
-pub(crate) enum RowReading {
-    /// A prompt.
-    Draft(Draft),
-    /// A valid row that this dataset does not use.
-    Unfit,
-    /// An invalid row, and why.
-    Broken(String),
-}
+/// A prompt, `None` for a valid row that the dataset does not use, or why the row is invalid.
+pub(crate) type RowReading = std::result::Result<Option<Draft>, String>;
 
 /// A prompt whose tokens are not counted yet.
 pub(crate) struct Draft {
@@ -54,6 +49,12 @@ pub(crate) struct Draft {
     /// The answer in the file, where its length is the length to ask for.
     pub(crate) answer: Option<String>,
     pub(crate) class: Option<String>,
+}
+
+impl From<Prompt> for Draft {
+    fn from(prompt: Prompt) -> Self {
+        Self { prompt, answer: None, class: None }
+    }
 }
 
 /// Counted tokens; `None` where the draft's own value stays.
@@ -73,9 +74,9 @@ pub(crate) enum Tolerance {
 }
 
 /// The chosen rows of a file.
-pub(crate) struct ChosenRows<R> {
+pub(crate) struct ChosenRows {
     rows: FileRows,
-    reader: R,
+    reader: Box<dyn RowReader>,
     chosen: Vec<Chosen>,
     len: u64,
     context: DatasetContext,
@@ -97,9 +98,21 @@ struct SkippedRows {
     first_broken: Option<(usize, String)>,
 }
 
-impl<R: RowReader> ChosenRows<R> {
+impl ChosenRows {
     /// Chooses rows for the prompts that the context asks for.
-    pub(crate) fn open(rows: FileRows, reader: R, context: &DatasetContext) -> Result<Self> {
+    pub(crate) fn open(
+        rows: FileRows,
+        reader: impl RowReader + 'static,
+        context: &DatasetContext,
+    ) -> Result<Self> {
+        Self::choose(rows, Box::new(reader), context)
+    }
+
+    fn choose(
+        rows: FileRows,
+        reader: Box<dyn RowReader>,
+        context: &DatasetContext,
+    ) -> Result<Self> {
         let order = match context.row_order {
             RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
             RowOrder::AsInFile => (0..rows.len()).collect(),
@@ -114,7 +127,7 @@ impl<R: RowReader> ChosenRows<R> {
                 break;
             }
             let judged: Vec<_> =
-                batch.par_iter().map(|row| (*row, judge(&rows, &reader, *row))).collect();
+                batch.par_iter().map(|row| (*row, judge(&rows, &*reader, *row, context))).collect();
             for (row, verdict) in judged {
                 tally.take(row, verdict?, &mut chosen);
             }
@@ -123,17 +136,14 @@ impl<R: RowReader> ChosenRows<R> {
         let mut selection =
             Self { rows, reader, chosen, len: 0, context: context.clone(), notes: Vec::new() };
         selection.settle(wanted, &tally)?;
+        selection.notes.extend(selection.reader.notes());
         Ok(selection)
     }
 
-    /// What reads the rows.
-    pub(crate) fn reader(&self) -> &R {
-        &self.reader
-    }
-
-    /// Adds notes from before the rows were chosen.
-    pub(crate) fn add_notes(&mut self, notes: Vec<DatasetNote>) {
+    /// With notes from before the rows were chosen.
+    pub(crate) fn with_notes(mut self, notes: Vec<DatasetNote>) -> Self {
         self.notes.extend(notes);
+        self
     }
 
     /// Decides how many prompts there are, and adds a note if they are too few.
@@ -199,11 +209,16 @@ enum RowCheck {
     Broken(String),
 }
 
-fn judge<R: RowReader>(rows: &FileRows, reader: &R, row: usize) -> Result<RowCheck> {
-    Ok(match reader.read(&rows.text(row)?) {
-        RowReading::Draft(draft) => reader.measure(&draft)?.map_or(RowCheck::Unfit, RowCheck::Keep),
-        RowReading::Unfit => RowCheck::Unfit,
-        RowReading::Broken(reason) => RowCheck::Broken(reason),
+fn judge(
+    rows: &FileRows,
+    reader: &dyn RowReader,
+    row: usize,
+    context: &DatasetContext,
+) -> Result<RowCheck> {
+    Ok(match reader.read(&rows.text(row)?, context) {
+        Ok(Some(draft)) => reader.measure(&draft, context)?.map_or(RowCheck::Unfit, RowCheck::Keep),
+        Ok(None) => RowCheck::Unfit,
+        Err(reason) => RowCheck::Broken(reason),
     })
 }
 
@@ -223,7 +238,7 @@ impl SkippedRows {
     }
 }
 
-impl<R: RowReader> Source for ChosenRows<R> {
+impl Source for ChosenRows {
     fn len(&self) -> u64 {
         self.len
     }
@@ -232,7 +247,7 @@ impl<R: RowReader> Source for ChosenRows<R> {
         let at = usize::try_from(index).ok().filter(|at| *at < self.chosen.len());
         let at = at.unwrap_or_else(|| order::repeated(index, self.chosen.len(), self.context.seed));
         let Chosen { row, counts } = self.chosen[at];
-        let RowReading::Draft(mut draft) = self.reader.read(&self.rows.text(row)?) else {
+        let Ok(Some(mut draft)) = self.reader.read(&self.rows.text(row)?, &self.context) else {
             let reason = "an entry changed while the program ran".to_owned();
             let path = self.rows.path_of(row).to_owned();
             return Err(Error::Malformed { path, line: self.rows.line(row), reason });

@@ -73,6 +73,17 @@ impl ChatTemplate {
         Ok(Self { environment, values, tokenizer, bos: None })
     }
 
+    /// The text in the template, where there is one; why it cannot be applied, for the row that holds it.
+    pub(crate) fn applied(
+        template: Option<&Self>,
+        text: String,
+    ) -> std::result::Result<String, String> {
+        match template {
+            Some(template) => template.apply_to_text(&text).map_err(|error| error.to_string()),
+            None => Ok(text),
+        }
+    }
+
     /// The prompt for messages, with the beginning of the answer.
     pub(crate) fn apply(&self, messages: &[Message]) -> Result<String> {
         let failed = |error: minijinja::Error| Error::Template {

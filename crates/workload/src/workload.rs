@@ -22,7 +22,6 @@ pub struct Workload {
     made: Vec<Item>,
 }
 
-/// Opens a dataset.
 pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let source = match &context.turns {

@@ -87,8 +87,8 @@ fn capacity_text(args: &ReportArgs) -> Result<Option<String>, Refusal> {
 fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut sources = PageSource::of(&args.sources, &args.label)?;
     // The name of a folder is no label: its runs are steps of their own.
-    for (place, source) in sources.iter_mut().enumerate() {
-        source.name = args.label.get(place).cloned();
+    for (at, source) in sources.iter_mut().enumerate() {
+        source.name = args.label.get(at).cloned();
     }
     let history = history::history(READING, &sources, view)?;
     match &args.html {

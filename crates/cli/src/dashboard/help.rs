@@ -24,14 +24,14 @@ pub(super) fn render(frame: &mut Frame<'_>) {
     let inner = usize::from(width.saturating_sub(2)).max(1);
     let rows = lines.iter().map(|line| line.chars().count() / inner + 1).sum::<usize>();
     let height = area.height.min(u16::try_from(rows + 2).unwrap_or(u16::MAX));
-    let place = Rect {
+    let area = Rect {
         x: area.x + (area.width - width) / 2,
         y: area.y + (area.height - height) / 2,
         width,
         height,
     };
-    frame.render_widget(Clear, place);
+    frame.render_widget(Clear, area);
     let text: Vec<Line<'_>> = lines.iter().map(|line| Line::raw(*line)).collect();
     let help = Paragraph::new(text).wrap(Wrap { trim: false });
-    frame.render_widget(help.block(Block::bordered().title(" help ")), place);
+    frame.render_widget(help.block(Block::bordered().title(" help ")), area);
 }

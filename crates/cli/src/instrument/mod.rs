@@ -164,13 +164,13 @@ fn run(
     let mut flags = server.to_vec();
     flags.extend(load.is_tls.then(|| "--tls".to_owned()));
     let simulator = Simulator::launch(&flags)?;
-    let place = folder.join("run");
-    let _ = std::fs::remove_dir_all(&place);
+    let record = folder.join("run");
+    let _ = std::fs::remove_dir_all(&record);
     let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
     // The simulated server takes no key.
     let secrets = Credentials { hub: given.environment.hub(), ..Credentials::default() };
     let mut measurement = measurement(&secrets, None, Bar::Hidden, given);
-    if let Some(why) = measurement.run(&plan, 0, &place)?.write_failure {
+    if let Some(why) = measurement.run(&plan, 0, &record)?.write_failure {
         return Err(Refusal::new(RefusalKind::Write, why.to_string()).into());
     }
     if measurement.is_interrupted() {
@@ -178,7 +178,7 @@ fn run(
     }
     // Ending the server closes its log.
     drop(simulator);
-    Ok(place)
+    Ok(record)
 }
 
 fn measure(
@@ -197,11 +197,11 @@ fn measure(
         log.display().to_string(),
     ];
     server.extend(pass.server.iter().map(|flag| (*flag).to_owned()));
-    let place = run(load, &server, pass.harvest, given, folder)?;
-    let reader = runs::open(&place)?;
+    let record = run(load, &server, pass.harvest, given, folder)?;
+    let reader = runs::open(&record)?;
     let timelines: Vec<Timeline> = runs::timelines(&reader)?.collect();
     let emissions: Vec<Emission> = truth::read(&log)?.iter().filter_map(emission).collect();
-    let cpu_time = runs::end(&place).and_then(|end| end.health.cpu_time);
+    let cpu_time = runs::end(&record).and_then(|end| end.health.cpu_time);
     Ok(PassError::of(pass.name, &timelines, &emissions, cpu_time))
 }
 
@@ -209,8 +209,8 @@ fn measure(
 fn flood(load: &StreamLoad, given: &Given, folder: &Path) -> anyhow::Result<f64> {
     print_message("checking: maximum event rate");
     let server = ["--flood".to_owned(), "1".to_owned()];
-    let place = run(&load.flooded(), &server, Harvest::Adaptive, given, folder)?;
-    let reader = runs::open(&place)?;
+    let record = run(&load.flooded(), &server, Harvest::Adaptive, given, folder)?;
+    let reader = runs::open(&record)?;
     Ok(events_per_s(runs::timelines(&reader)?))
 }
 

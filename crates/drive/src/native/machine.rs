@@ -14,7 +14,6 @@ use crate::descriptors;
 use crate::error::Error;
 use crate::platform::{Kernel, Platform, Task, Wake, Work};
 
-/// This machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Native;
 

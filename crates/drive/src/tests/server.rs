@@ -14,7 +14,6 @@ use tokometer_client::{Dialect, KeepText, RequestInput, Settings, Url};
 use tokometer_record::{AttemptId, Phase, RunEnd, Timeline};
 use tokometer_schedule::{Limits, SendLimit};
 
-/// One request to the script.
 pub(crate) struct ScriptedRequest<'a> {
     /// Number of the connection, from zero.
     pub(crate) connection: u32,

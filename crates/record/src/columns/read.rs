@@ -24,7 +24,6 @@ use crate::timeline::{
 /// memory.
 pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
 
-/// A column of numbers.
 pub(super) struct Numbers<T: ArrowPrimitiveType>(Option<PrimitiveArray<T>>);
 
 impl<T: ArrowPrimitiveType> Numbers<T> {

@@ -68,7 +68,7 @@ pub fn page(
         .map(|(point, _)| PagePoint {
             point,
             // A point that failed may have no run.
-            run: place(folder, point).and_then(|run| reading.summarise(&run, view).ok()),
+            run: run_folder(folder, point).and_then(|run| reading.summarise(&run, view).ok()),
             name: format!("{} {}", findings.over.text(point.load), findings.over.unit()),
         })
         .collect();
@@ -100,15 +100,15 @@ pub fn page(
 }
 
 /// Where a point's run is: below the folder of the search, wherever that was moved to.
-fn place(folder: &Path, point: &MeasuredPoint) -> Option<std::path::PathBuf> {
+fn run_folder(folder: &Path, point: &MeasuredPoint) -> Option<std::path::PathBuf> {
     Path::new(&point.folder).file_name().map(|name| folder.join(name)).filter(|run| run.is_dir())
 }
 
 fn part(folder: &Path, one: &PagePoint<'_>) -> Result<Option<RunPage>, Refusal> {
-    let Some((run, place)) = one.run.as_ref().zip(place(folder, one.point)) else {
+    let Some((run, at)) = one.run.as_ref().zip(run_folder(folder, one.point)) else {
         return Ok(None);
     };
-    let part = RunPage::new(run.info.clone(), begin(&place)?, run.summary.clone());
+    let part = RunPage::new(run.info.clone(), begin(&at)?, run.summary.clone());
     Ok(Some(part.named(&one.name).brief()))
 }
 
@@ -188,7 +188,7 @@ fn repeat(findings: &Findings, folder: &Path) -> String {
         tokometer_decide::capacity::LoadKind::RequestRate => "request-rate",
         tokometer_decide::capacity::LoadKind::Concurrency => "concurrency",
     };
-    let first = findings.points.first().and_then(|point| place(folder, point));
+    let first = findings.points.first().and_then(|point| run_folder(folder, point));
     let plan = first.map(|run| {
         let plan = run.join(tokometer_record::folder::names::PLAN);
         format!(" --plan {}", quoted(&plan.display().to_string()))
@@ -249,7 +249,7 @@ fn has_tokens(points: &[PagePoint<'_>]) -> bool {
     points.iter().any(|one| one.point.tokens_per_s.is_some())
 }
 
-/// The place of a point's run among the runs of the page: points without a run have none.
+/// The index of a point's run among the runs of the page: points without a run have none.
 fn run_index(points: &[PagePoint<'_>], index: usize) -> Option<usize> {
     points[index].run.as_ref()?;
     Some(points[..index].iter().filter(|one| one.run.is_some()).count())
@@ -344,13 +344,12 @@ fn series(points: &[PagePoint<'_>], value: PointValue<'_>) -> Vec<Series> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::READING;
 
     fn findings() -> Findings {
         let text = include_str!("../../../../fixtures/run/capacity.json");
         serde_json::from_str(text).unwrap()
     }
-
-    const READING: Reading = Reading { read: |path| std::fs::read(path), tell: |_| () };
 
     fn made(price: Option<&Price>) -> Page {
         let view = RunView::plain(tokometer_compat::Selection::default());

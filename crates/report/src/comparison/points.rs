@@ -96,27 +96,27 @@ fn name_of(point: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn sweep(place: &Path, name: &str, points: &[&str]) -> PathBuf {
+    fn sweep(temporary: &Path, name: &str, points: &[&str]) -> PathBuf {
         for point in points {
-            let folder = place.join(name).join(point);
+            let folder = temporary.join(name).join(point);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("plan.json"), "{}").unwrap();
         }
-        place.join(name)
+        temporary.join(name)
     }
 
     #[test]
     fn points_of_one_name_are_compared_and_the_others_left_out() {
-        let place = tempfile::tempdir().unwrap();
-        let a = sweep(place.path(), "a", &["000-n=1", "001-n=2", "002-n=4"]);
-        let b = sweep(place.path(), "b", &["000-n=1", "001-n=2"]);
+        let temporary = tempfile::tempdir().unwrap();
+        let a = sweep(temporary.path(), "a", &["000-n=1", "001-n=2", "002-n=4"]);
+        let b = sweep(temporary.path(), "b", &["000-n=1", "001-n=2"]);
         let found = paired(std::slice::from_ref(&a), std::slice::from_ref(&b)).unwrap().unwrap();
         assert_eq!(found.left_out, ["002-n=4"]);
         let found = found.both;
         let names: Vec<&str> = found.iter().map(|point| point.name.as_str()).collect();
         assert_eq!(names, ["000-n=1", "001-n=2"]);
         assert_eq!(found[0].a, [a.join("000-n=1")]);
-        let other = sweep(place.path(), "c", &["000-n=9"]);
+        let other = sweep(temporary.path(), "c", &["000-n=9"]);
         assert!(paired(std::slice::from_ref(&a), &[other]).is_err());
         assert!(paired(std::slice::from_ref(&a), &[b.join("000-n=1")]).is_err());
         assert_eq!(paired(&[a.join("000-n=1")], &[b.join("000-n=1")]).unwrap(), None);

@@ -312,8 +312,8 @@ mod tests {
     use tokometer_decide::compare::compared;
 
     use super::*;
+    use crate::testing::READING;
 
-    const READING: Reading = Reading { read: |path| std::fs::read(path), tell: |_| () };
     const PRINTED: &str = "\
 ============ Serving Benchmark Result ============
 Successful requests:                     100

@@ -25,7 +25,7 @@ pub enum Scale {
     Log,
     /// Seconds since 1970, shown as dates.
     Time,
-    /// Places in a list of words.
+    /// Positions in a list of words.
     Words,
 }
 
@@ -34,7 +34,7 @@ pub enum Scale {
 pub struct ChartAxis {
     /// What it shows, with the unit.
     pub label: String,
-    /// How values become places.
+    /// How values become positions.
     pub scale: Scale,
     /// The words of [`Scale::Words`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,9 +83,9 @@ pub enum PointMark {
 /// One point.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChartPoint {
-    /// Place on the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// Place on the y axis.
+    /// Position on the y axis.
     pub y: f64,
     /// Lower end of the 95 % confidence interval of `y`, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,11 +189,11 @@ pub(super) enum Prefer {
 /// and better in one.
 pub(super) fn mark_front(points: &mut [ChartPoint], (x, y): (Prefer, Prefer)) {
     let signed = |value: f64, prefer| if prefer == Prefer::Larger { value } else { -value };
-    let places: Vec<(f64, f64)> =
+    let positions: Vec<(f64, f64)> =
         points.iter().map(|one| (signed(one.x, x), signed(one.y, y))).collect();
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 >= b.0 && a.1 >= b.1 && a != b;
-    for (point, place) in points.iter_mut().zip(&places) {
-        let is_beaten = places.iter().any(|other| beats(other, place));
+    for (point, position) in points.iter_mut().zip(&positions) {
+        let is_beaten = positions.iter().any(|other| beats(other, position));
         point.mark = if is_beaten { PointMark::Dominated } else { PointMark::Plain };
     }
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -203,8 +203,8 @@ pub(super) fn mark_front(points: &mut [ChartPoint], (x, y): (Prefer, Prefer)) {
 mod tests {
     use super::*;
 
-    fn front(prefer: (Prefer, Prefer), places: &[(f64, f64)]) -> Vec<f64> {
-        let mut points: Vec<ChartPoint> = places
+    fn front(prefer: (Prefer, Prefer), positions: &[(f64, f64)]) -> Vec<f64> {
+        let mut points: Vec<ChartPoint> = positions
             .iter()
             .map(|(x, y)| ChartPoint { x: *x, y: *y, ..ChartPoint::default() })
             .collect();
@@ -214,10 +214,10 @@ mod tests {
 
     #[test]
     fn the_front_holds_points_that_no_other_beats_in_both_directions() {
-        let places = [(1.0, 5.0), (2.0, 6.0), (3.0, 4.0), (4.0, 1.0), (3.5, 0.5)];
-        assert_eq!(front((Prefer::Larger, Prefer::Larger), &places), [2.0, 3.0, 4.0]);
-        assert_eq!(front((Prefer::Smaller, Prefer::Larger), &places), [1.0, 2.0]);
-        assert_eq!(front((Prefer::Larger, Prefer::Smaller), &places), [3.5, 4.0]);
+        let positions = [(1.0, 5.0), (2.0, 6.0), (3.0, 4.0), (4.0, 1.0), (3.5, 0.5)];
+        assert_eq!(front((Prefer::Larger, Prefer::Larger), &positions), [2.0, 3.0, 4.0]);
+        assert_eq!(front((Prefer::Smaller, Prefer::Larger), &positions), [1.0, 2.0]);
+        assert_eq!(front((Prefer::Larger, Prefer::Smaller), &positions), [3.5, 4.0]);
         // Of two equal points neither beats the other.
         assert_eq!(front((Prefer::Larger, Prefer::Larger), &[(1.0, 1.0), (1.0, 1.0)]), [1.0, 1.0]);
     }

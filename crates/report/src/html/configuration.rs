@@ -62,7 +62,7 @@ pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
     let all =
         |zeros| runs.iter().zip(&fields).map(|(run, fields)| name(run, fields, zeros)).collect();
     let (long, short): (Vec<String>, Vec<String>) = (all(Zeros::Named), all(Zeros::LeftOut));
-    // A name without zeros must tell what the whole one tells.
+    // A name without zeros must distinguish what the whole name distinguishes.
     let count = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len();
     let is_enough =
         long.iter().zip(&short).all(|(long, short)| long == short || short.contains('='));
@@ -106,8 +106,8 @@ fn varying(all: &[ConfigurationFields]) -> Vec<&str> {
 fn fields(info: &RunInfo) -> ConfigurationFields {
     let mut fields = ConfigurationFields::new();
     flatten("", &info.plan, &mut fields);
-    for (place, target) in info.targets.iter().enumerate() {
-        let name = |what: &str| if place == 0 { what.to_owned() } else { format!("{what}_b") };
+    for (at, target) in info.targets.iter().enumerate() {
+        let name = |what: &str| if at == 0 { what.to_owned() } else { format!("{what}_b") };
         fields.insert(name("model"), target.model.clone());
         fields.insert(name("backend"), target.backend.clone());
         if !target.is_simulated {

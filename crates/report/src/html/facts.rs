@@ -10,8 +10,7 @@ use tokometer_figures::Summary;
 use tokometer_record::{RunInfo, TargetInfo};
 
 use super::load_axis::LoadAxis;
-use super::run::short;
-use crate::summary::load_text;
+use crate::summary::{load_text, short};
 
 /// Values that are listed before the rest is counted.
 const LISTED: usize = 6;

@@ -12,8 +12,7 @@ use tokometer_figures::steps::{SeenStep, Stalls, StepCollector, StepFigures, Ste
 use tokometer_figures::summary::Summary;
 use tokometer_record::server::Scrape;
 
-use super::run::short;
-use crate::summary::whole;
+use crate::summary::{short, whole};
 
 /// More points than this cannot be distinguished on a screen.
 const POINTS_MAX: usize = 1_000;
@@ -46,19 +45,19 @@ const GAUGES: [(&str, &str, &[Line]); 5] = [
 pub(super) fn gauges(scrapes: &[Scrape], begin: Nanos) -> Vec<Value> {
     let rows = rows(scrapes);
     let plot = |(title, unit, lines): &(&str, &str, &[Line])| {
-        let is_told =
+        let is_reported =
             |row: &&(Nanos, Gauges)| lines.iter().any(|(_, value)| value(&row.1).is_some());
-        let told: Vec<&(Nanos, Gauges)> = rows.iter().filter(is_told).collect();
-        let told = thinned(&told);
+        let reported: Vec<&(Nanos, Gauges)> = rows.iter().filter(is_reported).collect();
+        let reported = thinned(&reported);
         let seconds = |at: Nanos| rounded(at.signed_since(begin) as f64 / 1e9);
-        (!told.is_empty()).then(|| {
+        (!reported.is_empty()).then(|| {
             json!({
                 "label": title,
                 "unit": unit,
                 "series": lines.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-                "at": told.iter().map(|(at, _)| seconds(*at)).collect::<Vec<_>>(),
+                "at": reported.iter().map(|(at, _)| seconds(*at)).collect::<Vec<_>>(),
                 "values": lines.iter().map(|(_, value)| {
-                    told.iter().map(|(_, row)| value(row).map(rounded)).collect::<Vec<_>>()
+                    reported.iter().map(|(_, row)| value(row).map(rounded)).collect::<Vec<_>>()
                 }).collect::<Vec<_>>(),
             })
         })
@@ -225,7 +224,7 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
         ("speculative decoding: accept length", server.accept_length.map(short), None),
     ];
     if let Some(found) = &server.speculation {
-        let places: Vec<String> =
+        let accepted: Vec<String> =
             found.per_position.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
         rows.extend([
             ("speculative decoding: drafts", number(Some(found.drafts)), None),
@@ -242,7 +241,7 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
             ("speculative decoding: tokens per step", Some(short(found.acceptance_length)), None),
             (
                 "speculative decoding: accepted by position",
-                (!places.is_empty()).then(|| places.join(", ")),
+                (!accepted.is_empty()).then(|| accepted.join(", ")),
                 None,
             ),
         ]);
@@ -287,15 +286,15 @@ fn gpu_rows(gpu: &GpuFigures) -> Vec<ServerRow> {
         0 => format!("{} ({})", gpu.devices, gpu.source),
         unused => format!("{} ({}; {unused} unused excluded)", gpu.devices, gpu.source),
     };
-    let told =
+    let reported =
         |value: Option<f64>, unit: &str| value.map(|value| format!("{} {unit}", short(value)));
     let energy =
         |value: Option<f64>, unit: &str| value.map(|value| format!("{about}{value:.3} {unit}"));
     vec![
         ("GPUs", Some(devices), None),
-        ("GPU utilisation", told(gpu.utilisation_percent_mean, "%"), None),
-        ("max GPU memory", told(gpu.memory_mib_max.map(|mib| mib / 1024.0), "GiB"), None),
-        ("GPU power, mean", told(gpu.power_w_mean, "W"), None),
+        ("GPU utilisation", reported(gpu.utilisation_percent_mean, "%"), None),
+        ("max GPU memory", reported(gpu.memory_mib_max.map(|mib| mib / 1024.0), "GiB"), None),
+        ("GPU power, mean", reported(gpu.power_w_mean, "W"), None),
         ("GPU energy", energy(gpu.energy_j.map(|joules| joules / 1e3), "kJ"), None),
         ("GPU energy per output token", energy(gpu.energy_j_per_output_token, "J"), None),
     ]
@@ -332,7 +331,7 @@ mod tests {
         );
         assert_eq!(plots[0]["at"], json!([0.0, 1.0, 3.0]));
         assert_eq!(plots[0]["values"][0], json!([3.0, 7.0, 5.0]));
-        assert_eq!(plots.len(), 1, "gauges that nobody tells have no plot");
+        assert_eq!(plots.len(), 1, "gauges that nobody reports have no plot");
     }
 
     #[test]
@@ -346,7 +345,7 @@ mod tests {
         assert_eq!(row("TTFT p50"), json!(["TTFT p50", "112 ms (bucket 100 to 250)", "135 ms"]));
         assert_eq!(row("GPU energy per output token")[1], "0.171 J");
         assert_eq!(row("speculative decoding: accepted by position")[1], "80 %, 60 %");
-        assert_eq!(row("preemptions"), Value::Null, "what is not told has no row");
+        assert_eq!(row("preemptions"), Value::Null, "what is not reported has no row");
     }
 
     #[test]

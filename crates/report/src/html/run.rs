@@ -16,7 +16,7 @@ use tokometer_record::{Phase, RunInfo, Timeline};
 use super::lanes::Lanes;
 use super::spread::Spread;
 use super::{RunCard, facts, inside};
-use crate::summary::{groups, load_text, summary_csv, whole};
+use crate::summary::{groups, load_text, short, summary_csv, whole};
 
 /// Distributions that get plots, in this order.
 const PLOTTED: [&str; 4] = ["ttft_ms", "gap_ms", "tpot_ms", "e2e_ms"];
@@ -296,16 +296,6 @@ fn tiles(summary: &Summary) -> Vec<Value> {
 fn doubt(summary: &Summary, keys: &[String]) -> Option<Verdict> {
     let of = |key: &String| summary.figure_verdicts.get(key).map(|figure| figure.verdict);
     keys.iter().filter_map(of).max().filter(|verdict| *verdict != Verdict::Valid)
-}
-
-/// Three significant digits, as a person reads them, in groups of three.
-pub(super) fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1_000.0 => whole(value),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
 }
 
 /// Rows that say the same as another unless they differ from it.

@@ -130,81 +130,74 @@ impl<'a> SweepView<'a> {
 
     /// One row per run.
     pub fn overview(&self) -> Table {
-        let columns = self.columns();
-        let row = |(index, point): (usize, &SweepPoint<'_>)| {
-            columns.iter().map(|column| (column.cell)(self, index, point)).collect()
-        };
+        let rows: Vec<Vec<HeadedCell>> =
+            self.points.iter().enumerate().map(|(index, point)| self.row(index, point)).collect();
+        let heads = rows.first().into_iter().flatten();
         Table {
-            columns: columns.iter().map(|column| column.head.clone()).collect(),
-            rows: self.points.iter().enumerate().map(row).collect(),
+            columns: heads.map(|cell| cell.head.clone()).collect(),
+            rows: rows
+                .into_iter()
+                .map(|row| row.into_iter().map(|cell| cell.value).collect())
+                .collect(),
         }
     }
 
-    fn columns(&self) -> Vec<Column<'a>> {
-        let mut columns =
-            vec![column("run", |_, index, point| json!({"run": index, "text": point.name}))];
+    /// The cells of one run. Which cells there are depends on the page alone.
+    fn row(&self, index: usize, point: &SweepPoint<'_>) -> Vec<HeadedCell> {
+        let mut row = vec![cell("run", json!({"run": index, "text": point.name}))];
         if self.configurations.len() > 1 {
-            columns.push(column(
-                "configuration",
-                |sweep, index, _| json!({"text": sweep.names[index]}),
-            ));
+            row.push(cell("configuration", json!({"text": self.names[index]})));
         }
-        columns.push(if self.axes().len() > 1 {
-            column("load", |_, _, point| match point.load() {
-                Some(load) => json!(format!("{} {}", brief(load), point.axis().unit())),
-                None => Value::Null,
-            })
-        } else {
-            column("load", |_, _, point| rounded(point.load()))
-        });
-        columns.push(column("answered", |_, _, point| json!(point.summary.counts.succeeded)));
-        columns.push(column("failed", |_, _, point| json!(point.summary.counts.failed)));
+        let load = match point.load() {
+            Some(load) if self.axes().len() > 1 => {
+                json!(format!("{} {}", brief(load), point.axis().unit()))
+            }
+            load => rounded(load),
+        };
+        row.extend([
+            cell("load", load),
+            cell("answered", json!(point.summary.counts.succeeded)),
+            cell("failed", json!(point.summary.counts.failed)),
+        ]);
         let is_pooled = self.is_pooled();
         let throughputs: &[_] = if is_pooled { &POOLED_THROUGHPUTS } else { &THROUGHPUTS };
-        for (head, figure) in throughputs {
-            columns.push(column(head, move |_, _, point| rounded(point.value(*figure))));
-        }
+        row.extend(throughputs.iter().map(|(head, one)| cell(*head, rounded(point.value(*one)))));
         if self.context.gpus.is_some() {
             let head = if is_pooled { "items/s per GPU" } else { "tok/s per GPU" };
-            columns.push(column(head, |sweep, _, point| {
-                let found = point.value(sweep.throughput());
-                rounded(found.map(|found| found / sweep.share()))
-            }));
+            let found = point.value(self.throughput());
+            row.push(cell(head, rounded(found.map(|found| found / self.share()))));
         }
         if !is_pooled {
-            columns.push(column("tok/s per user", |_, _, point| rounded(point.value(USER_SPEED))));
+            row.push(cell("tok/s per user", rounded(point.value(USER_SPEED))));
         }
         let latencies: &[Figure] = if is_pooled { &POOLED_LATENCIES } else { &LATENCIES };
-        for figure in latencies.iter().copied() {
-            let head = format!("{figure} {}", figure.unit().name());
-            columns.push(column(&head, move |_, _, point| rounded(point.value(figure))));
-        }
-        columns.extend(self.cost_columns());
+        row.extend(
+            latencies.iter().map(|one| {
+                cell(format!("{one} {}", one.unit().name()), rounded(point.value(*one)))
+            }),
+        );
+        row.extend(self.costs(point));
         if !self.context.slo.objectives.is_empty() {
-            columns.push(column("objectives", |_, _, point| match point.is_met {
-                Some(true) => json!({"text": "met"}),
-                Some(false) => json!({"text": "missed"}),
-                None => Value::Null,
-            }));
+            let words = point.is_met.map(|is_met| if is_met { "met" } else { "missed" });
+            let value = words.map_or(Value::Null, |words| json!({"text": words}));
+            row.push(cell("objectives", value));
         }
-        columns.push(column("verdict", |_, _, point| json!({"text": point.summary.verdict})));
-        columns
+        row.push(cell("verdict", json!({"text": point.summary.verdict})));
+        row
     }
 
-    fn cost_columns(&self) -> Vec<Column<'a>> {
+    /// What a million tokens of each kind cost, where the price of a GPU is known.
+    fn costs(&self, point: &SweepPoint<'_>) -> Vec<HeadedCell> {
         let Some(price) = &self.context.price else { return Vec::new() };
         let kinds =
             [("total", TOTAL), ("input", Figure::whole(Quantity::Prompt)), ("output", OUTPUT)];
         let kinds = kinds.into_iter().filter(|(kind, _)| *kind == "input" || !self.is_pooled());
-        let column_of = |(kind, figure): (&str, Figure)| {
+        let cost = |(kind, figure): (&str, Figure)| {
+            let rate = point.value(figure).map(|tokens| tokens / self.share());
             let head = format!("{} per M {kind} tokens", price.currency());
-            let (price, share) = (price.clone(), self.share());
-            column(&head, move |_, _, point| {
-                let rate = point.value(figure).map(|tokens| tokens / share);
-                rounded(rate.and_then(|rate| price.per_million(rate)))
-            })
+            cell(head, rounded(rate.and_then(|rate| price.per_million(rate))))
         };
-        kinds.map(column_of).collect()
+        kinds.map(cost).collect()
     }
 
     /// GPUs that throughputs are divided by.
@@ -240,16 +233,16 @@ impl<'a> SweepView<'a> {
         groups
     }
 
-    /// One series per configuration with the points that `place` gives.
+    /// One series per configuration with the points that `position` gives.
     fn series(
         &self,
         axis: LoadAxis,
-        place: impl Fn(&SweepPoint<'_>) -> Option<(f64, FigureEstimate)>,
+        position: impl Fn(&SweepPoint<'_>) -> Option<(f64, FigureEstimate)>,
     ) -> Vec<Series> {
         let of = |(look, name): (usize, &String)| {
             let mine = |(index, point): (usize, &SweepPoint<'_>)| {
                 let is_mine = &self.names[index] == name && point.axis() == axis;
-                let (x, y) = place(point).filter(|_| is_mine)?;
+                let (x, y) = position(point).filter(|_| is_mine)?;
                 let text = match point.is_met {
                     Some(true) => "meets all objectives".to_owned(),
                     Some(false) => "violates an objective".to_owned(),
@@ -315,10 +308,10 @@ impl<'a> SweepView<'a> {
     fn latency_over_load(&self, axis: LoadAxis, quantity: Quantity, x: ChartAxis) -> Chart {
         let p99 = Figure::new(quantity, Statistic::P99);
         let of = |figure: Figure| {
-            let place = move |point: &SweepPoint<'_>| {
+            let position = move |point: &SweepPoint<'_>| {
                 Some((point.load()?, estimate(point.summary, figure)?))
             };
-            self.series(axis, place)
+            self.series(axis, position)
         };
         let mut series = of(p99);
         if self.configurations.len() == 1 {
@@ -365,11 +358,11 @@ impl<'a> SweepView<'a> {
             figures.extend(usual);
         }
         let chart = |figure: Figure| {
-            let place = |point: &SweepPoint<'_>| {
+            let position = |point: &SweepPoint<'_>| {
                 let found = estimate(point.summary, self.throughput())?;
                 Some((point.value(figure)?, self.per_gpu(found)))
             };
-            let mut series = self.series(axis, place);
+            let mut series = self.series(axis, position);
             front(&mut series, (Prefer::Smaller, Prefer::Larger));
             let values: Vec<f64> = xs(&series);
             Chart {
@@ -386,10 +379,10 @@ impl<'a> SweepView<'a> {
     }
 
     fn pareto(&self, axis: LoadAxis) -> Chart {
-        let place = |point: &SweepPoint<'_>| {
+        let position = |point: &SweepPoint<'_>| {
             Some((point.value(USER_SPEED)?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
         };
-        let mut series = self.series(axis, place);
+        let mut series = self.series(axis, position);
         front(&mut series, (Prefer::Larger, Prefer::Larger));
         Chart {
             title: "Pareto front: throughput against speed for one user".to_owned(),
@@ -403,17 +396,17 @@ impl<'a> SweepView<'a> {
 
     fn cost(&self, axis: LoadAxis) -> Option<Chart> {
         let price = self.context.price.as_ref()?;
-        let place = |point: &SweepPoint<'_>| {
+        let position = |point: &SweepPoint<'_>| {
             let total = self.per_gpu(estimate(point.summary, TOTAL)?);
             let cost = |rate: f64| price.per_million(rate);
-            // More tokens per second make each cheaper, so the ends change places.
+            // More tokens per second make each cheaper, so the ends are swapped.
             let (low, high) = (total.high.and_then(cost), total.low.and_then(cost));
             Some((
                 point.value(USER_SPEED)?,
                 FigureEstimate { value: cost(total.value)?, low, high },
             ))
         };
-        let mut series = self.series(axis, place);
+        let mut series = self.series(axis, position);
         front(&mut series, (Prefer::Larger, Prefer::Smaller));
         Some(Chart {
             title: "Cost per million tokens against speed for one user".to_owned(),
@@ -450,18 +443,14 @@ fn spread_of(series: &[Series], label: String, ratio: f64) -> ChartAxis {
     ChartAxis::spread(label, &values, ratio)
 }
 
-type TableCell<'a> = Box<dyn Fn(&SweepView<'a>, usize, &SweepPoint<'_>) -> Value + 'a>;
-
-struct Column<'a> {
+/// A cell of the overview with the head of its column.
+struct HeadedCell {
     head: String,
-    cell: TableCell<'a>,
+    value: Value,
 }
 
-fn column<'a>(
-    head: &str,
-    cell: impl Fn(&SweepView<'a>, usize, &SweepPoint<'_>) -> Value + 'a,
-) -> Column<'a> {
-    Column { head: head.to_owned(), cell: Box::new(cell) }
+fn cell(head: impl Into<String>, value: Value) -> HeadedCell {
+    HeadedCell { head: head.into(), value }
 }
 
 fn rounded(value: Option<f64>) -> Value {

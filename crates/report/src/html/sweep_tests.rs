@@ -45,9 +45,9 @@ fn runs_stand_by_their_load_whatever_order_they_were_given_in() {
     );
     let groups = sweep.charts();
     let throughput = chart(&groups, "Throughput over load");
-    let places: Vec<(f64, f64)> =
+    let positions: Vec<(f64, f64)> =
         throughput.series[0].points.iter().map(|point| (point.x, point.y)).collect();
-    assert_eq!(places, [(1.0, 30.0), (8.0, 30.0)]);
+    assert_eq!(positions, [(1.0, 30.0), (8.0, 30.0)]);
     assert_eq!(throughput.x.label, "request rate (req/s)");
     assert_eq!(throughput.y.label, "output tok/s per GPU");
     assert_eq!(throughput.series[0].points[0].run, Some(1), "a point knows its run");

@@ -1,7 +1,5 @@
 //! The lines under a predicted report: its source and its known error.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 use tokometer_base::digits::digits;
 use tokometer_figures::figure::{Figure, Statistic};
@@ -12,10 +10,10 @@ use tokometer_twin::{self as twin, BeyondRange, InPlay, Prediction, SEEDS, SeedI
 
 use super::explanation;
 use crate::Grid;
+use crate::summary::fold::beside;
 
-/// Width of the labels, and of lines of running text.
+/// Width of the labels.
 pub(super) const LABEL: usize = 17;
-const WIDTH: usize = 80;
 
 /// Whether to explain the engine's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,16 +247,7 @@ fn router(routing: twin::Routing) -> &'static str {
 
 /// A label and its text, wrapped beside it.
 fn line(label: &str, text: &str) -> String {
-    let mut lines = vec![format!("{label:<LABEL$}")];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is a first line");
-        if last.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(format!("{:<LABEL$} {word}", ""));
-        } else {
-            let _ = write!(last, " {word}");
-        }
-    }
-    lines.join("\n")
+    beside(&format!("{label:<LABEL$}"), text).join("\n")
 }
 
 /// The name of a figure in the page for other programs: `ttft_median`, `output_throughput`.

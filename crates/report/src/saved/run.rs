@@ -173,7 +173,7 @@ impl Reading {
         if let Some(ab) = blocks_of(&info)? {
             let options = view.options(layout);
             let [a, b] = halves(reader, ab, &options).map_err(stored::unreadable)?;
-            self.tell_damages(reader);
+            self.show_damages(reader);
             let shown = |half: Half, against| SummarisedRun {
                 info: half.info,
                 summary: half.summary,

@@ -1,6 +1,7 @@
 //! Lines of the summary within the width of a terminal.
 
 use super::{LABEL, WIDTH};
+use crate::grid::width as columns;
 
 /// A line in pieces of at most [`WIDTH`] columns, broken behind a `·` where there is one, else between
 /// words; the rest is indented below its text. A word that is too long, such as an address, stays
@@ -46,6 +47,16 @@ pub fn wrapped(line: &str) -> Vec<String> {
     folded.lines
 }
 
+/// A label and the words of its text beside it, all lines but the first indented to the text.
+pub(crate) fn beside(label: &str, text: &str) -> Vec<String> {
+    let indent = columns(label) + 1;
+    let mut folded = Folded { lines: vec![label.to_owned()], indent };
+    for word in text.split_whitespace() {
+        folded.push(word, 1);
+    }
+    folded.lines
+}
+
 /// Lines so far.
 struct Folded {
     lines: Vec<String>,
@@ -78,11 +89,6 @@ fn indent(line: &str) -> usize {
         _ if label.ends_with(' ') && !label.trim_end().contains(": ") => LABEL,
         _ => 4,
     }
-}
-
-/// Columns of a text on a terminal, without its colour codes.
-fn columns(text: &str) -> usize {
-    plain(text).chars().count()
 }
 
 /// The text without colour codes, which begin with an escape and end with `m`.

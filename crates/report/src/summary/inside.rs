@@ -77,15 +77,15 @@ impl SummaryPage<'_> {
             let length = server.accept_length?;
             return Some(line("spec. decode", &format!("{length:.2} tokens per step")));
         };
-        let places: Vec<String> =
+        let accepted: Vec<String> =
             found.per_position.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
         let mut parts = vec![
             format!("{:.1} % of drafted tokens accepted", found.acceptance_rate_percent),
             format!("{:.2} tokens per step", found.acceptance_length),
             format!("{} drafts", whole(found.drafts)),
         ];
-        if !places.is_empty() {
-            parts.push(format!("by position {}", places.join(", ")));
+        if !accepted.is_empty() {
+            parts.push(format!("by position {}", accepted.join(", ")));
         }
         Some(line("spec. decode", &parts.join(" · ")))
     }

@@ -71,7 +71,7 @@ impl SummaryPage<'_> {
         }
     }
 
-    /// Mean, percentiles and largest value. Each ends in the place of a mark, so that digits line up.
+    /// Mean, percentiles and largest value. Each ends in the column of a mark, so that digits line up.
     pub(super) fn latency_cells(&self, key: &str, values: &Distribution) -> Vec<String> {
         let marked = |mut cell: String, statistic: Statistic| {
             if let Some(mark) = self.mark(&format!("{key}_{statistic}")) {

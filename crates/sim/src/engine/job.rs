@@ -5,7 +5,6 @@
 pub struct Job {
     /// The caller's name for it; unique among the requests in the engine.
     pub id: u64,
-    /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Tokens that the answer will have. At least one is produced.
     pub output_tokens: u32,
@@ -26,21 +25,16 @@ pub struct Job {
 /// Why a request is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JobRefusal {
-    /// It would not fit even alone.
     #[error(
         "the request can never run: {prompt_tokens} prompt and {output_tokens} answer tokens do not fit into {what} of {capacity} tokens"
     )]
     NeverFits {
-        /// Tokens of its prompt.
         prompt_tokens: u32,
         /// Tokens of its answer, as far as the limit counts them.
         output_tokens: u32,
-        /// The limit's name.
         what: &'static str,
-        /// The limit.
         capacity: u64,
     },
-    /// The id is in use.
     #[error("a request with id {0} is already in the engine")]
     DuplicateId(u64),
 }

@@ -42,7 +42,6 @@ pub(crate) enum RequestProgress {
     Incomplete,
     /// The client waits for `100 Continue` before it sends its body.
     WantsContinue,
-    /// A request.
     Complete(HttpRequest),
     /// Not HTTP that this server reads; the reason.
     Broken(&'static str),

@@ -27,32 +27,16 @@ const BACKLOG_MAX: i32 = 16_384;
 /// Why the server could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address cannot be listened on.
     #[error("cannot listen on {address}: {why}\n  use `--port 0` for a free port")]
-    Listen {
-        /// The address.
-        address: String,
-        /// The system's error.
-        why: String,
-    },
-    /// The path cannot be listened on.
+    Listen { address: String, why: String },
     #[error("cannot listen on unix:{}: {why}", path.display())]
-    ListenUnix {
-        /// The path.
-        path: PathBuf,
-        /// The system's error.
-        why: io::Error,
-    },
-    /// The engine profile is not sound.
+    ListenUnix { path: PathBuf, why: io::Error },
     #[error(transparent)]
     Profile(#[from] profile::ProfileError),
-    /// The truth log cannot be written.
     #[error(transparent)]
     Truth(#[from] truth::TruthError),
-    /// No certificate could be made.
     #[error("cannot create a TLS certificate: {0}")]
     Certificate(String),
-    /// The poller failed.
     #[error("the server's poller failed: {0}")]
     Poll(#[from] nix::Error),
 }

@@ -1,28 +1,21 @@
 //! The error of predictions against measurements, by the measures of the project's goals.
 
-use serde::{Deserialize, Serialize};
 use tokometer_figures::Figure;
 
 use super::HeldOut;
 use super::row::{FIGURES, MeasuredRow, is_main};
 
 /// Errors of one set of cells. Shares lie between 0 and 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
     /// Cells compared.
     pub cells: usize,
     /// Median of the absolute relative error.
     pub median: f64,
-    /// Share within 5 %.
-    pub within_5: f64,
     /// Share within 10 %.
     pub within_10: f64,
-    /// Share within 15 %.
-    pub within_15: f64,
     /// Share within 25 %.
     pub within_25: f64,
-    /// Share within a factor of 1.5.
-    pub within_half_again: f64,
 }
 
 /// Signed relative errors of one figure, row by row.
@@ -47,18 +40,9 @@ impl Accuracy {
         tokometer_base::sort_numbers(&mut sizes);
         let (low, high) = (sizes.get((sizes.len().max(1) - 1) / 2)?, sizes.get(sizes.len() / 2)?);
         let median = f64::midpoint(*low, *high);
-        let share = |is_in: &dyn Fn(&f64) -> bool| {
-            errors.iter().filter(|error| is_in(error)).count() as f64 / errors.len() as f64
-        };
-        Some(Self {
-            cells: errors.len(),
-            median,
-            within_5: share(&|error| error.abs() <= 0.05),
-            within_10: share(&|error| error.abs() <= 0.10),
-            within_15: share(&|error| error.abs() <= 0.15),
-            within_25: share(&|error| error.abs() <= 0.25),
-            within_half_again: share(&|error| (1.0 / 1.5..=1.5).contains(&(1.0 + error))),
-        })
+        let within = |most: f64| sizes.partition_point(|size| *size <= most) as f64;
+        let share = |most: f64| within(most) / sizes.len() as f64;
+        Some(Self { cells: errors.len(), median, within_10: share(0.10), within_25: share(0.25) })
     }
 }
 
@@ -70,8 +54,7 @@ mod tests {
     fn shares_count_both_signs() {
         let accuracy = Accuracy::of(&[-0.04, 0.08, -0.12, 0.4]).unwrap();
         assert!((accuracy.median - 0.10).abs() < 1e-12);
-        assert_eq!((accuracy.within_5, accuracy.within_10), (0.25, 0.5));
-        assert_eq!((accuracy.within_25, accuracy.within_half_again), (0.75, 1.0));
+        assert_eq!((accuracy.within_10, accuracy.within_25), (0.5, 0.75));
         assert_eq!(Accuracy::of(&[]), None);
     }
 }

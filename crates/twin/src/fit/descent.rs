@@ -38,7 +38,6 @@ pub(crate) struct Rounds {
 pub(crate) struct Best {
     /// Its position in the unit cube.
     pub(crate) point: Vec<f64>,
-    /// Its loss.
     pub(crate) value: f64,
 }
 

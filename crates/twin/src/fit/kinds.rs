@@ -18,7 +18,6 @@ use crate::parallel::in_parallel;
 pub(super) struct EngineFit {
     /// What it is called.
     pub(super) name: String,
-    /// The template of its fits.
     pub(super) template: Candidate,
     /// How badly it misses the rows that cost little to predict, roughly fitted.
     pub(super) loss: f64,

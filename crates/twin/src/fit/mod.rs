@@ -80,7 +80,6 @@ pub struct FitProgress {
 /// A fitted parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// Its name.
     pub name: &'static str,
     /// Its value in the profile.
     pub value: f64,
@@ -93,7 +92,6 @@ pub struct Fitted {
 /// One row, measured and predicted by a fit that had not seen it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldOut {
-    /// Index of the row.
     pub row: usize,
     /// The prediction.
     pub predicted: Cells,
@@ -104,7 +102,6 @@ pub struct HeldOut {
 pub struct Calibration {
     /// The engine fitted to all rows that were kept.
     pub candidate: Candidate,
-    /// Its parameters.
     pub parameters: Vec<Fitted>,
     /// The engines fitted to the even rows only and to the odd rows only.
     pub folds: [Candidate; 2],
@@ -259,7 +256,7 @@ pub fn calibrate(
     let fits: Vec<(Candidate, &[usize])> = chosen
         .iter()
         .zip(&searches)
-        .map(|(fit, search)| (fit.model.candidate(&search.refined[0].point), &fit.kept[..]))
+        .map(|(fit, search)| (fit.model.candidate(&search.refined.point), &fit.kept[..]))
         .collect();
     let layered = in_parallel(&fits, settings.threads, |(candidate, set)| {
         layer::with_client(&prepared, candidate, set)
@@ -275,9 +272,9 @@ pub fn calibrate(
     let kept = chosen[0].kept.iter();
     let in_sample = kept.map(|row| report(&candidate, *row)).collect::<Result<_, _>>()?;
     let [search, ..] = &searches;
-    let mut parameters = fitted(&chosen[0].model, search.of_set(0), &search.refined[0]);
+    let mut parameters = fitted(&chosen[0].model, &search.ends, &search.refined);
     parameters.push(layer::fitted(&candidate, [&by_even, &by_odd]));
-    let loss = search.refined[0].value;
+    let loss = search.refined.value;
     let [all, even, odd] = chosen;
     let kinds = all.kind.zip(even.kind).zip(odd.kind);
     Ok(Calibration {
@@ -308,34 +305,8 @@ fn searched(
             let (done, total) = (one.done + before * one.total, one.total * chosen.len());
             progress(FitProgress { done, total });
         };
-        FitSearch::run(prepared, &fit.model, &[&fit.kept], settings, &shifted)
+        FitSearch::run(prepared, &fit.model, &fit.kept, settings, &shifted)
     })
-}
-
-/// What a fit to too few rows for folds found: a description, not a prediction.
-#[derive(Debug, Clone)]
-pub struct FitDescription {
-    /// The engine.
-    pub candidate: Candidate,
-    /// Its parameters.
-    pub parameters: Vec<Fitted>,
-    /// Every row, as the fit describes it.
-    pub in_sample: Vec<HeldOut>,
-}
-
-/// Fits a model to rows that are too few to hold any out.
-pub fn describe(
-    rows: &[MeasuredRow],
-    model: &EngineModel,
-    settings: &FitSettings,
-) -> Result<FitDescription, Error> {
-    let all: Vec<usize> = (0..rows.len()).collect();
-    let prepared = Prepared::new(rows);
-    let search = FitSearch::run(&prepared, model, &[&all], settings, &|_| {});
-    let candidate = model.candidate(&search.refined[0].point);
-    let in_sample = predict_rows(&candidate, rows, &all, REPORT_SEEDS)?;
-    let parameters = fitted(model, search.of_set(0), &search.refined[0]);
-    Ok(FitDescription { candidate, parameters, in_sample })
 }
 
 /// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.

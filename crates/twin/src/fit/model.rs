@@ -41,7 +41,6 @@ pub struct Candidate {
     pub spread: f64,
     /// The client that printed the table.
     pub client: OldClient,
-    /// The engine.
     pub profile: Profile,
 }
 
@@ -225,9 +224,7 @@ const ROUTER: [Parameter; 2] = [
 /// What is fitted: a template and the numbers that may change in it.
 #[derive(Clone)]
 pub struct EngineModel {
-    /// Everything that is set.
     pub template: Candidate,
-    /// Everything that is searched.
     pub parameters: Vec<Parameter>,
 }
 

@@ -54,7 +54,6 @@ impl Cells {
 pub struct MeasuredRow {
     /// What it is called in tables.
     pub label: String,
-    /// Requests.
     pub requests: u64,
     /// Prompt tokens of all of them.
     pub input_tokens: u64,
@@ -68,7 +67,6 @@ pub struct MeasuredRow {
     pub request_rate: Option<f64>,
     /// Most requests in flight, where there was a limit.
     pub max_concurrency: Option<u32>,
-    /// What was printed.
     pub cells: Cells,
 }
 

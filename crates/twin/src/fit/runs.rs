@@ -28,7 +28,6 @@ use crate::steps::{STEPS_MIN, SeenStep, steps};
 pub struct MeasuredConstant {
     /// Its name in a profile.
     pub name: &'static str,
-    /// Its value.
     pub value: f64,
     /// Its standard error; `None` where it follows from others.
     pub error: Option<f64>,
@@ -39,9 +38,7 @@ pub struct MeasuredConstant {
 /// What was found from runs.
 #[derive(Debug, Clone)]
 pub struct RunCalibration {
-    /// The engine.
     pub profile: Profile,
-    /// Its constants.
     pub constants: Vec<MeasuredConstant>,
     /// Steps seen.
     pub steps: usize,
@@ -492,6 +489,6 @@ mod tests {
         let workload = RequestLoad::burst(vec![Ask::new(10, 3)]);
         let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         let run = predict(&profile, &workload, Seed(3), options).unwrap().timelines;
-        assert!(matches!(calibrate_runs(&[run], profile, 1), Err(Error::TooFewSteps { .. })));
+        assert!(matches!(calibrate_runs(&[run], profile, 1), Err(Error::Steps(_))));
     }
 }

@@ -11,9 +11,7 @@ use crate::Error;
 /// A row that was left out of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeftOut {
-    /// Index of the row.
     pub row: usize,
-    /// Why, for the reader.
     pub reason: String,
 }
 

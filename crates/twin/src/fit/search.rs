@@ -36,62 +36,47 @@ struct Scan {
 const COARSE: Scan = Scan { points: 20, turns: 1 };
 const FINE: Scan = Scan { points: 48, turns: 2 };
 
-/// The fits of several sets of rows.
+/// The fits of a set of rows.
 pub(super) struct FitSearch {
-    /// From every declared point, set by set.
-    ends: Vec<Best>,
-    /// The best of each set, refined.
-    pub(super) refined: Vec<Best>,
+    /// From every declared point.
+    pub(super) ends: Vec<Best>,
+    /// The best of them, refined.
+    pub(super) refined: Best,
 }
 
 impl FitSearch {
     pub(super) fn run(
         prepared: &Prepared<'_>,
         model: &EngineModel,
-        sets: &[&[usize]],
+        set: &[usize],
         settings: &FitSettings,
         progress: &(dyn Fn(FitProgress) + Sync),
     ) -> Self {
         let searches = settings.searches.max(1);
-        let total = sets.len() * (STARTS.len() * (searches + 1) + 1);
+        let total = STARTS.len() * (searches + 1) + 1;
         let done = AtomicUsize::new(0);
         let ended = |best: Best| {
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress(FitProgress { done, total });
             best
         };
-        let pulls = model.pulls();
-        let on = |set| LossSlope { prepared, model, pulls: &pulls, set };
+        let slope = LossSlope { prepared, model, pulls: &model.pulls(), set };
         let mut starts = Vec::new();
-        for set in sets {
-            for (number, fraction) in STARTS.into_iter().enumerate() {
-                let declared = vec![fraction; model.parameters.len()];
-                let first = (number * searches) as u64;
-                starts.push((*set, declared.clone()));
-                let near = (1..searches as u64).map(|further| {
-                    (*set, beside(&declared, settings.seed.stream("beside").at(first + further)))
-                });
-                starts.extend(near);
-            }
+        for (number, fraction) in STARTS.into_iter().enumerate() {
+            let declared = vec![fraction; model.parameters.len()];
+            let first = (number * searches) as u64;
+            let near =
+                |further| beside(&declared, settings.seed.stream("beside").at(first + further));
+            let near: Vec<Vec<f64>> = (1..searches as u64).map(near).collect();
+            starts.push(declared);
+            starts.extend(near);
         }
-        let found =
-            in_parallel(&starts, settings.threads, |(set, start)| ended(on(*set).begun(start)));
-        let of_sets = sets.iter().flat_map(|set| [*set; STARTS.len()]);
-        let best: Vec<(&[usize], &Best)> =
-            of_sets.zip(found.chunks(searches).map(best_of)).collect();
-        let ends = in_parallel(&best, settings.threads, |(set, best)| {
-            ended(on(*set).down(&best.point, ENDED))
-        });
-        let best: Vec<(&[usize], &Best)> =
-            sets.iter().copied().zip(ends.chunks(STARTS.len()).map(best_of)).collect();
-        let refined =
-            in_parallel(&best, settings.threads, |(set, best)| ended(on(*set).refined(best)));
+        let found = in_parallel(&starts, settings.threads, |start| ended(slope.begun(start)));
+        let best: Vec<&Best> = found.chunks(searches).map(best_of).collect();
+        let ends =
+            in_parallel(&best, settings.threads, |best| ended(slope.down(&best.point, ENDED)));
+        let refined = ended(slope.refined(best_of(&ends)));
         Self { ends, refined }
-    }
-
-    /// Where the fits of a set from the declared points ended.
-    pub(super) fn of_set(&self, set: usize) -> &[Best] {
-        &self.ends[set * STARTS.len()..(set + 1) * STARTS.len()]
     }
 }
 

@@ -20,14 +20,11 @@ const ESTIMATES: u32 = 12;
 /// The part of a text on which its ruler is tried.
 const TRIED_BYTES: usize = 20_000;
 
-/// The options of `book`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
-    /// The text.
     pub path: PathBuf,
     /// Tokens of a slice, special tokens of the server included.
     pub input_len: u32,
-    /// The longest answer.
     pub output_len: u32,
 }
 
@@ -37,7 +34,6 @@ impl Default for Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct Book {
     options: Options,
     context: DatasetContext,
@@ -49,9 +45,6 @@ pub(crate) struct Book {
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Book> {
     let path = &options.path;
-    if path.as_os_str().is_empty() {
-        return Err(Error::NoFile("book"));
-    }
     let bytes = input::read(path).map_err(Error::read(path))?;
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
     if text.is_empty() {

@@ -6,18 +6,13 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tokometer_base::{Prompt, PromptContent};
 
 use crate::cells::token_count;
-use crate::compose::Composer;
-use crate::{
-    DatasetContext, DatasetNote, Error, Item, Result, RowOrder, Source, WireForm, input, order,
-};
+use crate::compose::{Composer, Piece};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, RowOrder, Source, input, order};
 
-/// The options of `burstgpt`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
-    /// The CSV file.
     pub path: PathBuf,
 }
 
@@ -28,7 +23,6 @@ struct Lengths {
     answer: u32,
 }
 
-/// The opened dataset.
 pub(crate) struct BurstGpt {
     context: DatasetContext,
     composer: Composer,
@@ -38,9 +32,6 @@ pub(crate) struct BurstGpt {
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<BurstGpt> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("burstgpt"));
-    }
     let rows = read(&options.path)?;
     let order = match context.row_order {
         RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
@@ -106,23 +97,9 @@ impl Source for BurstGpt {
         let row = at.unwrap_or_else(|| order::repeated(index, self.rows.len(), self.context.seed));
         let Lengths { prompt, answer } = self.rows[row];
         let tokens = prompt.saturating_sub(self.specials).max(1);
-        let mut generator = self.context.salt.stream("content").at(index);
-        let (content, counted) = match self.context.form {
-            WireForm::TokenIds => {
-                (PromptContent::TokenIds(self.composer.ids(tokens, &mut generator)?), tokens)
-            }
-            WireForm::Text | WireForm::Chat | WireForm::Sound => {
-                let composed = self.composer.text(tokens, &mut generator)?;
-                (PromptContent::Text(composed.text), composed.tokens)
-            }
-        };
-        let prompt = Prompt {
-            content,
-            prompt_tokens: Some(counted + self.specials),
-            output_tokens: Some(answer),
-            ..Prompt::text("")
-        };
-        Ok(Item { asked_tokens: Some(tokens + self.specials), ..Item::new(index, prompt) })
+        let generator = self.context.salt.stream("content").at(index);
+        let made = self.composer.pieces(self.context.form, [Piece { tokens, generator }])?;
+        Ok(made.item(index, self.specials, answer))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

@@ -12,14 +12,12 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 use crate::conversation_rows::messages;
 use crate::datasets::sharegpt::{self, ShareGpt};
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::selection::{ChosenRows, Draft, RowReader};
 use crate::template::{ChatTemplate, Habit};
-use crate::{DatasetContext, DatasetNote, Error, Result};
+use crate::{DatasetContext, DatasetNote, Result};
 
-/// The options of `custom`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
-    /// The file.
     pub path: PathBuf,
     /// The answer length. `None` takes `output_tokens` of each line.
     pub output_len: Option<u32>,
@@ -46,31 +44,20 @@ impl Options {
     }
 }
 
-/// Reads lines by a tool's conventions.
-pub(crate) enum Custom {
-    Vllm(Box<Lines>),
-    Sglang(Box<ShareGpt>),
-}
-
 /// Reads lines with a `prompt`.
 pub(crate) struct Lines {
     output_len: Option<u32>,
-    context: DatasetContext,
     template: Option<ChatTemplate>,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<Custom>> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("custom"));
-    }
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows> {
     let rows = FileRows::open(&options.path)?;
-    let mut notes = unused_lengths(&rows, options, context)?;
-    let reader = match context.conventions {
-        Conventions::Vllm => Custom::Vllm(Box::new(Lines {
-            output_len: options.output_len,
-            context: context.clone(),
-            template: ChatTemplate::open(context, Habit::VllmApplies)?,
-        })),
+    let notes = unused_lengths(&rows, options, context)?;
+    let chosen = match context.conventions {
+        Conventions::Vllm => {
+            let template = ChatTemplate::open(context, Habit::VllmApplies)?;
+            ChosenRows::open(rows, Lines { output_len: options.output_len, template }, context)?
+        }
         Conventions::Sglang => {
             let like_sharegpt = sharegpt::Options {
                 output_len: options.output_len,
@@ -78,15 +65,10 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
                 prompt_suffix: options.prompt_suffix.clone(),
                 path: options.path.clone(),
             };
-            Custom::Sglang(Box::new(ShareGpt::new(like_sharegpt, context)?))
+            ChosenRows::open(rows, ShareGpt::new(like_sharegpt, context)?, context)?
         }
     };
-    let mut chosen = ChosenRows::open(rows, reader, context)?;
-    if let Custom::Sglang(sharegpt) = chosen.reader() {
-        notes.extend(sharegpt.notes());
-    }
-    chosen.add_notes(notes);
-    Ok(chosen)
+    Ok(chosen.with_notes(notes))
 }
 
 /// A note where the rows have answer lengths that are not used, as with vLLM's default. The first row
@@ -165,71 +147,24 @@ impl CustomRow {
 }
 
 impl RowReader for Lines {
-    fn read(&self, row: &str) -> RowReading {
-        let line: CustomRow = match serde_json::from_str(row) {
-            Ok(line) => line,
-            Err(error) => return RowReading::Broken(error.to_string()),
-        };
-        let (content, extra_body) = match line.content().and_then(|it| Ok((it, line.extra_body()?)))
-        {
-            Ok(row) => row,
-            Err(why) => return RowReading::Broken(why),
-        };
+    fn read(&self, row: &str, _: &DatasetContext) -> std::result::Result<Option<Draft>, String> {
+        let line: CustomRow = serde_json::from_str(row).map_err(|error| error.to_string())?;
+        let (content, extra_body) = (line.content()?, line.extra_body()?);
         // Where nothing is generated, no length is asked for.
         let is_generated =
             !matches!(content, PromptContent::Inputs(_) | PromptContent::Ranking { .. });
         let content = match content {
             PromptContent::Text(text) => {
-                match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
-                    None => PromptContent::Text(text),
-                    Some(Ok(templated)) => PromptContent::Text(templated),
-                    Some(Err(error)) => return RowReading::Broken(error.to_string()),
-                }
+                PromptContent::Text(ChatTemplate::applied(self.template.as_ref(), text)?)
             }
             other => other,
         };
         let output_tokens = self.output_len.or(line.output_tokens).filter(|_| is_generated);
         if output_tokens.is_none() && is_generated {
-            return RowReading::Broken(
-                "it has no `output_tokens`, and no answer length was given".into(),
-            );
+            return Err("it has no `output_tokens`, and no answer length was given".into());
         }
         let prompt = Prompt { content, output_tokens, extra_body, ..Prompt::text("") };
-        RowReading::Draft(Draft { prompt, answer: None, class: line.class })
-    }
-
-    fn context(&self) -> &DatasetContext {
-        &self.context
-    }
-}
-
-impl RowReader for Custom {
-    fn read(&self, row: &str) -> RowReading {
-        match self {
-            Self::Vllm(lines) => lines.read(row),
-            Self::Sglang(sharegpt) => sharegpt.read(row),
-        }
-    }
-
-    fn context(&self) -> &DatasetContext {
-        match self {
-            Self::Vllm(lines) => lines.context(),
-            Self::Sglang(sharegpt) => sharegpt.context(),
-        }
-    }
-
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
-        match self {
-            Self::Vllm(lines) => lines.measure(draft),
-            Self::Sglang(sharegpt) => sharegpt.measure(draft),
-        }
-    }
-
-    fn tolerance(&self) -> Tolerance {
-        match self {
-            Self::Vllm(lines) => lines.tolerance(),
-            Self::Sglang(sharegpt) => sharegpt.tolerance(),
-        }
+        Ok(Some(Draft { class: line.class, ..prompt.into() }))
     }
 }
 

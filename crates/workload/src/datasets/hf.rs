@@ -10,9 +10,9 @@ mod tables;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tokometer_base::{Prompt, PromptContent};
+use tokometer_base::Prompt;
 
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::selection::{ChosenRows, Draft, RowReader, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result};
 
@@ -30,7 +30,6 @@ const ANSWERS: [&str; 6] =
 /// The answer length of a row that has no answer.
 const OUTPUT_LEN: u32 = 128;
 
-/// The options of `hf`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// A file, a folder, or an id on the hub such as `org/name`.
@@ -52,23 +51,19 @@ impl Default for Options {
     }
 }
 
-/// Reads rows.
 pub(crate) struct Hf {
     options: Options,
-    context: DatasetContext,
     template: Option<ChatTemplate>,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<Hf>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows> {
     if options.path.is_empty() {
         return Err(Error::NoFile("hf"));
     }
     let found = files::find(options, context)?;
     let template = ChatTemplate::open(context, Habit::VllmApplies)?;
-    let reader = Hf { options: options.clone(), context: context.clone(), template };
-    let mut selection = ChosenRows::open(found.rows, reader, context)?;
-    selection.add_notes(found.notes);
-    Ok(selection)
+    let reader = Hf { options: options.clone(), template };
+    Ok(ChosenRows::open(found.rows, reader, context)?.with_notes(found.notes))
 }
 
 /// Columns that may be needed; the others of a table are not read.
@@ -111,33 +106,22 @@ fn first_text(value: &Value) -> Option<String> {
 }
 
 impl RowReader for Hf {
-    fn read(&self, row: &str) -> RowReading {
-        let fields: Map<String, Value> = match serde_json::from_str(row) {
-            Ok(fields) => fields,
-            Err(error) => return RowReading::Broken(error.to_string()),
-        };
+    fn read(&self, row: &str, _: &DatasetContext) -> std::result::Result<Option<Draft>, String> {
+        let fields: Map<String, Value> =
+            serde_json::from_str(row).map_err(|error| error.to_string())?;
         let Some((question, answer)) = self.question(&fields) else {
             let names: Vec<&str> = fields.keys().map(String::as_str).collect();
             let reason = format!("no text column for the prompt among {}", names.join(", "));
-            return RowReading::Broken(reason);
+            return Err(reason);
         };
-        let text = match self.template.as_ref().map(|template| template.apply_to_text(&question)) {
-            None => question,
-            Some(Ok(templated)) => templated,
-            Some(Err(error)) => return RowReading::Broken(error.to_string()),
-        };
-        let prompt = Prompt { content: PromptContent::Text(text), ..Prompt::text("") };
-        RowReading::Draft(Draft { prompt, answer, class: None })
+        let text = ChatTemplate::applied(self.template.as_ref(), question)?;
+        Ok(Some(Draft { answer, ..Prompt::text(text).into() }))
     }
 
-    fn context(&self) -> &DatasetContext {
-        &self.context
-    }
-
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
-        let prompt = self.context.tokens_of(&draft.prompt.content)?;
+    fn measure(&self, draft: &Draft, context: &DatasetContext) -> Result<Option<TokenCounts>> {
+        let prompt = context.tokens_of(&draft.prompt.content)?;
         let of_answer = match (&draft.answer, self.options.output_len) {
-            (Some(answer), None) => self.context.tokenizer.count(answer)?,
+            (Some(answer), None) => context.tokenizer.count(answer)?,
             _ => 0,
         };
         let of_answer = u32::try_from(of_answer).ok().filter(|tokens| *tokens > 0);
@@ -154,6 +138,7 @@ impl RowReader for Hf {
 mod tests {
     use super::*;
     use crate::{RowOrder, Spec, Workload, open};
+    use tokometer_base::PromptContent;
 
     fn workload(path: &std::path::Path, options: Options) -> Result<Workload> {
         let context =

@@ -13,12 +13,9 @@ pub use crate::media::{Filling, Format};
 /// SGLang's quality of JPEG.
 const QUALITY: u8 = 85;
 
-/// The options of `image`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
-    /// Tokens of the text.
     pub input_len: u32,
-    /// The answer length in tokens.
     pub output_len: u32,
     /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
@@ -28,9 +25,7 @@ pub struct Options {
     pub is_image_count_random: bool,
     /// `4k`, `1080p`, `720p`, `360p`, `HxW`, or `random:HxW-HxW`.
     pub image_resolution: String,
-    /// How images are coded.
     pub image_format: Format,
-    /// What they show.
     pub image_content: Filling,
 }
 
@@ -86,7 +81,6 @@ fn sizes(text: &str) -> Option<Sizes> {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct ImagePrompts {
     texts: Random,
     images: ImageGenerator,

@@ -13,10 +13,9 @@ use tokometer_base::{Nanos, Prompt, PromptContent};
 use crate::conversation_rows::messages;
 use crate::media::{audio_file, image_file, text_part, url_part, user_message, video_file};
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading};
+use crate::selection::{ChosenRows, RowReader, RowReading};
 use crate::{DatasetContext, Error, Result, WireForm};
 
-/// The options of `custom_image` and `custom_audio`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// The file of rows. Files in it are named relative to its folder.
@@ -31,10 +30,8 @@ impl Default for Options {
     }
 }
 
-/// Reads rows with media.
 pub(crate) struct MediaRows {
     options: Options,
-    context: DatasetContext,
 }
 
 #[derive(Deserialize)]
@@ -51,16 +48,13 @@ struct MediaRow<'a> {
     output_tokens: Option<u32>,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<MediaRows>> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("custom_image"));
-    }
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows> {
     if !matches!(context.form, WireForm::Chat | WireForm::Sound) {
         let reason =
             "images and audio need a route that accepts them; use `--backend openai-chat`, or `openai-audio` for audio".to_owned();
         return Err(Error::Options { dataset: "custom_image", reason });
     }
-    let reader = MediaRows { options: options.clone(), context: context.clone() };
+    let reader = MediaRows { options: options.clone() };
     ChosenRows::open(FileRows::open(&options.path)?, reader, context)
 }
 
@@ -82,12 +76,12 @@ impl MediaRows {
         Ok(image_file(&self.file(name))?.part())
     }
 
-    fn prompt(&self, row: &str) -> std::result::Result<Prompt, String> {
+    fn prompt(&self, row: &str, form: WireForm) -> std::result::Result<Prompt, String> {
         let row: MediaRow<'_> = serde_json::from_str(row).map_err(|why| why.to_string())?;
         let output = self.options.output_len.or(row.output_tokens);
         let output = output.ok_or("it has no `output_tokens`, and no answer length was given")?;
         let prompt = |content| Prompt { content, output_tokens: Some(output), ..Prompt::text("") };
-        if self.context.form == WireForm::Sound {
+        if form == WireForm::Sound {
             let name = row.audio.ok_or("it has no `audio`")?;
             let seconds = row.seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
             let sound = audio_file(&self.file(&name))?;
@@ -116,15 +110,8 @@ impl MediaRows {
 }
 
 impl RowReader for MediaRows {
-    fn read(&self, row: &str) -> RowReading {
-        match self.prompt(row) {
-            Ok(prompt) => RowReading::Draft(Draft { prompt, answer: None, class: None }),
-            Err(why) => RowReading::Broken(why),
-        }
-    }
-
-    fn context(&self) -> &DatasetContext {
-        &self.context
+    fn read(&self, row: &str, context: &DatasetContext) -> RowReading {
+        self.prompt(row, context.form).map(|prompt| Some(prompt.into()))
     }
 }
 

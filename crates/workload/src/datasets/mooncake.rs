@@ -23,10 +23,8 @@ const REQUEST: &str = "Write a long report about what was said above.";
 /// Stands for an answer between two rounds.
 const STAND_IN: &str = "I see.";
 
-/// The options of `mooncake`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
-    /// The file.
     pub path: PathBuf,
     /// Stretches the times: 2 sends half as many requests per second.
     pub slowdown_factor: f64,
@@ -40,7 +38,6 @@ impl Default for Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct Mooncake {
     options: Options,
     context: DatasetContext,
@@ -48,9 +45,6 @@ pub(crate) struct Mooncake {
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Mooncake> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("mooncake"));
-    }
     let is_slowdown = options.slowdown_factor.is_finite() && options.slowdown_factor > 0.0;
     if !is_slowdown || options.num_rounds == 0 {
         let reason =

@@ -12,8 +12,8 @@ use tokometer_base::{Message, Prompt, PromptContent};
 
 use crate::conversation_rows::{is_more_than_text, messages};
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading};
-use crate::{DatasetContext, Error, Result, RowOrder, WireForm};
+use crate::selection::{ChosenRows, RowReader, RowReading};
+use crate::{DatasetContext, Result, RowOrder, WireForm};
 
 /// The answer length of a line that names none.
 const OUTPUT_LEN: u32 = 256;
@@ -22,47 +22,29 @@ const OUTPUT_LEN: u32 = 256;
 const OWN_FIELDS: [&str; 6] =
     ["messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
 
-/// The options of `openai`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
-    /// The file.
     pub path: PathBuf,
     /// The answer length. `None` takes `max_tokens` of each line, or 256.
     pub output_len: Option<u32>,
 }
 
-/// Reads requests.
 pub(crate) struct OpenAiBodies {
     output_len: Option<u32>,
-    context: DatasetContext,
 }
 
-pub(crate) fn open(
-    options: &Options,
-    context: &DatasetContext,
-) -> Result<ChosenRows<OpenAiBodies>> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("openai"));
-    }
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows> {
     // The tool that has this dataset sends the lines as they stand.
     let context = DatasetContext { row_order: RowOrder::AsInFile, ..context.clone() };
-    let reader = OpenAiBodies { output_len: options.output_len, context: context.clone() };
+    let reader = OpenAiBodies { output_len: options.output_len };
     ChosenRows::open(FileRows::open(&options.path)?, reader, &context)
 }
 
 impl RowReader for OpenAiBodies {
-    fn read(&self, row: &str) -> RowReading {
-        let fields = match fields(row) {
-            Ok(fields) => fields,
-            Err(why) => return RowReading::Broken(why),
-        };
-        let messages = match fields.get("messages").map(|it| messages(it)) {
-            Some(Ok(messages)) => messages,
-            Some(Err(why)) => return RowReading::Broken(why),
-            None => {
-                return RowReading::Broken("it has no `messages` with a role and text".into());
-            }
-        };
+    fn read(&self, row: &str, context: &DatasetContext) -> RowReading {
+        let fields = fields(row)?;
+        let list = fields.get("messages").ok_or("it has no `messages` with a role and text")?;
+        let messages = messages(list)?;
         let length = |name: &str| serde_json::from_str::<u32>(fields.get(name)?.get()).ok();
         let of_line = length("max_tokens").or_else(|| length("max_completion_tokens"));
         let output_tokens = self.output_len.or(of_line).unwrap_or(OUTPUT_LEN);
@@ -71,14 +53,14 @@ impl RowReader for OpenAiBodies {
             .filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str()))
             .map(|(name, value)| (name.as_str(), *value))
             .collect();
-        let content = match self.context.form {
+        let content = match context.form {
             WireForm::Chat => PromptContent::Messages(messages),
             WireForm::Text | WireForm::TokenIds | WireForm::Sound => {
                 match messages.iter().position(is_more_than_text) {
                     None => PromptContent::Text(joined(&messages)),
                     Some(index) => {
                         let why = "has parts or tool calls that a text route cannot carry; use a chat backend";
-                        return RowReading::Broken(format!("message {} {why}", index + 1));
+                        return Err(format!("message {} {why}", index + 1));
                     }
                 }
             }
@@ -89,11 +71,7 @@ impl RowReader for OpenAiBodies {
             extra_body: serde_json::to_string(&extra).ok().filter(|_| !extra.is_empty()),
             ..Prompt::text("")
         };
-        RowReading::Draft(Draft { prompt, answer: None, class: None })
-    }
-
-    fn context(&self) -> &DatasetContext {
-        &self.context
+        Ok(Some(prompt.into()))
     }
 }
 

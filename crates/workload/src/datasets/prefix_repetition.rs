@@ -1,21 +1,16 @@
 //! A few prefixes, each with many endings: a workload with prefix-cache hits.
 
+use crate::compose::{Composer, Piece};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, order};
 use serde::Serialize;
-use tokometer_base::{Prompt, PromptContent};
 
-use crate::compose::Composer;
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm, order};
-
-/// The options of `prefix_repetition`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// Tokens that the prompts of one prefix share.
     pub prefix_len: u32,
     /// Tokens of each prompt's own, special tokens of the server included.
     pub suffix_len: u32,
-    /// The number of prefixes.
     pub num_prefixes: u32,
-    /// The answer length.
     pub output_len: u32,
 }
 
@@ -25,7 +20,6 @@ impl Default for Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct PrefixRepetition {
     options: Options,
     context: DatasetContext,
@@ -62,30 +56,14 @@ impl Source for PrefixRepetition {
     fn item(&self, index: u64) -> Result<Item> {
         let Options { prefix_len, suffix_len, output_len, .. } = self.options;
         let row = usize::try_from(index % self.len()).unwrap_or(0);
-        let mut shared = self.context.salt.stream("prefix").at(self.prefixes[row] as u64);
-        let mut own = self.context.salt.stream("content").at(index);
-        let suffix_tokens = suffix_len.saturating_sub(self.specials);
-        let (content, counted) = match self.context.form {
-            WireForm::TokenIds => {
-                let mut ids = self.composer.ids(prefix_len, &mut shared)?;
-                ids.extend(self.composer.ids(suffix_tokens, &mut own)?);
-                (PromptContent::TokenIds(ids), prefix_len + suffix_tokens)
-            }
-            WireForm::Text | WireForm::Chat | WireForm::Sound => {
-                let prefix = self.composer.text(prefix_len, &mut shared)?;
-                let suffix = self.composer.continuation(suffix_tokens, &mut own)?;
-                let text = PromptContent::Text(prefix.text + &suffix.text);
-                (text, prefix.tokens + suffix.tokens)
-            }
-        };
-        let prompt = Prompt {
-            content,
-            prompt_tokens: Some(counted + self.specials),
-            output_tokens: Some(output_len),
-            ..Prompt::text("")
-        };
-        let asked_tokens = Some(prefix_len + suffix_tokens + self.specials);
-        Ok(Item { asked_tokens, ..Item::new(index, prompt) })
+        let shared = self.context.salt.stream("prefix").at(self.prefixes[row] as u64);
+        let own = self.context.salt.stream("content").at(index);
+        let pieces = [
+            Piece { tokens: prefix_len, generator: shared },
+            Piece { tokens: suffix_len.saturating_sub(self.specials), generator: own },
+        ];
+        let made = self.composer.pieces(self.context.form, pieces)?;
+        Ok(made.item(index, self.specials, output_len))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {
@@ -102,6 +80,7 @@ mod tests {
     use super::*;
     use crate::{Spec, open};
     use std::collections::BTreeMap;
+    use tokometer_base::PromptContent;
 
     #[test]
     fn every_prefix_has_as_many_prompts_and_the_rest_is_left_out() {

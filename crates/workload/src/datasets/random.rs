@@ -7,20 +7,18 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tokometer_base::{Conventions, Prompt, PromptContent};
+use tokometer_base::{Conventions, PromptContent};
 use tokometer_tokenize::Specials;
 
-use crate::compose::{Composed, Composer};
+use crate::compose::{Composed, Composer, MadeContent};
 use crate::datasets::sharegpt;
 use crate::lengths::Span;
 use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
 
-/// The options of `random`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The prompt length in tokens, special tokens of the server included and the prefix not.
     pub input_len: u32,
-    /// The answer length in tokens.
     pub output_len: u32,
     /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
@@ -110,7 +108,6 @@ impl Shapes {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct Random {
     input_len: u32,
     context: DatasetContext,
@@ -183,7 +180,7 @@ impl Source for Random {
 
     fn item(&self, index: u64) -> Result<Item> {
         let shape = self.shapes.at(index, &self.context);
-        let (content, counted) = match &self.prefix.start {
+        let (content, tokens) = match &self.prefix.start {
             PromptContent::TokenIds(prefix) => {
                 let ids = self.ids(index, shape.text)?;
                 (PromptContent::TokenIds([prefix.as_slice(), &ids].concat()), shape.text)
@@ -199,13 +196,8 @@ impl Source for Random {
             }
         };
         let around = self.prefix.tokens + self.shapes.specials();
-        let prompt = Prompt {
-            content,
-            prompt_tokens: Some(counted + around),
-            output_tokens: Some(shape.output),
-            ..Prompt::text("")
-        };
-        Ok(Item { asked_tokens: Some(shape.text + around), ..Item::new(index, prompt) })
+        let made = MadeContent { content, tokens, asked: shape.text };
+        Ok(made.item(index, around, shape.output))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

@@ -14,14 +14,12 @@ const QUESTION: &str = "What is said in this recording?";
 const SHORTEST: f64 = 0.1;
 const LONGEST: f64 = 3_600.0;
 
-/// The options of `random-audio`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// Mean length of a clip in seconds.
     pub audio_seconds: f64,
     /// Standard deviation of the length.
     pub audio_seconds_stddev: f64,
-    /// The answer length in tokens.
     pub output_len: u32,
 }
 
@@ -31,7 +29,6 @@ impl Default for Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct RandomAudio {
     options: Options,
     context: DatasetContext,

@@ -5,18 +5,16 @@
 
 use serde::Serialize;
 use tokometer_base::seed::whole_between;
-use tokometer_base::{Conventions, Prompt, PromptContent};
+use tokometer_base::{Conventions, PromptContent};
 
-use crate::compose::Composer;
+use crate::compose::{Composer, MadeContent};
 use crate::datasets::random::{self, Shapes};
 use crate::{DatasetContext, Item, Ratio, Result, Source, WireForm};
 
-/// The options of `random-ids`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The prompt length in tokens, special tokens of the server included.
     pub input_len: u32,
-    /// The answer length in tokens.
     pub output_len: u32,
     /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
@@ -37,7 +35,6 @@ impl Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct RandomIds {
     context: DatasetContext,
     composer: Composer,
@@ -68,21 +65,15 @@ impl Source for RandomIds {
         let start = usize::try_from(offset).unwrap_or(0);
         let ids: Vec<u32> =
             ordinary.iter().copied().cycle().skip(start).take(shape.text as usize).collect();
-        let (content, counted) = match self.context.form {
+        let (content, tokens) = match self.context.form {
             WireForm::TokenIds => (PromptContent::TokenIds(ids), shape.text),
             WireForm::Text | WireForm::Chat | WireForm::Sound => {
                 let composed = self.composer.fitted(ids, shape.text)?;
                 (PromptContent::Text(composed.text), composed.tokens)
             }
         };
-        let specials = self.shapes.specials();
-        let prompt = Prompt {
-            content,
-            prompt_tokens: Some(counted + specials),
-            output_tokens: Some(shape.output),
-            ..Prompt::text("")
-        };
-        Ok(Item { asked_tokens: Some(shape.text + specials), ..Item::new(index, prompt) })
+        let made = MadeContent { content, tokens, asked: shape.text };
+        Ok(made.item(index, self.shapes.specials(), shape.output))
     }
 }
 

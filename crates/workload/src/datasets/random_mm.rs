@@ -100,24 +100,19 @@ impl FromStr for SizeBuckets {
     }
 }
 
-/// The options of `random-mm`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
-    /// Tokens of the text.
     pub input_len: u32,
-    /// The answer length in tokens.
     pub output_len: u32,
     /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
     /// Tokens that all texts share.
     pub prefix_len: u32,
-    /// Images per request.
     pub mm_items: u32,
     /// The spread of their number: 0.5 draws between half and one and a half of it.
     pub mm_items_ratio: f64,
     /// Most images of one request.
     pub mm_images_max: u32,
-    /// Sizes.
     pub mm_buckets: SizeBuckets,
 }
 
@@ -138,7 +133,6 @@ impl Default for Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct RandomMm {
     texts: Random,
     images: ImageGenerator,

@@ -23,7 +23,6 @@ pub enum Scoring {
     Embedding,
 }
 
-/// The options of `random-rerank`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// Tokens that the model reads at once.
@@ -48,7 +47,6 @@ impl Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct RandomRerank {
     context: DatasetContext,
     composer: Composer,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::seed::{Generator, unit_float};
 use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
 
-use crate::compose::Composer;
+use crate::compose::{Composer, Piece};
 use crate::lengths::Span;
 use crate::{
     DatasetContext, DatasetNote, Error, Item, Result, Source, TurnPosition, WireForm, order,
@@ -20,10 +20,8 @@ const JOINT: &str = "\n\n";
 /// The header by which a router keeps a group together.
 const ROUTING_KEY: &str = "X-SMG-Routing-Key";
 
-/// The options of `generated-shared-prefix`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
-    /// The number of groups.
     pub num_groups: u32,
     /// The number of prompts, or of conversations, in each.
     pub prompts_per_group: u32,
@@ -37,7 +35,6 @@ pub struct Options {
     pub range_ratio: f64,
     /// Questions in a conversation.
     pub num_turns: u32,
-    /// The order of the prompts.
     pub order: PromptOrder,
     /// Whether a routing key is sent.
     pub routing_key: RoutingKey,
@@ -47,7 +44,6 @@ pub struct Options {
     pub zipf_alpha: f64,
 }
 
-/// The order of the prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptOrder {
@@ -98,7 +94,6 @@ impl Default for Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct SharedPrefix {
     options: Options,
     context: DatasetContext,
@@ -183,15 +178,15 @@ impl SharedPrefix {
     /// A question, behind its system prompt in the first turn.
     fn content(&self, index: u64, group: Option<usize>) -> Result<(PromptContent, u32)> {
         let length = self.length(self.options.question_len, "questions", index);
-        let mut own = self.context.salt.stream("content").at(index);
+        let own = self.context.salt.stream("content").at(index);
         let Some(group) = group else {
-            return self.plain(length, &mut own);
+            return self.plain(length, own);
         };
         let system_len = self.length(self.options.system_prompt_len, "systems", group as u64);
-        let mut shared = self.context.salt.stream("prefix").at(group as u64);
-        let (system, system_tokens) = self.plain(system_len, &mut shared)?;
+        let shared = self.context.salt.stream("prefix").at(group as u64);
+        let (system, system_tokens) = self.plain(system_len, shared)?;
         let (question, question_tokens) =
-            self.plain(length.saturating_sub(self.specials).max(1), &mut own)?;
+            self.plain(length.saturating_sub(self.specials).max(1), own)?;
         let content = match (system, question) {
             (PromptContent::Text(system), PromptContent::Text(question)) => {
                 PromptContent::Text(system + JOINT + &question)
@@ -204,12 +199,9 @@ impl SharedPrefix {
         Ok((content, system_tokens + self.joint_tokens + question_tokens + self.specials))
     }
 
-    fn plain(&self, tokens: u32, generator: &mut Generator) -> Result<(PromptContent, u32)> {
-        if self.context.form == WireForm::TokenIds {
-            return Ok((PromptContent::TokenIds(self.composer.ids(tokens, generator)?), tokens));
-        }
-        let composed = self.composer.text(tokens, generator)?;
-        Ok((PromptContent::Text(composed.text), composed.tokens))
+    fn plain(&self, tokens: u32, generator: Generator) -> Result<(PromptContent, u32)> {
+        let made = self.composer.pieces(self.context.form, [Piece { tokens, generator }])?;
+        Ok((made.content, made.tokens))
     }
 }
 

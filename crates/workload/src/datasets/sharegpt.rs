@@ -13,17 +13,15 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::{Specials, Tokenizer};
 
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::selection::{ChosenRows, Draft, RowReader, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, DatasetNote, Error, Result, WireForm, order};
 
 /// What SGLang keeps at the end of a prompt when it adds a suffix.
 const ASSISTANT: &str = "Assistant:";
 
-/// The options of `sharegpt`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
-    /// The file.
     pub path: PathBuf,
     /// The answer length. `None` takes the length of the answer in the file.
     pub output_len: Option<u32>,
@@ -62,22 +60,15 @@ impl LengthLimits {
 /// Reads and filters entries.
 pub(crate) struct ShareGpt {
     options: Options,
-    context: DatasetContext,
     limits: LengthLimits,
     template: Option<ChatTemplate>,
     /// Whether a conversation had a system message before its first exchange.
     has_system: AtomicBool,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<ShareGpt>> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("sharegpt"));
-    }
-    let rows = FileRows::open(&options.path)?;
-    let mut chosen = ChosenRows::open(rows, ShareGpt::new(options.clone(), context)?, context)?;
-    let notes = chosen.reader().notes();
-    chosen.add_notes(notes);
-    Ok(chosen)
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows> {
+    let reader = ShareGpt::new(options.clone(), context)?;
+    ChosenRows::open(FileRows::open(&options.path)?, reader, context)
 }
 
 impl ShareGpt {
@@ -91,15 +82,7 @@ impl ShareGpt {
         let limits = LengthLimits::of(context.conventions, options.context_len);
         let template = ChatTemplate::open(context, Habit::Raw)?;
         let has_system = AtomicBool::new(false);
-        Ok(Self { options, context: context.clone(), limits, template, has_system })
-    }
-
-    /// What was left out of the rows read so far.
-    pub(crate) fn notes(&self) -> Vec<DatasetNote> {
-        let text = "conversations begin with a system message, which is left out; vLLM and SGLang send it as \
-                    the prompt";
-        let has_system = self.has_system.load(Ordering::Relaxed);
-        has_system.then(|| DatasetNote::new("system-turns", text.to_owned())).into_iter().collect()
+        Ok(Self { options, limits, template, has_system })
     }
 
     fn with_suffix(&self, text: String) -> String {
@@ -138,22 +121,19 @@ impl Turn {
 }
 
 impl RowReader for ShareGpt {
-    fn read(&self, row: &str) -> RowReading {
+    fn read(&self, row: &str, _: &DatasetContext) -> std::result::Result<Option<Draft>, String> {
         if !row.trim_start().starts_with('{') {
             let reason =
                 "it is not a JSON object; a file is one array of objects, or has one per line";
-            return RowReading::Broken(reason.into());
+            return Err(reason.into());
         }
-        let entry: Entry = match serde_json::from_str(row) {
-            Ok(entry) => entry,
-            Err(error) => return RowReading::Broken(error.to_string()),
-        };
+        let entry: Entry = serde_json::from_str(row).map_err(|error| error.to_string())?;
         let Some(conversations) = entry.conversations else {
             let reason = match entry.messages {
                 Some(_) => "it has `messages` instead of `conversations`; use the dataset `openai`",
                 None => "it has no `conversations`",
             };
-            return RowReading::Broken(reason.into());
+            return Err(reason.into());
         };
         if conversations.first().is_some_and(Turn::is_system) {
             self.has_system.store(true, Ordering::Relaxed);
@@ -161,40 +141,30 @@ impl RowReader for ShareGpt {
         let turns = conversations.into_iter().skip_while(Turn::is_system);
         let mut turns = turns.map(|turn| turn.value);
         let (Some(prompt), Some(answer)) = (turns.next(), turns.next()) else {
-            return RowReading::Unfit;
+            return Ok(None);
         };
-        let text = self.with_suffix(prompt);
-        let templated = match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
-            None => text,
-            Some(Ok(templated)) => templated,
-            Some(Err(error)) => return RowReading::Broken(error.to_string()),
-        };
-        let prompt = Prompt { output_tokens: self.options.output_len, ..Prompt::text(templated) };
-        RowReading::Draft(Draft { prompt, answer: Some(answer), class: None })
+        let text = ChatTemplate::applied(self.template.as_ref(), self.with_suffix(prompt))?;
+        let prompt = Prompt { output_tokens: self.options.output_len, ..Prompt::text(text) };
+        Ok(Some(Draft { answer: Some(answer), ..prompt.into() }))
     }
 
-    fn context(&self) -> &DatasetContext {
-        &self.context
-    }
-
-    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
+    fn measure(&self, draft: &Draft, context: &DatasetContext) -> Result<Option<TokenCounts>> {
         let (PromptContent::Text(text), Some(answer)) = (&draft.prompt.content, &draft.answer)
         else {
             return Ok(None);
         };
         let LengthLimits { prompt_min, output_min, prompt_max, total_max } = self.limits;
-        let specials = match self.context.form {
+        let specials = match context.form {
             WireForm::Text => Specials::Add,
             WireForm::Chat | WireForm::TokenIds | WireForm::Sound => Specials::Skip,
         };
-        let Some(prompt) = count_within(&*self.context.tokenizer, text, specials, prompt_max)?
-        else {
+        let Some(prompt) = count_within(&*context.tokenizer, text, specials, prompt_max)? else {
             return Ok(None);
         };
         let room = total_max.saturating_sub(prompt);
         let output = match self.options.output_len {
             Some(length) => Some(length).filter(|length| *length <= room),
-            None => count_within(&*self.context.tokenizer, answer, Specials::Skip, room)?
+            None => count_within(&*context.tokenizer, answer, Specials::Skip, room)?
                 .filter(|length| *length >= output_min),
         };
         let is_kept = prompt >= prompt_min && output.is_some();
@@ -203,6 +173,13 @@ impl RowReader for ShareGpt {
 
     fn tolerance(&self) -> Tolerance {
         Tolerance::Skip
+    }
+
+    fn notes(&self) -> Vec<DatasetNote> {
+        let text = "conversations begin with a system message, which is left out; vLLM and SGLang send it as \
+                    the prompt";
+        let has_system = self.has_system.load(Ordering::Relaxed);
+        has_system.then(|| DatasetNote::new("system-turns", text.to_owned())).into_iter().collect()
     }
 }
 

@@ -24,14 +24,12 @@ const REQUEST: &str = "Repeat as many of the following lines of verse as you can
 /// How often lines are drawn again before one of them is left out.
 const TRIES: u32 = 8;
 
-/// The options of `sonnet`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// A text of one's own, a verse per line. `None` takes the sonnets.
     pub path: Option<PathBuf>,
     /// The longest prompt.
     pub input_len: u32,
-    /// The answer length.
     pub output_len: u32,
     /// The part of the prompt that all prompts share.
     pub prefix_len: u32,
@@ -43,7 +41,6 @@ impl Default for Options {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct Sonnet {
     options: Options,
     context: DatasetContext,

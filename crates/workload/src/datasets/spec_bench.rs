@@ -8,15 +8,13 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Prompt;
 
 use crate::rows::FileRows;
-use crate::selection::{ChosenRows, Draft, RowReader, RowReading};
-use crate::{DatasetContext, Error, Result};
+use crate::selection::{ChosenRows, Draft, RowReader};
+use crate::{DatasetContext, Result};
 
-/// The options of `spec_bench`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// The file of questions.
     pub path: PathBuf,
-    /// The answer length.
     pub output_len: u32,
     /// Questions of this category only. `None` takes all.
     pub category: Option<String>,
@@ -28,10 +26,8 @@ impl Default for Options {
     }
 }
 
-/// Reads questions.
 pub(crate) struct Questions {
     options: Options,
-    context: DatasetContext,
 }
 
 #[derive(Deserialize)]
@@ -40,32 +36,20 @@ struct Question {
     turns: Vec<String>,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<Questions>> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("spec_bench"));
-    }
-    let reader = Questions { options: options.clone(), context: context.clone() };
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows> {
+    let reader = Questions { options: options.clone() };
     ChosenRows::open(FileRows::open(&options.path)?, reader, context)
 }
 
 impl RowReader for Questions {
-    fn read(&self, row: &str) -> RowReading {
-        let question: Question = match serde_json::from_str(row) {
-            Ok(question) => question,
-            Err(why) => return RowReading::Broken(why.to_string()),
-        };
+    fn read(&self, row: &str, _: &DatasetContext) -> std::result::Result<Option<Draft>, String> {
+        let question: Question = serde_json::from_str(row).map_err(|why| why.to_string())?;
         if self.options.category.is_some() && self.options.category != question.category {
-            return RowReading::Unfit;
+            return Ok(None);
         }
-        let Some(first) = question.turns.into_iter().next() else {
-            return RowReading::Broken("its `turns` are empty".to_owned());
-        };
+        let first = question.turns.into_iter().next().ok_or("its `turns` are empty")?;
         let prompt = Prompt { output_tokens: Some(self.options.output_len), ..Prompt::text(first) };
-        RowReading::Draft(Draft { prompt, answer: None, class: question.category })
-    }
-
-    fn context(&self) -> &DatasetContext {
-        &self.context
+        Ok(Some(Draft { class: question.category, ..prompt.into() }))
     }
 }
 

@@ -7,18 +7,16 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Nanos, Prompt, PromptContent};
+use tokometer_base::Nanos;
 
 use super::trace_table;
 use crate::cells::token_count;
-use crate::compose::Composer;
+use crate::compose::{Composer, Piece};
 use crate::rows::FileRows;
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source};
 
-/// The options of `timed_trace`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
-    /// The file.
     pub path: PathBuf,
     /// Tokens of the block that one hash id stands for.
     pub chunk_hash_size: u32,
@@ -32,7 +30,6 @@ impl Default for Options {
     }
 }
 
-/// One line of a trace.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct TraceLine {
     pub(crate) timestamp: f64,
@@ -120,7 +117,6 @@ impl SortedTrace {
     }
 }
 
-/// The opened dataset.
 pub(crate) struct TimedTrace {
     options: Options,
     context: DatasetContext,
@@ -130,9 +126,6 @@ pub(crate) struct TimedTrace {
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedTrace> {
-    if options.path.as_os_str().is_empty() {
-        return Err(Error::NoFile("timed_trace"));
-    }
     if options.chunk_hash_size == 0
         || options.sec_multiplier.is_nan()
         || options.sec_multiplier < 0.0
@@ -153,37 +146,21 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedT
 }
 
 impl TimedTrace {
-    fn content(&self, record: &TraceLine, index: u64) -> Result<(PromptContent, u32)> {
+    /// The blocks of a request, and behind them what is its own.
+    fn pieces(&self, record: &TraceLine, index: u64) -> impl Iterator<Item = Piece> {
         let block = self.options.chunk_hash_size;
-        let (mut ids, mut text, mut tokens) = (Vec::new(), String::new(), 0);
         let mut left = record.input_length.saturating_sub(self.specials).max(1);
         let blocks = record.hash_ids.iter().map(|id| Some(*id));
-        // The last part, without an id, is the prompt's own.
-        for id in blocks.chain([None]) {
-            let length = if id.is_some() { block.min(left) } else { left };
-            left -= length;
-            let mut generator = match id {
+        let pieces = blocks.chain([None]).map(move |id| {
+            let tokens = if id.is_some() { block.min(left) } else { left };
+            left -= tokens;
+            let generator = match id {
                 Some(id) => self.context.salt.stream("block").at(id),
                 None => self.context.salt.stream("content").at(index),
             };
-            if self.context.form == WireForm::TokenIds {
-                ids.extend(self.composer.ids(length, &mut generator)?);
-                tokens += length;
-            } else if length > 0 {
-                let part = if text.is_empty() {
-                    self.composer.text(length, &mut generator)?
-                } else {
-                    self.composer.continuation(length, &mut generator)?
-                };
-                text.push_str(&part.text);
-                tokens += part.tokens;
-            }
-        }
-        let content = match self.context.form {
-            WireForm::TokenIds => PromptContent::TokenIds(ids),
-            WireForm::Text | WireForm::Chat | WireForm::Sound => PromptContent::Text(text),
-        };
-        Ok((content, tokens + self.specials))
+            Piece { tokens, generator }
+        });
+        pieces.filter(|piece| piece.tokens > 0)
     }
 }
 
@@ -194,15 +171,9 @@ impl Source for TimedTrace {
 
     fn item(&self, index: u64) -> Result<Item> {
         let (record, _) = self.trace.at(index);
-        let (content, tokens) = self.content(record, index)?;
-        let prompt = Prompt {
-            content,
-            prompt_tokens: Some(tokens),
-            output_tokens: Some(record.output_length),
-            ..Prompt::text("")
-        };
-        let asked_tokens = Some(record.input_length.max(1 + self.specials));
-        Ok(Item { asked_tokens, due: self.due(index), ..Item::new(index, prompt) })
+        let made = self.composer.pieces(self.context.form, self.pieces(record, index))?;
+        let item = made.item(index, self.specials, record.output_length);
+        Ok(Item { due: self.due(index), ..item })
     }
 
     fn due(&self, index: u64) -> Option<Nanos> {
@@ -218,7 +189,8 @@ impl Source for TimedTrace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Spec, Workload, open};
+    use crate::{Spec, WireForm, Workload, open};
+    use tokometer_base::PromptContent;
 
     fn workload(text: &str, form: WireForm) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();

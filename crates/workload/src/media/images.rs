@@ -26,7 +26,6 @@ pub(crate) struct ImageSize {
     pub(crate) width: u16,
 }
 
-/// How images are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
