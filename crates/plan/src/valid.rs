@@ -34,13 +34,15 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
     let toml = toml::Table::try_from(plan).map(toml::Value::Table).ok();
     for row in options::rows().filter(|row| !row.key.is_empty()) {
         let pointer = format!("/{}", row.key.replace('.', "/"));
-        let written = json.pointer(&pointer).and_then(serde_json::Value::as_f64);
+        let written = json.pointer(&pointer).filter(|value| value.is_number());
         let infinite = || float_at(toml.as_ref()?, row.key);
-        let Some(number) = written.or_else(infinite) else { continue };
+        let number = written.and_then(serde_json::Value::as_f64).or_else(infinite);
+        let Some(number) = number else { continue };
         check_number(row.key, number, if row.is_unsigned() { Sign::Positive } else { Sign::Any })?;
         if let Some(most) = row.limit().filter(|most| number > *most) {
+            let shown = written.map_or_else(|| number.to_string(), ToString::to_string);
             return Err(Refusal::usage(
-                format!("cannot use {number} for `{}`: the most is {most}", row.key),
+                format!("cannot use {shown} for `{}`: the most is {most}", row.key),
                 "check the number of digits",
             ));
         }

@@ -90,6 +90,8 @@ pub(crate) enum Command {
 pub(crate) enum DocPage {
     /// `docs/migrating.md`
     Migrating,
+    /// The keys at the end of `docs/plan-file.md`
+    PlanFile,
 }
 
 /// `tokometer bench`: an address and a budget beside the flags that other commands share.

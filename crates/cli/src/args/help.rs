@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 /// The help of one command that takes the flags of `bench`.
 struct HelpShape {
     command: &'static str,
-    /// Flags of `bench` that `-h` lists. The command's own flags are always listed.
-    short: &'static [&'static str],
+    /// Flags of `bench` that `-h` lists, separated by blanks. The command's own flags are always listed.
+    short: &'static str,
     /// What `--help` lists.
     long: ListedFlags,
     /// Arguments of `bench` that mean something else here, by their ids, and what they mean.
@@ -24,25 +24,15 @@ enum ListedFlags {
     /// Flags under a heading that begins with one of these, and flags by name.
     Some {
         headings: &'static [&'static str],
-        flags: &'static [&'static str],
+        flags: &'static str,
     },
 }
 
 const SHAPES: [HelpShape; 4] = [
     HelpShape {
         command: "bench",
-        short: &[
-            "base-url",
-            "model",
-            "input-len",
-            "output-len",
-            "num-prompts",
-            "max-concurrency",
-            "request-rate",
-            "duration",
-            "run-dir",
-            "json",
-        ],
+        short: "base-url model input-len output-len num-prompts max-concurrency request-rate \
+            duration run-dir json",
         long: ListedFlags::All,
         meanings: &[],
         examples: "\
@@ -58,28 +48,11 @@ Most long flags have a variable: TOKOMETER_BASE_URL for --base-url.",
     },
     HelpShape {
         command: "dataset",
-        short: &[
-            "model",
-            "tokenizer",
-            "dataset-name",
-            "dataset-path",
-            "input-len",
-            "output-len",
-            "num-prompts",
-            "seed",
-        ],
+        short: "model tokenizer dataset-name dataset-path input-len output-len num-prompts \
+            seed",
         long: ListedFlags::Some {
             headings: &["Workload"],
-            flags: &[
-                "plan",
-                "backend",
-                "model",
-                "compat",
-                "tokenizer",
-                "skip-tokenizer-init",
-                "num-prompts",
-                "seed",
-            ],
+            flags: "plan backend model compat tokenizer skip-tokenizer-init num-prompts seed",
         },
         meanings: &[],
         examples: "\
@@ -91,16 +64,7 @@ Other flags of `bench` are accepted and have no effect.",
     },
     HelpShape {
         command: "capacity",
-        short: &[
-            "budget",
-            "html",
-            "base-url",
-            "model",
-            "input-len",
-            "output-len",
-            "run-dir",
-            "json",
-        ],
+        short: "budget html base-url model input-len output-len run-dir json",
         long: ListedFlags::All,
         meanings: &[
             ("url", "Address of the server, such as `http://127.0.0.1:8000`"),
@@ -118,55 +82,16 @@ Examples:
     },
     HelpShape {
         command: "predict",
-        short: &[
-            "input-len",
-            "output-len",
-            "num-prompts",
-            "max-concurrency",
-            "request-rate",
-            "duration",
-            "run-dir",
-            "json",
-        ],
+        short: "input-len output-len num-prompts max-concurrency request-rate duration \
+            run-dir json",
         long: ListedFlags::Some {
             headings: &["Workload", "Metrics"],
-            flags: &[
-                "plan",
-                "print-plan",
-                "backend",
-                "model",
-                "compat",
-                "tokenizer",
-                "skip-tokenizer-init",
-                "lora-modules",
-                "lora-assignment",
-                "lora-request-distribution",
-                "lora-zipf-alpha",
-                "request-rate",
-                "burstiness",
-                "max-concurrency",
-                "ramp-up-strategy",
-                "ramp-up-start-rps",
-                "ramp-up-end-rps",
-                "seed",
-                "num-prompts",
-                "duration",
-                "name",
-                "run-dir",
-                "overwrite",
-                "json",
-                "quiet",
-                "save-result",
-                "save-detailed",
-                "append-result",
-                "result-dir",
-                "result-filename",
-                "metadata",
-                "label",
-                "output-file",
-                "output-details",
-                "tag",
-            ],
+            flags: "plan print-plan backend model compat tokenizer skip-tokenizer-init \
+                lora-modules lora-assignment lora-request-distribution lora-zipf-alpha \
+                request-rate burstiness max-concurrency ramp-up-strategy ramp-up-start-rps \
+                ramp-up-end-rps seed num-prompts duration name run-dir overwrite json quiet \
+                save-result save-detailed append-result result-dir result-filename metadata \
+                label output-file output-details tag",
         },
         meanings: &[],
         examples: "\
@@ -210,13 +135,13 @@ impl HelpShape {
 
     fn listed(&self, arg: clap::Arg) -> clap::Arg {
         let name = arg.get_long().unwrap_or_default().to_owned();
-        let is_short = self.short.contains(&name.as_str());
+        let has = |flags: &str| flags.split_whitespace().any(|flag| flag == name);
+        let is_short = has(self.short);
         let is_long = match &self.long {
             ListedFlags::All => true,
             ListedFlags::Some { headings, flags } => {
                 let heading = arg.get_help_heading().unwrap_or_default();
-                flags.contains(&name.as_str())
-                    || headings.iter().any(|one| heading.starts_with(one))
+                has(flags) || headings.iter().any(|one| heading.starts_with(one))
             }
         };
         let is_hidden = arg.is_hide_set() || !is_long;
@@ -234,10 +159,10 @@ mod tests {
         let own = flags_of("bench");
         for shape in &SHAPES {
             let flags = match &shape.long {
-                ListedFlags::All => &[][..],
+                ListedFlags::All => "",
                 ListedFlags::Some { flags, .. } => flags,
             };
-            for name in shape.short.iter().chain(flags) {
+            for name in shape.short.split_whitespace().chain(flags.split_whitespace()) {
                 assert!(own.contains(&format!("--{name}")), "{}: {name}", shape.command);
             }
         }

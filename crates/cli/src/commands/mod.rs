@@ -111,8 +111,11 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
         Command::Sim(args) => sim::sim(&args, &*given.clock),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { folder } => shell::man(&folder),
-        Command::Docs { page: DocPage::Migrating } => {
-            print(&crate::args::compat::migrating_markdown())?;
+        Command::Docs { page } => {
+            print(&match page {
+                DocPage::Migrating => crate::args::compat::migrating_markdown(),
+                DocPage::PlanFile => tokometer_plan::options::keys_markdown(),
+            })?;
             Ok(Exit::Done)
         }
     }

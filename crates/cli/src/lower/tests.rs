@@ -121,35 +121,6 @@ fn flags_of_another_dataset_are_named_and_left_out() {
 }
 
 #[test]
-fn every_flag_of_a_dataset_sets_an_option_that_the_dataset_has() {
-    let check = |line: &str| {
-        let lowered = lowered(&format!("--model m {line}"));
-        assert_eq!(lowered.remarks, [] as [String; 0], "{line}");
-    };
-    check("--dataset-name random --random-prefix-len 3 --random-range-ratio 0.5");
-    check(
-        "--dataset-name sharegpt --dataset-path f --sharegpt-output-len 5 --sharegpt-context-len 9",
-    );
-    check("--dataset-name sharegpt --dataset-path f --prompt-suffix x");
-    check("--dataset-name custom --dataset-path f --custom-output-len -1");
-    check("--dataset-name sonnet --sonnet-input-len 5 --sonnet-output-len 6 --sonnet-prefix-len 1");
-    check("--dataset-name prefix_repetition --prefix-repetition-prefix-len 5");
-    check("--dataset-name prefix_repetition --prefix-repetition-suffix-len 5");
-    check("--dataset-name prefix_repetition --prefix-repetition-num-prefixes 5");
-    check("--dataset-name prefix_repetition --prefix-repetition-output-len 5");
-    let shared = "--dataset-name generated-shared-prefix";
-    check(&format!("{shared} --gsp-num-groups 2 --gsp-prompts-per-group 3 --gsp-question-len 4"));
-    check(&format!("{shared} --gsp-system-prompt-len 2 --gsp-output-len 3 --gsp-range-ratio 0.5"));
-    check(&format!("{shared} --gsp-ordered --gsp-send-routing-key --gsp-zipf-alpha 1.2"));
-    check(&format!("{shared} --gsp-group-distribution zipf"));
-    check("--dataset-name hf --dataset-path a/b --hf-subset s --hf-split t --hf-output-len 3");
-    check("--dataset-name hf --dataset-path a/b --hf-text-column c");
-    check("--dataset-name timed_trace --dataset-path f --timed-trace-chunk-hash-size 4");
-    check("--dataset-name timed_trace --dataset-path f --timed-trace-sec-multiplier 2");
-    check("--dataset-name mooncake --dataset-path f --mooncake-slowdown-factor 2");
-}
-
-#[test]
 fn sections_of_a_plan_file_change_it_and_flags_change_them_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");

@@ -241,7 +241,7 @@ impl ReportDraft {
         Self { mark, ..Self::default() }
     }
 
-    /// Reads a cell. A value that is there already stays.
+    /// Reads a cell. The value of an earlier cell stays.
     pub(super) fn take(&mut self, line: TextLine<'_>, name: &str, found: Label, text: &str) {
         if self.first_line == 0 {
             self.first_line = line.number;

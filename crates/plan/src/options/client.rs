@@ -9,7 +9,7 @@ use super::{Fragment, Group};
 #[rustfmt::skip] // The columns of a row stand side by side.
 pub(super) const GROUPS: &[Group] = &[
     Group { title: "Client", rows: &[
-        option("connections", "WHEN", Choice(&["auto", "preopen", "on-demand", "per-request"]), "When connections are opened")
+        option("connections", "WHEN", Choice(&["auto", "preopen", "on-demand", "per-request"]), "When connections are opened; auto: before a burst, otherwise on demand")
             .sets("client.connections").defaults("auto", "per-request"),
         option("harvest", "HOW", Choice(&["eager", "adaptive"]), "When sockets are read: as soon as they are readable, or about once per millisecond where no two events can merge")
             .sets("client.harvest").default("adaptive"),

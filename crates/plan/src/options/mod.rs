@@ -5,13 +5,15 @@
 //! new option is a row here, a field that its key names, and the code that reads the field.
 //!
 //! - `row` is the form of a row; the other modules have the rows, a module per part of a measurement.
-//! - `fragment` is what one source says, made of rows and words.
+//! - `fragment` is what one source says, made of rows and words; `page` is the list of keys for
+//!   `docs/plan-file.md`.
 
 mod client;
 mod datasets;
 mod fragment;
 mod load;
 mod output;
+mod page;
 mod request;
 mod row;
 mod target;
@@ -23,6 +25,7 @@ pub use fragment::{
 };
 pub use load::SGLANG_WARMUP_TOKENS;
 pub use output::ADDRESSED;
+pub use page::keys_markdown;
 pub use row::{Defaults, Holds, Kind, OptionRow, OtherName, time};
 pub use target::api_key;
 

@@ -266,9 +266,9 @@ impl OptionRow {
     /// A word of its value as it can be repeated to the user.
     pub fn shown(&self, word: &str) -> String {
         match self.holds {
-            None | Some(Holds::Json) => redact(word),
+            None => redact(word),
             Some(Holds::Url) => hide_in_url(word),
-            Some(Holds::Command | Holds::Header | Holds::Pair | Holds::Key) => HIDDEN.to_owned(),
+            Some(_) => HIDDEN.to_owned(),
         }
     }
 

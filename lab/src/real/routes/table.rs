@@ -81,72 +81,24 @@ const fn search(
 }
 
 const ROWS: &[CaseRow] = &[
-    text(
-        "completions",
-        "--backend vllm --random-input-len 64 --random-output-len 48 --ignore-eos",
-        Succeed,
-    ),
-    text(
-        "chat",
-        "--backend openai-chat --random-input-len 64 --random-output-len 48 --ignore-eos",
-        Succeed,
-    ),
-    text(
-        "responses",
-        "--backend openai-responses --random-input-len 64 --random-output-len 48 --ignore-eos",
-        Succeed,
-    ),
-    text("messages", "--backend anthropic --random-input-len 64 --random-output-len 48", Succeed),
-    text(
-        "chat-tools-required",
-        "--backend openai-chat --random-input-len 64 --random-output-len 160 --tools {models}/tools.json --tool-choice required",
-        Call,
-    ),
-    text(
-        "responses-tools-required",
-        "--backend openai-responses --random-input-len 64 --random-output-len 160 --tools {models}/tools.json --tool-choice required",
-        Call,
-    ),
-    text(
-        "messages-tools-required",
-        "--backend anthropic --random-input-len 64 --random-output-len 160 --tools {models}/tools.json --tool-choice required",
-        Call,
-    ),
-    text(
-        "chat-tools-named",
-        "--backend openai-chat --random-input-len 64 --random-output-len 160 --tools {models}/tools.json --tool-choice get_weather",
-        Call,
-    ),
-    text(
-        "responses-tools-named",
-        "--backend openai-responses --random-input-len 64 --random-output-len 160 --tools {models}/tools.json --tool-choice get_weather",
-        Call,
-    ),
-    text(
-        "messages-tools-named",
-        "--backend anthropic --random-input-len 64 --random-output-len 160 --tools {models}/tools.json --tool-choice get_weather",
-        Fit,
-    ),
-    text(
-        "chat-structured",
-        "--backend openai-chat --random-input-len 64 --random-output-len 128 --structured {models}/schema.json",
-        Fit,
-    ),
-    text(
-        "responses-structured",
-        "--backend openai-responses --random-input-len 64 --random-output-len 128 --structured {models}/schema.json",
-        Fit,
-    ),
-    text(
-        "messages-structured",
-        "--backend anthropic --random-input-len 64 --random-output-len 128 --structured {models}/schema.json",
-        Fit,
-    ),
+    text("completions", "--backend vllm {text} --ignore-eos", Succeed),
+    text("chat", "--backend openai-chat {text} --ignore-eos", Succeed),
+    text("responses", "--backend openai-responses {text} --ignore-eos", Succeed),
+    text("messages", "--backend anthropic {text}", Succeed),
+    text("chat-tools-required", "--backend openai-chat {tools} required", Call),
+    text("responses-tools-required", "--backend openai-responses {tools} required", Call),
+    text("messages-tools-required", "--backend anthropic {tools} required", Call),
+    text("chat-tools-named", "--backend openai-chat {tools} get_weather", Call),
+    text("responses-tools-named", "--backend openai-responses {tools} get_weather", Call),
+    text("messages-tools-named", "--backend anthropic {tools} get_weather", Fit),
+    text("chat-structured", "--backend openai-chat {schema}", Fit),
+    text("responses-structured", "--backend openai-responses {schema}", Fit),
+    text("messages-structured", "--backend anthropic {schema}", Fit),
     on(
         Reasoning,
         text(
             "chat-reasoning",
-            "--backend openai-chat --random-input-len 64 --random-output-len 96 --extra-body {\"logit_bias\":{\"{end}\":3.5}}",
+            "--backend openai-chat {think} --extra-body {\"logit_bias\":{\"{end}\":3.5}}",
             Reason,
         ),
     ),
@@ -154,133 +106,68 @@ const ROWS: &[CaseRow] = &[
         Reasoning,
         text(
             "responses-reasoning",
-            "--backend openai-responses --random-input-len 64 --random-output-len 96 --extra-body {\"logit_bias\":{\"{end}\":3.5}}",
+            "--backend openai-responses {think} --extra-body {\"logit_bias\":{\"{end}\":3.5}}",
             Reason,
         ),
     ),
-    on(
-        Reasoning,
-        text(
-            "messages-reasoning",
-            "--backend anthropic --random-input-len 64 --random-output-len 96",
-            Reason,
-        ),
-    ),
-    vectors("embeddings", Embedder, "--backend openai-embeddings --random-input-len 64"),
-    vectors(
-        "embeddings-batch",
-        Embedder,
-        "--backend openai-embeddings --random-input-len 64 --batch-size 4",
-    ),
-    vectors(
-        "embeddings-ids",
-        Embedder,
-        "--backend openai-embeddings --random-input-len 64 --prompt-token-ids",
-    ),
+    on(Reasoning, text("messages-reasoning", "--backend anthropic {think}", Reason)),
+    vectors("embeddings", Embedder, "--backend openai-embeddings {prompt}"),
+    vectors("embeddings-batch", Embedder, "--backend openai-embeddings {prompt} --batch-size 4"),
+    vectors("embeddings-ids", Embedder, "--backend openai-embeddings {prompt} --prompt-token-ids"),
     vectors(
         "embeddings-base64",
         Embedder,
-        "--backend openai-embeddings --random-input-len 64 --extra-body {\"encoding_format\":\"base64\"}",
+        "--backend openai-embeddings {prompt} --extra-body {\"encoding_format\":\"base64\"}",
     ),
     vectors(
         "embeddings-bytes",
         Embedder,
-        "--backend openai-embeddings --random-input-len 64 --extra-body {\"encoding_format\":\"bytes\"}",
+        "--backend openai-embeddings {prompt} --extra-body {\"encoding_format\":\"bytes\"}",
     ),
     // No usage: the prompts are counted here.
     vectors(
         "embeddings-bytes-only",
         Embedder,
-        "--backend openai-embeddings --random-input-len 64 --extra-body {\"encoding_format\":\"bytes_only\"}",
+        "--backend openai-embeddings {prompt} --extra-body {\"encoding_format\":\"bytes_only\"}",
     ),
-    vectors("embeddings-chat", Embedder, "--backend openai-embeddings-chat --random-input-len 64"),
+    vectors("embeddings-chat", Embedder, "--backend openai-embeddings-chat {prompt}"),
     vectors(
         "embeddings-sglang-name",
         Embedder,
-        "--backend vllm-embedding --dataset-name random --warmup-requests 0 --random-range-ratio 1 --random-input-len 64",
+        "--backend vllm-embedding --dataset-name random --warmup-requests 0 --random-range-ratio 1 {prompt}",
     ),
-    vectors("embeddings-cohere", Embedder, "--backend cohere-embed --random-input-len 64"),
+    vectors("embeddings-cohere", Embedder, "--backend cohere-embed {prompt}"),
     vectors(
         "embeddings-infinity",
         Embedder,
-        "--backend infinity-embeddings --endpoint /v1/embeddings --random-input-len 64",
+        "--backend infinity-embeddings --endpoint /v1/embeddings {prompt}",
     ),
-    vectors("pooling", Embedder, "--backend vllm-pooling --random-input-len 64"),
-    counted(
-        QueryOnce,
-        vectors(
-            "score-embedder",
-            Embedder,
-            "--backend vllm-score --dataset-name random-rerank --batch-size 4 --random-input-len 64",
-        ),
-    ),
-    counted(
-        QueryOnce,
-        vectors(
-            "rerank-embedder",
-            Embedder,
-            "--backend vllm-rerank --dataset-name random-rerank --batch-size 4 --random-input-len 64",
-        ),
-    ),
-    refused(vectors(
-        "no-chat",
-        Embedder,
-        "--backend openai-chat --random-input-len 64 --random-output-len 16",
-    )),
+    vectors("pooling", Embedder, "--backend vllm-pooling {prompt}"),
+    counted(QueryOnce, vectors("score-embedder", Embedder, "--backend vllm-score {documents} 4")),
+    counted(QueryOnce, vectors("rerank-embedder", Embedder, "--backend vllm-rerank {documents} 4")),
+    refused(vectors("no-chat", Embedder, "--backend openai-chat {prompt} --random-output-len 16")),
     search("staircase-embeddings", Embedder, Staircase, "--backend openai-embeddings --budget 15s"),
     search(
         "capacity-embeddings",
         Embedder,
         Capacity,
-        "--backend openai-embeddings --random-input-len 64 --slo p99_e2e<500ms --budget 20s",
+        "--backend openai-embeddings {prompt} --slo p99_e2e<500ms --budget 20s",
     ),
-    vectors("classify", Classifier, "--backend vllm-classify --random-input-len 64"),
-    vectors(
-        "classify-batch",
-        Classifier,
-        "--backend vllm-classify --random-input-len 64 --batch-size 4",
-    ),
-    vectors(
-        "classify-ids",
-        Classifier,
-        "--backend vllm-classify --random-input-len 64 --prompt-token-ids",
-    ),
-    vectors("pooling-classifier", Classifier, "--backend vllm-pooling --random-input-len 64"),
-    vectors(
-        "score",
-        CrossEncoder,
-        "--backend vllm-score --dataset-name random-rerank --batch-size 4 --random-input-len 64",
-    ),
-    vectors(
-        "rerank",
-        CrossEncoder,
-        "--backend vllm-rerank --dataset-name random-rerank --batch-size 4 --random-input-len 64",
-    ),
-    vectors(
-        "rerank-jina",
-        CrossEncoder,
-        "--backend jina-rerank --dataset-name random-rerank --batch-size 8 --random-input-len 64",
-    ),
-    vectors(
-        "rerank-cohere",
-        CrossEncoder,
-        "--backend cohere-rerank --dataset-name random-rerank --batch-size 8 --random-input-len 64",
-    ),
+    vectors("classify", Classifier, "--backend vllm-classify {prompt}"),
+    vectors("classify-batch", Classifier, "--backend vllm-classify {prompt} --batch-size 4"),
+    vectors("classify-ids", Classifier, "--backend vllm-classify {prompt} --prompt-token-ids"),
+    vectors("pooling-classifier", Classifier, "--backend vllm-pooling {prompt}"),
+    vectors("score", CrossEncoder, "--backend vllm-score {documents} 4"),
+    vectors("rerank", CrossEncoder, "--backend vllm-rerank {documents} 4"),
+    vectors("rerank-jina", CrossEncoder, "--backend jina-rerank {documents} 8"),
+    vectors("rerank-cohere", CrossEncoder, "--backend cohere-rerank {documents} 8"),
     vectors(
         "rerank-top-n",
         CrossEncoder,
-        "--backend vllm-rerank --dataset-name random-rerank --batch-size 8 --random-input-len 64 --extra-body {\"top_n\":2}",
+        "--backend vllm-rerank {documents} 8 --extra-body {\"top_n\":2}",
     ),
-    vectors(
-        "classify-cross-encoder",
-        CrossEncoder,
-        "--backend vllm-classify --random-input-len 64",
-    ),
-    refused(vectors(
-        "no-embeddings",
-        CrossEncoder,
-        "--backend openai-embeddings --random-input-len 64",
-    )),
+    vectors("classify-cross-encoder", CrossEncoder, "--backend vllm-classify {prompt}"),
+    refused(vectors("no-embeddings", CrossEncoder, "--backend openai-embeddings {prompt}")),
     on(Vision, text("chat-images", "--backend openai-chat {images}", Succeed)),
     on(Vision, text("responses-images", "--backend openai-responses {images}", Succeed)),
     on(Vision, text("messages-images", "--backend anthropic {images}", Succeed)),
@@ -320,13 +207,13 @@ const ROWS: &[CaseRow] = &[
         "staircase-audio",
         Audio,
         Staircase,
-        "--backend openai-audio --dataset-name random-audio --audio-length-mean 5 --random-output-len 16 --temperature 1 --budget 15s",
+        "--backend openai-audio {brief_sound} --budget 15s",
     ),
     search(
         "capacity-audio",
         Audio,
         Capacity,
-        "--backend openai-audio --dataset-name random-audio --audio-length-mean 5 --random-output-len 16 --temperature 1 --slo p99_e2e<2s --budget 20s",
+        "--backend openai-audio {brief_sound} --slo p99_e2e<2s --budget 20s",
     ),
 ];
 
@@ -337,6 +224,25 @@ const IMAGES: &str = "--dataset-name random-mm --random-input-len 32 --random-ou
 
 /// Five seconds of noise in each request.
 const SOUND: &str = "--dataset-name random-audio --audio-length-mean 5 --audio-length-stddev 2 --random-output-len 48";
+
+/// What a word in braces stands for in the rows.
+const PHRASES: [(&str, &str); 9] = [
+    ("{prompt}", "--random-input-len 64"),
+    ("{text}", "--random-input-len 64 --random-output-len 48"),
+    ("{think}", "--random-input-len 64 --random-output-len 96"),
+    (
+        "{tools}",
+        "--random-input-len 64 --random-output-len 160 --tools {models}/tools.json --tool-choice",
+    ),
+    ("{schema}", "--random-input-len 64 --random-output-len 128 --structured {models}/schema.json"),
+    ("{documents}", "--dataset-name random-rerank --random-input-len 64 --batch-size"),
+    ("{images}", IMAGES),
+    ("{sound}", SOUND),
+    (
+        "{brief_sound}",
+        "--dataset-name random-audio --audio-length-mean 5 --random-output-len 16 --temperature 1",
+    ),
+];
 
 /// Every case of every server.
 pub(super) fn cases() -> Vec<RouteCase> {
@@ -351,11 +257,10 @@ fn both(row: &CaseRow) -> Vec<RouteCase> {
 }
 
 fn case(row: &CaseRow, parts: Parts) -> RouteCase {
-    let flags = row
-        .flags
-        .replace("{images}", IMAGES)
-        .replace("{sound}", SOUND)
-        .replace("{end}", &END_OF_REASONING.to_string());
+    let mut flags = row.flags.replace("{end}", &END_OF_REASONING.to_string());
+    for (phrase, words) in PHRASES {
+        flags = flags.replace(phrase, words);
+    }
     let mut words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     if row.command == Bench {
         words.extend(LOAD.split_whitespace().map(str::to_owned));

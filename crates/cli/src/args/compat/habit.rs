@@ -9,90 +9,52 @@ use tokometer_base::neighbours::nearest;
 
 use crate::exit::Refusal;
 
-/// Flags of other load tools, and ours for the same purpose. A habit may have several rows.
-const SYNONYMS: [(&str, &str); 82] = [
-    ("--rate", "--request-rate"),
-    ("--qps", "--request-rate"),
-    ("--rps", "--request-rate"),
-    ("--arrival-rate", "--request-rate"),
-    ("--rate-limit", "--request-rate"),
-    ("--requests-per-second", "--request-rate"),
-    ("--rate-type", "--request-rate"),
-    ("--rate-type", "--max-concurrency"),
-    ("--url", "--base-url"),
-    ("--uri", "--base-url"),
-    ("--server", "--base-url"),
-    ("--server-url", "--base-url"),
-    ("--address", "--base-url"),
-    ("--api-base", "--base-url"),
-    ("--api-url", "--base-url"),
-    ("--endpoint-url", "--base-url"),
-    ("--host-url", "--base-url"),
-    ("--target", "--base-url"),
-    ("--concurrency", "--max-concurrency"),
-    ("--concurrent", "--max-concurrency"),
-    ("--concurrent-requests", "--max-concurrency"),
-    ("--num-concurrent-requests", "--max-concurrency"),
-    ("--max-concurrent-requests", "--max-concurrency"),
-    ("--clients", "--max-concurrency"),
-    ("--num-clients", "--max-concurrency"),
-    ("--users", "--max-concurrency"),
-    ("--num-users", "--max-concurrency"),
-    ("--vus", "--max-concurrency"),
-    ("--connections-max", "--max-concurrency"),
-    ("--max-connections", "--max-concurrency"),
-    ("--parallel", "--max-concurrency"),
-    ("--parallelism", "--max-concurrency"),
-    ("--threads", "--max-concurrency"),
-    ("--requests", "--num-prompts"),
-    ("--num-requests", "--num-prompts"),
-    ("--total-requests", "--num-prompts"),
-    ("--max-requests", "--num-prompts"),
-    ("--max-num-completed-requests", "--num-prompts"),
-    ("--request-count", "--num-prompts"),
-    ("--prompts", "--num-prompts"),
-    ("--num-queries", "--num-prompts"),
-    ("--iterations", "--num-prompts"),
-    ("--count", "--num-prompts"),
-    ("--time", "--duration"),
-    ("--run-time", "--duration"),
-    ("--seconds", "--duration"),
-    ("--max-seconds", "--duration"),
-    ("--benchmark-duration", "--duration"),
-    ("--measurement-interval", "--duration"),
-    ("--isl", "--input-len"),
-    ("--input-tokens", "--input-len"),
-    ("--mean-input-tokens", "--input-len"),
-    ("--num-input-tokens", "--input-len"),
-    ("--synthetic-input-tokens-mean", "--input-len"),
-    ("--prompt-tokens", "--input-len"),
-    ("--prompt-len", "--input-len"),
-    ("--prompt-length", "--input-len"),
-    ("--input-length", "--input-len"),
-    ("--osl", "--output-len"),
-    ("--output-tokens", "--output-len"),
-    ("--output-tokens-mean", "--output-len"),
-    ("--mean-output-tokens", "--output-len"),
-    ("--num-output-tokens", "--output-len"),
-    ("--output-length", "--output-len"),
-    ("--gen-len", "--output-len"),
-    ("--max-tokens", "--output-len"),
-    ("--max-new-tokens", "--output-len"),
-    ("--max-output-tokens", "--output-len"),
-    ("--max-completion-tokens", "--output-len"),
-    ("--key", "--api-key"),
-    ("--token", "--api-key"),
-    ("--bearer", "--api-key"),
-    ("--out", "--run-dir"),
-    ("--output", "--run-dir"),
-    ("--output", "--output-file"),
-    ("--output-dir", "--run-dir"),
-    ("--export", "--run-dir"),
-    ("--export", "--output-file"),
-    ("--save-json", "--output-file"),
-    ("--save-json", "--json"),
-    ("--export-json", "--json"),
-    ("--warmup", "--num-warmups"),
+/// Our flags, and those of other load tools for the same purpose. A habit may stand in several rows.
+const SYNONYMS: [(&str, &str); 12] = [
+    (
+        "--request-rate",
+        "--rate --qps --rps --arrival-rate --rate-limit --requests-per-second --rate-type",
+    ),
+    (
+        "--max-concurrency",
+        "--rate-type --concurrency --concurrent --concurrent-requests \
+         --num-concurrent-requests --max-concurrent-requests --clients --num-clients \
+         --users --num-users --vus --connections-max --max-connections --parallel \
+         --parallelism --threads",
+    ),
+    (
+        "--base-url",
+        "--url --uri --server --server-url --address --api-base --api-url --endpoint-url \
+         --host-url --target",
+    ),
+    (
+        "--num-prompts",
+        "--requests --num-requests --total-requests --max-requests \
+         --max-num-completed-requests --request-count --prompts --num-queries \
+         --iterations --count",
+    ),
+    (
+        "--duration",
+        "--time --run-time --seconds --max-seconds --benchmark-duration \
+         --measurement-interval",
+    ),
+    (
+        "--input-len",
+        "--isl --input-tokens --mean-input-tokens --num-input-tokens \
+         --synthetic-input-tokens-mean --prompt-tokens --prompt-len --prompt-length \
+         --input-length",
+    ),
+    (
+        "--output-len",
+        "--osl --output-tokens --output-tokens-mean --mean-output-tokens \
+         --num-output-tokens --output-length --gen-len --max-tokens --max-new-tokens \
+         --max-output-tokens --max-completion-tokens",
+    ),
+    ("--api-key", "--key --token --bearer"),
+    ("--run-dir", "--out --output --output-dir --export"),
+    ("--output-file", "--output --export --save-json"),
+    ("--json", "--save-json --export-json"),
+    ("--num-warmups", "--warmup"),
 ];
 
 /// Habits that no flag of `bench` is for, with what to do instead.
@@ -106,15 +68,13 @@ const ADVICE: [(&str, &str); 4] = [
     ("--sweep", "a list makes a sweep, such as `--max-concurrency 1,2,4`"),
 ];
 
-/// Letters of other load tools.
-const LETTERS: [(&str, &str); 7] = [
-    ("-m", "--model"),
-    ("-u", "--base-url"),
-    ("-d", "--duration"),
-    ("-z", "--duration"),
-    ("-t", "--duration"),
-    ("-H", "--header"),
-    ("-k", "--insecure"),
+/// Our flags, and letters of other load tools for them.
+const LETTERS: [(&str, &str); 5] = [
+    ("--model", "-m"),
+    ("--base-url", "-u"),
+    ("--duration", "-d -z -t"),
+    ("--header", "-H"),
+    ("--insecure", "-k"),
 ];
 
 /// A refusal of `typed`, a flag that is none of `own`.
@@ -124,8 +84,8 @@ pub(crate) fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     let same_purpose: Vec<&str> = SYNONYMS
         .iter()
         .chain(&LETTERS)
-        .filter(|(habit, _)| *habit == typed)
-        .map(|(_, ours)| *ours)
+        .filter(|(_, habits)| habits.split_whitespace().any(|habit| habit == typed))
+        .map(|(ours, _)| *ours)
         .filter(is_useful)
         .collect();
     let advice = ADVICE.iter().find(|(habit, _)| *habit == typed);
@@ -157,9 +117,11 @@ mod tests {
     #[test]
     fn every_habit_leads_to_a_flag_that_bench_has() {
         let own = flags_of("bench");
-        for (habit, ours) in SYNONYMS.into_iter().chain(LETTERS) {
+        for (ours, habits) in SYNONYMS.into_iter().chain(LETTERS) {
             assert!(own.contains(ours), "{ours} is not declared");
-            assert!(!own.contains(habit) && find(habit).is_none(), "{habit} is known");
+            for habit in habits.split_whitespace() {
+                assert!(!own.contains(habit) && find(habit).is_none(), "{habit} is known");
+            }
         }
         for (habit, advice) in ADVICE {
             assert!(!own.contains(habit) && find(habit).is_none(), "{habit} is known");
