@@ -32,8 +32,8 @@ pub(crate) fn shares(info: &RunInfo, rows: &[RequestRow]) -> Vec<AddressShare> {
             succeeded: 0,
         }));
         for row in rows.iter().filter(|row| row.target == target) {
-            let place = row.address().map(|address| first + usize::from(address));
-            if let Some(share) = place.and_then(|place| shares.get_mut(place)) {
+            let nth = row.address().map(|address| first + usize::from(address));
+            if let Some(share) = nth.and_then(|nth| shares.get_mut(nth)) {
                 share.requests += 1;
                 share.succeeded += u64::from(row.fate == Fate::Succeeded);
             }

@@ -14,8 +14,8 @@ pub fn keep_last<T, K: Ord>(attempts: &mut Vec<T>, identity: impl Fn(&T) -> (K, 
 /// Which attempts count, for several lists that have one entry per attempt in the same order.
 #[derive(Debug, Clone)]
 pub struct LastOfEach {
-    /// Places of the last attempts in the order of requests, then those of the others.
-    places: Vec<u32>,
+    /// Positions of the last attempts in the order of requests, then those of the others.
+    order: Vec<u32>,
     kept: usize,
 }
 
@@ -24,43 +24,43 @@ impl LastOfEach {
     /// counts.
     pub fn among<T, K: Ord>(attempts: &[T], identity: impl Fn(&T) -> (K, u32)) -> Self {
         let count = u32::try_from(attempts.len()).expect("four billion attempts fit in no memory");
-        let at = |place: u32| identity(&attempts[place as usize]);
-        let mut places: Vec<u32> = (0..count).collect();
-        places.sort_by_key(|place| {
-            let (request, attempt) = at(*place);
+        let at = |nth: u32| identity(&attempts[nth as usize]);
+        let mut order: Vec<u32> = (0..count).collect();
+        order.sort_by_key(|nth| {
+            let (request, attempt) = at(*nth);
             (request, Reverse(attempt))
         });
         let mut others = Vec::new();
         let mut last = None;
-        places.retain(|place| {
-            let is_last = last.is_none_or(|last| at(last).0 != at(*place).0);
+        order.retain(|nth| {
+            let is_last = last.is_none_or(|last| at(last).0 != at(*nth).0);
             if is_last {
-                last = Some(*place);
+                last = Some(*nth);
             } else {
-                others.push(*place);
+                others.push(*nth);
             }
             is_last
         });
-        let kept = places.len();
-        places.extend(others);
-        Self { places, kept }
+        let kept = order.len();
+        order.extend(others);
+        Self { order, kept }
     }
 
     /// Attempts that do not count.
     pub fn removed(&self) -> u64 {
-        (self.places.len() - self.kept) as u64
+        (self.order.len() - self.kept) as u64
     }
 
     /// Keeps the last attempts of a list, in the order of requests. Moves entries in place: a second
     /// list would double the memory.
     pub fn keep_in<T>(&self, list: &mut Vec<T>) {
-        assert_eq!(list.len(), self.places.len(), "the lists have one entry per attempt");
-        let mut places = self.places.clone();
-        for start in 0..places.len() {
+        assert_eq!(list.len(), self.order.len(), "the lists have one entry per attempt");
+        let mut order = self.order.clone();
+        for start in 0..order.len() {
             let mut at = start;
             loop {
-                let from = places[at] as usize;
-                places[at] = u32::try_from(at).unwrap_or(u32::MAX);
+                let from = order[at] as usize;
+                order[at] = u32::try_from(at).unwrap_or(u32::MAX);
                 if from == start {
                     break;
                 }
@@ -120,15 +120,15 @@ mod tests {
                 .map(|(request, attempt)| (request, u32::try_from(attempt).unwrap()))
                 .collect();
             let last = LastOfEach::among(&attempts, |item| *item);
-            let (mut own, mut places) = (attempts.clone(), (0..attempts.len()).collect::<Vec<_>>());
+            let (mut own, mut order) = (attempts.clone(), (0..attempts.len()).collect::<Vec<_>>());
             last.keep_in(&mut own);
-            last.keep_in(&mut places);
+            last.keep_in(&mut order);
             assert!(own.windows(2).all(|pair| pair[0].0 < pair[1].0), "{own:?}");
-            for ((request, attempt), place) in own.iter().zip(places) {
+            for ((request, attempt), nth) in own.iter().zip(order) {
                 let of_request = || attempts.iter().filter(|item| item.0 == *request);
                 assert_eq!(of_request().map(|item| item.1).max(), Some(*attempt));
                 let first = attempts.iter().position(|item| item == &(*request, *attempt));
-                assert_eq!(first, Some(place));
+                assert_eq!(first, Some(nth));
             }
             assert_eq!(last.removed(), (attempts.len() - own.len()) as u64);
         }

@@ -46,20 +46,20 @@ impl<T: BlockContent> TimeBlocks<T> {
     /// The block that `at` lies in.
     pub(crate) fn at(&mut self, at: Nanos) -> &mut T {
         loop {
-            let place = at.0 / self.width.0;
+            let block = at.0 / self.width.0;
             if self.blocks.is_empty() {
-                self.first = place;
+                self.first = block;
             }
             let end = self.first + self.blocks.len() as u64;
-            if place.max(end.saturating_sub(1)) - place.min(self.first) < MOST_BLOCKS {
-                for _ in place..self.first {
+            if block.max(end.saturating_sub(1)) - block.min(self.first) < MOST_BLOCKS {
+                for _ in block..self.first {
                     self.blocks.push_front(T::default());
                 }
-                for _ in end..=place {
+                for _ in end..=block {
                     self.blocks.push_back(T::default());
                 }
-                self.first = self.first.min(place);
-                let index = usize::try_from(place - self.first).unwrap_or(0);
+                self.first = self.first.min(block);
+                let index = usize::try_from(block - self.first).unwrap_or(0);
                 return &mut self.blocks[index];
             }
             self.widen();
@@ -180,7 +180,7 @@ impl ValueBlocks {
     }
 }
 
-/// The values of a block by their place relative to one value.
+/// The values of a block by whether they lie below or above one value.
 struct RankCounts {
     /// In lower steps of the histogram.
     below: f64,

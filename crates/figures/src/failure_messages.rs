@@ -14,7 +14,7 @@ const SHOWN: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct FailureMessages {
     numbers: BTreeMap<(FailureClass, String), u8>,
-    /// The first of each as it came. The number is the place.
+    /// The first of each as it came. The number is its index here.
     first: Vec<String>,
 }
 

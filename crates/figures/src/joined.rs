@@ -89,9 +89,9 @@ mod tests {
         let events: Vec<_> = times.iter().map(|at| (*at, EventKind::Text)).collect();
         let mut timeline = answer(0, 0, &events);
         let mut read = 0;
-        for place in 1..times.len() {
-            read += u32::from(times[place] != times[place - 1]);
-            timeline.events[place].read = read;
+        for nth in 1..times.len() {
+            read += u32::from(times[nth] != times[nth - 1]);
+            timeline.events[nth].read = read;
         }
         timeline
     }

@@ -91,7 +91,7 @@ pub struct Observed {
     pub side_tokens: u64,
     /// Side requests without a limit on their tokens.
     pub side_unlimited: u64,
-    /// Responses whose tokens nobody counted.
+    /// Responses without any count of their tokens.
     pub uncounted: u64,
     /// Responses whose usage contradicts their content events.
     pub contradictions: u64,

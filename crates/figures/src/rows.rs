@@ -84,7 +84,7 @@ impl From<JoinedMicros> for Joined {
 /// One attempt of one request.
 #[derive(Debug, Clone)]
 pub struct RequestRow {
-    /// Place in the plan.
+    /// Number in the plan.
     pub index: u64,
     /// The intended time, otherwise the admission.
     pub due: Nanos,
@@ -161,7 +161,7 @@ impl RequestRow {
             index: timeline.identity.index,
             due: times.intended.unwrap_or(times.admitted),
             start,
-            // The place was taken until the server's open body was given up.
+            // The slot was taken until the server's open body was given up.
             end: times.freed.or(times.end).or(last_event).unwrap_or(start).max(start),
             ttft: measure::ttft(timeline).into(),
             tpot: measure::tpot(timeline).into(),
@@ -364,7 +364,7 @@ pub(crate) fn mean_in_flight_by_piece(rows: &[RequestRow], part: TimeSpan, count
 }
 
 /// The times at which the number in flight changes, in order, with the change. Takes the starts and
-/// the ends of requests. An end comes before a start at the same instant, so that a place that is
+/// the ends of requests. An end comes before a start at the same instant, so that a slot that is
 /// reused is not counted twice.
 pub fn changes(
     flights: impl Iterator<Item = (Nanos, Nanos)>,

@@ -190,12 +190,12 @@ impl Ordered {
             let high = self.sample.max().unwrap_or(f64::INFINITY);
             return (histogram.value_at_quantile(quantile) as f64).min(high);
         }
-        let place = if self.below.is_empty() {
+        let nth = if self.below.is_empty() {
             usize::try_from(index).unwrap_or(usize::MAX)
         } else {
             self.below.partition_point(|below| *below <= index).saturating_sub(1)
         };
-        self.sample.values.get(place).copied().unwrap_or(f64::INFINITY)
+        self.sample.values.get(nth).copied().unwrap_or(f64::INFINITY)
     }
 
     /// Mean of the finite values.
@@ -276,13 +276,13 @@ mod tests {
             })
             .collect();
         tokometer_base::sort_numbers(&mut list);
-        let place = percent / 100.0 * (list.len() - 1) as f64;
-        let (low, high) = (place.floor(), place.ceil());
-        let at = |place: f64| list[place.to_string().parse::<usize>().unwrap()];
+        let nth = percent / 100.0 * (list.len() - 1) as f64;
+        let (low, high) = (nth.floor(), nth.ceil());
+        let at = |nth: f64| list[nth.to_string().parse::<usize>().unwrap()];
         if (high - low).abs() < 0.5 {
             at(low)
         } else {
-            at(low) + (at(high) - at(low)) * (place - low)
+            at(low) + (at(high) - at(low)) * (nth - low)
         }
     }
 

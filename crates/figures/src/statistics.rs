@@ -20,9 +20,9 @@ pub struct Rank {
 /// The position of `percent` (0 to 100) among `count` values. `None` for an empty list.
 pub fn rank(percent: f64, count: u64) -> Option<Rank> {
     let last = count.checked_sub(1)?;
-    let place = (percent / 100.0).clamp(0.0, 1.0) * last as f64;
-    let low = whole(place.floor()).min(last);
-    Some(Rank { low, fraction: place - low as f64 })
+    let rank = (percent / 100.0).clamp(0.0, 1.0) * last as f64;
+    let low = whole(rank.floor()).min(last);
+    Some(Rank { low, fraction: rank - low as f64 })
 }
 
 /// Interpolates between `low` and `high`. A step to infinity is not interpolated.

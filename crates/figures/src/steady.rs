@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_is_steady_between_filling_and_draining() {
-        // Four places, each with back-to-back requests of one second.
+        // Four slots, each with back-to-back requests of one second.
         let rows: Vec<RequestRow> = (0..80)
             .map(|i| {
                 let start = (i / 4) * SECOND + (i % 4) * 10;
@@ -341,12 +341,12 @@ mod tests {
         let rows = open_loop(2_000, 50, |start| SECOND + start / 10);
         assert_eq!(find(&rows, &testing::load(Some(20.0), 2_000)), Err(Unsteady::Sloping));
         let mut rows = Vec::new();
-        for place in 0..16 {
-            let mut start = place * 60;
+        for slot in 0..16 {
+            let mut start = slot * 60;
             for turn in 0..60 {
-                // Not in step with the other places.
-                let length = SECOND + 20 * turn + place * 37 % 100;
-                rows.push(testing::row(place * 60 + turn, at(start), at(start + length)));
+                // Not in step with the other slots.
+                let length = SECOND + 20 * turn + slot * 37 % 100;
+                rows.push(testing::row(slot * 60 + turn, at(start), at(start + length)));
                 start += length;
             }
         }

@@ -11,9 +11,9 @@ fn exponential(generator: &mut Generator, mean: f64) -> f64 {
     -mean * (1.0 - seed::unit_float(generator)).ln()
 }
 
-/// A server with `places` slots and at least half a second per request, first come, first served.
+/// A server with so many slots and at least half a second per request, first come, first served.
 struct Server {
-    places: usize,
+    slots: usize,
     service_s: f64,
 }
 
@@ -21,15 +21,15 @@ impl Server {
     /// Poisson arrivals at `rate`, each service time between 0.5 and 1.5 times the mean.
     fn open_loop(&self, seed: u64, rate: f64, count: u64) -> Vec<RequestRow> {
         let mut generator = Seed(seed).stream("arrivals").at(0);
-        let mut free = vec![0.0_f64; self.places];
+        let mut free = vec![0.0_f64; self.slots];
         let mut due = 0.0;
         (0..count)
             .map(|index| {
                 due += exponential(&mut generator, 1.0 / rate);
                 let service = self.service_s * (0.5 + seed::unit_float(&mut generator));
-                let place = (0..self.places).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
-                let end = free[place].max(due) + service;
-                free[place] = end;
+                let slot = (0..self.slots).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
+                let end = free[slot].max(due) + service;
+                free[slot] = end;
                 testing::row(index, Nanos::from_secs_f64(due), Nanos::from_secs_f64(end))
             })
             .collect()
@@ -38,13 +38,13 @@ impl Server {
     /// Every slot is refilled at once.
     fn closed_loop(&self, seed: u64, count: u64) -> Vec<RequestRow> {
         let mut generator = Seed(seed).stream("services").at(0);
-        let mut free = vec![0.0_f64; self.places];
+        let mut free = vec![0.0_f64; self.slots];
         (0..count)
             .map(|index| {
                 let service = self.service_s * (0.5 + seed::unit_float(&mut generator));
-                let place = (0..self.places).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
-                let start = free[place];
-                free[place] = start + service;
+                let slot = (0..self.slots).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
+                let start = free[slot];
+                free[slot] = start + service;
                 let at = Nanos::from_secs_f64;
                 testing::row(index, at(start), at(start + service))
             })
@@ -53,7 +53,7 @@ impl Server {
 }
 
 const RUNS: u64 = 100;
-const SERVER: Server = Server { places: 40, service_s: 1.0 };
+const SERVER: Server = Server { slots: 40, service_s: 1.0 };
 
 /// Runs of 30 s at half the capacity. Each of two trends has a chance of one in a hundred to be
 /// significant, most of these are small, and the stretch may move: well under one run in fifty.

@@ -42,33 +42,33 @@ pub(crate) struct TokenSeconds {
     origin: Nanos,
     pages: Vec<[f64; PAGE]>,
     /// Where each page is.
-    places: BTreeMap<u64, usize>,
+    indices: BTreeMap<u64, usize>,
     /// The page that was used last, and where it is: the tokens of a response mostly share one.
     last: Option<(u64, usize)>,
 }
 
 impl TokenSeconds {
     pub(crate) fn new(origin: Nanos) -> Self {
-        Self { origin, pages: Vec::new(), places: BTreeMap::new(), last: None }
+        Self { origin, pages: Vec::new(), indices: BTreeMap::new(), last: None }
     }
 
     pub(crate) fn add(&mut self, at: Nanos, tokens: f64) {
         let second = (at - self.origin).0 / SECOND;
-        let place = self.place_of(second / PAGE as u64);
-        self.pages[place][usize::try_from(second % PAGE as u64).unwrap_or(0)] += tokens;
+        let index = self.index_of(second / PAGE as u64);
+        self.pages[index][usize::try_from(second % PAGE as u64).unwrap_or(0)] += tokens;
     }
 
-    fn place_of(&mut self, page: u64) -> usize {
+    fn index_of(&mut self, page: u64) -> usize {
         match self.last {
-            Some((last, place)) if last == page => place,
+            Some((last, index)) if last == page => index,
             _ => {
                 let next = self.pages.len();
-                let place = *self.places.entry(page).or_insert(next);
-                if place == next {
+                let index = *self.indices.entry(page).or_insert(next);
+                if index == next {
                     self.pages.push([0.0; PAGE]);
                 }
-                self.last = Some((page, place));
-                place
+                self.last = Some((page, index));
+                index
             }
         }
     }
@@ -77,8 +77,8 @@ impl TokenSeconds {
     fn seconds(&self, begin: Nanos, end: Nanos) -> impl Iterator<Item = (u64, f64)> + '_ {
         let page = |at: Nanos| (at - self.origin).0 / SECOND / PAGE as u64;
         let (first, last) = (page(begin), page(end).max(page(begin)));
-        self.places.range(first..=last).flat_map(|(page, place)| {
-            let tokens = &self.pages[*place];
+        self.indices.range(first..=last).flat_map(|(page, index)| {
+            let tokens = &self.pages[*index];
             (page * PAGE as u64..).zip(tokens).map(|(second, tokens)| (second, *tokens))
         })
     }
@@ -127,7 +127,7 @@ impl WindowGrid {
         (at - self.origin).as_secs_f64() / self.width as f64 - self.skipped as f64
     }
 
-    fn place(&self, at: Nanos) -> usize {
+    fn window(&self, at: Nanos) -> usize {
         let window = (at - self.origin).0 / SECOND / self.width;
         usize::try_from(window.saturating_sub(self.skipped)).unwrap_or(0).min(self.last)
     }
@@ -146,11 +146,11 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
         })
         .collect();
     for row in rows {
-        windows[grid.place(row.due)].arrivals += 1;
-        windows[grid.place(row.start)].starts += 1;
+        windows[grid.window(row.due)].arrivals += 1;
+        windows[grid.window(row.start)].starts += 1;
         match row.fate {
-            Fate::Succeeded => windows[grid.place(row.end)].completions += 1,
-            Fate::Failed => windows[grid.place(row.end)].failures += 1,
+            Fate::Succeeded => windows[grid.window(row.end)].completions += 1,
+            Fate::Failed => windows[grid.window(row.end)].failures += 1,
             Fate::Abandoned => {}
         }
     }
@@ -158,7 +158,7 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
     for (second, tokens) in tokens.seconds(first, last) {
         let at = origin + Nanos(second * SECOND);
         if at + Nanos(SECOND) > first && at <= last {
-            windows[grid.place(at)].output_tokens += tokens;
+            windows[grid.window(at)].output_tokens += tokens;
         }
     }
     windows
@@ -169,7 +169,7 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
 fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &WindowGrid) {
     let mut steps = vec![0.0; windows.len() + 1];
     for row in rows {
-        let (from, to) = (grid.place(row.start), grid.place(row.end));
+        let (from, to) = (grid.window(row.start), grid.window(row.end));
         steps[from] += 1.0;
         steps[to + 1] -= 1.0;
         windows[from].in_flight -= grid.exact_place(row.start) - from as f64;

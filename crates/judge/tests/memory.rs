@@ -36,17 +36,17 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         self.give(layout.size());
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(block, layout) }
     }
 
     /// A long list grows in place: the system moves its pages and copies nothing.
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         self.take(size);
         self.give(layout.size().min(size));
         self.give(layout.size() - layout.size().min(size));
-        unsafe { System.realloc(place, layout, size) }
+        unsafe { System.realloc(block, layout, size) }
     }
 }
 

@@ -74,14 +74,13 @@ fn divided(timeline: &Timeline, gaps: &[RepeatedGap]) -> Vec<RepeatedGap> {
     let known = timeline.output_tokens().map(|(tokens, _)| tokens);
     let tokens = f64::from(timeline.retokenized_tokens.or(known).unwrap_or(0));
     let per_event = tokens / texts().count().max(1) as f64;
-    let spread = |place: u32| {
-        (f64::from(place + 1) * per_event).round() - (f64::from(place) * per_event).round()
-    };
+    let spread =
+        |nth: u32| (f64::from(nth + 1) * per_event).round() - (f64::from(nth) * per_event).round();
     let later = texts().zip(0_u32..).skip(1).zip(gaps);
     later
-        .map(|((event, place), gap)| {
+        .map(|((event, nth), gap)| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-            let repeats = event.tokens().unwrap_or(spread(place) as u32).max(1);
+            let repeats = event.tokens().unwrap_or(spread(nth) as u32).max(1);
             RepeatedGap { nanos: gap.nanos / f64::from(repeats), repeats }
         })
         .collect()

@@ -93,7 +93,7 @@ impl Schema {
         let inner = |schema: &Value| self.fits(schema, document, depth + 1);
         let list = |name: &str| rules.get(name).and_then(Value::as_array);
         let reference = rules.get("$ref").and_then(Value::as_str);
-        reference.is_none_or(|place| self.referenced(place).is_some_and(inner))
+        reference.is_none_or(|pointer| self.referenced(pointer).is_some_and(inner))
             && rules.get("type").is_none_or(|kinds| is_of_type(kinds, document))
             && list("enum").is_none_or(|values| values.contains(document))
             && rules.get("const").is_none_or(|value| value == document)
@@ -126,8 +126,8 @@ impl Schema {
         }
     }
 
-    fn referenced(&self, place: &str) -> Option<&Value> {
-        self.root.pointer(place.strip_prefix('#')?)
+    fn referenced(&self, pointer: &str) -> Option<&Value> {
+        self.root.pointer(pointer.strip_prefix('#')?)
     }
 }
 
@@ -139,14 +139,14 @@ enum UnknownKeywords {
 }
 
 /// Finds what is no schema, or cannot be checked.
-fn inspect(schema: &Value, place: &str, unknown: UnknownKeywords) -> Result<(), SchemaFault> {
+fn inspect(schema: &Value, pointer: &str, unknown: UnknownKeywords) -> Result<(), SchemaFault> {
     let rules = match schema {
         Value::Bool(_) => return Ok(()),
         Value::Object(rules) => rules,
-        _ => return Err(SchemaFault(format!("`{place}` is not a schema"))),
+        _ => return Err(SchemaFault(format!("`{pointer}` is not a schema"))),
     };
     for (key, value) in rules {
-        let at = format!("{place}/{key}");
+        let at = format!("{pointer}/{key}");
         match key.as_str() {
             "properties" | "$defs" | "definitions" => {
                 for (name, schema) in value.as_object().into_iter().flatten() {
@@ -207,7 +207,7 @@ fn within(rules: &Map<String, Value>, document: &Value) -> bool {
         Value::String(text) => is_between(text.chars().count() as f64, "minLength", "maxLength"),
         Value::Array(items) => {
             let is_set = rules.get("uniqueItems").and_then(Value::as_bool) == Some(true);
-            let repeats = |(place, item): (usize, &Value)| items[..place].contains(item);
+            let repeats = |(pointer, item): (usize, &Value)| items[..pointer].contains(item);
             is_between(items.len() as f64, "minItems", "maxItems")
                 && !(is_set && items.iter().enumerate().any(repeats))
         }

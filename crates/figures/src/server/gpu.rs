@@ -131,7 +131,7 @@ pub(super) fn read(scrape: &Scrape) -> Option<GpuReading> {
     let source = SOURCES.iter().find(has)?;
     let mut devices: BTreeMap<String, Device> = BTreeMap::new();
     for (name, value) in &scrape.values {
-        let place: fn(&mut Device) -> &mut Option<f64> = match bare_name(name) {
+        let target: fn(&mut Device) -> &mut Option<f64> = match bare_name(name) {
             bare if bare == source.utilisation_percent => |device| &mut device.utilisation_percent,
             bare if bare == source.memory_mib => |device| &mut device.memory_mib,
             bare if bare == source.power_w => |device| &mut device.power_w,
@@ -140,7 +140,7 @@ pub(super) fn read(scrape: &Scrape) -> Option<GpuReading> {
         };
         // A device may be listed once for each of its partitions, under the same number.
         let number = label(name, "UUID").or_else(|| label(name, "gpu")).unwrap_or_default();
-        *place(devices.entry(number.to_owned()).or_default()) = Some(*value);
+        *target(devices.entry(number.to_owned()).or_default()) = Some(*value);
     }
     Some(GpuReading { at: scrape.at, source: source.name, devices })
 }
@@ -150,9 +150,9 @@ pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<TimeSpan>) -> 
     let source = endpoints.iter().flatten().next()?.source;
     let mut found = GpuFigures { source: source.to_owned(), ..GpuFigures::default() };
     let (mut use_sum, mut use_count) = (0.0, 0_u32);
-    let add = |place: &mut Option<f64>, value: Option<f64>| {
+    let add = |target: &mut Option<f64>, value: Option<f64>| {
         if let Some(value) = value {
-            *place = Some(place.unwrap_or(0.0) + value);
+            *target = Some(target.unwrap_or(0.0) + value);
         }
     };
     for readings in endpoints {

@@ -133,7 +133,7 @@ impl Samples {
                 rows,
                 |row| latency(one, row),
                 &keep,
-                |place, value| change(one, place, value),
+                |nth, value| change(one, nth, value),
             )
         };
         Self([Latency::Ttft, Latency::Tpot, Latency::E2e].map(sample))
@@ -217,9 +217,9 @@ impl Study<'_> {
         let from_start = Samples::of(
             rows,
             |_| true,
-            |one, place, value| match one {
+            |one, nth, value| match one {
                 Latency::Tpot => value,
-                _ => value + late[place].0 as f64,
+                _ => value + late[nth].0 as f64,
             },
         );
         let held = held::held(rows, late, Nanos::MAX);
@@ -285,13 +285,10 @@ impl Study<'_> {
         if !self.shown.iter().any(|shown| judge::is_from_intended(shown.metric)) {
             return;
         }
-        let wait = |place: usize| (rows[place].start - rows[place].due).0 as f64;
-        let from_due = Samples::of(rows, |_| true, |_, place, value| value + wait(place));
-        let without = Samples::of(
-            rows,
-            |_| true,
-            |_, place, value| value + wait(place) - late[place].0 as f64,
-        );
+        let wait = |nth: usize| (rows[nth].start - rows[nth].due).0 as f64;
+        let from_due = Samples::of(rows, |_| true, |_, nth, value| value + wait(nth));
+        let without =
+            Samples::of(rows, |_| true, |_, nth, value| value + wait(nth) - late[nth].0 as f64);
         self.add_each(NoteCode::LateSends, |shown| {
             let one = shown.metric.behind.filter(|_| judge::is_from_intended(shown.metric))?;
             from_due.difference(&without, one, shown.statistic)
@@ -299,7 +296,7 @@ impl Study<'_> {
     }
 
     /// The server was measured at another rate than the planned one. A single late request at an end of the
-    /// run is none of it: the rate of the middle must differ too.
+    /// run does not count: the rate of the middle must differ too.
     fn rate_missed(&mut self) {
         if self.class != LoadClass::Open || self.input.info.load.max_concurrency.is_some() {
             return;
@@ -395,7 +392,7 @@ impl Study<'_> {
     }
 }
 
-/// One of so many times at each end is no part of the middle.
+/// The middle leaves out one in so many times at each end.
 const OUTER_SHARE: usize = 20;
 
 /// From the first to the last of the times, without a twentieth at each end.
@@ -417,7 +414,7 @@ fn late_in_stalls(input: &EffectInput<'_>) -> Option<f64> {
         let due = row.start - row.lateness();
         // Stalls are in the order of time and do not overlap.
         let before = stalls.partition_point(|stall| stall.begin <= row.start);
-        before.checked_sub(1).is_some_and(|place| stalls[place].end >= due)
+        before.checked_sub(1).is_some_and(|nth| stalls[nth].end >= due)
     };
     let explained = late.iter().filter(is_explained).count();
     (!late.is_empty()).then(|| explained as f64 / late.len() as f64)

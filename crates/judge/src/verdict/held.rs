@@ -48,9 +48,9 @@ impl Division {
 /// as planned, and cannot serve the requests of another one.
 fn refills(rows: &[RequestRow], slots: u32, shards: u32) -> Vec<Nanos> {
     let mut parts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (place, row) in rows.iter().enumerate() {
+    for (nth, row) in rows.iter().enumerate() {
         let shard = u32::try_from(row.index % u64::from(shards)).unwrap_or(0);
-        parts.entry(shard).or_default().push(place);
+        parts.entry(shard).or_default().push(nth);
     }
     let mut late = vec![Nanos::ZERO; rows.len()];
     for (shard, part) in parts {
@@ -63,15 +63,14 @@ fn refills(rows: &[RequestRow], slots: u32, shards: u32) -> Vec<Nanos> {
 /// The n-th request after the first `slots` takes the slot of the n-th that ended.
 fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Nanos]) {
     let slots = usize::try_from(slots).unwrap_or(usize::MAX).max(1);
-    order.sort_by_key(|place| rows[*place].start);
-    let mut ends: Vec<Nanos> = order.iter().map(|place| rows[*place].end).collect();
+    order.sort_by_key(|nth| rows[*nth].start);
+    let mut ends: Vec<Nanos> = order.iter().map(|nth| rows[*nth].end).collect();
     ends.sort_unstable();
-    let begin = order.first().map_or(Nanos::ZERO, |place| rows[*place].start);
-    for (rank, place) in order.into_iter().enumerate() {
+    let begin = order.first().map_or(Nanos::ZERO, |nth| rows[*nth].start);
+    for (rank, nth) in order.into_iter().enumerate() {
         let free = rank.checked_sub(slots).map_or(begin, |ended| ends[ended]);
         // A retried request was in its slot before the attempt that is left of it.
-        late[place] =
-            if rows[place].attempt() > 0 { Nanos::ZERO } else { rows[place].start - free };
+        late[nth] = if rows[nth].attempt() > 0 { Nanos::ZERO } else { rows[nth].start - free };
     }
 }
 
@@ -95,8 +94,8 @@ pub(super) fn held(rows: &[RequestRow], late: &[Nanos], most: Nanos) -> Held {
     let last = rows.iter().map(|row| row.due).max().unwrap_or(Nanos::ZERO);
     let end = rows.iter().map(|row| row.end).max().unwrap_or(Nanos::ZERO);
     let part_of = |at: Nanos| {
-        let place = u128::from((at - begin).0) * PARTS as u128 / (u128::from((last - begin).0) + 1);
-        usize::try_from(place).unwrap_or(0).min(PARTS - 1)
+        let nth = u128::from((at - begin).0) * PARTS as u128 / (u128::from((last - begin).0) + 1);
+        usize::try_from(nth).unwrap_or(0).min(PARTS - 1)
     };
     let mut parts = [(0.0, 0.0); PARTS];
     for (row, late) in rows.iter().zip(late) {

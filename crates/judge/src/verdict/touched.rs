@@ -72,7 +72,7 @@ fn overlapping(rows: &[RequestRow], spans: impl Iterator<Item = TimeSpan>) -> (V
     }
     let is_touched = |row: &RequestRow| {
         let before = joined.partition_point(|span| span.begin <= row.end);
-        before.checked_sub(1).is_some_and(|place| joined[place].end >= row.due.min(row.start))
+        before.checked_sub(1).is_some_and(|nth| joined[nth].end >= row.due.min(row.start))
     };
     let is_touched: Vec<bool> = rows.iter().map(is_touched).collect();
     let count = is_touched.iter().filter(|touched| **touched).count();
@@ -86,9 +86,9 @@ pub(super) fn values(
     keep: impl Fn(usize) -> bool,
     change: impl Fn(usize, f64) -> f64,
 ) -> Ordered {
-    let kept = rows.iter().enumerate().filter(|(place, _)| keep(*place));
-    let of = |(place, row): (usize, &RequestRow)| match row.fate {
-        Fate::Succeeded => value(row).map(|value| change(place, value).max(0.0)),
+    let kept = rows.iter().enumerate().filter(|(nth, _)| keep(*nth));
+    let of = |(nth, row): (usize, &RequestRow)| match row.fate {
+        Fate::Succeeded => value(row).map(|value| change(nth, value).max(0.0)),
         Fate::Failed => Some(f64::INFINITY),
         Fate::Abandoned => None,
     };

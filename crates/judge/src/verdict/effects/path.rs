@@ -34,7 +34,7 @@ impl Study<'_> {
             let earlier = Samples::of(
                 rows,
                 |_| true,
-                |one, place, value| unjoined(&rows[place], early(&rows[place]), one, value),
+                |one, nth, value| unjoined(&rows[nth], early(&rows[nth]), one, value),
             );
             self.add_each(code, |shown| {
                 let one = shown.metric.behind?;
@@ -98,7 +98,7 @@ impl Study<'_> {
         let stay = Nanos::from_secs_f64(all.statistic(Latency::E2e, median)? / 1e9);
         let rows = self.input.rows;
         let end = rows.iter().map(|row| row.end).max()?;
-        // Behind a cap the wait may have been for a place.
+        // Behind a cap the wait may have been for a slot.
         let is_capped = self.input.info.load.max_concurrency.is_some();
         let connected = |row: &RequestRow| {
             if is_capped { row.start } else { row.start.min(row.due + row.lateness()) }

@@ -144,7 +144,7 @@ fn a_late_last_request_is_no_missed_rate_but_a_longer_run() {
     (scene.observed.network_views, scene.observed.retransmitting) = (400, 7);
     assert_eq!(class(scene.effect(NoteCode::RateMissed, "ttft_ms_mean")), "remark");
     assert_eq!(class(scene.effect(NoteCode::Retransmits, "requests_per_s")), "INVALID");
-    // The wait for a place behind a cap is the server's.
+    // The wait for a slot behind a cap is the server's.
     scene.load = RecordedLoad { max_concurrency: Some(10), ..scene.load };
     assert_eq!(class(scene.effect(NoteCode::Retransmits, "requests_per_s")), "remark");
 }

@@ -54,8 +54,8 @@ fn a_retry_is_no_late_refill() {
 fn shards_refill_their_own_part_of_the_slots() {
     let slots = [2_u64, 2, 2, 1];
     let row = |index: u64| {
-        let (shard, place) = (usize::try_from(index % 4).unwrap(), index / 4);
-        let start = place / slots[shard] * 1_000;
+        let (shard, nth) = (usize::try_from(index % 4).unwrap(), index / 4);
+        let start = nth / slots[shard] * 1_000;
         testing::row(index, ms(start), ms(start + 1_000))
     };
     let rows: Vec<RequestRow> = (0..202).map(row).collect();

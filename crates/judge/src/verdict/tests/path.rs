@@ -51,8 +51,8 @@ fn lossy(lost: u64) -> Scene {
 /// The same with answers of 150 ms, and `slow` ones of 250 ms.
 fn lossy_and_short(lost: u64, slow: usize) -> Scene {
     let mut scene = lossy(lost);
-    for (place, row) in scene.rows.iter_mut().enumerate() {
-        let nanos = if place < slow { 250.0 } else { 150.0 } * MILLI;
+    for (nth, row) in scene.rows.iter_mut().enumerate() {
+        let nanos = if nth < slow { 250.0 } else { 150.0 } * MILLI;
         (row.ttft, row.e2e) = (Some(nanos).into(), Some(nanos).into());
         row.end = row.start + ms(150);
     }
@@ -126,7 +126,7 @@ fn a_last_answer_that_may_have_waited_for_a_lost_packet_moves_the_rate() {
     scene.observed.retransmitting = 6;
     assert_eq!(class(scene.effect(NoteCode::Retransmits, "requests_per_s")), "INVALID");
     assert_eq!(class(scene.effect(NoteCode::Retransmits, "total_output_tokens")), "remark");
-    // In a closed loop every wait keeps a place from the next request.
+    // In a closed loop every wait keeps a slot from the next request.
     let mut scene = closed_loop(1);
     scene.observed.network_views = 400;
     scene.observed.retransmitting = 40;
