@@ -20,6 +20,7 @@ use crate::sse;
 use kinds::{kind_of, merge, reasoning};
 pub(crate) use tool_calls::ToolCalls;
 
+mod content_bytes;
 mod kinds;
 mod no_event;
 mod pooled;
@@ -42,6 +43,7 @@ pub(crate) struct ResponseReading {
     secrets: Arc<Secrets>,
     template: EventTemplate,
     state: StreamState,
+    bytes: content_bytes::ByteCount,
     text: String,
     /// The text without reasoning, once there is some.
     answer: Option<String>,
@@ -81,6 +83,7 @@ impl ResponseReading {
             secrets: settings.shared_secrets(),
             template: EventTemplate::default(),
             state: StreamState::default(),
+            bytes: content_bytes::ByteCount::default(),
             text: String::new(),
             answer: None,
             tool_calls: ToolCalls::default(),
@@ -93,6 +96,7 @@ impl ResponseReading {
     pub(crate) fn reset(&mut self) {
         self.template.forget();
         self.state = StreamState::default();
+        self.bytes = content_bytes::ByteCount::default();
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
@@ -117,6 +121,8 @@ impl ResponseReading {
                     text.append_to(answer);
                 }
             }
+            let thought = if kind == EventKind::Reasoning { text.len() } else { 0 };
+            self.bytes.add(text.len(), thought);
             push(timeline, arrival, kind, None);
         } else {
             self.on_new_shape(event, arrival, timeline);
@@ -215,6 +221,7 @@ impl ResponseReading {
         let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
         let kind = if is_further { EventKind::FurtherChoice } else { kind };
         let tokens = self.tokens(fields, kind);
+        self.bytes.add_choice(kind, fields);
         self.keep(fields, kind);
         self.state.seen.set(fields.marks);
         if kind.is_generated() {
@@ -356,6 +363,7 @@ impl ResponseReading {
 
     /// Stores what the response consists of. `told` is the server's count of its tokens.
     fn keep_answer(&mut self, told: u32, timeline: &mut Timeline) {
+        timeline.content_bytes = self.bytes.total().filter(|_| timeline.is_success());
         let is_kept = match self.keep_text {
             KeepText::No => false,
             // There is no text, which must not be counted as one without tokens.

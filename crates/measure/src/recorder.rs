@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokometer_base::{Clock, Nanos};
 use tokometer_drive::{Interrupt, Notice};
 use tokometer_record::server::Scrape;
-use tokometer_record::{Error, Health, PendingRows, RunWriter, timeline_bytes};
+use tokometer_record::{Error, Health, PendingRows, RunWriter, SentAttempt, timeline_bytes};
 
 use crate::live_notes::LiveNotes;
 use crate::secrets::Credentials;
@@ -230,7 +230,9 @@ impl<D: Disk> Intake<D> {
 
     fn take(&mut self, notice: Notice) {
         match notice {
-            Notice::Started { index, attempt, at } => self.rows.started.push((index, attempt, at)),
+            Notice::Started { index, attempt, at } => {
+                self.rows.started.push(SentAttempt { index, attempt, sent: at });
+            }
             Notice::Ended(mut timeline) => {
                 self.consumers.secrets.clean_timeline(&mut timeline);
                 self.consumers.notes.ended(&timeline);

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
-use tokometer_base::Nanos;
 
 use crate::batches::{Batches, Damages};
 use crate::columns;
@@ -26,7 +25,7 @@ use crate::server::Scrape;
 use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
 use crate::whole_file::beside;
-use crate::writer::{BatchFile, PendingRows, write_json};
+use crate::writer::{BatchFile, PendingRows, SentAttempt, write_json};
 
 pub use self::replace::replace;
 
@@ -316,19 +315,17 @@ impl RunReader {
         Ok(if has_lost_all { batches.without_end() } else { batches })
     }
 
-    /// Measured attempts that were sent and have no end, with the times of their sends: what was in
-    /// flight when the writer was killed.
-    pub fn unended(&self) -> Result<Vec<(u64, u32, Nanos)>, Error> {
+    /// Measured attempts that were sent and have no end: what was in flight when the writer was killed.
+    pub fn unended(&self) -> Result<Vec<SentAttempt>, Error> {
         let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
         ended.sort_unstable();
-        let has_no_end = |(index, attempt, _): &(u64, u32, Nanos)| {
-            ended.binary_search(&(*index, *attempt)).is_err()
-        };
+        let has_no_end =
+            |sent: &SentAttempt| ended.binary_search(&(sent.index, sent.attempt)).is_err();
         Ok(self.starts()?.filter(has_no_end).collect())
     }
 
-    /// Every sent attempt of the measured phase: index, attempt and time.
-    pub fn starts(&self) -> Result<impl Iterator<Item = (u64, u32, Nanos)> + use<>, Error> {
+    /// Every sent attempt of the measured phase.
+    pub fn starts(&self) -> Result<impl Iterator<Item = SentAttempt> + use<>, Error> {
         let path = self.folder.join(names::STARTS);
         let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
         let origin = self.info.origin;

@@ -91,11 +91,20 @@ fn cut(file: &mut File, length: u64) {
     let _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
 }
 
+/// A measured attempt that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentAttempt {
+    /// The request's index in the plan.
+    pub index: u64,
+    /// Zero unless it is a retry.
+    pub attempt: u32,
+    pub sent: Nanos,
+}
+
 /// Rows and scrapes that reach the disk together.
 #[derive(Debug, Clone, Default)]
 pub struct PendingRows {
-    /// Measured requests that were sent: index, attempt and time.
-    pub started: Vec<(u64, u32, Nanos)>,
+    pub started: Vec<SentAttempt>,
     /// Requests that ended.
     pub ended: Vec<Timeline>,
     /// Scrapes of the server's metrics.
@@ -113,7 +122,7 @@ impl PendingRows {
         let timeline = |timeline: &Timeline| timeline_bytes(timeline);
         let scrape =
             |scrape: &Scrape| scrape.values.keys().map(|key| key.len() + 16).sum::<usize>();
-        self.started.len() * size_of::<(u64, u32, Nanos)>()
+        self.started.len() * size_of::<SentAttempt>()
             + self.ended.iter().map(timeline).sum::<usize>()
             + self.scrapes.iter().map(scrape).sum::<usize>()
     }
@@ -213,8 +222,8 @@ impl RunWriter {
     }
 
     /// Adds a sent attempt of the measured phase. It is written with the next flush.
-    pub fn start(&mut self, index: u64, attempt: u32, at: Nanos) {
-        self.waiting.started.push((index, attempt, at));
+    pub fn start(&mut self, index: u64, attempt: u32, sent: Nanos) {
+        self.waiting.started.push(SentAttempt { index, attempt, sent });
     }
 
     /// Adds an ended attempt. It is written with the next flush, which happens automatically when
@@ -373,15 +382,15 @@ fn remove_begun(folder: &Path) {
     let _ = fs::remove_file(folder.join(reserved));
 }
 
-fn starts_batch(started: &[(u64, u32, Nanos)], origin: Nanos) -> Result<RecordBatch, Error> {
+fn starts_batch(started: &[SentAttempt], origin: Nanos) -> Result<RecordBatch, Error> {
     let schema = Schema::new(vec![
         Field::new("index", DataType::UInt64, false),
         Field::new("attempt", DataType::UInt32, false),
         Field::new("sent_ns", DataType::UInt64, false),
     ]);
-    let indexes: UInt64Array = started.iter().map(|start| Some(start.0)).collect();
-    let attempts: UInt32Array = started.iter().map(|start| Some(start.1)).collect();
-    let times: UInt64Array = started.iter().map(|start| Some((start.2 - origin).0)).collect();
+    let indexes: UInt64Array = started.iter().map(|start| Some(start.index)).collect();
+    let attempts: UInt32Array = started.iter().map(|start| Some(start.attempt)).collect();
+    let times: UInt64Array = started.iter().map(|start| Some((start.sent - origin).0)).collect();
     let columns = vec![Arc::new(indexes) as _, Arc::new(attempts) as _, Arc::new(times) as _];
     Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
 }

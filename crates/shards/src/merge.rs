@@ -174,7 +174,7 @@ fn last_time(reader: &RunReader) -> Result<Nanos, MergeError> {
     Ok(match reader.state()? {
         RunState::Ended(end) => end.measure_end,
         RunState::Killed { .. } => {
-            reader.starts()?.map(|(_, _, sent)| sent).max().unwrap_or_default()
+            reader.starts()?.map(|attempt| attempt.sent).max().unwrap_or_default()
         }
     })
 }

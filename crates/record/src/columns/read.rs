@@ -19,6 +19,7 @@ use crate::failure::{Failure, FailureKind, Outcome};
 use crate::timeline::{
     AttemptId, Connection, MergeWaits, Phase, StampSource, TcpStats, Timeline, Times,
 };
+use crate::writer::SentAttempt;
 
 /// No run is longer than a month. A later time is damage, and figures per second would exhaust the
 /// memory.
@@ -405,11 +406,12 @@ pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u6
 pub(crate) fn starts(
     batch: &RecordBatch,
     origin: Nanos,
-) -> impl Iterator<Item = (u64, u32, Nanos)> + use<> {
+) -> impl Iterator<Item = SentAttempt> + use<> {
     let (index, attempt, sent) =
         (U64s::of(batch, "index"), U32s::of(batch, "attempt"), U64s::of(batch, "sent_ns"));
     (0..batch.num_rows()).filter_map(move |row| {
         let at = sent.span(row).filter(|at| *at <= LONGEST)?;
-        Some((index.at(row)?, attempt.at(row)?, origin + at))
+        let (index, attempt) = (index.at(row)?, attempt.at(row)?);
+        Some(SentAttempt { index, attempt, sent: origin + at })
     })
 }

@@ -10,6 +10,7 @@ use crate::timeline::{
 };
 use crate::{Health, StampSource};
 use proptest::prelude::*;
+use tokometer_base::Nanos;
 
 fn info() -> RunInfo {
     let text = include_str!("../../../../fixtures/run/info.json");

@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::{
     self as record, AttemptId, CommonStart, MergedShard, Outcome, Phase, RequestedLengths, RunEnd,
-    RunInfo, RunState, RunWriter, Timeline,
+    RunInfo, RunState, RunWriter, SentAttempt, Timeline,
 };
 
 use super::{MergeError, OpenShard};
@@ -61,8 +61,8 @@ impl CopiedShard {
             damages: Vec::new(),
         };
         let rows = RowMoves::new(shard, info, worker_base);
-        for (at, (index, attempt, sent)) in (1_u64..).zip(shard.reader.starts()?) {
-            writer.start(index, attempt, shard.fit.on_leader(sent));
+        for (at, start) in (1_u64..).zip(shard.reader.starts()?) {
+            writer.start(start.index, start.attempt, shard.fit.on_leader(start.sent));
             if at.is_multiple_of(STARTS_MAX) {
                 writer.flush().map_err(MergeError::Unwritten)?;
             }
@@ -80,7 +80,7 @@ impl CopiedShard {
             part.damages.extend(unread);
         }
         if part.described.stop.is_none() {
-            for (index, attempt, sent) in shard.reader.unended()? {
+            for SentAttempt { index, attempt, sent } in shard.reader.unended()? {
                 let mut timeline = in_flight(index, attempt, sent);
                 timeline.identity.target = (shard.target)(index);
                 rows.apply(&mut timeline);

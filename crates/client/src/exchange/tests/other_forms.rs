@@ -66,6 +66,27 @@ fn a_part_of_content_without_a_type_is_text() {
     assert_eq!(timeline.text.as_deref(), Some(" a b"));
 }
 
+/// They show where a first event holds many tokens.
+#[test]
+fn the_bytes_of_the_first_content_are_counted_apart() {
+    let bytes = |events: &[&str]| {
+        let timeline = read_whole("openai-chat", &streamed(events));
+        timeline.content_bytes.map(|bytes| (bytes.first, bytes.all, bytes.reasoning.unwrap()))
+    };
+    let text = |text: &str| delta(&format!(r#""content":"{text}""#));
+    let role = delta(r#""role":"assistant","content":"""#);
+    let (a, b, c) = (text("one two"), text(" x"), text(" yz"));
+    assert_eq!(bytes(&[&role, &a, &b, &c, STOP, "[DONE]"]), Some((7, 12, 0)));
+    let thought = delta(r#""reasoning":"hm""#);
+    assert_eq!(bytes(&[&thought, &a, &b, STOP, "[DONE]"]), Some((2, 11, 2)));
+    assert_eq!(bytes(&[&thought, &thought, &thought, &a, STOP, "[DONE]"]), Some((2, 13, 6)));
+    let call = delta(r#""tool_calls":[{"index":0,"function":{"arguments":"{}"}}]"#);
+    assert_eq!(bytes(&[&a, &call, STOP, "[DONE]"]), None, "the size of a call is not known");
+    assert_eq!(bytes(&[&a]), None, "it was cut");
+    let further = r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#;
+    assert_eq!(bytes(&[&a, further, &b, STOP, "[DONE]"]), Some((7, 9, 0)));
+}
+
 /// An empty `error` in every event made every answer a failure.
 #[test]
 fn an_error_field_that_is_empty_is_no_error() {
