@@ -168,7 +168,7 @@ fn highest_throughput(steps: &[StairStep]) -> Option<f64> {
     sound.filter_map(StairStep::throughput).max_by(f64::total_cmp)
 }
 
-/// The place of the knee among `steps` of rising concurrency: the first with nearly the highest
+/// The index of the knee among `steps` of rising concurrency: the first with nearly the highest
 /// throughput. `None` while throughput still grows at the last step, and for fewer than two steps.
 pub fn knee(steps: &[StairStep]) -> Option<usize> {
     let highest = highest_throughput(steps)?;

@@ -51,7 +51,7 @@ impl LastOfEach {
         (self.order.len() - self.kept) as u64
     }
 
-    /// Keeps the last attempts of a list, in the order of requests. Moves entries in place: a second
+    /// Keeps the last attempts of a list, in the order of requests. Moves entries within the list: a second
     /// list would double the memory.
     pub fn keep_in<T>(&self, list: &mut Vec<T>) {
         assert_eq!(list.len(), self.order.len(), "the lists have one entry per attempt");

@@ -71,8 +71,8 @@ impl Prepare for Alternating {
 
     fn begins_block(&self, item: &QueuedRequest) -> bool {
         // Requests of a process are as far apart as there are processes, and no block is shorter.
-        let place = item.identity.index % self.blocks.block;
-        item.identity.phase == Phase::Measure && place < u64::from(self.share.count())
+        let index = item.identity.index % self.blocks.block;
+        item.identity.phase == Phase::Measure && index < u64::from(self.share.count())
     }
 
     fn enter_block(&mut self, item: &QueuedRequest) -> Result<Option<Nanos>, PrepareError> {

@@ -27,14 +27,14 @@ pub(crate) struct SideThreads {
 }
 
 /// Set when the measured phase begins, taken when it has ended.
-pub(crate) type BesidePlace = Arc<Mutex<Option<SideThreads>>>;
+pub(crate) type BesideCell = Arc<Mutex<Option<SideThreads>>>;
 
 /// Where the threads beside the load send their results, and where they are stored.
 pub(crate) struct Beside {
     pub(crate) scrapes: Sender<Scrape>,
     pub(crate) notices: Sender<Notice>,
     pub(crate) live: Arc<Live>,
-    pub(crate) place: BesidePlace,
+    pub(crate) cell: BesideCell,
 }
 
 /// Called between the phases.
@@ -66,7 +66,7 @@ pub(crate) fn between(
         CanaryRequests::new(canary, &reached.control, target)
     });
     let canaries = canaries.transpose()?;
-    let Beside { scrapes, notices, live, place } = beside;
+    let Beside { scrapes, notices, live, cell } = beside;
     let (observer, clock) = (Arc::clone(&tools.observer), Arc::clone(&tools.clock));
     let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
     Ok(Box::new(move || {
@@ -94,7 +94,7 @@ pub(crate) fn between(
         let probes =
             question.map(|question| Probes::start(question, phases.probe_rate, notices, &clock));
         let started = SideThreads { _scrapers: readers, _probes: probes, _canaries: canaries };
-        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        *cell.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
     }))
 }
 

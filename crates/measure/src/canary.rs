@@ -44,11 +44,11 @@ impl CanaryRequests {
         control: &Control,
         (dialect, settings): (Dialect, &Settings),
     ) -> Result<Self, Error> {
-        let request = |(place, row): (usize, &CanaryRow)| {
+        let request = |(index, row): (usize, &CanaryRow)| {
             dialect
                 .greedy(settings, &prompt(row))
                 .map(|request| (request, limit(row)))
-                .map_err(|why| Error::usage(format!("cannot send canary {}: {why}", place + 1), ""))
+                .map_err(|why| Error::usage(format!("cannot send canary {}: {why}", index + 1), ""))
         };
         let requests = plan.rows.iter().enumerate().map(request).collect::<Result<_, _>>()?;
         Ok(Self { control: control.clone(), dialect, requests, share: plan.share })

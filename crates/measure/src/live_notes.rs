@@ -240,7 +240,7 @@ impl LiveNotes {
         self.state.lock().map(|state| state.sends).unwrap_or_default()
     }
 
-    /// Counts the requests of other processes as well, in place of what was set before.
+    /// Counts the requests of other processes as well, instead of what was set before.
     pub fn set_others(&self, others: OtherRequests) {
         if let Ok(mut state) = self.state.lock() {
             state.others = others;

@@ -101,8 +101,8 @@ impl RequestPreparer {
     /// The prompt whose lengths warm-up `at` has.
     fn shape_of(&self, at: u64) -> u64 {
         let Some(kept) = self.kept.as_ref().filter(|kept| !kept.is_empty()) else { return at };
-        let place = usize::try_from(at).unwrap_or(0) % kept.len();
-        kept[place]
+        let index = usize::try_from(at).unwrap_or(0) % kept.len();
+        kept[index]
     }
 
     /// The measured request `at`; `None` when there are no more.
@@ -138,8 +138,8 @@ impl RequestPreparer {
         // A warm-up is a single request, even where the workload has conversations.
         let after = after.filter(|_| identity.phase == Phase::Measure);
         let lora = self.lora.as_ref().and_then(|lora| {
-            let place = adapter(lora, identity.index, after, self.seed);
-            lora.names.get(place as usize).cloned()
+            let index = adapter(lora, identity.index, after, self.seed);
+            lora.names.get(index as usize).cloned()
         });
         let request = self.request(&prompt, identity.index, lora.as_deref())?;
         let identity = AttemptId {
@@ -190,12 +190,12 @@ fn prompt_of(at: u64, kept: Option<&[u64]>, len: u64, supply: Supply) -> Option<
 /// keeps the history in that adapter's part of the prefix cache.
 pub fn adapter(lora: &Lora, index: u64, after: Option<workload::TurnPosition>, seed: Seed) -> u32 {
     let key = after.map_or(index, |after| after.session);
-    let place = place(lora, key, unit_float(&mut seed.stream("lora").at(key)));
-    u32::try_from(place).unwrap_or(0)
+    let index = adapter_index(lora, key, unit_float(&mut seed.stream("lora").at(key)));
+    u32::try_from(index).unwrap_or(0)
 }
 
 /// The adapter of request or conversation `index`, for a draw between 0 and 1.
-fn place(lora: &Lora, index: u64, draw: f64) -> usize {
+fn adapter_index(lora: &Lora, index: u64, draw: f64) -> usize {
     let count = lora.names.len().max(1);
     match lora.assignment {
         Assignment::RoundRobin => usize::try_from(index % count as u64).unwrap_or(0),
@@ -239,7 +239,11 @@ mod tests {
         let check = |assignment, index, draw, expected| {
             let names = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
             let lora = Lora { names, assignment, alpha: 2.0 };
-            assert_eq!(place(&lora, index, draw), expected, "{assignment:?} {index} {draw}");
+            assert_eq!(
+                adapter_index(&lora, index, draw),
+                expected,
+                "{assignment:?} {index} {draw}"
+            );
         };
         check(Assignment::RoundRobin, 4, 0.9, 1);
         check(Assignment::Random, 4, 0.0, 0);

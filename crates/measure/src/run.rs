@@ -11,7 +11,7 @@ use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{RunEnd, RunInfo, RunReader, RunWriter, Stop};
 
 use crate::alternating::AwaitBlock;
-use crate::between::{Beside, BesidePlace, between};
+use crate::between::{Beside, BesideCell, between};
 use crate::live_notes::LiveNotes;
 use crate::measurement::{MeasuredRun, ReadyTargets, Tools};
 use crate::observer::{Goal, Guard, RunInProgress};
@@ -67,12 +67,12 @@ impl RunSetup<'_> {
             })?;
         // The recorder ends with the last sender of notices: it must still be there for the last scrape.
         let (after_run, until_last_scrape) = (scrapes.clone(), notices.clone());
-        let place = BesidePlace::default();
+        let cell = BesideCell::default();
         let beside = Beside {
             scrapes,
             notices: notices.clone(),
             live: Arc::clone(&live),
-            place: Arc::clone(&place),
+            cell: Arc::clone(&cell),
         };
         let between = between(plan, &ready.reached, beside, tools)?;
         let shown = self.show(&live, &interrupt, &notes)?;
@@ -85,7 +85,7 @@ impl RunSetup<'_> {
         let ended = drive::run(config, source, outlets);
         drop(interrupts);
         drop(shown);
-        drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(cell.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.settle_server(&after_run);
         drop((after_run, until_last_scrape));
         let written = recorder.finish();

@@ -106,12 +106,12 @@ fn own_canaries(canaries: CanaryPlan, share: Share) -> Option<CanaryPlan> {
     share.is_first().then_some(own)
 }
 
-/// Whether the places of a limit on requests in flight are each process's own, or lent.
+/// Whether the slots of a limit on requests in flight are each process's own, or lent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapRule {
     /// Each process has its part.
     Split,
-    /// Each begins with its part, and lends places that it does not need.
+    /// Each begins with its part, and lends slots that it does not need.
     Shared,
 }
 
@@ -145,8 +145,8 @@ pub fn check_division(plan: &Plan, (share, rule): (Share, CapRule)) -> Result<()
     Ok(())
 }
 
-/// Refuses conversations whose places cannot move. SGLang's conventions count a conversation, not a
-/// request: a place that waits for the next turn is not free.
+/// Refuses conversations whose slots cannot move. SGLang's conventions count a conversation, not a
+/// request: a slot that waits for the next turn is not free.
 pub(crate) fn check_conversations(
     plan: &Plan,
     opened: &OpenedWorkload,
@@ -157,7 +157,7 @@ pub(crate) fn check_conversations(
         return Ok(());
     }
     Err(Error::usage(
-        "cannot use `--global-cap` for conversations with SGLang's conventions: a conversation keeps its place to its end",
+        "cannot use `--global-cap` for conversations with SGLang's conventions: a conversation keeps its slot to its end",
         "omit `--global-cap` to split the limit, or add `--compat vllm` to count requests",
     ))
 }

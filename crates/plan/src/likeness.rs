@@ -2,7 +2,7 @@
 //!
 //! In: plans, some of them known in part only, because a printed report states few of its settings.
 //! Out: one line per field that differs, with how much that matters for a comparison of figures.
-//! Targets may differ: they are what is compared. Names, seeds and places of files do not matter.
+//! Targets may differ: they are what is compared. Names, seeds and paths of files do not matter.
 
 use serde::Serialize;
 use serde_json::Value;

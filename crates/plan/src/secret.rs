@@ -17,7 +17,7 @@ use crate::target::Address;
 #[serde(transparent)]
 pub struct UrlText(pub String);
 
-/// Run by the shell. It may hold secrets in any place, so only its program, its flags and its numbers
+/// Run by the shell. It may hold secrets anywhere, so only its program, its flags and its numbers
 /// are shown and written.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]

@@ -203,7 +203,7 @@ fn take(shared: &LeaderShared, rank: u32, message: ToLeader, now: Nanos) -> Resu
         ToLeader::BlockReady { point, block } => {
             shared.update(|state| state.attendance.wait_for_block(rank, point, block));
         }
-        ToLeader::Places { point, freed, want } => {
+        ToLeader::Slots { point, freed, want } => {
             shared.lend(point, |pool| pool.report(rank, freed, want));
         }
         ToLeader::Progress { counts, .. } => shared.state().attendance.progress(rank, counts),

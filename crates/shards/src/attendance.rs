@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(attendance.barrier(1), Barrier::Open, "nobody waits for it");
     }
 
-    /// A point that one shard cannot make, such as one with too few places, must not cost the others.
+    /// A point that one shard cannot make, such as one with too few slots, must not cost the others.
     #[test]
     fn a_shard_that_cannot_make_a_point_is_waited_for_at_the_next_one() {
         let mut attendance = with(3);

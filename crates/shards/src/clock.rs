@@ -139,7 +139,7 @@ impl Line {
         i64::try_from(i128::from(first.offset) + moved).ok()
     }
 
-    /// The error of the line at its worst place between these times, if the clocks differ by a constant
+    /// The error of the line at its worst between these times, if the clocks differ by a constant
     /// speed. Between the samples it is at most theirs; beyond them it grows with the distance.
     fn bound_over(&self, (begin, end): (Nanos, Nanos)) -> Nanos {
         let Self(first, last) = self;
@@ -204,7 +204,7 @@ pub(crate) fn reaching(fit: ClockFit, until: Nanos) -> ClockFit {
     }
 }
 
-/// Adds a sample to the list, in place of a worse one of its window.
+/// Adds a sample to the list, instead of a worse one of its window.
 fn keep_best(best: &mut Vec<OffsetSample>, sample: OffsetSample, window: Nanos) {
     let number = |at: Nanos| at.0 / window.0.max(1);
     match best.last_mut() {

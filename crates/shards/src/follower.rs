@@ -435,9 +435,9 @@ impl Follower {
         found.map(|at| self.own_time(at)).transpose()
     }
 
-    /// Gives places of the shared limit back, and says how many requests wait for one.
+    /// Gives slots of the shared limit back, and says how many requests wait for one.
     pub fn report_places(&self, point: u32, freed: u32, want: u32) {
-        self.shared.say(&ToLeader::Places { point, freed, want });
+        self.shared.say(&ToLeader::Slots { point, freed, want });
     }
 
     /// Why there is no leader any more. `None` while there is one.

@@ -54,8 +54,8 @@ impl IncomingFile {
         // Rows that are sent again must not be lost before the new ones are there.
         let is_renamed = bytes > 0 && (WHOLE.contains(&name) || path.exists());
         let renamed = is_renamed.then(|| (folder.join(format!("{name}.incoming")), path.clone()));
-        let place = renamed.as_ref().map_or(&path, |(incoming, _)| incoming);
-        let file = File::create(place).map_err(WireError::Unwritten)?;
+        let name = renamed.as_ref().map_or(&path, |(incoming, _)| incoming);
+        let file = File::create(name).map_err(WireError::Unwritten)?;
         Ok(Self { file, left: bytes, renamed })
     }
 
@@ -84,33 +84,33 @@ mod tests {
     /// could not merge any shard.
     #[test]
     fn a_file_that_is_read_as_a_whole_is_there_when_it_is_complete() {
-        let place = tempfile::tempdir().unwrap();
-        let read = |name: &str| fs::read(place.path().join(name)).ok();
+        let root = tempfile::tempdir().unwrap();
+        let read = |name: &str| fs::read(root.path().join(name)).ok();
         for name in WHOLE {
-            let mut file = IncomingFile::open(place.path(), name, (0, 5)).unwrap();
+            let mut file = IncomingFile::open(root.path(), name, (0, 5)).unwrap();
             file.write(b"abc").unwrap();
             assert_eq!(read(name), None, "{name}");
             file.write(b"de").unwrap();
             assert_eq!(read(name).as_deref(), Some(&b"abcde"[..]), "{name}");
             assert!(file.write(b"f").is_err(), "more than announced");
             // It is sent again where it was rewritten.
-            let mut again = IncomingFile::open(place.path(), name, (0, 2)).unwrap();
+            let mut again = IncomingFile::open(root.path(), name, (0, 2)).unwrap();
             assert_eq!(read(name).as_deref(), Some(&b"abcde"[..]), "{name}");
             again.write(b"xy").unwrap();
             assert_eq!(read(name).as_deref(), Some(&b"xy"[..]), "{name}");
         }
-        let mut rows = IncomingFile::open(place.path(), names::REQUESTS, (0, 5)).unwrap();
+        let mut rows = IncomingFile::open(root.path(), names::REQUESTS, (0, 5)).unwrap();
         rows.write(b"abc").unwrap();
         assert_eq!(
             read(names::REQUESTS).as_deref(),
             Some(&b"abc"[..]),
             "what a dying shard had sent"
         );
-        assert!(IncomingFile::open(place.path(), names::REQUESTS, (4, 1)).is_err());
-        let mut more = IncomingFile::open(place.path(), names::REQUESTS, (3, 1)).unwrap();
+        assert!(IncomingFile::open(root.path(), names::REQUESTS, (4, 1)).is_err());
+        let mut more = IncomingFile::open(root.path(), names::REQUESTS, (3, 1)).unwrap();
         more.write(b"d").unwrap();
         assert_eq!(read(names::REQUESTS).as_deref(), Some(&b"abcd"[..]));
-        let mut again = IncomingFile::open(place.path(), names::REQUESTS, (0, 4)).unwrap();
+        let mut again = IncomingFile::open(root.path(), names::REQUESTS, (0, 4)).unwrap();
         again.write(b"AB").unwrap();
         assert_eq!(read(names::REQUESTS).as_deref(), Some(&b"abcd"[..]), "not complete");
         again.write(b"CD").unwrap();

@@ -160,7 +160,7 @@ impl LeaderShared {
         }
     }
 
-    /// Changes the places of a shared limit, and tells the shards whose places change.
+    /// Changes the slots of a shared limit, and tells the shards whose slots change.
     pub(crate) fn lend(
         &self,
         point: u32,
@@ -298,7 +298,7 @@ impl Leader {
     /// Waits for the others and begins a point with those that are ready. Returns the start, or `None`
     /// when `is_stopped` before that. Where they share a limit on requests in flight, each begins with its
     /// part of it, and the parts of those that do not begin are free; the leader's own run is told of its
-    /// places like the others.
+    /// slots like the others.
     pub fn begin(
         &self,
         (point, prompts): (u32, &str),
@@ -384,7 +384,7 @@ impl Leader {
         self.shared.state().attendance.latencies()
     }
 
-    /// The leader's own places of the shared limit: given back, and requests that wait for one.
+    /// The leader's own slots of the shared limit: given back, and requests that wait for one.
     pub fn report_places(&self, point: u32, freed: u32, want: u32) {
         self.shared.lend(point, |pool| pool.report(0, freed, want));
     }

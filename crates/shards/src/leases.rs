@@ -1,55 +1,55 @@
-//! A limit on requests in flight that all shards share: shard 0 lends the places.
+//! A limit on requests in flight that all shards share: shard 0 lends the slots.
 //!
-//! Pure: reports of shards go in, changes for shards come out. Every place is held by one shard or free.
-//! A shard keeps a place for its own next request, so that a loop that is full everywhere needs no
-//! message. Places move when a shard has requests waiting: first those that are free, then those that
+//! Pure: reports of shards go in, changes for shards come out. Every slot is held by one shard or free.
+//! A shard keeps a slot for its own next request, so that a loop that is full everywhere needs no
+//! message. Slots move when a shard has requests waiting: first those that are free, then those that
 //! another shard does not use, then those of a shard that holds at least two more, or one where the
 //! waiting shard holds none.
 
 use std::collections::BTreeMap;
 
-/// What a shard does with its places.
+/// What a shard does with its slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct LeaseChange {
-    /// Places to add.
+    /// Slots to add.
     pub granted: u32,
-    /// Places to give up as soon as they are free.
+    /// Slots to give up as soon as they are free.
     pub recalled: u32,
-    /// Places to give up once nothing waits for them.
+    /// Slots to give up once nothing waits for them.
     pub offered: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Holder {
     held: u32,
-    /// Requests that wait for a place.
+    /// Requests that wait for a slot.
     want: u32,
-    /// Places that it was asked to give up and has not.
+    /// Slots that it was asked to give up and has not.
     recalled: u32,
-    /// Places that it was asked to offer and has not.
+    /// Slots that it was asked to offer and has not.
     offered: u32,
-    /// When it last had a place to itself: the one that waits longest is served first.
+    /// When it last had a slot to itself: the one that waits longest is served first.
     served: u64,
 }
 
 impl Holder {
-    /// Places that will stay.
+    /// Slots that will stay.
     fn kept(&self) -> u32 {
         self.held.saturating_sub(self.recalled)
     }
 }
 
-/// All places of a run.
+/// All slots of a run.
 #[derive(Debug, Clone, Default)]
 pub struct LeasePool {
     free: u32,
-    /// Counts places that moved.
+    /// Counts slots that moved.
     moves: u64,
     holders: BTreeMap<u32, Holder>,
 }
 
 impl LeasePool {
-    /// A run whose shards begin with these places, by rank. What is left of `cap` is free.
+    /// A run whose shards begin with these slots, by rank. What is left of `cap` is free.
     pub fn new(cap: u32, parts: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let holder = |held| Holder { held, ..Holder::default() };
         let holders: BTreeMap<u32, Holder> =
@@ -58,7 +58,7 @@ impl LeasePool {
         Self { free: cap.saturating_sub(held), moves: 0, holders }
     }
 
-    /// A shard gives places back and says how many requests wait. Returns what changes, by rank.
+    /// A shard gives slots back and says how many requests wait. Returns what changes, by rank.
     pub fn report(&mut self, rank: u32, freed: u32, want: u32) -> BTreeMap<u32, LeaseChange> {
         if let Some(holder) = self.holders.get_mut(&rank) {
             // A shard cannot give back more than it holds: the cap would grow.
@@ -77,7 +77,7 @@ impl LeasePool {
         self.balance()
     }
 
-    /// A shard has ended or is lost: its places are free.
+    /// A shard has ended or is lost: its slots are free.
     pub fn remove(&mut self, rank: u32) -> BTreeMap<u32, LeaseChange> {
         if let Some(holder) = self.holders.remove(&rank) {
             self.free += holder.held;
@@ -101,7 +101,7 @@ impl LeasePool {
         changes
     }
 
-    /// Asks every shard where nothing waits for as many places as are needed elsewhere: which of them has
+    /// Asks every shard where nothing waits for as many slots as are needed elsewhere: which of them has
     /// some that it does not use is not known here.
     fn ask_for_unused(&mut self, changes: &mut BTreeMap<u32, LeaseChange>) {
         let wanted =
@@ -115,13 +115,13 @@ impl LeasePool {
         }
     }
 
-    /// Takes places from shards that hold more than those that wait.
+    /// Takes slots from shards that hold more than those that wait.
     fn recall(&mut self, changes: &mut BTreeMap<u32, LeaseChange>) {
-        // What each will hold once the places on their way have arrived; they go to those with fewest.
+        // What each will hold once the slots on their way have arrived; they go to those with fewest.
         let mut expected: BTreeMap<u32, (u32, u32)> = self
             .holders
             .iter()
-            // A shard that gives its last place to another one waits until its turn comes again.
+            // A shard that gives its last slot to another one waits until its turn comes again.
             .filter(|(_, holder)| holder.want > 0 && (holder.kept() > 0 || holder.recalled == 0))
             .map(|(rank, holder)| (*rank, (holder.kept(), holder.want)))
             .collect();
@@ -152,7 +152,7 @@ impl LeasePool {
     }
 }
 
-/// The waiting shard with the fewest places; of equal ones, the one that waits longest.
+/// The waiting shard with the fewest slots; of equal ones, the one that waits longest.
 fn neediest(holders: &mut BTreeMap<u32, Holder>) -> Option<(u32, &mut Holder)> {
     let waiting = holders.iter_mut().filter(|(_, holder)| holder.want > 0);
     let waiting = waiting.map(|(rank, holder)| (*rank, holder));
@@ -169,7 +169,7 @@ mod tests {
         LeaseChange { granted, recalled, offered }
     }
 
-    /// A shard with its own count of places, as its gate has it.
+    /// A shard with its own count of slots, as its gate has it.
     #[derive(Debug, Clone, Copy, Default)]
     struct Shard {
         limit: u32,
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(pool.report(0, 1, 9), [(1, change(1, 0, 0))].into());
     }
 
-    /// With fewer places than shards each request waits for a place of another shard.
+    /// With fewer slots than shards each request waits for a slot of another shard.
     #[test]
     fn a_shard_without_a_place_gets_one_and_gives_it_back_after_a_request() {
         let mut pool = LeasePool::new(1, [(0, 1), (1, 0)]);
@@ -279,7 +279,7 @@ mod tests {
             changes.values().map(|change| change.recalled).sum()
         };
         assert_eq!(recalled(pool.report(2, 0, 1)), 1);
-        // Neither the shard that waits for it nor the one that gives its last place gets another one.
+        // Neither the shard that waits for it nor the one that gives its last slot gets another one.
         for rank in [2, 1, 0] {
             assert_eq!(recalled(pool.report(rank, 0, 1)), 0, "shard {rank}");
         }
@@ -287,7 +287,7 @@ mod tests {
 
     proptest! {
         /// Whatever the order of messages: never more in flight than the limit, and nobody waits while
-        /// places are unused once all messages have arrived.
+        /// slots are unused once all messages have arrived.
         #[test]
         fn the_limit_holds_and_no_place_is_lost(
             cap in 1_u32..20,

@@ -13,7 +13,7 @@ pub trait LocalRun: Send + Sync {
     }
     /// Send no more requests.
     fn stop(&self, cause: StopCause);
-    /// Places of a shared limit change.
+    /// Slots of a shared limit change.
     fn lease(&self, _change: LeaseChange) {}
     /// There is no leader any more.
     fn lose_leader(&self) {}

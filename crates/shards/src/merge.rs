@@ -62,7 +62,7 @@ pub enum MergeError {
         /// The other one.
         other: PathBuf,
     },
-    /// A place that no shard has.
+    /// A rank that no shard has.
     #[error(
         "cannot merge {}: it says that it is shard {rank} of {count}, and a run has at most {SHARDS_MAX}\n  its `plan.json` is damaged; leave this folder out",
         path.display()
@@ -99,7 +99,7 @@ pub struct Merged {
     pub damages: Vec<record::Error>,
 }
 
-/// Folder below that of the run in which it is merged before it takes its place.
+/// Folder below that of the run in which it is merged before it replaces that one.
 const BESIDE: &str = ".merging";
 
 /// Planned times are those of the plan, on the leader's clock, as long as a shard's clock stays as close to
@@ -114,7 +114,7 @@ pub type TargetRule = Box<dyn Fn(u64) -> u16>;
 struct OpenShard {
     target: TargetRule,
     reader: RunReader,
-    place: ShardInfo,
+    shard_info: ShardInfo,
     fit: ClockFit,
     start: Option<CommonStart>,
     /// Whether the offset was measured, or is that of one clock.
@@ -126,11 +126,11 @@ struct OpenShard {
 impl OpenShard {
     fn open(path: &Path, target: &dyn Fn(&RunInfo) -> TargetRule) -> Result<Self, MergeError> {
         let reader = RunReader::open(path)?;
-        let Some(place) = reader.info().shard().cloned() else {
+        let Some(shard_info) = reader.info().shard().cloned() else {
             return Err(MergeError::NotAShard { path: path.to_owned() });
         };
-        if place.count > SHARDS_MAX || place.rank >= place.count {
-            let (rank, count) = (place.rank, place.count);
+        if shard_info.count > SHARDS_MAX || shard_info.rank >= shard_info.count {
+            let (rank, count) = (shard_info.rank, shard_info.count);
             return Err(MergeError::Impossible { path: path.to_owned(), rank, count });
         }
         let known = reader.clock();
@@ -142,7 +142,7 @@ impl OpenShard {
             has_ended: matches!(reader.state()?, RunState::Ended(_)),
             target: target(reader.info()),
             reader,
-            place,
+            shard_info,
         })
     }
 
@@ -179,7 +179,7 @@ fn last_time(reader: &RunReader) -> Result<Nanos, MergeError> {
     })
 }
 
-/// Writes the run of these shards to `out`, in place of a run that is there. Ranks without a folder are
+/// Writes the run of these shards to `out`, instead of a run that is there. Ranks without a folder are
 /// named in the result.
 pub fn merge(
     folders: &[PathBuf],
@@ -216,10 +216,10 @@ fn write_all(shards: &[OpenShard], mut info: RunInfo, folder: &Path) -> Result<M
         parts.push(part);
     }
     let run = MergedRun {
-        run: shards[0].place.run.clone(),
-        count: shards[0].place.count,
-        sending: sending(&shards[0].place),
-        is_cap_shared: shards[0].place.is_cap_shared,
+        run: shards[0].shard_info.run.clone(),
+        count: shards[0].shard_info.count,
+        sending: sending(&shards[0].shard_info),
+        is_cap_shared: shards[0].shard_info.is_cap_shared,
         shards: parts.iter().map(|part| part.described.clone()).collect(),
     };
     info.sharding = Some(Sharding::Merged(run.clone()));
@@ -238,26 +238,28 @@ fn open_all(
     let opened: Result<Vec<OpenShard>, MergeError> =
         folders.iter().map(|path| OpenShard::open(path, target)).collect();
     let mut shards = opened?;
-    shards.sort_by_key(|shard| (shard.place.rank, !shard.has_ended));
+    shards.sort_by_key(|shard| (shard.shard_info.rank, !shard.has_ended));
     for pair in shards.windows(2) {
         let [one, other] = pair else { continue };
         let (path, second) = (one.path().to_owned(), other.path().to_owned());
-        if (&one.place.run, one.place.count) != (&other.place.run, other.place.count) {
+        if (&one.shard_info.run, one.shard_info.count)
+            != (&other.shard_info.run, other.shard_info.count)
+        {
             return Err(MergeError::OtherRun {
                 path,
-                run: one.place.run.clone(),
+                run: one.shard_info.run.clone(),
                 other: second,
-                other_run: other.place.run.clone(),
+                other_run: other.shard_info.run.clone(),
             });
         }
-        if one.place.rank == other.place.rank && one.has_ended == other.has_ended {
-            return Err(MergeError::Twice { rank: one.place.rank, path, other: second });
+        if one.shard_info.rank == other.shard_info.rank && one.has_ended == other.has_ended {
+            return Err(MergeError::Twice { rank: one.shard_info.rank, path, other: second });
         }
     }
     // Of two copies the complete one, which comes first, has what the other one has.
     let mut skipped = Vec::new();
     shards.dedup_by(|other, one| {
-        let is_copy = other.place.rank == one.place.rank;
+        let is_copy = other.shard_info.rank == one.shard_info.rank;
         skipped.extend(is_copy.then(|| other.path().to_owned()));
         is_copy
     });
@@ -268,18 +270,21 @@ fn open_all(
 /// Gives every shard the best offset that its record allows: none on the leader's own machine, else the
 /// measured one, else that of the wall clocks.
 fn set_clocks(shards: &mut [OpenShard]) {
-    let leader = shards.first().filter(|shard| shard.place.rank == 0);
-    if let Some(clock) = leader.and_then(|leader| leader.place.clock.clone()) {
-        for shard in shards.iter_mut().filter(|shard| shard.place.clock.as_ref() == Some(&clock)) {
+    let leader = shards.first().filter(|shard| shard.shard_info.rank == 0);
+    if let Some(clock) = leader.and_then(|leader| leader.shard_info.clock.clone()) {
+        for shard in
+            shards.iter_mut().filter(|shard| shard.shard_info.clock.as_ref() == Some(&clock))
+        {
             (shard.fit, shard.is_measured) = (ClockFit::SAME, true);
         }
     }
     let measured = shards.iter().position(|shard| shard.is_measured);
     let Some(reference) = shards.get(measured.unwrap_or(0)) else { return };
-    let (rank, fit, clock) = (reference.place.rank, reference.fit, reference.place.clock.clone());
+    let (rank, fit, clock) =
+        (reference.shard_info.rank, reference.fit, reference.shard_info.clock.clone());
     let wall_offset = reference.wall_offset();
     for shard in shards.iter_mut().filter(|shard| !shard.is_measured) {
-        if shard.place.rank == rank || (clock.is_some() && shard.place.clock == clock) {
+        if shard.shard_info.rank == rank || (clock.is_some() && shard.shard_info.clock == clock) {
             shard.fit = fit;
             shard.is_measured = true;
         } else {
@@ -296,7 +301,7 @@ fn merged_info(shards: &[OpenShard]) -> Result<RunInfo, MergeError> {
     let mut info = RunInfo {
         origin,
         started: WallNanos(origin.0.saturating_add_signed(first.wall_offset())),
-        load: first.place.load.clone(),
+        load: first.shard_info.load.clone(),
         sharding: None,
         ..first.info().clone()
     };
@@ -330,30 +335,30 @@ fn merged_end(shards: &[OpenShard], parts: &[CopiedShard], run: &MergedRun) -> R
         |part: &CopiedShard| part.abandoned.max(part.end.as_ref().map_or(0, |end| end.abandoned));
     let ends = shards.iter().zip(parts);
     let ends: Vec<(&ClockFit, u32, &RunEnd)> = ends
-        .filter_map(|(shard, part)| Some((&shard.fit, shard.place.rank, part.end.as_ref()?)))
+        .filter_map(|(shard, part)| Some((&shard.fit, shard.shard_info.rank, part.end.as_ref()?)))
         .collect();
     RunEnd {
         stop: stop(&ends, run),
         measure_begin: begin,
         measure_end: end.max(begin),
         abandoned: parts.iter().map(abandoned).sum(),
-        never_sent: never_sent(&shards[0].place, parts),
+        never_sent: never_sent(&shards[0].shard_info, parts),
         health: health::merged(&ends),
     }
 }
 
 /// Requests that no shard has sent: those that shards report, and all of shards without a record.
-fn never_sent(place: &ShardInfo, parts: &[CopiedShard]) -> u64 {
+fn never_sent(shard: &ShardInfo, parts: &[CopiedShard]) -> u64 {
     let reported: u64 = parts.iter().filter_map(|part| part.described.never_sent).sum();
-    let whole = place.load.planned_requests.filter(|_| place.load.duration.is_none());
+    let whole = shard.load.planned_requests.filter(|_| shard.load.duration.is_none());
     let found: u64 = parts.iter().filter_map(|part| part.planned).sum();
     reported + whole.map_or(0, |whole| whole.saturating_sub(found))
 }
 
 /// Shards of a run that have a request to send, where some have none.
-fn sending(place: &ShardInfo) -> Option<u32> {
-    let planned = place.load.planned_requests.filter(|_| place.load.duration.is_none())?;
-    u32::try_from(planned).ok().filter(|planned| *planned < place.count)
+fn sending(shard: &ShardInfo) -> Option<u32> {
+    let planned = shard.load.planned_requests.filter(|_| shard.load.duration.is_none())?;
+    u32::try_from(planned).ok().filter(|planned| *planned < shard.count)
 }
 
 /// The gravest reason of any shard. A lost shard is graver than one that ended as planned or by a rule.

@@ -96,8 +96,8 @@ pub(crate) enum ToLeader {
     Ended { point: u32 },
     /// It takes no part in a point.
     Unable { point: u32, why: String },
-    /// Places of the shared limit that it gives back, and requests that wait for one.
-    Places { point: u32, freed: u32, want: u32 },
+    /// Slots of the shared limit that it gives back, and requests that wait for one.
+    Slots { point: u32, freed: u32, want: u32 },
     /// It has nothing in flight and waits for the start of a block of a point.
     BlockReady { point: u32, block: u64 },
 }
@@ -120,7 +120,7 @@ pub(crate) enum ToFollower {
     Start { point: u32, at: Nanos },
     /// A block of a point begins at this time of the leader's clock.
     StartBlock { point: u32, block: u64, at: Nanos },
-    /// Its places of the shared limit change.
+    /// Its slots of the shared limit change.
     Lease { point: u32, change: LeaseChange },
     /// Send no more requests.
     Stop { point: u32, cause: StopCause },

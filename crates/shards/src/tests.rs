@@ -138,8 +138,8 @@ fn refused(leader: &Leader, config: &FollowerConfig) -> String {
 
 #[test]
 fn a_stranger_is_refused_and_both_sides_are_named() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 3);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 3);
     let other = FollowerConfig { secret: secret("another secret!!"), ..config(1, 3) };
     assert!(refused(&leader, &other).contains("its secret is not that of the leader"));
     let other = FollowerConfig { version: "2".to_owned(), ..config(1, 3) };
@@ -158,8 +158,8 @@ fn a_stranger_is_refused_and_both_sides_are_named() {
 
 #[test]
 fn garbage_on_the_port_hurts_nobody() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let garbage: [&[u8]; 5] = [
         b"GET / HTTP/1.1\r\n\r\n",
         &[0xff; 64],
@@ -209,8 +209,8 @@ type Waiting = std::thread::JoinHandle<Result<Option<tokometer_record::CommonSta
 
 #[test]
 fn shards_begin_together_stop_together_and_hand_their_records_over() {
-    let place = tempfile::tempdir().unwrap();
-    let (of_leader, of_follower) = (place.path().join("leader"), place.path().join("follower"));
+    let root = tempfile::tempdir().unwrap();
+    let (of_leader, of_follower) = (root.path().join("leader"), root.path().join("follower"));
     for folder in [&of_leader, &of_follower] {
         std::fs::create_dir(folder).unwrap();
     }
@@ -284,17 +284,17 @@ impl Clock for Held {
     }
 }
 
-/// Places that were offered to such a shard were lost for the whole run.
+/// Slots that were offered to such a shard were lost for the whole run.
 #[test]
 fn a_shard_that_begins_late_receives_what_was_said_before() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let held = Arc::new(Held::default());
     let clock: Arc<dyn Clock> = Arc::clone(&held) as Arc<dyn Clock>;
     let follower = Arc::new(join_with(&leader, &config(1, 2), &clock).unwrap());
     let run = Arc::new(Run::default());
     let waiting = std::thread::Builder::new().name(Held::THREAD.to_owned()).spawn({
-        let (follower, folder) = (Arc::clone(&follower), place.path().to_owned());
+        let (follower, folder) = (Arc::clone(&follower), root.path().to_owned());
         let run: Arc<dyn LocalRun> = Arc::clone(&run) as Arc<dyn LocalRun>;
         move || follower.await_start((0, "p"), (&folder, RecordStorage::Own, run), &|| false)
     });
@@ -310,16 +310,16 @@ fn a_shard_that_begins_late_receives_what_was_said_before() {
 
 #[test]
 fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 5);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 5);
     let run = Arc::new(Run::default());
     let good = Arc::new(join(&leader, &config(1, 5)).unwrap());
     let other = Arc::new(join(&leader, &config(2, 5)).unwrap());
     let dying = join(&leader, &config(3, 5)).unwrap();
-    let waiting = start(&good, place.path(), "p", &run);
-    let differing = start(&other, place.path(), "q", &run);
+    let waiting = start(&good, root.path(), "p", &run);
+    let differing = start(&other, root.path(), "q", &run);
     drop(dying);
-    leader.hand_out(0, place.path(), "order");
+    leader.hand_out(0, root.path(), "order");
     // Shard 4 never comes: the wait for it alone ends.
     wait_for("all but one", || leader.awaited(0) == 1);
     assert!(leader.begin((0, "p"), Nanos::from_millis(50), None, &|| false).is_some());
@@ -327,7 +327,7 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
     let why = differing.join().unwrap().unwrap_err();
     assert!(why.contains("(q)") && why.contains("(p)"), "{why}");
     let late = Arc::new(join(&leader, &config(4, 5)).unwrap());
-    let why = start(&late, place.path(), "p", &run).join().unwrap().unwrap_err();
+    let why = start(&late, root.path(), "p", &run).join().unwrap().unwrap_err();
     assert!(why.contains("not ready in time"), "{why}");
     good.end(0).unwrap();
     let lost: Vec<u32> = leader.finish(0, &|| false).into_iter().map(|(rank, _)| rank).collect();
@@ -337,8 +337,8 @@ fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it(
 /// One that joined in time, and is still preparing when the wait is over.
 #[test]
 fn a_shard_that_is_not_ready_in_time_is_left_out_and_told() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let slow = join(&leader, &config(1, 2)).unwrap();
     assert!(leader.begin((0, "p"), Nanos::from_millis(10), None, &|| false).is_some());
     let is_told = || slow.lost().is_some_and(|why| why.contains("not ready in time"));
@@ -347,15 +347,15 @@ fn a_shard_that_is_not_ready_in_time_is_left_out_and_told() {
     assert_eq!(lost, [(1, "it was not ready in time".to_owned())]);
 }
 
-/// Shard 0 has sent its part: its places serve the others until they end.
+/// Shard 0 has sent its part: its slots serve the others until they end.
 #[test]
 fn the_places_of_shard_0_serve_the_others_after_its_end() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = Arc::new(leader(place.path(), 2));
+    let root = tempfile::tempdir().unwrap();
+    let leader = Arc::new(leader(root.path(), 2));
     let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
     let run = Arc::new(Run::default());
-    leader.hand_out(0, place.path(), "order");
-    let waiting = start(&follower, place.path(), "p", &run);
+    leader.hand_out(0, root.path(), "order");
+    let waiting = start(&follower, root.path(), "p", &run);
     let own: Arc<dyn LocalRun> = Arc::new(Run::default());
     assert!(leader.begin((0, "p"), WAIT, Some((4, own)), &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
@@ -364,17 +364,17 @@ fn the_places_of_shard_0_serve_the_others_after_its_end() {
         let leader = Arc::clone(&leader);
         move || leader.finish(0, &|| false)
     });
-    wait_for("the places of shard 0", || run.granted.load(Ordering::SeqCst) == 2);
+    wait_for("the slots of shard 0", || run.granted.load(Ordering::SeqCst) == 2);
     follower.end(0).unwrap();
     assert_eq!(finishing.join().unwrap(), []);
 }
 
 #[test]
 fn a_follower_without_a_leader_knows_why() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
-    let waiting = start(&follower, place.path(), "p", &Arc::new(Run::default()));
+    let waiting = start(&follower, root.path(), "p", &Arc::new(Run::default()));
     drop(leader);
     let why = waiting.join().unwrap().unwrap_err();
     assert!(why.contains("no leader any more"), "{why}");
@@ -383,12 +383,12 @@ fn a_follower_without_a_leader_knows_why() {
 
 #[test]
 fn an_interrupt_ends_every_wait() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     assert_eq!(leader.begin((0, "p"), WAIT, None, &|| true), None);
     let follower = join(&leader, &config(1, 2)).unwrap();
     let run: Arc<dyn LocalRun> = Arc::new(Run::default());
-    let start = follower.await_start((0, "p"), (place.path(), RecordStorage::Own, run), &|| true);
+    let start = follower.await_start((0, "p"), (root.path(), RecordStorage::Own, run), &|| true);
     assert_eq!(start, Ok(None));
     let stopped = Follower::join("127.0.0.1:9", &config(1, 2), (&real(), WAIT), &|| true);
     assert!(matches!(stopped.err(), Some(JoinError::Stopped)));
@@ -398,12 +398,12 @@ fn an_interrupt_ends_every_wait() {
 /// same.
 #[test]
 fn points_are_handed_out_one_by_one_until_there_are_no_more() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 3);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 3);
     let first = join(&leader, &config(1, 3)).unwrap();
     let next = |of: &Follower, last| of.await_next(last, &|| false).unwrap();
     let point = |point, order: &str| Some(NextPoint { point, order: order.to_owned() });
-    leader.hand_out(0, place.path(), "load 4");
+    leader.hand_out(0, root.path(), "load 4");
     assert_eq!(next(&first, None), point(0, "load 4"));
     let second = join(&leader, &config(2, 3)).unwrap();
     assert_eq!(next(&second, None), point(0, "load 4"), "it joined later");
@@ -412,16 +412,16 @@ fn points_are_handed_out_one_by_one_until_there_are_no_more() {
     assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some(), "nobody is waited for");
     let lost = leader.finish(0, &|| false);
     assert_eq!(lost, [(1, "the disk is full".to_owned()), (2, "no such file".to_owned())]);
-    leader.hand_out(1, place.path(), "load 8");
+    leader.hand_out(1, root.path(), "load 8");
     assert_eq!(next(&first, Some(0)), point(1, "load 8"));
     assert_eq!(first.await_next(Some(1), &|| true), Ok(None), "interrupted");
     let waiting = Arc::new(first);
     let started = std::thread::spawn({
-        let (waiting, folder) = (Arc::clone(&waiting), place.path().to_owned());
+        let (waiting, folder) = (Arc::clone(&waiting), root.path().to_owned());
         let run: Arc<dyn LocalRun> = Arc::new(Run::default());
         move || waiting.await_start((1, "p"), (&folder, RecordStorage::Own, run), &|| false)
     });
-    leader.hand_out(2, place.path(), "load 16");
+    leader.hand_out(2, root.path(), "load 16");
     let why = started.join().unwrap().unwrap_err();
     assert!(why.contains("did not begin this point"), "{why}");
     leader.dismiss();
@@ -431,11 +431,11 @@ fn points_are_handed_out_one_by_one_until_there_are_no_more() {
 
 #[test]
 fn a_block_begins_at_one_time_for_all() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let clock: Arc<dyn Clock> = Arc::new(Shifted { offset: 5_000_000_000, drift_ppm: 0 });
     let follower = Arc::new(join_with(&leader, &config(1, 2), &clock).unwrap());
-    let waiting = start(&follower, place.path(), "p", &Arc::new(Run::default()));
+    let waiting = start(&follower, root.path(), "p", &Arc::new(Run::default()));
     assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     assert_eq!(leader.begin_block((0, 1), &|| true), None, "interrupted");
@@ -452,11 +452,11 @@ fn a_block_begins_at_one_time_for_all() {
     assert!(follower.await_block((0, 2), &|| false).is_err());
 }
 
-/// A stranger that sends a byte now and then must not keep a place for hours.
+/// A stranger that sends a byte now and then must not keep a slot for hours.
 #[test]
 fn a_slow_stranger_is_closed_at_a_deadline() {
-    let place = tempfile::tempdir().unwrap();
-    let config = leader_config(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let config = leader_config(root.path(), 2);
     // A clock that runs a thousand times as fast: five seconds pass in five milliseconds.
     let fast: Arc<dyn Clock> = Arc::new(Shifted { offset: 0, drift_ppm: 1_000_000_000 });
     let leader = Leader::listen("127.0.0.1:0", config, &fast).unwrap();

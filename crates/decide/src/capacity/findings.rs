@@ -71,29 +71,29 @@ pub struct Findings {
     pub requests_needed: u64,
 }
 
-/// Decimal places that a margin supports: one digit of it, two where the first is a one.
-fn places(margin: f64) -> usize {
+/// Decimals that a margin supports: one digit of it, two where the first is a one.
+fn decimals(margin: f64) -> usize {
     if margin <= 0.0 || !margin.is_finite() {
         return 2;
     }
     let order = margin.log10().floor();
     let is_small = margin / 10_f64.powf(order) < 2.0;
-    let places = if is_small { 1.0 - order } else { -order };
+    let decimals = if is_small { 1.0 - order } else { -order };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "between zero and four"
     )]
-    let places = places.clamp(0.0, 4.0) as usize;
-    places
+    let decimals = decimals.clamp(0.0, 4.0) as usize;
+    decimals
 }
 
 /// A value with its 95 % interval, rounded to the digits that the interval supports. An end that the
 /// data do not bound is left out.
 fn with_interval(value: f64, low: Option<f64>, high: Option<f64>, unit: &str) -> String {
     let apart = [low, high].into_iter().flatten().map(|end| (end - value).abs());
-    let places = places(apart.fold(0.0, f64::max));
-    let number = |value: f64| format!("{value:.places$}");
+    let decimals = decimals(apart.fold(0.0, f64::max));
+    let number = |value: f64| format!("{value:.decimals$}");
     let interval = match (low, high) {
         (Some(low), Some(high)) => format!("95 % CI {} to {}", number(low), number(high)),
         (Some(low), None) => format!("95 % CI from {}, not bounded above", number(low)),

@@ -6,7 +6,7 @@ use crate::search::{PointOutcome, SearchResult};
 impl SearchResult {
     /// The same, with a lower end that the server has served. Where no objective was missed, the highest load is
     /// the one that the server keeps up with. A point shows a small lack only after a long time, so the points
-    /// alone would place it too high.
+    /// alone would be too high.
     #[must_use]
     pub fn down_to_served(self, points: &[MeasuredPoint]) -> Self {
         let is_missed = points.iter().any(|point| point.fit == PointOutcome::Missed);

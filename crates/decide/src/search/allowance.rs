@@ -22,9 +22,9 @@ struct LimitCounts {
 
 impl LimitCounts {
     /// Counts a value by its side of the limit.
-    fn add(&mut self, place: LimitSide, weight: u64) {
+    fn add(&mut self, side: LimitSide, weight: u64) {
         self.all += weight;
-        self.beyond += if place == LimitSide::Beyond { weight } else { 0 };
+        self.beyond += if side == LimitSide::Beyond { weight } else { 0 };
     }
 }
 
@@ -136,7 +136,7 @@ impl<'a> Allowance<'a> {
 
 fn tally(objective: &Objective, timeline: &Timeline) -> LimitCounts {
     let mut tally = LimitCounts::default();
-    let place = |value: f64| match objective.side {
+    let side_of = |value: f64| match objective.side {
         GoodSide::Below if value > objective.limit => LimitSide::Beyond,
         GoodSide::Above if value < objective.limit => LimitSide::Beyond,
         _ => LimitSide::Within,
@@ -146,14 +146,14 @@ fn tally(objective: &Objective, timeline: &Timeline) -> LimitCounts {
     match (metric.formula, &timeline.outcome) {
         (Formula::Latency(value) | Formula::Value(value), Outcome::Success) => {
             if let Some(value) = value(timeline) {
-                tally.add(place(value / unit), 1);
+                tally.add(side_of(value / unit), 1);
             }
         }
         // A failed request is slower than any limit.
-        (Formula::Latency(_), Outcome::Failed(_)) => tally.add(place(f64::INFINITY), 1),
+        (Formula::Latency(_), Outcome::Failed(_)) => tally.add(side_of(f64::INFINITY), 1),
         (Formula::Stream(values), Outcome::Success) => {
             let mut take =
-                |value: f64, weight: u32| tally.add(place(value / unit), u64::from(weight));
+                |value: f64, weight: u32| tally.add(side_of(value / unit), u64::from(weight));
             values(timeline, &mut take);
         }
         _ => {}

@@ -22,7 +22,7 @@ const FAR: f64 = 4.0;
 pub enum WaitLimit {
     /// It would.
     Limited,
-    /// None would: all are about the speed of tokens, or requests wait in the client for a place.
+    /// None would: all are about the speed of tokens, or requests wait in the client for a slot.
     Free,
 }
 

@@ -74,9 +74,9 @@ impl SearchLimits {
         let centre = f64::midpoint(low, high) - DOWN * half;
         let load = |at: usize| {
             // A second round lies between the loads of the first.
-            let (round, place) = (at / OFFSETS.len(), at % OFFSETS.len());
+            let (round, index) = (at / OFFSETS.len(), at % OFFSETS.len());
             let shift = if round % 2 == 0 { 0.0 } else { 0.25 };
-            let load = libm::exp(centre + half * (OFFSETS[place] + shift).clamp(-1.0, 1.0));
+            let load = libm::exp(centre + half * (OFFSETS[index] + shift).clamp(-1.0, 1.0));
             self.tidy(if self.is_whole { load } else { rounded(load) })
         };
         Design { loads: (0..left).map(load).collect(), centre: libm::exp(centre) }

@@ -85,7 +85,7 @@ pub(super) const GROUPS: &[Group] = &[
             .path(|to| &mut to.shards.shard_tls_ca).needs(&["shard-tls-cert"]).per_command(),
         option("shard-wait", "TIME", Time, "Time for all shards to become ready; the run then begins without those that are not [default: 5m]")
             .text(|to| &mut to.shards.shard_wait).per_command(),
-        switch("global-cap", "", "Apply `--max-concurrency` to all shards together: places move to the shards that need them. Without it the limit is split")
+        switch("global-cap", "", "Apply `--max-concurrency` to all shards together: slots move to the shards that need them. Without it the limit is split")
             .flag(|to| &mut to.shards.global_cap).per_command(),
     ]},
 ];

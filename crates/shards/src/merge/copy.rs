@@ -40,8 +40,8 @@ impl CopiedShard {
         };
         let load = &shard.info().load;
         let described = MergedShard {
-            rank: shard.place.rank,
-            host: shard.place.host.clone(),
+            rank: shard.shard_info.rank,
+            host: shard.shard_info.host.clone(),
             stop: end.as_ref().map(|end| end.stop),
             requests: 0,
             unwritten: end.as_ref().map_or(0, |end| end.health.rows_unwritten),
@@ -158,18 +158,18 @@ const CONNECTION_BITS: u32 = 40;
 
 impl<'a> RowMoves<'a> {
     fn new(shard: &'a OpenShard, merged: &RunInfo, worker_base: u16) -> Self {
-        let place = |(target, own): (usize, &record::TargetInfo)| {
+        let address = |(target, own): (usize, &record::TargetInfo)| {
             let all = merged.targets.get(target).map_or(&[][..], |target| &target.addresses);
             let index = |address: &String| all.iter().position(|known| known == address);
             let index = |address| index(address).and_then(|at| u16::try_from(at).ok());
             own.addresses.iter().map(|address| index(address).unwrap_or(u16::MAX)).collect()
         };
-        let addresses = shard.info().targets.iter().enumerate().map(place).collect();
+        let addresses = shard.info().targets.iter().enumerate().map(address).collect();
         Self { shard, planned_from: shard.planned_from(), worker_base, addresses }
     }
 
     fn apply(&self, timeline: &mut Timeline) {
-        let OpenShard { fit, place, .. } = self.shard;
+        let OpenShard { fit, shard_info, .. } = self.shard;
         let planned = timeline.times.intended;
         timeline.shift(fit.offset_at(timeline.times.admitted));
         if let (Some(planned), Some(start)) = (planned, self.planned_from) {
@@ -177,9 +177,9 @@ impl<'a> RowMoves<'a> {
             let offset = planned.signed_since(start.own);
             timeline.times.intended = Some(Nanos(start.leader.0.saturating_add_signed(offset)));
         }
-        timeline.identity.shard = place.rank;
+        timeline.identity.shard = shard_info.rank;
         let connection = &mut timeline.connection;
-        connection.id |= u64::from(place.rank) << CONNECTION_BITS;
+        connection.id |= u64::from(shard_info.rank) << CONNECTION_BITS;
         connection.worker = connection.worker.saturating_add(self.worker_base);
         let own = self.addresses.get(usize::from(timeline.identity.target));
         connection.address = connection.address.and_then(|at| own?.get(usize::from(at)).copied());

@@ -64,15 +64,15 @@ impl Shard {
         leader + Nanos(self.ahead)
     }
 
-    fn row(&self, place: u64) -> Timeline {
-        let index = place * u64::from(self.count) + u64::from(self.rank);
+    fn row(&self, number: u64) -> Timeline {
+        let index = number * u64::from(self.count) + u64::from(self.rank);
         let sent = self.own(Nanos::from_secs(101) + Nanos::from_millis(index));
         let identity = AttemptId::new(index, Phase::Measure);
         let mut row = Timeline::new(identity, RequestedLengths::default(), sent);
         row.times.intended = Some(sent);
         row.times.first_byte_sent = Some(sent);
         row.times.end = Some(sent + Nanos::from_millis(500));
-        row.connection = Connection { id: place, worker: 0, address: Some(1), ..row.connection };
+        row.connection = Connection { id: number, worker: 0, address: Some(1), ..row.connection };
         row.push(Event::new(sent + Nanos::from_millis(30), 0, EventKind::Text));
         row.outcome = Outcome::Success;
         row
@@ -81,8 +81,8 @@ impl Shard {
     fn write(&self, below: &Path) -> PathBuf {
         let folder = below.join(format!("shard{}", self.rank));
         let mut writer = RunWriter::create(&folder, &self.info()).unwrap();
-        for place in 0..self.requests {
-            let row = self.row(place);
+        for number in 0..self.requests {
+            let row = self.row(number);
             writer.start(row.identity.index, 0, row.times.admitted);
             writer.push(row).unwrap();
         }
@@ -129,10 +129,10 @@ fn scrape(at: Nanos) -> Scrape {
 
 #[test]
 fn four_shards_become_one_run_on_one_clock() {
-    let place = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
     let folders: Vec<PathBuf> =
-        (0..4).rev().map(|rank| Shard::new(rank, 4).write_measured(place.path())).collect();
-    let out = place.path().join("run");
+        (0..4).rev().map(|rank| Shard::new(rank, 4).write_measured(root.path())).collect();
+    let out = root.path().join("run");
     let merged = merge(&folders, &out).unwrap();
     assert!(merged.run.is_whole() && merged.damages.is_empty());
     assert_eq!(merged.run.clock_bound(), Some(Nanos(300)));
@@ -172,7 +172,7 @@ fn four_shards_become_one_run_on_one_clock() {
 #[test]
 fn a_clock_that_drifts_changes_no_latency() {
     let check = |drift: i64, is_planned_exactly: bool| {
-        let place = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
         let shard = Shard { requests: 1_500, planned: 1_500, ..Shard::new(1, 2) };
         let offset = -i64::try_from(shard.ahead).unwrap();
         let fit = ClockFit {
@@ -184,8 +184,8 @@ fn a_clock_that_drifts_changes_no_latency() {
             samples: 9,
         };
         let folders =
-            [Shard::new(0, 2).write_measured(place.path()), shard.write_with(fit, place.path())];
-        let out = place.path().join("run");
+            [Shard::new(0, 2).write_measured(root.path()), shard.write_with(fit, root.path())];
+        let out = root.path().join("run");
         let merged = merge(&folders, &out).unwrap();
         assert_eq!(merged.run.clock_bound(), Some(Nanos(50)));
         let rows: Vec<Timeline> = RunReader::open(&out).unwrap().timelines().unwrap().collect();
@@ -204,7 +204,7 @@ fn a_clock_that_drifts_changes_no_latency() {
 /// A shard that has lost the leader goes on, and nobody measures its clock.
 #[test]
 fn a_record_that_is_longer_than_its_clock_was_measured_has_a_wider_bound() {
-    let place = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
     let shard = Shard::new(1, 2);
     let offset = -i64::try_from(shard.ahead).unwrap();
     let at = |seconds| shard.own(Nanos::from_secs(seconds));
@@ -217,8 +217,8 @@ fn a_record_that_is_longer_than_its_clock_was_measured_has_a_wider_bound() {
         samples: 9,
     };
     let folders =
-        [Shard::new(0, 2).write_measured(place.path()), shard.write_with(fit, place.path())];
-    let merged = merge(&folders, &place.path().join("run")).unwrap();
+        [Shard::new(0, 2).write_measured(root.path()), shard.write_with(fit, root.path())];
+    let merged = merge(&folders, &root.path().join("run")).unwrap();
     // Two seconds were measured, and the record goes on for two more: twice the bound of both ends.
     let bound = merged.run.clock_bound().unwrap();
     assert!((Nanos(300)..Nanos(310)).contains(&bound), "{bound:?}");
@@ -227,14 +227,14 @@ fn a_record_that_is_longer_than_its_clock_was_measured_has_a_wider_bound() {
 /// Nothing that a killed shard has recorded is lost, and what is missing is named.
 #[test]
 fn shards_that_died_or_are_missing_are_named_and_their_requests_counted() {
-    let place = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
     let killed = Shard { requests: 1, has_ended: false, ..Shard::new(2, 4) };
     let folders = [
-        Shard::new(0, 4).write_measured(place.path()),
-        Shard { requests: 2, ..Shard::new(1, 4) }.write_measured(place.path()),
-        killed.write_measured(place.path()),
+        Shard::new(0, 4).write_measured(root.path()),
+        Shard { requests: 2, ..Shard::new(1, 4) }.write_measured(root.path()),
+        killed.write_measured(root.path()),
     ];
-    let out = place.path().join("run");
+    let out = root.path().join("run");
     let merged = merge(&folders, &out).unwrap();
     assert_eq!((merged.run.missing(), merged.run.unfinished()), (vec![3], vec![2]));
     assert_eq!(merged.end.stop, Stop::ShardsLost);
@@ -255,11 +255,11 @@ fn shards_that_died_or_are_missing_are_named_and_their_requests_counted() {
 #[test]
 fn a_shard_whose_rows_cannot_be_read_is_named_and_its_requests_counted() {
     let check = |damage: fn(&Path), abandoned: u64| {
-        let place = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
         let folders: Vec<PathBuf> =
-            (0..4).map(|rank| Shard::new(rank, 4).write_measured(place.path())).collect();
+            (0..4).map(|rank| Shard::new(rank, 4).write_measured(root.path())).collect();
         damage(&folders[1].join(record::folder::names::REQUESTS));
-        let out = place.path().join("run");
+        let out = root.path().join("run");
         let merged = merge(&folders, &out).unwrap();
         assert_eq!(merged.damages.len(), 1, "{:?}", merged.damages);
         assert_eq!((merged.run.unfinished(), merged.end.stop), (vec![1], Stop::ShardsLost));
@@ -286,15 +286,15 @@ fn a_shard_whose_rows_cannot_be_read_is_named_and_its_requests_counted() {
 /// A full disk keeps rows out of a record: their requests were neither recorded nor never sent.
 #[test]
 fn requests_that_could_not_be_written_are_named() {
-    let place = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
     let full = Shard { requests: 2, stop: Stop::DiskFull, ..Shard::new(1, 2) };
-    let folders = [Shard::new(0, 2).write(place.path()), full.write(place.path())];
+    let folders = [Shard::new(0, 2).write(root.path()), full.write(root.path())];
     let end = folders[1].join(record::folder::names::END);
     let text = std::fs::read_to_string(&end).unwrap();
     let mut content: serde_json::Value = serde_json::from_str(&text).unwrap();
     content["health"]["rows_unwritten"] = serde_json::json!(5);
     std::fs::write(&end, content.to_string()).unwrap();
-    let merged = merge(&folders, &place.path().join("run")).unwrap();
+    let merged = merge(&folders, &root.path().join("run")).unwrap();
     let said = lacking(&merged.run);
     let expected = "7 requests were sent, 5 of them are missing from the record, 1 were never sent";
     assert!(said.len() == 1 && said[0].ends_with(expected), "{said:?}");
@@ -305,10 +305,10 @@ fn requests_that_could_not_be_written_are_named() {
 fn a_shard_that_ends_by_itself_is_missing_and_shard_0_ends_all() {
     use Stop::{Complete, DiskFull, Interrupted, Overloaded, ShardsLost, TargetLost};
     let check = |stops: [Stop; 2], expected: Stop, early: &[u32]| {
-        let place = tempfile::tempdir().unwrap();
-        let write = |(rank, stop)| Shard { stop, ..Shard::new(rank, 2) }.write(place.path());
+        let root = tempfile::tempdir().unwrap();
+        let write = |(rank, stop)| Shard { stop, ..Shard::new(rank, 2) }.write(root.path());
         let folders: Vec<PathBuf> = (0..).zip(stops).map(write).collect();
-        let Merged { run, end, .. } = merge(&folders, &place.path().join("run")).unwrap();
+        let Merged { run, end, .. } = merge(&folders, &root.path().join("run")).unwrap();
         let found: Vec<u32> = run.ended_early().map(|shard| shard.rank).collect();
         assert_eq!((end.stop, found.as_slice()), (expected, early), "{stops:?}");
         assert_eq!(run.is_whole(), early.is_empty(), "{stops:?}");
@@ -328,10 +328,10 @@ fn a_shard_that_ends_by_itself_is_missing_and_shard_0_ends_all() {
 #[test]
 fn an_early_end_of_shard_0_is_named_though_no_shard_is_missing() {
     let check = |stop: Stop, expected: Option<&str>| {
-        let place = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
         let leader = Shard { stop, requests: 1, ..Shard::new(0, 2) };
-        let folders = [leader.write(place.path()), Shard::new(1, 2).write(place.path())];
-        let merged = merge(&folders, &place.path().join("run")).unwrap();
+        let folders = [leader.write(root.path()), Shard::new(1, 2).write(root.path())];
+        let merged = merge(&folders, &root.path().join("run")).unwrap();
         assert_eq!(stopped_by_leader(&merged.run).as_deref(), expected, "{stop:?}");
     };
     let early = "shard 0 of 2 ended early (interrupted): 1 requests were sent, 2 were never sent";
@@ -343,34 +343,34 @@ fn an_early_end_of_shard_0_is_named_though_no_shard_is_missing() {
 /// The leader was killed: it has a part of what the shards have.
 #[test]
 fn of_two_copies_of_a_shard_the_complete_one_is_merged() {
-    let (place, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (root, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let cut = |rank| Shard { requests: 1, has_ended: false, ..Shard::new(rank, 2) };
-    let leader = [cut(0).write(place.path()), cut(1).write(place.path())];
+    let leader = [cut(0).write(root.path()), cut(1).write(root.path())];
     let complete = Shard::new(1, 2).write(own.path());
     for folders in [
         [leader[0].clone(), leader[1].clone(), complete.clone()],
         [complete.clone(), leader[1].clone(), leader[0].clone()],
     ] {
-        let merged = merge(&folders, &place.path().join("run")).unwrap();
+        let merged = merge(&folders, &root.path().join("run")).unwrap();
         let requests: Vec<u64> = merged.run.shards.iter().map(|shard| shard.requests).collect();
         assert_eq!((requests.as_slice(), merged.run.unfinished()), (&[2, 3][..], vec![0]));
         assert_eq!(merged.skipped, leader[1..]);
     }
     let broken = Shard { requests: 2, has_ended: false, ..Shard::new(1, 2) }.write(own.path());
-    let why = merge(&[leader[1].clone(), broken], &place.path().join("other")).unwrap_err();
+    let why = merge(&[leader[1].clone(), broken], &root.path().join("other")).unwrap_err();
     assert!(why.to_string().contains("both are shard 1"), "{why}");
 }
 
 /// A damaged number of shards had `merge` name four thousand million missing ones.
 #[test]
 fn a_number_of_shards_that_no_run_has_is_refused_and_long_lists_are_short() {
-    let place = tempfile::tempdir().unwrap();
-    let out = place.path().join("run");
-    let one = Shard::new(0, 4_000_000_000).write(place.path());
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("run");
+    let one = Shard::new(0, 4_000_000_000).write(root.path());
     let why = merge(&[one], &out).unwrap_err();
     assert!(matches!(why, MergeError::Impossible { count: 4_000_000_000, .. }), "{why:?}");
     let info = Shard { planned: 3_000, ..Shard::new(0, 1_000) };
-    let merged = merge(&[info.write(place.path())], &out).unwrap();
+    let merged = merge(&[info.write(root.path())], &out).unwrap();
     let said = lacking(&merged.run);
     let begin = "999 of 1000 shards have no record: 1, 2, 3, 4, 5, 6, 7, 8 and 991 more;";
     assert!(said[0].starts_with(begin), "{said:?}");
@@ -379,28 +379,28 @@ fn a_number_of_shards_that_no_run_has_is_refused_and_long_lists_are_short() {
 /// A run of two requests named requests 3, 7 and 11 as missing.
 #[test]
 fn shards_without_a_request_are_not_missing() {
-    let place = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
     // Four requests in all, which the first four of six shards send.
     let shard = |rank| Shard { planned: 1, requests: 1, ..Shard::new(rank, 6) };
-    let folders: Vec<PathBuf> = (0..4).map(|rank| shard(rank).write(place.path())).collect();
-    let merged = merge(&folders, &place.path().join("run")).unwrap();
+    let folders: Vec<PathBuf> = (0..4).map(|rank| shard(rank).write(root.path())).collect();
+    let merged = merge(&folders, &root.path().join("run")).unwrap();
     assert!(merged.run.is_whole(), "{:?}", lacking(&merged.run));
     assert_eq!((merged.end.stop, merged.end.never_sent), (Stop::Complete, 0));
-    let merged = merge(&folders[..3], &place.path().join("run")).unwrap();
+    let merged = merge(&folders[..3], &root.path().join("run")).unwrap();
     assert_eq!(merged.run.missing(), [3]);
 }
 
 /// Without a leader the clocks of one machine are one, and others are compared by the wall clock.
 #[test]
 fn clocks_that_nobody_measured_are_those_of_the_machine_or_the_wall() {
-    let place = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
     let clock = Some("boot-1".to_owned());
     let folders = [
-        Shard { clock: clock.clone(), ..Shard::new(0, 3) }.write(place.path()),
-        Shard { clock, ahead: 0, ..Shard::new(1, 3) }.write(place.path()),
-        Shard::new(2, 3).write(place.path()),
+        Shard { clock: clock.clone(), ..Shard::new(0, 3) }.write(root.path()),
+        Shard { clock, ahead: 0, ..Shard::new(1, 3) }.write(root.path()),
+        Shard::new(2, 3).write(root.path()),
     ];
-    let out = place.path().join("run");
+    let out = root.path().join("run");
     let merged = merge(&folders, &out).unwrap();
     let known: Vec<bool> = merged.run.shards.iter().map(|shard| shard.clock.is_some()).collect();
     assert_eq!(known, [true, true, false]);
@@ -414,15 +414,15 @@ fn clocks_that_nobody_measured_are_those_of_the_machine_or_the_wall() {
 
 #[test]
 fn folders_that_do_not_belong_together_are_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let out = place.path().join("run");
-    let one = Shard::new(0, 2).write(place.path());
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().join("run");
+    let one = Shard::new(0, 2).write(root.path());
     let refused = |folders: &[PathBuf]| merge(folders, &out).unwrap_err().to_string();
     assert!(refused(&[]).contains("no shard was given"));
     assert!(refused(&[one.clone(), one.clone()]).contains("both are shard 0"));
-    let other = Shard::new(1, 3).write(place.path());
+    let other = Shard::new(1, 3).write(root.path());
     assert!(refused(&[one.clone(), other]).contains("different runs"));
-    let whole = place.path().join("whole");
+    let whole = root.path().join("whole");
     let info = RunInfo { sharding: None, ..Shard::new(0, 2).info() };
     drop(RunWriter::create(&whole, &info).unwrap());
     let why = refused(&[one, whole]);
@@ -433,9 +433,9 @@ fn folders_that_do_not_belong_together_are_refused() {
 /// A merge removed the earlier run before it had read the shards: with one of them damaged, both were gone.
 #[test]
 fn a_merge_that_fails_leaves_the_earlier_run() {
-    let place = tempfile::tempdir().unwrap();
-    let folders = [Shard::new(0, 2).write(place.path()), Shard::new(1, 2).write(place.path())];
-    let out = place.path().join("run");
+    let root = tempfile::tempdir().unwrap();
+    let folders = [Shard::new(0, 2).write(root.path()), Shard::new(1, 2).write(root.path())];
+    let out = root.path().join("run");
     drop(merge(&folders, &out).unwrap());
     std::fs::write(out.join(record::folder::names::SUMMARY), "{}").unwrap();
     let listed = || {

@@ -8,17 +8,17 @@ use super::*;
 /// leader's own machine was off by the error of a measurement that nobody needs.
 #[test]
 fn each_point_measures_its_own_clock_and_one_clock_has_no_offset() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 3);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 3);
     let same = FollowerConfig { clock: Some("boot-1".to_owned()), ..config(2, 3) };
     let followers = [config(1, 3), same].map(|config| Arc::new(join(&leader, &config).unwrap()));
-    let folders = [1, 2].map(|rank| place.path().join(format!("own{rank}")));
+    let folders = [1, 2].map(|rank| root.path().join(format!("own{rank}")));
     for folder in &folders {
         std::fs::create_dir(folder).unwrap();
     }
     for point in 0..2 {
         let before = real().now();
-        leader.hand_out(point, place.path(), "order");
+        leader.hand_out(point, root.path(), "order");
         let waiting: Vec<Waiting> = followers
             .iter()
             .zip(folders.clone())

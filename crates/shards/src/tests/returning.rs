@@ -5,8 +5,8 @@ use super::*;
 /// A shard that was restarted while others were waited for was refused: it had joined before.
 #[test]
 fn a_shard_that_is_restarted_before_the_start_joins_again() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 3);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 3);
     drop(join(&leader, &config(1, 3)).unwrap());
     let other = Arc::new(join(&leader, &config(2, 3)).unwrap());
     // Its connection ends a moment later.
@@ -20,7 +20,7 @@ fn a_shard_that_is_restarted_before_the_start_joins_again() {
     });
     let again = again.into_inner().unwrap();
     let runs = [(&again, 1), (&other, 2)].map(|(follower, rank)| {
-        let own = place.path().join(format!("own{rank}"));
+        let own = root.path().join(format!("own{rank}"));
         std::fs::create_dir_all(&own).unwrap();
         start(follower, &own, "p", &Arc::new(Run::default()))
     });
@@ -34,8 +34,8 @@ fn a_shard_that_is_restarted_before_the_start_joins_again() {
 /// Shard 0 said that the shard had not joined, and nobody saw why.
 #[test]
 fn a_leader_that_waits_no_longer_names_why_a_shard_was_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let other = FollowerConfig { secret: secret("another secret!!"), ..config(1, 2) };
     drop(refused(&leader, &other));
     assert!(leader.begin((0, "p"), Nanos::ZERO, None, &|| false).is_some());
@@ -46,10 +46,10 @@ fn a_leader_that_waits_no_longer_names_why_a_shard_was_refused() {
 /// The leader was there, and the shard said that there was none any more.
 #[test]
 fn a_shard_with_other_prompts_is_refused_by_a_leader_that_is_there() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
-    let waiting = start(&follower, place.path(), "q", &Arc::new(Run::default()));
+    let waiting = start(&follower, root.path(), "q", &Arc::new(Run::default()));
     assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
     let why = waiting.join().unwrap().unwrap_err();
     assert!(why.starts_with("shard 0 refused this shard: its prompts (q)"), "{why}");

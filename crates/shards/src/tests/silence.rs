@@ -49,8 +49,8 @@ const SILENT: &str = "no message for 30.0 s";
 
 #[test]
 fn a_silent_shard_is_not_waited_for() {
-    let place = tempfile::tempdir().unwrap();
-    let (leader, ahead) = led(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let (leader, ahead) = led(root.path(), 2);
     let follower = join(&leader, &config(1, 2)).unwrap();
     let start = looking(&ahead, || leader.begin((0, "p"), WAIT, None, &|| false));
     assert!(start.is_some(), "the run begins without it");
@@ -58,22 +58,22 @@ fn a_silent_shard_is_not_waited_for() {
     wait_for("its connection is closed", || follower.lost().is_some());
 }
 
-/// A run with a limit of four places, two of them the other shard's.
+/// A run with a limit of four slots, two of them the other shard's.
 fn lent(leader: &Leader, follower: &Arc<Follower>, folder: &Path) -> (Arc<Run>, Arc<Run>) {
     let (own, other) = (Arc::new(Run::default()), Arc::new(Run::default()));
     let waiting = start(follower, folder, "p", &other);
-    let places = Some((4, Arc::clone(&own) as Arc<dyn LocalRun>));
-    assert!(leader.begin((0, "p"), WAIT, places, &|| false).is_some());
+    let slots = Some((4, Arc::clone(&own) as Arc<dyn LocalRun>));
+    assert!(leader.begin((0, "p"), WAIT, slots, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
     (own, other)
 }
 
 #[test]
 fn a_shard_that_falls_silent_before_a_block_gives_its_places_back() {
-    let place = tempfile::tempdir().unwrap();
-    let (leader, ahead) = led(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let (leader, ahead) = led(root.path(), 2);
     let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
-    let (own, other) = lent(&leader, &follower, place.path());
+    let (own, other) = lent(&leader, &follower, root.path());
     leader.report_places(0, 0, 4);
     wait_for("the other is asked", || other.offered.load(Ordering::SeqCst) > 0);
     assert_eq!(own.granted.load(Ordering::SeqCst), 0);
@@ -83,10 +83,10 @@ fn a_shard_that_falls_silent_before_a_block_gives_its_places_back() {
 
 #[test]
 fn a_shard_that_falls_silent_does_not_keep_the_run_from_its_end() {
-    let place = tempfile::tempdir().unwrap();
-    let (leader, ahead) = led(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let (leader, ahead) = led(root.path(), 2);
     let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
-    let _runs = lent(&leader, &follower, place.path());
+    let _runs = lent(&leader, &follower, root.path());
     assert_eq!(looking(&ahead, || leader.finish(0, &|| false)), [(1, SILENT.to_owned())]);
     wait_for("its connection is closed", || follower.lost().is_some());
 }

@@ -8,8 +8,8 @@ use super::*;
 /// TLS.
 #[test]
 fn a_shard_that_is_turned_away_among_strangers_tries_again() {
-    let place = tempfile::tempdir().unwrap();
-    let leader = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let leader = leader(root.path(), 2);
     let connect = |_| TcpStream::connect(leader.address()).unwrap();
     let strangers: RefCell<Vec<TcpStream>> = RefCell::new((0..70).map(connect).collect());
     let attempts = Cell::new(0);

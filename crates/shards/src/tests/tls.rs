@@ -88,8 +88,8 @@ fn tapped(to: SocketAddr) -> (SocketAddr, Receiver<Vec<u8>>) {
 
 /// The bytes of a whole run on the wire; the record alone has 700 kB of one letter.
 fn seen_on_the_wire(tls: Option<ShardTls>) -> Vec<u8> {
-    let place = tempfile::tempdir().unwrap();
-    let (of_leader, of_follower) = (place.path().join("leader"), place.path().join("follower"));
+    let root = tempfile::tempdir().unwrap();
+    let (of_leader, of_follower) = (root.path().join("leader"), root.path().join("follower"));
     for folder in [&of_leader, &of_follower] {
         std::fs::create_dir(folder).unwrap();
     }
@@ -115,8 +115,8 @@ fn seen_on_the_wire(tls: Option<ShardTls>) -> Vec<u8> {
 
 #[test]
 fn a_record_that_is_handed_over_with_tls_cannot_be_read_on_the_way() {
-    let place = tempfile::tempdir().unwrap();
-    let authority = Authority::new(place.path(), "a");
+    let root = tempfile::tempdir().unwrap();
+    let authority = Authority::new(root.path(), "a");
     let is_readable = |bytes: &[u8]| bytes.windows(64).any(|part| part == [b'x'; 64]);
     assert!(!is_readable(&seen_on_the_wire(Some(authority.tls(HOST)))));
     assert!(is_readable(&seen_on_the_wire(None)));
@@ -124,9 +124,9 @@ fn a_record_that_is_handed_over_with_tls_cannot_be_read_on_the_way() {
 
 #[test]
 fn a_certificate_of_another_authority_or_for_another_host_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let (ours, other) = (Authority::new(place.path(), "a"), Authority::new(place.path(), "b"));
-    let leader = leader_with(place.path(), ours.tls(HOST));
+    let root = tempfile::tempdir().unwrap();
+    let (ours, other) = (Authority::new(root.path(), "a"), Authority::new(root.path(), "b"));
+    let leader = leader_with(root.path(), ours.tls(HOST));
     let check = |tls: ShardTls, said: &str| {
         let why = refused(&leader, &with(tls));
         assert!(why.starts_with("cannot make a TLS connection to the leader at 127."), "{why}");
@@ -138,7 +138,7 @@ fn a_certificate_of_another_authority_or_for_another_host_is_refused() {
     check(ShardTls::read(&files).unwrap(), "it refused the certificate of this shard");
     // The host of a follower is not checked: nobody connects to it.
     assert!(join(&leader, &with(ours.tls("elsewhere.example"))).is_ok());
-    let leader = leader_with(place.path(), ours.tls("elsewhere.example"));
+    let leader = leader_with(root.path(), ours.tls("elsewhere.example"));
     let why = refused(&leader, &with(ours.tls(HOST)));
     assert!(why.contains("its certificate is for another name"), "{why}");
 }
@@ -163,12 +163,12 @@ impl Clock for HastyClock {
 
 #[test]
 fn a_shard_with_tls_and_one_without_say_what_differs() {
-    let place = tempfile::tempdir().unwrap();
-    let authority = Authority::new(place.path(), "a");
-    let plain = leader(place.path(), 2);
+    let root = tempfile::tempdir().unwrap();
+    let authority = Authority::new(root.path(), "a");
+    let plain = leader(root.path(), 2);
     let why = refused(&plain, &with(authority.tls(HOST)));
     assert!(why.contains("it does not use TLS"), "{why}");
-    let encrypted = leader_with(place.path(), authority.tls(HOST));
+    let encrypted = leader_with(root.path(), authority.tls(HOST));
     let hasty: Arc<dyn Clock> = Arc::new(HastyClock::default());
     let Err(why) = join_with(&encrypted, &config(1, 2), &hasty) else { panic!("it was let in") };
     assert!(matches!(why, JoinError::Silent { .. }), "{why}");
@@ -178,8 +178,8 @@ fn a_shard_with_tls_and_one_without_say_what_differs() {
 
 #[test]
 fn files_that_cannot_be_used_are_named() {
-    let place = tempfile::tempdir().unwrap();
-    let authority = Authority::new(place.path(), "a");
+    let root = tempfile::tempdir().unwrap();
+    let authority = Authority::new(root.path(), "a");
     let (good, other) = (authority.files("a"), authority.files("b"));
     let check = |files: TlsFiles, file: &Path, said: &str| {
         let why = ShardTls::read(&files).unwrap_err();
@@ -192,6 +192,6 @@ fn files_that_cannot_be_used_are_named() {
     check(TlsFiles { key, ..good.clone() }, &good.certificate, "no private key");
     let certificate = good.key.clone();
     check(TlsFiles { certificate, ..good.clone() }, &good.key, "no certificate in PEM format");
-    let authorities = place.path().join("none.pem");
+    let authorities = root.path().join("none.pem");
     check(TlsFiles { authorities: authorities.clone(), ..good }, &authorities, "cannot use");
 }
