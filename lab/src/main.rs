@@ -66,6 +66,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "verdicts" => verdicts::run(rest)?,
         "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest)?,
+        "capacity-copy" => capacity::compare(rest),
         "capacity-clock" => capacity::clock::run(rest)?,
         "coverage" => coverage::run(rest)?,
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),

@@ -8,8 +8,8 @@ use crate::exit::Refusal;
 use crate::input;
 use crate::terminal::print_message;
 
-pub(crate) use tokometer_record::stored::{end, first_point, open, points, timelines, unreadable};
-pub(crate) use tokometer_report::reading::{blocks_of, expanded};
+pub(crate) use tokometer_record::stored::{end, first_point, open, timelines, unreadable};
+pub(crate) use tokometer_report::reading::expanded;
 
 /// How every command reads.
 pub(crate) const READING: Reading = Reading { read: input::read, show: print_message };

@@ -182,9 +182,9 @@ pub fn is_running_away(readings: &[InFlightReading], rate: f64) -> bool {
     falls_behind(readings, rate) && falls_behind(&readings[..readings.len() * 2 / 3], rate)
 }
 
-/// The same of a run that has ended: whether it would have been stopped while its `seconds` of load
-/// were sent, with a look at the number in flight every quarter of a second.
-pub fn overloads(timelines: &[Timeline], seconds: f64, rate: f64) -> bool {
+/// The same of a run that has ended: when it would have been stopped while its `seconds` of load
+/// were sent, with a look at the number in flight every quarter of a second. `None`: not at all.
+pub fn overloaded_at(timelines: &[Timeline], seconds: f64, rate: f64) -> Option<Nanos> {
     const LOOK_S: f64 = 0.25;
     let sorted = |time: fn(&Timeline) -> Option<Nanos>| {
         let mut times: Vec<f64> =
@@ -199,11 +199,11 @@ pub fn overloads(timelines: &[Timeline], seconds: f64, rate: f64) -> bool {
         let until = |times: &[f64]| times.partition_point(|time| *time <= at) as f64;
         readings.push(InFlightReading { at_s: at, in_flight: until(&sent) - until(&ended) });
         if is_running_away(&readings, rate) {
-            return true;
+            return Some(Nanos::from_secs_f64(at));
         }
         at += LOOK_S;
     }
-    false
+    None
 }
 
 /// Whether the last two thirds of the readings show a server that completes requests at a constant rate

@@ -37,7 +37,7 @@ pub use measurement::{MeasuredRun, Measurement, Tools};
 pub use observer::{Goal, Guard, Observer, RunInProgress};
 pub use preparer::adapter;
 pub use secrets::Credentials;
-pub use shard::{CapRule, Coordination, ShardPlace, ShardRun, check_division};
+pub use shard::{CapRule, Coordination, ShardPart, ShardRun, check_division};
 pub use simulator::Simulator;
 pub use stream_load::StreamLoad;
 pub use tokenizer::tokenizer;

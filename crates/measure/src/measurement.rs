@@ -204,12 +204,11 @@ impl Measurement {
         point: u32,
         folder: &Path,
     ) -> Result<MeasuredRun, Error> {
-        let place = self.tools.shard.as_ref().map(|shard| shard.place(point));
-        let share = place.as_ref().map_or(Share::WHOLE, |place| place.share);
-        let rule = place.as_ref().map_or(CapRule::Split, |place| place.cap);
+        let part = self.tools.shard.as_ref().map(|shard| shard.part(point));
+        let share = part.as_ref().map_or(Share::WHOLE, |part| part.share);
+        let rule = part.as_ref().map_or(CapRule::Split, |part| part.cap);
         shard::check_division(plan, (share, rule))?;
-        let root =
-            place.as_ref().map_or_else(|| self.tools.clock.wall(), |place| place.content_root);
+        let root = part.as_ref().map_or_else(|| self.tools.clock.wall(), |part| part.content_root);
         let (whole, plan) = (plan, &shard::own_plan(plan, share));
         let salt = salt(plan, point, root);
         let hub = self.tools.secrets.hub.clone();
@@ -218,7 +217,7 @@ impl Measurement {
         shard::check_conversations(plan, &opened, rule)?;
         self.check_interrupted()?;
         self.prove_ready(plan, ready, &opened)?;
-        let info = info(whole, ready, &opened, (salt, &self.tools, place.as_ref()));
+        let info = info(whole, ready, &opened, (salt, &self.tools, part.as_ref()));
         let writer = RunWriter::create(folder, &info)
             .map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
         let setup = RunSetup {
@@ -252,8 +251,7 @@ impl Measurement {
             ready.settle(plan, &self.tools.secrets)?;
             return Ok(ready);
         }
-        let is_first =
-            self.tools.shard.as_ref().is_none_or(|shard| shard.place(0).share.is_first());
+        let is_first = self.tools.shard.as_ref().is_none_or(|shard| shard.part(0).share.is_first());
         if let Some(command) = switch_command(plan).filter(|_| is_first) {
             let interrupt = Arc::new(Interrupt::default());
             let routed = self.tools.observer.route_interrupts(&interrupt);

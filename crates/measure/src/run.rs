@@ -106,8 +106,8 @@ impl RunSetup<'_> {
         notes: &Arc<LiveNotes>,
     ) -> Result<Guard, Error> {
         let Self { tools, plan, opened, point, points, .. } = *self;
-        let place = tools.shard.as_ref().map(|shard| shard.place(point));
-        let counts_all = place.is_some_and(|place| place.counts_all);
+        let part = tools.shard.as_ref().map(|shard| shard.part(point));
+        let counts_all = part.is_some_and(|part| part.counts_all);
         tools.observer.run_begins(&RunInProgress {
             plan,
             point: (points > 1).then_some((point + 1, points)),

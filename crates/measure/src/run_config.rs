@@ -19,7 +19,7 @@ use crate::conversation::{Conversations, HistoryForm};
 use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{RequestPreparer, Supply};
 use crate::run::RunSetup;
-use crate::shard::{self, ShardPlace};
+use crate::shard::{self, ShardPart};
 use crate::target::Reached;
 use crate::workload::{OpenedWorkload, prompts_needed};
 
@@ -192,7 +192,7 @@ pub(crate) fn info(
     plan: &Plan,
     ready: &ReadyTargets,
     opened: &OpenedWorkload,
-    (salt, tools, place): (Seed, &Tools, Option<&ShardPlace>),
+    (salt, tools, part): (Seed, &Tools, Option<&ShardPart>),
 ) -> RunInfo {
     let remarks = ready.remarks.iter().chain(&opened.remarks);
     let load = plan.load.asked(opened.len());
@@ -216,7 +216,7 @@ pub(crate) fn info(
             tools,
         )),
         remarks: remarks.map(|remark| tools.secrets.clean(remark)).collect(),
-        sharding: place.map(|place| shard::sharding(place, load)),
+        sharding: part.map(|part| shard::sharding(part, load)),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::workload::OpenedWorkload;
 /// How this process takes part in a run of several.
 pub trait Coordination: Send + Sync {
     /// Which part it makes of the run at this point of a sweep.
-    fn place(&self, point: u32) -> ShardPlace;
+    fn part(&self, point: u32) -> ShardPart;
 
     /// Waits until all processes are ready, and returns the common start of the measured phase on this
     /// machine's clock. `None` begins at once. An error means that there is no run.
@@ -45,7 +45,7 @@ pub trait Coordination: Send + Sync {
 
 /// A process among those that make a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShardPlace {
+pub struct ShardPart {
     /// Its part of the requests.
     pub share: Share,
     /// Equal in all processes of the run.
@@ -181,16 +181,16 @@ pub(crate) fn digest(opened: &OpenedWorkload) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// What the record of a shard says of its place; `load` is that of the whole run.
-pub(crate) fn sharding(place: &ShardPlace, load: RecordedLoad) -> Sharding {
+/// What the record of a shard says of its part; `load` is that of the whole run.
+pub(crate) fn sharding(part: &ShardPart, load: RecordedLoad) -> Sharding {
     Sharding::Shard(ShardInfo {
-        rank: place.share.rank(),
-        count: place.share.count(),
-        run: place.run.clone(),
+        rank: part.share.rank(),
+        count: part.share.count(),
+        run: part.run.clone(),
         load,
-        host: place.host.clone(),
-        clock: place.clock.clone(),
-        is_cap_shared: place.cap == CapRule::Shared,
+        host: part.host.clone(),
+        clock: part.clock.clone(),
+        is_cap_shared: part.cap == CapRule::Shared,
     })
 }
 

@@ -8,6 +8,11 @@ use crate::ahead::Ahead;
 use crate::folder::names;
 use crate::{Error, RunEnd, RunReader, RunState, Timeline, timeline_bytes};
 
+/// The findings of a search, beside the folders of its points.
+pub const CAPACITY: &str = "capacity.json";
+/// The findings of a staircase, beside the folders of its steps.
+pub const STAIRCASE: &str = "staircase.json";
+
 /// Opens a run folder. One that is missing or is no run is a mistake in the command line.
 pub fn open(folder: &Path) -> Result<RunReader, Refusal> {
     RunReader::open(folder).map_err(|why| {

@@ -11,8 +11,7 @@ use crate::html::PageAnswer;
 use crate::saved::SummarisedRun;
 use crate::sweep::{SweepEntry, stairs_text};
 
-/// The findings of a staircase, beside the folders of its steps.
-pub const STAIRCASE: &str = "staircase.json";
+pub use tokometer_record::stored::STAIRCASE;
 
 /// The server, the table, the knee and the verdict: the same for `bench` and for `report`.
 pub fn text(findings: &StaircaseFindings, runs: &[&SummarisedRun], style: Style) -> String {

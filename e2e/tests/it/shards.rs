@@ -380,50 +380,6 @@ fn a_late_shard_is_left_out_and_named() {
     assert_eq!(rows(&folder.path().join("run")).len(), 2);
 }
 
-/// A program called `ssh` that runs its command here stands for another machine.
-#[test]
-fn workers_on_other_machines_are_started_over_ssh() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let server = Server::quick();
-    let folder = tempfile::tempdir().unwrap();
-    let ssh = folder.path().join("ssh");
-    std::fs::write(&ssh, "#!/bin/sh\necho \"$3\" >> hosts\nexec sh -c \"$4\"\n").unwrap();
-    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let line = load(&server, "--num-prompts 12 --run-dir run --quiet --workers-on one,two");
-    let line = format!("{line} --leader {}", free_address());
-    let program = crate::program::path().parent().unwrap();
-    let folders = [folder.path().display().to_string(), program.display().to_string()];
-    let search = format!("{}:/usr/bin:/bin", folders.join(":"));
-    let end = ended(command(folder.path(), &line).env("PATH", search));
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let mut hosts: Vec<String> = std::fs::read_to_string(folder.path().join("hosts"))
-        .unwrap()
-        .lines()
-        .map(str::to_owned)
-        .collect();
-    hosts.sort();
-    assert_eq!(hosts, ["one", "two"]);
-    let merged = folder.path().join("run");
-    assert_eq!(rows(&merged).len(), 12);
-    assert!(RunReader::open(&merged).unwrap().info().merged().unwrap().is_whole());
-}
-
-/// The leader waited for five minutes.
-#[test]
-fn machines_that_ssh_cannot_reach_are_not_waited_for() {
-    let server = Server::quick();
-    let folder = tempfile::tempdir().unwrap();
-    let ssh = folder.path().join("ssh");
-    std::fs::write(&ssh, "#!/bin/sh\nexit 255\n").unwrap();
-    std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let line = load(&server, "--num-prompts 6 --run-dir run --quiet --workers-on one,two");
-    let end = ended(shard(folder.path(), &line).env("PATH", folder.path()));
-    assert_eq!(end.code, Some(5), "{}", end.stderr);
-    let said = "shard 2 was lost: `ssh two` ended (exit status: 255)";
-    assert!(end.stderr.contains(said), "{}", end.stderr);
-    assert_eq!(rows(&folder.path().join("run")).len(), 2, "shard 0's part");
-}
-
 #[test]
 fn what_cannot_be_divided_is_refused_before_the_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,9 @@
 mod budget;
 pub(crate) mod clock;
 mod curve;
+mod product;
 pub(crate) mod search;
 mod table;
 
+pub(crate) use product::compare;
 pub(crate) use table::run;

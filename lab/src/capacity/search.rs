@@ -7,7 +7,7 @@ use tokometer_decide::search::{
     Allowance, Climb, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload,
     fit, wait_trend, with_preload,
 };
-use tokometer_decide::sequential::overloads;
+use tokometer_decide::sequential::overloaded_at as stopped_at;
 use tokometer_decide::slo::Slo;
 use tokometer_figures::figure::Quantity;
 use tokometer_figures::{Collector, SummaryOptions};
@@ -70,16 +70,7 @@ const DRAIN: Nanos = Nanos::from_secs(5);
 
 /// When a run was stopped for overload.
 fn overloaded_at(timelines: &[Timeline], seconds: f64, rate: f64) -> Option<f64> {
-    if !overloads(timelines, seconds, rate) {
-        return None;
-    }
-    // Looks that are a quarter of a second apart decide; the first one that stops the run is wanted.
-    let (mut before, mut after) = (0.0, seconds);
-    while after - before > 0.2 {
-        let middle = f64::midpoint(before, after);
-        if overloads(timelines, middle, rate) { after = middle } else { before = middle }
-    }
-    Some(after)
+    stopped_at(timelines, seconds, rate).map(Nanos::as_secs_f64)
 }
 
 impl Case {

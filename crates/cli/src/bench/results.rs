@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokometer_base::{Nanos, Seed};
+use tokometer_campaign::probe;
 use tokometer_compat::files::{
     APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
 };
@@ -16,7 +17,6 @@ use tokometer_record::{RunInfo, STDOUT, write_whole};
 use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::SummarisedRun;
-use super::folder;
 use crate::exit::{Refusal, RefusalKind};
 use crate::terminal::print;
 
@@ -24,7 +24,7 @@ use crate::terminal::print;
 pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
     if let Some(file) = &output.vllm_result {
         let folder = file.dir.clone().unwrap_or_else(|| PathBuf::from("."));
-        folder::probe(&folder)
+        probe(&folder)
             .map_err(|refusal| refusal.hint("choose another place with `--result-dir`"))?;
         if let Some(name) = &file.filename {
             can_append(&folder.join(name))?;

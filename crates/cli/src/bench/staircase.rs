@@ -1,136 +1,80 @@
-//! A bare URL: a short staircase of concurrency, one run per step, and one table of all.
-//!
-//! Which step comes next is decided by [`tokometer_decide::staircase`] from the steps alone. The folder is
-//! that of a sweep over `load.max_concurrency`, with the findings beside the steps.
+//! A staircase of concurrency on the terminal: a line per step, and one table of all.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokometer_base::{Clock, Nanos};
-use tokometer_decide::staircase::{
-    StairEnd, StairNext, StairStep, Staircase, StaircaseFindings, knee,
-};
-use tokometer_measure::{IdentifiedServer, Measurement};
-use tokometer_plan::{Plan, Rate, Shown};
-use tokometer_record::write_whole;
+use tokometer_base::Nanos;
+use tokometer_campaign::{Event, Observer};
+use tokometer_decide::staircase::{StairEnd, StairStep, StaircaseFindings, knee};
+use tokometer_measure::IdentifiedServer;
+use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
 use tokometer_report::staircase::{STAIRCASE, text as staircase_text};
 
 use super::SummarisedRun;
-use super::events::KeptEvents;
-use super::folder::{Destination, Earlier, RunFolder};
-use super::sweep::{Blame, Look, PointJob, SweepCourse, SweepSize, one, point_folder};
-use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::lower::PlannedPoint;
-use crate::shards::Role;
-use crate::terminal::{print, print_message, print_note};
+use super::screen::{Look, Screen, write_findings};
+use crate::exit::{Refusal, RefusalKind};
+use crate::terminal::{print, print_note};
 
-/// A staircase to climb.
-pub(crate) struct StaircaseRun<'a> {
+/// Shows the steps of a staircase as they end.
+pub(crate) struct StairsScreen<'a> {
+    screen: Screen<'a>,
     /// Every step's plan but for its load.
     pub(crate) plan: &'a Plan,
-    pub(crate) staircase: Staircase,
     pub(crate) server: IdentifiedServer,
-    /// Time for the budget.
-    pub(crate) clock: Arc<dyn Clock>,
-    /// What becomes of the events of each step.
-    pub(crate) events: KeptEvents,
+    pub(crate) budget: Nanos,
 }
 
 /// The steps of a staircase with their runs.
-pub(crate) struct Climbed {
+pub(crate) struct ShownStairs {
     pub(crate) findings: StaircaseFindings,
     pub(crate) runs: Vec<SummarisedRun>,
-    pub(crate) exit: Exit,
 }
 
-impl StaircaseRun<'_> {
-    /// Measures step by step below `place`.
-    pub(crate) fn climb(
-        &self,
-        measurement: &mut Measurement,
-        place: &RunFolder,
-        role: &Role,
-    ) -> Result<Climbed, Refusal> {
-        let begin = self.clock.now();
-        let (mut steps, mut runs) = (Vec::new(), Vec::new());
-        let mut course = SweepCourse::default();
-        let ending = loop {
-            let spent = self.clock.now() - begin;
-            let (concurrency, length) = match self.staircase.next(&steps, spent) {
-                StairNext::Done(end) => break end,
-                StairNext::Measure { concurrency, length } => (concurrency, length),
-            };
-            let point = self.point(concurrency, length);
-            let number = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-            let folder = point_folder(place.path(), number, &point, SweepSize::Sweep);
-            let (style, size) = (Style::default(), SweepSize::Sweep);
-            let look = Look { style, size, is_silent: true };
-            let destination = Destination { folder: &folder, earlier: Earlier::Refused };
-            let job = PointJob { point: &point, number, destination };
-            match one(measurement, job, role, look) {
-                Ok((shown, exit)) => {
-                    self.events.settle(&folder);
-                    steps.push(StairStep::new(concurrency, &shown.summary));
-                    let left = self.staircase.budget.saturating_sub(self.clock.now() - begin);
-                    print_note(&step_line(steps.last(), &shown, left));
-                    course.point(exit, Blame::Server);
-                    if runs.is_empty() {
-                        say_step_remarks(&shown);
-                    }
-                    runs.push(shown);
-                }
-                Err(refusal) if runs.is_empty() => return Err(refusal),
-                Err(refusal) if refusal.kind == RefusalKind::Interrupted => {}
-                Err(refusal) => {
-                    print_message(&format!("error: {concurrency} in flight: {refusal}"));
-                    course.point(refusal.kind.into(), Blame::Server);
-                    break StairEnd::Failing;
-                }
-            }
-            if measurement.is_interrupted() {
-                course.point(Exit::Interrupted, Blame::Server);
-                break StairEnd::Interrupted;
-            }
-        };
-        let findings = self.findings(steps, &runs, ending);
-        Ok(Climbed { findings, runs, exit: course.overall(SweepSize::Sweep) })
+impl<'a> StairsScreen<'a> {
+    pub(crate) fn new(plan: &'a Plan, server: IdentifiedServer, budget: Nanos) -> Self {
+        let screen = Screen::new(&[], Style::default(), Look::Silent);
+        Self { screen, plan, server, budget }
     }
 
-    fn point(&self, concurrency: u32, length: Nanos) -> PlannedPoint {
-        let mut plan = self.plan.clone();
-        plan.load.max_concurrency = Some(concurrency);
-        plan.load.request_rate = Rate(f64::INFINITY);
-        plan.load.num_prompts = None;
-        (plan.load.ramp, plan.load.until) = (None, None);
-        plan.load.duration_s = Some(length.as_secs_f64());
-        let coordinates = vec![("max_concurrency".to_owned(), concurrency.to_string())];
-        PlannedPoint { heading: None, coordinates, plan }
-    }
-
-    fn findings(
-        &self,
-        steps: Vec<StairStep>,
-        runs: &[SummarisedRun],
-        ending: StairEnd,
-    ) -> StaircaseFindings {
-        let place = knee(&steps);
+    /// What the steps show.
+    pub(crate) fn shown(&mut self, steps: &[StairStep], ending: StairEnd) -> ShownStairs {
+        let runs = std::mem::take(&mut self.screen.runs);
+        let knee = knee(steps);
         let target = runs.first().and_then(|run| run.info.targets.first());
         let model = target.map(|target| target.model.clone()).or(self.server.model.clone());
         let route = target.map_or("", |target| target.endpoint.as_str());
         // Beyond the knee latencies are those of a queue; without one the last step is the best guess.
-        let edge = place.or(runs.len().checked_sub(1)).and_then(|at| runs.get(at));
-        StaircaseFindings {
+        let edge = knee.or(runs.len().checked_sub(1)).and_then(|at| runs.get(at));
+        let findings = StaircaseFindings {
             server: self.server.identity.to_string(),
             address: target.map(|target| target.base_url.clone()).unwrap_or_default(),
             model: model.unwrap_or_default(),
             workload: format!("{route}, {}", super::next_command::workload(self.plan)),
-            budget_s: self.staircase.budget.as_secs_f64(),
+            budget_s: self.budget.as_secs_f64(),
             ending,
-            knee: place.map(|at| steps[at].concurrency),
+            knee: knee.map(|at| steps[at].concurrency),
             next: edge.map(super::next_command::capacity),
-            steps,
+            steps: steps.to_vec(),
+        };
+        ShownStairs { findings, runs }
+    }
+}
+
+impl Observer for StairsScreen<'_> {
+    fn event(&mut self, event: Event<'_>) -> Result<(), Refusal> {
+        match event {
+            Event::Step { step, left } => {
+                let runs = &self.screen.runs;
+                if let Some(last) = runs.last() {
+                    print_note(&step_line(step, last, left));
+                }
+                if let [first] = runs.as_slice() {
+                    say_step_remarks(first);
+                }
+                Ok(())
+            }
+            other => self.screen.event(other),
         }
     }
 }
@@ -143,7 +87,7 @@ fn say_step_remarks(shown: &SummarisedRun) {
 }
 
 /// `8 in flight: 12.1 req/s · 1548 tok/s · p50 TTFT 26 ms · p50 E2E 790 ms (61 s left)`.
-fn step_line(step: Option<&StairStep>, shown: &SummarisedRun, left: Nanos) -> String {
+fn step_line(step: &StairStep, shown: &SummarisedRun, left: Nanos) -> String {
     let summary = &shown.summary;
     let median = |key: &str| {
         let entry = summary.distribution(key)?.percentile(50.0)?;
@@ -160,18 +104,15 @@ fn step_line(step: Option<&StairStep>, shown: &SummarisedRun, left: Nanos) -> St
     .into_iter()
     .flatten()
     .collect();
-    let flights = step.map_or(0, |step| step.concurrency);
+    let flights = step.concurrency;
     format!("{flights} in flight: {} ({} s left)", parts.join(" · "), left.whole_seconds())
 }
 
-impl Climbed {
+impl ShownStairs {
     /// Keeps the findings beside the steps.
-    pub(crate) fn write(&self, place: &Path) -> Result<(), Refusal> {
-        let path = place.join(STAIRCASE);
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), Refusal> {
         let text = serde_json::to_string_pretty(&self.findings).unwrap_or_default();
-        write_whole(&path, text.as_bytes()).map_err(|why| {
-            Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
-        })
+        write_findings(&folder.join(STAIRCASE), &text)
     }
 
     /// The whole staircase for other programs.

@@ -1,39 +1,46 @@
 //! `tokometer capacity`: the highest load that still meets objectives.
 //!
-//! Each point is a run of its own with a folder of its own, fresh content and arrivals of its own.
-//! Which load comes next is decided by [`tokometer_decide::search`] from the points alone, so an
-//! interrupted search goes on from its folders.
+//! [`tokometer_campaign::Search`] makes the search; here are its flags, and what is shown of it.
 
 mod predicted;
-mod search;
-mod start;
-mod time;
+mod screen;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use tokometer_base::{Clock as _, Nanos};
+use tokometer_base::{Clock as _, Nanos, units};
+use tokometer_campaign::shards::Varied;
+use tokometer_campaign::{Earlier, RunFolder, STAIRS, Search, SearchBounds, SearchSetting, run};
+use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::search::SearchResult;
-use tokometer_measure::IdentifiedServer;
-use tokometer_plan as plan;
+use tokometer_decide::slo::Objective;
+use tokometer_measure::{IdentifiedServer, ServerIdentity};
+use tokometer_plan::{self as plan, Plan};
 use tokometer_report::capacity::{self as views, CAPACITY};
+use tokometer_report::staircase;
 use tokometer_shards::Membership;
 
 use crate::args::{AddressArgs, BenchArgs};
-use crate::bench::{Bar, Earlier, KeptEvents, RunFolder, RunView, identified};
+use crate::bench::{
+    Bar, RunView, StairsScreen, earlier, identified, kept_events, planned_runs, write_findings,
+};
 use crate::commands::{Given, say_remarks};
-use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::lower::{Lowered, OwnDefaults, ProgressView, layered, lower_over, put_address, written};
+use crate::exit::{Exit, Refusal};
+use crate::lower::{
+    Lowered, OwnDefaults, Preset, ProgressView, layered, lower_over, put_address, seconds, written,
+};
 use crate::pages;
 use crate::runs::READING;
-use crate::shards::{self, PartRequest, RunPart, Varied};
+use crate::shards::{self, PartRequest};
 use crate::terminal::{print, print_note};
 
 use predicted::EngineArgs;
-use search::CapacitySearch;
-use time::SearchTime;
+use screen::SearchScreen;
+
+/// Time for a search whose command line is an address and objectives.
+const BUDGET_S: f64 = 300.0;
 
 /// What `--over` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -124,9 +131,8 @@ pub(crate) fn capacity(
     let mut lowered = lower_over(own.as_ref(), &bench, order, &given.environment)?;
     say_remarks(&lowered);
     // Objectives that cannot be read are refused before anything is sent.
-    CapacitySearch::new(args, &lowered)?.say_objectives();
-    let budget = time::budget(args, &presets)?;
-    let events = KeptEvents::asked(&args.at, &presets);
+    say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
+    let budget = budget(args, &presets)?;
     if bench.print_plan {
         print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
@@ -140,7 +146,7 @@ pub(crate) fn capacity(
         print_note(&format!("server: {}", server.identity));
     }
     let begin = given.clock.now();
-    let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
+    let earlier = earlier(&bench.output, &lowered.plan.output)?;
     let found = membership(args, &bench, &lowered, given)?;
     if found.is_none() {
         pages::check(args.at.html.as_deref(), &lowered)?;
@@ -149,59 +155,135 @@ pub(crate) fn capacity(
     let bar = bar(&lowered);
     let request = PartRequest { args: &bench, varied: Varied::Load, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
-    if let Some(exit) = part.follow(&lowered.points, given.environment.style()) {
-        return Ok(exit);
+    let runs = planned_runs(&lowered, part.folder.path())?;
+    if let Some(exit) = part.follow(&runs) {
+        return Ok(exit?);
     }
-    let setting = SearchSetting { args, lowered: &lowered, given, server, begin, events };
-    let searched = setting.search(&mut part, budget);
-    let place = part.close(&searched);
+    let plan = lowered.points.first().map_or(&lowered.plan, |point| &point.plan);
+    let setting = SearchSetting {
+        budget,
+        begin,
+        kept_events: kept_events(&args.at, &presets),
+        ..setting(args, plan, part.folder.path().to_owned())?
+    };
+    let searched = searched(setting, server, earlier, &mut part);
+    let folder = part.close(&searched);
     if searched.is_err() {
-        place.leave_if_empty();
+        folder.leave_if_empty();
     }
-    let (search, ending) = searched?;
-    let findings = search.into_findings(args, ending);
-    finish(args, &findings, &lowered, &place)
+    finish(args, &searched?, &lowered, &folder)
 }
 
-/// What a search begins with.
-struct SearchSetting<'a> {
-    args: &'a CapacityArgs,
-    lowered: &'a Lowered,
-    given: &'a Given,
-    /// `None` where its backend was named.
+/// Makes the search, after what an earlier session has of it.
+fn searched(
+    mut setting: SearchSetting,
     server: Option<IdentifiedServer>,
-    begin: Nanos,
-    /// What becomes of the events of judged points.
-    events: KeptEvents,
+    earlier: Earlier,
+    part: &mut shards::RunPart,
+) -> Result<Findings, Refusal> {
+    let plan = setting.plan.clone();
+    let folder = setting.folder.join(STAIRS);
+    let climbs = setting.budget.is_some() && setting.start.is_none();
+    if earlier == Earlier::Resumed {
+        Search::new(setting.clone())?.check_stored()?;
+        let stored = staircase::read(&folder).filter(|_| climbs);
+        if let Some(findings) = stored {
+            print_note(&findings.sentence());
+            setting.stairs = Some(findings.steps);
+        }
+    }
+    // An unfinished staircase cannot be continued: its steps follow from each other.
+    let stairs = climbs && setting.stairs.is_none();
+    let lock = stairs.then(|| {
+        let earlier = if earlier == Earlier::Resumed { Earlier::Removed } else { earlier };
+        RunFolder::named(&folder, earlier)
+    });
+    let lock = lock.transpose()?;
+    let server = server.unwrap_or_else(|| IdentifiedServer {
+        identity: ServerIdentity::default(),
+        model: None,
+        backend: plan.targets[0].backend,
+        context_tokens: None,
+    });
+    let is_length_open = setting.budget.is_some() && setting.bounds.longest.is_none();
+    let mut screen = SearchScreen {
+        stairs: StairsScreen::new(&plan, server, Nanos::ZERO),
+        folder: &folder,
+        is_climbing: stairs,
+        longer: if is_length_open { "--budget" } else { "--max-duration" },
+        is_warned: false,
+    };
+    let found = run(&mut Search::new(setting)?, &mut *part.executor, &mut screen);
+    if let Some(lock) = lock {
+        lock.leave_if_empty();
+    }
+    found
 }
 
-impl SearchSetting<'_> {
-    /// Measures until the answer is known.
-    fn search(
-        self,
-        part: &mut RunPart,
-        budget: Option<Nanos>,
-    ) -> Result<(CapacitySearch, Ending), Refusal> {
-        let Self { args, lowered, given, server, begin, events } = self;
-        let plan = lowered.points.first().map_or(&lowered.plan, |point| &point.plan);
-        if part.earlier == Earlier::Resumed {
-            CapacitySearch::new(args, lowered)?.check_stored(plan, part.place.path())?;
-        }
-        let mut search = match budget {
-            None => CapacitySearch::new(args, lowered)?,
-            Some(budget) => {
-                let staircase = start::StartSearch { args, plan, server, budget, events };
-                let first = staircase.load(part, given)?;
-                let time = SearchTime::new(&given.clock, begin + budget, args);
-                let search = CapacitySearch::within(args, lowered, (first.load, time))?;
-                search.say_forecast(budget, first.rate);
-                search
-            }
-        };
-        search.events = events;
-        let ending = search.run(plan, part)?;
-        Ok((search, ending))
+/// Prints how objectives are read whose words could mean something else.
+fn say_objectives(search: &Search) {
+    for remark in search.slo().objectives.iter().filter_map(Objective::remark) {
+        print_note(&format!("note: {remark}"));
     }
+}
+
+/// The search that the flags ask for, without a budget.
+fn setting(args: &CapacityArgs, plan: &Plan, folder: PathBuf) -> Result<SearchSetting, Refusal> {
+    // The error brings its own hint.
+    let slo = Slo::parse(&args.slo)
+        .map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
+    let resolution = units::parse_share(&args.resolution)
+        .map_err(|why| Refusal::usage(format!("cannot use `--resolution`: {why}"), ""))?;
+    let view = RunView::new(&plan.metrics)?.with_objectives(&slo);
+    Ok(SearchSetting {
+        slo,
+        slo_text: args.slo.clone(),
+        over: args.over.into(),
+        start: args.start,
+        most: args.max,
+        resolution,
+        points: args.points,
+        bounds: SearchBounds {
+            shortest: span("--min-duration", args.min_duration.as_deref())?,
+            longest: span("--max-duration", args.max_duration.as_deref())?,
+            longest_text: args.max_duration.clone().unwrap_or_default(),
+        },
+        gpus: args.gpus,
+        budget: None,
+        begin: Nanos::ZERO,
+        figures: view.figures(plan),
+        plan: plan.clone(),
+        folder,
+        kept_events: tokometer_campaign::KeptEvents::Plain,
+        stairs: None,
+    })
+}
+
+/// The length of a point, as typed.
+fn span(flag: &str, text: Option<&str>) -> Result<Option<Nanos>, Refusal> {
+    let Some(text) = text else { return Ok(None) };
+    let refused = |why: String| {
+        let message = format!("cannot use `{flag} {text}`: {why}");
+        Refusal::usage(message, format!("try `{flag} 60s`"))
+    };
+    match units::parse_span(text, Nanos::from_secs(1)) {
+        Err(why) => Err(refused(why.to_string())),
+        Ok(Nanos::ZERO) => Err(refused("it must be a time greater than zero".to_owned())),
+        Ok(span) => Ok(Some(span)),
+    }
+}
+
+/// The budget of a search; `None`: its points and their length bound it.
+fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refusal> {
+    let is_bounded = args.points.is_some() || args.max_duration.is_some();
+    let preset = || presets.iter().rev().find_map(|preset| preset.at.budget.as_deref());
+    let preset = || preset().filter(|_| !is_bounded);
+    let typed = seconds("--budget", args.at.budget.as_deref().or_else(preset))?;
+    if typed.is_some_and(|seconds| seconds <= 0.0) {
+        return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `5m`"));
+    }
+    let usual = (args.at.url.is_some() && !is_bounded).then_some(BUDGET_S);
+    Ok(typed.or(usual).map(Nanos::from_secs_f64))
 }
 
 /// Which part of the search this process makes; `None` where it makes all of it.
@@ -246,16 +328,16 @@ fn finish(
     args: &CapacityArgs,
     findings: &Findings,
     lowered: &Lowered,
-    place: &RunFolder,
+    folder: &RunFolder,
 ) -> anyhow::Result<Exit> {
-    report(findings, lowered, place.path())?;
+    report(findings, lowered, folder.path())?;
     if let Some(out) = &args.at.html {
         let view = RunView::new(&lowered.plan.metrics)?;
-        pages::write(views::page(READING, findings, place.path(), &view, None)?, out)?;
+        pages::write(views::page(READING, findings, folder.path(), &view, None)?, out)?;
         pages::say_page(out);
     }
-    if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
-        print_note(&format!("record: {}", place.path().display()));
+    if folder.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
+        print_note(&format!("record: {}", folder.path().display()));
     }
     Ok(match &findings.ending {
         Ending::Interrupted => Exit::Interrupted,
@@ -267,14 +349,9 @@ fn finish(
     })
 }
 
-fn report(findings: &Findings, lowered: &Lowered, place: &Path) -> anyhow::Result<()> {
+fn report(findings: &Findings, lowered: &Lowered, folder: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(findings)?;
-    tokometer_record::write_whole(&place.join(CAPACITY), json.as_bytes()).map_err(|why| {
-        Refusal::new(
-            RefusalKind::Write,
-            format!("cannot write `{}`: {why}", place.join(CAPACITY).display()),
-        )
-    })?;
+    write_findings(&folder.join(CAPACITY), &json)?;
     match lowered.plan.output.shown {
         plan::Shown::Text => print(&views::text(findings))?,
         plan::Shown::Json => print(&format!("{json}\n"))?,

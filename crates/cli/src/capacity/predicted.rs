@@ -5,32 +5,28 @@
 //! many replicas, which batch limit or which token budget holds the objectives. Everything shown is
 //! headed as a prediction.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use tokometer_decide::capacity::{Ending, Findings, LoadKind};
-use tokometer_decide::search::{Next, SearchResult};
-use tokometer_decide::sequential::overloads;
-use tokometer_measure::Credentials;
+use tokometer_campaign::{Search, Virtual, run};
+use tokometer_decide::capacity::{Ending, LoadKind};
+use tokometer_decide::search::SearchResult;
 use tokometer_plan as plan;
-use tokometer_record::{RunState, Stop};
 use tokometer_report::capacity::{
     PredictedCapacities, PredictedCapacity, PredictedChoice, predictions,
 };
-use tokometer_twin::{self as twin, BeyondRange, Routing};
+use tokometer_twin::{self as twin, Routing};
 
-use super::CapacityArgs;
-use super::search::{CapacitySearch, PointRecord};
+use super::{CapacityArgs, say_objectives, setting};
 use crate::activity::Activity;
-use crate::bench::workload_words;
+use crate::bench::{Say, workload_words};
 use crate::commands::{Given, say_remarks};
 use crate::exit::{Exit, Refusal};
 use crate::lower::written;
-use crate::predict::{
-    Asks, EngineChoice, PredictionSetting, free_memory, predicted_info, prediction_plan, run_once,
-};
+use crate::predict::{EngineChoice, free_memory, prediction_plan};
 use crate::terminal::print;
+use crate::version;
 
 /// Flags of a search in virtual time.
 #[derive(Debug, Clone, Args)]
@@ -124,7 +120,7 @@ pub(super) fn capacity(
         print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
-    CapacitySearch::new(args, &lowered)?.say_objectives();
+    say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
     let over = LoadKind::from(args.over);
     let wanted = match over {
         LoadKind::RequestRate => {
@@ -145,15 +141,20 @@ pub(super) fn capacity(
     for (done, combination) in combinations.into_iter().enumerate() {
         activity.state().set(done, total, "searches");
         let engine = EngineChoice::open(Some(name), None)?.set(&combination.set)?;
-        let search = CapacitySearch::new(args, &lowered)?;
-        let options = twin::PredictOptions {
-            replicas: combination.replicas,
-            routing: args.engine.router,
-            ..twin::PredictOptions::default()
+        let mut engine = Virtual {
+            options: twin::PredictOptions {
+                replicas: combination.replicas,
+                routing: args.engine.router,
+                ..twin::PredictOptions::default()
+            },
+            secrets: lowered.secrets.clone(),
+            version: version::long(),
+            memory_bytes: free_memory(),
+            ..Virtual::new(engine.profile)
         };
-        let job = SearchJob { engine, options, plan: &lowered.plan, secrets: &lowered.secrets };
-        let (findings, beyond) = job.findings(search, args)?;
-        found.beyond_range = beyond.max(found.beyond_range);
+        let mut search = Search::new(setting(args, &lowered.plan, PathBuf::new())?)?;
+        let findings = run(&mut search, &mut engine, &mut Say)?;
+        found.beyond_range = engine.beyond.max(found.beyond_range);
         found.capacities.push(PredictedCapacity { combination, findings });
     }
     drop(activity);
@@ -167,56 +168,6 @@ pub(super) fn capacity(
             || one.findings.unreached().is_some()
     };
     Ok(if found.capacities.iter().all(holds_none) { Exit::Missed } else { Exit::Done })
-}
-
-/// One search in virtual time.
-struct SearchJob<'a> {
-    engine: EngineChoice,
-    options: twin::PredictOptions,
-    plan: &'a plan::Plan,
-    secrets: &'a Credentials,
-}
-
-impl SearchJob<'_> {
-    fn findings(
-        &self,
-        mut search: CapacitySearch,
-        args: &CapacityArgs,
-    ) -> Result<(Findings, Option<BeyondRange>), Refusal> {
-        let mut longest = None;
-        let answer = loop {
-            match search.next() {
-                Next::Done(answer) => break answer,
-                Next::Measure { load, stage } => {
-                    let plan = search.plan_of(self.plan, load, stage);
-                    let (record, beyond) = self.predicted(&plan, load)?;
-                    longest = beyond.max(longest);
-                    search.add((load, stage), record, Path::new(""));
-                }
-            }
-        };
-        Ok((search.into_findings(args, Ending::Answered(answer)), longest))
-    }
-
-    fn predicted(
-        &self,
-        plan: &plan::Plan,
-        load: f64,
-    ) -> Result<(PointRecord, Option<BeyondRange>), Refusal> {
-        let profile = &self.engine.profile;
-        let mut asks = Asks::open(plan, profile, self.secrets)?;
-        let setting =
-            PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
-        let (run, beyond) = run_once(setting, &mut asks)?;
-        let (info, mut end) = predicted_info(setting, &asks, &run);
-        let rate = plan.load.request_rate.0;
-        let is_open = rate.is_finite();
-        if is_open && overloads(&run.timelines, plan.load.duration_s.unwrap_or(0.0), load) {
-            end.stop = Stop::Overloaded;
-        }
-        let state = RunState::Ended(Box::new(end));
-        Ok((PointRecord { info, timelines: run.timelines, state }, beyond))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use tokometer_base::Nanos;
-use tokometer_decide::staircase::Staircase;
+use tokometer_campaign::shards::Varied;
+use tokometer_campaign::{
+    Earlier, KeptEvents, RunFolder, Stairs, Sweep, SweepFindings, check_stored_sweep, run,
+};
+use tokometer_decide::staircase::{StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_shards::Membership;
@@ -13,8 +17,8 @@ use tokometer_shards::Membership;
 use super::{Given, say_remarks};
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
-    Bar, Climbed, Earlier, KeptEvents, RunFolder, RunView, StaircaseRun, SweepOutcome, SweepRun,
-    check_result_files, identified, next_line,
+    Bar, Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, earlier, identified,
+    kept_events, next_line, overall, planned_runs,
 };
 use crate::exit::{Exit, Refusal};
 use crate::input::say_pipe;
@@ -24,7 +28,7 @@ use crate::lower::{
     load_flag, lower_over, put_address, seconds, written,
 };
 use crate::pages;
-use crate::shards::{self, PartRequest, RunPart, Varied};
+use crate::shards::{self, PartRequest, RunPart};
 use crate::terminal::{print, print_note};
 
 /// Time for a staircase, and for one run of a URL that nothing else ends.
@@ -54,7 +58,7 @@ impl AskedBench {
             put_address(&mut args, url)?;
         }
         let presets = environment.presets.layers()?;
-        let events = KeptEvents::asked(&command.at, &presets);
+        let events = kept_events(&command.at, &presets);
         if url.is_none() && budget.is_none() {
             return Ok(Self { args, staircase: None, own: None, events });
         }
@@ -142,7 +146,7 @@ pub(crate) fn bench(
         check_staircase(args, found.as_ref(), &lowered)?;
         let own = own.cloned().unwrap_or_default();
         let server = identified(args, &own, &mut lowered, order, given)?;
-        let stairs = Stairs { command, staircase, server, events: asked.events };
+        let stairs = AskedStairs { command, staircase, server, events: asked.events };
         return stairs.climb(found.as_ref(), lowered, given);
     }
     if command.at.keep_events {
@@ -166,7 +170,7 @@ fn measure_points(
     mut lowered: Lowered,
     given: &Given,
 ) -> anyhow::Result<Exit> {
-    let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
+    let earlier = earlier(&args.output, &lowered.plan.output)?;
     let mut style = given.environment.style();
     if lowered.display.calibration == SelfCheck::Asked {
         style.error = instrument::calibrate(&lowered.plan, given)?;
@@ -185,21 +189,44 @@ fn measure_points(
     let bar = bar(&lowered);
     let request = PartRequest { args, varied: Varied::Nothing, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
-    let outcome = if let Some(exit) = part.follow(&lowered.points, style) {
-        Ok(SweepOutcome { exit, results: 0 })
-    } else {
-        let RunPart { role, place, measurement, .. } = &mut part;
-        SweepRun { lowered: &lowered, place, earlier, role, style }.run(measurement)
-    };
-    let is_reporting = part.role.is_reporting();
-    let place = part.close(&outcome);
-    place.leave_if_empty();
-    let outcome = outcome?;
-    if let Some(page) = page.filter(|_| is_reporting && outcome.results > 0) {
-        write_page(place.path(), &lowered.plan, page)?;
+    let is_reporting = part.is_reporting();
+    let look = if lowered.points.len() == 1 { Look::Single } else { Look::Sweep };
+    let mut screen = Screen::new(&lowered.points, style, look);
+    let outcome = swept(&mut part, &lowered, earlier, &mut screen);
+    let folder = part.close(&outcome);
+    folder.leave_if_empty();
+    let exit = outcome?;
+    if let Some(page) = page.filter(|_| is_reporting && screen.results() > 0) {
+        write_page(folder.path(), &lowered.plan, page)?;
         pages::say_page(page);
     }
-    Ok(outcome.exit)
+    Ok(exit)
+}
+
+/// Makes this process's part of all points, and shows them together.
+fn swept(
+    part: &mut RunPart,
+    lowered: &Lowered,
+    earlier: Earlier,
+    screen: &mut Screen<'_>,
+) -> Result<Exit, Refusal> {
+    let (plan, runs) = (&lowered.plan, planned_runs(lowered, part.folder.path())?);
+    if let Some(exit) = part.follow(&runs) {
+        return exit;
+    }
+    check_result_files(&plan.output)?;
+    if earlier == Earlier::Resumed {
+        for run in &runs {
+            part.executor.prepare(run, screen)?;
+        }
+        check_stored_sweep(part.folder.path(), &runs)?;
+    }
+    let found = run(&mut Sweep { runs }, &mut *part.executor, screen)?;
+    screen.show_all(plan.output.shown)?;
+    if part.folder.is_kept() && plan.output.shown == Shown::Text {
+        print_note(&format!("record: {}", part.folder.path().display()));
+    }
+    Ok(overall(&found, lowered.points.len() == 1))
 }
 
 /// Refuses what a staircase of concurrency cannot be combined with.
@@ -220,7 +247,7 @@ fn check_staircase(
             "add a load, such as `--max-concurrency 8` or `--request-rate 4`, for one run per value",
         ));
     }
-    if Earlier::checked(&args.output, &lowered.plan.output)? == Earlier::Resumed {
+    if earlier(&args.output, &lowered.plan.output)? == Earlier::Resumed {
         return Err(Refusal::usage(
             "cannot resume a staircase: its steps follow from each other",
             "measure it again with `--overwrite`",
@@ -263,7 +290,7 @@ fn with_steps(plan: &Plan, staircase: Staircase) -> Plan {
 }
 
 /// A staircase of concurrency that a command asks for.
-struct Stairs<'a> {
+struct AskedStairs<'a> {
     command: &'a BenchCommand,
     staircase: Staircase,
     server: IdentifiedServer,
@@ -271,7 +298,7 @@ struct Stairs<'a> {
     events: KeptEvents,
 }
 
-impl Stairs<'_> {
+impl AskedStairs<'_> {
     /// Measures the staircase and shows it.
     fn climb(
         self,
@@ -285,11 +312,12 @@ impl Stairs<'_> {
         }
         pages::clear_stdout(command.at.html.as_deref(), &mut lowered);
         let (args, bar, style) = (&command.bench, bar(&lowered), given.environment.style());
-        let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
+        let earlier = earlier(&args.output, &lowered.plan.output)?;
         let request = PartRequest { args, varied: Varied::Load, earlier, bar, given };
         let mut part = request.take(found, &mut lowered)?;
-        if let Some(exit) = part.follow(&lowered.points, style) {
-            return Ok(exit);
+        let runs = planned_runs(&lowered, part.folder.path())?;
+        if let Some(exit) = part.follow(&runs) {
+            return Ok(exit?);
         }
         let plan = &lowered.points[0].plan;
         let shown = plan.output.shown;
@@ -297,32 +325,43 @@ impl Stairs<'_> {
             let model = server.model.as_ref().map(|model| format!(", model {model}"));
             print_note(&format!("server: {}{}", server.identity, model.unwrap_or_default()));
         }
-        let clock = std::sync::Arc::clone(&given.clock);
-        let run = StaircaseRun { plan, staircase, server, clock, events };
-        let climbed = run.climb(&mut part.measurement, &part.place, &part.role);
-        let place = part.close(&climbed);
-        place.leave_if_empty();
+        let mut screen = StairsScreen::new(plan, server, staircase.budget);
+        let mut stairs = Stairs {
+            staircase,
+            plan: plan.clone(),
+            folder: part.folder.path().to_owned(),
+            figures: RunView::new(&plan.metrics)?.with_files(&plan.output).figures(plan),
+            kept_events: events,
+            begin: given.clock.now(),
+        };
+        let climbed = run(&mut stairs, &mut *part.executor, &mut screen);
+        let folder = part.close(&climbed);
+        folder.leave_if_empty();
         let climbed = climbed?;
-        climbed.write(place.path())?;
-        climbed.show(shown, style)?;
-        let own_page = place.is_kept().then(|| place.path().join(PAGE));
+        let stairs = screen.shown(&climbed.steps, climbed.end);
+        stairs.write(folder.path())?;
+        stairs.show(shown, style)?;
+        let own_page = folder.is_kept().then(|| folder.path().join(PAGE));
         let page = command.at.html.clone().or(own_page);
         if let Some(page) = &page {
-            write_page(place.path(), plan, page)?;
+            write_page(folder.path(), plan, page)?;
         }
         if shown == Shown::Text {
-            say_where(&climbed, page.as_deref(), &place)?;
+            say_where(&stairs, page.as_deref(), &folder)?;
         }
-        Ok(climbed.exit)
+        Ok(match climbed.end {
+            StairEnd::Interrupted => Exit::Interrupted,
+            _ => overall(&SweepFindings { fates: climbed.fates }, false),
+        })
     }
 }
 
 /// Where the results are, and what to do next.
-fn say_where(climbed: &Climbed, page: Option<&Path>, place: &RunFolder) -> Result<(), Refusal> {
+fn say_where(stairs: &ShownStairs, page: Option<&Path>, folder: &RunFolder) -> Result<(), Refusal> {
     let page = page.map(|page| format!("page: {}\n", page.display()));
-    print(&format!("{}{}", page.unwrap_or_default(), next_line(&climbed.findings)))?;
-    if place.is_kept() {
-        print_note(&format!("record: {}", place.path().display()));
+    print(&format!("{}{}", page.unwrap_or_default(), next_line(&stairs.findings)))?;
+    if folder.is_kept() {
+        print_note(&format!("record: {}", folder.path().display()));
     }
     Ok(())
 }

@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use tokometer_campaign::{self as campaign, Earlier, RunFolder, shard_records};
 use tokometer_compat::Selection;
 use tokometer_plan::Plan;
-use tokometer_record::RunInfo;
 use tokometer_record::folder::names;
-use tokometer_shards::{self as shards, MergeError, Merged, SHARDS, TargetRule};
+use tokometer_shards::{self as shards, SHARDS};
 
 use crate::args::MergeArgs;
-use crate::bench::{Earlier, RunFolder, RunView, summarise_read, write_summary};
+use crate::bench::{RunView, Say, summarise_read, write_summary};
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::runs;
-use crate::shards::shard_records;
 use crate::store;
 use crate::terminal::print_message;
 
@@ -33,9 +32,9 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
         }
     };
     let earlier = if args.overwrite { Earlier::Removed } else { Earlier::Refused };
-    let place = RunFolder::for_merge(&out, earlier)?;
-    let merged = merge_to(&folders, place.path()).map_err(|refusal| {
-        place.leave_if_empty();
+    let folder = RunFolder::for_merge(&out, earlier)?;
+    let merged = campaign::shards::merge(&folders, folder.path(), &mut Say).map_err(|refusal| {
+        folder.leave_if_empty();
         match refusal.kind {
             RefusalKind::Write => {
                 refusal.hint("free space there, or choose another folder with `-o`")
@@ -43,13 +42,13 @@ pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
             _ => refusal,
         }
     })?;
-    write_figures(place.path())?;
+    write_figures(folder.path())?;
     let stopped = shards::stopped_by_leader(&merged.run);
     if let Some(line) = &stopped {
         print_message(&format!("error: {line}"));
     }
     print_message(&format!("merged {} of {} shards", merged.run.shards.len(), merged.run.count));
-    print_message(&format!("record: {}", place.path().display()));
+    print_message(&format!("record: {}", folder.path().display()));
     let is_complete = merged.run.is_whole() && stopped.is_none() && merged.damages.is_empty();
     Ok(if is_complete { Exit::Done } else { Exit::Points })
 }
@@ -63,43 +62,6 @@ fn write_figures(folder: &Path) -> Result<(), Refusal> {
         Err(_) => RunView::plain(Selection::default()),
     };
     write_summary(&summarise_read(&reader, &view)?, folder)
-}
-
-/// The target of each request, where the plan has two that take turns.
-fn target_rule(info: &RunInfo) -> TargetRule {
-    match runs::blocks_of(info) {
-        Ok(Some(blocks)) => Box::new(move |index| blocks.target(index)),
-        Ok(None) | Err(_) => Box::new(|_| 0),
-    }
-}
-
-/// The same for folders that are known, with messages about what is missing.
-pub(crate) fn merge_to(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
-    let merged = merge_quietly(folders, out)?;
-    for copy in &merged.skipped {
-        let shown = copy.display();
-        print_message(&format!("note: skipping {shown}: another copy of this shard is complete"));
-    }
-    for damage in &merged.damages {
-        print_message(&format!("error: {damage}"));
-    }
-    for line in shards::lacking(&merged.run) {
-        print_message(&format!("error: {line}"));
-    }
-    Ok(merged)
-}
-
-/// The same without messages.
-pub(crate) fn merge_quietly(folders: &[PathBuf], out: &Path) -> Result<Merged, Refusal> {
-    shards::merge(folders, out, &target_rule).map_err(|why| refusal(&why))
-}
-
-fn refusal(why: &MergeError) -> Refusal {
-    let kind = match why {
-        MergeError::Unwritten(_) => RefusalKind::Write,
-        _ => RefusalKind::Usage,
-    };
-    Refusal::new(kind, why.to_string())
 }
 
 fn is_run(folder: &Path) -> bool {

@@ -9,8 +9,6 @@ mod report;
 mod shell;
 mod sim;
 
-pub(crate) use merge::{merge_quietly, merge_to};
-
 use std::sync::Arc;
 
 use tokometer_base::Clock;

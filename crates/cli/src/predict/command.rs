@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde_json::Value;
+use tokometer_campaign::virtual_time::{
+    self, Asks, EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint, PredictionSetting,
+};
+use tokometer_campaign::{Earlier, RunFolder};
 use tokometer_compat::Report;
 use tokometer_measure::Credentials;
 use tokometer_plan as plan;
@@ -12,19 +16,17 @@ use tokometer_report::prediction::{self, Explain, PredictionPage, beyond_text};
 use tokometer_report::{self as report, TableFormat};
 use tokometer_twin as twin;
 
-use super::asks::Asks;
 use super::engine::{EngineChoice, old_client};
-use super::point::{self, PredictedDetail, PredictedPoint, PredictionSetting};
-use super::shown;
 use crate::args::{BenchArgs, PredictArgs};
 use crate::bench::{
-    Earlier, RunFacts, RunFolder, RunView, SweepDocument, SweepEntry, layout_of, summarise_kept,
-    sweep_text, write_results,
+    RunFacts, RunView, SweepDocument, SweepEntry, earlier, layout_of, summarise_kept, sweep_text,
+    write_results,
 };
 use crate::commands::say_remarks;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
 use crate::terminal::{print, print_message, print_note};
+use crate::version;
 
 /// A predicted point, for the table and the document of a sweep.
 struct ShownPoint {
@@ -76,7 +78,7 @@ pub(crate) fn predict(
         style: environment.style(),
     };
     // A prediction has no points to resume, and must not replace a run by chance.
-    let earlier = match Earlier::checked(&args.bench.output, &lowered.plan.output)? {
+    let earlier = match earlier(&args.bench.output, &lowered.plan.output)? {
         Earlier::Resumed => Earlier::Refused,
         earlier => earlier,
     };
@@ -174,13 +176,14 @@ impl PredictRun<'_> {
         for remark in asks.remarks() {
             print_note(&format!("note: {remark}"));
         }
+        let (memory_bytes, version) = (free_memory(), &version::long());
         let setting =
-            PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
-        let mut predicted = point::predict(setting, &mut asks)?;
+            PredictionSetting { plan, profile, options: self.options, memory_bytes, version };
+        let mut predicted = virtual_time::predict(setting, &mut asks)?;
         if let Some(beyond) = predicted.beyond {
             print_note(&format!("note: {}", beyond_text(beyond)));
         }
-        let mut info = shown::info(setting, &asks);
+        let mut info = virtual_time::info(setting, &asks);
         info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
         let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
         let (text, shown) = self.views(&info, &predicted, &view, point)?;
@@ -212,7 +215,7 @@ impl PredictRun<'_> {
             uncertainty: self.engine.uncertainty,
             changes: &self.engine.changes,
             prediction: &predicted.prediction,
-            figures_above: is_figures.then_some(point::EXACT_TOKENS_MAX),
+            figures_above: is_figures.then_some(EXACT_TOKENS_MAX),
             intervals: &predicted.intervals,
             in_play: &predicted.in_play,
             beyond: predicted.beyond,
@@ -228,7 +231,7 @@ impl PredictRun<'_> {
             let json = serde_json::json!({ "prediction": page.json() });
             return Ok((text, ShownPoint { label: point.label(), entry: None, block, json }));
         }
-        let end = shown::end(predicted, info);
+        let end = virtual_time::end(&predicted.prediction, info);
         let state = RunState::Ended(Box::new(end));
         let run = summarise_kept(info.clone(), &predicted.prediction.timelines, &state, view);
         for path in write_results(&run, &point.plan, &RunFacts::default())? {
@@ -251,9 +254,9 @@ fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result
             "omit `--run-dir`, or predict fewer requests",
         ));
     }
-    let end = shown::end(predicted, info);
+    let end = virtual_time::end(&predicted.prediction, info);
     let timelines = std::mem::take(&mut predicted.prediction.timelines);
-    shown::write(folder, info, timelines, &end)
+    virtual_time::write(folder, info, timelines, &end)
         .map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))
 }
 

@@ -5,14 +5,8 @@
 //! read, and the same plan and seed give the same bytes. Runs too large for timelines are reported
 //! from weighted figures.
 
-mod asks;
 mod command;
 mod engine;
-mod point;
-mod shown;
 
-pub(crate) use asks::Asks;
 pub(crate) use command::{free_memory, predict, prediction_plan};
 pub(crate) use engine::{EngineChoice, old_client};
-pub(crate) use point::{PredictionSetting, run_once};
-pub(crate) use shown::predicted_info;

@@ -80,8 +80,6 @@ pub struct ShardArgs {
     pub shard_wait: Option<String>,
     /// One limit of requests in flight for all shards together.
     pub global_cap: bool,
-    /// Machines on which this process starts the other shards.
-    pub workers_on: Vec<String>,
 }
 
 impl ShardArgs {

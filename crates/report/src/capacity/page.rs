@@ -22,8 +22,7 @@ use crate::reading::Reading;
 use crate::saved::{RunView, SummarisedRun};
 use crate::several::begin;
 
-/// The findings of a search, beside the folders of its points.
-pub const CAPACITY: &str = "capacity.json";
+pub use tokometer_record::stored::CAPACITY;
 
 /// Loads within this factor of each other are close.
 const CLOSE: f64 = 3.0;

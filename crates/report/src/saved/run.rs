@@ -9,7 +9,7 @@ use tokometer_decide::compare::{Comparison, Criteria, Half, compared};
 use tokometer_figures::{
     Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
 };
-use tokometer_plan::{Metrics, Output};
+use tokometer_plan::{Metrics, Output, Plan};
 use tokometer_record::{RunInfo, RunReader, RunState, Timeline, stored};
 
 use crate::comparison::{self, halves};
@@ -87,6 +87,12 @@ impl RunView {
         self
     }
 
+    /// What has to be computed of the runs of a plan.
+    pub fn figures(&self, plan: &Plan) -> SummaryOptions {
+        let backend = plan.targets.first().map_or("", |target| target.backend.name());
+        self.options(layout_for(self, plan.family, backend))
+    }
+
     fn options(&self, layout: Layout) -> SummaryOptions {
         let mut families = self.families.clone();
         families.push(layout.family().unwrap_or(Family::Vllm));
@@ -147,9 +153,13 @@ struct Against {
 /// layout only.
 pub fn layout_of(view: &RunView, info: &RunInfo) -> Layout {
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+    layout_for(view, info.family, backend)
+}
+
+fn layout_for(view: &RunView, family: Conventions, backend: &str) -> Layout {
     let is_queue = |metric: &Metric| matches!(metric, Metric::ClientQueue | Metric::QueuedE2el);
     let layout = match view.layout {
-        LayoutChoice::Auto if info.family == Conventions::Sglang => Layout::S3,
+        LayoutChoice::Auto if family == Conventions::Sglang => Layout::S3,
         choice => choice.for_backend(backend),
     };
     let shows_queue = view.layout == LayoutChoice::Auto && view.shown.metrics.iter().any(is_queue);
@@ -168,28 +178,45 @@ impl Reading {
         reader: &RunReader,
         view: &RunView,
     ) -> Result<SummarisedRun, Refusal> {
-        let info = reader.info().clone();
-        let layout = layout_of(view, &info);
-        if let Some(ab) = blocks_of(&info)? {
-            let options = view.options(layout);
-            let [a, b] = halves(reader, ab, &options).map_err(stored::unreadable)?;
-            self.show_damages(reader);
-            let shown = |half: Half, against| SummarisedRun {
-                info: half.info,
-                summary: half.summary,
-                layout,
-                statistics: view.shown.clone(),
-                against,
-            };
-            let is_comparable = [&a, &b].iter().all(|half| half.summary.counts.succeeded > 0);
+        let options = view.options(layout_of(view, reader.info()));
+        let sides = match blocks_of(reader.info())? {
+            Some(ab) => halves(reader, ab, &options).map_err(stored::unreadable)?.into(),
+            None => {
+                let summary = self.summary(reader, options)?;
+                vec![Half { info: reader.info().clone(), summary }]
+            }
+        };
+        self.summarise_sides(sides, reader, view)
+    }
+
+    /// The same where the figures are known: of one target, or of two that took turns.
+    pub fn summarise_sides(
+        self,
+        sides: Vec<Half>,
+        reader: &RunReader,
+        view: &RunView,
+    ) -> Result<SummarisedRun, Refusal> {
+        let layout = layout_of(view, reader.info());
+        self.show_damages(reader);
+        let is_comparable = sides.iter().all(|half| half.summary.counts.succeeded > 0);
+        let mut sides = sides.into_iter().map(|Half { info, summary }| SummarisedRun {
+            info,
+            summary,
+            layout,
+            statistics: view.shown.clone(),
+            against: None,
+        });
+        let (first, second) = (sides.next(), sides.next());
+        let Some(mut first) = first else {
+            return Err(Refusal::new(RefusalKind::Internal, "a run has no target"));
+        };
+        if let Some(shown) = second {
             let comparison = is_comparable
                 .then(|| comparison::of_reader(reader, Criteria::of(&compared([]))))
                 .transpose()?;
-            let against = Against { shown: shown(b, None), comparison };
-            return Ok(shown(a, Some(Box::new(against))));
+            first.against = Some(Box::new(Against { shown, comparison }));
         }
-        let summary = self.summary(reader, view.options(layout))?;
-        Ok(SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None })
+        Ok(first)
     }
 }
 

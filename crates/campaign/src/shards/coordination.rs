@@ -1,16 +1,16 @@
 //! The three ways in which this process takes part: alone, as the leader, as a follower.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokometer_base::refusal::Refusal;
 use tokometer_base::{Background, Clock, Nanos, WallNanos};
 use tokometer_drive::{CapLending, Interrupt, Live, LiveCounts};
 use tokometer_figures::sends::Sends;
-use tokometer_measure::{CapRule, Coordination, LiveNotes, OtherRequests, ShardPlace, ShardRun};
-use tokometer_plan::Plan;
+use tokometer_measure::{CapRule, Coordination, LiveNotes, OtherRequests, ShardPart, ShardRun};
 use tokometer_record::folder::write_clock;
 use tokometer_record::{ShardClock, Stop};
 use tokometer_schedule::Share;
@@ -19,28 +19,29 @@ use tokometer_shards::{
     StopCause,
 };
 
-use super::lending::PlaceLink;
+use super::lending::SlotLink;
 use super::order::PointOrder;
-use super::remote::RemoteShards;
-use crate::bench::Signals;
-use crate::exit::Refusal;
+use crate::outcome::PlannedRun;
+
+/// Whether the user has interrupted this process.
+pub type Interrupted = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What every process of a run knows of itself.
 #[derive(Debug, Clone)]
-pub(crate) struct ShardIdentity {
+pub(super) struct ShardIdentity {
     /// Its part.
-    pub(crate) share: Share,
+    pub(super) share: Share,
     /// Name of the measurement; points add their number.
-    pub(crate) run: String,
-    /// See [`ShardPlace::content_root`].
-    pub(crate) content_root: WallNanos,
+    pub(super) run: String,
+    /// See [`ShardPart::content_root`].
+    pub(super) content_root: WallNanos,
     /// How a limit on requests in flight is divided.
-    pub(crate) cap: CapRule,
+    pub(super) cap: CapRule,
 }
 
 impl ShardIdentity {
-    fn place(&self, point: u32) -> ShardPlace {
-        ShardPlace {
+    fn part(&self, point: u32) -> ShardPart {
+        ShardPart {
             share: self.share,
             run: format!("{}.{point}", self.run),
             content_root: self.content_root,
@@ -66,13 +67,13 @@ pub(super) fn clock_name() -> Option<String> {
 }
 
 /// A shard without a leader: begins when it is ready, and is merged by hand.
-pub(crate) struct AloneShard {
-    pub(crate) identity: ShardIdentity,
+pub struct AloneShard {
+    pub(super) identity: ShardIdentity,
 }
 
 impl Coordination for AloneShard {
-    fn place(&self, point: u32) -> ShardPlace {
-        self.identity.place(point)
+    fn part(&self, point: u32) -> ShardPart {
+        self.identity.part(point)
     }
 
     fn await_start(&self, _run: &ShardRun) -> Result<Option<Nanos>, String> {
@@ -87,43 +88,41 @@ const DRAIN: Nanos = Nanos::from_secs(15);
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
 /// Shard 0 of a run with a leader.
-pub(crate) struct LeadingShard {
-    pub(crate) identity: ShardIdentity,
-    pub(crate) leader: Arc<Leader>,
+pub struct LeadingShard {
+    pub(super) identity: ShardIdentity,
+    pub(super) leader: Arc<Leader>,
     /// Folder of the measurement.
-    pub(crate) place: PathBuf,
+    pub(super) measurement: PathBuf,
     /// Points that were handed out.
-    pub(crate) turns: AtomicU32,
+    pub(super) turns: AtomicU32,
     /// How long the others may take to become ready.
-    pub(crate) wait: Nanos,
+    pub(super) wait: Nanos,
     /// An interrupt limits how long the others are waited for.
-    pub(crate) signals: Signals,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// Shards that this process has started on other machines.
-    pub(crate) remote: Mutex<RemoteShards>,
+    pub(super) is_interrupted: Interrupted,
+    pub(super) clock: Arc<dyn Clock>,
     /// Follows the others while a run is under way.
-    pub(crate) following: Mutex<Option<Background>>,
-    pub(crate) places: SharedPlaces,
+    pub(super) following: Mutex<Option<Background>>,
+    pub(super) slots: SharedSlots,
 }
 
-/// The places of the current run, where the limit on requests in flight is one for all shards.
+/// The slots of the current run, where the limit on requests in flight is one for all shards.
 #[derive(Default)]
-pub(crate) struct SharedPlaces {
+pub(super) struct SharedSlots {
     /// The limit of the current point.
     pub(super) cap: AtomicU32,
-    link: Mutex<Option<Arc<PlaceLink>>>,
+    link: Mutex<Option<Arc<SlotLink>>>,
     reports: Mutex<Option<Background>>,
 }
 
-impl SharedPlaces {
+impl SharedSlots {
     /// The link of the next run.
-    fn renew(&self, rule: CapRule) -> Option<Arc<PlaceLink>> {
-        let link = (rule == CapRule::Shared && self.cap() > 0).then(PlaceLink::new);
+    fn renew(&self, rule: CapRule) -> Option<Arc<SlotLink>> {
+        let link = (rule == CapRule::Shared && self.cap() > 0).then(SlotLink::new);
         self.link.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&link);
         link
     }
 
-    fn link(&self) -> Option<Arc<PlaceLink>> {
+    fn link(&self) -> Option<Arc<SlotLink>> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -144,12 +143,12 @@ impl SharedPlaces {
 }
 
 impl LeadingShard {
-    /// Has the other shards prepare a point.
-    pub(super) fn hand_out(&self, plan: &Plan, number: u32, folder: &Path) -> Result<(), Refusal> {
-        let order = PointOrder::new(plan, number, folder, &self.place)?.text()?;
-        self.places.cap.store(plan.load.max_concurrency.unwrap_or(0), Ordering::Release);
+    /// Has the other shards prepare a run.
+    pub(super) fn hand_out(&self, run: &PlannedRun) -> Result<(), Refusal> {
+        let order = PointOrder::new(run, &self.measurement)?.text()?;
+        self.slots.cap.store(run.plan.load.max_concurrency.unwrap_or(0), Ordering::Release);
         let turn = self.turns.fetch_add(1, Ordering::AcqRel);
-        self.leader.hand_out(turn, folder, &order);
+        self.leader.hand_out(turn, &run.folder, &order);
         Ok(())
     }
 
@@ -162,7 +161,7 @@ impl LeadingShard {
     fn follow(&self, run: &ShardRun) {
         let (leader, point) = (Arc::clone(&self.leader), self.turn());
         let (live, interrupt) = (Arc::clone(&run.live), Arc::clone(&run.interrupt));
-        let (signals, notes) = (self.signals.clone(), Arc::clone(&run.notes));
+        let (is_interrupted, notes) = (Arc::clone(&self.is_interrupted), Arc::clone(&run.notes));
         let follow = Background::start("following", move |stop| {
             let mut told = 0;
             while !stop.is_raised_within(FOLLOW_EVERY) {
@@ -174,7 +173,7 @@ impl LeadingShard {
                 notes.set_others(OtherRequests { ended, failed, sends, bins: leader.latencies() });
                 if interrupt.times() > told {
                     told = interrupt.times();
-                    leader.stop(point, cause(&signals));
+                    leader.stop(point, cause(&*is_interrupted));
                 }
             }
         });
@@ -182,45 +181,32 @@ impl LeadingShard {
     }
 
     /// Stops following. A stop that came last reaches the others here.
-    pub(crate) fn leave(&self, why: Stop) {
+    pub(super) fn leave(&self, why: Stop) {
         drop(self.following.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.places.stop();
+        self.slots.stop();
         if why != Stop::Complete {
-            self.leader.stop(self.turn(), cause(&self.signals));
+            self.leader.stop(self.turn(), cause(&*self.is_interrupted));
         }
     }
 }
 
 /// Why shard 0 ends the parts of the others.
-fn cause(signals: &Signals) -> StopCause {
-    if signals.is_interrupted() { StopCause::Interrupt } else { StopCause::Rule }
+fn cause(is_interrupted: &dyn Fn() -> bool) -> StopCause {
+    if is_interrupted() { StopCause::Interrupt } else { StopCause::Rule }
 }
 
 impl LeadingShard {
-    /// Waits no longer for shards that this process has started and that have ended.
-    fn give_up_remote(&self) {
-        let ended = self.remote.lock().unwrap_or_else(PoisonError::into_inner).ended();
-        for (rank, why) in ended {
-            self.leader.give_up(rank, &why);
-        }
-    }
-
-    /// Waits for the shards that this process has started.
-    pub(crate) fn end_remote(&self) {
-        self.remote.lock().unwrap_or_else(PoisonError::into_inner).end(&*self.clock);
-    }
-
     /// Whether the point that was handed out last has begun.
-    pub(crate) fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         self.leader.has_begun(self.turn())
     }
 
     /// Waits until all other shards have ended, and returns those that are lost. After an interrupt
     /// they have a while to drain.
-    pub(crate) fn finish(&self) -> Vec<(u32, String)> {
+    pub(super) fn finish(&self) -> Vec<(u32, String)> {
         let interrupted_since = Cell::new(None);
         let is_stopped = || {
-            if self.signals.is_interrupted() && interrupted_since.get().is_none() {
+            if (self.is_interrupted)() && interrupted_since.get().is_none() {
                 interrupted_since.set(Some(self.clock.now()));
             }
             interrupted_since.get().is_some_and(|since| self.clock.now() - since > DRAIN)
@@ -235,20 +221,19 @@ fn live_counts(counts: ShardCounts) -> LiveCounts {
 }
 
 impl Coordination for LeadingShard {
-    fn place(&self, _point: u32) -> ShardPlace {
-        ShardPlace { counts_all: true, ..self.identity.place(self.turn()) }
+    fn part(&self, _point: u32) -> ShardPart {
+        ShardPart { counts_all: true, ..self.identity.part(self.turn()) }
     }
 
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String> {
-        let (turn, link) = (self.turn(), self.places.link());
+        let (turn, link) = (self.turn(), self.slots.link());
         let is_stopped = || {
-            self.give_up_remote();
             run.live.set_awaited(self.leader.awaited(turn) as u64);
             run.interrupt.is_raised()
         };
         let shared = link.is_some().then(|| {
             let own = LocalPart::new(run, link, &Arc::default());
-            (self.places.cap(), Arc::new(own) as Arc<dyn LocalRun>)
+            (self.slots.cap(), Arc::new(own) as Arc<dyn LocalRun>)
         });
         let start = self.leader.begin((turn, &run.prompts), self.wait, shared, &is_stopped);
         run.live.set_awaited(0);
@@ -257,13 +242,13 @@ impl Coordination for LeadingShard {
                 .map_err(|why| why.to_string())?;
             self.follow(run);
             let leader = Arc::clone(&self.leader);
-            self.places.report(move |freed, want| leader.report_places(turn, freed, want));
+            self.slots.report(move |freed, want| leader.report_places(turn, freed, want));
         }
         Ok(start)
     }
 
     fn cap_lending(&self) -> Option<Arc<dyn CapLending>> {
-        self.places.renew(self.identity.cap).map(|link| link as Arc<dyn CapLending>)
+        self.slots.renew(self.identity.cap).map(|link| link as Arc<dyn CapLending>)
     }
 
     fn await_block(&self, run: &ShardRun, block: u64) -> Result<Option<Nanos>, String> {
@@ -272,22 +257,22 @@ impl Coordination for LeadingShard {
 }
 
 /// A shard that has joined a leader.
-pub(crate) struct FollowingShard {
-    pub(crate) identity: ShardIdentity,
-    pub(crate) follower: Arc<Follower>,
-    pub(crate) storage: RecordStorage,
+pub struct FollowingShard {
+    pub(super) identity: ShardIdentity,
+    pub(super) follower: Arc<Follower>,
+    pub(super) storage: RecordStorage,
     /// The point that was handed out last.
-    pub(crate) turn: AtomicU32,
+    pub(super) turn: AtomicU32,
     /// Whether a rule of the plan has ended the run, as shard 0 says.
-    pub(crate) is_ruled: Arc<AtomicBool>,
-    pub(crate) places: SharedPlaces,
+    pub(super) is_ruled: Arc<AtomicBool>,
+    pub(super) slots: SharedSlots,
 }
 
 impl FollowingShard {
     /// Prepares for a point.
     pub(super) fn turn_to(&self, turn: u32) {
         self.turn.store(turn, Ordering::Release);
-        self.places.stop();
+        self.slots.stop();
         self.is_ruled.store(false, Ordering::Release);
     }
 
@@ -297,19 +282,19 @@ impl FollowingShard {
 
     /// Ends its part of a point, and hands the record over.
     pub(super) fn end(&self) -> Result<(), String> {
-        self.places.stop();
+        self.slots.stop();
         self.follower.end(self.turn())
     }
 }
 
 impl Coordination for FollowingShard {
-    fn place(&self, _point: u32) -> ShardPlace {
-        self.identity.place(self.turn())
+    fn part(&self, _point: u32) -> ShardPart {
+        self.identity.part(self.turn())
     }
 
     fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String> {
         let is_stopped = || run.interrupt.is_raised();
-        let local = LocalPart::new(run, self.places.link(), &self.is_ruled);
+        let local = LocalPart::new(run, self.slots.link(), &self.is_ruled);
         let (turn, follower) = (self.turn(), Arc::clone(&self.follower));
         let key = (turn, run.prompts.as_str());
         let own = (run.folder.as_path(), self.storage, Arc::new(local) as Arc<dyn LocalRun>);
@@ -317,12 +302,12 @@ impl Coordination for FollowingShard {
         let start = follower.await_start(key, own, &is_stopped);
         run.live.set_awaited(0);
         let start = start?;
-        self.places.report(move |freed, want| follower.report_places(turn, freed, want));
+        self.slots.report(move |freed, want| follower.report_places(turn, freed, want));
         Ok(start.map(|start| start.own))
     }
 
     fn cap_lending(&self) -> Option<Arc<dyn CapLending>> {
-        self.places.renew(self.identity.cap).map(|link| link as Arc<dyn CapLending>)
+        self.slots.renew(self.identity.cap).map(|link| link as Arc<dyn CapLending>)
     }
 
     /// Without shard 0 nobody knows whose turn it is: this part ends.
@@ -344,12 +329,12 @@ struct LocalPart {
     live: Arc<Live>,
     interrupt: Arc<Interrupt>,
     is_ruled: Arc<AtomicBool>,
-    link: Option<Arc<PlaceLink>>,
+    link: Option<Arc<SlotLink>>,
     notes: Arc<LiveNotes>,
 }
 
 impl LocalPart {
-    fn new(run: &ShardRun, link: Option<Arc<PlaceLink>>, is_ruled: &Arc<AtomicBool>) -> Self {
+    fn new(run: &ShardRun, link: Option<Arc<SlotLink>>, is_ruled: &Arc<AtomicBool>) -> Self {
         let (live, interrupt) = (Arc::clone(&run.live), Arc::clone(&run.interrupt));
         let notes = Arc::clone(&run.notes);
         Self { live, interrupt, is_ruled: Arc::clone(is_ruled), link, notes }
@@ -379,7 +364,7 @@ impl LocalRun for LocalPart {
         }
     }
 
-    /// Shard 0 lends the places to others: a request more would exceed the limit.
+    /// Shard 0 lends the slots to others: a request more would exceed the limit.
     fn lose_leader(&self) {
         if self.link.is_some() {
             self.interrupt.raise();

@@ -1,25 +1,20 @@
-//! Where a run's record goes.
+//! The folder of a campaign, with the folders of its runs below it.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
+use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_plan::{Output, Record};
+use tokometer_record as record;
 use tokometer_record::folder::{clear, create_private, create_private_new, names};
-use tokometer_record::{self as record, Stop};
-use tokometer_report::capacity::CAPACITY;
-use tokometer_report::staircase::STAIRCASE;
-
-use super::signals::Signals;
-use crate::args::OutputArgs;
-use crate::exit::{Refusal, RefusalKind};
-use crate::runs;
-use crate::shards::shard_records;
+use tokometer_record::stored::{CAPACITY, STAIRCASE, points};
+use tokometer_shards::SHARDS;
 
 /// What to do with a run that is already in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Earlier {
+pub enum Earlier {
     /// Nothing: the new run is refused.
     Refused,
     /// Its finished points are not measured again.
@@ -29,9 +24,14 @@ pub(crate) enum Earlier {
 }
 
 impl Earlier {
-    /// What the flags say. Both need a folder that was named, by a flag or otherwise.
-    pub(crate) fn checked(args: &OutputArgs, output: &Output) -> Result<Self, Refusal> {
-        let (flag, asked) = match (args.resume, args.overwrite) {
+    /// What is asked for by `--resume` and `--overwrite`. Both need a folder that was named, by a flag or
+    /// otherwise.
+    pub fn checked(
+        is_resumed: bool,
+        is_overwritten: bool,
+        output: &Output,
+    ) -> Result<Self, Refusal> {
+        let (flag, asked) = match (is_resumed, is_overwritten) {
             (true, _) => ("--resume", Self::Resumed),
             (false, true) => ("--overwrite", Self::Removed),
             (false, false) => return Ok(Self::Refused),
@@ -46,16 +46,9 @@ impl Earlier {
     }
 }
 
-/// A folder to record in, and what to do with a run that it already holds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Destination<'a> {
-    pub(crate) folder: &'a Path,
-    pub(crate) earlier: Earlier,
-}
-
 /// The folder of one measurement; points of a sweep have folders below it.
 #[derive(Debug)]
-pub(crate) enum RunFolder {
+pub enum RunFolder {
     /// Kept, and locked against other runs as long as this value lives.
     Kept {
         /// The folder.
@@ -76,7 +69,7 @@ pub(crate) enum RunFolder {
 
 impl RunFolder {
     /// Chooses the folder and makes sure that it can be written, before anything is measured.
-    pub(crate) fn open(
+    pub fn open(
         output: &Output,
         name: &str,
         started: WallNanos,
@@ -86,10 +79,10 @@ impl RunFolder {
             let folder = tempfile::Builder::new().prefix("tokometer-").tempdir();
             return folder.map(Self::Dropped).map_err(|why| {
                 // The library names the folder that it could not make, which nobody has asked for.
-                let (why, place) = (why.to_string(), std::env::temp_dir());
+                let (why, parent) = (why.to_string(), std::env::temp_dir());
                 let why = why.split(" at path ").next().unwrap_or_default();
-                let place = place.display();
-                let message = format!("cannot make a temporary folder in `{place}`: {why}");
+                let parent = parent.display();
+                let message = format!("cannot make a temporary folder in `{parent}`: {why}");
                 Refusal::new(RefusalKind::Write, message)
                     .hint("set TMPDIR to a folder that can be written, or use `--run-dir`")
             });
@@ -102,7 +95,7 @@ impl RunFolder {
     }
 
     /// Takes a folder that the user named.
-    pub(crate) fn named(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
+    pub fn named(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
         create_private(folder).map_err(|why| unwritable(folder, &why))?;
         let lock = lock(folder)?;
         let held = held(folder);
@@ -123,13 +116,13 @@ impl RunFolder {
     }
 
     /// The folder of shard 0, which has locked it.
-    pub(crate) fn of_leader(folder: &Path) -> Result<Self, Refusal> {
+    pub fn of_leader(folder: &Path) -> Result<Self, Refusal> {
         create_private(folder).map_err(|why| unwritable(folder, &why))?;
         Ok(Self::Shared { path: folder.to_owned(), _lock: None })
     }
 
     /// A folder that other shards use as well, without one that leads them.
-    pub(crate) fn shared(folder: &Path) -> Result<Self, Refusal> {
+    pub fn shared(folder: &Path) -> Result<Self, Refusal> {
         create_private(folder).map_err(|why| unwritable(folder, &why))?;
         let lock = lock_by(folder, File::try_lock_shared)?;
         let run = record::RunReader::open(folder).ok();
@@ -145,7 +138,7 @@ impl RunFolder {
     }
 
     /// The folder of a merged run. Shards below it stay.
-    pub(crate) fn for_merge(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
+    pub fn for_merge(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
         // `merge` has no `--run-dir`.
         let elsewhere = |refusal: Refusal| refusal.hint("choose another folder with `-o`");
         create_private(folder).map_err(|why| elsewhere(unwritable(folder, &why)))?;
@@ -164,30 +157,28 @@ impl RunFolder {
     }
 
     /// The folder.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         match self {
             Self::Kept { path, .. } | Self::Shared { path, .. } => path,
             Self::Dropped(folder) => folder.path(),
         }
     }
 
-    /// Lets a signal remove the folder while it is empty.
-    pub(crate) fn announce(&self, signals: &Signals) {
-        if let Self::Kept { path, .. } = self {
-            signals.use_folder(path);
-        }
-    }
-
     /// Removes the folder if nothing was recorded in it.
-    pub(crate) fn leave_if_empty(&self) {
+    pub fn leave_if_empty(&self) {
         if let Self::Kept { path, .. } | Self::Shared { path, .. } = self {
             // Only an empty folder can be removed this way.
             let _ = std::fs::remove_dir(path);
         }
     }
 
+    /// Whether an empty folder may be removed at any time: nobody else uses it.
+    pub fn is_removable(&self) -> bool {
+        matches!(self, Self::Kept { .. })
+    }
+
     /// Whether the record outlives the program.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         matches!(self, Self::Kept { .. } | Self::Shared { .. })
     }
 }
@@ -227,7 +218,7 @@ fn lock_by(
 }
 
 /// The folders of the runs that a measurement left: its own, and those of its points.
-pub(super) fn held(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn held(folder: &Path) -> Vec<PathBuf> {
     let points = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let points = points.filter(|entry| entry.file_name().to_str().is_some_and(is_point));
     let points = points.map(|entry| entry.path());
@@ -283,7 +274,7 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
 }
 
 /// Writes and removes a file in a folder that is made for it.
-pub(crate) fn probe(folder: &Path) -> Result<(), Refusal> {
+pub fn probe(folder: &Path) -> Result<(), Refusal> {
     std::fs::create_dir_all(folder).map_err(|why| unwritable(folder, &why))?;
     let file = folder.join(".tokometer-probe");
     let written = std::fs::write(&file, b"probe");
@@ -293,12 +284,12 @@ pub(crate) fn probe(folder: &Path) -> Result<(), Refusal> {
 }
 
 /// `20260131-094501`, in UTC.
-pub(crate) fn stamp(wall: WallNanos) -> String {
+pub fn stamp(wall: WallNanos) -> String {
     timestamp(wall).strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 /// A wall-clock time as a calendar knows it.
-pub(crate) fn timestamp(wall: WallNanos) -> jiff::Timestamp {
+fn timestamp(wall: WallNanos) -> jiff::Timestamp {
     jiff::Timestamp::from_nanosecond(i128::from(wall.0)).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
@@ -308,10 +299,15 @@ pub(crate) fn slug(name: &str) -> String {
     name.chars().map(|c| if is_safe(c) { c } else { '-' }).take(80).collect()
 }
 
-/// How the run in a folder ended. `None` where there is none, or it did not come to its own end and
-/// has to be measured again.
-pub(crate) fn stored_end(folder: &Path) -> Option<Stop> {
-    runs::end(folder).map(|end| end.stop).filter(|stop| *stop == Stop::Complete)
+/// The records of all shards below a run's folder, as far as they are there.
+pub fn shard_records(folder: &Path) -> Vec<PathBuf> {
+    points(&folder.join(SHARDS))
+}
+
+/// A load in the name of a folder, without needless digits.
+pub(crate) fn load_name(load: f64) -> String {
+    let text = format!("{load:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -322,6 +318,7 @@ mod tests {
     fn names_become_safe_and_times_sort() {
         assert_eq!(slug("my run/../x=1,y"), "my-run-..-x=1,y");
         assert_eq!(stamp(WallNanos(0)), "19700101-000000");
+        assert_eq!([load_name(12.0), load_name(0.125)], ["12", "0.125"]);
     }
 
     /// A folder with a single run, a sweep's point, and a file that is not ours.
@@ -408,8 +405,8 @@ mod tests {
     fn a_run_folder_is_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        let place = RunFolder::named(&folder.path().join("a/run"), Earlier::Refused).unwrap();
-        let mode = std::fs::metadata(place.path()).unwrap().permissions().mode();
+        let run = RunFolder::named(&folder.path().join("a/run"), Earlier::Refused).unwrap();
+        let mode = std::fs::metadata(run.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
     }
 

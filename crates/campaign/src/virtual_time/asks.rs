@@ -3,9 +3,6 @@
 //! `random` lengths are drawn one at a time by their index, without a tokenizer and without memory,
 //! exactly as the workload draws them. Every other dataset is opened as `bench` opens it and its
 //! prompts are counted; texts are cut into hashed blocks only where the engine keeps a prefix cache.
-//!
-//! This is in `cli` because it joins `measure`, which opens datasets, and `twin`, which predicts, and no
-//! other crate may import both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +21,10 @@ use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
 use tokometer_workload::{self as workload, Spec};
 
-use crate::exit::Refusal;
+use tokometer_base::refusal::Refusal;
 
 /// The requests of a plan.
-pub(crate) enum Asks {
+pub enum Asks {
     /// Drawn by index.
     Drawn(RandomLengths),
     /// Taken from a dataset.
@@ -36,11 +33,7 @@ pub(crate) enum Asks {
 
 impl Asks {
     /// Opens the requests of a plan for an engine.
-    pub(crate) fn open(
-        plan: &Plan,
-        profile: &Profile,
-        secrets: &Credentials,
-    ) -> Result<Self, Refusal> {
+    pub fn open(plan: &Plan, profile: &Profile, secrets: &Credentials) -> Result<Self, Refusal> {
         match &plan.workload {
             Spec::Random(options) if is_drawn(plan, options) => {
                 RandomLengths::new(plan, options, shared_blocks(profile)).map(Self::Drawn)
@@ -50,7 +43,7 @@ impl Asks {
     }
 
     /// Requests that the plan may need.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         match self {
             Self::Drawn(drawn) => drawn.count,
             Self::Listed(listed) => listed.opened.len(),
@@ -58,7 +51,7 @@ impl Asks {
     }
 
     /// What was noticed on the way.
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<String> {
         match self {
             Self::Drawn(_) => Vec::new(),
             Self::Listed(listed) => listed.remarks.clone(),
@@ -66,7 +59,7 @@ impl Asks {
     }
 
     /// The tokenizer that counted prompts; `None` where lengths were drawn.
-    pub(crate) fn tokenizer_name(&self) -> Option<String> {
+    pub fn tokenizer_name(&self) -> Option<String> {
         match self {
             Self::Drawn(_) => None,
             Self::Listed(listed) => Some(listed.tokenizer.name().to_owned()),
@@ -74,7 +67,7 @@ impl Asks {
     }
 
     /// Random lengths, which differ with the seed; `None` for rows of a dataset.
-    pub(crate) fn drawn(&self) -> Option<&RandomLengths> {
+    pub fn drawn(&self) -> Option<&RandomLengths> {
         match self {
             Self::Drawn(drawn) => Some(drawn),
             Self::Listed(_) => None,
@@ -83,11 +76,7 @@ impl Asks {
 
     /// The first `count` requests. Lengths that are drawn depend on the seed; rows of a dataset are
     /// the plan's own, whatever the seed.
-    pub(crate) fn source(
-        &mut self,
-        count: u64,
-        seed: Seed,
-    ) -> Result<Arc<dyn RequestSource>, Refusal> {
+    pub fn source(&mut self, count: u64, seed: Seed) -> Result<Arc<dyn RequestSource>, Refusal> {
         match self {
             Self::Drawn(drawn) => Ok(Arc::new(drawn.with_seed(seed, count))),
             Self::Listed(listed) => listed.first(count),
@@ -109,7 +98,7 @@ fn shared_blocks(profile: &Profile) -> Option<u32> {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct RandomLengths {
+pub struct RandomLengths {
     prompt: Span,
     output: Span,
     prefix_tokens: u32,
@@ -139,7 +128,7 @@ impl RandomLengths {
     }
 
     /// As many requests of another seed.
-    pub(crate) fn with_seed(&self, seed: Seed, count: u64) -> Self {
+    pub fn with_seed(&self, seed: Seed, count: u64) -> Self {
         Self { seed, count, ..self.clone() }
     }
 }
@@ -161,7 +150,7 @@ impl RequestSource for RandomLengths {
 }
 
 /// Requests of a dataset, made as far as they were asked for.
-pub(crate) struct Listed {
+pub struct Listed {
     opened: OpenedWorkload,
     tokenizer: Arc<dyn Tokenizer>,
     block_tokens: Option<u32>,
@@ -305,38 +294,31 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Command, parse};
-    use crate::lower::{Environment, Lowered, lower};
+    use crate::testing::plan;
 
-    fn lowered(line: &str) -> Lowered {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let typed = parse(&words).unwrap();
-        let Command::Bench(args) = typed.command else { panic!("not a bench") };
-        lower(&args.bench, &typed.order, &Environment::default()).unwrap()
+    fn asks(change: &str, engine: &str) -> (Asks, Plan) {
+        let (plan, profile) = (plan(change), Profile::shipped(engine).unwrap());
+        (Asks::open(&plan, &profile, &Credentials::default()).unwrap(), plan)
     }
 
-    fn asks(line: &str, engine: &str) -> (Asks, Lowered) {
-        let lowered = lowered(line);
-        let profile = Profile::shipped(engine).unwrap();
-        (Asks::open(&lowered.plan, &profile, &lowered.secrets).unwrap(), lowered)
-    }
+    /// Turns of conversations with prompts and answers of these lengths.
+    const TURNS: &str = r#""workload": {"dataset": "random", "input_len": 64, "output_len": 16,
+        "prefix_len": 0, "range_ratio": 0.0, "content_path": null}"#;
 
     #[test]
     fn drawn_lengths_are_those_of_the_prompts_that_bench_sends() {
         for family in ["vllm", "sglang"] {
-            let line = format!(
-                "bench --sim --compat {family} --dataset-name random --num-prompts 20 --random-input-len 50 \
-                 --random-output-len 9 --random-range-ratio 0.5 --random-prefix-len 32"
+            let change = format!(
+                r#"{{"family": "{family}", "workload": {{"dataset": "random", "input_len": 50,
+                "output_len": 9, "prefix_len": 32, "range_ratio": 0.5, "content_path": null}}}}"#
             );
-            let (mut drawn, lowered) = asks(&line, "default");
-            let source = drawn.source(20, Seed(lowered.plan.seed)).unwrap();
-            let opened = tokenizer(&lowered.plan, &lowered.secrets, None).unwrap();
-            let means = WorkloadInputs {
-                tokenizer: opened.tokenizer,
-                salt: Seed(1),
-                hub: lowered.secrets.hub.clone(),
-            };
-            let sent = open(&lowered.plan, means).unwrap();
+            let (mut drawn, plan) = asks(&change, "default");
+            let source = drawn.source(20, Seed(plan.seed)).unwrap();
+            let secrets = Credentials::default();
+            let opened = tokenizer(&plan, &secrets, None).unwrap();
+            let means =
+                WorkloadInputs { tokenizer: opened.tokenizer, salt: Seed(1), hub: secrets.hub };
+            let sent = open(&plan, means).unwrap();
             for index in 0..20 {
                 let (ask, prompt) = (source.ask(index), sent.workload.item(index).unwrap().prompt);
                 assert_eq!(Some(ask.prompt_tokens), prompt.prompt_tokens, "{family} {index}");
@@ -348,9 +330,8 @@ mod tests {
 
     #[test]
     fn prompts_of_a_dataset_share_the_blocks_of_their_common_beginning() {
-        let line = "bench --sim --dataset-name prefix_repetition --num-prompts 6 \
-                    --prefix-repetition-prefix-len 64 --prefix-repetition-suffix-len 32 \
-                    --prefix-repetition-num-prefixes 1 --prefix-repetition-output-len 5";
+        let line = r#"{"workload": {"dataset": "prefix_repetition", "prefix_len": 64,
+            "suffix_len": 32, "num_prefixes": 1, "output_len": 5}}"#;
         let (mut listed, _) = asks(line, "default");
         let source = listed.source(6, Seed(0)).unwrap();
         let (one, other) = (source.ask(0), source.ask(1));
@@ -364,9 +345,9 @@ mod tests {
 
     #[test]
     fn a_predicted_turn_repeats_what_was_said_and_finds_it_in_the_cache() {
-        let line = "bench --sim --num-prompts 2 --random-input-len 64 --random-output-len 16 \
-                    --multi-turn --multi-turn-num-turns 3";
-        let (mut listed, _) = asks(line, "default");
+        let turns = r#""turns": {"least": 3, "most": 3, "think_ms": 0.0}"#;
+        let line = format!(r#"{{"load": {{"num_prompts": 2}}, "prompts": {{{turns}}}, {TURNS}}}"#);
+        let (mut listed, _) = asks(&line, "default");
         assert_eq!(listed.len(), 6);
         let source = listed.source(6, Seed(0)).unwrap();
         let turns: Vec<Ask> = [1, 3, 5].map(|index| source.ask(index)).into();
@@ -384,10 +365,12 @@ mod tests {
     /// A prediction had each turn of a conversation on another adapter, as `bench` did.
     #[test]
     fn a_predicted_conversation_uses_one_adapter() {
-        let line = "bench --sim --num-prompts 3 --random-input-len 64 --random-output-len 16 \
-                    --multi-turn --multi-turn-num-turns 2 --lora-modules a b \
-                    --lora-assignment round-robin";
-        let (mut listed, _) = asks(line, "default");
+        let turns = r#""turns": {"least": 2, "most": 2, "think_ms": 0.0}"#;
+        let lora = r#""lora": {"alpha": 1.5, "assignment": "round-robin", "names": ["a", "b"]}"#;
+        let line = format!(
+            r#"{{"load": {{"num_prompts": 3}}, "prompts": {{{turns}}}, "request": {{{lora}}}, {TURNS}}}"#
+        );
+        let (mut listed, _) = asks(&line, "default");
         let source = listed.source(6, Seed(0)).unwrap();
         let adapters: Vec<_> = (0..6).map(|index| source.ask(index).lora).collect();
         assert_eq!(adapters, [0, 1, 0, 0, 1, 0].map(Some), "by conversation, not by request");

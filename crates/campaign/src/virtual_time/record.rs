@@ -1,4 +1,4 @@
-//! A prediction in the form of a run's record and report.
+//! A prediction in the form of a run's record.
 
 use std::path::Path;
 
@@ -8,16 +8,16 @@ use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetIn
 use tokometer_twin::Prediction;
 
 use super::asks::Asks;
-use super::point::{PredictedPoint, PredictionSetting};
+use super::point::PredictionSetting;
 
 /// What is known of the run. It has no date: virtual time begins at zero.
-pub(crate) fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
+pub fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
     let plan = setting.plan;
     let target = plan.targets.first();
     let engine = &setting.profile.name;
     RunInfo {
         schema: SCHEMA_VERSION,
-        version: crate::version::long(),
+        version: setting.version.to_owned(),
         name: plan.name.clone(),
         started: WallNanos(0),
         origin: Nanos::ZERO,
@@ -45,22 +45,7 @@ pub(crate) fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
 }
 
 /// How the run ended.
-pub(crate) fn end(predicted: &PredictedPoint, info: &RunInfo) -> RunEnd {
-    end_of(&predicted.prediction, info)
-}
-
-/// What is known of a predicted run, and how it ended.
-pub(crate) fn predicted_info(
-    setting: PredictionSetting<'_>,
-    asks: &Asks,
-    run: &Prediction,
-) -> (RunInfo, RunEnd) {
-    let info = info(setting, asks);
-    let end = end_of(run, &info);
-    (info, end)
-}
-
-fn end_of(run: &Prediction, info: &RunInfo) -> RunEnd {
+pub fn end(run: &Prediction, info: &RunInfo) -> RunEnd {
     let completed = run.figures.completed;
     RunEnd {
         stop: Stop::Complete,
@@ -73,7 +58,7 @@ fn end_of(run: &Prediction, info: &RunInfo) -> RunEnd {
 }
 
 /// Writes the run as a folder that `report` and `compare` read.
-pub(crate) fn write(
+pub fn write(
     folder: &Path,
     info: &RunInfo,
     timelines: Vec<Timeline>,

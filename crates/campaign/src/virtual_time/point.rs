@@ -1,6 +1,4 @@
 //! One point predicted: the run of the plan's seed, and how much other seeds differ.
-//!
-//! This is in `cli` for the reason that `asks` gives: a point needs the requests of a plan.
 
 use std::sync::Arc;
 
@@ -15,28 +13,30 @@ use tokometer_twin::{
 };
 
 use super::asks::Asks;
-use crate::exit::Refusal;
+use tokometer_base::refusal::Refusal;
 
 /// Answer tokens up to which every event of every request is kept, so that the usual code makes the
 /// usual report; larger runs use weighted figures.
-pub(crate) const EXACT_TOKENS_MAX: u64 = 8_000_000;
+pub const EXACT_TOKENS_MAX: u64 = 8_000_000;
 
 /// What is predicted, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PredictionSetting<'a> {
+pub struct PredictionSetting<'a> {
     /// The plan of the point.
-    pub(crate) plan: &'a Plan,
+    pub plan: &'a Plan,
     /// The engine.
-    pub(crate) profile: &'a Profile,
+    pub profile: &'a Profile,
     /// Fleet, client and threads.
-    pub(crate) options: twin::PredictOptions,
+    pub options: twin::PredictOptions,
     /// Memory that may be used, in bytes; absent where the system does not report it.
-    pub(crate) memory_bytes: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    /// Version of this program, for the record.
+    pub version: &'a str,
 }
 
 /// How a predicted run is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PredictedDetail {
+pub enum PredictedDetail {
     /// By its timelines.
     Exact,
     /// By weighted figures.
@@ -45,24 +45,21 @@ pub(crate) enum PredictedDetail {
 
 /// One point, predicted.
 #[derive(Debug)]
-pub(crate) struct PredictedPoint {
+pub struct PredictedPoint {
     /// The run of the plan's seed.
-    pub(crate) prediction: Prediction,
+    pub prediction: Prediction,
     /// How it is known.
-    pub(crate) detail: PredictedDetail,
+    pub detail: PredictedDetail,
     /// The main figures over [`SEEDS`] seeds; empty for a run that is known by figures alone.
-    pub(crate) intervals: Vec<SeedInterval>,
+    pub intervals: Vec<SeedInterval>,
     /// Parts of the model that it used.
-    pub(crate) in_play: Vec<InPlay>,
+    pub in_play: Vec<InPlay>,
     /// Prompts that the profile's data do not cover.
-    pub(crate) beyond: Option<BeyondRange>,
+    pub beyond: Option<BeyondRange>,
 }
 
 /// Predicts one point.
-pub(crate) fn predict(
-    setting: PredictionSetting<'_>,
-    asks: &mut Asks,
-) -> Result<PredictedPoint, Refusal> {
+pub fn predict(setting: PredictionSetting<'_>, asks: &mut Asks) -> Result<PredictedPoint, Refusal> {
     let seed = Seed(setting.plan.seed);
     let (workload, quick) = settled(setting, asks, seed)?;
     let beyond = beyond_range(setting.profile, &workload);
@@ -81,7 +78,7 @@ pub(crate) fn predict(
 
 /// The run of the plan's seed alone, with its timelines and the prompts that the profile's data do not
 /// cover.
-pub(crate) fn run_once(
+pub fn run_once(
     setting: PredictionSetting<'_>,
     asks: &mut Asks,
 ) -> Result<(Prediction, Option<BeyondRange>), Refusal> {

@@ -1,4 +1,4 @@
-//! The places of a shared limit on requests in flight, between this process's run and shard 0.
+//! The slots of a shared limit on requests in flight, between this process's run and shard 0.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,62 +15,62 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Nothing that was reported before counts.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Places of a run that shard 0 changes.
-trait LentPlaces {
-    fn grant(&self, places: u32);
-    fn recall(&self, places: u32);
-    fn offer(&self, places: u32);
+/// Slots of a run that shard 0 changes.
+trait LentSlots {
+    fn grant(&self, slots: u32);
+    fn recall(&self, slots: u32);
+    fn offer(&self, slots: u32);
 }
 
-impl LentPlaces for CapSlots {
-    fn grant(&self, places: u32) {
-        Self::grant(self, places);
+impl LentSlots for CapSlots {
+    fn grant(&self, slots: u32) {
+        Self::grant(self, slots);
     }
 
-    fn recall(&self, places: u32) {
-        Self::recall(self, places);
+    fn recall(&self, slots: u32) {
+        Self::recall(self, slots);
     }
 
-    fn offer(&self, places: u32) {
-        Self::offer(self, places);
+    fn offer(&self, slots: u32) {
+        Self::offer(self, slots);
     }
 }
 
-/// One run's places.
+/// One run's slots.
 #[derive(Debug)]
-pub(super) struct PlaceLink {
-    places: Mutex<Option<CapSlots>>,
+pub(super) struct SlotLink {
+    slots: Mutex<Option<CapSlots>>,
     /// Requests that wait, as last reported.
     told: AtomicU32,
     signal: SyncSender<()>,
     signalled: Mutex<Option<Receiver<()>>>,
 }
 
-impl PlaceLink {
+impl SlotLink {
     pub(super) fn new() -> Arc<Self> {
         // One signal that waits stands for any number of changes.
         let (signal, signalled) = sync_channel(1);
-        let (places, told) = (Mutex::new(None), AtomicU32::new(UNKNOWN));
-        Arc::new(Self { places, told, signal, signalled: Mutex::new(Some(signalled)) })
+        let (slots, told) = (Mutex::new(None), AtomicU32::new(UNKNOWN));
+        Arc::new(Self { slots, told, signal, signalled: Mutex::new(Some(signalled)) })
     }
 
-    fn places(&self) -> Option<CapSlots> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn slots(&self) -> Option<CapSlots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What shard 0 has decided.
     pub(super) fn apply(&self, change: LeaseChange) {
-        if let Some(places) = self.places() {
-            self.apply_to(&places, change);
+        if let Some(slots) = self.slots() {
+            self.apply_to(&slots, change);
         }
     }
 
-    fn apply_to(&self, places: &impl LentPlaces, change: LeaseChange) {
+    fn apply_to(&self, slots: &impl LentSlots, change: LeaseChange) {
         let LeaseChange { granted, recalled, offered } = change;
-        // A place that comes and goes serves one request in between.
-        places.grant(granted);
-        places.recall(recalled);
-        places.offer(offered);
+        // A slot that comes and goes serves one request in between.
+        slots.grant(granted);
+        slots.recall(recalled);
+        slots.offer(offered);
         self.forget();
         self.changed();
     }
@@ -80,7 +80,7 @@ impl PlaceLink {
         self.told.store(UNKNOWN, Ordering::Release);
     }
 
-    /// Calls `report` with places that are given back and the number of requests that wait, whenever one
+    /// Calls `report` with slots that are given back and the number of requests that wait, whenever one
     /// of them changes. More than `cap` waiting requests are as many as `cap`.
     pub(super) fn start_reports(
         self: &Arc<Self>,
@@ -89,7 +89,7 @@ impl PlaceLink {
     ) -> Option<Background> {
         let receiver = self.signalled.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let link = Arc::clone(self);
-        Some(Background::start("places", move |stop| {
+        Some(Background::start("slots", move |stop| {
             while !stop.is_raised_within(Duration::ZERO) {
                 if receiver.recv_timeout(LOOK).is_ok() {
                     link.report(cap, &report);
@@ -99,13 +99,13 @@ impl PlaceLink {
     }
 
     fn report(&self, cap: u32, report: &impl Fn(u32, u32)) {
-        let Some(places) = self.places() else { return };
-        if let Some((freed, want)) = self.news(places.report(), cap) {
+        let Some(slots) = self.slots() else { return };
+        if let Some((freed, want)) = self.news(slots.report(), cap) {
             report(freed, want);
         }
     }
 
-    /// What shard 0 does not know yet: places given back, and requests that wait.
+    /// What shard 0 does not know yet: slots given back, and requests that wait.
     fn news(&self, now: CapReport, cap: u32) -> Option<(u32, u32)> {
         let want = now.waiting.min(cap);
         let before = self.told.swap(want, Ordering::AcqRel);
@@ -113,9 +113,9 @@ impl PlaceLink {
     }
 }
 
-impl CapLending for PlaceLink {
-    fn begin(&self, places: CapSlots) {
-        *self.places.lock().unwrap_or_else(PoisonError::into_inner) = Some(places);
+impl CapLending for SlotLink {
+    fn begin(&self, slots: CapSlots) {
+        *self.slots.lock().unwrap_or_else(PoisonError::into_inner) = Some(slots);
     }
 
     fn changed(&self) {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn shard_0_is_told_what_it_does_not_know() {
-        let link = PlaceLink::new();
+        let link = SlotLink::new();
         let check = |freed, waiting, expected| {
             assert_eq!(link.news(CapReport { freed, waiting }, 4), expected, "{freed} {waiting}");
         };
@@ -138,10 +138,10 @@ mod tests {
         check(0, 0, None);
         check(0, 3, Some((0, 3)));
         check(0, 3, None);
-        // More requests than there are places cannot be served at once.
+        // More requests than there are slots cannot be served at once.
         check(0, 9, Some((0, 4)));
         check(0, 7, None);
-        // A place that is given back is always news, and what waits beside it is known then.
+        // A slot that is given back is always news, and what waits beside it is known then.
         check(1, 2, Some((1, 2)));
         check(0, 2, None);
         check(1, 2, Some((1, 2)));
@@ -150,8 +150,8 @@ mod tests {
 
     /// A change may have served what waited: the same number that waits again is news.
     #[test]
-    fn a_change_of_places_makes_what_waits_news_again() {
-        let link = PlaceLink::new();
+    fn a_change_of_slots_makes_what_waits_news_again() {
+        let link = SlotLink::new();
         for waiting in [2, 0] {
             assert!(link.news(CapReport { freed: 0, waiting }, 4).is_some());
             link.forget();
@@ -159,31 +159,31 @@ mod tests {
         }
     }
 
-    /// Places in the order in which they were changed.
+    /// Slots in the order in which they were changed.
     #[derive(Default)]
     struct Changed(Mutex<Vec<(&'static str, u32)>>);
 
-    impl LentPlaces for Changed {
-        fn grant(&self, places: u32) {
-            self.0.lock().unwrap().push(("grant", places));
+    impl LentSlots for Changed {
+        fn grant(&self, slots: u32) {
+            self.0.lock().unwrap().push(("grant", slots));
         }
 
-        fn recall(&self, places: u32) {
-            self.0.lock().unwrap().push(("recall", places));
+        fn recall(&self, slots: u32) {
+            self.0.lock().unwrap().push(("recall", slots));
         }
 
-        fn offer(&self, places: u32) {
-            self.0.lock().unwrap().push(("offer", places));
+        fn offer(&self, slots: u32) {
+            self.0.lock().unwrap().push(("offer", slots));
         }
     }
 
-    /// With fewer places than shards, a place that was recalled first would serve nobody.
+    /// With fewer slots than shards, a slot that was recalled first would serve nobody.
     #[test]
-    fn a_place_that_comes_and_goes_is_granted_first_and_reported_after() {
-        let (link, places) = (PlaceLink::new(), Changed::default());
+    fn a_slot_that_comes_and_goes_is_granted_first_and_reported_after() {
+        let (link, slots) = (SlotLink::new(), Changed::default());
         assert!(link.news(CapReport { freed: 0, waiting: 1 }, 4).is_some());
-        link.apply_to(&places, LeaseChange { granted: 1, recalled: 2, offered: 3 });
-        assert_eq!(*places.0.lock().unwrap(), [("grant", 1), ("recall", 2), ("offer", 3)]);
+        link.apply_to(&slots, LeaseChange { granted: 1, recalled: 2, offered: 3 });
+        assert_eq!(*slots.0.lock().unwrap(), [("grant", 1), ("recall", 2), ("offer", 3)]);
         let signalled = link.signalled.lock().unwrap().take().unwrap();
         assert!(signalled.try_recv().is_ok(), "the thread that reports looks");
         assert_eq!(link.news(CapReport { freed: 0, waiting: 1 }, 4), Some((0, 1)), "again");
@@ -192,7 +192,7 @@ mod tests {
     /// Many changes before the thread looks are one signal, and none is lost.
     #[test]
     fn changes_that_nobody_has_seen_yet_are_one_signal() {
-        let link = PlaceLink::new();
+        let link = SlotLink::new();
         (0..3).for_each(|_| link.changed());
         let signalled = link.signalled.lock().unwrap().take().unwrap();
         assert!(signalled.try_recv().is_ok());

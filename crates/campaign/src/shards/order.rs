@@ -7,15 +7,15 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_plan::{Cache, Overload, Plan, Rate};
 use tokometer_shards as shards;
 
-use crate::exit::{Refusal, RefusalKind};
-use crate::lower::PlannedPoint;
+use crate::outcome::PlannedRun;
 
 /// What may differ between a point and the plan of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Varied {
+pub enum Varied {
     /// Nothing: the command line lists all points.
     Nothing,
     /// The load: a search chooses it.
@@ -27,7 +27,7 @@ pub(crate) enum Varied {
 #[serde(deny_unknown_fields)]
 pub(super) struct PointOrder {
     /// Its number in the sweep or search. The content of prompts depends on it.
-    pub(super) number: u32,
+    number: u32,
     /// Its folder, below that of the measurement.
     folder: String,
     load: PointLoad,
@@ -78,16 +78,15 @@ impl PointLoad {
 }
 
 impl PointOrder {
-    /// The order for a point in `folder`, which lies below `place`.
-    pub(super) fn new(
-        plan: &Plan,
-        number: u32,
-        folder: &Path,
-        place: &Path,
-    ) -> Result<Self, Refusal> {
-        let below = folder.strip_prefix(place).unwrap_or(Path::new(""));
-        let folder = below.display().to_string();
-        Ok(Self { number, folder, load: PointLoad::of(plan), plan: plan_fingerprint(plan)? })
+    /// The order for a run below the folder of the measurement.
+    pub(super) fn new(run: &PlannedRun, measurement: &Path) -> Result<Self, Refusal> {
+        let below = run.folder.strip_prefix(measurement).unwrap_or(Path::new(""));
+        Ok(Self {
+            number: run.number,
+            folder: below.display().to_string(),
+            load: PointLoad::of(&run.plan),
+            plan: plan_fingerprint(&run.plan)?,
+        })
     }
 
     pub(super) fn text(&self) -> Result<String, Refusal> {
@@ -105,25 +104,27 @@ impl PointOrder {
         Ok(order)
     }
 
-    /// The folder of the point, where the measurement is in `place`.
-    pub(super) fn folder(&self, place: &Path) -> PathBuf {
-        if self.folder.is_empty() { place.to_owned() } else { place.join(&self.folder) }
+    /// The folder of the point below that of the measurement.
+    pub(super) fn folder(&self, measurement: &Path) -> PathBuf {
+        if self.folder.is_empty() { measurement.to_owned() } else { measurement.join(&self.folder) }
     }
 
-    /// The point, from those of this process's own command line.
-    pub(super) fn point(
+    /// The run in its folder, from those of this process's own command line.
+    pub(super) fn run(
         &self,
-        own: &[PlannedPoint],
+        own: &[PlannedRun],
         varied: Varied,
-    ) -> Result<PlannedPoint, Refusal> {
-        for point in own {
+        measurement: &Path,
+    ) -> Result<PlannedRun, Refusal> {
+        for run in own {
             let plan = match varied {
-                Varied::Nothing => Some(point.plan.clone()),
-                Varied::Load => self.load.put(&point.plan),
+                Varied::Nothing => Some(run.plan.clone()),
+                Varied::Load => self.load.put(&run.plan),
             };
             let Some(plan) = plan else { continue };
             if plan_fingerprint(&plan)? == self.plan {
-                return Ok(PlannedPoint { plan, ..point.clone() });
+                let (number, folder) = (self.number, self.folder(measurement));
+                return Ok(PlannedRun { number, folder, plan, ..run.clone() });
             }
         }
         Err(unusable("its plan does not follow from this shard's command line"))
@@ -187,12 +188,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::lower;
-
-    fn point() -> PlannedPoint {
-        let plan = lower::complete_part(tokometer_plan::PartialPlan::default()).unwrap();
-        PlannedPoint { heading: None, coordinates: Vec::new(), plan }
-    }
+    use crate::testing::run as point;
 
     /// A plan as a search makes it.
     fn searched(plan: &Plan) -> Plan {
@@ -229,7 +225,9 @@ mod tests {
     }
 
     fn order(plan: &Plan) -> PointOrder {
-        let order = PointOrder::new(plan, 3, Path::new("/a/run/003-x"), Path::new("/a/run"));
+        let folder = PathBuf::from("/a/run/003-x");
+        let run = PlannedRun { number: 3, folder, plan: plan.clone(), ..point() };
+        let order = PointOrder::new(&run, Path::new("/a/run"));
         PointOrder::read(&order.unwrap().text().unwrap()).unwrap()
     }
 
@@ -238,11 +236,12 @@ mod tests {
         let own = point();
         let wanted = searched(&own.plan);
         let order = order(&wanted);
-        assert_eq!(order.folder(Path::new("/b/here")), Path::new("/b/here/003-x"));
-        let derived = order.point(std::slice::from_ref(&own), Varied::Load).unwrap();
-        assert_eq!(derived.plan.load, wanted.load);
-        assert_eq!((derived.plan.seed, order.number), (wanted.seed, 3));
-        assert!(order.point(&[own], Varied::Nothing).is_err(), "the command line has another load");
+        let here = Path::new("/b/here");
+        let derived = order.run(std::slice::from_ref(&own), Varied::Load, here).unwrap();
+        assert_eq!((derived.folder.as_path(), derived.number), (Path::new("/b/here/003-x"), 3));
+        assert_eq!((derived.plan.load, derived.plan.seed), (wanted.load, wanted.seed));
+        let refused = order.run(&[own], Varied::Nothing, here);
+        assert!(refused.is_err(), "the command line has another load");
     }
 
     #[test]
@@ -250,7 +249,7 @@ mod tests {
         let own = point();
         let mut other = searched(&own.plan);
         other.prompts.tokenizer = Some("elsewhere".to_owned());
-        let refusal = order(&other).point(&[own], Varied::Load).unwrap_err();
+        let refusal = order(&other).run(&[own], Varied::Load, Path::new("/b")).unwrap_err();
         assert!(refusal.to_string().contains("does not follow from"), "{refusal}");
     }
 

@@ -1,0 +1,575 @@
+//! The search: asks for the loads that [`tokometer_decide::search`] names.
+
+use std::path::{Path, PathBuf};
+
+use tokometer_base::refusal::{Refusal, RefusalKind};
+use tokometer_base::{Nanos, Seed};
+use tokometer_decide::Slo;
+use tokometer_decide::capacity::{Ending, Findings, LoadKind, MeasuredPoint};
+use tokometer_decide::compare::Half;
+use tokometer_decide::search::{
+    Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
+    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wait_trend,
+    wanted, with_preload,
+};
+use tokometer_decide::staircase::StairStep;
+use tokometer_figures::{Collector, Summary, SummaryOptions};
+use tokometer_plan::{Cache, Overload, Plan};
+use tokometer_record::RunState;
+use tokometer_record::stored::{open, points};
+
+use super::start::{self, STAIRS, StairFindings, first_load, most_per_s};
+use super::time::{CountedTime, SearchTime, TimeSpent};
+use crate::driver::{Procedure, Step};
+use crate::event::{Event, Observer, SearchEvent, problem};
+use crate::executor::RunRecord;
+use crate::folder::load_name;
+use crate::kept_events::KeptEvents;
+use crate::outcome::{Fate, Outcome, PlannedRun, Reading, RunRest};
+use crate::staircase::Stairs;
+use crate::stored::check_stored_run;
+
+/// The bounds of a point's length; absent: the usual ones.
+#[derive(Debug, Clone, Default)]
+pub struct SearchBounds {
+    /// The shortest time of a point.
+    pub shortest: Option<Nanos>,
+    /// The longest time of a point.
+    pub longest: Option<Nanos>,
+    /// The longest time as typed.
+    pub longest_text: String,
+}
+
+impl SearchBounds {
+    fn length(&self, usual: PointLength) -> Result<PointLength, Refusal> {
+        let longest = self.longest.unwrap_or(usual.longest);
+        let shortest = self.shortest.unwrap_or(usual.shortest);
+        if self.longest.is_some() && longest < shortest {
+            let text = &self.longest_text;
+            let message = format!(
+                "cannot use `--max-duration {text}`: a point lasts at least {shortest} (`--min-duration`)"
+            );
+            let hint = format!("add `--min-duration {text}`, or use a longer time");
+            return Err(Refusal::usage(message, hint));
+        }
+        Ok(PointLength { shortest, longest: longest.max(shortest) })
+    }
+}
+
+/// What is searched for, and within which limits.
+#[derive(Debug, Clone)]
+pub struct SearchSetting {
+    /// The objectives.
+    pub slo: Slo,
+    /// The same as typed.
+    pub slo_text: String,
+    /// What is varied.
+    pub over: LoadKind,
+    /// First load; absent: 1, or with a budget one near the knee of a staircase.
+    pub start: Option<f64>,
+    /// Highest load.
+    pub most: f64,
+    /// Half width of the interval to aim for, as a share.
+    pub resolution: f64,
+    /// Most points; absent: 20, or with a budget as many as fit.
+    pub points: Option<usize>,
+    /// How long points may be.
+    pub bounds: SearchBounds,
+    /// Devices behind the endpoint.
+    pub gpus: Option<u32>,
+    /// Time of the whole search; absent: its points bound it.
+    pub budget: Option<Nanos>,
+    /// When that time begins, on the executor's clock.
+    pub begin: Nanos,
+    /// Every point's plan but for its load.
+    pub plan: Plan,
+    /// Folder of the search.
+    pub folder: PathBuf,
+    /// Figures of each point, with those of the objectives.
+    pub figures: SummaryOptions,
+    /// What becomes of the events of judged points.
+    pub kept_events: KeptEvents,
+    /// The steps of a staircase that an earlier session has climbed.
+    pub stairs: Option<StairFindings>,
+}
+
+/// A point that was asked for.
+#[derive(Debug, Clone, Copy)]
+struct AskedPoint {
+    load: f64,
+    stage: Stage,
+}
+
+/// A search in progress.
+pub struct Search {
+    setting: SearchSetting,
+    limits: SearchLimits,
+    length: PointLength,
+    /// What bounds it besides its points; `None`: nothing.
+    time: Option<SearchTime>,
+    /// Climbed before the first point.
+    stairs: Option<Stairs>,
+    /// Runs that were steps of the staircase; `None` until they are known.
+    stair_runs: Option<usize>,
+    asked: Option<AskedPoint>,
+    points: Vec<MeasuredPoint>,
+    /// For each point, why it has no success, if it has none.
+    dead: Vec<Option<String>>,
+}
+
+impl Search {
+    /// A search as it was asked for, or why it cannot be made.
+    pub fn new(setting: SearchSetting) -> Result<Self, Refusal> {
+        if let Some(goodput) = setting.slo.goodput_alone() {
+            let why = format!("`{}` needs a limit for a single request", goodput.text);
+            let message = format!("cannot search with `--slo`: {why}");
+            return Err(Refusal::usage(message, "add one, such as `p99 ttft < 2s`"));
+        }
+        let usual = PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
+        let length = setting.bounds.length(usual)?;
+        let (start, most) = (setting.start.unwrap_or(1.0), setting.points.unwrap_or(20));
+        let limits = limits(&setting, start, most, length)?;
+        let climbs = setting.budget.filter(|_| setting.start.is_none() && setting.stairs.is_none());
+        let stairs = climbs.map(|budget| Stairs {
+            staircase: start::staircase(budget),
+            plan: setting.plan.clone(),
+            folder: setting.folder.join(STAIRS),
+            figures: setting.figures.clone(),
+            kept_events: setting.kept_events,
+            begin: setting.begin,
+        });
+        Ok(Self {
+            setting,
+            limits,
+            length,
+            time: None,
+            stairs,
+            stair_runs: None,
+            asked: None,
+            points: Vec::new(),
+            dead: Vec::new(),
+        })
+    }
+
+    /// The objectives.
+    pub fn slo(&self) -> &Slo {
+        &self.setting.slo
+    }
+
+    fn decided(&self) -> Vec<Point> {
+        self.points.iter().map(MeasuredPoint::point).collect()
+    }
+
+    /// What the points show, once the search has ended.
+    fn findings(&mut self, ending: Ending) -> Step<Findings> {
+        let SearchSetting { over, slo_text, slo, gpus, .. } = &self.setting;
+        let ending = match ending {
+            Ending::Answered(result) if *over == LoadKind::RequestRate => {
+                Ending::Answered(result.down_to_served(&self.points))
+            }
+            other => other,
+        };
+        let mut findings = Findings {
+            over: *over,
+            slo: slo_text.clone(),
+            ending,
+            sentence: String::new(),
+            gpus: *gpus,
+            requests_needed: needed(slo),
+            points: std::mem::take(&mut self.points),
+        };
+        findings.sentence = findings.sentence();
+        Step::Finished(findings)
+    }
+
+    /// Begins the search proper at `now`, in the time that is left.
+    fn begin(
+        &mut self,
+        steps: Option<&[StairStep]>,
+        now: Nanos,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Refusal> {
+        let Some(budget) = self.setting.budget else { return Ok(()) };
+        let (over, most) = (self.setting.over, self.setting.most);
+        let (load, rate) = match (self.setting.start, steps) {
+            (Some(load), _) => (load, (over == LoadKind::RequestRate).then_some(load)),
+            (None, steps) => {
+                let steps = steps.unwrap_or_default();
+                (first_load(steps, over).clamp(most.min(0.1), most), most_per_s(steps))
+            }
+        };
+        let time = SearchTime {
+            begin: now,
+            end: self.setting.begin + budget,
+            are_points_open: self.setting.points.is_none(),
+            is_length_open: self.setting.bounds.longest.is_none(),
+        };
+        let first = (over == LoadKind::RequestRate).then_some(load);
+        self.length = self.setting.bounds.length(first_lengths(time.left(now), first))?;
+        let points = self.setting.points.unwrap_or(UNLIMITED_POINTS);
+        self.limits = limits(&self.setting, load, points, self.length)?;
+        if self.setting.start.is_none() {
+            self.limits.climb = Climb::Near;
+        }
+        self.time = Some(time);
+        let left = time.left(now);
+        let span = (budget.saturating_sub(left), left);
+        let forecast = rate
+            .and_then(|rate| Some((self.limits.forecast(&self.setting.slo, span, rate)?, rate)));
+        if let Some((forecast, rate)) = &forecast {
+            let (resolution, rate) = (self.limits.resolution, *rate);
+            observer.event(Event::Search(SearchEvent::Forecast { forecast, resolution, rate }))?;
+        }
+        Ok(())
+    }
+
+    /// The next step of the staircase; `None` once there is none.
+    fn climb(
+        &mut self,
+        done: &[Outcome],
+        now: Nanos,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Step<Findings>>, Refusal> {
+        if self.stair_runs.is_some() {
+            return Ok(None);
+        }
+        let climbed = match self.stairs.as_mut() {
+            None => None,
+            Some(stairs) => {
+                if done.is_empty() {
+                    stairs.begin = now;
+                    let budget = stairs.staircase.budget;
+                    observer.event(Event::Search(SearchEvent::FirstLoad(budget)))?;
+                }
+                match stairs.next(done, observer)? {
+                    Step::Run(run) => return Ok(Some(Step::Run(run))),
+                    Step::AwaitServer => return Ok(Some(Step::AwaitServer)),
+                    Step::Finished(climbed) => Some(climbed),
+                }
+            }
+        };
+        if let Some(climbed) = &climbed {
+            let (steps, end) = (climbed.steps.as_slice(), climbed.end);
+            observer.event(Event::StairsDone { steps, end })?;
+        }
+        self.stair_runs = Some(done.len());
+        let steps = climbed.map(|climbed| climbed.steps).or(self.setting.stairs.clone());
+        self.begin(steps.as_deref(), now, observer)?;
+        Ok(None)
+    }
+
+    /// Takes the point that was measured last.
+    fn take(&mut self, last: &Outcome, observer: &mut dyn Observer) -> Result<(), Refusal> {
+        let Some(AskedPoint { load, stage }) = self.asked.take() else { return Ok(()) };
+        let (point, dead) = match &last.reading {
+            Ok(reading) => {
+                refuse_partial(reading)?;
+                let summary = reading.sides.first().map(|side| &side.summary);
+                let dead = summary.filter(|summary| summary.counts.succeeded == 0);
+                let point = reading.point.clone();
+                let point =
+                    point.unwrap_or_else(|| MeasuredPoint::failed(load, stage, &last.run.folder));
+                (point, dead.map(first_failure))
+            }
+            // The first point shows whether the server can be reached at all.
+            Err(refusal) if self.points.is_empty() => return Err(refusal.clone()),
+            Err(refusal) => {
+                problem(observer, format!("error: point failed: {refusal}"));
+                let failed = MeasuredPoint::failed(load, stage, &last.run.folder);
+                (failed, Some(refusal.message.clone()))
+            }
+        };
+        self.points.push(point);
+        self.dead.push(dead);
+        let left = self.time.map(|time| time.left(last.ended));
+        let (points, over) = (self.points.as_slice(), self.setting.over);
+        observer.event(Event::Search(SearchEvent::Course { points, over, left }))
+    }
+
+    /// Before the first point of the second stage of a search that ends in time: gives it as many points, of
+    /// such a length, as fit.
+    fn fit_into_time(
+        &mut self,
+        done: &[Outcome],
+        now: Nanos,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Refusal> {
+        let points = self.decided();
+        let Some((first, design)) = self.limits.second_stage(&points) else { return Ok(()) };
+        let Some(time) = self.time.filter(|_| points.len() == first) else { return Ok(()) };
+        let (slo, rate) = (&self.setting.slo, self.rate_near(&design));
+        let counted = CountedTime {
+            wanted: wanted(slo, rate),
+            least: least(slo, rate, self.response_time()),
+        };
+        let fresh = done.iter().filter(|outcome| !outcome.is_stored);
+        let sent = fresh.map(|outcome| outcome.run.plan.load.duration_s.unwrap_or(0.0)).sum();
+        let spent = TimeSpent { sent: Nanos::from_secs_f64(sent), points: first };
+        let Some(stage) = time.second_stage(now, spent, counted) else {
+            // Points that end before the server's queue has filled would show a capacity that it does not
+            // have. The bracket is what is known.
+            if time.are_points_open && time.is_length_open {
+                self.limits = self.limits.with_points(first);
+                observer.event(Event::Search(SearchEvent::NoEstimate(counted.least)))?;
+            }
+            return Ok(());
+        };
+        if time.are_points_open {
+            self.limits = self.limits.with_points(first + stage.points);
+        }
+        if time.is_length_open {
+            self.length = PointLength { shortest: stage.counted, longest: stage.counted };
+        }
+        Ok(())
+    }
+
+    /// Mean E2E in seconds at the highest load that met the objectives.
+    fn response_time(&self) -> Option<f64> {
+        let met = self.points.iter().filter(|one| one.fit == PointOutcome::Met);
+        met.max_by(|a, b| a.load.total_cmp(&b.load)).and_then(|one| one.e2e_s)
+    }
+
+    /// The end of a search whose server responds to nothing. One that fails at a load that is too high has had
+    /// a success before, and only one point in a row without any.
+    fn dead_end(&self) -> Result<Option<Ending>, Refusal> {
+        let (Some(Some(why)), Some(last)) = (self.dead.last(), self.points.last()) else {
+            return Ok(None);
+        };
+        if self.dead.iter().all(Option::is_some) {
+            let message = format!("no request succeeded at {}: {why}", self.load_words(last.load));
+            return Err(Refusal::new(RefusalKind::NoSuccess, message)
+                .hint("`tokometer bench` with the same flags shows all failures"));
+        }
+        let is_second = self.dead.len() > 1 && self.dead[self.dead.len() - 2].is_some();
+        Ok(is_second.then(|| Ending::NoSuccess { why: why.clone() }))
+    }
+
+    fn load_words(&self, load: f64) -> String {
+        format!("{} {}", load_name(load), self.setting.over.unit())
+    }
+
+    /// The time of a point that counts.
+    fn counted(&self, load: f64, stage: Stage) -> Nanos {
+        let rate = (self.setting.over == LoadKind::RequestRate).then_some(load);
+        self.length.next(&self.setting.slo, stage, rate)
+    }
+
+    /// Requests per second in the second stage.
+    fn rate_near(&self, design: &Design) -> Option<f64> {
+        match self.setting.over {
+            LoadKind::RequestRate => Some(design.centre),
+            // Of a closed loop the first stage shows the rate.
+            LoadKind::Concurrency => self.points.last().and_then(|one| one.requests_per_s),
+        }
+    }
+
+    /// Before the first point of the second stage: its loads, its time, and the margin to expect.
+    fn announce(&self, observer: &mut dyn Observer) -> Result<(), Refusal> {
+        let points = self.decided();
+        let Some((first, design)) = self.limits.second_stage(&points) else { return Ok(()) };
+        if points.len() != first {
+            return Ok(());
+        }
+        let counted: Vec<Nanos> =
+            design.loads.iter().map(|load| self.counted(*load, Stage::Estimate)).collect();
+        let seconds: f64 = counted.iter().map(|one| with_preload(*one).as_secs_f64()).sum();
+        let requests = self.rate_near(&design).map(|rate| {
+            rate * counted.iter().map(|one| one.as_secs_f64()).sum::<f64>() / counted.len() as f64
+        });
+        let expected =
+            requests.and_then(|requests| design.expected(&points[..first], requests, &self.limits));
+        let more = match &self.time {
+            Some(time) if time.are_points_open => "`--budget`",
+            _ => "`--points` or `--max-duration`",
+        };
+        let (design, over) = (&design, self.setting.over);
+        let stage = SearchEvent::SecondStage { design, over, seconds, more, expected };
+        observer.event(Event::Search(stage))
+    }
+
+    /// The run of the next point, long enough for the percentiles of the objectives.
+    fn run(&self, load: f64, stage: Stage) -> PlannedRun {
+        let number = self.points.len();
+        let seconds = with_preload(self.counted(load, stage)).as_secs_f64();
+        PlannedRun {
+            number: u32::try_from(number).unwrap_or(u32::MAX),
+            label: self.load_words(load),
+            folder: self.setting.folder.join(format!("{number:03}-{}", load_name(load))),
+            plan: self.numbered(load, number, Some(seconds)),
+            figures: self.setting.figures.clone(),
+            kept_events: self.setting.kept_events,
+            rest: RunRest::UntilIdle,
+        }
+    }
+
+    /// The plan of the point of this number: its load, and its own arrivals, because repeated arrivals would
+    /// repeat the same random deviation instead of averaging it.
+    fn numbered(&self, load: f64, number: usize, duration_s: Option<f64>) -> Plan {
+        let mut plan = self.setting.plan.clone();
+        plan.load = plan.load.at(self.setting.over, load);
+        plan.load.duration_s = duration_s;
+        plan.load.num_prompts = None;
+        plan.load.overload = Overload::Stop;
+        plan.seed = Seed(plan.seed).stream("point").draw(number as u64);
+        plan.phases.cache = Cache::Flush;
+        plan
+    }
+
+    /// Refuses a folder with points of another plan, target or dataset: an answer of both would be about
+    /// neither. How long a point was may differ, because more time is a reason to resume.
+    pub fn check_stored(&self) -> Result<(), Refusal> {
+        for folder in points(&self.setting.folder) {
+            let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(number) = name.split('-').next().and_then(|number| number.parse().ok()) else {
+                continue;
+            };
+            let mut meant = self.setting.plan.clone();
+            if let Ok(stored) = stored_plan(&folder)? {
+                let load = match self.setting.over {
+                    LoadKind::RequestRate => stored.load.request_rate.0,
+                    LoadKind::Concurrency => stored.load.max_concurrency.map_or(0.0, f64::from),
+                };
+                meant = self.numbered(load, number, stored.load.duration_s);
+            }
+            check_stored_run(&folder, &meant)?;
+        }
+        // The steps of its staircase differ in their load alone.
+        for folder in points(&self.setting.folder.join(STAIRS)) {
+            let mut meant = self.setting.plan.clone();
+            if let Ok(stored) = stored_plan(&folder)? {
+                meant.load = stored.load;
+            }
+            check_stored_run(&folder, &meant)?;
+        }
+        Ok(())
+    }
+
+    /// The objectives at a point, without its preload.
+    fn judged(
+        &self,
+        asked: AskedPoint,
+        run: &PlannedRun,
+        record: &RunRecord,
+    ) -> Result<Reading, Refusal> {
+        let AskedPoint { load, stage } = asked;
+        let slo = &self.setting.slo;
+        let (mut timelines, mut end) = (record.timelines()?, record.end.clone());
+        if let Some(from) = discard_preload(&mut timelines) {
+            end.measure_begin = from.clamp(end.measure_begin, end.measure_end);
+        }
+        let stop = end.stop;
+        let mut collector = Collector::new(&record.info, self.setting.figures.clone());
+        let mut allowance = Allowance::new(slo);
+        for timeline in &timelines {
+            collector.push(timeline);
+            allowance.push(timeline);
+        }
+        let summary = tokometer_judge::judge(collector.finish(&RunState::Ended(Box::new(end))));
+        let trend = wait_trend(&timelines, slo.wait_limit(record.info.load.max_concurrency));
+        let fit = fit(slo, &summary, Some(stop), trend);
+        let point =
+            MeasuredPoint::new((load, stage, fit), slo, &summary, &allowance, &record.folder);
+        let side = Half { info: record.info.clone(), summary };
+        Ok(Reading { point: Some(point), ..Reading::judged(run, record, vec![side]) })
+    }
+}
+
+impl Procedure for Search {
+    type Findings = Findings;
+
+    /// Measures until the answer is known, a signal comes, or the server is gone.
+    fn next(
+        &mut self,
+        done: &[Outcome],
+        observer: &mut dyn Observer,
+    ) -> Result<Step<Findings>, Refusal> {
+        let now = done.last().map_or(self.setting.begin, |last| last.ended);
+        if let Some(step) = self.climb(done, now, observer)? {
+            return Ok(step);
+        }
+        if done.last().is_some_and(|last| last.is_interrupted) {
+            return Ok(self.findings(Ending::Interrupted));
+        }
+        let done = &done[self.stair_runs.unwrap_or(0)..];
+        if let Some(last) = done.last() {
+            self.take(last, observer)?;
+            if let Some(ending) = self.dead_end()? {
+                return Ok(self.findings(ending));
+            }
+            let is_failed = self.points.last().is_some_and(|one| one.fit == PointOutcome::Failed);
+            match last.is_server_back {
+                None if is_failed && !last.is_stored => return Ok(Step::AwaitServer),
+                Some(false) => return Ok(self.findings(Ending::ServerGone)),
+                _ => {}
+            }
+        }
+        self.fit_into_time(done, now, observer)?;
+        loop {
+            let (load, stage) = match self.limits.next(&self.decided()) {
+                Next::Done(answer) => return Ok(self.findings(Ending::Answered(answer))),
+                Next::Measure { load, stage } => (load, stage),
+            };
+            let length = with_preload(self.counted(load, stage));
+            let is_late = self.time.is_some_and(|time| time.is_late(length, now));
+            if is_late && !self.points.is_empty() {
+                // Without a further point, what is known is the answer.
+                self.limits = self.limits.with_points(self.points.len());
+                continue;
+            }
+            self.announce(observer)?;
+            self.asked = Some(AskedPoint { load, stage });
+            return Ok(Step::Run(Box::new(self.run(load, stage))));
+        }
+    }
+
+    fn read(&self, run: &PlannedRun, record: &RunRecord) -> Result<Reading, Refusal> {
+        match self.asked {
+            Some(asked) => self.judged(asked, run, record),
+            None => Stairs::reading(run, record),
+        }
+    }
+}
+
+fn limits(
+    setting: &SearchSetting,
+    start: f64,
+    points: usize,
+    length: PointLength,
+) -> Result<SearchLimits, Refusal> {
+    let SearchSetting { over, most, resolution, .. } = *setting;
+    let options = SearchOptions { over, start, most, resolution, points, longest: length.longest };
+    if !options.is_sound() {
+        return Err(Refusal::usage(
+            "cannot search: `--start` and `--resolution` must be greater than zero, and `--max` at least `--start`",
+            "",
+        ));
+    }
+    Ok(options.limits())
+}
+
+/// A part of the load was not sent, or not recorded: the point, and every later one, would describe less.
+fn refuse_partial(reading: &Reading) -> Result<(), Refusal> {
+    if let Some(why) = &reading.write_failure {
+        return Err(Refusal::new(RefusalKind::Write, why.clone())
+            .hint("free some space and continue with `--resume`"));
+    }
+    if reading.fate == Fate::ShardsLost {
+        let message = "cannot continue the search: a shard was lost";
+        return Err(Refusal::new(RefusalKind::Points, message)
+            .hint("start all shards again with `--resume`; complete points are kept"));
+    }
+    Ok(())
+}
+
+/// The most frequent failure, in the server's words.
+fn first_failure(summary: &Summary) -> String {
+    let Some(group) = summary.failures.first() else { return "none was sent".to_owned() };
+    let status = group.status.map(|status| format!(" (status {status})")).unwrap_or_default();
+    let kind = group.kind.describe();
+    format!("{} of them failed with: {kind}{status}: {}", group.count, group.example)
+}
+
+/// The plan of a stored run; the inner error is one of another version.
+fn stored_plan(folder: &Path) -> Result<Result<Plan, String>, Refusal> {
+    Ok(Plan::of(open(folder)?.info()).map_err(|why| why.to_string()))
+}

@@ -1,0 +1,62 @@
+//! Where a search begins: a load near the knee of a short staircase.
+
+use tokometer_base::Nanos;
+use tokometer_decide::capacity::LoadKind;
+use tokometer_decide::staircase::{StairStep, Staircase, knee};
+
+/// The folder of the staircase, beside the points of the search.
+pub const STAIRS: &str = "staircase";
+/// The staircase gets this part of the budget, and no more than so much.
+const PART: u64 = 6;
+const LONGEST: Nanos = Nanos::from_secs(60);
+/// Most requests in flight of the staircase.
+const MOST_IN_FLIGHT: u32 = 1_024;
+/// The first load, as a share of the highest throughput in a closed loop: the next load exceeds that
+/// throughput, so that two points mostly find the bracket.
+const FIRST: f64 = 0.78;
+
+/// The staircase of a search with this budget.
+pub(super) fn staircase(budget: Nanos) -> Staircase {
+    Staircase { budget: Nanos(budget.0 / PART).min(LONGEST), most: MOST_IN_FLIGHT }
+}
+
+/// The steps of a staircase that was climbed for a search.
+pub type StairFindings = Vec<StairStep>;
+
+/// Most requests per second of these steps.
+pub(super) fn most_per_s(steps: &[StairStep]) -> Option<f64> {
+    steps.iter().filter_map(|step| step.requests_per_s).max_by(f64::total_cmp)
+}
+
+/// The first load after these steps.
+pub(super) fn first_load(steps: &[StairStep], over: LoadKind) -> f64 {
+    match over {
+        LoadKind::RequestRate => FIRST * most_per_s(steps).unwrap_or(1.0),
+        LoadKind::Concurrency => {
+            let knee = knee(steps).or(steps.len().checked_sub(1));
+            let flights = knee.map_or(1, |at| steps[at].concurrency);
+            f64::from(flights.div_ceil(2))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_load_is_below_the_highest_throughput() {
+        let step = |concurrency, rate: f64| StairStep {
+            concurrency,
+            requests_per_s: Some(rate),
+            output_tokens_per_s: Some(100.0 * rate),
+            e2e_s: Some(1.0),
+            succeeded: 10,
+            failed: 0,
+        };
+        let steps = [step(1, 10.0), step(2, 20.0), step(4, 39.0), step(8, 40.0)];
+        assert!((first_load(&steps, LoadKind::RequestRate) - 31.2).abs() < 1e-9);
+        assert!((first_load(&steps, LoadKind::Concurrency) - 2.0).abs() < 1e-9);
+        assert!((first_load(&[], LoadKind::Concurrency) - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,170 @@
+//! What makes a run from its plan.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokometer_base::refusal::{Refusal, RefusalKind};
+use tokometer_base::{Clock, Nanos};
+use tokometer_measure::{MeasuredRun, Measurement};
+use tokometer_record::stored::{timelines, unreadable};
+use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
+
+use crate::event::{Event, Observer};
+use crate::outcome::PlannedRun;
+
+/// What a run left.
+pub struct RunRecord {
+    /// Where it is; empty for one in memory.
+    pub folder: PathBuf,
+    /// What was known before it.
+    pub info: RunInfo,
+    /// How it ended.
+    pub end: RunEnd,
+    /// Its requests.
+    pub rows: RunRows,
+    /// Why it could not be written to its end.
+    pub write_failure: Option<record::Error>,
+    /// Whether the process that leads the run did not get this part of it.
+    pub is_withheld: bool,
+    /// SGLang's `/server_info`; absent: not requested, or no answer.
+    pub server_info: Option<Value>,
+}
+
+/// The requests of a run.
+pub enum RunRows {
+    /// On disk; of a run that could not be written to its end, partly in memory.
+    Stored(RunReader),
+    /// In memory alone.
+    Kept(Vec<Timeline>),
+}
+
+impl RunRecord {
+    /// A run that has ended.
+    pub fn open(folder: &Path) -> Result<Self, Refusal> {
+        let reader = RunReader::open(folder).map_err(unreadable)?;
+        match reader.state().map_err(unreadable)? {
+            RunState::Ended(end) => Ok(Self::of_reader(reader, *end)),
+            RunState::Killed { .. } => {
+                let message = format!("cannot use `{}`: its run was killed", folder.display());
+                Err(Refusal::usage(message, ""))
+            }
+        }
+    }
+
+    /// The record behind a reader.
+    pub(crate) fn of_reader(reader: RunReader, end: RunEnd) -> Self {
+        Self {
+            folder: reader.folder().to_owned(),
+            info: reader.info().clone(),
+            end,
+            rows: RunRows::Stored(reader),
+            write_failure: None,
+            is_withheld: false,
+            server_info: None,
+        }
+    }
+
+    /// All requests, in memory.
+    pub fn timelines(&self) -> Result<Vec<Timeline>, Refusal> {
+        match &self.rows {
+            RunRows::Kept(timelines) => Ok(timelines.clone()),
+            RunRows::Stored(reader) => Ok(timelines(reader)?.collect()),
+        }
+    }
+}
+
+/// The refusal for a file that cannot be written.
+pub(crate) fn unwritten(why: &impl std::fmt::Display) -> Refusal {
+    Refusal::new(RefusalKind::Write, why.to_string())
+}
+
+/// Makes runs, one after the other.
+pub trait Executor {
+    /// Makes a run and returns its record.
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal>;
+
+    /// The time, on the clock that the runs take theirs from.
+    fn now(&self) -> Nanos;
+
+    /// Completes what an earlier session left unfinished of a run.
+    fn prepare(&mut self, _run: &PlannedRun, _observer: &mut dyn Observer) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Whether this run is there already and will only be read.
+    fn is_stored(&self, _run: &PlannedRun) -> bool {
+        false
+    }
+
+    /// Whether the user has interrupted the campaign.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
+    /// Whether the server of the last run has become unreachable.
+    fn is_target_gone(&self) -> bool {
+        false
+    }
+
+    /// Waits a while for a server that went away. True when it answers again, or when the user does not want
+    /// to wait.
+    fn await_return(&mut self, _observer: &mut dyn Observer) -> bool {
+        true
+    }
+
+    /// Waits a while for the server to finish what it works on.
+    fn await_idle(&mut self) {}
+
+    /// Merges the parts of a run that an earlier session left unmerged in its folder.
+    fn recover(&mut self, _folder: &Path, _observer: &mut dyn Observer) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// Against a server, in this process.
+pub struct Live {
+    /// Makes the runs.
+    pub measurement: Measurement,
+    /// Time outside of runs.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Executor for Live {
+    fn run(
+        &mut self,
+        run: &PlannedRun,
+        _observer: &mut dyn Observer,
+    ) -> Result<RunRecord, Refusal> {
+        let MeasuredRun { folder, end, write_failure, reader } =
+            self.measurement.run(&run.plan, run.number, &run.folder)?;
+        let reader = match reader {
+            Some(reader) => reader,
+            None => RunReader::open(&folder).map_err(unreadable)?,
+        };
+        let server_info = self.measurement.server_info(&run.plan);
+        Ok(RunRecord { folder, write_failure, server_info, ..RunRecord::of_reader(reader, end) })
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.measurement.is_interrupted()
+    }
+
+    fn is_target_gone(&self) -> bool {
+        self.measurement.is_target_gone()
+    }
+
+    fn await_return(&mut self, observer: &mut dyn Observer) -> bool {
+        self.measurement.wait_for_return(|| {
+            let _ = observer.event(Event::Waiting);
+        })
+    }
+
+    fn await_idle(&mut self) {
+        self.measurement.wait_until_idle();
+    }
+}

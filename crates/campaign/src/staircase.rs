@@ -1,0 +1,135 @@
+//! A short staircase of concurrency, one run per step.
+//!
+//! Which step comes next is decided by [`tokometer_decide::staircase`] from the steps alone. The folder is
+//! that of a sweep over `load.max_concurrency`.
+
+use std::path::PathBuf;
+
+use tokometer_base::Nanos;
+use tokometer_base::refusal::{Refusal, RefusalKind};
+use tokometer_decide::staircase::{StairEnd, StairNext, StairStep, Staircase};
+use tokometer_figures::SummaryOptions;
+use tokometer_plan::{Plan, Rate};
+
+use crate::driver::{Procedure, Step};
+use crate::event::{Event, Observer, problem};
+use crate::executor::RunRecord;
+use crate::kept_events::KeptEvents;
+use crate::outcome::{Fate, Outcome, PlannedRun, Reading, RunRest};
+use crate::sweep::point_folder;
+
+/// A staircase to climb.
+pub struct Stairs {
+    /// Its budget and its highest step.
+    pub staircase: Staircase,
+    /// Every step's plan but for its load.
+    pub plan: Plan,
+    /// Folder of the measurement.
+    pub folder: PathBuf,
+    /// Figures of each step.
+    pub figures: SummaryOptions,
+    /// What becomes of the events of each step.
+    pub kept_events: KeptEvents,
+    /// When the budget begins, on the executor's clock.
+    pub begin: Nanos,
+}
+
+/// The steps of a staircase.
+#[derive(Debug)]
+pub struct Climbed {
+    /// Those with a result.
+    pub steps: Vec<StairStep>,
+    /// Why there are no more.
+    pub end: StairEnd,
+    /// How each run came out.
+    pub fates: Vec<Fate>,
+}
+
+impl Stairs {
+    fn run(&self, number: usize, concurrency: u32, length: Nanos) -> PlannedRun {
+        let mut plan = self.plan.clone();
+        plan.load.max_concurrency = Some(concurrency);
+        plan.load.request_rate = Rate(f64::INFINITY);
+        plan.load.num_prompts = None;
+        (plan.load.ramp, plan.load.until) = (None, None);
+        plan.load.duration_s = Some(length.as_secs_f64());
+        let label = format!("max_concurrency={concurrency}");
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        PlannedRun {
+            number,
+            folder: point_folder(&self.folder, number, &label),
+            label,
+            plan,
+            figures: self.figures.clone(),
+            kept_events: self.kept_events,
+            rest: RunRest::None,
+        }
+    }
+
+    /// A run as a step.
+    pub(crate) fn reading(run: &PlannedRun, record: &RunRecord) -> Result<Reading, Refusal> {
+        let reading = Reading::of(run, record)?;
+        let concurrency = run.plan.load.max_concurrency.unwrap_or_default();
+        let step = reading.sides.first().map(|side| StairStep::new(concurrency, &side.summary));
+        Ok(Reading { step, ..reading })
+    }
+}
+
+impl Procedure for Stairs {
+    type Findings = Climbed;
+
+    fn next(
+        &mut self,
+        done: &[Outcome],
+        observer: &mut dyn Observer,
+    ) -> Result<Step<Climbed>, Refusal> {
+        let step = |outcome: &Outcome| outcome.reading.as_ref().ok()?.step.clone();
+        let steps: Vec<StairStep> = done.iter().filter_map(step).collect();
+        let spent = done.last().map_or(Nanos::ZERO, |last| last.ended - self.begin);
+        let fates = || done.iter().map(Outcome::fate).collect();
+        if let Some(last) = done.last() {
+            let is_failing = self.tell(last, &steps, spent, observer)?;
+            if is_failing || last.is_interrupted {
+                let end = if is_failing { StairEnd::Failing } else { StairEnd::Interrupted };
+                return Ok(Step::Finished(Climbed { steps, end, fates: fates() }));
+            }
+        }
+        Ok(match self.staircase.next(&steps, spent) {
+            StairNext::Done(end) => Step::Finished(Climbed { steps, end, fates: fates() }),
+            StairNext::Measure { concurrency, length } => {
+                Step::Run(Box::new(self.run(steps.len(), concurrency, length)))
+            }
+        })
+    }
+
+    fn read(&self, run: &PlannedRun, record: &RunRecord) -> Result<Reading, Refusal> {
+        Self::reading(run, record)
+    }
+}
+
+impl Stairs {
+    /// Tells how the last step came out; true where it could not be made. Without any step there is no
+    /// staircase.
+    fn tell(
+        &self,
+        last: &Outcome,
+        steps: &[StairStep],
+        spent: Nanos,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, Refusal> {
+        match (&last.reading, steps.last()) {
+            (Ok(_), Some(step)) => {
+                let left = self.staircase.budget.saturating_sub(spent);
+                observer.event(Event::Step { step, left })?;
+                Ok(false)
+            }
+            (Err(refusal), None) => Err(refusal.clone()),
+            (Err(refusal), Some(_)) if refusal.kind != RefusalKind::Interrupted => {
+                let flights = last.run.plan.load.max_concurrency.unwrap_or_default();
+                problem(observer, format!("error: {flights} in flight: {refusal}"));
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The runs of a campaign on the terminal.
+
+use std::path::Path;
+
+use tokometer_campaign::{
+    Earlier, Event, Fate, KeptEvents, Observer, PlannedRun, Reading, RunRecord, RunRest, RunRows,
+    SweepFindings, point_folder,
+};
+use tokometer_figures::summary::FailureGroup;
+use tokometer_plan::{Output, Plan, Shown};
+use tokometer_report::Style;
+
+use super::document::SweepDocument;
+use super::{RunView, SummarisedRun, SweepEntry, results, sweep_text};
+use crate::args::{AddressArgs, OutputArgs};
+use crate::exit::{Exit, Refusal, RefusalKind};
+use crate::lower::{Lowered, PlannedPoint, Preset};
+use crate::runs::READING;
+use crate::terminal::{print, print_message, print_note};
+
+impl From<Fate> for Exit {
+    fn from(fate: Fate) -> Self {
+        match (fate, fate.failure()) {
+            (Fate::Invalid, _) => Self::Invalid,
+            (_, None) => Self::Done,
+            (_, Some(kind)) => kind.into(),
+        }
+    }
+}
+
+/// The exit code of all points of a sweep or staircase.
+pub(crate) fn overall(found: &SweepFindings, is_single: bool) -> Exit {
+    let worst = found.fates.iter().map(|fate| Exit::from(*fate)).max().unwrap_or(Exit::Done);
+    match worst {
+        Exit::Done | Exit::Interrupted => worst,
+        _ if is_single || found.is_all_dead() => worst,
+        _ => Exit::Points,
+    }
+}
+
+/// The exit code of a shard whose points another process decides.
+pub(crate) fn followed(found: &SweepFindings) -> Exit {
+    let exits: Vec<Exit> = found.fates.iter().map(|fate| Exit::from(*fate)).collect();
+    match exits.as_slice() {
+        [only] => *only,
+        all if all.iter().all(|exit| *exit == Exit::Done) => Exit::Done,
+        // Shard 0 was interrupted: as for a run with one point.
+        all if all.contains(&Exit::Interrupted) => Exit::Interrupted,
+        _ => Exit::Points,
+    }
+}
+
+/// What becomes of an earlier run in the folder, as the flags say.
+pub(crate) fn earlier(args: &OutputArgs, output: &Output) -> Result<Earlier, Refusal> {
+    Earlier::checked(args.resume, args.overwrite, output)
+}
+
+/// What becomes of the events of points, as the flags say, or a preset.
+pub(crate) fn kept_events(at: &AddressArgs, presets: &[Preset]) -> KeptEvents {
+    let is_plain = at.keep_events || presets.iter().any(|preset| preset.at.keep_events);
+    if is_plain { KeptEvents::Plain } else { KeptEvents::Packed }
+}
+
+/// The runs of a command line below the folder of the measurement.
+pub(crate) fn planned_runs(lowered: &Lowered, folder: &Path) -> Result<Vec<PlannedRun>, Refusal> {
+    let is_single = lowered.points.len() == 1;
+    let run = |(number, point): (u32, &PlannedPoint)| {
+        let (plan, label) = (point.plan.clone(), point.label());
+        let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
+        let folder =
+            if is_single { folder.to_owned() } else { point_folder(folder, number, &label) };
+        Ok(PlannedRun {
+            number,
+            label,
+            folder,
+            figures: view.figures(&plan),
+            plan,
+            kept_events: KeptEvents::Plain,
+            rest: RunRest::None,
+        })
+    };
+    (0_u32..).zip(&lowered.points).map(run).collect()
+}
+
+/// Prints what needs no more than its words.
+pub(crate) struct Say;
+
+impl Observer for Say {
+    fn event(&mut self, event: Event<'_>) -> Result<(), Refusal> {
+        match event {
+            Event::Note(text) => print_note(&text),
+            Event::Problem(text) => print_message(&text),
+            Event::Waiting => print_note("the server does not respond; waiting for it"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// How runs are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// One run alone.
+    Single,
+    /// One of several: its text follows its heading, its JSON is part of a document.
+    Sweep,
+    /// Not at all.
+    Silent,
+}
+
+/// Shows every run when it ends, and writes the files that belong to it.
+pub(crate) struct Screen<'a> {
+    /// The points of the command line; empty where a procedure chooses them.
+    pub(crate) points: &'a [PlannedPoint],
+    pub(crate) style: Style,
+    pub(crate) look: Look,
+    /// The runs so far, where a table is made of them.
+    pub(crate) runs: Vec<SummarisedRun>,
+    rows: Vec<SweepEntry>,
+    document: SweepDocument,
+    is_stored: bool,
+}
+
+impl<'a> Screen<'a> {
+    pub(crate) fn new(points: &'a [PlannedPoint], style: Style, look: Look) -> Self {
+        let (runs, rows, document) = (Vec::new(), Vec::new(), SweepDocument::default());
+        Self { points, style, look, runs, rows, document, is_stored: false }
+    }
+
+    /// Points that have a result.
+    pub(crate) fn results(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Prints what the points have in common: the table or the document of a sweep.
+    pub(crate) fn show_all(&self, shown: Shown) -> Result<(), Refusal> {
+        match shown {
+            Shown::Text if self.look == Look::Sweep => {
+                print(&format!("\n{}", sweep_text(&self.rows, self.style)))
+            }
+            Shown::Json if self.look == Look::Sweep => print(&self.document.text()),
+            _ => Ok(()),
+        }
+    }
+
+    fn started(&mut self, run: &PlannedRun, is_stored: bool) -> Result<(), Refusal> {
+        self.is_stored = is_stored;
+        let point = self.points.get(run.number as usize);
+        if let Some(point) = point.filter(|_| run.plan.output.shown == Shown::Text) {
+            let gap = if run.number > 0 { "\n" } else { "" };
+            let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));
+            print(&format!("{gap}{}", heading.unwrap_or_default()))?;
+        }
+        if is_stored {
+            let (number, folder) = (run.number, run.folder.display());
+            print_message(&format!("skipping point {number}: already measured in {folder}"));
+        }
+        Ok(())
+    }
+
+    /// Shows a run, and writes its result files and its summary.
+    fn done(
+        &mut self,
+        run: &PlannedRun,
+        record: &RunRecord,
+        reading: &mut Reading,
+    ) -> Result<(), Refusal> {
+        let (plan, RunRows::Stored(reader)) = (&run.plan, &record.rows) else { return Ok(()) };
+        let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
+        let sides = std::mem::take(&mut reading.sides);
+        let shown = READING.summarise_sides(sides, reader, &view)?;
+        match (plan.output.shown, self.look) {
+            (Shown::Text, Look::Single | Look::Sweep) => print(&shown.text(self.style)?)?,
+            (Shown::Json, Look::Single) => print(&shown.json())?,
+            _ => {}
+        }
+        // A result file of zeros would be read as a measurement.
+        if !self.is_stored && !shown.summary.is_unmeasured() {
+            let server_info = record.server_info.clone();
+            let facts = results::RunFacts { begin: Some(record.end.measure_begin), server_info };
+            for path in results::write(&shown, plan, &facts)? {
+                print_note(&format!("results: {}", path.display()));
+            }
+        }
+        say_fate(reading, record, &shown, plan);
+        if !self.is_stored && reading.fate != Fate::Unwritten {
+            results::write_summary(&shown, &record.folder)?;
+        }
+        self.rows.push(SweepEntry::new(run.label.clone(), &shown));
+        if let Some(point) = self.points.get(run.number as usize) {
+            self.document.push(point, Ok(shown.json()));
+        } else {
+            self.runs.push(shown);
+        }
+        Ok(())
+    }
+}
+
+impl Observer for Screen<'_> {
+    fn event(&mut self, event: Event<'_>) -> Result<(), Refusal> {
+        match event {
+            Event::Started { run, is_stored } => self.started(run, is_stored),
+            Event::Done { run, record, reading } => self.done(run, record, reading),
+            Event::Failed { run, refusal } => {
+                if let Some(point) = self.points.get(run.number as usize) {
+                    self.document.push(point, Err(refusal));
+                }
+                Ok(())
+            }
+            other => Say.event(other),
+        }
+    }
+}
+
+/// Says why a run has no results, or not all.
+fn say_fate(reading: &Reading, record: &RunRecord, shown: &SummarisedRun, plan: &Plan) {
+    match (reading.fate, &record.write_failure) {
+        (Fate::Unwritten, Some(why)) => {
+            let kept = match plan.output.shown {
+                Shown::Nothing => {
+                    format!("the record up to that point is in {}", record.folder.display())
+                }
+                _ => "results up to that point are reported above".to_owned(),
+            };
+            print_message(&format!("error: {why}\n  {kept}"));
+        }
+        (Fate::NoSuccess | Fate::Rejected, _) => {
+            for words in shown.dead_targets() {
+                print_message(&format!("error: {words}"));
+            }
+            let first = shown.summary.failures.first();
+            if let Some(advice) = first.and_then(|group| advice(group, shown, plan)) {
+                print_message(&format!("  {advice}"));
+            }
+        }
+        (Fate::TargetGone, _) => print_message(
+            "error: the server became unreachable during the run\n  results up to that point are reported above",
+        ),
+        _ => {}
+    }
+}
+
+/// What to try about a cause of failure.
+fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &Plan) -> Option<String> {
+    let route = shown.info.targets.first().map_or("", |target| target.endpoint.as_str());
+    let backend = plan.targets.first().map_or("", |target| target.backend.name());
+    Some(match group.status {
+        Some(401 | 403) => "set OPENAI_API_KEY, or use `--api-key` or `--api-key-file`".to_owned(),
+        Some(404 | 405 | 410 | 501) => format!(
+            "`POST {route}` is not accepted: check `--endpoint`, `--base-url`, `--model` and `--backend {backend}`"
+        ),
+        Some(429) => "lower `--max-concurrency` or `--request-rate`, or use `--retries`".to_owned(),
+        _ => return None,
+    })
+}
+
+/// The refusal for a file of findings that cannot be written.
+pub(crate) fn write_findings(path: &Path, json: &str) -> Result<(), Refusal> {
+    tokometer_record::write_whole(path, json.as_bytes()).map_err(|why| {
+        Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_of_several_points_tells_some_failures_from_all() {
+        let found = |fates: &[Fate]| SweepFindings { fates: fates.to_vec() };
+        let check = |fates: &[Fate], sweep, shard| {
+            let found = found(fates);
+            assert_eq!((overall(&found, false), followed(&found)), (sweep, shard), "{fates:?}");
+        };
+        let unusable = Fate::Refused(RefusalKind::Usage);
+        check(&[Fate::Done, Fate::Done], Exit::Done, Exit::Done);
+        check(&[Fate::NoSuccess], Exit::NoSuccess, Exit::NoSuccess);
+        check(&[Fate::Done, Fate::NoSuccess], Exit::Points, Exit::Points);
+        check(&[Fate::Done, unusable], Exit::Points, Exit::Points);
+        // An interrupt of shard 0 is one in the other shards of a sweep, too.
+        check(&[Fate::Done, Fate::Interrupted], Exit::Interrupted, Exit::Interrupted);
+        check(&[], Exit::Done, Exit::Done);
+        assert_eq!(overall(&found(&[unusable]), true), Exit::Usage);
+    }
+}
