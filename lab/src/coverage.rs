@@ -9,9 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use tokometer_base::{Nanos, Seed};
-use tokometer_figures::define::{self, Formula};
 use tokometer_figures::sample::Sample;
-use tokometer_figures::{Collector, ConfidenceInterval, Summary, SummaryOptions};
+use tokometer_figures::{Collector, ConfidenceInterval, Quantity, Summary, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
@@ -21,7 +20,6 @@ use crate::virtual_runs::{Drawn, in_parallel, info};
 
 /// Loads, in percent of what the engine can serve.
 const LOADS: [f64; 4] = [30.0, 60.0, 85.0, 95.0];
-const METRICS: [&str; 4] = ["ttft_ms", "tpot_ms", "gap_ms", "e2e_ms"];
 const STATISTICS: [Option<f64>; 3] = [None, Some(50.0), Some(99.0)];
 const LENGTHS: (u32, u32) = (512, 128);
 /// Nanoseconds per millisecond.
@@ -40,7 +38,7 @@ struct Study {
 /// The values of all runs of one load, by metric.
 #[derive(Default)]
 struct Pool {
-    values: [Sample; METRICS.len()],
+    values: [Sample; Quantity::LATENCIES.len()],
     requests: f64,
     tokens: f64,
     seconds: f64,
@@ -48,18 +46,10 @@ struct Pool {
 
 impl Pool {
     fn add(&mut self, timelines: &[Timeline], end: Nanos, summary: &Summary) {
-        for (key, values) in METRICS.iter().zip(&mut self.values) {
-            let formula = define::metric(key).map(|metric| metric.formula);
+        for (quantity, values) in Quantity::LATENCIES.iter().zip(&mut self.values) {
+            let metric = quantity.metric();
             for timeline in timelines {
-                match formula {
-                    Some(Formula::Latency(value) | Formula::Value(value)) => {
-                        value(timeline).into_iter().for_each(|value| values.push(value));
-                    }
-                    Some(Formula::Stream(each)) => {
-                        each(timeline, &mut |value, weight| values.add(value, weight));
-                    }
-                    _ => {}
-                }
+                metric.each(timeline, &mut |value, weight| values.add(value, weight));
             }
         }
         self.requests += timelines.len() as f64;
@@ -119,8 +109,8 @@ impl Study {
     }
 }
 
-fn of_distribution(summary: &Summary, key: &str, percent: Option<f64>) -> Stated {
-    let found = summary.distribution(key)?;
+fn of_distribution(summary: &Summary, quantity: Quantity, percent: Option<f64>) -> Stated {
+    let found = summary.distribution(quantity)?;
     match percent {
         None => found.mean_interval.ends(),
         Some(percent) => found.percentile(percent)?.interval.ends(),
@@ -153,7 +143,7 @@ fn at_load(study: &Study, load: f64, most: f64) -> Result<()> {
     let one = |number: u64| study.measure(load / 100.0 * most, Seed(start + number), &pool);
     let runs = in_parallel(end - start, one).into_iter().collect::<Result<Vec<Summary>>>()?;
     let pool = pool.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (key, values) in METRICS.iter().zip(pool.values) {
+    for (quantity, values) in Quantity::LATENCIES.into_iter().zip(pool.values) {
         let mean = values.mean();
         let ordered = values.into_ordered();
         for statistic in STATISTICS {
@@ -164,8 +154,8 @@ fn at_load(study: &Study, load: f64, most: f64) -> Result<()> {
             let truth = truth.context("no values")? / UNIT;
             let name = statistic.map_or("mean".to_owned(), |percent| format!("p{percent}"));
             let stated: Vec<Stated> =
-                runs.iter().map(|run| of_distribution(run, key, statistic)).collect();
-            line(load, &format!("{name} {key}"), truth, &stated);
+                runs.iter().map(|run| of_distribution(run, quantity, statistic)).collect();
+            line(load, &format!("{name} {}", quantity.key()), truth, &stated);
         }
     }
     for (key, amount) in [("requests_per_s", pool.requests), ("output_tokens_per_s", pool.tokens)] {

@@ -4,7 +4,7 @@
 //! must be explained.
 
 use tokometer_figures::steady::LoadClass;
-use tokometer_figures::{Family, FamilyFigures, ListStats, Summary};
+use tokometer_figures::{Family, FamilyFigures, ListStats, Quantity, Summary};
 
 use crate::layout::{Layout, shows};
 use crate::model::{Field, Key, Metric, Report, Stat};
@@ -43,7 +43,7 @@ pub fn differences(summary: &Summary, block: &Report) -> Vec<FigureDifference> {
 
 /// Whether `block` prints percentiles of gaps that we withhold, because too many events shared a read.
 pub fn prints_withheld_gaps(summary: &Summary, block: &Report) -> bool {
-    let is_withheld = summary.distribution("gap_ms").is_some_and(|gaps| gaps.is_withheld);
+    let is_withheld = summary.distribution(Quantity::Itl).is_some_and(|gaps| gaps.is_withheld);
     is_withheld && shows(block, ITL.0)
 }
 
@@ -64,7 +64,7 @@ pub fn client_time(summary: &Summary, block: &Report) -> Option<ClientTime> {
     let family = block.layout.and_then(Layout::family)?;
     let figures = summary.families.get(&family).filter(|figures| figures.ttft.count > 0)?;
     let is_meant = summary.load_class == LoadClass::Burst && shows(block, TTFT.0);
-    let queue = summary.distribution("send_lateness_ms").and_then(|values| values.mean)?;
+    let queue = summary.mean("send_lateness_ms")?;
     let connecting = summary.ttft_parts.iter().filter(|part| part.name == "connect");
     is_meant.then(|| ClientTime {
         ttft_ms: figures.ttft.mean,
@@ -84,7 +84,6 @@ fn all(summary: &Summary, family: Family) -> Vec<FigureDifference> {
             found.push(FigureDifference { key, label, unit, theirs, ours, why });
         }
     };
-    let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
     let has = |stats: &ListStats| stats.count > 0;
     let output = summary.figure("total_output_tokens");
     let output_differs = output.is_some_and(|ours| is_apart(figures.total_output as f64, ours));
@@ -92,19 +91,24 @@ fn all(summary: &Summary, family: Family) -> Vec<FigureDifference> {
     let input = summary.figure("total_prompt_tokens");
     compare(INPUT_TOKENS, figures.total_input as f64, input, INPUT);
     if has(&figures.ttft) {
-        compare(TTFT, figures.ttft.mean, mean("ttft_ms"), ttft_reason(summary, figures));
+        compare(
+            TTFT,
+            figures.ttft.mean,
+            summary.mean(Quantity::Ttft),
+            ttft_reason(summary, figures),
+        );
     }
     if has(&figures.tpot) {
         let why = if output_differs { TPOT_COUNT } else { TPOT_SPAN };
-        compare(TPOT, figures.tpot.mean, mean("tpot_ms"), why);
+        compare(TPOT, figures.tpot.mean, summary.mean(Quantity::Tpot), why);
     }
     if has(&figures.itl) {
-        compare(ITL, figures.itl.mean, mean("gap_ms"), itl_reason(family));
+        compare(ITL, figures.itl.mean, summary.mean(Quantity::Itl), itl_reason(family));
     }
     if has(&figures.e2el) {
-        compare(E2EL, figures.e2el.mean, mean("e2e_ms"), E2E);
+        compare(E2EL, figures.e2el.mean, summary.mean(Quantity::E2e), E2E);
     }
-    let peak = summary.figure("peak_output_tokens_per_s");
+    let peak = summary.figure(Quantity::PeakOutput);
     compare(PEAK_OUTPUT, figures.peak_output_throughput, peak, peak_reason(output, figures));
     let peak = summary.figure("peak_in_flight");
     let theirs = figures.peak_concurrent_requests as f64;
@@ -158,7 +162,7 @@ fn itl_reason(family: Family) -> &'static str {
 
 /// A tool that counts the opening event as the first token has our first event as its TTFT.
 fn ttft_reason(summary: &Summary, figures: &FamilyFigures) -> &'static str {
-    let first_event = summary.distribution("first_event_ms").and_then(|values| values.mean);
+    let first_event = summary.mean("first_event_ms");
     if first_event.is_some_and(|ours| !is_apart(figures.ttft.mean, ours)) {
         "it counts the opening event, which has no text, as the first token"
     } else {

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
-use tokometer_figures::Summary;
+use tokometer_figures::{Quantity, Summary};
 
 /// Throughput that grows by less than this share with twice the requests in flight has stopped growing.
 const LEAST_GROWTH: f64 = 0.05;
@@ -47,12 +47,11 @@ pub struct StairStep {
 impl StairStep {
     /// A step from the figures of its run.
     pub fn new(concurrency: u32, summary: &Summary) -> Self {
-        let e2e = summary.distribution("e2e_ms").and_then(|found| found.mean);
         Self {
             concurrency,
-            requests_per_s: summary.figure("requests_per_s"),
-            output_tokens_per_s: summary.figure("output_tokens_per_s"),
-            e2e_s: e2e.map(|millis| millis / 1e3),
+            requests_per_s: summary.figure(Quantity::Requests),
+            output_tokens_per_s: summary.figure(Quantity::Output),
+            e2e_s: summary.mean(Quantity::E2e).map(|millis| millis / 1e3),
             succeeded: summary.counts.succeeded,
             failed: summary.counts.failed,
         }

@@ -17,6 +17,7 @@ use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
 use crate::failure_messages::FailureMessages;
 use crate::family::{Family, FamilyFigures};
+use crate::figure::Quantity;
 use crate::goodput::{Goodput, Objectives};
 use crate::interval::{self, NoInterval};
 use crate::interval_gate::IntervalGate;
@@ -361,7 +362,8 @@ impl Collector {
             .event_share(self.totals.shared_events)
             .is_some_and(|share| share > SHARED_READS_MAX);
         // The latency that ends with the wait in the server's queue.
-        let first = if self.is_pooling() { "e2e_ms" } else { "ttft_ms" };
+        let e2e = Quantity::E2e.key();
+        let first = if self.is_pooling() { e2e } else { Quantity::Ttft.key() };
         let open_stays = self.is_open().then(|| self.stays(span));
         let mut gate = IntervalGate::new(first, self.no_interval(span), open_stays);
         let mut distributions = BTreeMap::new();
@@ -372,7 +374,7 @@ impl Collector {
             }
             // A latency that no request has (no schedule, no reasoning) is absent for failed requests
             // too.
-            if is_latency && (series.count() > 0 || metric.key == first || metric.key == "e2e_ms") {
+            if is_latency && (series.count() > 0 || metric.key == first || metric.key == e2e) {
                 for start in &failed {
                     series.add(*start, f64::INFINITY, 1);
                 }

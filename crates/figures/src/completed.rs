@@ -6,6 +6,7 @@ use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::blocks::{BlockContent, TimeBlocks};
+use crate::figure::Quantity;
 use crate::interval::{self, BlockPart, ConfidenceInterval, NoInterval};
 use crate::rows::TimeSpan;
 
@@ -38,13 +39,13 @@ impl BlockContent for Amounts {
 
 type Amount = fn(&Amounts) -> f64;
 
-/// Throughputs by key, each with what it counts.
-const RATES: [(&str, Amount); 5] = [
-    ("requests_per_s", |one| one.requests),
-    ("output_tokens_per_s", |one| one.output_tokens),
-    ("prompt_tokens_per_s", |one| one.prompt_tokens),
-    ("total_tokens_per_s", |one| one.prompt_tokens + one.output_tokens),
-    ("items_per_s", |one| one.items),
+/// Throughputs, each with what it counts.
+const RATES: [(Quantity, Amount); 5] = [
+    (Quantity::Requests, |one| one.requests),
+    (Quantity::Output, |one| one.output_tokens),
+    (Quantity::Prompt, |one| one.prompt_tokens),
+    (Quantity::Total, |one| one.prompt_tokens + one.output_tokens),
+    (Quantity::Items, |one| one.items),
 ];
 
 impl CompletedWork {
@@ -77,10 +78,10 @@ impl CompletedWork {
             let parts: Vec<BlockPart> = self.blocks.timed().map(part).collect();
             no_interval.map_or_else(|| interval::rate(&parts, rate), ConfidenceInterval::Unknown)
         };
-        let known = |(key, amount): &(&str, Amount)| {
-            let rate = figures.get(*key).copied().flatten()?;
-            Some(((*key).to_owned(), interval(*amount, rate)))
+        let known = |(quantity, amount): (Quantity, Amount)| {
+            let rate = figures.get(quantity.key()).copied().flatten()?;
+            Some((quantity.key().to_owned(), interval(amount, rate)))
         };
-        RATES.iter().filter_map(known).collect()
+        RATES.into_iter().filter_map(known).collect()
     }
 }

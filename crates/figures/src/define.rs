@@ -112,8 +112,8 @@ pub struct Definition {
     pub is_result: bool,
     /// The latency of a request that it is, or that it moves with.
     pub behind: Option<Latency>,
-    /// Key of the metric that it repeats unless something sets them apart; reports then leave it out.
-    pub repeats: Option<&'static str>,
+    /// What it repeats unless something sets them apart; reports then leave it out.
+    pub repeats: Option<Quantity>,
 }
 
 /// The names of a metric.
@@ -150,6 +150,17 @@ impl Definition {
     /// Whether it has a value per request or event.
     pub fn is_distribution(&self) -> bool {
         !matches!(self.formula, Formula::Run(_))
+    }
+
+    /// The values of a successful request with their weights, not yet divided by the unit.
+    pub fn each(&self, timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
+        match self.formula {
+            Formula::Latency(value) | Formula::Value(value) => {
+                value(timeline).into_iter().for_each(|value| add(value, 1));
+            }
+            Formula::Stream(each) => each(timeline, add),
+            Formula::Run(_) => {}
+        }
     }
 }
 
@@ -192,7 +203,7 @@ pub static METRICS: &[Definition] = &[
         formula: Formula::Latency(measure::first_event),
         is_result: true,
         behind: Some(Latency::Ttft),
-        repeats: Some("ttft_ms"),
+        repeats: Some(Quantity::Ttft),
         ..METRIC
     },
     Definition {
@@ -202,7 +213,7 @@ pub static METRICS: &[Definition] = &[
         formula: Formula::Latency(measure::first_answer),
         is_result: true,
         behind: Some(Latency::Ttft),
-        repeats: Some("ttft_ms"),
+        repeats: Some(Quantity::Ttft),
         ..METRIC
     },
     Definition {
@@ -274,7 +285,7 @@ pub static METRICS: &[Definition] = &[
         names: names(Quantity::TtftFromIntended, "TTFT from intended", &[]),
         is_result: true,
         behind: Some(Latency::Ttft),
-        repeats: Some("ttft_ms"),
+        repeats: Some(Quantity::Ttft),
         ..METRIC
     },
     Definition {
@@ -290,7 +301,7 @@ pub static METRICS: &[Definition] = &[
         section: Some("e2el_including_client_queue"),
         is_result: true,
         behind: Some(Latency::E2e),
-        repeats: Some("e2e_ms"),
+        repeats: Some(Quantity::E2e),
         ..METRIC
     },
     Definition {

@@ -5,6 +5,7 @@
 //! follows: a run that saw no long queue looks calm in every other figure.
 
 use crate::define::{Definition, Formula};
+use crate::figure::Quantity;
 use crate::interval::{self, ConfidenceInterval, NoInterval, Waits};
 use crate::summary::Distribution;
 
@@ -41,7 +42,7 @@ impl IntervalGate {
         match metric.key {
             // Gaps follow the engine's steps, of which one answer has many.
             _ if matches!(metric.formula, Formula::Stream(_)) => self.of_speed,
-            "tpot_ms" => self.of_run.or(self.of_speed),
+            key if key == Quantity::Tpot.key() => self.of_run.or(self.of_speed),
             key if key == self.first => self.of_run,
             _ if is_latency(metric) => self.of_waiting,
             _ => self.of_run,
@@ -68,7 +69,7 @@ impl IntervalGate {
             if self.waits.zip(self.open_stays).is_some_and(is_too_short) {
                 withdraw(found);
             }
-        } else if is_latency(metric) && metric.key != "tpot_ms" {
+        } else if is_latency(metric) && metric.key != Quantity::Tpot.key() {
             let is_decided =
                 |waits: Waits| found.mean.is_some_and(|mean| waits.are_too_few_for(mean));
             if self.waits.is_some_and(is_decided) {

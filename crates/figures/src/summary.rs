@@ -10,6 +10,7 @@ use tokometer_record::{FailureKind, Stop};
 
 use crate::addresses::AddressShare;
 use crate::anatomy;
+use crate::define::Definition;
 use crate::family::{Family, FamilyFigures};
 use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
@@ -82,8 +83,8 @@ pub struct Summary {
 
 impl Summary {
     /// `None` where the run has no such value.
-    pub fn figure(&self, key: &str) -> Option<f64> {
-        self.figures.get(key).copied().flatten()
+    pub fn figure(&self, key: impl AsRef<str>) -> Option<f64> {
+        self.figures.get(key.as_ref()).copied().flatten()
     }
 
     /// Whether the run ended before its first measured request, such as in its warm-up.
@@ -92,8 +93,18 @@ impl Summary {
     }
 
     /// `None` for an unknown key.
-    pub fn distribution(&self, key: &str) -> Option<&Distribution> {
-        self.distributions.get(key)
+    pub fn distribution(&self, key: impl AsRef<str>) -> Option<&Distribution> {
+        self.distributions.get(key.as_ref())
+    }
+
+    /// Of a distribution.
+    pub fn mean(&self, key: impl AsRef<str>) -> Option<f64> {
+        self.distribution(key)?.mean
+    }
+
+    /// By which share its mean differs from that of the metric that it repeats.
+    pub fn apart(&self, metric: &Definition) -> Option<f64> {
+        Some((self.mean(metric.key)? / self.mean(metric.repeats?)? - 1.0).abs())
     }
 }
 

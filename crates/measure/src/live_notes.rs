@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use tokometer_base::Nanos;
-use tokometer_figures::define::{self, Formula};
+use tokometer_figures::Quantity;
 use tokometer_figures::sends::{Capped, Sends};
 use tokometer_figures::server;
 use tokometer_judge::notes::severity_of_failures;
@@ -157,14 +157,6 @@ impl LiveGauges {
     }
 }
 
-/// A latency of one request in nanoseconds, by its definition.
-fn latency(key: &str, timeline: &Timeline) -> Option<f64> {
-    match define::metric(key)?.formula {
-        Formula::Latency(value) | Formula::Value(value) => value(timeline),
-        _ => None,
-    }
-}
-
 /// Written by the recorder, read by a display.
 #[derive(Debug)]
 pub struct LiveNotes {
@@ -208,12 +200,8 @@ impl LiveNotes {
         state.ended += 1;
         state.sends.add(timeline, self.is_capped);
         if timeline.is_success() {
-            if let Some(nanos) = latency("ttft_ms", timeline) {
-                state.ttft.add(nanos);
-            }
-            if let Some(nanos) = latency("tpot_ms", timeline) {
-                state.tpot.add(nanos);
-            }
+            Quantity::Ttft.metric().each(timeline, &mut |nanos, _| state.ttft.add(nanos));
+            Quantity::Tpot.metric().each(timeline, &mut |nanos, _| state.tpot.add(nanos));
         }
         if let Outcome::Failed(failure) = &timeline.outcome {
             state.failed += 1;

@@ -12,7 +12,6 @@ use crate::style::{Style, Tone};
 /// Width of the column of labels.
 const LABEL: usize = 10;
 
-const LATENCIES: [Quantity; 4] = [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e];
 const STATISTICS: [Statistic; 4] =
     [Statistic::Mean, Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 
@@ -42,7 +41,7 @@ fn compact(report: &Report, style: Style) -> String {
     for statistic in STATISTICS {
         grid = grid.right(statistic.to_string()).at_least(8);
     }
-    for quantity in LATENCIES {
+    for quantity in Quantity::LATENCIES {
         // What other tools call ITL is the gap between events.
         let name = if quantity == Quantity::Itl { "gap (ITL)" } else { quantity.label() };
         let values = STATISTICS.map(|statistic| report.figure(Figure::new(quantity, statistic)));

@@ -45,21 +45,20 @@ const SPARKS: usize = 50;
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
-/// Rows of the table of latencies: label, key, and the key beside which it is worth showing only
-/// when it differs.
-const LATENCIES: [(&str, &str, Option<&str>); 12] = [
-    ("TTFT", "ttft_ms", None),
-    ("first event", "first_event_ms", Some("ttft_ms")),
-    ("first answer", "first_answer_ms", Some("ttft_ms")),
-    ("TPOT", "tpot_ms", None),
-    ("gap", "gap_ms", None),
-    ("E2E", "e2e_ms", None),
-    ("E2E per item", "e2e_per_item_ms", Some("e2e_ms")),
-    ("TTFT planned", "ttft_from_intended_ms", Some("ttft_ms")),
-    ("E2E planned", "e2e_from_intended_ms", Some("e2e_ms")),
-    ("client queue", "client_queue_ms", Some("")),
-    ("late send", "send_lateness_ms", Some("")),
-    ("connect", "connect_ms", Some("")),
+/// Rows of the table of latencies: label and key.
+const LATENCIES: [(&str, &str); 12] = [
+    ("TTFT", Quantity::Ttft.key()),
+    ("first event", "first_event_ms"),
+    ("first answer", "first_answer_ms"),
+    ("TPOT", Quantity::Tpot.key()),
+    ("gap", Quantity::Itl.key()),
+    ("E2E", Quantity::E2e.key()),
+    ("E2E per item", Quantity::E2ePerItem.key()),
+    ("TTFT planned", Quantity::TtftFromIntended.key()),
+    ("E2E planned", Quantity::E2eFromIntended.key()),
+    ("client queue", Quantity::ClientQueue.key()),
+    ("late send", "send_lateness_ms"),
+    ("connect", "connect_ms"),
 ];
 
 const COLUMNS: [Statistic; 5] =
@@ -218,11 +217,11 @@ impl SummaryPage<'_> {
             self.summary.figure(key).map(|value| format!("{} {unit}", rate(value)))
         };
         let parts: Vec<String> = [
-            figure("requests_per_s", "req/s"),
-            figure("items_per_s", "items/s"),
+            figure(Quantity::Requests.key(), "req/s"),
+            figure(Quantity::Items.key(), "items/s"),
             figure("rtfx", "x real time"),
-            figure("output_tokens_per_s", "output tok/s"),
-            figure("total_tokens_per_s", "total tok/s"),
+            figure(Quantity::Output.key(), "output tok/s"),
+            figure(Quantity::Total.key(), "total tok/s"),
             self.prompt_rate(),
             figure("concurrency", "in flight"),
         ]
@@ -257,8 +256,8 @@ impl SummaryPage<'_> {
 
     /// Prompt tokens per second, where nothing is generated.
     fn prompt_rate(&self) -> Option<String> {
-        let rate_of = |key: &str| self.summary.figure(key);
-        let prompt = rate_of("items_per_s").and(rate_of("prompt_tokens_per_s"))?;
+        let rate_of = |quantity: Quantity| self.summary.figure(quantity);
+        let prompt = rate_of(Quantity::Items).and(rate_of(Quantity::Prompt))?;
         Some(format!("{} prompt tok/s", rate(prompt)))
     }
 

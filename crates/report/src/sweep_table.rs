@@ -107,7 +107,7 @@ pub(crate) fn sweep_table(heads: &[String], rows: &[SweepRow<'_>], style: Style)
 /// The columns that the runs have figures for: where answers come in one piece, none has a first token.
 /// Runs without any latency keep all columns.
 fn columns(rows: &[SweepRow<'_>]) -> Vec<&'static FigureColumn> {
-    let has = |row: &SweepRow<'_>, quantity: Quantity| row.summary.figure(quantity.key()).is_some();
+    let has = |row: &SweepRow<'_>, quantity: Quantity| row.summary.figure(quantity).is_some();
     let is_pooled = rows.iter().any(|row| has(row, Quantity::Items));
     let all: &[FigureColumn] = if is_pooled { &POOLED } else { &GENERATED };
     let is_known =
@@ -120,7 +120,7 @@ fn columns(rows: &[SweepRow<'_>]) -> Vec<&'static FigureColumn> {
 impl FigureColumn {
     fn cell(&self, summary: &Summary) -> String {
         match self.statistic {
-            None => summary.figure(self.quantity.key()).map_or_else(|| ABSENT.to_owned(), short),
+            None => summary.figure(self.quantity).map_or_else(|| ABSENT.to_owned(), short),
             Some(statistic) => percentile(summary, self.quantity, statistic),
         }
     }
@@ -139,7 +139,7 @@ const ABSENT: &str = "–";
 
 fn percentile(summary: &Summary, quantity: Quantity, statistic: Statistic) -> String {
     let figure = Figure::new(quantity, statistic);
-    let distribution = summary.distribution(quantity.key());
+    let distribution = summary.distribution(quantity);
     let shown = |found: &Distribution| {
         let entry = found.percentile(figure.statistic.percentile()?.percent())?;
         let doubt = if entry.is_supported { "" } else { "?" };

@@ -320,10 +320,7 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
         "cannot use `--ramp-up-strategy` without `--ramp-up-start-rps` and `--ramp-up-end-rps`";
     row("bench --ramp-up-strategy linear", &[ramp, "--ramp-up-start-rps 1"]);
     row("bench --ramp-up-start-rps 1", &["without `--ramp-up-strategy` and `--ramp-up-end-rps`"]);
-    row(
-        "bench --base-url http://h --sim",
-        &["cannot measure `--base-url` and `--sim`", "--against"],
-    );
+    row("bench --base-url http://h --sim", &["cannot use `--sim` together with `--base-url`"]);
     row(
         "compare --a nope --b nope",
         &["cannot read `nope`: there is no such file", "give run folders"],

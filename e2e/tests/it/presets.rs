@@ -238,7 +238,11 @@ fn names_that_mean_nothing_are_answered_with_the_nearest() {
         &["TOKOMETER_*", "`--seed`", "not a whole number"],
         2,
     );
-    check(&run(plan, &[], "duration = \"soon\""), &["config file", "`--duration soon`"], 2);
+    check(
+        &run(plan, &[], "duration = \"soon\""),
+        &["config.toml", "cannot use `soon` for `--duration`"],
+        2,
+    );
     check(&run(plan, &[], "base-url = [\n"), &["config.toml", "line "], 2);
     // Commands that measure nothing do not read them.
     run("docs migrating", &[], "max-concurency = 3").succeeded();

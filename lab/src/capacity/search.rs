@@ -127,7 +127,7 @@ impl Case {
             requests: allowance.requests(),
             uses: allowance.uses(&summary),
         };
-        let e2e = summary.distribution("e2e_ms").and_then(|found| found.mean);
+        let e2e = summary.mean(Quantity::E2e);
         let drained = |at: f64| (Nanos::from_secs_f64(at) + DRAIN).min(run.end);
         let took = stopped.map_or(run.end, drained);
         TimedPoint { point, e2e_s: e2e.map(|millis| millis / 1e3), took }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use tokometer_figures::Quantity;
 
-/// Figures that are compared.
-const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "gap_ms", "e2e_ms"];
+/// Of latencies.
 const PERCENTILES: [f64; 3] = [50.0, 90.0, 99.0];
 const RATES: [&str; 2] = ["requests_per_s", "output_tokens_per_s"];
 
@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
 /// The value of each figure of a summary.
 pub(crate) fn values(summary: &Value) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
-    for key in LATENCIES {
+    for key in Quantity::LATENCIES.map(Quantity::key) {
         let values = &summary["distributions"][key];
         found.extend(values["mean"].as_f64().map(|mean| (format!("{key}_mean"), mean)));
         if values["is_withheld"] == true {

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 use tokometer_base::units::nearest_count;
-use tokometer_figures::{Distribution, Summary};
+use tokometer_figures::{Distribution, Quantity, Summary};
 use tokometer_record::{RunInfo, TargetInfo};
 
 use super::inferencex::UnixWindow;
@@ -187,7 +187,7 @@ fn load(summary: &Summary, info: &RunInfo) -> Option<Value> {
 
 /// A statistic with its unit. A percentile without enough requests is left out: a reader of the file has
 /// no mark for it.
-fn statistic(summary: &Summary, key: &str, units: &str) -> Option<Value> {
+fn statistic(summary: &Summary, key: impl AsRef<str>, units: &str) -> Option<Value> {
     let found: &Distribution = summary.distribution(key).filter(|found| !found.is_withheld)?;
     let mut object = Map::new();
     object.insert("units".to_owned(), json!(units));
@@ -210,8 +210,8 @@ fn statistic(summary: &Summary, key: &str, units: &str) -> Option<Value> {
 
 fn aggregate(summary: &Summary) -> Value {
     let counts = &summary.counts;
-    let rate = |key: &str, units: &str| {
-        summary.figure(key).map(|mean| json!({ "units": units, "mean": mean }))
+    let rate = |quantity: Quantity, units: &str| {
+        summary.figure(quantity).map(|mean| json!({ "units": units, "mean": mean }))
     };
     json!({
         "requests": known([
@@ -222,16 +222,16 @@ fn aggregate(summary: &Summary) -> Value {
             ("output_length", statistic(summary, "output_tokens", "count")),
         ]),
         "latency": known([
-            ("time_to_first_token", statistic(summary, "ttft_ms", "ms")),
-            ("time_per_output_token", statistic(summary, "tpot_ms", "ms/token")),
-            ("inter_token_latency", statistic(summary, "gap_ms", "ms/token")),
-            ("request_latency", statistic(summary, "e2e_ms", "ms")),
+            ("time_to_first_token", statistic(summary, Quantity::Ttft, "ms")),
+            ("time_per_output_token", statistic(summary, Quantity::Tpot, "ms/token")),
+            ("inter_token_latency", statistic(summary, Quantity::Itl, "ms/token")),
+            ("request_latency", statistic(summary, Quantity::E2e, "ms")),
         ]),
         "throughput": known([
-            ("input_token_rate", rate("prompt_tokens_per_s", "tokens/s")),
-            ("output_token_rate", rate("output_tokens_per_s", "tokens/s")),
-            ("total_token_rate", rate("total_tokens_per_s", "tokens/s")),
-            ("request_rate", rate("requests_per_s", "queries/s")),
+            ("input_token_rate", rate(Quantity::Prompt, "tokens/s")),
+            ("output_token_rate", rate(Quantity::Output, "tokens/s")),
+            ("total_token_rate", rate(Quantity::Total, "tokens/s")),
+            ("request_rate", rate(Quantity::Requests, "queries/s")),
         ]),
     })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_figures::define::Unit;
-use tokometer_figures::{Severity, Summary};
+use tokometer_figures::{Quantity, Severity, Summary};
 
 use crate::search::{Allowance, Point, PointOutcome, Stage, Use};
 use crate::slo::{self, Slo};
@@ -69,7 +69,7 @@ impl MeasuredPoint {
         allowance: &Allowance<'_>,
         folder: &Path,
     ) -> Self {
-        let per_user = summary.distribution("tokens_per_s_per_user");
+        let per_user = summary.distribution(Quantity::UserSpeed);
         let results = slo.results(summary);
         let uses = allowance.uses(summary);
         let spoiling = summary.notes.iter().filter(|note| note.severity == Severity::Invalid);
@@ -84,9 +84,9 @@ impl MeasuredPoint {
                 .zip(uses)
                 .map(|((objective, result), used)| judged(objective, &result, used))
                 .collect(),
-            requests_per_s: summary.figure("requests_per_s"),
-            tokens_per_s: summary.figure("output_tokens_per_s"),
-            e2e_s: summary.distribution("e2e_ms").and_then(|spread| spread.mean).map(|ms| ms / 1e3),
+            requests_per_s: summary.figure(Quantity::Requests),
+            tokens_per_s: summary.figure(Quantity::Output),
+            e2e_s: summary.mean(Quantity::E2e).map(|ms| ms / 1e3),
             tokens_per_s_per_user: per_user
                 .and_then(|spread| spread.percentile(50.0))
                 .and_then(|entry| entry.value),

@@ -2,9 +2,6 @@
 
 use tokometer_figures::figure::{Figure, Percentile, Quantity, Statistic};
 
-/// Compared latencies, in the order of the rows.
-pub const LATENCIES: [Quantity; 4] = [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e];
-
 const THROUGHPUTS: [Quantity; 3] = [Quantity::Requests, Quantity::Output, Quantity::Total];
 
 /// Percentiles that are compared by default.
@@ -17,7 +14,7 @@ pub fn compared(asked: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
         let percentiles = PERCENTILES.into_iter().map(Statistic::Percentile);
         std::iter::once(Statistic::Mean).chain(percentiles)
     };
-    let latencies = LATENCIES
+    let latencies = Quantity::LATENCIES
         .into_iter()
         .flat_map(|quantity| statistics().map(move |statistic| Figure { quantity, statistic }));
     let throughputs = THROUGHPUTS.into_iter().map(Figure::whole);
@@ -41,7 +38,9 @@ pub fn percentiles(figures: &[Figure]) -> Vec<f64> {
 pub(super) fn is_comparable(figure: Figure) -> bool {
     match figure.statistic {
         Statistic::Whole => THROUGHPUTS.contains(&figure.quantity),
-        Statistic::Mean | Statistic::Percentile(_) => LATENCIES.contains(&figure.quantity),
+        Statistic::Mean | Statistic::Percentile(_) => {
+            Quantity::LATENCIES.contains(&figure.quantity)
+        }
         Statistic::Std | Statistic::Min | Statistic::Max => false,
     }
 }

@@ -25,7 +25,7 @@ pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side};
 pub use difference::{
     Basis, Conclusion, Difference, DifferenceRule, Equivalence, LOOKED_FOR, paired, unpaired,
 };
-pub use figures::{LATENCIES, compared, percentiles};
+pub use figures::{compared, percentiles};
 pub use likeness::{DifferingLine, Likeness, Warning, Weight};
 pub use requests::{ComparedRequest, block_values, last_attempts};
 pub use rule::{FailRule, RuleOutcome, RuleResult};

@@ -10,13 +10,10 @@ use tokometer_base::Nanos;
 use tokometer_base::units::nearest_count;
 use tokometer_figures::attempts;
 use tokometer_figures::blocks::FEWEST_BLOCKS;
-use tokometer_figures::define::Formula;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_figures::statistics;
 use tokometer_figures::windows::BLOCKS;
 use tokometer_record::{Outcome, Phase, Timeline};
-
-use super::figures::LATENCIES;
 
 /// One request, reduced to what is compared. Latencies are in milliseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +31,7 @@ pub struct ComparedRequest {
     pub is_success: bool,
     prompt_tokens: u32,
     output_tokens: u32,
-    /// One list per row of [`LATENCIES`].
+    /// One list per row of [`Quantity::LATENCIES`].
     latencies: [Vec<f64>; 4],
 }
 
@@ -58,7 +55,7 @@ impl ComparedRequest {
             is_success,
             prompt_tokens: timeline.prompt_tokens().unwrap_or(0),
             output_tokens: timeline.output_tokens().map_or(0, |(tokens, _)| tokens),
-            latencies: LATENCIES.map(latencies),
+            latencies: Quantity::LATENCIES.map(latencies),
         })
     }
 }
@@ -70,19 +67,11 @@ const MOST_BLOCKS: usize = BLOCKS as usize;
 /// The values of a quantity in one timeline in its own unit, by the definitions of all reports.
 fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
     let unit = quantity.unit().divisor();
-    match quantity.metric().formula {
-        Formula::Latency(value) | Formula::Value(value) => {
-            value(timeline).into_iter().map(|nanos| nanos / unit).collect()
-        }
-        Formula::Stream(each) => {
-            let mut found = Vec::new();
-            each(timeline, &mut |nanos, weight| {
-                found.extend((0..weight).map(|_| nanos / unit));
-            });
-            found
-        }
-        Formula::Run(_) => Vec::new(),
-    }
+    let mut found = Vec::new();
+    quantity.metric().each(timeline, &mut |nanos, weight| {
+        found.extend((0..weight).map(|_| nanos / unit));
+    });
+    found
 }
 
 /// Requests in the order of the plan, each once.
@@ -96,7 +85,7 @@ pub fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<ComparedR
 /// The value of a figure over some requests. A throughput counts from the first send to the last end.
 /// `None` where there are no values, or where a percentile lies among failed requests.
 pub(super) fn value(figure: Figure, requests: &[&ComparedRequest]) -> Option<f64> {
-    let at = LATENCIES.iter().position(|quantity| *quantity == figure.quantity);
+    let at = Quantity::LATENCIES.iter().position(|quantity| *quantity == figure.quantity);
     let Some(at) = at else { return throughput(figure.quantity, requests) };
     let mut values: Vec<f64> =
         requests.iter().flat_map(|request| request.latencies[at].iter().copied()).collect();

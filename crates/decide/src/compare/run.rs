@@ -80,7 +80,7 @@ impl Run {
             let spread = || summary.distribution(key).filter(|spread| !spread.is_withheld);
             match figure.statistic {
                 Statistic::Whole => summary.figure(key),
-                Statistic::Mean => summary.distribution(key)?.mean,
+                Statistic::Mean => summary.mean(key),
                 Statistic::Percentile(percent) => spread()?.percentile(percent.percent())?.value,
                 Statistic::Std | Statistic::Min | Statistic::Max => None,
             }
@@ -94,7 +94,6 @@ impl Run {
 
 impl Facts {
     fn of_summary(info: &RunInfo, summary: &Summary) -> Self {
-        let mean = |key: &str| summary.distribution(key).and_then(|spread| spread.mean);
         let target = info.targets.first();
         Self {
             target: target.map(|target| {
@@ -106,8 +105,8 @@ impl Facts {
             unreadable_plan: None,
             dataset: Some(info.dataset.clone()),
             tokenizer: info.tokenizer.as_deref().map(tokenizer),
-            prompt_tokens: mean("prompt_tokens"),
-            output_tokens: mean("output_tokens"),
+            prompt_tokens: summary.mean("prompt_tokens"),
+            output_tokens: summary.mean("output_tokens"),
             version: Some(info.version.clone()),
             succeeded: summary.counts.succeeded,
             failed: summary.counts.failed,
@@ -134,7 +133,7 @@ const TOKENS_COUNTED_S: f64 = 1.0;
 /// tail. A run whose blocks are too short has none.
 pub fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
     let inner = summary.blocks.get(1..summary.blocks.len().saturating_sub(1)).unwrap_or_default();
-    let stay_s = summary.distribution("e2e_ms").and_then(|e2e| e2e.mean).map(|mean| mean / 1e3);
+    let stay_s = summary.mean(Quantity::E2e).map(|mean| mean / 1e3);
     let block_s = summary.duration_s.map(|seconds| seconds / summary.blocks.len() as f64);
     let (Some(stay_s), Some(block_s)) = (stay_s, block_s) else { return BTreeMap::new() };
     if inner.len() < 2 || block_s < LEAST_STAYS * stay_s {

@@ -144,18 +144,11 @@ fn tally(objective: &Objective, timeline: &Timeline) -> LimitCounts {
     let metric = objective.figure.quantity.metric();
     let unit = metric.unit.divisor();
     match (metric.formula, &timeline.outcome) {
-        (Formula::Latency(value) | Formula::Value(value), Outcome::Success) => {
-            if let Some(value) = value(timeline) {
-                tally.add(side_of(value / unit), 1);
-            }
-        }
+        (_, Outcome::Success) => metric.each(timeline, &mut |value, weight| {
+            tally.add(side_of(value / unit), u64::from(weight));
+        }),
         // A failed request is slower than any limit.
         (Formula::Latency(_), Outcome::Failed(_)) => tally.add(side_of(f64::INFINITY), 1),
-        (Formula::Stream(values), Outcome::Success) => {
-            let mut take =
-                |value: f64, weight: u32| tally.add(side_of(value / unit), u64::from(weight));
-            values(timeline, &mut take);
-        }
         _ => {}
     }
     tally

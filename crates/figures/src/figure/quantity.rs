@@ -59,7 +59,16 @@ pub(super) fn named_rows() -> impl Iterator<Item = (&'static Definition, Names)>
     METRICS.iter().filter_map(|metric| Some((metric, metric.names?)))
 }
 
+impl AsRef<str> for Quantity {
+    fn as_ref(&self) -> &str {
+        self.key()
+    }
+}
+
 impl Quantity {
+    /// The latencies of a generated answer, in the order of a report.
+    pub const LATENCIES: [Self; 4] = [Self::Ttft, Self::Tpot, Self::Itl, Self::E2e];
+
     /// In the order of the enum.
     pub fn all() -> impl Iterator<Item = Self> {
         let mut all: Vec<Self> = named_rows().map(|(_, names)| names.quantity).collect();
@@ -67,13 +76,21 @@ impl Quantity {
         all.into_iter()
     }
 
-    fn row(self) -> (&'static Definition, Names) {
-        let mut rows = named_rows();
-        rows.find(|(_, names)| names.quantity == self).expect("a test finds a row for each")
+    const fn row(self) -> (&'static Definition, Names) {
+        let mut rows = METRICS;
+        while let [metric, rest @ ..] = rows {
+            if let Some(names) = metric.names
+                && names.quantity as u8 == self as u8
+            {
+                return (metric, names);
+            }
+            rows = rest;
+        }
+        panic!("a test finds a row for each")
     }
 
     /// Its key among the metrics' definitions, with the unit last.
-    pub fn key(self) -> &'static str {
+    pub const fn key(self) -> &'static str {
         self.row().0.key
     }
 

@@ -1,6 +1,6 @@
 //! What a note is about: the figure that it names, and the figures that it concerns.
 
-use tokometer_figures::Summary;
+use tokometer_figures::{Quantity, Summary};
 
 use crate::verdict::ShownFigure;
 
@@ -19,13 +19,13 @@ const fn rates(key: &'static str) -> About {
 
 pub(super) const ALL: About = About { key: "all", concerns: |_, _| true };
 pub(super) const TTFT: About =
-    About { key: "ttft_ms", concerns: |shown, _| shown.metric.key == "ttft_ms" };
+    About { key: Quantity::Ttft.key(), concerns: |shown, _| shown.is_one_of(&[Quantity::Ttft]) };
 pub(super) const TPOT: About =
-    About { key: "tpot_ms", concerns: |shown, _| shown.metric.key == "tpot_ms" };
+    About { key: Quantity::Tpot.key(), concerns: |shown, _| shown.is_one_of(&[Quantity::Tpot]) };
 pub(super) const GAPS: About =
-    About { key: "gap_ms", concerns: |shown, _| shown.metric.key == "gap_ms" };
+    About { key: Quantity::Itl.key(), concerns: |shown, _| shown.is_one_of(&[Quantity::Itl]) };
 pub(super) const E2E: About =
-    About { key: "e2e_ms", concerns: |shown, _| shown.metric.key == "e2e_ms" };
+    About { key: Quantity::E2e.key(), concerns: |shown, _| shown.is_one_of(&[Quantity::E2e]) };
 /// No report shows it as a result.
 pub(super) const CONNECT: About = About { key: "connect_ms", concerns: |_, _| false };
 /// Figures tell something else than they seem to: the load was not the requested one.
@@ -33,19 +33,18 @@ pub(super) const LOAD: About =
     About { key: "achieved_rate_per_s", concerns: |shown, _| shown.depends_on_load() };
 pub(super) const CONCURRENCY: About = rates("concurrency");
 pub(super) const PEAK: About = rates("peak_in_flight");
-pub(super) const OUTPUT_RATE: About = rates("output_tokens_per_s");
+pub(super) const OUTPUT_RATE: About = rates(Quantity::Output.key());
 pub(super) const OUTPUT_TOKENS: About = About {
     key: "output_tokens",
     concerns: |shown, _| {
-        matches!(
-            shown.metric.key,
-            "total_output_tokens" | "output_tokens_per_s" | "total_tokens_per_s" | "tpot_ms"
-        )
+        shown.metric.key == "total_output_tokens"
+            || shown.is_one_of(&[Quantity::Output, Quantity::Total, Quantity::Tpot])
     },
 };
 pub(super) const PROMPT_TOKENS: About = About {
     key: "prompt_tokens",
     concerns: |shown, _| {
-        matches!(shown.metric.key, "total_prompt_tokens" | "total_tokens_per_s" | "ttft_ms")
+        shown.metric.key == "total_prompt_tokens"
+            || shown.is_one_of(&[Quantity::Total, Quantity::Ttft])
     },
 };

@@ -9,7 +9,7 @@ use crate::verdict::ShownFigure;
 use tokometer_base::units::counted;
 use tokometer_figures::steady::{LoadClass, Unsteady};
 use tokometer_figures::summary::Ended;
-use tokometer_figures::{Summary, statistics};
+use tokometer_figures::{Quantity, Summary, statistics};
 use tokometer_record::{FailureKind, Stop};
 
 pub(super) static RUN: &[NoteRule] = &[
@@ -40,7 +40,7 @@ pub(super) static RUN: &[NoteRule] = &[
     NoteRule {
         code: NoteCode::FewSamples,
         severity: Suspect,
-        about: About { key: "ttft_ms", concerns: is_unsupported },
+        about: About { concerns: is_unsupported, ..TTFT },
         limit: 0.0,
         threshold: "too few effective requests for the two-sided 95 % confidence interval of a requested percentile; requests beyond it that came together count as fewer",
         why: "one or two slow moments decide the value",
@@ -78,11 +78,11 @@ pub(super) static RUN: &[NoteRule] = &[
         code: NoteCode::Overloaded,
         severity: Suspect,
         about: About {
-            key: "ttft_ms",
             // What waits ever longer for its first token also ends ever later.
             concerns: |shown, _| {
                 shown.metric.key.starts_with("ttft_") || shown.metric.key.starts_with("e2e_")
             },
+            ..TTFT
         },
         limit: 0.0,
         threshold: "the backlog of an open loop grew over the run",
@@ -214,8 +214,8 @@ fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
 }
 
 fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let distribution = |key: &str| evidence.summary.distribution(key);
-    let found = distribution("ttft_ms").or_else(|| distribution("e2e_ms"))?;
+    let distribution = |quantity: Quantity| evidence.summary.distribution(quantity);
+    let found = distribution(Quantity::Ttft).or_else(|| distribution(Quantity::E2e))?;
     let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
     let needed = statistics::needed_samples(worst.percent)?;
     let few = format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count);

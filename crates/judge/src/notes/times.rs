@@ -8,8 +8,8 @@ use super::rule::NoteRule;
 use crate::verdict::ShownFigure;
 use crate::verdict::limits::OUTSIDE_SERVER;
 use tokometer_base::Nanos;
-use tokometer_figures::Summary;
 use tokometer_figures::steps::SHARED_READS_MAX;
+use tokometer_figures::{Quantity, Summary};
 
 pub(super) static TIMES: &[NoteRule] = &[
     NoteRule {
@@ -56,8 +56,8 @@ pub(super) static TIMES: &[NoteRule] = &[
         code: NoteCode::SharedReads,
         severity: Suspect,
         about: About {
-            key: "gap_ms",
-            concerns: |shown, summary| shown.metric.key == "gap_ms" && is_widely_shared(summary),
+            concerns: |shown, summary| (GAPS.concerns)(shown, summary) && is_widely_shared(summary),
+            ..GAPS
         },
         limit: SHARED_READS_MAX,
         threshold: "more than {} % of the content events arrived in the same read as the previous one, or such reads moved a figure by more than 1 %",
@@ -68,7 +68,7 @@ pub(super) static TIMES: &[NoteRule] = &[
     NoteRule {
         code: NoteCode::MergedSegments,
         severity: Suspect,
-        about: About { key: "gap_ms", concerns: is_tail_merged },
+        about: About { concerns: is_tail_merged, ..GAPS },
         limit: 0.005,
         threshold: "more than {} % of the content events, without the last of each answer, came in reads that merged segments",
         why: "their times are upper bounds: they arrived then or earlier (a last token merges with usage and the end mark, within the delay that `slow-reads` checks)",
@@ -197,14 +197,12 @@ fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
 fn outside_server(evidence: &CheckInput<'_>, limit: f64) -> Found {
     evidence.effects.of_note(NoteCode::OutsideServer).filter(|(_, share)| *share > limit)?;
     let server = evidence.summary.server.as_ref()?;
-    let beside = |name: &str, key: &str, theirs: Option<f64>| {
-        let ours = evidence.summary.distribution(key)?.mean?;
+    let beside = |quantity: Quantity, theirs: Option<f64>| {
+        let (name, ours) = (quantity.label(), evidence.summary.mean(quantity)?);
         Some(format!("mean {name} is {ours:.1} ms here and {:.1} ms in the server", theirs?))
     };
-    let both = [
-        beside("TTFT", "ttft_ms", server.ttft_ms_mean),
-        beside("E2E", "e2e_ms", server.e2e_ms_mean),
-    ];
+    let both =
+        [beside(Quantity::Ttft, server.ttft_ms_mean), beside(Quantity::E2e, server.e2e_ms_mean)];
     Some(both.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
@@ -250,6 +248,6 @@ fn is_widely_shared(summary: &Summary) -> bool {
 /// such gaps are half of what lies beyond it.
 fn is_tail_merged(shown: &ShownFigure, summary: &Summary) -> bool {
     let merged = summary.figure("merged_inner_share").unwrap_or(0.0);
-    shown.metric.key == "gap_ms"
+    (GAPS.concerns)(shown, summary)
         && shown.statistic.percentile().is_some_and(|one| 2.0 * merged > one.tail())
 }

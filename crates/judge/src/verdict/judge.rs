@@ -10,7 +10,7 @@ use super::limits;
 use crate::notes::{self, NoteCode};
 use tokometer_figures::FigureVerdict;
 use tokometer_figures::define::{self, Definition, Unit};
-use tokometer_figures::figure::{self, Figure, Statistic};
+use tokometer_figures::figure::{self, Figure, Quantity, Statistic};
 use tokometer_figures::summary::Summary;
 use tokometer_figures::{Severity, Verdict};
 
@@ -50,6 +50,10 @@ impl ShownFigure {
             Statistic::Whole => self.metric.key.to_owned(),
             statistic => format!("{}_{statistic}", self.metric.key),
         }
+    }
+
+    pub(crate) fn is_one_of(&self, quantities: &[Quantity]) -> bool {
+        self.metric.names.is_some_and(|names| quantities.contains(&names.quantity))
     }
 
     pub(crate) fn is_rate(&self) -> bool {
@@ -111,9 +115,7 @@ pub(super) fn is_from_intended(metric: &Definition) -> bool {
 
 /// Whether a latency says the same as another one, so that reports leave it out.
 fn is_repeated(summary: &Summary, metric: &Definition) -> bool {
-    let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
-    let both = mean(metric.key).zip(metric.repeats.and_then(mean));
-    both.is_some_and(|(own, other)| (own / other - 1.0).abs() <= SAME)
+    summary.apart(metric).is_some_and(|share| share <= SAME)
 }
 
 /// Half the width of a figure's 95 % interval, as a share of the figure. `None` where it has none.

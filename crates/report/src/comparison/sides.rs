@@ -11,10 +11,10 @@ use tokometer_base::{Conventions, Refusal};
 use tokometer_compat::{self as classic, Field, Layout, Metric, Report, Selection, Title};
 use tokometer_decide::Error;
 use tokometer_decide::compare::{
-    ENOUGH_RUNS, Facts, GreedyAnswers, LATENCIES, Run, block_values, last_attempts, percentiles,
+    ENOUGH_RUNS, Facts, GreedyAnswers, Run, block_values, last_attempts, percentiles,
     throughput_blocks,
 };
-use tokometer_figures::{Details, Family, Figure, SummaryOptions};
+use tokometer_figures::{Details, Family, Figure, Quantity, SummaryOptions};
 use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
 use tokometer_record::server::PROCESS_START;
 use tokometer_record::{RunInfo, RunReader, stored};
@@ -196,7 +196,7 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
         }
         return Ok(run);
     };
-    let metrics = LATENCIES.into_iter().filter_map(Metric::of);
+    let metrics = Quantity::LATENCIES.into_iter().filter_map(Metric::of);
     let shown = Selection { metrics: metrics.collect(), percentiles: percentiles(figures) };
     let report = classic::from_summary(&summary, reader.info(), layout, &shown).map_err(|why| {
         Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), "")

@@ -211,7 +211,7 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
     let percent = |share: Option<f64>| share.map(|share| format!("{:.0} %", share * 100.0));
     let number = |value: Option<f64>| value.map(whole);
     let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
-    let our_e2e = summary.distribution(Quantity::E2e.key()).and_then(|ours| ours.mean);
+    let our_e2e = summary.mean(Quantity::E2e);
     let our_tokens = summary.figure("total_output_tokens");
     let mut rows = vec![
         ("E2E mean", millis(server.e2e_ms_mean), millis(our_e2e)),
@@ -263,7 +263,7 @@ fn first_tokens(
     summary: &Summary,
 ) -> [(String, Option<String>, Option<String>); 3] {
     let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
-    let ours = summary.distribution(Quantity::Ttft.key());
+    let ours = summary.distribution(Quantity::Ttft);
     let row = |statistic: Statistic, theirs: Option<String>| {
         let ours = match statistic.percentile() {
             Some(percentile) => ours.and_then(|ours| ours.percentile(percentile.percent())?.value),

@@ -5,8 +5,8 @@ use std::iter;
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
-use tokometer_figures::define::{self, Formula, Unit};
-use tokometer_figures::figure::{self, Statistic};
+use tokometer_figures::define::{self, Unit};
+use tokometer_figures::figure::{self, Quantity, Statistic};
 use tokometer_figures::steps;
 use tokometer_figures::summary::{Distribution, Summary};
 use tokometer_figures::{ConfidenceInterval, NoInterval, Severity, Verdict};
@@ -19,17 +19,17 @@ use super::{RunCard, facts, inside};
 use crate::summary::{groups, load_text, short, summary_csv, whole};
 
 /// Distributions that get plots, in this order.
-const PLOTTED: [&str; 4] = ["ttft_ms", "gap_ms", "tpot_ms", "e2e_ms"];
+const PLOTTED: [Quantity; 4] = [Quantity::Ttft, Quantity::Itl, Quantity::Tpot, Quantity::E2e];
 /// Distributions that get a row of the table, in this order.
 const LISTED: [&str; 9] = [
-    "ttft_ms",
-    "ttft_from_intended_ms",
+    Quantity::Ttft.key(),
+    Quantity::TtftFromIntended.key(),
     "first_answer_ms",
-    "tpot_ms",
-    "gap_ms",
-    "e2e_ms",
-    "e2e_from_intended_ms",
-    "client_queue_ms",
+    Quantity::Tpot.key(),
+    Quantity::Itl.key(),
+    Quantity::E2e.key(),
+    Quantity::E2eFromIntended.key(),
+    Quantity::ClientQueue.key(),
     "connect_ms",
 ];
 /// Percentiles of each row.
@@ -37,12 +37,12 @@ const PERCENTILES: [figure::Percentile; 3] =
     [figure::Percentile::whole(50), figure::Percentile::whole(90), figure::Percentile::whole(99)];
 /// Figures shown large, in this order.
 const TILES: [&str; 6] = [
-    "requests_per_s",
-    "output_tokens_per_s",
-    "total_tokens_per_s",
+    Quantity::Requests.key(),
+    Quantity::Output.key(),
+    Quantity::Total.key(),
     "concurrency",
     "peak_in_flight",
-    "goodput_requests_per_s",
+    Quantity::GoodputRate.key(),
 ];
 /// How much of a run a page holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct RunPage {
     gpus: Option<u32>,
     info: RunInfo,
     begin: Nanos,
-    spreads: BTreeMap<&'static str, Spread>,
+    spreads: BTreeMap<Quantity, Spread>,
     lanes: Lanes,
     scrapes: Vec<Scrape>,
     steps: steps::StepCollector,
@@ -130,22 +130,11 @@ impl RunPage {
         }
         self.lanes.add(timeline, self.begin);
         self.steps.push(timeline);
-        for key in PLOTTED {
-            let Some(metric) = define::metric(key) else { continue };
-            let spread = self.spreads.entry(key).or_default();
-            match metric.formula {
-                Formula::Latency(value) | Formula::Value(value) if timeline.is_success() => {
-                    if let Some(value) = value(timeline) {
-                        spread.add(value / 1e6, 1);
-                    }
-                }
-                Formula::Stream(values) if timeline.is_success() => {
-                    values(timeline, &mut |value, weight| {
-                        spread.add(value / 1e6, u64::from(weight));
-                    });
-                }
-                _ => {}
-            }
+        for quantity in PLOTTED.into_iter().filter(|_| timeline.is_success()) {
+            let spread = self.spreads.entry(quantity).or_default();
+            quantity.metric().each(timeline, &mut |value, weight| {
+                spread.add(value / 1e6, u64::from(weight));
+            });
         }
     }
 
@@ -158,10 +147,10 @@ impl RunPage {
         let summary = &self.summary;
         let spreads: Vec<Value> = PLOTTED
             .iter()
-            .filter_map(|key| {
-                let spread = self.spreads.get(key).filter(|spread| !spread.is_empty())?;
-                let metric = define::metric(key)?;
-                Some(spread.to_json([metric.label, metric.unit.name()], summary.distribution(key)))
+            .filter_map(|quantity| {
+                let spread = self.spreads.get(quantity).filter(|spread| !spread.is_empty())?;
+                let (metric, found) = (quantity.metric(), summary.distribution(quantity));
+                Some(spread.to_json([metric.label, metric.unit.name()], found))
             })
             .collect();
         // Windows count from the run's origin; everything else here from the measured phase.
@@ -268,14 +257,14 @@ fn tiles(summary: &Summary) -> Vec<Value> {
         let verdict = doubt(summary, &[(*key).to_owned()]);
         Some(json!({"label": label, "value": short(value), "verdict": verdict}))
     };
-    let latency = |key: &&str| {
-        let metric = define::metric(key)?;
-        let distribution = summary.distribution(key).filter(|found| found.mean.is_some())?;
+    let latency = |quantity: Quantity| {
+        let metric = quantity.metric();
+        let distribution = summary.distribution(quantity).filter(|found| found.mean.is_some())?;
         let [low, _, high] = PERCENTILES;
         let values = [low, high].map(|one| percentile(distribution, one.percent()));
         let [Some(low_value), Some(high_value)] = values else { return None };
         let label = format!("{}, p{low} and p{high} ({})", metric.label, metric.unit.name());
-        let verdict = doubt(summary, &[low, high].map(|one| format!("{key}_p{one}")));
+        let verdict = doubt(summary, &[low, high].map(|one| format!("{}_p{one}", metric.key)));
         let value = format!("{low_value} · {high_value}");
         Some(json!({"label": label, "value": value, "verdict": verdict}))
     };
@@ -283,11 +272,11 @@ fn tiles(summary: &Summary) -> Vec<Value> {
     let energy = gpu.and_then(|gpu| gpu.energy_j_per_output_token).map(
         |energy| json!({"label": "GPU energy per output token (J)", "value": format!("{energy:.3}")}),
     );
-    let latencies = ["ttft_ms", "tpot_ms"];
+    let latencies = [Quantity::Ttft, Quantity::Tpot];
     TILES
         .iter()
         .filter_map(tile)
-        .chain(latencies.iter().filter_map(latency))
+        .chain(latencies.into_iter().filter_map(latency))
         .chain(energy)
         .collect()
 }
@@ -298,24 +287,13 @@ fn doubt(summary: &Summary, keys: &[String]) -> Option<Verdict> {
     keys.iter().filter_map(of).max().filter(|verdict| *verdict != Verdict::Valid)
 }
 
-/// Rows that say the same as another unless they differ from it.
-const BESIDE: [(&str, &str); 3] = [
-    ("first_answer_ms", "ttft_ms"),
-    ("ttft_from_intended_ms", "ttft_ms"),
-    ("e2e_from_intended_ms", "e2e_ms"),
-];
-
 fn figures(summary: &Summary) -> Value {
-    let mean = |key: &str| summary.distribution(key).and_then(|found| found.mean);
-    let repeats = |key: &str| {
-        let other = BESIDE.iter().find(|(name, _)| *name == key).map(|(_, other)| *other);
-        let means = mean(key).zip(other.and_then(mean));
-        means.is_some_and(|(own, other)| (own / other - 1.0).abs() < 0.001)
-    };
     let row = |key: &&str| {
         let metric = define::metric(key)?;
-        let distribution =
-            summary.distribution(key).filter(|found| found.count > 0 && !repeats(key))?;
+        let distribution = summary.distribution(key).filter(|found| found.count > 0)?;
+        if summary.apart(metric).is_some_and(|share| share < 0.001) {
+            return None;
+        }
         let mut cells = vec![json!(format!("{} ({})", metric.label, metric.unit.name()))];
         let margin = distribution.mean_margin.map(|margin| format!("± {}", short(margin)));
         let margin = margin.or_else(|| range_text(&distribution.mean_interval));

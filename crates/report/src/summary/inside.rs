@@ -3,7 +3,7 @@
 //! An unknown part has no line; what could not be inferred has a line with the reason.
 
 use tokometer_figures::anatomy::{Part, PartSource, PartStage};
-use tokometer_figures::figure::Statistic;
+use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::server::BucketQuantile;
 use tokometer_figures::steps::{Stalls, StepFigures, Steps};
 
@@ -56,7 +56,7 @@ impl SummaryPage<'_> {
         if theirs.is_empty() {
             return None;
         }
-        let ours = self.summary.distribution("ttft_ms");
+        let ours = self.summary.distribution(Quantity::Ttft);
         let percentile = |statistic: Statistic| {
             let value = ours?.percentile(statistic.percentile()?.percent())?.value?;
             Some(format!("{statistic} {}", millis(value)))

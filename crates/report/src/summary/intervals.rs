@@ -1,19 +1,16 @@
 //! The 95 % confidence intervals of the main figures.
 
-use tokometer_figures::figure::Statistic;
+use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::{ConfidenceInterval, Distribution, NoInterval};
 
 use super::{CELL, LABEL, SummaryPage, rate};
 use crate::grid::{GAP, Grid};
 use crate::style::Tone;
 
-/// Rows: label and key. The other latencies have theirs in the JSON and on the page.
-const LATENCIES: [(&str, &str); 4] =
-    [("TTFT ms", "ttft_ms"), ("TPOT ms", "tpot_ms"), ("gap ms", "gap_ms"), ("E2E ms", "e2e_ms")];
-const RATES: [(&str, &str); 3] = [
-    ("req/s", "requests_per_s"),
-    ("items/s", "items_per_s"),
-    ("output tok/s", "output_tokens_per_s"),
+const RATES: [(&str, Quantity); 3] = [
+    ("req/s", Quantity::Requests),
+    ("items/s", Quantity::Items),
+    ("output tok/s", Quantity::Output),
 ];
 const COLUMNS: [Statistic; 4] =
     [Statistic::Mean, Statistic::MEDIAN, Statistic::P90, Statistic::P99];
@@ -36,15 +33,17 @@ impl SummaryPage<'_> {
         for head in COLUMNS {
             grid = grid.right(head.to_string()).at_least(CELL - GAP);
         }
-        for (label, key) in LATENCIES {
-            let Some(values) = self.summary.distribution(key) else { continue };
+        // The other latencies have theirs in the JSON and on the page.
+        for quantity in Quantity::LATENCIES {
+            let Some(values) = self.summary.distribution(quantity) else { continue };
+            let name = if quantity == Quantity::Itl { "gap" } else { quantity.label() };
             let cells = COLUMNS.map(|statistic| self.cell(values, statistic));
             if cells.iter().any(|cell| !matches!(cell.as_str(), "" | "?")) {
-                grid.push([label.to_owned()].into_iter().chain(cells).map(|cell| write(&cell)));
+                grid.push([format!("{name} ms")].into_iter().chain(cells).map(|cell| write(&cell)));
             }
         }
-        for (label, key) in RATES {
-            let interval = self.summary.intervals.get(key).copied().unwrap_or_default();
+        for (label, quantity) in RATES {
+            let interval = self.summary.intervals.get(quantity.key()).copied().unwrap_or_default();
             let cell = text(&interval, rate);
             if !matches!(cell.as_str(), "" | "?") {
                 let blank = COLUMNS[1..].iter().map(|_| String::new());

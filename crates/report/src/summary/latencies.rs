@@ -1,6 +1,7 @@
 //! The grid of latencies: one row per metric, one column per statistic.
 
-use tokometer_figures::figure::Statistic;
+use tokometer_figures::define::{self, Formula};
+use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::{Distribution, PercentileValue};
 
 use super::{CELL, COLUMNS, LABEL, LATENCIES, SummaryPage, line};
@@ -50,24 +51,24 @@ impl SummaryPage<'_> {
     }
 
     pub(super) fn shown_latencies(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        LATENCIES
-            .iter()
-            .filter(|(_, key, beside)| self.is_worth_showing(key, *beside))
-            .map(|(label, key, _)| (*label, *key))
+        LATENCIES.into_iter().filter(|(_, key)| self.is_worth_showing(key))
     }
 
     /// A row that explains another is shown when its mean differs by more than a percent; one that
     /// should be near zero when its largest value reaches a millisecond.
-    fn is_worth_showing(&self, key: &str, beside: Option<&str>) -> bool {
-        let of = |key: &str| self.summary.distribution(key);
-        let Some(values) = of(key).filter(|values| values.count > 0) else { return false };
-        match beside {
-            None => true,
-            Some("") => values.max.is_some_and(|max| max >= 1.0),
+    fn is_worth_showing(&self, key: &str) -> bool {
+        let found = self.summary.distribution(key).filter(|values| values.count > 0);
+        let Some((values, metric)) = found.zip(define::metric(key)) else { return false };
+        let per_item = (key == Quantity::E2ePerItem.key()).then_some(Quantity::E2e);
+        match metric.repeats.or(per_item) {
             Some(other) => {
-                let (ours, theirs) = (values.mean, of(other).and_then(|other| other.mean));
-                ours.zip(theirs).is_some_and(|(ours, other)| (ours / other - 1.0).abs() > 0.01)
+                let both = values.mean.zip(self.summary.mean(other));
+                both.is_some_and(|(ours, other)| (ours / other - 1.0).abs() > 0.01)
             }
+            None if matches!(metric.formula, Formula::Value(_)) => {
+                values.max.is_some_and(|max| max >= 1.0)
+            }
+            None => true,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::notes::NoteCode;
 use crate::verdict::judge::ShownFigure;
 use crate::verdict::limits::NO_BOUND_FROM;
 use crate::verdict::touched;
+use tokometer_figures::Quantity;
 use tokometer_figures::rows::TimeSpan;
 use tokometer_figures::summary::Summary;
 
@@ -46,7 +47,7 @@ impl Study<'_> {
 
 /// Whether this is a percentile of gaps that so many wrong ones can move: half of what lies beyond it.
 fn may_follow_gaps(summary: &Summary, shown: &ShownFigure, wrong: f64) -> bool {
-    let gaps = summary.distribution(shown.metric.key).filter(|_| shown.metric.key == "gap_ms");
+    let gaps = summary.distribution(Quantity::Itl).filter(|_| shown.is_one_of(&[Quantity::Itl]));
     let beyond = gaps.zip(shown.statistic.percentile());
     beyond.is_some_and(|(gaps, percentile)| 2.0 * wrong > percentile.tail() * gaps.count as f64)
 }
