@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 
 use crate::process::{announce, root};
-use crate::verdicts::{Outcome, Stage, program};
+use crate::verdicts::{Outcome, Stage, program, worst};
 
 const COUNT: usize = 40;
 /// As the plain `bench`, at three times its rate: the default 480 requests, which P99 needs, in 6.4 s.
@@ -32,9 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let measured = stage.bench(&format!("{PLAIN} --seed {}", 1_000 + at))?;
         let outcome = Outcome::of(&measured, &expected, &BTreeMap::new());
         *verdicts.entry(outcome.verdict.clone()).or_insert(0) += 1;
-        let worst = outcome.figures.iter().max_by(|a, b| a.1.off.abs().total_cmp(&b.1.off.abs()));
-        let worst = worst
-            .map_or(String::new(), |(key, figure)| format!("{key} {:+.1} %", figure.off * 100.0));
+        let worst = worst(outcome.figures.iter());
         println!(
             "| {at} | {} | {} | {:.2} % | {:.2} % | {worst} |",
             outcome.verdict,

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::ci::{announce, cargo, root};
+use crate::ci::{announce, cargo, finish, root};
 
 /// Fixed, so that two builds of one commit give one site.
 const VERSION: &str = "0.5.4";
@@ -39,12 +39,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     stage(&root(), &source)?;
     announce("mdbook build");
     let book = root().join("target/book");
-    let status =
-        Command::new(&program).arg("build").arg(&source).arg("--dest-dir").arg(book).status();
-    let status = status.with_context(|| format!("cannot start {}", program.display()))?;
-    if !status.success() {
-        bail!("`mdbook build` did not pass ({status})");
-    }
+    finish(Command::new(&program).arg("build").arg(&source).arg("--dest-dir").arg(book))?;
     announce(&format!("the site is {}", root().join("target/book/index.html").display()));
     Ok(())
 }

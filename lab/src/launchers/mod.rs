@@ -51,13 +51,26 @@ fn empty_folder(name: &str) -> Result<PathBuf> {
 }
 
 /// The same measurement for every launcher.
-fn bench(url: &str, folder: &Path) -> Vec<String> {
-    let line = format!(
-        "bench --base-url {url} --model simulated --dataset-name random --input-len 16 --output-len 8 \
-         --num-prompts {REQUESTS} --request-rate 60 --seed 1 --shard-wait 60s --run-dir {} --quiet",
-        folder.display()
-    );
-    line.split_whitespace().map(str::to_owned).collect()
+fn bench(url: &str, folder: &Path) -> String {
+    format!("bench --base-url {url} --run-dir {} {}", folder.display(), load())
+}
+
+/// Its flags without the server and the folder.
+fn load() -> String {
+    format!(
+        "--model simulated --dataset-name random --input-len 16 --output-len 8 \
+         --num-prompts {REQUESTS} --request-rate 60 --seed 1 --shard-wait 60s --quiet"
+    )
+}
+
+/// Starts all shards at once, and waits for them.
+fn together(shard: impl Fn(u32) -> Command) -> Result<()> {
+    let shards: std::io::Result<Vec<Child>> = (0..SHARDS).map(|rank| shard(rank).spawn()).collect();
+    let ends: std::io::Result<Vec<_>> = shards?.iter_mut().map(Child::wait).collect();
+    if let Some(bad) = ends?.iter().find(|status| !status.success()) {
+        bail!("a shard did not pass ({bad})");
+    }
+    Ok(())
 }
 
 /// Checks that a run has all of its shards and all of its requests.
@@ -86,7 +99,7 @@ fn mpi() -> Result<()> {
         Command::new("mpirun")
             .args(["--allow-run-as-root", "--oversubscribe", "-n", &count])
             .arg(program::path())
-            .args(bench(&server.url, &folder))
+            .args(bench(&server.url, &folder).split_whitespace())
             .env("TOKOMETER_SHARD_SECRET", SECRET),
     )?;
     check(&folder)
@@ -98,22 +111,17 @@ fn torchrun() -> Result<()> {
     let server = Server::quick();
     // The leader takes the port after that of the launcher.
     let port = program::free_port() - 1;
-    let start = |rank: u32| {
-        Command::new(program::path())
-            .args(bench(&server.url, &folder))
+    together(|rank| {
+        let mut shard = Command::new(program::path());
+        shard
+            .args(bench(&server.url, &folder).split_whitespace())
             .args(["--shards", &SHARDS.to_string()])
             .env("TOKOMETER_SHARD_SECRET", SECRET)
             .env("RANK", rank.to_string())
             .env("WORLD_SIZE", SHARDS.to_string())
             .env("MASTER_ADDR", "127.0.0.1")
-            .env("MASTER_PORT", port.to_string())
-            .spawn()
-    };
-    let shards: std::io::Result<Vec<Child>> = (0..SHARDS).map(start).collect();
-    let ends = shards?.into_iter().map(|mut shard| shard.wait());
-    let ends: std::io::Result<Vec<_>> = ends.collect();
-    if let Some(bad) = ends?.iter().find(|status| !status.success()) {
-        bail!("a shard did not pass ({bad})");
-    }
+            .env("MASTER_PORT", port.to_string());
+        shard
+    })?;
     check(&folder)
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tokometer_e2e::program::{self, Server};
 
-use super::{SECRET, SHARDS, bench, check, empty_folder};
+use super::{SECRET, SHARDS, bench, check, empty_folder, load};
 use crate::process::{self, root, shell, wait_for};
 
 /// A step, the shipped batch file, and an array job.
@@ -94,31 +94,19 @@ impl Cluster {
 
     fn step(&self, url: &str) -> Result<()> {
         let run = self.folder.join("step");
-        let bench = bench(url, &run).join(" ");
+        let bench = bench(url, &run);
         self.client(&format!("srun -n {SHARDS} --overcommit tokometer {bench}"))?;
         check(&run)
     }
 
-    /// The shipped file; its sizes are those of a larger cluster.
+    /// The shipped file, which names the server and the folder itself; its sizes are those of a larger cluster.
     fn batch_file(&self, url: &str) -> Result<()> {
         let file = root().join("deploy/slurm.sbatch");
-        let flags = bench(url, Path::new(""));
-        // The file names the server and the folder itself.
-        let is_own = |flag: &str| matches!(flag, "bench" | "--base-url" | "--run-dir");
-        let mut kept = Vec::new();
-        let mut words = flags.iter().map(String::as_str).peekable();
-        while let Some(word) = words.next() {
-            if !is_own(word) {
-                kept.push(word);
-            } else if word != "bench" {
-                let _ = words.next_if(|next| !next.starts_with("--"));
-            }
-        }
         self.client(&format!(
             "sbatch --wait --nodes=1 --ntasks={SHARDS} --ntasks-per-node={SHARDS} --cpus-per-task=1 \
              --overcommit --output=batch.log {} {url} {}",
             file.display(),
-            kept.join(" ")
+            load()
         ))?;
         let runs = fs::read_dir(self.folder.join("runs"))?.flatten().next();
         check(&runs.context("the batch job left no run")?.path())
@@ -127,7 +115,7 @@ impl Cluster {
     /// Every task of an array job is one shard.
     fn array(&self, url: &str) -> Result<()> {
         let run = self.folder.join("array");
-        let bench = bench(url, &run).join(" ");
+        let bench = bench(url, &run);
         let last = SHARDS - 1;
         self.client(&format!(
             "sbatch --wait --array=0-{last} --ntasks=1 --oversubscribe --output=array-%a.log \

@@ -6,8 +6,7 @@ use tokometer_record::{EventKind, Outcome, Timeline};
 use super::counters::{self, Counted};
 use super::recipe::{Length, Recipe, Route, TooLong};
 use super::stage::{FinishedRun, Stage};
-use crate::process::announce;
-use crate::process::get;
+use crate::process::{announce, get};
 
 /// Lengths and number of the requests of a plain run.
 const PROMPT: u32 = 24;
@@ -48,9 +47,7 @@ fn plain(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     let flags =
         format!("{} {} --max-concurrency 6 --num-prompts {REQUESTS}", route.flags, lengths(route));
     let ended = stage.bench(&route.name.replace(' ', "-"), &flags)?;
-    if ended.code != Some(0) {
-        bail!("exit code {:?}: {}", ended.code, ended.last_words());
-    }
+    ended.exited(0)?;
     let rows = ended.rows()?;
     let after = count(stage, recipe)?;
     let told = Told::of(&rows)?;
@@ -97,6 +94,7 @@ fn dropped(ended: &FinishedRun) -> Result<String> {
 }
 
 /// Sums over the responses of a run.
+#[derive(Default)]
 struct Told {
     requests: usize,
     prompt: u64,
@@ -110,15 +108,7 @@ struct Told {
 
 impl Told {
     fn of(rows: &[Timeline]) -> Result<Self> {
-        let mut told = Self {
-            requests: rows.len(),
-            prompt: 0,
-            generated: 0,
-            prompts: Vec::new(),
-            answers: Vec::new(),
-            events: 0,
-            opening: 0,
-        };
+        let mut told = Self { requests: rows.len(), ..Self::default() };
         for row in rows {
             if let Outcome::Failed(failure) = &row.outcome {
                 bail!("request {} failed: {}", row.identity.index, failure.message);
@@ -213,9 +203,7 @@ fn slots(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
         lengths(route).replace(&format!("--random-output-len {ANSWER}"), "")
     );
     let ended = stage.bench("slots", &flags)?;
-    if ended.code != Some(0) {
-        bail!("exit code {:?}: {}", ended.code, ended.last_words());
-    }
+    ended.exited(0)?;
     let failed = ended.rows()?.iter().filter(|row| !row.is_success()).count();
     if failed > 0 {
         bail!("{failed} of {requests} failed");
@@ -244,19 +232,13 @@ fn too_long(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     );
     let ended = stage.bench("too-long", &flags)?;
     let rows = ended.rows()?;
-    if recipe.too_long == TooLong::Taken {
+    let TooLong::Status(status) = recipe.too_long else {
         return Ok(format!("exit code {}: {}", ended.code.unwrap_or(-1), outcome(&rows)));
-    }
-    if ended.code != Some(7) {
-        bail!("exit code {:?} instead of 7", ended.code);
-    }
+    };
+    ended.exited(7)?;
     for row in &rows {
         let Outcome::Failed(failure) = &row.outcome else { bail!("an answer: {:?}", row.outcome) };
-        let is_right = match recipe.too_long {
-            TooLong::Status(status) => failure.status == Some(status),
-            TooLong::Taken => true,
-        };
-        if !is_right || failure.message.is_empty() {
+        if failure.status != Some(status) || failure.message.is_empty() {
             bail!("{:?} {:?}: {}", failure.kind, failure.status, failure.message);
         }
     }
@@ -301,9 +283,7 @@ fn cancelled(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
         route.flags
     );
     let ended = stage.interrupted("cancelled", &flags)?;
-    if ended.code != Some(130) {
-        bail!("exit code {:?} instead of 130: {}", ended.code, ended.last_words());
-    }
+    ended.exited(130)?;
     let summary = ended.summary()?;
     if summary["ended"]["early"] != "interrupted" {
         bail!("the summary says {}", summary["ended"]);

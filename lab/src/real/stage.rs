@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -32,6 +32,14 @@ pub(super) struct FinishedRun {
 }
 
 impl FinishedRun {
+    /// Whether the program ended with this exit code.
+    pub(super) fn exited(&self, code: i32) -> Result<()> {
+        if self.code != Some(code) {
+            bail!("exit code {:?} instead of {code}: {}", self.code, self.last_words());
+        }
+        Ok(())
+    }
+
     /// The measured requests.
     pub(super) fn rows(&self) -> Result<Vec<Timeline>> {
         let rows = RunReader::open(&self.folder)?.timelines()?;

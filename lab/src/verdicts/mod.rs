@@ -20,7 +20,7 @@ mod relay;
 mod stage;
 mod table;
 
-pub(crate) use outcome::Outcome;
+pub(crate) use outcome::{Outcome, worst};
 pub(crate) use stage::{Stage, program};
 
 use std::path::PathBuf;

@@ -38,11 +38,10 @@ pub(crate) fn values(summary: &Value) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     for key in LATENCIES {
         let values = &summary["distributions"][key];
+        found.extend(values["mean"].as_f64().map(|mean| (format!("{key}_mean"), mean)));
         if values["is_withheld"] == true {
-            found.extend(values["mean"].as_f64().map(|mean| (format!("{key}_mean"), mean)));
             continue;
         }
-        found.extend(values["mean"].as_f64().map(|mean| (format!("{key}_mean"), mean)));
         for entry in values["percentiles"].as_array().into_iter().flatten() {
             let percent = entry["percent"].as_f64().unwrap_or(0.0);
             if PERCENTILES.iter().any(|one| (one - percent).abs() < 1e-9) {
@@ -55,6 +54,12 @@ pub(crate) fn values(summary: &Value) -> BTreeMap<String, f64> {
         found.extend(summary["figures"][key].as_f64().map(|value| (key.to_owned(), value)));
     }
     found
+}
+
+/// The figure that is furthest off, in words.
+pub(crate) fn worst<'a>(figures: impl Iterator<Item = (&'a String, &'a Compared)>) -> String {
+    let worst = figures.max_by(|a, b| a.1.off.abs().total_cmp(&b.1.off.abs()));
+    worst.map_or(String::new(), |(key, figure)| format!("{key} {:+.1} %", figure.off * 100.0))
 }
 
 /// The 95 % interval of a figure.

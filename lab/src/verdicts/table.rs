@@ -32,6 +32,10 @@ struct Score {
 }
 
 impl Score {
+    fn add_figure(&mut self, figure: &Compared) {
+        self.add(figure.off, figure.is_beyond_interval, is_marked(figure));
+    }
+
     fn add(&mut self, off: f64, is_beyond_interval: bool, is_marked: bool) {
         if off.abs() > WRONG && is_beyond_interval {
             self.wrong += 1;
@@ -88,12 +92,8 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     for ((kind, level, load), runs) in &groups {
         let mut score = Score::default();
         let figures = || runs.iter().flat_map(|run| &run.outcome.figures);
-        figures().for_each(|(_, figure)| {
-            score.add(figure.off, figure.is_beyond_interval, is_marked(figure))
-        });
-        let worst = figures().max_by(|a, b| a.1.off.abs().total_cmp(&b.1.off.abs()));
-        let worst =
-            worst.map_or(String::new(), |(key, one)| format!("{key} {:+.1} %", one.off * 100.0));
+        figures().for_each(|(_, figure)| score.add_figure(figure));
+        let worst = outcome::worst(figures());
         let mut codes: Vec<&String> = runs.iter().flat_map(|run| &run.outcome.notes).collect();
         codes.sort();
         codes.dedup();
@@ -112,11 +112,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     let mut by_figure: BTreeMap<String, Score> = BTreeMap::new();
     for (key, figure) in disturbed().flat_map(|one| &one.outcome.figures) {
         for name in [key.as_str(), "all figures"] {
-            by_figure.entry(name.to_owned()).or_default().add(
-                figure.off,
-                figure.is_beyond_interval,
-                is_marked(figure),
-            );
+            by_figure.entry(name.to_owned()).or_default().add_figure(figure);
         }
     }
     rows("figure", &by_figure);
@@ -132,7 +128,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
             let (is_known, is_client) = (has_reference(one, key), is_client(one));
             let is_meant = [true, is_known, is_known && is_client, is_known && !is_client];
             for (score, _) in parts.iter_mut().zip(is_meant).filter(|(_, is_meant)| *is_meant) {
-                score.add(figure.off, figure.is_beyond_interval, is_marked(figure));
+                score.add_figure(figure);
             }
         }
     }

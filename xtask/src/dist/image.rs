@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{output, passes};
-use crate::ci::{announce, root};
+use super::output;
+use crate::ci::{announce, finish, root};
 
 const NAME: &str = "tokometer";
 
@@ -38,7 +38,7 @@ pub(super) fn build(program: &Path, folder: &Path) -> Result<()> {
         command.args(["--isolation", "chroot"]);
     }
     let file = root().join("packaging/Containerfile");
-    passes(command.arg("--file").arg(file).arg(folder))?;
+    finish(command.arg("--file").arg(file).arg(folder))?;
     try_out(builder)
 }
 

@@ -108,14 +108,6 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(text(&output.stdout))
 }
 
-/// The same for a command that is slow: what it prints is shown at once.
-fn passes(command: &mut Command) -> Result<()> {
-    let shown = format!("{command:?}");
-    let status = command.status().with_context(|| format!("cannot start {shown}"))?;
-    ensure!(status.success(), "{shown} did not pass ({status})");
-    Ok(())
-}
-
 /// A virtual environment of Python, without what an earlier one held.
 fn fresh_environment(folder: &Path) -> Result<()> {
     output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::target::{Libc, Target};
-use super::{fresh_environment, output, passes, tools};
-use crate::ci::{announce, root};
+use super::{fresh_environment, output, tools};
+use crate::ci::{announce, finish, root};
 
 /// Folders of this machine with sources, and what the program calls them. The same commit gives the same
 /// program on another machine, and nobody learns who built it.
@@ -36,7 +36,7 @@ pub(super) fn build(tools: &Path, target: &Target, libc: Libc, folder: &Path) ->
         .collect();
     maturin.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     announce(&format!("maturin build --target {}", target.triple));
-    passes(&mut maturin)?;
+    finish(&mut maturin)?;
     let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let mut wheels = files.filter(|path| path.extension().is_some_and(|end| end == "whl"));
     wheels.next().with_context(|| format!("maturin left no wheel in {}", folder.display()))

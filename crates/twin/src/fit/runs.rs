@@ -415,7 +415,7 @@ mod tests {
     use tokometer_schedule::Arrivals;
 
     fn run(profile: &Profile, rate: f64) -> Vec<Timeline> {
-        let asks: Vec<Ask> = (0_u32..150)
+        let asks: Vec<Ask> = (0_u32..100)
             .map(|index| Ask::new(50 + index * 37 % 700, 20 + index * 13 % 90))
             .collect();
         let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));

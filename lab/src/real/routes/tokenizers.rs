@@ -68,10 +68,7 @@ impl Vocabulary {
     }
 
     fn announce(&mut self, token: &str, id: usize, role: TokenRole) {
-        self.added.push(json!({
-            "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-            "normalized": false, "special": role == TokenRole::Special,
-        }));
+        self.added.push(added(token, id, role));
     }
 
     /// The content of `tokenizer.json` of a byte-level BPE.
@@ -89,6 +86,14 @@ impl Vocabulary {
             },
         })
     }
+}
+
+/// A row of `added_tokens`.
+fn added(token: &str, id: usize, role: TokenRole) -> Value {
+    json!({
+        "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
+        "normalized": false, "special": role == TokenRole::Special,
+    })
 }
 
 /// The vocabulary of the text models.
@@ -179,16 +184,9 @@ pub(super) fn pieces() -> Vec<String> {
 pub(super) fn word_pieces() -> Value {
     let ids: Map<String, Value> =
         pieces().into_iter().enumerate().map(|(id, piece)| (piece, id.into())).collect();
-    let added: Vec<Value> = PIECE_SPECIALS
-        .iter()
-        .enumerate()
-        .map(|(id, token)| {
-            json!({
-                "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-                "normalized": false, "special": true,
-            })
-        })
-        .collect();
+    let specials = PIECE_SPECIALS.iter().enumerate();
+    let added: Vec<Value> =
+        specials.map(|(id, token)| added(token, id, TokenRole::Special)).collect();
     let special =
         |name: &str, type_id: u32| json!({"SpecialToken": {"id": name, "type_id": type_id}});
     let sequence = |name: &str, type_id: u32| json!({"Sequence": {"id": name, "type_id": type_id}});
