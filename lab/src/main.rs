@@ -42,7 +42,7 @@ const USAGE: &str = "usage: cargo lab TASK
   aa-virtual     the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
   verdicts       whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs     how often a plain bench comes out VALID: [COUNT [PROGRAM]]
-  capacity       the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [curve] [truth] [verbose] [case=N]
+  capacity       the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [truth] [verbose] [case=N]
   capacity-clock three of these searches on the clock, about 90 minutes: [PROGRAM]
   coverage       how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85]
 ";
@@ -66,7 +66,6 @@ fn run(arguments: &[String]) -> Result<()> {
         "verdicts" => verdicts::run(rest)?,
         "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest)?,
-        "capacity-copy" => capacity::compare(rest),
         "capacity-clock" => capacity::clock::run(rest)?,
         "coverage" => coverage::run(rest)?,
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),

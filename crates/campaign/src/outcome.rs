@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_decide::capacity::MeasuredPoint;
-use tokometer_decide::compare::{Half, RecordedRun, Spans};
+use tokometer_decide::compare::Half;
 use tokometer_decide::staircase::StairStep;
 use tokometer_figures::{Collector, SummaryOptions, Verdict};
 use tokometer_plan::{Judgement, Plan, ab_blocks};
-use tokometer_record::stored::{timelines, unreadable};
-use tokometer_record::{FailureKind, RunReader, RunState, Stop};
+use tokometer_record::{FailureKind, RunState, Stop};
 
 use crate::executor::{RunRecord, RunRows};
 use crate::kept_events::KeptEvents;
@@ -164,34 +163,7 @@ pub fn sides(record: &RunRecord, options: &SummaryOptions) -> Result<Vec<Half>, 
             return Ok(vec![Half { info: record.info.clone(), summary }]);
         }
     };
-    let blocks = ab_blocks(reader.info()).map_err(|why| {
-        Refusal::usage(format!("cannot separate the requests of the two targets: {why}"), "")
-    })?;
-    match blocks {
-        None => Ok(vec![whole(reader, options)?]),
-        Some(ab) => {
-            let spans = Spans::of(ab, reader.timelines().map_err(unreadable)?);
-            let state = reader.state().map_err(unreadable)?;
-            let run = RecordedRun { info: reader.info(), state: &state, options };
-            let side = |target| -> Result<Half, Refusal> {
-                Ok(spans.half(run, target, reader.timelines().map_err(unreadable)?))
-            };
-            Ok(vec![side(0)?, side(1)?])
-        }
-    }
-}
-
-fn whole(reader: &RunReader, options: &SummaryOptions) -> Result<Half, Refusal> {
-    let mut collector = Collector::new(reader.info(), options.clone());
-    let timelines = timelines(reader)?;
-    // Before the rows take memory: for a killed run it lists all attempts.
-    let state = reader.state().map_err(unreadable)?;
-    timelines.for_each(|timeline| collector.push(&timeline));
-    for scrape in reader.scrapes().map_err(unreadable)? {
-        collector.push_scrape(&scrape);
-    }
-    let summary = tokometer_judge::judge(collector.finish(&state));
-    Ok(Half { info: reader.info().clone(), summary })
+    Half::all(reader, ab_blocks(reader.info())?, options)
 }
 
 /// How a recorded run came out. An incomplete record takes precedence.

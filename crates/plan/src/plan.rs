@@ -1,8 +1,7 @@
 //! The whole of a measurement.
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::Seed;
-use tokometer_base::{Conventions, Partial};
+use tokometer_base::{Conventions, Partial, Refusal, Seed};
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{BlockChange, BlockOrder};
 use tokometer_record as record;
@@ -116,11 +115,14 @@ impl PartialPlan {
 
 /// The blocks in which the two targets of a run took turns; `None` for a run with one target. A run
 /// with two targets whose plan cannot be read is an error: its targets must not be reported as one.
-pub fn ab_blocks(info: &record::RunInfo) -> Result<Option<AbBlocks>, Error> {
+pub fn ab_blocks(info: &record::RunInfo) -> Result<Option<AbBlocks>, Refusal> {
     if info.targets.len() < 2 {
         return Ok(None);
     }
-    Ok(Plan::of(info)?.ab_blocks())
+    let plan = Plan::of(info).map_err(|why| {
+        Refusal::usage(format!("cannot separate the requests of the two targets: {why}"), "")
+    })?;
+    Ok(plan.ab_blocks())
 }
 
 /// Whether the content of prompts is new in every run.

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokometer_base::Refusal;
 use tokometer_base::refusal::reason;
 use tokometer_compat::{Report, files};
-use tokometer_decide::AbBlocks;
-use tokometer_figures::{Collector, Summary, SummaryOptions};
-use tokometer_plan::ab_blocks;
+use tokometer_decide::compare::Half;
+use tokometer_figures::{Summary, SummaryOptions};
 use tokometer_record::folder::names;
-use tokometer_record::{RunInfo, RunReader, STDOUT, stored};
+use tokometer_record::{RunReader, STDOUT, stored};
 
 /// The path that stands for standard input.
 const STDIN: &str = STDOUT;
@@ -31,17 +30,7 @@ const DAMAGES_SHOWN: usize = 5;
 impl Reading {
     /// The summary of a run: requests, scrapes and how it ended.
     pub fn summary(self, reader: &RunReader, options: SummaryOptions) -> Result<Summary, Refusal> {
-        let mut collector = Collector::new(reader.info(), options);
-        let timelines = stored::timelines(reader)?;
-        // Before the rows take memory: for a killed run it lists all attempts.
-        let state = reader.state().map_err(stored::unreadable)?;
-        for timeline in timelines {
-            collector.push(&timeline);
-        }
-        for scrape in reader.scrapes().map_err(stored::unreadable)? {
-            collector.push_scrape(&scrape);
-        }
-        let summary = tokometer_judge::judge(collector.finish(&state));
+        let summary = Half::whole(reader, &options)?.summary;
         self.show_damages(reader);
         Ok(summary)
     }
@@ -60,13 +49,6 @@ impl Reading {
             (self.show)("  the figures are those of the other batches");
         }
     }
-}
-
-/// The blocks in which two targets of a run took turns; `None` for a run with one target.
-pub fn blocks_of(info: &RunInfo) -> Result<Option<AbBlocks>, Refusal> {
-    ab_blocks(info).map_err(|why| {
-        Refusal::usage(format!("cannot separate the requests of the two targets: {why}"), "")
-    })
 }
 
 /// What can be read.
@@ -146,6 +128,7 @@ pub fn expanded(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
+    use tokometer_plan::ab_blocks;
     use tokometer_record::{Health, RunEnd, RunWriter, Stop, server};
 
     use super::*;
@@ -178,10 +161,10 @@ mod tests {
     #[test]
     fn a_run_of_two_targets_whose_plan_is_unreadable_is_refused() {
         let mut info = info();
-        assert_eq!(blocks_of(&info).unwrap(), None, "one target needs no plan");
+        assert_eq!(ab_blocks(&info).unwrap(), None, "one target needs no plan");
         info.targets.push(info.targets[0].clone());
         info.plan = serde_json::json!({ "interleave": "?" });
-        assert!(blocks_of(&info).unwrap_err().to_string().contains("two targets"));
+        assert!(ab_blocks(&info).unwrap_err().to_string().contains("two targets"));
     }
 
     /// `compare` once left the scrapes out, so that its verdict could differ from the report's.

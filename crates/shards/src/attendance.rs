@@ -54,8 +54,6 @@ pub enum ShardState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Member {
     state: ShardState,
-    /// Not for one that was given up before it came.
-    has_joined: bool,
     heard: Nanos,
     counts: ShardCounts,
     bins: LatencyBins,
@@ -66,10 +64,9 @@ struct Member {
 }
 
 impl Member {
-    fn new(state: ShardState, heard: Nanos) -> Self {
+    fn joined(heard: Nanos) -> Self {
         let (counts, bins) = (ShardCounts::default(), LatencyBins::default());
-        let has_joined = state == ShardState::Joined;
-        Self { state, has_joined, heard, counts, bins, ended: None, block: None }
+        Self { state: ShardState::Joined, heard, counts, bins, ended: None, block: None }
     }
 }
 
@@ -117,21 +114,12 @@ impl Attendance {
             if !is_lost {
                 return Err(format!("shard {rank} has joined before"));
             }
-            if !member.has_joined {
-                return Err(format!("shard {rank} is not waited for any more"));
-            }
             if self.has_begun {
                 return Err(format!("shard {rank} was lost, and the run has begun without it"));
             }
         }
-        let _lost = self.members.insert(rank, Member::new(ShardState::Joined, now));
+        let _lost = self.members.insert(rank, Member::joined(now));
         Ok(())
-    }
-
-    /// Waits no longer for a shard that has not joined.
-    pub fn give_up(&mut self, rank: u32, why: &str) {
-        let state = ShardState::Lost { why: why.to_owned() };
-        let _member = self.members.entry(rank).or_insert(Member::new(state, Nanos::ZERO));
     }
 
     /// Notes that a shard has said something.
@@ -449,17 +437,6 @@ mod tests {
         attendance.set(1, ready(0));
         assert_eq!(attendance.with_other_prompts(0, "p"), []);
         assert_eq!(attendance.with_other_prompts(0, "q"), [(1, "p".to_owned())]);
-    }
-
-    #[test]
-    fn a_shard_that_cannot_join_is_not_waited_for() {
-        let mut attendance = Attendance::new(3);
-        assert_eq!(attendance.join(1, Nanos::ZERO), Ok(()));
-        attendance.give_up(1, "ended");
-        attendance.give_up(2, "ended");
-        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![1]), "it has joined");
-        assert_eq!(attendance.lost(0), [(2, "ended".to_owned())]);
-        assert!(attendance.join(2, Nanos::ZERO).is_err());
     }
 
     /// A thousand shards over links with delays of their own: barrier, end and losses, without sockets.

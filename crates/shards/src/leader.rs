@@ -358,11 +358,6 @@ impl Leader {
         }
     }
 
-    /// Waits no longer for a shard that has not joined and cannot.
-    pub fn give_up(&self, rank: u32, why: &str) {
-        self.shared.update(|state| state.attendance.give_up(rank, why));
-    }
-
     fn refuse_other_prompts(&self, point: u32, own: &str) {
         let differing = self.shared.state().attendance.with_other_prompts(point, own);
         for (rank, prompts) in differing {

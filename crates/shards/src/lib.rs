@@ -38,7 +38,7 @@ pub use leases::LeaseChange;
 pub use local_run::LocalRun;
 pub use merge::{MergeError, Merged, TargetRule, lacking, merge, stopped_by_leader};
 pub use message::{LatencyBins, SendCounts, ShardCounts, StopCause, Welcome};
-pub use secret::{SharedSecret, fingerprint, fresh_secret, run_id};
+pub use secret::{SharedSecret, fingerprint, run_id};
 pub use tls::{ShardTls, TlsFileError, TlsFiles};
 
 /// Most shards of a run. Each has a connection and a thread in shard 0, and a folder.

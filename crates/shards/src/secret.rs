@@ -138,11 +138,6 @@ pub fn run_id() -> String {
     nonce().map_or_else(|| "run".to_owned(), |nonce| hex(&nonce[..8]))
 }
 
-/// A new secret for one run.
-pub fn fresh_secret() -> String {
-    format!("{}{}", run_id(), run_id())
-}
-
 /// The first half of a text's SHA-256, in hexadecimal digits.
 pub fn fingerprint(text: &str) -> String {
     hex(&digest(&SHA256, text.as_bytes()).as_ref()[..16])

@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::search::CASES;
+use super::case::CASES;
 use crate::process::{self, announce, root};
 
 /// Cases that two cores can serve and measure: at most 41 req/s of 128 tokens.

@@ -6,10 +6,10 @@
 
 use anyhow::Result;
 use tokometer_base::{Nanos, units};
-use tokometer_decide::search::{Point, SearchResult};
+use tokometer_decide::capacity::Ending;
+use tokometer_decide::search::SearchResult;
 
-use super::curve;
-use super::search::{CASES, Case, LENGTH, LIMITS};
+use super::case::{CASES, Case, Searched};
 use crate::virtual_runs::in_parallel;
 
 /// What the searches of one case came to.
@@ -68,40 +68,26 @@ struct Study {
     is_verbose: bool,
 }
 
-/// A search's answer, its points where it keeps them, and its time in seconds.
-type Searched = (SearchResult, Vec<Point>, f64);
-
 impl Study {
-    fn search(&self, case: &Case, seed: u64) -> Searched {
-        match self.budget {
-            Some(budget) => {
-                let (answer, took) = case.search_within(seed, budget);
-                (answer, Vec::new(), took.as_secs_f64())
-            }
-            None => {
-                let (answer, points) = case.search(seed, LIMITS, LENGTH);
-                let seconds = points.iter().map(|one| one.requests as f64 / one.load).sum();
-                (answer, points, seconds)
-            }
-        }
-    }
-
     #[expect(clippy::print_stderr, reason = "only where `verbose` asks for every point")]
-    fn tally(&self, case: &Case) -> Tally {
+    fn tally(&self, case: &Case) -> Result<Tally> {
         let mut tally = Tally::default();
         let count = self.seeds.end - self.seeds.start;
-        let found = in_parallel(count, |at| self.search(case, self.seeds.start + at));
-        for (seed, (answer, points, seconds)) in self.seeds.clone().zip(found) {
-            tally.seconds += seconds;
-            tally.add(&answer, case.truth);
+        let found = in_parallel(count, |at| case.search(self.seeds.start + at, self.budget));
+        for (seed, found) in self.seeds.clone().zip(found) {
+            let Searched { findings, took } = found?;
+            tally.seconds += took.as_secs_f64();
+            match &findings.ending {
+                Ending::Answered(answer) => tally.add(answer, case.truth),
+                _ => tally.others += 1,
+            }
             if self.is_verbose {
-                eprintln!("{} {} seed {seed}, {seconds:.0} s: {answer:?}", case.engine, case.slo);
-                for Point { load, fit, requests, uses, stage } in points {
-                    eprintln!("    {load:.3} {stage:?} {fit:?} {requests} {uses:?}");
-                }
+                let (engine, ending) = (case.engine, &findings.ending);
+                eprintln!("{engine} {} seed {seed}, {took}: {ending:?}", case.slo);
+                findings.points.iter().for_each(|point| eprintln!("    {:?}", point.point()));
             }
         }
-        tally
+        Ok(tally)
     }
 }
 
@@ -123,12 +109,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let seeds = first..first + searches;
     let study = Study { seeds, budget, is_verbose: has("verbose") };
     println!("Seeds {first} to {} of each case.\n", first + searches - 1);
-    let is_table = !has("curve");
     let header = [
         "| engine | prompt, answer | objective | true capacity | estimates | interval holds it | bias | error: median | margin: median | only a range: held | time |",
         "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ];
-    header.iter().filter(|_| is_table).for_each(|line| println!("{line}"));
+    header.iter().for_each(|line| println!("{line}"));
     for (number, mut case) in CASES.into_iter().enumerate() {
         if only.is_some_and(|only| only != number) {
             continue;
@@ -137,11 +122,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             case.truth = case.long_truth();
             eprintln!("{} {}: {:.3}", case.engine, case.slo, case.truth);
         }
-        if has("curve") {
-            curve::print(&case, &study.seeds);
-        } else {
-            print_row(&case, study.tally(&case), searches);
-        }
+        print_row(&case, study.tally(&case)?, searches);
     }
     Ok(())
 }

@@ -10,11 +10,12 @@
 
 use std::collections::BTreeMap;
 
-use tokometer_base::{Nanos, Seed};
+use tokometer_base::{Nanos, Refusal, Seed};
 use tokometer_figures::figure::{Figure, Statistic};
 use tokometer_figures::statistics;
 use tokometer_figures::{Collector, Summary, SummaryOptions};
-use tokometer_record::{Outcome, Phase, RunEnd, RunInfo, RunState, Timeline};
+use tokometer_record::stored::{self, unreadable};
+use tokometer_record::{Outcome, Phase, RunEnd, RunInfo, RunReader, RunState, Timeline};
 
 use super::requests::{self, ComparedRequest};
 
@@ -198,7 +199,7 @@ fn paired(
     Some(PairedValues { values: values.collect::<Option<_>>()?, pairs_each: joined })
 }
 
-/// One side of a run in A/B blocks, with its blocks moved together.
+/// One side of a run in A/B blocks, with its blocks moved together; or a run of one target.
 #[derive(Debug)]
 pub struct Half {
     /// With this side's target only.
@@ -207,27 +208,68 @@ pub struct Half {
     pub summary: Summary,
 }
 
+impl Half {
+    /// The sides of a recorded run: both where `blocks` says how two targets took turns, else one.
+    pub fn all(
+        reader: &RunReader,
+        blocks: Option<AbBlocks>,
+        options: &SummaryOptions,
+    ) -> Result<Vec<Self>, Refusal> {
+        Ok(match blocks {
+            Some(ab) => Self::both(reader, ab, options)?.into(),
+            None => vec![Self::whole(reader, options)?],
+        })
+    }
+
+    /// A run of one target: requests, scrapes and how it ended.
+    pub fn whole(reader: &RunReader, options: &SummaryOptions) -> Result<Self, Refusal> {
+        let mut collector = Collector::new(reader.info(), options.clone());
+        let timelines = stored::timelines(reader)?;
+        // Before the rows take memory: for a killed run it lists all attempts.
+        let state = reader.state().map_err(unreadable)?;
+        timelines.for_each(|timeline| collector.push(&timeline));
+        for scrape in reader.scrapes().map_err(unreadable)? {
+            collector.push_scrape(&scrape);
+        }
+        let summary = tokometer_judge::judge(collector.finish(&state));
+        Ok(Self { info: reader.info().clone(), summary })
+    }
+
+    /// Both sides of a run in A/B blocks, each with its own target alone.
+    pub fn both(
+        reader: &RunReader,
+        ab: AbBlocks,
+        options: &SummaryOptions,
+    ) -> Result<[Self; 2], Refusal> {
+        let timelines = || reader.timelines().map_err(unreadable);
+        let spans = Spans::of(ab, timelines()?);
+        let state = reader.state().map_err(unreadable)?;
+        let run = RecordedRun { info: reader.info(), state: &state, options };
+        Ok([spans.half(run, 0, timelines()?), spans.half(run, 1, timelines()?)])
+    }
+}
+
 /// Start and end of each block.
 #[derive(Debug)]
-pub struct Spans {
+struct Spans {
     ab: AbBlocks,
     blocks: BTreeMap<u64, (Nanos, Nanos)>,
 }
 
 /// A run from its record, without its timelines.
 #[derive(Debug, Clone, Copy)]
-pub struct RecordedRun<'a> {
+struct RecordedRun<'a> {
     /// Names both targets.
-    pub info: &'a RunInfo,
+    info: &'a RunInfo,
     /// Of the whole run.
-    pub state: &'a RunState,
+    state: &'a RunState,
     /// Options for each side's summary.
-    pub options: &'a SummaryOptions,
+    options: &'a SummaryOptions,
 }
 
 impl Spans {
     /// From timelines in any order.
-    pub fn of(ab: AbBlocks, timelines: impl Iterator<Item = Timeline>) -> Self {
+    fn of(ab: AbBlocks, timelines: impl Iterator<Item = Timeline>) -> Self {
         let mut blocks: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
         let measured = |timeline: &Timeline| timeline.identity.phase == Phase::Measure;
         for timeline in timelines.filter(measured) {
@@ -255,7 +297,7 @@ impl Spans {
     }
 
     /// Summarises one side from all timelines of the run.
-    pub fn half(
+    fn half(
         &self,
         run: RecordedRun<'_>,
         target: u16,

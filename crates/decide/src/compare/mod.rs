@@ -17,9 +17,7 @@ mod restarts;
 mod rule;
 mod run;
 
-pub use ab_blocks::{
-    AbBlocks, BlockChange, BlockOrder, Half, PairedValues, Pairs, RecordedRun, Spans,
-};
+pub use ab_blocks::{AbBlocks, BlockChange, BlockOrder, Half, PairedValues, Pairs};
 pub use answers::{AnswerComparison, DifferingAnswers, GoodAnswers, GreedyAnswers, QualityRow};
 pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side};
 pub use difference::{

@@ -3,16 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Refusal;
-use tokometer_decide::AbBlocks;
-use tokometer_decide::compare::{
-    Comparison, Criteria, Half, RecordedRun, Run, Spans, last_attempts,
-};
-use tokometer_figures::SummaryOptions;
-use tokometer_plan::differing_lines;
-use tokometer_record::{self as record, RunReader, stored};
+use tokometer_decide::compare::{Comparison, Criteria, Half, Run, last_attempts};
+use tokometer_plan::{ab_blocks, differing_lines};
+use tokometer_record::{RunReader, stored};
 
 use super::sides::{self, Sides, no_success, options};
-use crate::reading::{Reading, blocks_of};
+use crate::reading::Reading;
 
 /// The comparison of two sides: run folders, result files, printed reports.
 pub fn of_sides(
@@ -41,29 +37,17 @@ pub fn of_run(folder: &Path, criteria: Criteria<'_>) -> Result<Comparison, Refus
 /// The same of a run that is open.
 pub fn of_reader(reader: &RunReader, criteria: Criteria<'_>) -> Result<Comparison, Refusal> {
     let (folder, figures) = (reader.folder(), criteria.figures);
-    let Some(ab) = blocks_of(reader.info())? else {
+    let Some(ab) = ab_blocks(reader.info())? else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it has only one target", folder.display()),
             "give two sides with `--a RUN… --b RUN…`, or measure both targets in one run with `bench --against`",
         ));
     };
-    let [a, b] = halves(reader, ab, &options(figures, None)).map_err(stored::unreadable)?;
+    let [a, b] = Half::both(reader, ab, &options(figures, None))?;
     let pairs = ab.pairs(&last_attempts(stored::timelines(reader)?), figures);
     let side = |name: &str, half: &Half| {
         let name = format!("{} {name}", folder.display());
         Run::of_summary(&name, &half.info, &half.summary, figures).map_err(|why| no_success(&why))
     };
     Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, criteria, &pairs))
-}
-
-/// Summarises both sides of a run in A/B blocks, each with its own target alone.
-pub fn halves(
-    reader: &RunReader,
-    ab: AbBlocks,
-    options: &SummaryOptions,
-) -> Result<[Half; 2], record::Error> {
-    let spans = Spans::of(ab, reader.timelines()?);
-    let state = reader.state()?;
-    let run = RecordedRun { info: reader.info(), state: &state, options };
-    Ok([spans.half(run, 0, reader.timelines()?), spans.half(run, 1, reader.timelines()?)])
 }

@@ -15,11 +15,11 @@ use tokometer_decide::compare::{
     throughput_blocks,
 };
 use tokometer_figures::{Details, Family, Figure, Quantity, SummaryOptions};
-use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
+use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing, ab_blocks};
 use tokometer_record::server::PROCESS_START;
 use tokometer_record::{RunInfo, RunReader, stored};
 
-use crate::reading::{Reading, blocks_of, expanded};
+use crate::reading::{Reading, expanded};
 
 /// What a path holds.
 enum RunSource {
@@ -117,7 +117,7 @@ fn open(reading: Reading, path: &Path) -> Result<RunSource, Refusal> {
     let shown = path.display();
     if path.is_dir() {
         let reader = stored::open(path)?;
-        if blocks_of(reader.info())?.is_some() {
+        if ab_blocks(reader.info())?.is_some() {
             return Err(Refusal::usage(
                 format!("cannot use `{shown}` as one side: it contains two targets"),
                 format!("compare its targets with each other: `tokometer compare {shown}`"),

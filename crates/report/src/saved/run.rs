@@ -9,11 +9,11 @@ use tokometer_decide::compare::{Comparison, Criteria, Half, compared};
 use tokometer_figures::{
     Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
 };
-use tokometer_plan::{Metrics, Output, Plan};
+use tokometer_plan::{Metrics, Output, Plan, ab_blocks};
 use tokometer_record::{RunInfo, RunReader, RunState, Timeline, stored};
 
-use crate::comparison::{self, halves};
-use crate::reading::{Reading, blocks_of};
+use crate::comparison;
+use crate::reading::Reading;
 use crate::{Style, failure_lines, print_report, print_summary, summary_csv, summary_json};
 
 /// What to show of a run.
@@ -179,13 +179,7 @@ impl Reading {
         view: &RunView,
     ) -> Result<SummarisedRun, Refusal> {
         let options = view.options(layout_of(view, reader.info()));
-        let sides = match blocks_of(reader.info())? {
-            Some(ab) => halves(reader, ab, &options).map_err(stored::unreadable)?.into(),
-            None => {
-                let summary = self.summary(reader, options)?;
-                vec![Half { info: reader.info().clone(), summary }]
-            }
-        };
+        let sides = Half::all(reader, ab_blocks(reader.info())?, &options)?;
         self.summarise_sides(sides, reader, view)
     }
 
