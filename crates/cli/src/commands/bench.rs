@@ -14,7 +14,6 @@ use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_shards::Membership;
 
-use super::{Given, say_remarks};
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
     Bar, Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, earlier, identified,
@@ -28,6 +27,7 @@ use crate::lower::{
     load_flag, lower_over, put_address, seconds, written,
 };
 use crate::pages;
+use crate::session::{Given, say_remarks};
 use crate::shards::{self, PartRequest, RunPart};
 use crate::terminal::{print, print_note};
 
