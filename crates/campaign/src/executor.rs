@@ -92,7 +92,7 @@ pub trait Executor {
         Ok(())
     }
 
-    /// Whether this run is there already and will only be read.
+    /// Whether this run is stored and will only be read.
     fn is_stored(&self, _run: &PlannedRun) -> bool {
         false
     }

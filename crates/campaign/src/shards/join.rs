@@ -140,8 +140,8 @@ impl JoinSetting<'_> {
             count: self.share.count(),
             clock: clock_name(),
         };
-        let patience = (&self.clock, leader.wait);
-        Follower::join(&leader.address, &config, patience, &*self.is_interrupted)
+        let timeout = (&self.clock, leader.wait);
+        Follower::join(&leader.address, &config, timeout, &*self.is_interrupted)
             .map_err(|why| unjoined(&why))
     }
 

@@ -205,7 +205,7 @@ fn span(flag: &str, text: Option<&str>) -> Result<Option<Nanos>, Refusal> {
 /// The budget of a search; `None`: its points and their length bound it.
 fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refusal> {
     let is_bounded = args.points.is_some() || args.max_duration.is_some();
-    let preset = || presets.iter().rev().find_map(|preset| preset.at.budget.as_deref());
+    let preset = || presets.iter().rev().find_map(|preset| preset.fragment.budget.as_deref());
     let preset = || preset().filter(|_| !is_bounded);
     let typed = seconds("--budget", args.at.budget.as_deref().or_else(preset))?;
     if typed.is_some_and(|seconds| seconds <= 0.0) {
