@@ -28,7 +28,8 @@ impl DerefMut for BenchArgs {
 }
 
 impl Args for BenchArgs {
-    fn augment_args(mut command: clap::Command) -> clap::Command {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let mut command = command.args_override_self(true);
         for group in options::groups() {
             let heading = (!group.title.is_empty()).then_some(group.title);
             let args = group.rows.iter().map(|row| arg(row).help_heading(heading));

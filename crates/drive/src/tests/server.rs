@@ -101,7 +101,9 @@ pub(crate) fn event(stream: &mut TcpStream, data: &str) {
 pub(crate) fn token(stream: &mut TcpStream, text: &str) {
     event(
         stream,
-        &format!(r#"{{"choices":[{{"index":0,"text":"{text}","finish_reason":null}}]}}"#),
+        &format!(
+            r#"{{"choices":[{{"index":0,"text":"{text}","delta":{{"content":"{text}"}},"finish_reason":null}}]}}"#
+        ),
     );
 }
 

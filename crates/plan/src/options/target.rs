@@ -111,8 +111,11 @@ pub(super) const GROUPS: &[Group] = &[
 
 /// An address as typed: written, it would lose what may be secret in it.
 fn address(text: &str) -> Result<Value, String> {
-    let _checked: Address = text.parse().map_err(|why: tokometer_client::Error| why.to_string())?;
-    Ok(Value::from(text))
+    match text.parse::<Address>() {
+        Ok(_checked) => Ok(Value::from(text)),
+        Err(tokometer_client::Error::Address { reason, .. }) => Err(reason.to_owned()),
+        Err(why) => Err(why.to_string()),
+    }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is a parser like others")]
