@@ -16,9 +16,9 @@ use tokometer_shards::{self as shards, Membership, ShardFlags, ShardTls, SharedS
 
 use crate::args::{BenchArgs, ShardArgs};
 use crate::bench::{Bar, Look, Say, Screen, followed, measurement};
-use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, ProgressView};
+use crate::session::Given;
 use crate::terminal::print_note;
 use crate::version;
 

@@ -10,6 +10,7 @@
 //! - `plan` is the whole. Its parts: `target`, `prompts`, `load`, `phases`, `request`, `client`, `metrics`,
 //!   `output`, `interleave` (two targets in turn) and `canary`.
 //! - `options` is the table of all options, from which flags, presets and plan files are read.
+//! - `resolve` merges what flags, presets and files say into one plan per point.
 //! - `sweep` has fields with several values, `field` their names and types, `values` lists as typed, and
 //!   `variation` the fields that differ between stored runs.
 //! - `likeness` compares plans, `secret` and `object` keep secrets out of what is written, and `laws` tests
@@ -32,6 +33,7 @@ mod phases;
 mod plan;
 mod prompts;
 mod request;
+pub mod resolve;
 mod secret;
 mod sweep;
 mod target;

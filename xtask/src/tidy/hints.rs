@@ -12,7 +12,7 @@ const FOREIGN_SOURCES: [&str; 4] = [
     "crates/compat/",
     "crates/doctor/",
     "crates/cli/src/args/compat",
-    "crates/cli/src/lower/secrets.rs",
+    "crates/plan/src/resolve/secrets.rs",
 ];
 
 /// Pages about the project's tasks and other servers' flags.

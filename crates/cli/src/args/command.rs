@@ -11,8 +11,9 @@ use clap_complete::Shell;
 use super::address;
 use super::compat::{Rewritten, rewrite};
 use super::help::shaped;
-use super::{AddressArgs, BenchArgs, CalibrateArgs, ColourArg, CompareArgs, PredictArgs};
-use crate::capacity::CapacityArgs;
+use super::{
+    AddressArgs, BenchArgs, CalibrateArgs, CapacityArgs, ColourArg, CompareArgs, PredictArgs,
+};
 use crate::exit::Refusal;
 
 /// Measure LLM inference servers.

@@ -5,6 +5,7 @@
 
 mod address;
 mod calibrate;
+mod capacity;
 mod colour;
 mod command;
 mod compare;
@@ -15,6 +16,7 @@ mod measurement;
 mod predict;
 
 pub(crate) use calibrate::CalibrateArgs;
+pub(crate) use capacity::{CapacityArgs, EngineArgs, Over};
 pub(crate) use colour::ColourArg;
 pub(crate) use command::{
     BenchCommand, Command, DatasetArgs, DocPage, DoctorArgs, MergeArgs, ParseOutcome,

@@ -3,9 +3,9 @@
 use tokometer_measure::{IdentifiedServer, identify};
 
 use crate::args::BenchArgs;
-use crate::commands::Given;
 use crate::exit::Refusal;
 use crate::lower::{Lowered, OwnDefaults, lower_over};
+use crate::session::Given;
 use crate::terminal::{hide, print_note};
 
 /// Asks the server what it is. What the user left open follows from its answers: the backend, and lengths

@@ -11,8 +11,6 @@ mod observer;
 mod progress;
 mod results;
 mod screen;
-mod signals;
-mod silence;
 mod staircase;
 
 pub(crate) use crate::runs::summarise_read;
@@ -20,15 +18,13 @@ pub(crate) use document::SweepDocument;
 pub(crate) use identified::identified;
 pub(crate) use next_command::workload as workload_words;
 pub(crate) use observer::measurement;
-pub(crate) use progress::{Bar, waiting_for_shards};
+pub(crate) use progress::Bar;
 pub(crate) use results::{
     RunFacts, check as check_result_files, write as write_results, write_summary,
 };
 pub(crate) use screen::{
     Look, Say, Screen, earlier, followed, kept_events, overall, planned_runs, write_findings,
 };
-pub(crate) use signals::{Signals, heeded};
-pub(crate) use silence::Silence;
 pub(crate) use staircase::{ShownStairs, StairsScreen};
 pub(crate) use tokometer_report::saved::{RunView, SummarisedRun, layout_of, summarise_kept};
 pub(crate) use tokometer_report::staircase::next_line;

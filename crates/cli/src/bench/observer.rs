@@ -11,11 +11,11 @@ use tokometer_measure::{
 
 use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
-use super::signals::Signals;
 use crate::activity::Activity;
 use crate::command_line::command_line;
-use crate::commands::Given;
 use crate::dashboard::{Dashboard, DashboardSource};
+use crate::session::Given;
+use crate::signals::Signals;
 use crate::terminal::{self, print_message, print_note_once};
 use crate::version;
 use tokometer_plan::{Load, Plan, Shown, Target, Timing};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokometer_base::units::counted;
 use tokometer_base::{Background, Clock, Nanos, StopSignal};
 use tokometer_drive::{Live, LiveCounts};
 use tokometer_measure::Goal;
@@ -13,8 +12,8 @@ use tokometer_record::Phase;
 
 use tokometer_plan::Shown;
 
-use super::silence::Silence;
 use crate::lower::{Display, ProgressView};
+use crate::silence::{Silence, waiting_for_shards};
 use crate::terminal::print_message;
 
 /// Redrawn this often: slower than the eye, cheap beside the run.
@@ -71,14 +70,6 @@ fn running_line(live: &Live, goal: Goal, now: Nanos, silent: Option<Nanos>) -> S
 /// ` · no content for 12 s`.
 fn silence_text(silent: Option<Nanos>) -> String {
     silent.map(|span| format!(" · no content for {} s", span.whole_seconds())).unwrap_or_default()
-}
-
-/// What a leader says before all shards are ready.
-pub(crate) fn waiting_for_shards(live: &Live) -> Option<String> {
-    match live.awaited() {
-        0 => None,
-        many => Some(format!("waiting for {}", counted(many, "other shard"))),
-    }
 }
 
 impl Stragglers {

@@ -57,7 +57,7 @@ pub(crate) fn earlier(args: &OutputArgs, output: &Output) -> Result<Earlier, Ref
 
 /// What becomes of the events of points, as the flags say, or a preset.
 pub(crate) fn kept_events(at: &AddressArgs, presets: &[Preset]) -> KeptEvents {
-    let is_plain = at.keep_events || presets.iter().any(|preset| preset.at.keep_events);
+    let is_plain = at.keep_events || presets.iter().any(|preset| preset.fragment.keep_events);
     if is_plain { KeptEvents::Plain } else { KeptEvents::Packed }
 }
 

@@ -8,12 +8,11 @@ mod screen;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
 use tokometer_base::{Clock as _, Nanos, units};
 use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{Earlier, RunFolder, STAIRS, Search, SearchBounds, SearchSetting, run};
 use tokometer_decide::Slo;
-use tokometer_decide::capacity::{Ending, Findings, LoadKind};
+use tokometer_decide::capacity::{Ending, Findings};
 use tokometer_decide::search::SearchResult;
 use tokometer_decide::slo::Objective;
 use tokometer_measure::{IdentifiedServer, ServerIdentity};
@@ -22,94 +21,24 @@ use tokometer_report::capacity::{self as views, CAPACITY};
 use tokometer_report::staircase;
 use tokometer_shards::Membership;
 
-use crate::args::{AddressArgs, BenchArgs};
+use crate::args::{BenchArgs, CapacityArgs, Over};
 use crate::bench::{
     Bar, RunView, StairsScreen, earlier, identified, kept_events, planned_runs, write_findings,
 };
-use crate::commands::{Given, say_remarks};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{
     Lowered, OwnDefaults, Preset, ProgressView, layered, lower_over, put_address, seconds, written,
 };
 use crate::pages;
 use crate::runs::READING;
+use crate::session::{Given, say_remarks};
 use crate::shards::{self, PartRequest};
 use crate::terminal::{print, print_note};
 
-use predicted::EngineArgs;
 use screen::SearchScreen;
 
 /// Time for a search whose command line is an address and objectives.
 const BUDGET_S: f64 = 300.0;
-
-/// What `--over` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Over {
-    /// Requests per second (open loop)
-    #[default]
-    RequestRate,
-    /// Requests in flight (closed loop)
-    Concurrency,
-}
-
-impl From<Over> for LoadKind {
-    fn from(over: Over) -> Self {
-        match over {
-            Over::RequestRate => Self::RequestRate,
-            Over::Concurrency => Self::Concurrency,
-        }
-    }
-}
-
-/// Flags of `tokometer capacity`, besides those of `bench`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct CapacityArgs {
-    /// Objectives, such as "p99 ttft < 2s, p99 tpot < 100ms, goodput > 99%"
-    #[arg(long, value_name = "OBJECTIVES", help_heading = "Search")]
-    pub(crate) slo: String,
-    /// Kind of load to vary
-    #[arg(long, value_enum, default_value_t, help_heading = "Search")]
-    pub(crate) over: Over,
-    /// First load to try [default: 1; with --budget: 78 % of the highest throughput of a short staircase]
-    #[arg(long, value_name = "LOAD", help_heading = "Search", hide_short_help = true)]
-    pub(crate) start: Option<f64>,
-    /// Highest load to try
-    #[arg(
-        long,
-        default_value_t = 4096.0,
-        value_name = "LOAD",
-        help_heading = "Search",
-        hide_short_help = true
-    )]
-    pub(crate) max: f64,
-    /// Precision to aim for: half width of the 95 % confidence interval, relative to the result
-    #[arg(
-        long,
-        default_value = "5%",
-        value_name = "SHARE",
-        help_heading = "Search",
-        hide_short_help = true
-    )]
-    pub(crate) resolution: String,
-    /// Maximum number of points to measure [default: 20; with --budget: as many as fit]
-    #[arg(long, value_name = "N", help_heading = "Search")]
-    pub(crate) points: Option<usize>,
-    /// Minimum duration of a point [default: 10s; with --budget: depends on the budget]
-    #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
-    pub(crate) min_duration: Option<String>,
-    /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed [default: 180s; with --budget: depends on the budget]
-    #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
-    pub(crate) max_duration: Option<String>,
-    /// Number of GPUs behind the endpoint, for tokens per second per GPU
-    #[arg(long, value_name = "N", help_heading = "Search")]
-    pub(crate) gpus: Option<u32>,
-    #[command(flatten)]
-    pub(crate) at: AddressArgs,
-    #[command(flatten)]
-    pub(crate) engine: EngineArgs,
-    #[command(flatten)]
-    pub(crate) bench: BenchArgs,
-}
 
 /// Runs the command.
 pub(crate) fn capacity(
@@ -276,7 +205,7 @@ fn span(flag: &str, text: Option<&str>) -> Result<Option<Nanos>, Refusal> {
 /// The budget of a search; `None`: its points and their length bound it.
 fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refusal> {
     let is_bounded = args.points.is_some() || args.max_duration.is_some();
-    let preset = || presets.iter().rev().find_map(|preset| preset.at.budget.as_deref());
+    let preset = || presets.iter().rev().find_map(|preset| preset.fragment.budget.as_deref());
     let preset = || preset().filter(|_| !is_bounded);
     let typed = seconds("--budget", args.at.budget.as_deref().or_else(preset))?;
     if typed.is_some_and(|seconds| seconds <= 0.0) {

@@ -8,7 +8,6 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::Args;
 use tokometer_campaign::{Search, Virtual, run};
 use tokometer_decide::capacity::{Ending, LoadKind};
 use tokometer_decide::search::SearchResult;
@@ -16,47 +15,18 @@ use tokometer_plan as plan;
 use tokometer_report::capacity::{
     PredictedCapacities, PredictedCapacity, PredictedChoice, predictions,
 };
-use tokometer_twin::{self as twin, Routing};
+use tokometer_twin as twin;
 
-use super::{CapacityArgs, say_objectives, setting};
+use super::{say_objectives, setting};
 use crate::activity::Activity;
+use crate::args::{CapacityArgs, EngineArgs};
 use crate::bench::{Say, workload_words};
-use crate::commands::{Given, say_remarks};
 use crate::exit::{Exit, Refusal};
 use crate::lower::written;
 use crate::predict::{EngineChoice, free_memory, prediction_plan};
+use crate::session::{Given, say_remarks};
 use crate::terminal::print;
 use crate::version;
-
-/// Flags of a search in virtual time.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Prediction instead of measurement")]
-pub(crate) struct EngineArgs {
-    /// Search in virtual time with this engine profile: the name of a built-in one, or a file
-    #[arg(long, value_name = "NAME|FILE")]
-    pub(crate) engine: Option<String>,
-    /// What-if: change a value of the profile; a list gives one search per value, such as cost.scale=1,1.1
-    #[arg(long, value_name = "KEY=VALUES", requires = "engine", hide_short_help = true)]
-    pub(crate) set: Vec<String>,
-    /// Number of servers behind a router; a list gives one search per number [default: 1]
-    #[arg(
-        long,
-        value_name = "LIST",
-        requires = "engine",
-        value_delimiter = ',',
-        hide_short_help = true
-    )]
-    pub(crate) replicas: Vec<usize>,
-    /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "round-robin",
-        requires = "engine",
-        hide_short_help = true
-    )]
-    pub(crate) router: Routing,
-}
 
 /// So many searches take a while even in virtual time.
 const MOST_SEARCHES: usize = 64;
@@ -172,6 +142,8 @@ pub(super) fn capacity(
 
 #[cfg(test)]
 mod tests {
+    use tokometer_twin::Routing;
+
     use super::*;
 
     fn args(set: &[&str], replicas: &[usize]) -> EngineArgs {

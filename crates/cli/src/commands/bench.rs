@@ -11,10 +11,10 @@ use tokometer_campaign::{
 };
 use tokometer_decide::staircase::{StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
+use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_shards::Membership;
 
-use super::{Given, say_remarks};
 use crate::args::{AddressArgs, BenchArgs, BenchCommand};
 use crate::bench::{
     Bar, Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, earlier, identified,
@@ -28,6 +28,7 @@ use crate::lower::{
     load_flag, lower_over, put_address, seconds, written,
 };
 use crate::pages;
+use crate::session::{Given, say_remarks};
 use crate::shards::{self, PartRequest, RunPart};
 use crate::terminal::{print, print_note};
 
@@ -63,7 +64,7 @@ impl AskedBench {
             return Ok(Self { args, staircase: None, own: None, events });
         }
         // Without an address a preset must not turn one run into a staircase.
-        let preset = || presets.iter().rev().find_map(|preset| preset.at.budget.as_deref());
+        let preset = || presets.iter().rev().find_map(|preset| preset.fragment.budget.as_deref());
         let budget_s = seconds("--budget", budget.as_deref().or_else(preset))?;
         if budget_s.is_some_and(|seconds| seconds <= 0.0) {
             return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `2m`"));
@@ -85,7 +86,7 @@ fn is_one_run(command: &BenchCommand, presets: &[Preset]) -> bool {
     if load_flag(&command.bench).is_some() {
         return true;
     }
-    let preset = presets.iter().rev().find_map(|one| Some((load_flag(&one.args)?, one.origin)));
+    let preset = presets.iter().rev().find_map(|one| Some((load_flag(&one.fragment)?, one.origin)));
     let Some((flag, origin)) = preset else { return false };
     let (name, is_staircase) = (flag.trim_start_matches('-'), command.at.budget.is_some());
     print_note(&if is_staircase {
@@ -107,13 +108,13 @@ fn put_end(
     budget: Option<&str>,
     presets: &[Preset],
 ) -> Result<(), Refusal> {
-    let is_ended = |args: &BenchArgs| args.has_any(&["num-prompts", "duration", "plan"]);
+    let is_ended = |args: &Fragment| args.has_any(&["num-prompts", "duration", "plan"]);
     match budget {
         Some(budget) if is_ended(args) => print_note(&format!(
             "note: `--budget {budget}` has no effect: other flags say when the run ends"
         )),
         Some(budget) => args.add("duration", budget)?,
-        None if is_ended(args) || presets.iter().any(|preset| is_ended(&preset.args)) => {}
+        None if is_ended(args) || presets.iter().any(|preset| is_ended(&preset.fragment)) => {}
         None => own.end_after(&format!("{RUN_S}s")),
     }
     Ok(())

@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use tokometer_base::Seed;
 use tokometer_record::{STDOUT, WholeFile};
 
-use super::say_remarks;
 use crate::args::DatasetArgs;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, lower, written};
+use crate::session::say_remarks;
 use crate::terminal::{print, print_message, print_note};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
 

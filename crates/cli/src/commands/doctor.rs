@@ -10,13 +10,13 @@ use tokometer_doctor::{
 };
 use tokometer_report::saved::NamedSource;
 
-use super::Given;
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::input::STDIN;
 use crate::instrument;
 use crate::runs::READING;
+use crate::session::Given;
 use crate::terminal::{print, print_message, without_secrets};
 
 /// Examines every file; an inconsistent one is an objective missed. A file that cannot be read does not

@@ -15,21 +15,12 @@ use tokometer_base::Clock;
 
 use crate::activity::Activity;
 use crate::args::{Command, DocPage, ParsedArguments};
-use crate::bench::Signals;
 use crate::exit::Exit;
-use crate::lower::{Environment, Lowered, ProgressView};
+use crate::lower::Environment;
+use crate::session::Given;
+use crate::signals::Signals;
 use crate::store;
 use crate::terminal::{be_quiet, hide, print, print_note};
-
-/// What the program gets from the system.
-pub(crate) struct Given {
-    /// The variables that mean something.
-    pub(crate) environment: Environment,
-    /// Time.
-    pub(crate) clock: Arc<dyn Clock>,
-    /// Ctrl-C and other signals that end the program.
-    pub(crate) signals: Signals,
-}
 
 /// Progress of commands that show none of their own.
 fn activity(command: &Command) -> Option<Activity> {
@@ -52,16 +43,6 @@ fn is_quiet(command: &Command) -> bool {
         Command::Dataset(args) => args.bench.output.quiet,
         Command::Predict(args) => args.bench.output.quiet,
         _ => false,
-    }
-}
-
-/// Prints what lowering has to say; nothing where a flag or a preset asks for errors alone.
-pub(crate) fn say_remarks(lowered: &Lowered) {
-    if lowered.display.progress == ProgressView::Silent {
-        be_quiet();
-    }
-    for remark in &lowered.remarks {
-        print_note(&format!("note: {remark}"));
     }
 }
 

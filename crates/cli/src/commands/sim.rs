@@ -11,8 +11,8 @@ use tokometer_sim::what_if::changed;
 use tokometer_sim::{Faults, Flavour, Profile, SimConfig, SimServer, TokenTiming, Transport};
 
 use crate::args::SimArgs;
-use crate::bench::heeded;
 use crate::exit::{Exit, Refusal, RefusalKind};
+use crate::signals::heeded;
 use crate::terminal::{print, print_message};
 
 /// Runs until a signal arrives or the parent process exits.

@@ -25,7 +25,7 @@ use tokometer_drive::{Interrupt, Live};
 
 use tokometer_measure::{Goal, LiveNotes};
 
-use crate::bench::{Silence, waiting_for_shards};
+use crate::silence::{Silence, waiting_for_shards};
 use board::{Board, BoardValues};
 use keys::{BoardKey, Input, Keyboard};
 

@@ -26,10 +26,10 @@ use tokometer_workload::{OrNone, PartialSpec};
 
 use crate::args::{self, Command, ParseOutcome, TableFormatArg};
 use crate::bench::{Bar, measurement};
-use crate::commands::Given;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{self, Lowered, lower};
 use crate::runs;
+use crate::session::Given;
 use crate::terminal::{print, print_message};
 
 /// How the load is sent and read in one pass.

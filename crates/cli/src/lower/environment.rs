@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
 use tokometer_base::redact::Secrets;
 use tokometer_base::{Backend, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
+use tokometer_plan::resolve::{ConfigFile, PREFIX, Presets, config_text, of_variable};
 use tokometer_report::{Colours, Style};
 use tokometer_shards::discover::VARIABLES;
 use tokometer_tokenize::hub;
 
-use super::preset::{self, PREFIX, Presets};
-use super::secrets::of_variable;
 use crate::args::ColourArg;
-use crate::exit::Refusal;
+use crate::exit::{Refusal, reason};
 
 /// Which escape codes a terminal may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -115,7 +114,7 @@ impl Environment {
         let presets = Presets {
             not_text,
             variables: all.filter(is_ours).filter(|(_, value)| !value.is_empty()).collect(),
-            config: preset::config_path(&variable).as_deref().and_then(preset::config),
+            config: config_path(&variable).as_deref().and_then(config),
         };
         Self::from_variables(&variable).with(presets)
     }
@@ -160,7 +159,7 @@ impl Environment {
             of_variable(name, value, &mut self.secrets);
         }
         let named = presets.variables.get("TOKOMETER_COLOR").cloned();
-        self.colour_text = named.or_else(|| preset::config_text(&presets, "color"));
+        self.colour_text = named.or_else(|| config_text(&presets, "color"));
         self.presets = presets;
         self
     }
@@ -233,6 +232,29 @@ fn proxies(variable: &dyn Fn(&str) -> Option<String>) -> Proxies {
     Proxies { http, https, all, exempt }
 }
 
+/// Where the config file is, as XDG's rules say: a relative `XDG_CONFIG_HOME` is ignored.
+fn config_path(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let named = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".config"));
+    Some(named.or_else(home)?.join("tokometer").join("config.toml"))
+}
+
+/// Reads the config file; `None` where there is none.
+fn config(path: &Path) -> Option<ConfigFile> {
+    let text = match std::fs::read_to_string(path) {
+        Err(why)
+            if matches!(
+                why.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return None;
+        }
+        read => read.map_err(|why| reason(&why)),
+    };
+    Some(ConfigFile { path: path.to_owned(), text })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,5 +305,20 @@ mod tests {
         check(&[("HTTP_PROXY", "a"), ("https_proxy", "b")], [Some("a"), Some("b")]);
         check(&[("HTTP_PROXY", "a"), ("http_proxy", "c")], [Some("c"), None]);
         check(&[("HTTP_PROXY", "a"), ("REQUEST_METHOD", "GET")], [None, None]);
+    }
+
+    #[test]
+    fn the_config_file_is_where_xdg_says() {
+        let check = |set: &[(&str, &str)], expected: Option<&str>| {
+            let variable = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(config_path(&variable), expected.map(PathBuf::from), "{set:?}");
+        };
+        let home = ("HOME", "/h");
+        check(&[home], Some("/h/.config/tokometer/config.toml"));
+        check(&[home, ("XDG_CONFIG_HOME", "/x")], Some("/x/tokometer/config.toml"));
+        check(&[home, ("XDG_CONFIG_HOME", "x")], Some("/h/.config/tokometer/config.toml"));
+        check(&[], None);
     }
 }

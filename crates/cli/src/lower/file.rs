@@ -1,42 +1,11 @@
-//! Plan files: TOML, JSON, or the `plan.json` of a run.
+//! Plan files are read here, because they may come from standard input.
 
 use std::path::Path;
 
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use tokometer_base::Partial;
-use tokometer_base::redact::Secrets;
-use tokometer_plan::{PartialOutput, PartialPlan, Plan};
-use tokometer_workload::{PartialSpec, Spec};
+use tokometer_plan::{PartialPlan, resolve};
 
-use super::origin::Origins;
-use super::secrets::of_plan_file;
 use crate::exit::{Refusal, reason};
 use crate::{input, runs};
-
-/// Distinguishes a run's `plan.json` from a plan: its plan is beside facts of the run.
-#[derive(Deserialize)]
-struct Kind {
-    schema: Option<IgnoredAny>,
-    plan: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct OfRun<'a> {
-    #[serde(borrow)]
-    plan: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct OfEnvironment {
-    environment: KeyVariable,
-}
-
-#[derive(Deserialize)]
-struct KeyVariable {
-    key_variable: Option<String>,
-}
 
 /// The variable whose key the run of this plan sent. `None` for a plan that is not a run's, or whose
 /// run sent none.
@@ -45,155 +14,20 @@ pub(crate) fn key_variable(path: &Path) -> Option<String> {
     if path == Path::new(input::STDIN) {
         return None;
     }
-    let text = std::fs::read_to_string(path).ok()?;
-    let run: OfEnvironment = serde_json::from_str(&text).ok()?;
-    run.environment.key_variable
+    resolve::key_variable(&std::fs::read_to_string(path).ok()?)
 }
 
 /// Reads a plan file.
-pub(crate) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
-    let shown = path.display();
+pub(super) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
+    let refused = |why: &str, hint: &str| {
+        Refusal::usage(format!("cannot read the plan `{}`: {why}", path.display()), hint)
+    };
     if path.is_dir() {
         let run = runs::first_point(path).unwrap_or_else(|| path.to_owned());
-        return Err(Refusal::usage(
-            format!("cannot read the plan `{shown}`: it is a folder"),
-            format!("the plan of a run is `{}`", run.join("plan.json").display()),
-        ));
+        let hint = format!("the plan of a run is `{}`", run.join("plan.json").display());
+        return Err(refused("it is a folder", &hint));
     }
-    let text = input::read_text(path).map_err(|why| {
-        Refusal::usage(
-            format!("cannot read the plan `{shown}`: {}", reason(&why)),
-            "`--print-plan` shows a plan that can be saved",
-        )
-    })?;
-    parse(&text, path).map_err(|why| {
-        let why = secrets_in(&text).redact(&why);
-        Refusal::usage(
-            format!("cannot read the plan `{shown}`: {why}"),
-            "`--print-plan` shows all fields",
-        )
-    })
-}
-
-fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
-    let is_json = path.extension().is_some_and(|extension| extension == "json")
-        || text.trim_start().starts_with('{');
-    if !is_json {
-        return toml::from_str(text).map_err(|why| without_the_line(text, &why));
-    }
-    let kind: Kind = serde_json::from_str(text).map_err(|why| why.to_string())?;
-    if kind.schema.is_some() && kind.plan.is_some() {
-        let run: OfRun = serde_json::from_str(text).map_err(|why| why.to_string())?;
-        let mut plan = PartialPlan::from_json(run.plan.get()).map_err(|why| why.to_string())?;
-        // Where that run's results went and how they were shown: a new run must not replace them, and
-        // is shown as its own flags say.
-        plan.output = PartialOutput::default();
-        return Ok(plan);
-    }
-    PartialPlan::from_json(text).map_err(|why| why.to_string())
-}
-
-/// What TOML's reader says and where, without a copy of the line: it may hold a secret.
-pub(super) fn without_the_line(text: &str, why: &toml::de::Error) -> String {
-    let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
-    match why.span() {
-        Some(span) => format!("line {}: {}", line(span.start), why.message()),
-        None => why.message().to_owned(),
-    }
-}
-
-/// The secrets of a plan that is wrong in another place.
-fn secrets_in(text: &str) -> Secrets {
-    let document = serde_json::from_str(text).ok().or_else(|| toml::from_str(text).ok());
-    of_plan_file(&document.unwrap_or_default())
-}
-
-/// A plan as TOML that gives the same plan when it is read, with each value's origin in a comment.
-pub(crate) fn written(plan: &Plan, origins: &Origins) -> anyhow::Result<String> {
-    plain(plan).map(|text| origins.annotate(&text))
-}
-
-fn plain(plan: &Plan) -> anyhow::Result<String> {
-    let text = as_toml(plan)?;
-    let Some(defaults) = Spec::defaults(plan.workload.name(), plan.family) else {
-        return Ok(text);
-    };
-    let (own, defaults) = (PartialSpec::of(plan.workload.clone()), PartialSpec::of(defaults));
-    let absent = removed(own, &defaults);
-    let words = if absent.is_unset() { String::new() } else { as_toml(&absent)? };
-    Ok(text.replacen("[workload]\n", &format!("[workload]\n{words}"), 1))
-}
-
-/// By way of a table: TOML's writer, compiled for every type of a plan, was a seventh of this package's
-/// code.
-fn as_toml(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(toml::to_string(&toml::Table::try_from(value)?)?)
-}
-
-/// Options that are absent although they have a default: TOML leaves them out, and a reader would
-/// take the default, so they are written as a word.
-fn removed(own: PartialSpec, defaults: &PartialSpec) -> PartialSpec {
-    let output_len =
-        own.output_len.filter(|own| own.0.is_none() && defaults.output_len.as_ref() != Some(own));
-    PartialSpec { output_len, ..PartialSpec::default() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn toml_json_and_the_plan_of_a_run_are_read_alike() {
-        let folder = tempfile::tempdir().unwrap();
-        let check = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            let part = read(&path).unwrap();
-            assert_eq!(part.load.num_prompts, Some(Some(5)), "{name}");
-        };
-        check("a.toml", "[load]\nnum_prompts = 5\n");
-        check("b.json", r#"{"load": {"num_prompts": 5}}"#);
-        check("plan.json", r#"{"schema": 1, "plan": {"load": {"num_prompts": 5}}}"#);
-        let of_run = r#"{"schema": 1, "plan": {"output": {"run_dir": "r", "shown": "nothing"}}}"#;
-        let output = parse(of_run, Path::new("plan.json")).unwrap().output;
-        assert_eq!(output, PartialOutput::default());
-        let missing = read(&folder.path().join("none.toml")).unwrap_err().to_string();
-        assert!(missing.contains("none.toml"), "{missing}");
-        std::fs::write(folder.path().join("bad.toml"), "load = [").unwrap();
-        assert!(read(&folder.path().join("bad.toml")).is_err());
-    }
-
-    #[test]
-    fn a_message_about_a_plan_repeats_no_secret_of_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let check = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            let why = read(&path).unwrap_err().to_string();
-            assert!(!why.contains("hunter22"), "{why}");
-        };
-        check("a.toml", "[[targets]]\nheaders = \"hunter22\"\n");
-        check("a.json", r#"{"targets": [{"headers": "hunter22"}]}"#);
-        check("b.toml", "[request]\nextra_body = { api_key = \"hunter22\" \n");
-        check("b.json", r#"{"targets": [{"address": 5, "endpoint": "/?code=hunter22"}]}"#);
-    }
-
-    #[test]
-    fn an_unknown_key_names_its_place_and_its_neighbours() {
-        let check = |name: &str, text: &str, parts: &[&str]| {
-            let why = parse(text, Path::new(name)).unwrap_err();
-            assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");
-        };
-        let near = "similar: num_prompts";
-        check("a.toml", "[load]\nnum_promts = 5\n", &["line ", "`num_promts`", near]);
-        check("a.json", r#"{"load": {"num_promts": 5}}"#, &["line 1", "`num_promts`", near]);
-        let run = r#"{"schema": 1, "plan": {"laod": {}}}"#;
-        check("plan.json", run, &["`laod`", "similar: load"]);
-        let section = "[[sections]]\nheading = \"a\"\n[sections.load]\nnum_promts = 5\n";
-        check("a.toml", section, &["`num_promts`", near]);
-        let sampling = "[request.sampling]\ntempature = 1.0\n";
-        check("a.toml", sampling, &["`tempature`", "similar: temperature"]);
-        let axis = "[[sweep]]\nfield = \"load.num_promts\"\nvalues = \"1,2\"\n";
-        check("a.toml", axis, &["`load.num_promts`", "similar: load.num_prompts"]);
-    }
+    let text = input::read_text(path)
+        .map_err(|why| refused(&reason(&why), "`--print-plan` shows a plan that can be saved"))?;
+    resolve::plan_of(&text, path).map_err(|why| refused(&why, "`--print-plan` shows all fields"))
 }

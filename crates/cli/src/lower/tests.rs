@@ -242,3 +242,8 @@ fn numbers_that_mean_nothing_are_refused_for_every_flag() {
     assert!(message.contains("cannot use inf for `phases.ready_timeout_s`"), "{message}");
     assert!(plan("--burstiness inf").load.burstiness.is_infinite());
 }
+
+#[test]
+fn a_block_without_a_second_target_is_refused() {
+    assert_eq!(refused("--block 5").unwrap(), "while parsing");
+}

@@ -22,9 +22,9 @@ use crate::bench::{
     RunFacts, RunView, SweepDocument, SweepEntry, earlier, layout_of, summarise_kept, sweep_text,
     write_results,
 };
-use crate::commands::say_remarks;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
+use crate::session::say_remarks;
 use crate::terminal::{print, print_message, print_note};
 use crate::version;
 

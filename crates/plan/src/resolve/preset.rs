@@ -6,63 +6,63 @@
 //! only remarked on, because another program may own it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use crate::options::{self, Fragment, GivenOption, Kind, OptionRow};
 use tokometer_base::neighbours::nearest;
-use tokometer_plan::options::{self, Fragment, GivenOption, Kind, OptionRow};
 
 use super::origin::ValueOrigin;
-use crate::args::{AddressArgs, BenchArgs};
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// What begins the name of a variable.
-pub(super) const PREFIX: &str = "TOKOMETER_";
+pub const PREFIX: &str = "TOKOMETER_";
 
-/// Names that are read elsewhere, in [`super::Environment`].
+/// Names that are read elsewhere, with the environment.
 const ELSEWHERE: [&str; 2] = ["color", "shard-secret"];
 
 /// Presets as they were found, not yet parsed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Presets {
+pub struct Presets {
     /// Variables that begin with `TOKOMETER_`, by name.
-    pub(crate) variables: BTreeMap<String, String>,
+    pub variables: BTreeMap<String, String>,
     /// Such a variable whose value is not UTF-8.
-    pub(crate) not_text: Option<String>,
+    pub not_text: Option<String>,
     /// The config file; `None` where there is none.
-    pub(crate) config: Option<ConfigFile>,
+    pub config: Option<ConfigFile>,
 }
 
+/// A config file as it was found.
 #[derive(Debug, Clone)]
-pub(crate) struct ConfigFile {
-    pub(crate) path: PathBuf,
+pub struct ConfigFile {
+    /// Where it is.
+    pub path: PathBuf,
     /// Its text, or why it cannot be read.
-    pub(crate) text: Result<String, String>,
+    pub text: Result<String, String>,
 }
 
 /// One source of presets, parsed.
 #[derive(Debug, Default)]
-pub(crate) struct Preset {
-    pub(crate) origin: ValueOrigin,
-    pub(crate) args: BenchArgs,
-    /// For a server by its address.
-    pub(crate) at: AddressArgs,
-    pub(super) order: Vec<String>,
+pub struct Preset {
+    /// Which one.
+    pub origin: ValueOrigin,
+    /// What it says.
+    pub fragment: Fragment,
 }
 
 impl Presets {
     /// The presets of each origin, the weakest first.
-    pub(crate) fn layers(&self) -> Result<Vec<Preset>, Refusal> {
+    pub fn layers(&self) -> Result<Vec<Preset>, Refusal> {
         parsed(self).map(|(layers, _)| layers)
     }
 }
 
 /// The flags of presets and of the command line, the weakest first.
-pub(crate) fn layered<'a>(presets: &'a [Preset], typed: &'a BenchArgs) -> Vec<&'a BenchArgs> {
-    presets.iter().map(|preset| &preset.args).chain([typed]).collect()
+pub fn layered<'a>(presets: &'a [Preset], typed: &'a Fragment) -> Vec<&'a Fragment> {
+    presets.iter().map(|preset| &preset.fragment).chain([typed]).collect()
 }
 
 /// All presets, the weakest first, and remarks on names that mean nothing.
-pub(super) fn parsed(presets: &Presets) -> Result<(Vec<Preset>, Vec<String>), Refusal> {
+pub fn parsed(presets: &Presets) -> Result<(Vec<Preset>, Vec<String>), Refusal> {
     if let Some(name) = &presets.not_text {
         let why = format!("cannot use the variable `{name}`: its value is not text in UTF-8");
         return Err(Refusal::usage(why, "unset it, or write it in UTF-8"));
@@ -96,7 +96,7 @@ pub(super) fn parsed(presets: &Presets) -> Result<(Vec<Preset>, Vec<String>), Re
 }
 
 /// The value of a key of the config file that is no flag of `bench` alone; `None` where it has none.
-pub(super) fn config_text(presets: &Presets, key: &str) -> Option<String> {
+pub fn config_text(presets: &Presets, key: &str) -> Option<String> {
     let text = presets.config.as_ref()?.text.as_ref().ok()?;
     let table: toml::Table = toml::from_str(text).ok()?;
     table.get(key)?.as_str().map(str::to_owned)
@@ -182,8 +182,7 @@ fn known(flag: &str) -> Result<&'static OptionRow, Unknown> {
 impl Preset {
     fn of(origin: ValueOrigin, given: Vec<GivenOption>, source: &str) -> Result<Self, Refusal> {
         let fragment = Fragment::of(given).map_err(|refusal| from_source(refusal, source))?;
-        let (at, args) = (AddressArgs::of(&fragment), BenchArgs(fragment));
-        Ok(Self { origin, args, at, order: Vec::new() })
+        Ok(Self { origin, fragment })
     }
 }
 
@@ -260,29 +259,6 @@ fn typed(row: &'static OptionRow, value: &PresetValue<'_>) -> Result<Option<Give
     switched(!words.is_empty(), words)
 }
 
-/// Where the config file is, as XDG's rules say: a relative `XDG_CONFIG_HOME` is ignored.
-pub(super) fn config_path(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let named = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".config"));
-    Some(named.or_else(home)?.join("tokometer").join("config.toml"))
-}
-
-/// Reads the config file; `None` where there is none.
-pub(super) fn config(path: &Path) -> Option<ConfigFile> {
-    let text = match std::fs::read_to_string(path) {
-        Err(why)
-            if matches!(
-                why.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return None;
-        }
-        read => read.map_err(|why| crate::exit::reason(&why)),
-    };
-    Some(ConfigFile { path: path.to_owned(), text })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,15 +288,14 @@ mod tests {
         let (found, remarks) = parsed(&presets(&variables, Some(config))).unwrap();
         let [file, shell] = &found[..] else { panic!("{found:?}") };
         assert_eq!((file.origin, shell.origin), (ValueOrigin::Config, ValueOrigin::Environment));
-        let (filed, shown) = (&file.args.part, &shell.args.part);
-        let address = |part: &tokometer_plan::PartialPlan| {
-            part.targets[0].address.as_ref().unwrap().to_string()
-        };
+        let (filed, shown) = (&file.fragment.part, &shell.fragment.part);
+        let address =
+            |part: &crate::PartialPlan| part.targets[0].address.as_ref().unwrap().to_string();
         assert_eq!(address(filed), "http://h:1");
-        assert_eq!(file.args.lists[0].flag, "max-concurrency");
+        assert_eq!(file.fragment.lists[0].flag, "max-concurrency");
         assert_eq!(filed.request.extra_body.0["min_tokens"], 3);
         assert_eq!(filed.metrics.goodput.len(), 2);
-        assert!(file.args.has("insecure") && !shell.args.has("insecure"));
+        assert!(file.fragment.has("insecure") && !shell.fragment.has("insecure"));
         assert_eq!(shown.load.num_prompts, Some(Some(7)));
         assert_eq!(shown.targets[0].headers.as_ref().unwrap().0.len(), 2);
         assert_eq!(address(shown), "simulator:small");
@@ -359,20 +334,5 @@ mod tests {
         let why = refused(&presets(&[], Some("num-prompts = true")));
         assert!(why.contains("c.toml") && why.contains("a text or a number"), "{why}");
         assert!(refused(&presets(&[], Some("num-prompts = "))).contains("line 1"));
-    }
-
-    #[test]
-    fn the_config_file_is_where_xdg_says() {
-        let check = |set: &[(&str, &str)], expected: Option<&str>| {
-            let variable = |name: &str| {
-                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-            };
-            assert_eq!(config_path(&variable), expected.map(PathBuf::from), "{set:?}");
-        };
-        let home = ("HOME", "/h");
-        check(&[home], Some("/h/.config/tokometer/config.toml"));
-        check(&[home, ("XDG_CONFIG_HOME", "/x")], Some("/x/tokometer/config.toml"));
-        check(&[home, ("XDG_CONFIG_HOME", "x")], Some("/h/.config/tokometer/config.toml"));
-        check(&[], None);
     }
 }

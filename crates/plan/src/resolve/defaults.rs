@@ -1,20 +1,20 @@
 //! Default values of plan fields, by the conventions of the tool to follow.
 
+use crate::options::{self, Fragment, SGLANG_WARMUP_TOKENS};
+use crate::{
+    Address, Cache, Content, Form, Judgement, PartialLoad, PartialMetrics, PartialOutput,
+    PartialPhases, PartialPlan, PartialPrompts, PartialRequest, PartialTarget, Profiler, Rate,
+    Record, Shown, Timing,
+};
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::{Conventions, IgnoreEos, Partial};
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, UsageReports};
 use tokometer_compat::{Metric, Selection};
-use tokometer_plan::options::{self, Fragment, SGLANG_WARMUP_TOKENS};
-use tokometer_plan::{
-    Address, Cache, Content, Form, Judgement, PartialLoad, PartialMetrics, PartialOutput,
-    PartialPhases, PartialPlan, PartialPrompts, PartialRequest, PartialTarget, Profiler, Rate,
-    Record, Shown, Timing,
-};
 use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Spec, Templating};
 
 use super::foreign;
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// Whether anything names a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Situation {
 }
 
 /// The dialect of a backend's name.
-pub(crate) fn dialect(name: &str) -> Result<Dialect, Refusal> {
+pub fn dialect(name: &str) -> Result<Dialect, Refusal> {
     Dialect::named(name).ok_or_else(|| {
         if let Some(instead) = foreign::backend(name) {
             return Refusal::usage(format!("unsupported backend `{name}`"), instead);

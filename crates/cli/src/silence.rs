@@ -4,7 +4,8 @@
 //! to be worth a word. A server that accepts requests and sends no token otherwise looks like a slow one.
 
 use tokometer_base::Nanos;
-use tokometer_drive::LiveCounts;
+use tokometer_base::units::counted;
+use tokometer_drive::{Live, LiveCounts};
 
 /// A silence that is worth showing: longer than most prefills.
 const LONG: Nanos = Nanos::from_secs(5);
@@ -28,6 +29,14 @@ impl Silence {
         };
         self.last = Some((heard, since));
         Some(now - since).filter(|span| *span >= LONG)
+    }
+}
+
+/// What a leader says before all shards are ready.
+pub(crate) fn waiting_for_shards(live: &Live) -> Option<String> {
+    match live.awaited() {
+        0 => None,
+        many => Some(format!("waiting for {}", counted(many, "other shard"))),
     }
 }
 

@@ -1,86 +1,93 @@
-//! Merges the layers of a plan: defaults, those of a bare URL, config file, environment, plan file, section,
-//! flags.
+//! From what every source says to one plan per point.
+//!
+//! In: defaults, our own values for a bare URL, config file, environment, plan file, section, flags, the
+//! weakest first. Out: the plan as meant, the origin of each of its values, and its points. Files are read
+//! by the caller.
+//!
+//! - `preset` has the config file and the variables, `file` plan files, `bare_url` a server by its address,
+//!   `defaults` the rest; `origin` says where a value comes from, `points` makes a sweep's points.
+//! - `check`, `pooling` and `route` refuse plans that make no sense. `constraints`, `figures`, `turns` and
+//!   `foreign` are about single options; `secrets` finds keys in what was given.
+
+mod bare_url;
+mod check;
+mod constraints;
+mod defaults;
+mod figures;
+mod file;
+mod foreign;
+mod origin;
+mod points;
+mod pooling;
+mod preset;
+mod route;
+mod secrets;
+mod turns;
+
+use std::io;
+use std::path::Path;
 
 use tokometer_base::redact::hide_in_url;
-use tokometer_base::{Conventions, Partial};
+use tokometer_base::{Conventions, Partial, Refusal};
 use tokometer_client::ApiKey;
-use tokometer_measure::Credentials;
-use tokometer_plan::options::{Fragment, api_key};
-use tokometer_plan::{
-    Address, Axis, Missing, PartialPlan, PartialTarget, Plan, PlanField, PlanSection,
-};
 use tokometer_workload::PartialSpec;
 
-use super::bare_url::OwnDefaults;
-use super::check::check;
-use super::defaults::{self, Addressed, Situation};
-use super::display::Display;
-use super::origin::{Origins, ValueOrigin};
-use super::points::{self, PlannedPoint};
-use super::preset::{self, Preset};
-use super::{Environment, constraints, figures, file, turns};
-use crate::args::BenchArgs;
-use crate::exit::Refusal;
+use crate::options::{Fragment, api_key};
+use crate::{Address, Axis, PartialPlan, PartialTarget, Plan, PlanField, PlanSection};
 
-/// Flags, file and environment, as meant.
+use check::check;
+use defaults::{Addressed, Situation};
+
+pub use bare_url::{OpenChoices, OwnDefaults, PROMPT_LEN, dataset_for, load_flag, put_address};
+pub use defaults::dialect;
+pub use figures::{objective, seconds, sections};
+pub use file::{key_variable, plan_of, written};
+pub use origin::{Origins, ValueOrigin};
+pub use points::PlannedPoint;
+pub use preset::{ConfigFile, PREFIX, Preset, Presets, config_text, layered, parsed};
+pub use secrets::{of_variable, of_words, shown_words};
+
+/// Reads the text of a file that an option names.
+pub type ReadText = fn(&Path) -> io::Result<String>;
+
+/// What a plan is made of.
 #[derive(Debug)]
-pub(crate) struct Lowered {
+pub struct Sources<'a> {
+    /// The weakest first.
+    pub presets: &'a [Preset],
+    /// The command line.
+    pub typed: &'a Fragment,
+    /// Its flags as typed, first to last.
+    pub order: &'a [String],
+    /// The plan file.
+    pub file: PartialPlan,
+    /// How files are read.
+    pub read: ReadText,
+}
+
+/// All sources as one plan.
+#[derive(Debug)]
+pub struct Resolved {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
-    pub(crate) plan: Plan,
+    pub plan: Plan,
     /// Where its values come from.
-    pub(crate) origins: Origins,
+    pub origins: Origins,
     /// One run each, in order. At least one.
-    pub(crate) points: Vec<PlannedPoint>,
-    /// Keys.
-    pub(crate) secrets: Credentials,
+    pub points: Vec<PlannedPoint>,
+    /// The key that an option gives.
+    pub api_key: Option<ApiKey>,
     /// Flags that have no effect.
-    pub(crate) remarks: Vec<String>,
-    /// What is no part of a plan: how the run is shown while it lasts.
-    pub(crate) display: Display,
+    pub remarks: Vec<String>,
 }
 
-impl Lowered {
-    /// Refuses to measure by a stored plan whose secrets nobody has given again.
-    pub(crate) fn require_secrets(&self) -> Result<(), Refusal> {
-        let missing = self.points.iter().flat_map(|point| point.plan.missing_secrets());
-        let mut missing: Vec<Missing> = missing.collect();
-        missing.dedup();
-        let fields: Vec<String> = missing.iter().map(|one| format!("`{}`", one.field)).collect();
-        let flags: Vec<String> = missing.iter().map(|one| format!("`{}`", one.flag)).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(Refusal::usage(
-            format!("cannot run the plan: secrets are not stored with it: {}", fields.join(", ")),
-            format!("set them again with {}", flags.join(", ")),
-        ))
-    }
-}
-
-/// Lowers what was typed. `order` are the flags as typed, first to last.
-pub(crate) fn lower(
-    args: &BenchArgs,
-    order: &[String],
-    environment: &Environment,
-) -> Result<Lowered, Refusal> {
-    lower_over(None, args, order, environment)
-}
-
-/// The same above our own values for a server by its address.
-pub(crate) fn lower_over(
-    own: Option<&OwnDefaults>,
-    args: &BenchArgs,
-    order: &[String],
-    environment: &Environment,
-) -> Result<Lowered, Refusal> {
-    let (mut presets, mut remarks) = preset::parsed(&environment.presets)?;
-    let own = own.map(|own| Preset { args: BenchArgs(own.fragment.clone()), ..Preset::default() });
-    presets.splice(..0, own);
-    let typed = FlagLayer { origin: ValueOrigin::Flag, order, fragment: completed(args)? };
-    remarks.extend(address_remark(args));
+/// Merges what the sources say.
+pub fn resolve(sources: Sources<'_>) -> Result<Resolved, Refusal> {
+    let Sources { presets, typed: args, order, mut file, read } = sources;
+    let fragment = completed(args, read)?;
+    let typed = FlagLayer { origin: ValueOrigin::Flag, order, fragment };
+    let remarks = address_remark(args).into_iter().collect();
     let presets: Vec<FlagLayer<'_>> =
-        presets.iter().map(FlagLayer::of_preset).collect::<Result<_, _>>()?;
-    let mut file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
+        presets.iter().map(|one| FlagLayer::of_preset(one, read)).collect::<Result<_, _>>()?;
     let mut sections = file.sections.take().unwrap_or_default();
     for part in std::iter::once(&mut file).chain(sections.iter_mut().map(|one| &mut one.changes)) {
         figures::put_names(part)?;
@@ -106,17 +113,18 @@ pub(crate) fn lower_over(
         points.extend(lowering.points(&stack, &section.heading)?);
     }
     let (plan, origins) = whole.plan(sections)?;
-    let secrets = lowering.secrets(&plan, &points, environment)?;
-    let layers: Vec<&Fragment> = lowering.layers().map(|layer| &layer.fragment).collect();
-    let display = Display::of(&layers, environment.codes);
+    let mut api_key = None;
+    for layer in lowering.layers() {
+        api_key = key(&layer.fragment, read)?.or(api_key);
+    }
     // Every point of a sweep repeats them.
     let mut said = std::collections::BTreeSet::new();
     lowering.remarks.retain(|remark| said.insert(remark.clone()));
-    Ok(Lowered { plan, origins, points, secrets, remarks: lowering.remarks, display })
+    Ok(Resolved { plan, origins, points, api_key, remarks: lowering.remarks })
 }
 
 /// As in vLLM's tool, a whole address takes precedence over its parts.
-fn address_remark(args: &BenchArgs) -> Option<String> {
+fn address_remark(args: &Fragment) -> Option<String> {
     let parts = ["host", "port"].into_iter().filter(|flag| args.has(flag));
     let parts: Vec<String> = parts.map(|flag| format!("`--{flag}`")).collect();
     let has = if parts.len() == 1 { "has" } else { "have" };
@@ -127,16 +135,16 @@ fn address_remark(args: &BenchArgs) -> Option<String> {
 
 /// Flags with what words alone do not say: the backend by its name, the content of files, and figures by
 /// the names that reports have.
-fn completed(args: &Fragment) -> Result<Fragment, Refusal> {
+fn completed(args: &Fragment, read: ReadText) -> Result<Fragment, Refusal> {
     let mut fragment = args.clone();
     let part = &mut fragment.part;
     if let Some(name) = &args.backend {
         first_target(part).backend = Some(defaults::dialect(name)?);
     }
     part.output.run_dir = args.output.run_dir.clone().map(Some);
-    part.request.structured = constraints::structured(&args.files)?.map(Some);
-    part.request.tools = constraints::tools(&args.files)?.map(Some);
-    if let Some(rows) = constraints::canaries(&args.files)? {
+    part.request.structured = constraints::structured(&args.files, read)?.map(Some);
+    part.request.tools = constraints::tools(&args.files, read)?.map(Some);
+    if let Some(rows) = constraints::canaries(&args.files, read)? {
         part.canary.get_or_insert_default().rows = Some(rows);
     }
     figures::put_names(part)?;
@@ -149,14 +157,14 @@ fn first_target(part: &mut PartialPlan) -> &mut PartialTarget {
 }
 
 /// The key that the flags give.
-fn key(args: &Fragment) -> Result<Option<ApiKey>, Refusal> {
+fn key(args: &Fragment, read: ReadText) -> Result<Option<ApiKey>, Refusal> {
     let Some(path) = &args.api_key_file else { return Ok(args.api_key.clone()) };
     let refused = |why: String| {
         let message = format!("cannot use `--api-key-file {}`: {why}", path.display());
         Refusal::usage(message, "write the key alone into the file")
     };
-    let text = crate::input::read_text(path)
-        .map_err(|why| refused(format!("the file cannot be read ({})", why.kind())))?;
+    let text =
+        read(path).map_err(|why| refused(format!("the file cannot be read ({})", why.kind())))?;
     api_key(text.trim()).map(Some).map_err(refused)
 }
 
@@ -168,11 +176,11 @@ struct FlagLayer<'a> {
 }
 
 impl<'a> FlagLayer<'a> {
-    fn of_preset(preset: &'a Preset) -> Result<Self, Refusal> {
+    fn of_preset(preset: &'a Preset, read: ReadText) -> Result<Self, Refusal> {
         let source = format!("{} preset", preset.origin.name());
-        let fragment =
-            completed(&preset.args).map_err(|refusal| preset::from_source(refusal, &source))?;
-        Ok(Self { origin: preset.origin, order: &preset.order, fragment })
+        let fragment = completed(&preset.fragment, read)
+            .map_err(|refusal| preset::from_source(refusal, &source))?;
+        Ok(Self { origin: preset.origin, order: &[], fragment })
     }
 
     /// Whether the layer sets a field to one value or to a list.
@@ -251,31 +259,6 @@ impl<'a> Lowering<'a> {
             points.push(PlannedPoint { heading: heading.take(), coordinates, plan });
         }
         Ok(points)
-    }
-
-    /// Keys, and everything else that must not be shown.
-    fn secrets(
-        &self,
-        plan: &Plan,
-        points: &[PlannedPoint],
-        environment: &Environment,
-    ) -> Result<Credentials, Refusal> {
-        let mut known = environment.secrets.clone();
-        let plans = points.iter().map(|point| &point.plan).chain([plan]);
-        plans.for_each(|plan| plan.add_secrets(&mut known));
-        let mut api_key = None;
-        for layer in self.layers() {
-            api_key = key(&layer.fragment)?.or(api_key);
-        }
-        let from_environment = || {
-            plan.targets.first().and_then(|target| environment.key(plan.family, &target.backend))
-        };
-        let api_key = api_key.or_else(from_environment);
-        if let Some(key) = &api_key {
-            key.add_to(&mut known);
-        }
-        let (hub, proxies) = (environment.hub(), environment.proxies.clone());
-        Ok(Credentials { api_key, hub, known, proxies })
     }
 
     fn stack(&mut self, section: &PlanSection) -> Result<Stack, Refusal> {
@@ -399,7 +382,7 @@ fn host_and_port(
 }
 
 /// Completes a plan that the program makes itself, without flags or a file.
-pub(crate) fn complete_part(part: PartialPlan) -> Result<Plan, Refusal> {
+pub fn complete_part(part: PartialPlan) -> Result<Plan, Refusal> {
     let named = part.targets.first().and_then(|target| target.backend);
     let dialect = match named {
         Some(dialect) => dialect,

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use crate::Plan;
 use tokometer_compat::LayoutChoice;
-use tokometer_plan::Plan;
 use tokometer_record::STDOUT;
 
 use super::{constraints, figures, pooling, route};
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// Refuses a plan that makes no sense.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::{PartialPlan, Plan, options};
 use tokometer_figures::Quantity;
-use tokometer_plan::{PartialPlan, Plan, options};
 
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// The section of the report that shows a metric, by the word that vLLM uses, such as `e2el`.
 pub(crate) fn section(name: &str) -> Result<&'static str, Refusal> {
@@ -40,13 +40,13 @@ pub(super) fn remarks(plan: &Plan) -> Option<String> {
 }
 
 /// `ttft,itl,e2el` as sections.
-pub(crate) fn sections(text: &str) -> Result<Vec<String>, Refusal> {
+pub fn sections(text: &str) -> Result<Vec<String>, Refusal> {
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     words.map(|word| section(word).map(str::to_owned)).collect()
 }
 
 /// `ttft:200` as a metric and its limit in milliseconds.
-pub(crate) fn objective(word: &str) -> Result<(String, f64), Refusal> {
+pub fn objective(word: &str) -> Result<(String, f64), Refusal> {
     let refused = |why: &str| {
         Refusal::usage(
             format!("cannot use the objective `{word}`: {why}"),
@@ -61,7 +61,7 @@ pub(crate) fn objective(word: &str) -> Result<(String, f64), Refusal> {
 }
 
 /// A span of time as typed, in seconds.
-pub(crate) fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Refusal> {
+pub fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Refusal> {
     let refused =
         |text: &str, why| Refusal::usage(format!("cannot use `{flag} {text}`: {why}"), "");
     text.map(|text| options::time(text).map_err(|why| refused(text, why))).transpose()

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
+use super::ReadText;
+
+use crate::options::ContentFiles;
+use crate::{CanaryRow, Plan};
 use serde_json::Value;
 use tokometer_base::IgnoreEos;
 use tokometer_client::{Structured, ToolSet};
 use tokometer_figures::quality::{Canary, Schema};
-use tokometer_plan::options::ContentFiles;
-use tokometer_plan::{CanaryRow, Plan};
 
-use crate::exit::{Refusal, reason};
+use tokometer_base::Refusal;
+use tokometer_base::refusal::reason;
 
 /// What the files hold.
 const STRUCTURED_FORM: &str =
@@ -21,8 +24,8 @@ const CANARY_FORM: &str =
     r#"write one {"prompt": "…", "expected": "…"} or {"messages": […], "regex": "…"} per line"#;
 
 /// The text of the file that `flag` names. `form` says what it has to hold.
-fn read(flag: &str, form: &str, path: &Path) -> Result<String, Refusal> {
-    std::fs::read_to_string(path).map_err(|why| {
+fn read(flag: &str, form: &str, path: &Path, text_of: ReadText) -> Result<String, Refusal> {
+    text_of(path).map_err(|why| {
         let (shown, why) = (path.display(), reason(&why));
         Refusal::usage(
             format!("cannot read the file of `{flag} {shown}`: {why}"),
@@ -32,9 +35,12 @@ fn read(flag: &str, form: &str, path: &Path) -> Result<String, Refusal> {
 }
 
 /// The constraint of `--structured`.
-pub(super) fn structured(files: &ContentFiles) -> Result<Option<Structured>, Refusal> {
+pub(super) fn structured(
+    files: &ContentFiles,
+    text_of: ReadText,
+) -> Result<Option<Structured>, Refusal> {
     let Some(path) = &files.structured else { return Ok(None) };
-    let text = read("--structured", STRUCTURED_FORM, path)?;
+    let text = read("--structured", STRUCTURED_FORM, path, text_of)?;
     let refused = |why: String| {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), STRUCTURED_FORM)
     };
@@ -53,13 +59,14 @@ fn check_schema(text: &str, pointer: &str) -> Result<(), String> {
 }
 
 /// The tools of `--tools`, with `--tool-choice`.
-pub(super) fn tools(files: &ContentFiles) -> Result<Option<ToolSet>, Refusal> {
+pub(super) fn tools(files: &ContentFiles, text_of: ReadText) -> Result<Option<ToolSet>, Refusal> {
     let choice = files.tool_choice.as_ref();
     let Some(path) = &files.tools else { return Ok(None) };
     let refused = |why: String| {
         Refusal::usage(format!("cannot use the file `{}`: {why}", path.display()), TOOLS_FORM)
     };
-    let mut tools = ToolSet::parse(&read("--tools", TOOLS_FORM, path)?).map_err(refused)?;
+    let mut tools =
+        ToolSet::parse(&read("--tools", TOOLS_FORM, path, text_of)?).map_err(refused)?;
     for (name, definition) in tools.names().zip(&tools.definitions) {
         let named = |why| refused(format!("the parameters of `{name}`: {why}"));
         check_schema(definition, "/function/parameters").map_err(named)?;
@@ -79,9 +86,12 @@ pub(super) fn tools(files: &ContentFiles) -> Result<Option<ToolSet>, Refusal> {
 }
 
 /// The canaries of `--canary`.
-pub(super) fn canaries(files: &ContentFiles) -> Result<Option<Vec<CanaryRow>>, Refusal> {
+pub(super) fn canaries(
+    files: &ContentFiles,
+    text_of: ReadText,
+) -> Result<Option<Vec<CanaryRow>>, Refusal> {
     let Some(path) = &files.canary else { return Ok(None) };
-    let text = read("--canary", CANARY_FORM, path)?;
+    let text = read("--canary", CANARY_FORM, path, text_of)?;
     let mut rows = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         rows.push(canary(line).map_err(|why| {

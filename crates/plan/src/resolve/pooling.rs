@@ -1,8 +1,8 @@
 //! What a backend without generation has no use for is refused, and what only it can use.
 
-use tokometer_plan::Plan;
+use crate::Plan;
 
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// Refuses a plan whose parts do not fit a backend with or without generation.
 pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {

@@ -1,9 +1,9 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
+use crate::{NoBlock, PartialPlan, PartialTarget, Plan, TurnOrder};
 use tokometer_base::Partial;
-use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan, TurnOrder};
 
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// Completes the second target from the first: unset fields are the same.
 pub(crate) fn put_second_target(part: &mut PartialPlan) {
@@ -67,7 +67,7 @@ pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_plan::options::Fragment;
+    use crate::options::Fragment;
 
     use super::*;
 
@@ -96,11 +96,5 @@ mod tests {
         assert_eq!(addresses(&other), ["http://x", "http://y"]);
         assert_eq!(other.targets[1].backend, tokometer_client::Dialect::named("vllm"));
         assert_eq!(addresses(&with("switch-command", "do")), ["http://x", "http://x"]);
-    }
-
-    #[test]
-    fn a_block_without_a_second_target_is_refused() {
-        let refusal = super::super::tests::refused("--block 5").unwrap();
-        assert_eq!(refusal, "while parsing");
     }
 }

@@ -6,17 +6,18 @@
 //! model before anything is measured. These values are weaker than the config file's, which are weaker than
 //! the environment's and the flags'.
 
+use super::origin::ValueOrigin;
+use super::preset::Preset;
+use crate::options::Fragment;
 use tokometer_base::Conventions;
 use tokometer_base::redact::hide_in_url;
 use tokometer_client::Dialect;
-use tokometer_plan::options::Fragment;
 use tokometer_workload::Spec;
 
-use crate::args::BenchArgs;
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// Tokens of a prompt and of its answer, unless the user says otherwise.
-pub(crate) const PROMPT_LEN: (u64, u64) = (512, 128);
+pub const PROMPT_LEN: (u64, u64) = (512, 128);
 /// What is sent, unless the route needs something else.
 const RANDOM: &str = "random";
 /// The backend, unless the server has no chat.
@@ -35,7 +36,7 @@ const SHORT_ROUTES: [(&str, &str); 4] = [
 ];
 
 /// Takes a positional address: its server, and the route that it ends in.
-pub(crate) fn put_address(args: &mut BenchArgs, url: &str) -> Result<(), Refusal> {
+pub fn put_address(args: &mut Fragment, url: &str) -> Result<(), Refusal> {
     if let Some(flag) = ["base-url", "host", "port", "sim"].into_iter().find(|flag| args.has(flag))
     {
         return Err(Refusal::usage(
@@ -89,7 +90,7 @@ fn routed(url: &str) -> Routed {
 }
 
 /// The flag that says when requests are sent, or how many; `None`: there is none.
-pub(crate) fn load_flag(args: &BenchArgs) -> Option<&'static str> {
+pub fn load_flag(args: &Fragment) -> Option<&'static str> {
     let is_traced = args.part.workload.dataset.as_deref().is_some_and(|name| {
         Spec::defaults(name, Conventions::Vllm).is_some_and(|spec| spec.is_traced())
     });
@@ -115,25 +116,26 @@ const LOAD_FLAGS: [&str; 12] = [
 
 /// What the server may still change of our defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct OpenChoices {
+pub struct OpenChoices {
     /// Whether nothing names a backend.
-    pub(crate) backend: bool,
+    pub backend: bool,
     /// Whether nothing sets a length.
-    pub(crate) lengths: bool,
+    pub lengths: bool,
 }
 
 /// Our own values for a server by its address, weaker than any flag and any preset.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OwnDefaults {
+pub struct OwnDefaults {
     /// They are merged as the flags of a preset are.
-    pub(super) fragment: Fragment,
-    pub(crate) open: OpenChoices,
+    pub fragment: Fragment,
+    /// What the server may still change.
+    pub open: OpenChoices,
 }
 
 impl OwnDefaults {
     /// The values below these flags and presets. What depends on what they leave unsaid stays unsaid as
     /// well: a dataset has lengths of its own, and the conventions of a tool a backend.
-    pub(crate) fn below(layers: &[&BenchArgs]) -> Self {
+    pub fn below(layers: &[&Fragment]) -> Self {
         let says = |flags: &[&str]| layers.iter().any(|args| args.has_any(flags));
         let mut own = Self::default();
         if says(&["plan"]) {
@@ -159,8 +161,13 @@ impl OwnDefaults {
     }
 
     /// Ends the run after this time, where nothing else says when it ends.
-    pub(crate) fn end_after(&mut self, time: &str) {
+    pub fn end_after(&mut self, time: &str) {
         self.put("duration", time);
+    }
+
+    /// The values as a preset.
+    pub fn preset(&self) -> Preset {
+        Preset { origin: ValueOrigin::Default, fragment: self.fragment.clone() }
     }
 
     fn put(&mut self, flag: &'static str, word: &str) {
@@ -168,12 +175,12 @@ impl OwnDefaults {
     }
 
     /// Measures another route, because the server has no chat.
-    pub(crate) fn put_backend(&mut self, backend: Dialect) {
+    pub fn put_backend(&mut self, backend: Dialect) {
         self.fragment.backend = Some(backend.name().to_owned());
     }
 
     /// Shortens our own lengths to a context that is too short for them, with room for a chat template.
-    pub(crate) fn shorten(&mut self, context_tokens: u64) -> Option<(u64, u64)> {
+    pub fn shorten(&mut self, context_tokens: u64) -> Option<(u64, u64)> {
         let (input, output) = PROMPT_LEN;
         if context_tokens >= input + output + TEMPLATE {
             return None;
@@ -190,7 +197,7 @@ impl OwnDefaults {
 }
 
 /// Generated content that a route accepts.
-pub(crate) fn dataset_for(backend: Option<Dialect>) -> &'static str {
+pub fn dataset_for(backend: Option<Dialect>) -> &'static str {
     match backend {
         Some(backend) if backend.is_audio() => "random-audio",
         Some(backend) if backend.is_ranking() => "random-rerank",
@@ -234,8 +241,8 @@ mod tests {
         assert!(refusal.contains("`--base-url`") && !refusal.contains("hunter2"), "{refusal}");
     }
 
-    fn args_of(flags: &[(&'static str, &str)]) -> BenchArgs {
-        let mut args = BenchArgs::default();
+    fn args_of(flags: &[(&'static str, &str)]) -> Fragment {
+        let mut args = Fragment::default();
         flags.iter().for_each(|(flag, word)| args.add(flag, word).unwrap());
         args
     }
@@ -243,7 +250,7 @@ mod tests {
     #[test]
     fn our_own_values_leave_out_what_flags_or_presets_decide() {
         let with = |flag: &'static str, word: &str| {
-            OwnDefaults::below(&[&BenchArgs::default(), &args_of(&[(flag, word)])])
+            OwnDefaults::below(&[&Fragment::default(), &args_of(&[(flag, word)])])
         };
         let mut bare = OwnDefaults::below(&[]);
         assert_eq!(bare.open, OpenChoices { backend: true, lengths: true });

@@ -3,11 +3,11 @@
 //! The words are looked at before they are parsed, because a message about a word that cannot be
 //! parsed must not repeat a key.
 
+use crate::ShellCommand;
+use crate::options::{self, Holds, OptionRow};
 use serde_json::{Map, Value};
 use tokometer_base::redact::{HIDDEN, Secrets, hide_in_url, is_secret_name};
 use tokometer_client::secret::add_object;
-use tokometer_plan::ShellCommand;
-use tokometer_plan::options::{self, Holds, OptionRow};
 
 /// Flags that we do not have and whose values are secrets.
 const OTHERS: [(&str, Holds); 3] =
@@ -22,7 +22,7 @@ fn held(flag: &str) -> Option<Holds> {
 }
 
 /// The secrets among the words of a command line.
-pub(crate) fn of_words(words: &[String]) -> Secrets {
+pub fn of_words(words: &[String]) -> Secrets {
     let mut secrets = Secrets::new();
     each_value(words, |_, holds, value| {
         if let Some((holds, value)) = holds.zip(value) {
@@ -61,7 +61,7 @@ fn each_value<'a>(
 
 /// The words of a command line as a record may hold them. What may be a secret is hidden even if it
 /// does not look like one: the arguments of a command, the parameters of an address.
-pub(crate) fn shown_words(words: &[String]) -> Vec<String> {
+pub fn shown_words(words: &[String]) -> Vec<String> {
     let known = of_words(words);
     let mut shown = Vec::new();
     each_value(words, |word, holds, value| {
@@ -108,7 +108,7 @@ fn add(holds: Holds, value: &str, secrets: &mut Secrets) {
 }
 
 /// The secrets in a `TOKOMETER_*` variable, which stands for a flag.
-pub(super) fn of_variable(name: &str, value: &str, secrets: &mut Secrets) {
+pub fn of_variable(name: &str, value: &str, secrets: &mut Secrets) {
     let flag = name.trim_start_matches("TOKOMETER_").to_ascii_lowercase().replace('_', "-");
     match held(&flag) {
         Some(holds @ (Holds::Url | Holds::Json | Holds::Command | Holds::Key)) => {
@@ -120,7 +120,7 @@ pub(super) fn of_variable(name: &str, value: &str, secrets: &mut Secrets) {
 }
 
 /// The secrets in a plan file, as far as it can be read: a message about the rest must not repeat them.
-pub(crate) fn of_plan_file(document: &Value) -> Secrets {
+pub(super) fn of_plan_file(document: &Value) -> Secrets {
     let mut secrets = Secrets::new();
     add_document(document, &mut secrets);
     secrets

@@ -1,25 +1,23 @@
 //! The points of a sweep: a plan with one value of each list in its place.
 
-use tokometer_plan::{
-    Axis, AxisValues, FlagValues, PartialPlan, Plan, PlanField, Rate, SweepValue, Term,
-};
+use crate::{Axis, AxisValues, FlagValues, PartialPlan, Plan, PlanField, Rate, SweepValue, Term};
 
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// One run of a measurement.
 #[derive(Debug, Clone)]
-pub(crate) struct PlannedPoint {
+pub struct PlannedPoint {
     /// Printed before the point's block, when the point is the first of its section.
-    pub(crate) heading: Option<String>,
+    pub heading: Option<String>,
     /// The values that make this point, by the last part of their field's name.
-    pub(crate) coordinates: Vec<(String, String)>,
+    pub coordinates: Vec<(String, String)>,
     /// The plan of this point alone.
-    pub(crate) plan: Plan,
+    pub plan: Plan,
 }
 
 impl PlannedPoint {
     /// `num_prompts=8,request_rate=inf`; empty for a single run.
-    pub(crate) fn label(&self) -> String {
+    pub fn label(&self) -> String {
         let pair = |(name, value): &(String, String)| format!("{name}={value}");
         self.coordinates.iter().map(pair).collect::<Vec<_>>().join(",")
     }

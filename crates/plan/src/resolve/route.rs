@@ -1,10 +1,10 @@
 //! A route that the backend does not support is named before anything is sent, with the backend that does.
 
+use crate::Plan;
 use tokometer_base::backend::{PoolingRoute, Protocol};
 use tokometer_client::{Dialect, RequestInput, Settings, Url};
-use tokometer_plan::Plan;
 
-use crate::exit::Refusal;
+use tokometer_base::Refusal;
 
 /// Ends of well-known routes, with the backend to use for each.
 const ROUTES: [(&str, &str); 12] = [

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::PartialPlan;
 use serde::Serialize;
 use tokometer_base::Partial;
 use tokometer_base::partial::FieldVisitor;
-use tokometer_plan::PartialPlan;
 
 /// Where a value comes from, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum ValueOrigin {
+pub enum ValueOrigin {
     /// The program, by the conventions to follow.
     #[default]
     Default,
@@ -25,7 +25,7 @@ pub(crate) enum ValueOrigin {
 
 impl ValueOrigin {
     /// For people.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::Config => "config file",
@@ -38,7 +38,7 @@ impl ValueOrigin {
 
 /// The origin of each field of a plan, by its path.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Origins(BTreeMap<String, ValueOrigin>);
+pub struct Origins(BTreeMap<String, ValueOrigin>);
 
 impl Origins {
     /// The origins of a plan that is made of these layers, the weakest first.

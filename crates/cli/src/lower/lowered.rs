@@ -1,0 +1,92 @@
+//! The plan of a command with what no plan holds: keys, and how the run is shown.
+
+use tokometer_measure::Credentials;
+use tokometer_plan::resolve::{
+    Origins, OwnDefaults, PlannedPoint, Resolved, Sources, layered, parsed, resolve,
+};
+use tokometer_plan::{Missing, Plan};
+
+use super::display::Display;
+use super::{Environment, file};
+use crate::args::BenchArgs;
+use crate::exit::Refusal;
+use crate::input;
+
+/// Flags, file and environment, as meant.
+#[derive(Debug)]
+pub(crate) struct Lowered {
+    /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
+    pub(crate) plan: Plan,
+    /// Where its values come from.
+    pub(crate) origins: Origins,
+    /// One run each, in order. At least one.
+    pub(crate) points: Vec<PlannedPoint>,
+    /// Keys.
+    pub(crate) secrets: Credentials,
+    /// Flags that have no effect.
+    pub(crate) remarks: Vec<String>,
+    /// What is no part of a plan: how the run is shown while it lasts.
+    pub(crate) display: Display,
+}
+
+impl Lowered {
+    /// Refuses to measure by a stored plan whose secrets nobody has given again.
+    pub(crate) fn require_secrets(&self) -> Result<(), Refusal> {
+        let missing = self.points.iter().flat_map(|point| point.plan.missing_secrets());
+        let mut missing: Vec<Missing> = missing.collect();
+        missing.dedup();
+        let fields: Vec<String> = missing.iter().map(|one| format!("`{}`", one.field)).collect();
+        let flags: Vec<String> = missing.iter().map(|one| format!("`{}`", one.flag)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::usage(
+            format!("cannot run the plan: secrets are not stored with it: {}", fields.join(", ")),
+            format!("set them again with {}", flags.join(", ")),
+        ))
+    }
+}
+
+/// Lowers what was typed. `order` are the flags as typed, first to last.
+pub(crate) fn lower(
+    args: &BenchArgs,
+    order: &[String],
+    environment: &Environment,
+) -> Result<Lowered, Refusal> {
+    lower_over(None, args, order, environment)
+}
+
+/// The same above our own values for a server by its address.
+pub(crate) fn lower_over(
+    own: Option<&OwnDefaults>,
+    args: &BenchArgs,
+    order: &[String],
+    environment: &Environment,
+) -> Result<Lowered, Refusal> {
+    let (mut presets, mut remarks) = parsed(&environment.presets)?;
+    presets.splice(..0, own.map(OwnDefaults::preset));
+    let file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
+    let read = input::read_text;
+    let resolved = resolve(Sources { presets: &presets, typed: args, order, file, read })?;
+    let secrets = credentials(&resolved, environment);
+    let display = Display::of(&layered(&presets, args), environment.codes);
+    let Resolved { plan, origins, points, .. } = resolved;
+    remarks.extend(resolved.remarks);
+    Ok(Lowered { plan, origins, points, secrets, remarks, display })
+}
+
+/// Keys, and everything else that must not be shown.
+fn credentials(resolved: &Resolved, environment: &Environment) -> Credentials {
+    let plan = &resolved.plan;
+    let mut known = environment.secrets.clone();
+    let plans = resolved.points.iter().map(|point| &point.plan).chain([plan]);
+    plans.for_each(|plan| plan.add_secrets(&mut known));
+    let from_environment =
+        || plan.targets.first().and_then(|target| environment.key(plan.family, &target.backend));
+    let api_key = resolved.api_key.clone().or_else(from_environment);
+    if let Some(key) = &api_key {
+        key.add_to(&mut known);
+    }
+    let (hub, proxies) = (environment.hub(), environment.proxies.clone());
+    Credentials { api_key, hub, known, proxies }
+}

@@ -1,0 +1,29 @@
+//! What one call of the program has: environment, clock and signals, and the remarks on its plan.
+
+use std::sync::Arc;
+
+use tokometer_base::Clock;
+
+use crate::lower::{Environment, Lowered, ProgressView};
+use crate::signals::Signals;
+use crate::terminal::{be_quiet, print_note};
+
+/// What the program gets from the system.
+pub(crate) struct Given {
+    /// The variables that mean something.
+    pub(crate) environment: Environment,
+    /// Time.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Ctrl-C and other signals that end the program.
+    pub(crate) signals: Signals,
+}
+
+/// Prints what lowering has to say; nothing where a flag or a preset asks for errors alone.
+pub(crate) fn say_remarks(lowered: &Lowered) {
+    if lowered.display.progress == ProgressView::Silent {
+        be_quiet();
+    }
+    for remark in &lowered.remarks {
+        print_note(&format!("note: {remark}"));
+    }
+}
