@@ -219,9 +219,9 @@ fn crates() -> Result<Vec<String>> {
 
 /// Files and folders that pages name exist.
 fn named_files(pages: &[(String, String)]) -> Vec<String> {
-    let mut findings = Vec::new();
     const FOLDERS: [&str; 8] =
         ["crates/", "docs/", "e2e/", "xtask/", "fixtures/", "experiments/", "lab/", "packaging/"];
+    let mut findings = Vec::new();
     for (page, text) in pages {
         for word in text.split('`').skip(1).step_by(2) {
             let is_file = FOLDERS.iter().any(|folder| word.starts_with(folder))

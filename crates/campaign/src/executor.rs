@@ -32,6 +32,7 @@ pub struct RunRecord {
 }
 
 /// The requests of a run.
+#[expect(clippy::large_enum_variant, reason = "there is one per run")]
 pub enum RunRows {
     /// On disk; of a run that could not be written to its end, partly in memory.
     Stored(RunReader),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
+use tokometer_plan::options::OutputArgs;
 use tokometer_plan::{Output, Record};
 use tokometer_record as record;
 use tokometer_record::folder::{clear, create_private, create_private_new, names};
@@ -26,12 +27,8 @@ pub enum Earlier {
 impl Earlier {
     /// What is asked for by `--resume` and `--overwrite`. Both need a folder that was named, by a flag or
     /// otherwise.
-    pub fn checked(
-        is_resumed: bool,
-        is_overwritten: bool,
-        output: &Output,
-    ) -> Result<Self, Refusal> {
-        let (flag, asked) = match (is_resumed, is_overwritten) {
+    pub fn checked(args: &OutputArgs, output: &Output) -> Result<Self, Refusal> {
+        let (flag, asked) = match (args.resume, args.overwrite) {
             (true, _) => ("--resume", Self::Resumed),
             (false, true) => ("--overwrite", Self::Removed),
             (false, false) => return Ok(Self::Refused),

@@ -157,7 +157,9 @@ pub fn sides(record: &RunRecord, options: &SummaryOptions) -> Result<Vec<Half>, 
         RunRows::Stored(reader) => reader,
         RunRows::Kept(timelines) => {
             let mut collector = Collector::new(&record.info, options.clone());
-            timelines.iter().for_each(|timeline| collector.push(timeline));
+            for timeline in timelines {
+                collector.push(timeline);
+            }
             let state = RunState::Ended(Box::new(record.end.clone()));
             let summary = tokometer_judge::judge(collector.finish(&state));
             return Ok(vec![Half { info: record.info.clone(), summary }]);

@@ -60,7 +60,7 @@ fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
     let mut known = Vec::new();
     for folder in given.filter(|path| path.is_dir()) {
         let reader = runs::open(folder)?;
-        let summary = READING.summary(&reader, comparison::options(&[], None))?;
+        let summary = READING.summary(&reader, &comparison::options(&[], None))?;
         known.push((reader.info().clone(), summary));
     }
     let known: Vec<(&RunInfo, &Summary)> = known.iter().map(|(info, of)| (info, of)).collect();

@@ -127,6 +127,7 @@ pub struct Names {
     pub words: &'static [&'static str],
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as the field of a row has it")]
 const fn names(
     quantity: Quantity,
     label: &'static str,
@@ -156,7 +157,9 @@ impl Definition {
     pub fn each(&self, timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
         match self.formula {
             Formula::Latency(value) | Formula::Value(value) => {
-                value(timeline).into_iter().for_each(|value| add(value, 1));
+                if let Some(value) = value(timeline) {
+                    add(value, 1);
+                }
             }
             Formula::Stream(each) => each(timeline, add),
             Formula::Run(_) => {}

@@ -217,18 +217,21 @@ impl RequestRow {
     }
 
     /// The same as another attempt.
+    #[must_use]
     pub fn with_attempt(mut self, attempt: u16) -> Self {
         self.attempt = attempt;
         self
     }
 
     /// The same, sent so late.
+    #[must_use]
     pub fn with_lateness(mut self, late: Option<Nanos>) -> Self {
         self.late = u32::try_from(late.unwrap_or(Nanos::ZERO).0 / 1_000).unwrap_or(u32::MAX);
         self
     }
 
     /// The same, with content that shared its reads.
+    #[must_use]
     pub fn with_joined(mut self, first: Option<Joined>, last: Option<Joined>) -> Self {
         self.joined_first = first.into();
         self.joined_last = last.into();

@@ -29,8 +29,8 @@ const DAMAGES_SHOWN: usize = 5;
 
 impl Reading {
     /// The summary of a run: requests, scrapes and how it ended.
-    pub fn summary(self, reader: &RunReader, options: SummaryOptions) -> Result<Summary, Refusal> {
-        let summary = Half::whole(reader, &options)?.summary;
+    pub fn summary(self, reader: &RunReader, options: &SummaryOptions) -> Result<Summary, Refusal> {
+        let summary = Half::whole(reader, options)?.summary;
         self.show_damages(reader);
         Ok(summary)
     }
@@ -190,7 +190,7 @@ mod tests {
         };
         writer.finish(&ended).unwrap();
         let found =
-            READING.summary(&stored::open(&folder).unwrap(), SummaryOptions::default()).unwrap();
+            READING.summary(&stored::open(&folder).unwrap(), &SummaryOptions::default()).unwrap();
         assert_eq!(found.server.and_then(|server| server.running_max), Some(3.0));
         assert_eq!(found.counts.never_sent, 1_000);
         assert_eq!(stored::end(&folder), Some(ended));

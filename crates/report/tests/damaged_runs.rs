@@ -5,6 +5,8 @@
 //! panic, and memory stays within a bound whatever lengths and counts the damaged file declares. The
 //! mutations come from a seed, so that a failing case can be repeated by its number.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

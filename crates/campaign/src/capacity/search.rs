@@ -303,8 +303,8 @@ impl Search {
             least: least(slo, rate, self.response_time()),
         };
         let fresh = done.iter().filter(|outcome| !outcome.is_stored);
-        let sent = fresh.map(|outcome| outcome.run.plan.load.duration_s.unwrap_or(0.0)).sum();
-        let spent = TimeSpent { sent: Nanos::from_secs_f64(sent), points: first };
+        let seconds = fresh.map(|outcome| outcome.run.plan.load.duration_s.unwrap_or(0.0)).sum();
+        let spent = TimeSpent { sent: Nanos::from_secs_f64(seconds), points: first };
         let Some(stage) = time.second_stage(now, spent, counted) else {
             // Points that end before the server's queue has filled would show a capacity that it does not
             // have. The bracket is what is known.

@@ -175,8 +175,8 @@ impl<E: Executor> Sharded<E> {
     ) -> Result<RunRecord, Refusal> {
         match &*self.role {
             Role::Alone(shard) => {
-                let share = shard.identity.share;
-                let (rank, count) = (share.rank(), share.count());
+                let own_share = shard.identity.share;
+                let (rank, count) = (own_share.rank(), own_share.count());
                 let how = "merge all shards with `tokometer merge`";
                 note(observer, format!("shard {rank} of {count}: {how}"));
                 Ok(own)

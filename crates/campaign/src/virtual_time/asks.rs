@@ -43,7 +43,7 @@ impl Asks {
     }
 
     /// Requests that the plan may need.
-    pub fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         match self {
             Self::Drawn(drawn) => drawn.count,
             Self::Listed(listed) => listed.opened.len(),
@@ -348,7 +348,7 @@ mod tests {
         let turns = r#""turns": {"least": 3, "most": 3, "think_ms": 0.0}"#;
         let line = format!(r#"{{"load": {{"num_prompts": 2}}, "prompts": {{{turns}}}, {TURNS}}}"#);
         let (mut listed, _) = asks(&line, "default");
-        assert_eq!(listed.len(), 6);
+        assert_eq!(listed.count(), 6);
         let source = listed.source(6, Seed(0)).unwrap();
         let turns: Vec<Ask> = [1, 3, 5].map(|index| source.ask(index)).into();
         let lengths: Vec<u32> = turns.iter().map(|turn| turn.prompt_tokens).collect();

@@ -99,7 +99,7 @@ fn settled(
 ) -> Result<(RequestLoad, Prediction), Refusal> {
     let load = &setting.plan.load;
     let arrivals = load.arrivals(setting.plan.family);
-    let all = asks.len();
+    let all = asks.count();
     let is_open_ended = arrivals == Arrivals::AtOnce && load.num_prompts.is_none();
     let cap = load.max_concurrency.map_or(u64::MAX, u64::from);
     if is_open_ended && load.max_concurrency.is_none() {

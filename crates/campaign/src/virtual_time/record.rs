@@ -34,7 +34,7 @@ pub fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
             addresses: Vec::new(),
             proxy: None,
         }],
-        load: plan.load.asked(asks.len()),
+        load: plan.load.asked(asks.count()),
         dataset: plan.workload.name().to_owned(),
         tokenizer: asks.tokenizer_name(),
         plan: serde_json::to_value(plan).unwrap_or_default(),

@@ -29,11 +29,11 @@ impl From<Fate> for Exit {
 }
 
 /// The exit code of all points of a sweep or staircase.
-pub(crate) fn overall(found: &SweepFindings, is_single: bool) -> Exit {
+pub(crate) fn overall(found: &SweepFindings, look: Look) -> Exit {
     let worst = found.fates.iter().map(|fate| Exit::from(*fate)).max().unwrap_or(Exit::Done);
     match worst {
         Exit::Done | Exit::Interrupted => worst,
-        _ if is_single || found.is_all_dead() => worst,
+        _ if look != Look::Sweep || found.is_all_dead() => worst,
         _ => Exit::Points,
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn followed(found: &SweepFindings) -> Exit {
 
 /// What becomes of an earlier run in the folder, as the flags say.
 pub(crate) fn earlier(args: &OutputArgs, output: &Output) -> Result<Earlier, Refusal> {
-    Earlier::checked(args.resume, args.overwrite, output)
+    Earlier::checked(args, output)
 }
 
 /// What becomes of the events of points, as the flags say, or a preset.
@@ -143,15 +143,14 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn started(&mut self, run: &PlannedRun, is_stored: bool) -> Result<(), Refusal> {
-        self.is_stored = is_stored;
+    fn started(&mut self, run: &PlannedRun) -> Result<(), Refusal> {
         let point = self.points.get(run.number as usize);
         if let Some(point) = point.filter(|_| run.plan.output.shown == Shown::Text) {
             let gap = if run.number > 0 { "\n" } else { "" };
             let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));
             print(&format!("{gap}{}", heading.unwrap_or_default()))?;
         }
-        if is_stored {
+        if self.is_stored {
             let (number, folder) = (run.number, run.folder.display());
             print_message(&format!("skipping point {number}: already measured in {folder}"));
         }
@@ -199,7 +198,10 @@ impl<'a> Screen<'a> {
 impl Observer for Screen<'_> {
     fn event(&mut self, event: Event<'_>) -> Result<(), Refusal> {
         match event {
-            Event::Started { run, is_stored } => self.started(run, is_stored),
+            Event::Started { run, is_stored } => {
+                self.is_stored = is_stored;
+                self.started(run)
+            }
             Event::Done { run, record, reading } => self.done(run, record, reading),
             Event::Failed { run, refusal } => {
                 if let Some(point) = self.points.get(run.number as usize) {
@@ -270,7 +272,11 @@ mod tests {
         let found = |fates: &[Fate]| SweepFindings { fates: fates.to_vec() };
         let check = |fates: &[Fate], sweep, shard| {
             let found = found(fates);
-            assert_eq!((overall(&found, false), followed(&found)), (sweep, shard), "{fates:?}");
+            assert_eq!(
+                (overall(&found, Look::Sweep), followed(&found)),
+                (sweep, shard),
+                "{fates:?}"
+            );
         };
         let unusable = Fate::Refused(RefusalKind::Usage);
         check(&[Fate::Done, Fate::Done], Exit::Done, Exit::Done);
@@ -280,6 +286,6 @@ mod tests {
         // An interrupt of shard 0 is one in the other shards of a sweep, too.
         check(&[Fate::Done, Fate::Interrupted], Exit::Interrupted, Exit::Interrupted);
         check(&[], Exit::Done, Exit::Done);
-        assert_eq!(overall(&found(&[unusable]), true), Exit::Usage);
+        assert_eq!(overall(&found(&[unusable]), Look::Single), Exit::Usage);
     }
 }

@@ -227,7 +227,8 @@ fn swept(
     if part.folder.is_kept() && plan.output.shown == Shown::Text {
         print_note(&format!("record: {}", part.folder.path().display()));
     }
-    Ok(overall(&found, lowered.points.len() == 1))
+    let look = if lowered.points.len() == 1 { Look::Single } else { Look::Sweep };
+    Ok(overall(&found, look))
 }
 
 /// Refuses what a staircase of concurrency cannot be combined with.
@@ -352,7 +353,7 @@ impl AskedStairs<'_> {
         }
         Ok(match climbed.end {
             StairEnd::Interrupted => Exit::Interrupted,
-            _ => overall(&SweepFindings { fates: climbed.fates }, false),
+            _ => overall(&SweepFindings { fates: climbed.fates }, Look::Sweep),
         })
     }
 }

@@ -90,6 +90,7 @@ impl fmt::Display for NoteCode {
 /// Of a note in a summary, whose code is text: a summary may come from another version.
 impl PartialEq<NoteCode> for String {
     fn eq(&self, code: &NoteCode) -> bool {
-        *self == code.to_string()
+        let text = code.to_string();
+        *self == text
     }
 }

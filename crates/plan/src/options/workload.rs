@@ -93,7 +93,7 @@ pub(super) const GROUPS: &[Group] = &[
 ];
 
 fn ratio(text: &str) -> Result<Value, String> {
-    let ratio: Ratio = text.parse().map_err(|why| format!("{why}"))?;
+    let ratio: Ratio = text.parse()?;
     serde_json::to_value(ratio).map_err(|why| why.to_string())
 }
 

@@ -243,7 +243,9 @@ mod tests {
 
     fn args_of(flags: &[(&'static str, &str)]) -> Fragment {
         let mut args = Fragment::default();
-        flags.iter().for_each(|(flag, word)| args.add(flag, word).unwrap());
+        for (flag, word) in flags {
+            args.add(flag, word).unwrap();
+        }
         args
     }
 

@@ -246,7 +246,7 @@ fn one(value: &toml::Value) -> Result<String, String> {
 
 /// An option with the words of a value; `None` where it is switched off or empty.
 fn typed(row: &'static OptionRow, value: &PresetValue<'_>) -> Result<Option<GivenOption>, String> {
-    let switched = |is_on: bool, words| Ok(is_on.then(|| GivenOption { row, words }));
+    let switched = |is_on: bool, words| Ok(is_on.then_some(GivenOption { row, words }));
     let words = match (row.kind, value.is_on()) {
         (Kind::Switch(_), Some(is_on)) => return switched(is_on, Vec::new()),
         (Kind::Switch(_), None) => {

@@ -181,7 +181,7 @@ fn family(layout: Layout) -> Family {
 
 fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, Refusal> {
     let Wanted { reading, figures, layout, depth } = wanted;
-    let summary = reading.summary(reader, options(figures, layout))?;
+    let summary = reading.summary(reader, &options(figures, layout))?;
     let mut run =
         Run::of_summary(name, reader.info(), &summary, figures).map_err(|why| no_success(&why))?;
     run.facts.process = process(reader)?;

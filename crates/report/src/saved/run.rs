@@ -64,6 +64,7 @@ impl RunView {
     }
 
     /// The same view with what these objectives need.
+    #[must_use]
     pub fn with_objectives(mut self, slo: &Slo) -> Self {
         self.shown.percentiles.extend(slo.percentiles());
         self.objectives = slo.request_limits();
@@ -71,12 +72,14 @@ impl RunView {
     }
 
     /// The same view with the definitions of one more tool.
+    #[must_use]
     pub fn with_family(mut self, family: Family) -> Self {
         self.families.push(family);
         self
     }
 
     /// The same view with what the plan's result files need.
+    #[must_use]
     pub fn with_files(mut self, output: &Output) -> Self {
         let (vllm, sglang) = (output.vllm_result.as_ref(), output.sglang_result.as_ref());
         self.families.extend(vllm.map(|_| Family::Vllm));

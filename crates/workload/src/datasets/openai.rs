@@ -53,7 +53,7 @@ impl RowReader for OpenAiBodies {
             .filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str()))
             .map(|(name, value)| (name.as_str(), *value))
             .collect();
-        let content = match context.form {
+        let asked = match context.form {
             WireForm::Chat => PromptContent::Messages(messages),
             WireForm::Text | WireForm::TokenIds | WireForm::Sound => {
                 match messages.iter().position(is_more_than_text) {
@@ -66,7 +66,7 @@ impl RowReader for OpenAiBodies {
             }
         };
         let prompt = Prompt {
-            content,
+            content: asked,
             output_tokens: Some(output_tokens),
             extra_body: serde_json::to_string(&extra).ok().filter(|_| !extra.is_empty()),
             ..Prompt::text("")

@@ -65,6 +65,7 @@ pub(super) fn spoil(scene: &mut Scene, code: NoteCode) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "an arm per note")]
 fn spoil_load(scene: &mut Scene, code: NoteCode) {
     match code {
         NoteCode::FewSamples => {
@@ -77,7 +78,7 @@ fn spoil_load(scene: &mut Scene, code: NoteCode) {
             scene.summary.steady = Some(steady);
         }
         NoteCode::Overloaded => {
-            scene.overload = Some(GrowingBacklog { growth_per_s: 3.0, backlog: 200 })
+            scene.overload = Some(GrowingBacklog { growth_per_s: 3.0, backlog: 200 });
         }
         NoteCode::Burst => scene.summary.load_class = LoadClass::Burst,
         NoteCode::Failures => scene.summary.counts.failed = 100,
@@ -134,7 +135,7 @@ fn spoil_load(scene: &mut Scene, code: NoteCode) {
         NoteCode::ShardStarts => scene.info.sharding = Some(apart(2)),
         NoteCode::ShardClocks => scene.info.sharding = Some(merged(2, None)),
         NoteCode::Preparation => {
-            scene.info.remarks = vec!["the built-in tokenizer was used".into()]
+            scene.info.remarks = vec!["the built-in tokenizer was used".into()];
         }
         other => panic!("no test provokes the note `{other}`"),
     }
