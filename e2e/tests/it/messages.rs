@@ -341,7 +341,7 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("sim --profil small --prot 1", &["unknown flag `--profil`", "similar: `--profile`"]);
     row("bench --connections 5", &["the choices are auto, preopen", "`--max-concurrency 5`"]);
     row("bench --num-prompts", &["cannot use `--num-prompts` without a value", "Requests to send"]);
-    row("bench 30", &["cannot use `URL 30`", "a number is no address", "http://HOST:PORT"]);
+    row("bench 30", &["cannot use `30`", "a number is no address", "http://HOST:PORT"]);
     row("capacity http://h:1", &["`tokometer capacity` needs `--slo <OBJECTIVES>`", "p99 ttft"]);
     row(
         "runs/last",

@@ -1,9 +1,9 @@
 //! Server protocols: one file each.
 //!
-//! A protocol declares its [`Rules`]: how a request is written, which keys of an answer mean what, what ends an
+//! A protocol declares its `Rules`: how a request is written, which keys of an answer mean what, what ends an
 //! answer. It sees no clock and no socket. All protocols share one reader, which follows the rules, so that none
 //! is timed differently from another. What single servers do differently is a row in `quirks.rs`. A new backend
-//! is one row in [`tokometer_base::backend`]; a new protocol is also one file here and its line in [`rules_of`].
+//! is one row in [`tokometer_base::backend`]; a new protocol is also one file here and its line in `rules_of`.
 
 mod backend;
 mod chat;

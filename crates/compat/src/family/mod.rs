@@ -2,7 +2,7 @@
 //!
 //! A lens returns what one tool would have recorded for one request: start, first token, gaps,
 //! latency, token counts and success. Sums and statistics over requests are the same for all tools
-//! and are in [`aggregate`]. A new family is one file with a `see` function and one match arm here.
+//! and are in `aggregate`. A new family is one file with a `see` function and one match arm here.
 
 mod aggregate;
 mod buckets;
