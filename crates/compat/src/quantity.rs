@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use tokometer_figures::figure::{self, Figure, Statistic};
 
-use crate::parse::half_unit;
-
 pub use tokometer_figures::figure::Percentile;
 
 /// A labelled quantity that stands alone in a report.
@@ -184,14 +182,14 @@ impl Stat {
         }
     }
 
-    /// The statistic of this printed word.
+    /// The statistic of a label's or a key's word: `Mean`, `p99`.
     pub fn from_label(word: &str) -> Option<Self> {
-        match word {
-            "Mean" => Some(Self::Mean),
-            "Median" => Some(Self::Median),
-            "Std" => Some(Self::Std),
-            "Max" => Some(Self::Max),
-            _ => word.strip_prefix('P').and_then(Percentile::parse).map(Self::Percentile),
+        match word.to_ascii_lowercase().as_str() {
+            "mean" => Some(Self::Mean),
+            "median" => Some(Self::Median),
+            "std" => Some(Self::Std),
+            "max" => Some(Self::Max),
+            word => word.strip_prefix('p').and_then(Percentile::parse).map(Self::Percentile),
         }
     }
 }
@@ -296,6 +294,16 @@ impl Value {
         };
         Self { scalar, text: Some(text.to_owned()), half_unit }
     }
+}
+
+/// Half a unit of the last digit of a plain number. Zero for what is no number.
+pub(crate) fn half_unit(text: &str) -> f64 {
+    let text = text.trim();
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let decimals = mantissa.split_once('.').map_or("", |(_, digits)| digits);
+    let decimals = decimals.bytes().take_while(u8::is_ascii_digit).count();
+    let exponent = exponent.parse::<i32>().unwrap_or(0).clamp(-300, 300);
+    0.5 * 10_f64.powi(exponent - i32::try_from(decimals).unwrap_or(300).min(300))
 }
 
 /// Values in the order in which they were given.

@@ -81,15 +81,6 @@ pub struct Attendance {
     has_begun: bool,
 }
 
-/// Whether a point can begin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Barrier {
-    /// Not yet: these ranks are missing.
-    Waiting(Vec<u32>),
-    /// Every shard that is not lost is ready.
-    Open,
-}
-
 impl Attendance {
     /// A run of `count` shards, the leader's own among them.
     pub fn new(count: u32) -> Self {
@@ -186,8 +177,8 @@ impl Attendance {
         differing.collect()
     }
 
-    /// Whether a point can begin.
-    pub fn barrier(&self, wanted: u32) -> Barrier {
+    /// Shards that a point waits for. It can begin when every shard that is not lost is ready.
+    pub fn missing(&self, wanted: u32) -> Vec<u32> {
         let is_waited_for = |rank: &u32| match self.members.get(rank).map(|member| &member.state) {
             Some(ShardState::Ready { point, .. } | ShardState::Unable { point, .. }) => {
                 *point != wanted
@@ -195,8 +186,7 @@ impl Attendance {
             Some(ShardState::Lost { .. }) => false,
             _ => true,
         };
-        let missing: Vec<u32> = (1..self.count).filter(is_waited_for).collect();
-        if missing.is_empty() { Barrier::Open } else { Barrier::Waiting(missing) }
+        (1..self.count).filter(is_waited_for).collect()
     }
 
     /// Begins a point with the shards that are ready for it, and returns them.
@@ -354,7 +344,7 @@ mod tests {
         attendance.set(1, ready(0));
         attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
         attendance.join(1, Nanos::ZERO).unwrap();
-        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![1, 2]));
+        assert_eq!(attendance.missing(0), [1, 2]);
         attendance.set(1, ready(0));
         assert_eq!(attendance.begin(0), [1]);
         attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
@@ -366,13 +356,13 @@ mod tests {
     fn the_barrier_opens_when_all_are_ready_or_lost() {
         let mut attendance = with(4);
         attendance.set(1, ready(0));
-        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![2, 3]));
+        assert_eq!(attendance.missing(0), [2, 3]);
         attendance.set(2, ShardState::Lost { why: "gone".to_owned() });
         attendance.set(2, ready(0));
         attendance.set(3, ready(1));
-        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![3]), "of another point");
+        assert_eq!(attendance.missing(0), [3], "of another point");
         attendance.set(3, ready(0));
-        assert_eq!(attendance.barrier(0), Barrier::Open);
+        assert!(attendance.missing(0).is_empty());
         assert_eq!(attendance.begin(0), [1, 3]);
         assert_eq!(attendance.running(0), [1, 3]);
         attendance.set(1, ShardState::Ended { point: 0 });
@@ -390,7 +380,7 @@ mod tests {
         attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
         assert_eq!(attendance.lost(0), []);
         assert_eq!(attendance.lost(1), [(1, "closed".to_owned())]);
-        assert_eq!(attendance.barrier(1), Barrier::Open, "nobody waits for it");
+        assert!(attendance.missing(1).is_empty(), "nobody waits for it");
     }
 
     /// A point that one shard cannot make, such as one with too few slots, must not cost the others.
@@ -399,14 +389,14 @@ mod tests {
         let mut attendance = with(3);
         attendance.set(1, ready(0));
         attendance.set(2, ShardState::Unable { point: 0, why: "no file".to_owned() });
-        assert_eq!(attendance.barrier(0), Barrier::Open);
+        assert!(attendance.missing(0).is_empty());
         assert_eq!(attendance.begin(0), [1]);
         assert_eq!(attendance.lost(0), [(2, "no file".to_owned())]);
         attendance.set(1, ShardState::Ended { point: 0 });
         attendance.set(1, ready(1));
-        assert_eq!(attendance.barrier(1), Barrier::Waiting(vec![2]));
+        assert_eq!(attendance.missing(1), [2]);
         attendance.set(2, ready(1));
-        assert_eq!(attendance.barrier(1), Barrier::Open);
+        assert!(attendance.missing(1).is_empty());
     }
 
     #[test]
@@ -449,14 +439,14 @@ mod tests {
             for step in 0..SHARDS - 1 {
                 // In an order of their own, each later than the one before.
                 let rank = 1 + step * 617 % (SHARDS - 1);
-                assert!(matches!(attendance.barrier(point), Barrier::Waiting(_)));
+                assert!(!attendance.missing(point).is_empty());
                 now += Nanos::from_millis(1);
                 for other in 1..SHARDS {
                     attendance.heard(other, now);
                 }
                 attendance.set(rank, ready(point));
             }
-            assert_eq!(attendance.barrier(point), Barrier::Open);
+            assert!(attendance.missing(point).is_empty());
             assert_eq!(attendance.begin(point).len(), 999);
             for rank in 1..SHARDS {
                 attendance.progress(rank, ShardCounts { sent: 3, ..ShardCounts::default() });

@@ -17,7 +17,7 @@ use tokometer_schedule::Share;
 
 use crate::RUN_MARK;
 use crate::admission::greet;
-use crate::attendance::{Attendance, Barrier, ShardState};
+use crate::attendance::{Attendance, ShardState};
 use crate::leases::{LeaseChange, LeasePool};
 use crate::link::ShardWriter;
 use crate::local_run::LocalRun;
@@ -314,18 +314,13 @@ impl Leader {
             self.shared.drop_silent();
             self.refuse_other_prompts(point, prompts);
             let state = self.shared.state();
-            if state.attendance.barrier(point) == Barrier::Open
-                || self.shared.clock.now() >= deadline
-            {
+            if state.attendance.missing(point).is_empty() || self.shared.clock.now() >= deadline {
                 break;
             }
             drop(self.shared.wait(state));
         }
         let mut state = self.shared.state();
-        let late = match state.attendance.barrier(point) {
-            Barrier::Waiting(late) => late,
-            Barrier::Open => Vec::new(),
-        };
+        let late = state.attendance.missing(point);
         let ready = state.attendance.begin(point);
         state.begun = Some(point);
         state.lending = shared_cap.map(|(cap, own)| {
@@ -352,10 +347,7 @@ impl Leader {
 
     /// Shards that must become ready before a point begins.
     pub fn awaited(&self, point: u32) -> usize {
-        match self.shared.state().attendance.barrier(point) {
-            Barrier::Waiting(late) => late.len(),
-            Barrier::Open => 0,
-        }
+        self.shared.state().attendance.missing(point).len()
     }
 
     fn refuse_other_prompts(&self, point: u32, own: &str) {
