@@ -88,35 +88,19 @@ pub struct Printed {
 }
 
 /// What was wrong with a block as a piece of text.
+#[expect(missing_docs, reason = "their texts say what the numbers are")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// It ends before its footer: the text stops, or another header begins, at this line.
-    Cut {
-        /// The last line of what is there.
-        line: usize,
-    },
+    Cut { line: usize },
     /// Lines of two blocks are mixed.
-    Interleaved {
-        /// The first line that shows it.
-        line: usize,
-    },
+    Interleaved { line: usize },
     /// It has no header: lines that only a report has stand alone.
-    NoHeader {
-        /// The first of them.
-        line: usize,
-    },
+    NoHeader { line: usize },
     /// Most of its lines with values have labels that are not known.
-    Unknown {
-        /// How many lines.
-        lines: usize,
-        /// The first of them.
-        line: usize,
-    },
+    Unknown { lines: usize, line: usize },
     /// An object of a result file cannot be read.
-    BadObject {
-        /// The reason.
-        why: String,
-    },
+    BadObject { why: String },
 }
 
 /// A value that could not be read. Its line is kept as text.

@@ -7,9 +7,9 @@ use tokometer_figures::figure::{self, Figure, Statistic};
 pub use tokometer_figures::figure::Percentile;
 
 /// A labelled quantity that stands alone in a report.
+#[expect(missing_docs, reason = "the labels of the layouts say what each is")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
-    /// Name of the client's protocol.
     Backend,
     /// Rate asked for, as SGLang prints it: `inf`, `20.0`, `trace`.
     TrafficRate,
@@ -17,7 +17,6 @@ pub enum Field {
     MaxConcurrency,
     /// Requests answered to their end.
     Successful,
-    /// Requests that were not.
     Failed,
     /// Finite rate asked for, requests per second.
     RateConfigured,
@@ -25,15 +24,12 @@ pub enum Field {
     Duration,
     /// Prompt tokens of all successful requests.
     InputTokens,
-    /// Of these, text.
     InputTextTokens,
-    /// Of these, images.
     InputVisionTokens,
     /// Answer tokens of all successful requests.
     OutputTokens,
     /// Answer tokens counted again from the text.
     RetokenizedTokens,
-    /// Successful requests per second.
     RequestThroughput,
     /// Inputs per second of a pooling run.
     InputSequenceThroughput,
@@ -49,9 +45,7 @@ pub enum Field {
     TpotAttainment,
     /// Share that met the objective of E2EL, percent.
     E2elAttainment,
-    /// Prompt tokens per second.
     InputThroughput,
-    /// Answer tokens per second.
     OutputThroughput,
     /// Most answer tokens (in the other tools: events) within one second.
     PeakOutputThroughput,
@@ -59,15 +53,12 @@ pub enum Field {
     PeakConcurrency,
     /// Seconds of audio per second.
     Rtfx,
-    /// Prompt and answer tokens per second.
     TotalThroughput,
     /// Mean number of requests in flight.
     Concurrency,
     /// Tokens per step of a speculating server.
     AcceptLength,
-    /// Side probes answered.
     ProbesCompleted,
-    /// Side probes failed.
     ProbesFailed,
     /// Median latency of the probes, ms.
     ProbeMedian,
@@ -77,33 +68,25 @@ pub enum Field {
     ProbeMax,
     /// Tokens per second that a diffusion model committed.
     DiffusionThroughput,
-    /// Denoising steps per canvas.
     DiffusionStepsPerCanvas,
     /// Tokens committed per denoising step.
     DiffusionPerStep,
     /// Tokens committed.
     DiffusionTokens,
-    /// Denoising steps.
     DiffusionSteps,
-    /// Canvas positions evaluated.
     DiffusionPositions,
     /// Accepted share of draft tokens, percent.
     SpecAcceptanceRate,
     /// Tokens per draft, the bonus token included.
     SpecAcceptanceLength,
-    /// Drafts made.
     SpecDrafts,
-    /// Tokens drafted.
     SpecDraftTokens,
-    /// Of these, accepted.
     SpecAcceptedTokens,
     /// Prompt tokens that the cache report covers.
     CachePromptTokens,
     /// Of these, found in a cache.
     CachedTokens,
-    /// Found in device memory.
     CachedDevice,
-    /// Found in host memory.
     CachedHost,
     /// Share of prompt tokens found in a cache, percent.
     CacheHitRate,
@@ -119,28 +102,21 @@ pub enum Field {
     SteadyPeakConcurrency,
     /// Requests begun in the window, of all.
     SteadyStarted,
-    /// Requests ended in the window.
     SteadyCompleted,
-    /// Requests per second in the window.
     SteadyRequestThroughput,
-    /// Answer tokens per second in the window.
     SteadyOutputThroughput,
-    /// Prompt tokens per second in the window.
     SteadyInputThroughput,
-    /// All tokens per second in the window.
     SteadyTotalThroughput,
 }
 
 /// A quantity with a distribution, all in milliseconds.
+#[expect(missing_docs, reason = "the labels of the layouts say what each is")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Time to the first token.
     Ttft,
-    /// Time per output token after the first.
     Tpot,
     /// Time between two events of a stream.
     Itl,
-    /// Time to the last token.
     E2el,
     /// Waiting inside the client before the send.
     ClientQueue,
@@ -153,15 +129,13 @@ pub enum Metric {
 }
 
 /// A statistic of a [`Metric`].
+#[expect(missing_docs, reason = "each has the name of a statistic")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stat {
-    /// Arithmetic mean.
     Mean,
-    /// Middle value.
     Median,
     /// Population standard deviation. In result files, never printed.
     Std,
-    /// Largest value.
     Max,
     /// Value below which this share lies.
     Percentile(Percentile),

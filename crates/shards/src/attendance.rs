@@ -12,42 +12,27 @@ use tokometer_base::Nanos;
 use crate::message::{LatencyBins, ShardCounts};
 
 /// A shard that says nothing for so long is lost. Followers say something twice a second.
-pub const SILENCE_MAX: Nanos = Nanos::from_secs(30);
+pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 
 /// What a shard is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ShardState {
+pub(crate) enum ShardState {
     /// Let in; it prepares its prompts.
     Joined,
     /// Waits for the start of a point.
     Ready {
-        /// The point of the measurement.
         point: u32,
         /// Identifies its prompts.
         prompts: String,
     },
     /// Sends requests of a point.
-    Running {
-        /// The point of the measurement.
-        point: u32,
-    },
+    Running { point: u32 },
     /// Has ended a point, with a complete record.
-    Ended {
-        /// The point of the measurement.
-        point: u32,
-    },
+    Ended { point: u32 },
     /// Takes no part in a point, and may take part in the next one.
-    Unable {
-        /// The point of the measurement.
-        point: u32,
-        /// What happened, for people.
-        why: String,
-    },
+    Unable { point: u32, why: String },
     /// Will not come back.
-    Lost {
-        /// What happened, for people.
-        why: String,
-    },
+    Lost { why: String },
 }
 
 /// One shard.
@@ -72,7 +57,7 @@ impl Member {
 
 /// All shards besides the leader's own.
 #[derive(Debug)]
-pub struct Attendance {
+pub(crate) struct Attendance {
     count: u32,
     members: BTreeMap<u32, Member>,
     /// Why processes that gave these ranks were refused, the last one of each.
@@ -83,12 +68,12 @@ pub struct Attendance {
 
 impl Attendance {
     /// A run of `count` shards, the leader's own among them.
-    pub fn new(count: u32) -> Self {
+    pub(crate) fn new(count: u32) -> Self {
         Self { count, members: BTreeMap::new(), refused: BTreeMap::new(), has_begun: false }
     }
 
     /// Notes that a process was refused which said that it had this rank.
-    pub fn refuse(&mut self, rank: u32, why: &str) {
+    pub(crate) fn refuse(&mut self, rank: u32, why: &str) {
         if (1..self.count).contains(&rank) {
             let _earlier = self.refused.insert(rank, why.to_owned());
         }
@@ -96,7 +81,7 @@ impl Attendance {
 
     /// Lets a shard in, unless its rank is taken or does not exist. Before the first point begins, one whose
     /// connection was lost may come back: it has sent nothing.
-    pub fn join(&mut self, rank: u32, now: Nanos) -> Result<(), String> {
+    pub(crate) fn join(&mut self, rank: u32, now: Nanos) -> Result<(), String> {
         if rank == 0 || rank >= self.count {
             return Err(format!("there is no shard {rank} to join a run of {} shards", self.count));
         }
@@ -114,14 +99,14 @@ impl Attendance {
     }
 
     /// Notes that a shard has said something.
-    pub fn heard(&mut self, rank: u32, now: Nanos) {
+    pub(crate) fn heard(&mut self, rank: u32, now: Nanos) {
         if let Some(member) = self.members.get_mut(&rank) {
             member.heard = member.heard.max(now);
         }
     }
 
     /// A shard's new state. What is lost stays lost.
-    pub fn set(&mut self, rank: u32, state: ShardState) {
+    pub(crate) fn set(&mut self, rank: u32, state: ShardState) {
         if let Some(member) = self.members.get_mut(&rank)
             && !matches!(member.state, ShardState::Lost { .. })
         {
@@ -138,14 +123,14 @@ impl Attendance {
     }
 
     /// Notes how far a shard is.
-    pub fn progress(&mut self, rank: u32, counts: ShardCounts) {
+    pub(crate) fn progress(&mut self, rank: u32, counts: ShardCounts) {
         if let Some(member) = self.members.get_mut(&rank) {
             member.counts = counts;
         }
     }
 
     /// Notes the latencies of a shard, of the point that it is making.
-    pub fn spread(&mut self, rank: u32, point: u32, bins: LatencyBins) {
+    pub(crate) fn spread(&mut self, rank: u32, point: u32, bins: LatencyBins) {
         if let Some(member) = self.members.get_mut(&rank)
             && member.state == (ShardState::Running { point })
         {
@@ -154,7 +139,7 @@ impl Attendance {
     }
 
     /// Marks shards as lost that have been silent for too long, and returns them.
-    pub fn find_silent(&mut self, now: Nanos) -> Vec<u32> {
+    pub(crate) fn find_silent(&mut self, now: Nanos) -> Vec<u32> {
         let is_silent = |member: &Member| {
             !matches!(member.state, ShardState::Lost { .. }) && now - member.heard > SILENCE_MAX
         };
@@ -167,7 +152,7 @@ impl Attendance {
     }
 
     /// Shards that are ready for a point with other prompts than these: rank and prompts.
-    pub fn with_other_prompts(&self, wanted: u32, own: &str) -> Vec<(u32, String)> {
+    pub(crate) fn with_other_prompts(&self, wanted: u32, own: &str) -> Vec<(u32, String)> {
         let differing = self.members.iter().filter_map(|(rank, member)| match &member.state {
             ShardState::Ready { point, prompts } if *point == wanted && prompts != own => {
                 Some((*rank, prompts.clone()))
@@ -178,7 +163,7 @@ impl Attendance {
     }
 
     /// Shards that a point waits for. It can begin when every shard that is not lost is ready.
-    pub fn missing(&self, wanted: u32) -> Vec<u32> {
+    pub(crate) fn missing(&self, wanted: u32) -> Vec<u32> {
         let is_waited_for = |rank: &u32| match self.members.get(rank).map(|member| &member.state) {
             Some(ShardState::Ready { point, .. } | ShardState::Unable { point, .. }) => {
                 *point != wanted
@@ -190,7 +175,7 @@ impl Attendance {
     }
 
     /// Begins a point with the shards that are ready for it, and returns them.
-    pub fn begin(&mut self, wanted: u32) -> Vec<u32> {
+    pub(crate) fn begin(&mut self, wanted: u32) -> Vec<u32> {
         self.has_begun = true;
         let ready = self.members.iter_mut().filter(|(_, member)| {
             matches!(&member.state, ShardState::Ready { point, .. } if *point == wanted)
@@ -204,7 +189,7 @@ impl Attendance {
     }
 
     /// Shards that still send requests of a point.
-    pub fn running(&self, wanted: u32) -> Vec<u32> {
+    pub(crate) fn running(&self, wanted: u32) -> Vec<u32> {
         let is_running = |member: &Member| member.state == ShardState::Running { point: wanted };
         self.members
             .iter()
@@ -214,7 +199,7 @@ impl Attendance {
     }
 
     /// Notes that a shard waits for a block of the point that it is making.
-    pub fn wait_for_block(&mut self, rank: u32, point: u32, block: u64) {
+    pub(crate) fn wait_for_block(&mut self, rank: u32, point: u32, block: u64) {
         if let Some(member) = self.members.get_mut(&rank)
             && member.state == (ShardState::Running { point })
         {
@@ -223,7 +208,7 @@ impl Attendance {
     }
 
     /// Whether every shard that still makes its part of a point waits for a block.
-    pub fn is_block_ready(&self, point: u32, block: u64) -> bool {
+    pub(crate) fn is_block_ready(&self, point: u32, block: u64) -> bool {
         let is_late = |member: &Member| {
             member.state == ShardState::Running { point } && member.block < Some(block)
         };
@@ -231,7 +216,7 @@ impl Attendance {
     }
 
     /// Shards that were lost before they had ended a point, or never came, with the reason.
-    pub fn lost(&self, point: u32) -> Vec<(u32, String)> {
+    pub(crate) fn lost(&self, point: u32) -> Vec<(u32, String)> {
         let why = |rank: u32| {
             let Some(member) = self.members.get(&rank) else {
                 return Some(match self.refused.get(&rank) {
@@ -249,7 +234,7 @@ impl Attendance {
     }
 
     /// The latencies of all shards besides the leader's own.
-    pub fn latencies(&self) -> LatencyBins {
+    pub(crate) fn latencies(&self) -> LatencyBins {
         let sum = |latency: usize| {
             let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
             for (bin, count) in self.members.values().flat_map(|member| &member.bins[latency]) {
@@ -262,7 +247,7 @@ impl Attendance {
     }
 
     /// The counters of all shards besides the leader's own.
-    pub fn counts(&self) -> ShardCounts {
+    pub(crate) fn counts(&self) -> ShardCounts {
         self.members
             .values()
             .map(|member| member.counts)

@@ -208,24 +208,13 @@ impl LeaderShared {
 }
 
 /// Why nobody can be led.
+#[expect(missing_docs, reason = "the messages say what each is")]
 #[derive(Debug, thiserror::Error)]
 pub enum LeadError {
-    /// The address cannot be listened on.
     #[error("cannot listen on {address} for the other shards: {source}")]
-    Listen {
-        /// As given.
-        address: String,
-        /// From the operating system.
-        source: std::io::Error,
-    },
-    /// The folder of the run cannot be written.
+    Listen { address: String, source: std::io::Error },
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// From the operating system.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
 }
 
 /// Lets all shards connect at once. The standard library keeps 128 connections until they are accepted; where
