@@ -43,11 +43,13 @@ pub fn read(text: &str) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-/// The JSON of a text: one value, or one on each line.
+/// The JSON of a text: values one after the other, or one on each line where some are broken.
 fn values(text: &str) -> Vec<Result<Value, String>> {
     let text = with_valid_numbers(text);
-    if let Ok(value) = serde_json::from_str(&text) {
-        return vec![Ok(value)];
+    let whole: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_str(&text).into_iter().collect();
+    if let Ok(values) = whole {
+        return values.into_iter().map(Ok).collect();
     }
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let value = |(number, line): (u64, &str)| {

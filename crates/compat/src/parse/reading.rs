@@ -82,7 +82,7 @@ pub(super) struct Labelled<'a> {
 
 /// Characters around a value that belong to a table, a quotation or an emphasis.
 fn is_mark(letter: char) -> bool {
-    letter.is_whitespace() || matches!(letter, '|' | '│' | '`' | '*' | ',' | '"')
+    letter.is_whitespace() || matches!(letter, '|' | '│' | '`' | '*' | ',')
 }
 
 /// `Mean TTFT (ms): 463.85`, also with an equals sign, or as two cells of a table.
