@@ -1,9 +1,9 @@
-//! Errors of rules, objectives and comparisons.
+//! Errors of rules and objectives.
 
 use tokometer_base::units;
 use tokometer_figures::figure::{self, Figure};
 
-/// Why a rule cannot be parsed, or a run cannot be compared.
+/// Why a rule cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Nothing between two commas, or an empty text.
@@ -73,12 +73,6 @@ pub enum Error {
         text: String,
         /// Completes the message.
         why: String,
-    },
-    /// A run without a successful request.
-    #[error("cannot compare `{name}`: none of its requests succeeded")]
-    NoSuccess {
-        /// As the user named the run.
-        name: String,
     },
 }
 

@@ -16,7 +16,7 @@ use tokometer_decide::staircase::StairStep;
 use tokometer_figures::{Collector, Summary, SummaryOptions};
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::RunState;
-use tokometer_record::stored::{open, points};
+use tokometer_record::stored::{self, open, points};
 
 use super::start::{self, STAIRS, StairFindings, first_load, most_per_s};
 use super::time::{CountedTime, SearchTime, TimeSpent};
@@ -452,24 +452,30 @@ impl Search {
         record: &RunRecord,
     ) -> Result<Reading, Refusal> {
         let AskedPoint { load, stage } = asked;
-        let slo = &self.setting.slo;
-        let (mut timelines, mut end) = (record.timelines()?, record.end.clone());
+        let (slo, info) = (&self.setting.slo, record.reader.info());
+        let (mut timelines, mut end) =
+            (stored::timelines(&record.reader)?.collect::<Vec<_>>(), record.end.clone());
         if let Some(from) = discard_preload(&mut timelines) {
             end.measure_begin = from.clamp(end.measure_begin, end.measure_end);
         }
         let stop = end.stop;
-        let mut collector = Collector::new(&record.info, self.setting.figures.clone());
+        let mut collector = Collector::new(info, self.setting.figures.clone());
         let mut allowance = Allowance::new(slo);
         for timeline in &timelines {
             collector.push(timeline);
             allowance.push(timeline);
         }
         let summary = tokometer_judge::judge(collector.finish(&RunState::Ended(Box::new(end))));
-        let trend = wait_trend(&timelines, slo.wait_limit(record.info.load.max_concurrency));
+        let trend = wait_trend(&timelines, slo.wait_limit(info.load.max_concurrency));
         let fit = fit(slo, &summary, Some(stop), trend);
-        let point =
-            MeasuredPoint::new((load, stage, fit), slo, &summary, &allowance, &record.folder);
-        let side = Half { info: record.info.clone(), summary };
+        let point = MeasuredPoint::new(
+            (load, stage, fit),
+            slo,
+            &summary,
+            &allowance,
+            record.reader.folder(),
+        );
+        let side = Half { info: info.clone(), summary };
         Ok(Reading { point: Some(point), ..Reading::judged(run, record, vec![side]) })
     }
 }

@@ -6,14 +6,18 @@
 
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
+use tokometer_base::Refusal;
 use tokometer_base::units::counted;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
-use tokometer_figures::statistics;
+use tokometer_figures::{SummaryOptions, statistics};
+use tokometer_record::{RunReader, stored};
 
-use super::ab_blocks::Pairs;
+use super::ab_blocks::{AbBlocks, Half, Pairs};
 use super::answers::AnswerComparison;
 use super::difference::{self, Basis, Difference, DifferenceRule, Equivalence, LOOKED_FOR};
+use super::figures::{compared, percentiles};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
+use super::requests::last_attempts;
 use super::restarts::{self, Restarts, one_process};
 use super::rule::{FailRule, RuleResult};
 use super::run::Run;
@@ -223,8 +227,36 @@ impl Comparison {
         }
     }
 
-    /// Compares the two targets of an A/B measurement.
-    pub fn of_pairs(a: &Run, b: &Run, criteria: Criteria<'_>, pairs: &Pairs) -> Self {
+    /// Compares the two targets of a run in A/B blocks.
+    pub fn of_targets(
+        reader: &RunReader,
+        ab: AbBlocks,
+        criteria: Criteria<'_>,
+    ) -> Result<Self, Refusal> {
+        let (folder, figures) = (reader.folder(), criteria.figures);
+        let options =
+            SummaryOptions { percentiles: percentiles(figures), ..SummaryOptions::default() };
+        let [a, b] = Half::both(reader, ab, &options)?;
+        let pairs = ab.pairs(&last_attempts(stored::timelines(reader)?), figures);
+        let side = |name: &str, half: &Half| {
+            let name = format!("{} {name}", folder.display());
+            Run::of_summary(&name, &half.info, &half.summary, figures)
+        };
+        Ok(Self::of_pairs(&side("a", &a)?, &side("b", &b)?, criteria, &pairs))
+    }
+
+    /// The same by the usual figures; `None` for a run of one side, and where one side has no success.
+    pub fn of_sides(
+        reader: &RunReader,
+        ab: Option<AbBlocks>,
+        sides: &[Half],
+    ) -> Result<Option<Self>, Refusal> {
+        let is_comparable = sides.iter().all(|half| half.summary.counts.succeeded > 0);
+        let ab = ab.filter(|_| is_comparable);
+        ab.map(|ab| Self::of_targets(reader, ab, Criteria::of(&compared([])))).transpose()
+    }
+
+    fn of_pairs(a: &Run, b: &Run, criteria: Criteria<'_>, pairs: &Pairs) -> Self {
         let row = |figure: &Figure| {
             let figure = *figure;
             let judgement = criteria.judgement(figure, Basis::Pairs);
@@ -319,7 +351,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::ab_blocks::PairedValues;
-    use super::super::figures::compared;
     use super::*;
 
     const TTFT: Figure = Figure::mean(Quantity::Ttft);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use tokometer_base::Refusal;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_figures::windows::Block;
 use tokometer_figures::{Summary, Verdict};
 use tokometer_record::RunInfo;
 
 use super::answers::{GoodAnswers, GreedyAnswers, good_answers};
-use crate::Error;
 
 /// A run, a result file or a printed report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -71,9 +71,9 @@ impl Run {
         info: &RunInfo,
         summary: &Summary,
         figures: &[Figure],
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Refusal> {
         if summary.counts.succeeded == 0 {
-            return Err(Error::NoSuccess { name: name.to_owned() });
+            return Err(without_success(name));
         }
         let value = |figure: &Figure| {
             let key = figure.quantity.key();
@@ -121,6 +121,12 @@ impl Facts {
 /// A tokenizer's name. The server's own is named by its address, which is not a difference.
 fn tokenizer(name: &str) -> String {
     if name.starts_with("http") { "the server's own".to_owned() } else { name.to_owned() }
+}
+
+/// The refusal for a run without a successful request.
+pub fn without_success(name: &str) -> Refusal {
+    let message = format!("cannot compare `{name}`: none of its requests succeeded");
+    Refusal::usage(message, "`tokometer report` shows why its requests failed")
 }
 
 /// Mean times in flight that a block must last. Streams of equal lengths end in waves: shorter blocks
