@@ -18,7 +18,6 @@ use crate::virtual_time::PredictedPoint;
 pub struct RunRecord {
     /// What was known before it, and its requests. Of a run in virtual time all of it is in memory.
     pub reader: RunReader,
-    /// How it ended.
     pub end: RunEnd,
     /// Why it could not be written to its end.
     pub write_failure: Option<record::Error>,
@@ -31,7 +30,6 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// A run that has ended.
     pub fn open(folder: &Path) -> Result<Self, Refusal> {
         let reader = RunReader::open(folder).map_err(unreadable)?;
         match reader.state().map_err(unreadable)? {
@@ -43,7 +41,6 @@ impl RunRecord {
         }
     }
 
-    /// The record behind a reader.
     pub(crate) fn new(reader: RunReader, end: RunEnd) -> Self {
         Self {
             reader,
@@ -63,7 +60,6 @@ pub(crate) fn unwritten(why: &impl std::fmt::Display) -> Refusal {
 
 /// Makes runs, one after the other.
 pub trait Executor {
-    /// Makes a run and returns its record.
     fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal>;
 
     /// The time, on the clock that the runs take theirs from.
@@ -79,7 +75,6 @@ pub trait Executor {
         false
     }
 
-    /// Whether the user has interrupted the campaign.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -106,7 +101,6 @@ pub trait Executor {
 
 /// Against a server, in this process.
 pub struct Live {
-    /// Makes the runs.
     pub measurement: Measurement,
     /// Time outside of runs.
     pub clock: Arc<dyn Clock>,

@@ -23,20 +23,15 @@ pub struct PlannedRun {
     pub label: String,
     /// Where it is recorded.
     pub folder: PathBuf,
-    /// What is measured.
     pub plan: Plan,
-    /// Which figures are wanted of it.
     pub figures: SummaryOptions,
-    /// What becomes of its events afterwards.
     pub kept_events: KeptEvents,
-    /// What is waited for after it.
     pub rest: RunRest,
 }
 
 /// What is waited for after a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunRest {
-    /// Nothing.
     None,
     /// That the server has finished what it works on: the next load must not meet the last one's queue.
     UntilIdle,
@@ -60,7 +55,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// How the run came out.
     pub fn fate(&self) -> Fate {
         match &self.reading {
             Ok(reading) => reading.fate,
@@ -76,7 +70,6 @@ pub enum Fate {
     Done,
     /// They are INVALID, and the plan is strict.
     Invalid,
-    /// It was interrupted.
     Interrupted,
     /// Its record is incomplete.
     Unwritten,
@@ -121,7 +114,6 @@ pub struct Reading {
     pub sides: Vec<Half>,
     /// How the second target compares; absent for one target, and where one has no success.
     pub comparison: Option<Comparison>,
-    /// How it came out.
     pub fate: Fate,
     /// Why its record is incomplete.
     pub write_failure: Option<String>,

@@ -26,15 +26,12 @@ pub(crate) type AwaitBlock = Box<dyn Fn(u64) -> Result<Option<Nanos>, String> + 
 
 /// The requests for two targets, block by block.
 pub(crate) struct Alternating {
-    /// One per target.
     pub(crate) sides: [RequestPreparer; 2],
-    /// Which target a request goes to.
     pub(crate) blocks: AbBlocks,
     /// Warm-up requests; they go to both targets alternately.
     pub(crate) warmups: u64,
     /// Number of requests of all processes, in complete pairs. `None` when time ends the run.
     pub(crate) count: Option<u64>,
-    /// The requests that this process sends.
     pub(crate) share: Share,
     /// Waits for the other processes before a block; `None` where this one makes all of the run.
     pub(crate) await_block: Option<AwaitBlock>,

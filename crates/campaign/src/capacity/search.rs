@@ -32,9 +32,7 @@ use crate::stored::check_stored_run;
 /// The bounds of a point's length; absent: the usual ones.
 #[derive(Debug, Clone, Default)]
 pub struct SearchBounds {
-    /// The shortest time of a point.
     pub shortest: Option<Nanos>,
-    /// The longest time of a point.
     pub longest: Option<Nanos>,
     /// The longest time as typed.
     pub longest_text: String,
@@ -59,11 +57,9 @@ impl SearchBounds {
 /// What is searched for, and within which limits.
 #[derive(Debug, Clone)]
 pub struct SearchSetting {
-    /// The objectives.
     pub slo: Slo,
     /// The same as typed.
     pub slo_text: String,
-    /// What is varied.
     pub over: LoadKind,
     /// First load; absent: 1, or with a budget one near the knee of a staircase.
     pub start: Option<f64>,
@@ -73,7 +69,6 @@ pub struct SearchSetting {
     pub resolution: f64,
     /// Most points; absent: 20, or with a budget as many as fit.
     pub points: Option<usize>,
-    /// How long points may be.
     pub bounds: SearchBounds,
     /// Devices behind the endpoint.
     pub gpus: Option<u32>,
@@ -83,7 +78,6 @@ pub struct SearchSetting {
     pub begin: Nanos,
     /// Every point's plan but for its load.
     pub plan: Plan,
-    /// Folder of the search.
     pub folder: PathBuf,
     /// Figures of each point, with those of the objectives.
     pub figures: SummaryOptions,
@@ -93,14 +87,12 @@ pub struct SearchSetting {
     pub stairs: Option<StairFindings>,
 }
 
-/// A point that was asked for.
 #[derive(Debug, Clone, Copy)]
 struct AskedPoint {
     load: f64,
     stage: Stage,
 }
 
-/// A search in progress.
 pub struct Search {
     setting: SearchSetting,
     limits: SearchLimits,
@@ -151,7 +143,6 @@ impl Search {
         })
     }
 
-    /// The objectives.
     pub fn slo(&self) -> &Slo {
         &self.setting.slo
     }

@@ -28,9 +28,7 @@ pub const ENOUGH_RUNS: usize = 3;
 /// What is compared, and what counts as a difference.
 #[derive(Debug, Clone, Copy)]
 pub struct Criteria<'a> {
-    /// One row each.
     pub figures: &'a [Figure],
-    /// What is negligible.
     pub equivalence: Equivalence,
 }
 
@@ -131,18 +129,14 @@ impl Serialize for ComparedFigure {
 pub struct Side {
     /// As the user named them.
     pub runs: Vec<String>,
-    /// URLs of its targets.
     pub targets: Vec<String>,
     /// Server processes that its runs come from. `None` where one is unknown.
     pub processes: Option<usize>,
-    /// Over all runs.
     pub succeeded: u64,
-    /// Over all runs.
     pub failed: u64,
 }
 
 impl Side {
-    /// Sums over `runs`.
     pub fn of(runs: &[Run]) -> Self {
         let mut targets: Vec<String> =
             runs.iter().filter_map(|run| run.facts.target.clone()).collect();
@@ -158,17 +152,14 @@ impl Side {
     }
 }
 
-/// The result of comparing two sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Where the values come from.
     pub basis: Basis,
     /// Number of pairs in an A/B measurement; `None` otherwise.
     pub pairs: Option<usize>,
     /// Server processes behind the runs of A and of B, where they are the units of evidence; `None`
     /// where the runs are.
     pub restarts: Option<(usize, usize)>,
-    /// What counts as negligible.
     pub equivalence: Equivalence,
     /// The base line.
     pub a: Side,
@@ -179,7 +170,6 @@ pub struct Comparison {
     /// Whether both sides answer alike; `None` where the runs do not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<AnswerComparison>,
-    /// How similar the runs' conditions are.
     #[serde(flatten)]
     pub likeness: Likeness,
     /// Results of the `--fail-if` rules.
@@ -292,7 +282,6 @@ impl Comparison {
         }
     }
 
-    /// Adds the results of these rules.
     #[must_use]
     pub fn judged(mut self, rules: &[FailRule]) -> Self {
         self.rules = rules.iter().map(|rule| rule.judge(&self.rows, self.equivalence)).collect();

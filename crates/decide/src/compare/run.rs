@@ -28,7 +28,6 @@ pub struct Run {
 /// Conditions of a run. What is unknown is `None` and is not compared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Facts {
-    /// URL of the target.
     pub target: Option<String>,
     /// What identifies the server process that answered, such as its start time; `None` where the
     /// server does not report it.
@@ -37,9 +36,7 @@ pub struct Facts {
     pub definitions: String,
     /// Why its plan cannot be compared with the others.
     pub unreadable_plan: Option<String>,
-    /// Dataset as opened.
     pub dataset: Option<String>,
-    /// Name of the tokenizer.
     pub tokenizer: Option<String>,
     /// Per successful request.
     pub prompt_tokens: Option<f64>,
@@ -47,9 +44,7 @@ pub struct Facts {
     pub output_tokens: Option<f64>,
     /// Program version that wrote the record.
     pub version: Option<String>,
-    /// Successful requests.
     pub succeeded: u64,
-    /// Failed requests.
     pub failed: u64,
     /// Good answers by kind; none judged where they are unknown.
     pub good_answers: [GoodAnswers; 4],
