@@ -5,18 +5,12 @@
 
 use crate::Conventions;
 
-/// A wire protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// OpenAI's `/v1/completions`.
     Completions,
-    /// OpenAI's `/v1/chat/completions`.
     Chat,
-    /// OpenAI's `/v1/responses`.
     Responses,
-    /// Anthropic's `/v1/messages`.
     Messages,
-    /// SGLang's `/generate`.
     SglangGenerate,
     /// Text Generation Inference's `/generate_stream`.
     TgiGenerate,
@@ -24,7 +18,6 @@ pub enum Protocol {
     TensorRtLlm,
     /// DeepSpeed-MII's unstreamed route.
     DeepspeedMii,
-    /// llama.cpp's `/completion`.
     LlamaCpp,
     /// OpenAI's `/v1/audio/transcriptions` and `/v1/audio/translations`, whose bodies are forms.
     Transcription,
@@ -35,30 +28,21 @@ pub enum Protocol {
 /// The routes that generate nothing, as far as their bodies differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PoolingRoute {
-    /// OpenAI's `/v1/embeddings`.
     Embeddings,
     /// The same with a conversation, as vLLM's server accepts it.
     EmbeddingsChat,
-    /// Infinity's `/embeddings`.
     Infinity,
-    /// vLLM's `/pooling`.
     Pooling,
-    /// vLLM's `/classify`.
     Classify,
-    /// vLLM's `/score`.
     Score,
     /// Rerank routes with `documents`: vLLM's, SGLang's, Cohere's and Jina's.
     Rerank,
-    /// Cohere's `/v2/embed`.
     CohereEmbed,
-    /// Text Embeddings Inference's `/embed`.
     TeiEmbed,
-    /// Text Embeddings Inference's `/rerank`.
     TeiRerank,
 }
 
 impl PoolingRoute {
-    /// Whether a request is a query with documents.
     pub const fn is_ranking(self) -> bool {
         matches!(self, Self::Score | Self::Rerank | Self::TeiRerank)
     }
@@ -70,7 +54,6 @@ impl PoolingRoute {
 
 /// What a protocol implies for every backend that speaks it.
 struct ProtocolFacts {
-    /// The measured route.
     path: &'static str,
     /// The route for answers in one piece, where it is another one.
     whole_path: Option<&'static str>,
@@ -81,11 +64,8 @@ struct ProtocolFacts {
 enum ProtocolTrait {
     /// Requests are conversations, to which the server applies its chat template.
     Chat,
-    /// Requests name their model.
     Model,
-    /// A prompt may be sent as token ids.
     TokenIds,
-    /// Requests may have `ignore_eos`.
     IgnoreEos,
     /// Usage has the tokens of an answer, so that its text is not needed to count them.
     Usage,
@@ -134,19 +114,14 @@ impl Protocol {
 /// The server product that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServerKind {
-    /// vLLM's own.
     Vllm,
-    /// SGLang's own.
     Sglang,
-    /// Text Generation Inference.
     Tgi,
-    /// llama.cpp's.
     LlamaCpp,
     /// Any server with this protocol.
     Any,
 }
 
-/// How a server's prefix cache is flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
     /// `POST /reset_prefix_cache`: vLLM's server in its development mode.
@@ -248,7 +223,6 @@ impl Backend {
         BACKENDS.iter()
     }
 
-    /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -257,12 +231,10 @@ impl Backend {
         self.protocol.facts().traits.contains(wanted)
     }
 
-    /// Its wire protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// The server product that the name stands for.
     pub fn server(&self) -> ServerKind {
         self.server
     }
@@ -301,7 +273,6 @@ impl Backend {
         if is_triton && conventions == Sglang { "/" } else { "/v1/models" }
     }
 
-    /// How its server's prefix cache is flushed.
     pub fn flush_by(&self, conventions: Conventions) -> Flush {
         match (conventions, self.server) {
             (Vllm, _) | (Sglang, ServerKind::Vllm) => Flush::ResetPrefixCache,
@@ -343,7 +314,6 @@ impl Backend {
         self.pooling().is_some()
     }
 
-    /// Whether a request is a query with documents.
     pub fn is_ranking(&self) -> bool {
         self.pooling().is_some_and(PoolingRoute::is_ranking)
     }
@@ -374,7 +344,6 @@ impl Backend {
         self.has(&ProtocolTrait::Usage)
     }
 
-    /// Whether a request names its model.
     pub fn sends_model(&self) -> bool {
         self.has(&ProtocolTrait::Model)
     }
@@ -384,7 +353,6 @@ impl Backend {
         self.sends_model() && self.server != ServerKind::LlamaCpp
     }
 
-    /// Whether a prompt may be sent as token ids.
     pub fn takes_token_ids(&self) -> bool {
         self.has(&ProtocolTrait::TokenIds)
     }

@@ -17,7 +17,6 @@ pub enum Conventions {
 }
 
 impl Conventions {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Vllm, Self::Sglang];
 
     /// The name in plans, records and flags.
@@ -29,7 +28,6 @@ impl Conventions {
     }
 }
 
-/// A name of no known tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot follow the conventions of `{0}`: the known tools are vllm and sglang")]
 pub struct UnknownTool(String);

@@ -16,7 +16,6 @@ use std::fmt;
 pub use names::{is_public_header, is_public_parameter, is_secret_name};
 pub use url::hide_in_url;
 
-/// What is shown instead of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
 /// A shorter text cannot be removed: it occurs everywhere by chance.
@@ -43,7 +42,6 @@ impl Secrets {
         Self::default()
     }
 
-    /// Adds a text that is known to be a secret.
     pub fn add(&mut self, secret: &str) {
         self.certain.extend(forms_of(secret, SECRET_BYTES_MIN));
     }
@@ -92,7 +90,6 @@ impl Secrets {
         }
     }
 
-    /// Adds everything that another set holds.
     pub fn extend(&mut self, other: &Self) {
         self.certain.extend(other.certain.iter().cloned());
         self.possible.extend(other.possible.iter().cloned());
@@ -113,7 +110,6 @@ impl Secrets {
         self.forms().next().is_none()
     }
 
-    /// Whether a text holds one of them.
     pub fn are_in(&self, text: &str) -> bool {
         self.forms().any(|form| text.contains(form))
     }

@@ -23,9 +23,7 @@ pub enum Script {
     /// Hindi, Marathi, Nepali.
     Devanagari,
     Thai,
-    /// Korean.
     Hangul,
-    /// Chinese and Japanese.
     Han,
 }
 
@@ -42,7 +40,6 @@ impl Script {
         Self::Han,
     ];
 
-    /// The name on disk.
     pub fn name(self) -> &'static str {
         match self {
             Self::Latin => "latin",
@@ -57,7 +54,6 @@ impl Script {
         }
     }
 
-    /// `None` for another name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|script| script.name() == name)
     }

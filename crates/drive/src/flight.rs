@@ -25,7 +25,6 @@ pub(crate) struct Flight {
     pub(crate) slot_freed: Option<Nanos>,
 }
 
-/// How far the sending of a flight has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendProgress {
     /// It waits for the start of the first wave.
@@ -38,7 +37,6 @@ pub(crate) enum SendProgress {
 
 /// First wait between attempts; it doubles, unless the server sends `Retry-After`.
 const FIRST_RETRY_WAIT: Nanos = Nanos::from_millis(500);
-/// Limit of that doubling.
 const LONGEST_BACKOFF: Nanos = Nanos::from_secs(30);
 
 impl Flight {
@@ -59,7 +57,6 @@ impl Flight {
         })
     }
 
-    /// Whether it waits for the start of the first wave.
     pub(crate) fn is_held(&self) -> bool {
         self.progress == SendProgress::Held
     }

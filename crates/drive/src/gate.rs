@@ -143,13 +143,11 @@ impl Gate {
         CapReport { freed, waiting: u32::try_from(state.queue.len()).unwrap_or(u32::MAX) }
     }
 
-    /// Admits no flight from this time on.
     pub(crate) fn close_at(&self, time: Nanos) {
         let mut state = self.state();
         state.closes = state.closes.min(time);
     }
 
-    /// Whether the gate is still open at this time.
     pub(crate) fn is_open_at(&self, time: Nanos) -> bool {
         time < self.state().closes
     }

@@ -45,19 +45,15 @@ impl ReadCounts {
         *self = Self { reads: 0, since: now, is_dense: self.is_dense };
     }
 
-    /// Whether lazy reading saves CPU time.
     pub(crate) fn is_dense(&self) -> bool {
         self.is_dense
     }
 }
 
-/// How often a stream's socket is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lane {
-    /// As soon as it is readable.
     #[default]
     Eager,
-    /// About once per millisecond.
     Lazy,
 }
 

@@ -8,14 +8,11 @@ pub struct Interrupt {
     raised: AtomicU32,
 }
 
-/// What a run does after an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
-    /// No interrupt so far.
     None,
     /// Send nothing more, and wait a while for the requests in flight.
     Drain,
-    /// Abandon the requests in flight.
     Leave,
 }
 
@@ -30,7 +27,6 @@ impl Interrupt {
         self.urgency() != Urgency::None
     }
 
-    /// How often a stop was requested.
     pub fn times(&self) -> u32 {
         self.raised.load(Ordering::Relaxed)
     }

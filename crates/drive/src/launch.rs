@@ -39,9 +39,7 @@ pub struct Outlets {
     /// Receives a notice for every start and end of an attempt. When the receiver is closed, the run
     /// stops as if the disk were full: what cannot be recorded need not be measured.
     pub notices: Sender<Notice>,
-    /// Counters for a display.
     pub live: Arc<Live>,
-    /// Requests from outside to stop.
     pub interrupt: Arc<Interrupt>,
     /// Called after the warm-up and before the measured phase.
     pub between: Option<Between>,
@@ -188,13 +186,10 @@ struct Owner<P: Platform> {
     progress: Arc<PreparerProgress>,
     offsets: Offsets,
     interrupt: Arc<Interrupt>,
-    /// Why the run stops early.
     stop: Option<Stop>,
-    /// When that was decided.
     stopped: Option<Nanos>,
     /// Whether the preparer did not notice the end and is left behind.
     is_preparer_left: bool,
-    /// Open files that this process may have.
     descriptor_limit: Option<u64>,
 }
 
@@ -206,7 +201,6 @@ struct BegunRequests {
     turns: u64,
 }
 
-/// Results of the measured phase.
 struct PhaseResults {
     begin: Nanos,
     health: Health,
@@ -365,7 +359,6 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// Stops sending if there is a reason to.
     fn check_stop(&mut self, now: Nanos) {
         if self.stop.is_some() {
             return;
@@ -421,7 +414,6 @@ impl<P: Platform> Owner<P> {
         first_turns + sent.turns + self.shared.unsent_turns()
     }
 
-    /// Adds up the workers' results.
     fn close(&self, measured: PhaseResults, accounts: Vec<Account>) -> RunEnd {
         let mut health = measured.health;
         let mut end = measured.begin;

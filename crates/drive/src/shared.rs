@@ -37,7 +37,6 @@ pub(crate) struct Shared {
     pending: AtomicU64,
     ahead_items: AtomicU64,
     ahead_bytes: AtomicU64,
-    /// Connections that are being preopened.
     pub(crate) opening: AtomicU64,
     /// Flights of the first wave that have no connection yet.
     arming: AtomicU64,
@@ -46,9 +45,7 @@ pub(crate) struct Shared {
     /// Those of them that are later turns of a conversation.
     unsent_turns: AtomicU64,
     connection_ids: AtomicU64,
-    /// The addresses of each target.
     pub(crate) rotations: Vec<Rotation>,
-    /// Failed connections in a row, per target.
     connect_failures: Vec<AtomicU32>,
     is_stopping: AtomicBool,
     is_abandoning: AtomicBool,
@@ -58,11 +55,9 @@ pub(crate) struct Shared {
     /// Refused fields, each with the target that refuses it.
     dropped_fields: Mutex<Vec<(u16, &'static str)>>,
     warm_up: Mutex<WarmUp>,
-    /// The first panic of a thread.
     panic: Mutex<Option<Error>>,
 }
 
-/// Results of the warm-up.
 #[derive(Debug, Default)]
 struct WarmUp {
     answered: u64,
@@ -110,7 +105,6 @@ impl Shared {
         }
     }
 
-    /// Records how a warm-up ended.
     pub(crate) fn warmed_up(&self, outcome: &Outcome) {
         let mut warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
@@ -150,7 +144,6 @@ impl Shared {
         self.ahead_bytes.fetch_sub(flight.weight(), Ordering::Relaxed);
     }
 
-    /// Counts flights that have finally ended.
     pub(crate) fn ended(&self, count: u64) {
         self.pending.fetch_sub(count, Ordering::AcqRel);
     }
@@ -236,7 +229,6 @@ impl Shared {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// Abandons the requests in flight.
     pub(crate) fn abandon(&self) {
         self.is_abandoning.store(true, Ordering::Release);
         self.wake_all();
@@ -246,7 +238,6 @@ impl Shared {
         self.is_abandoning.load(Ordering::Acquire)
     }
 
-    /// Lets the worker threads end.
     pub(crate) fn finish(&self) {
         self.is_over.store(true, Ordering::Release);
         self.wake_all();
@@ -256,7 +247,6 @@ impl Shared {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Stores the panic of a thread.
     pub(crate) fn panicked(&self, panic: Error) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(panic);
@@ -270,7 +260,6 @@ impl Shared {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Records that the receiver of notices is closed.
     pub(crate) fn notices_closed(&self) {
         self.are_notices_closed.store(true, Ordering::Release);
     }
@@ -338,7 +327,6 @@ impl Shared {
         self.arming.load(Ordering::Acquire)
     }
 
-    /// Records an optional field that a target refuses.
     pub(crate) fn drop_field(&self, target: u16, field: &'static str) {
         let mut dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner);
         if !dropped.contains(&(target, field)) {
@@ -347,7 +335,6 @@ impl Shared {
         self.has_dropped_fields.store(true, Ordering::Release);
     }
 
-    /// Removes the fields that the target is known to refuse.
     pub(crate) fn trim(&self, flight: &mut Flight) {
         if !self.has_dropped_fields.load(Ordering::Acquire) {
             return;

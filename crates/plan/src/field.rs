@@ -11,47 +11,17 @@ use crate::PartialPlan;
 use crate::options::{self, OptionRow};
 use crate::sweep::SweepValue;
 
-/// Why a field does not take a value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FieldError {
-    /// No such field.
-    #[error("cannot sweep `{name}`: there is no such field; {near}")]
-    Unknown {
-        /// As written.
-        name: String,
-        /// What to write instead.
-        near: String,
-    },
-    /// The field has another type.
-    #[error("cannot set `{field}` to `{value}`: {why}")]
-    Value {
-        /// The field.
-        field: PlanField,
-        /// As written.
-        value: String,
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
 /// A field of the plan that a sweep can vary: the key of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanField(&'static str);
 
 impl PlanField {
-    /// `seed`.
     pub const SEED: Self = Self("seed");
-    /// `load.request_rate`.
     pub const REQUEST_RATE: Self = Self("load.request_rate");
-    /// `load.max_concurrency`.
     pub const MAX_CONCURRENCY: Self = Self("load.max_concurrency");
-    /// `load.num_prompts`.
     pub const NUM_PROMPTS: Self = Self("load.num_prompts");
-    /// `load.duration_s`.
     pub const DURATION_S: Self = Self("load.duration_s");
-    /// `workload.input_len`.
     pub const INPUT_LEN: Self = Self("workload.input_len");
-    /// `workload.output_len`.
     pub const OUTPUT_LEN: Self = Self("workload.output_len");
 
     /// Every field, in the order of the options.
@@ -65,7 +35,6 @@ impl PlanField {
         all
     }
 
-    /// The field that an option sets.
     pub(crate) const fn of_row(row: &OptionRow) -> Self {
         Self(row.key)
     }
@@ -75,7 +44,6 @@ impl PlanField {
         self.0
     }
 
-    /// Whether a partial plan sets the field.
     pub fn is_set(self, plan: &PartialPlan) -> bool {
         options::is_set(plan, self.0)
     }
@@ -92,10 +60,9 @@ impl PlanField {
         }
     }
 
-    /// Sets the field.
-    pub fn set(self, plan: &mut PartialPlan, value: &SweepValue) -> Result<(), FieldError> {
-        let refused =
-            |why| FieldError::Value { field: self, value: self.shown(value).to_string(), why };
+    /// Sets the field; the error says why it does not take the value.
+    pub fn set(self, plan: &mut PartialPlan, value: &SweepValue) -> Result<(), String> {
+        let refused = |why| format!("cannot set `{self}` to `{}`: {why}", self.shown(value));
         let value = serde_json::to_value(value).map_err(|why| refused(why.to_string()))?;
         options::set_key(plan, self.0, value).map_err(refused)
     }
@@ -108,14 +75,15 @@ impl fmt::Display for PlanField {
 }
 
 impl FromStr for PlanField {
-    type Err = FieldError;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, FieldError> {
+    fn from_str(name: &str) -> Result<Self, String> {
         let all = Self::all();
         let found = all.iter().find(|field| field.name() == name);
         found.copied().ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|field| field.name()).collect();
-            FieldError::Unknown { name: name.to_owned(), near: suggestion(name, &names) }
+            let near = suggestion(name, &names);
+            format!("cannot sweep `{name}`: there is no such field; {near}")
         })
     }
 }
@@ -141,14 +109,14 @@ mod tests {
         for field in PlanField::all() {
             assert_eq!(field.name().parse(), Ok(field));
         }
-        let why = "load.num_promts".parse::<PlanField>().unwrap_err().to_string();
+        let why = "load.num_promts".parse::<PlanField>().unwrap_err();
         assert!(why.contains("similar: load.num_prompts"), "{why}");
     }
 
     #[test]
     fn a_value_of_another_type_is_refused() {
         let check = |field: PlanField, value: SweepValue, part: &str| {
-            let why = field.set(&mut PartialPlan::default(), &value).unwrap_err().to_string();
+            let why = field.set(&mut PartialPlan::default(), &value).unwrap_err();
             assert!(why.contains(field.name()) && why.contains(part), "{why}");
         };
         check(PlanField::NUM_PROMPTS, SweepValue::Number(8.5), "8.5");

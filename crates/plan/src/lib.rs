@@ -44,8 +44,8 @@ mod variation;
 pub use canary::{CanaryPlan, CanaryRow, PartialCanaryPlan};
 pub use client::{Client, PartialClient};
 pub use error::Error;
-pub use field::{FieldError, PlanField};
-pub use interleave::{Interleave, NoBlock, PartialInterleave, TurnOrder};
+pub use field::PlanField;
+pub use interleave::{Interleave, PartialInterleave, TurnOrder};
 pub use likeness::{KnownPlan, PlanCoverage, differing_lines, first_change};
 pub use load::{
     Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,
@@ -63,5 +63,5 @@ pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
 pub use sweep::{Axis, AxisValues, PlanSection, SweepValue};
 pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target};
-pub use values::{FlagValues, Rate, Term};
+pub use values::Rate;
 pub use variation::varied_fields;

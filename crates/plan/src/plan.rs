@@ -26,29 +26,18 @@ tokometer_base::partial! {
     pub struct Plan / PartialPlan {
         /// Name of the run, part of its folder's name.
         pub name: String,
-        /// Which tool's conventions to follow where tools differ.
         pub family: Conventions,
         /// Root of lengths and arrivals.
         pub seed: u64,
-        /// Whether the content of prompts is new in every run.
         pub content: Content,
-        /// What is measured.
         pub targets: Vec<Target> as Vec<PartialTarget>,
-        /// Where prompts come from.
         pub workload: workload::Spec as workload::PartialSpec,
-        /// How prompts are made and counted.
         pub prompts: Prompts as PartialPrompts,
-        /// When requests are sent, and how many.
         pub load: Load as PartialLoad,
-        /// What happens around the measured phase.
         pub phases: Phases as PartialPhases,
-        /// What every request's body says.
         pub request: Request as PartialRequest,
-        /// How this client works.
         pub client: Client as PartialClient,
-        /// Figures and objectives.
         pub metrics: Metrics as PartialMetrics,
-        /// Where results go.
         pub output: Output as PartialOutput,
         /// Fields that take several values. Empty for a single run.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -125,7 +114,6 @@ pub fn ab_blocks(info: &record::RunInfo) -> Result<Option<AbBlocks>, Refusal> {
     Ok(plan.ab_blocks())
 }
 
-/// Whether the content of prompts is new in every run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {

@@ -85,7 +85,6 @@ impl ShellCommand {
 }
 
 impl Metadata {
-    /// Its facts, without the values of secrets.
     pub fn shown(&self) -> Vec<(String, String)> {
         let shown = |(name, value): &(String, String)| {
             let is_hidden = is_secret_name(name);
@@ -110,9 +109,7 @@ impl Serialize for Metadata {
 /// A field whose secret is not in a stored plan, with the flag that sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing {
-    /// The field's path in the plan.
     pub field: &'static str,
-    /// How it is given again.
     pub flag: &'static str,
 }
 
@@ -147,7 +144,6 @@ impl Plan {
         names.flatten().chain([&self.name]).for_each(|public| secrets.remove_public(public));
     }
 
-    /// What is run before a block of the other side.
     pub fn switch_command(&self) -> Option<&str> {
         Some(self.interleave.as_ref()?.switch_command.as_ref()?.0.as_str())
     }

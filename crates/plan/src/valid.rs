@@ -10,13 +10,11 @@ use tokometer_workload::PartialSpec;
 use crate::options;
 use crate::{Load, Plan};
 
-/// Requests of one run.
 const MOST_REQUESTS: u64 = 1_000_000_000;
 /// Tokens of all shared prefixes together, which are kept in memory.
 const MOST_SHARED_TOKENS: u64 = 1_000_000_000;
 
 impl Plan {
-    /// Refuses a plan whose values make no sense.
     pub fn check(&self) -> Result<(), Refusal> {
         check_numbers(self)?;
         let spec = PartialSpec::of(self.workload.clone());
@@ -26,7 +24,6 @@ impl Plan {
     }
 }
 
-/// Refuses a number that its option cannot be.
 fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
     // Written once as a whole: a reader per type of field would be a large part of the program.
     let json = serde_json::to_value(plan).unwrap_or_default();

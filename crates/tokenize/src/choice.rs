@@ -14,9 +14,7 @@ use crate::{
 pub enum Choice {
     /// A `tokenizer.json` or a model folder.
     File(PathBuf),
-    /// A model on the hub.
     Hub(String),
-    /// An encoding carried in the binary.
     BuiltIn(Encoding),
 }
 
@@ -79,7 +77,6 @@ impl std::fmt::Debug for OpenedTokenizer {
     }
 }
 
-/// Opens the first tokenizer that works.
 pub fn open(sources: TokenizerSources) -> Result<OpenedTokenizer> {
     let TokenizerSources { given, server, model_root, built_in, hub } = sources;
     let mut notes = Vec::new();

@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-/// The result of every fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a tokenizer could not be opened or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read the tokenizer `{path}`: {source}")]
@@ -18,7 +16,6 @@ pub enum Error {
     Hub {
         id: String,
         file: String,
-        /// The message of the hub or the network.
         reason: String,
     },
     #[error(

@@ -5,7 +5,6 @@ use tokometer_tokenize::Reach;
 
 use crate::{DatasetContext, DatasetNote, Result, Source};
 
-/// At most so many prompts are counted.
 const SAMPLE_PROMPTS: u64 = 300;
 
 /// At most so many tokens are counted: a tokenizer does some 300,000 a second on one core, and the
@@ -15,7 +14,6 @@ const SAMPLE_TOKENS: u64 = 100_000;
 /// With a server's tokenizer every count is a round trip.
 const SAMPLE_PROMPTS_REMOTE: u64 = 20;
 
-/// The outcome of counting a sample again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct LengthCheck {
     pub checked: u64,
@@ -26,7 +24,6 @@ pub struct LengthCheck {
 }
 
 impl LengthCheck {
-    /// A note about the misses, if there are any.
     pub fn note(self) -> Option<DatasetNote> {
         let Self { checked, missed, worst } = self;
         (missed > 0).then(|| {

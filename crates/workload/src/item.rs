@@ -3,7 +3,6 @@
 use serde::Serialize;
 use tokometer_base::{Nanos, Prompt};
 
-/// One prompt with its index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     /// Its number in the workload, counted from 0.
@@ -24,16 +23,13 @@ pub struct Item {
 /// before it has ended; its prompt holds only what is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnPosition {
-    /// The conversation.
     pub session: u64,
     /// The turn, counted from 0.
     pub turn: u32,
-    /// The pause between the last answer and this prompt.
     pub think: Nanos,
 }
 
 impl Item {
-    /// A prompt that stands alone.
     pub fn new(index: u64, prompt: Prompt) -> Self {
         Self { index, prompt, asked_tokens: None, due: None, after: None, class: None }
     }
@@ -44,7 +40,6 @@ impl Item {
 pub struct DatasetNote {
     /// A short fixed name, such as `skipped-rows`.
     pub code: &'static str,
-    /// One sentence.
     pub text: String,
 }
 

@@ -15,13 +15,10 @@ use tokometer_base::Conventions;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "WrittenRatio", into = "WrittenRatio")]
 pub struct Ratio {
-    /// For prompts.
     pub input: f64,
-    /// For answers.
     pub output: f64,
 }
 
-/// A ratio as it is typed.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(untagged)]
 enum WrittenRatio {
@@ -49,7 +46,6 @@ impl From<Ratio> for WrittenRatio {
 }
 
 impl Ratio {
-    /// The same spread for prompts and answers.
     pub const fn both(ratio: f64) -> Self {
         Self { input: ratio, output: ratio }
     }
@@ -93,9 +89,7 @@ impl FromStr for Ratio {
 /// The shortest and the longest length, both possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The shortest.
     pub low: u32,
-    /// The longest.
     pub high: u32,
 }
 
@@ -117,7 +111,6 @@ impl Span {
         Self { low: low.max(1), high: high.max(1) }
     }
 
-    /// One length of the span.
     pub fn draw(self, generator: &mut Generator) -> u32 {
         let length = whole_between(generator, self.low.into(), self.high.into());
         u32::try_from(length).unwrap_or(self.high)

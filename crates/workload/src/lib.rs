@@ -8,7 +8,6 @@
 
 mod ahead;
 mod batches;
-mod cells;
 mod check;
 mod compose;
 mod context;
@@ -26,6 +25,7 @@ mod rows;
 mod selection;
 mod source;
 mod spec;
+mod tables;
 mod template;
 mod workload;
 

@@ -6,10 +6,8 @@ use crate::{DatasetNote, Item, Result};
 
 /// An opened dataset that returns prompts by index.
 pub trait Source: Send + Sync {
-    /// The number of prompts planned.
     fn len(&self) -> u64;
 
-    /// Whether no prompt is planned.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -35,7 +33,6 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// What was noticed while opening the dataset.
     fn notes(&self) -> Vec<DatasetNote> {
         Vec::new()
     }

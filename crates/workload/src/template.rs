@@ -101,7 +101,6 @@ impl ChatTemplate {
         Ok(stripped.map(str::to_owned).unwrap_or(text))
     }
 
-    /// The prompt for a single message of the user.
     pub(crate) fn apply_to_text(&self, content: &str) -> Result<String> {
         self.apply(&[Message::new("user", content)])
     }

@@ -13,7 +13,6 @@ use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
 use crate::platform::{Interest, Links, Platform};
 
-/// A connection to be.
 #[derive(Debug)]
 pub(super) struct Dial<W> {
     id: u64,
@@ -43,7 +42,6 @@ impl<P: Platform> Worker<P> {
         self.dial(key, dial);
     }
 
-    /// Carries a race on.
     fn dial(&mut self, key: u64, mut dial: Dial<WireOf<P>>) {
         let (now, stamps) = (self.reader.now, self.shared.config.stamps);
         let addresses = &self.shared.config.targets[usize::from(dial.target)].endpoint.addresses;
@@ -76,7 +74,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// One of the target's addresses is connected.
     fn connected(&mut self, key: u64, dial: Dial<WireOf<P>>, address: usize, wire: WireOf<P>) {
         let now = self.reader.now;
         self.shared.target_responded(dial.target);
@@ -117,7 +114,6 @@ impl<P: Platform> Worker<P> {
         self.settle(connection, fate);
     }
 
-    /// No connection was made.
     fn undialled(&mut self, key: u64, dial: Dial<WireOf<P>>, kind: FailureKind, why: &str) {
         self.connections.release(key);
         let is_held = dial.flight.as_ref().is_some_and(|flight| flight.is_held());

@@ -30,13 +30,11 @@ pub(crate) struct LinkReader<C> {
     pub(crate) lazy: Lookout,
     /// When the last read's bytes arrived, if they were one event by themselves.
     single: Option<Nanos>,
-    /// When the clock offset was last measured.
     offset_at: Nanos,
     /// Steps of the wall clock in the measured phase.
     pub(crate) clock_steps: Vec<ClockStep>,
 }
 
-/// The result of a read for its connection.
 #[derive(Debug)]
 pub(crate) enum ReadEnd {
     /// The socket is drained; the response continues.
@@ -171,10 +169,8 @@ fn judge(kernel: Option<Nanos>, since: Nanos, now: Nanos, source: StampSource) -
     }
 }
 
-/// What the bytes of a read were for their response.
 struct Fed {
     progress: ResponseProgress,
-    /// Whether they were a single event.
     is_single: bool,
 }
 

@@ -18,7 +18,6 @@ const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
 /// Most events to reserve memory for; longer responses grow the list.
 const MOST_EVENTS_AHEAD: u32 = 1_024;
 
-/// Reserves memory for the events of the response.
 pub(super) fn reserve_events(flight: &mut Flight) {
     let timeline = &mut flight.timeline;
     let asked = timeline.requested.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
@@ -54,7 +53,6 @@ impl Announcement {
 }
 
 impl<P: Platform> Worker<P> {
-    /// Inserts a flight in the order of intended times.
     pub(super) fn line_up(&mut self, flight: Box<Flight>) {
         let due = flight.timeline.times.intended;
         let index = self.paced.partition_point(|earlier| earlier.timeline.times.intended <= due);
@@ -99,7 +97,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Opens connections for the flights that are due soon.
     fn open_ahead(&mut self) {
         let horizon = self.reader.now + PREOPEN_LEAD;
         while let Some(flight) = self.paced.get(self.spares.provided()) {
@@ -135,13 +132,11 @@ impl<P: Platform> Worker<P> {
         self.connect(flight);
     }
 
-    /// Opens a connection for this flight.
     pub(super) fn connect(&mut self, mut flight: Box<Flight>) {
         flight.timeline.times.connect_begin = Some(self.reader.now);
         self.open(flight.target(), Some(flight));
     }
 
-    /// Opens a connection that is not assigned to a flight.
     pub(super) fn open_spare(&mut self, target: u16) {
         self.spares.opening(target);
         self.open(target, None);
@@ -182,7 +177,6 @@ impl<P: Platform> Worker<P> {
         self.on_open(connection)
     }
 
-    /// The connection can carry requests.
     pub(super) fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         match connection.flight.take() {
             Some(flight) if flight.is_held() => self.arm(connection, flight),
@@ -214,7 +208,6 @@ impl<P: Platform> Worker<P> {
         KeepOrClose::Close
     }
 
-    /// Writes a request on an open connection.
     pub(super) fn send(
         &mut self,
         connection: &mut WorkerConnection<P>,
@@ -253,7 +246,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Records the connection in the timeline.
     pub(super) fn describe(
         &mut self,
         connection: &WorkerConnection<P>,
@@ -275,7 +267,6 @@ impl<P: Platform> Worker<P> {
         carrier.address = u16::try_from(connection.address).ok();
     }
 
-    /// Writes the rest of the request.
     pub(super) fn write_on(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.as_deref_mut() else { return KeepOrClose::Close };
         match connection.link.write(&flight.request.bytes[flight.written..]) {

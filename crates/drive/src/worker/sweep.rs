@@ -31,7 +31,6 @@ impl<P: Platform> Worker<P> {
         self.shared.dismiss(line, self.reader.now);
     }
 
-    /// Fails flights that exceeded a timeout.
     fn expire(&mut self) {
         let timeouts = self.shared.config.timeouts;
         self.sweep_dials(&timeouts);
@@ -77,7 +76,6 @@ impl<P: Platform> Worker<P> {
         let _closed = self.complete(connection, KeepOrClose::Close);
     }
 
-    /// Drops flights that have not been sent.
     fn dismiss_paced(&mut self) {
         self.dismiss_wave();
         self.shared.dismiss(std::mem::take(&mut self.paced), self.reader.now);
@@ -86,7 +84,6 @@ impl<P: Platform> Worker<P> {
         self.shared.dismiss(deferred.into_iter().map(|(_at, flight)| flight), self.reader.now);
     }
 
-    /// Abandons everything in flight.
     fn abandon_all(&mut self) {
         self.dismiss_paced();
         self.abandon_dials();
@@ -115,7 +112,6 @@ impl<P: Platform> Worker<P> {
 enum Expiry {
     /// The response is complete since `end`, or has failed; only its body has not ended.
     OpenBody { end: Nanos },
-    /// A limit was exceeded.
     Failed(Limit),
 }
 

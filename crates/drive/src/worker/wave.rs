@@ -24,7 +24,6 @@ const GROUP: usize = 256;
 /// enough, and the kernel tries again only after a second; common limits are 128 and more.
 const DIALS_MOST: usize = 64;
 
-/// Flights of the first wave.
 #[derive(Debug, Default)]
 pub(super) struct Wave {
     due: Option<Nanos>,

@@ -16,10 +16,8 @@ use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Spec, Templa
 use super::foreign;
 use tokometer_base::Refusal;
 
-/// Whether anything names a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Addressed {
-    /// A flag or a plan does.
     Yes,
     /// Nothing does: the embedded simulator is meant.
     No,
@@ -28,17 +26,11 @@ pub(crate) enum Addressed {
 /// What the defaults depend on.
 #[derive(Debug, Clone)]
 pub(crate) struct Situation {
-    /// The backend.
     pub(crate) dialect: Dialect,
-    /// Which tool's conventions to follow.
     pub(crate) family: Conventions,
-    /// The dataset's name.
     pub(crate) dataset: String,
-    /// Whether anything names a target.
     pub(crate) addressed: Addressed,
-    /// Whether a flag or a file sets the load.
     pub(crate) has_load: bool,
-    /// Whether the run ends by time.
     pub(crate) has_duration: bool,
 }
 
@@ -58,7 +50,6 @@ impl Situation {
     }
 }
 
-/// The dialect of a backend's name.
 pub fn dialect(name: &str) -> Result<Dialect, Refusal> {
     Dialect::named(name).ok_or_else(|| {
         if let Some(instead) = foreign::backend(name) {
@@ -82,7 +73,6 @@ fn sections(shown: &Selection) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// All defaults.
 pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
     let is_unaddressed = situation.addressed == Addressed::No;
     let name = if is_unaddressed { "simulator" } else { situation.dialect.name() };
@@ -145,7 +135,6 @@ fn by_table(conventions: Conventions) -> Result<PartialPlan, Refusal> {
     Ok(fragment.part)
 }
 
-/// The defaults of a dataset.
 pub(crate) fn of_dataset(name: &str, family: Conventions) -> Result<Spec, Refusal> {
     Spec::defaults(name, family).ok_or_else(|| {
         if let Some(instead) = foreign::dataset(name) {

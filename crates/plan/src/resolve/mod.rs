@@ -6,7 +6,7 @@
 //!
 //! - `preset` has the config file and the variables, `file` plan files, `bare_url` a server by its address,
 //!   `defaults` the rest; `origin` says where a value comes from, `points` makes a sweep's points.
-//! - `check`, `pooling` and `route` refuse plans that make no sense. `constraints`, `figures`, `turns` and
+//! - `check` refuses plans that make no sense. `constraints`, `figures`, `turns` and
 //!   `foreign` are about single options; `secrets` finds keys in what was given.
 
 mod bare_url;
@@ -18,9 +18,7 @@ mod file;
 mod foreign;
 mod origin;
 mod points;
-mod pooling;
 mod preset;
-mod route;
 mod secrets;
 mod turns;
 
@@ -55,13 +53,10 @@ pub type ReadText = fn(&Path) -> io::Result<String>;
 pub struct Sources<'a> {
     /// The weakest first.
     pub presets: &'a [Preset],
-    /// The command line.
     pub typed: &'a Fragment,
     /// Its flags as typed, first to last.
     pub order: &'a [String],
-    /// The plan file.
     pub file: PartialPlan,
-    /// How files are read.
     pub read: ReadText,
 }
 
@@ -70,17 +65,14 @@ pub struct Sources<'a> {
 pub struct Resolved {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
     pub plan: Plan,
-    /// Where its values come from.
     pub origins: Origins,
     /// One run each, in order. At least one.
     pub points: Vec<PlannedPoint>,
-    /// The key that an option gives.
     pub api_key: Option<ApiKey>,
     /// Flags that have no effect.
     pub remarks: Vec<String>,
 }
 
-/// Merges what the sources say.
 pub fn resolve(sources: Sources<'_>) -> Result<Resolved, Refusal> {
     let Sources { presets, typed: args, order, mut file, read } = sources;
     let fragment = completed(args, read)?;
@@ -156,7 +148,6 @@ fn first_target(part: &mut PartialPlan) -> &mut PartialTarget {
     &mut part.targets[0]
 }
 
-/// The key that the flags give.
 fn key(args: &Fragment, read: ReadText) -> Result<Option<ApiKey>, Refusal> {
     let Some(path) = &args.api_key_file else { return Ok(args.api_key.clone()) };
     let refused = |why: String| {
@@ -168,7 +159,6 @@ fn key(args: &Fragment, read: ReadText) -> Result<Option<ApiKey>, Refusal> {
     api_key(text.trim()).map(Some).map_err(refused)
 }
 
-/// Flags of one origin.
 struct FlagLayer<'a> {
     origin: ValueOrigin,
     order: &'a [String],
@@ -188,7 +178,6 @@ impl<'a> FlagLayer<'a> {
         self.lists(field) || field.is_set(&self.fragment.part)
     }
 
-    /// Whether the layer has a list for a field.
     fn lists(&self, field: PlanField) -> bool {
         self.fragment.lists.iter().any(|list| list.axis.field == field)
     }

@@ -14,7 +14,6 @@ use tokometer_base::neighbours::nearest;
 use super::origin::ValueOrigin;
 use tokometer_base::Refusal;
 
-/// What begins the name of a variable.
 pub const PREFIX: &str = "TOKOMETER_";
 
 /// Names that are read elsewhere, with the environment.
@@ -27,25 +26,19 @@ pub struct Presets {
     pub variables: BTreeMap<String, String>,
     /// Such a variable whose value is not UTF-8.
     pub not_text: Option<String>,
-    /// The config file; `None` where there is none.
     pub config: Option<ConfigFile>,
 }
 
-/// A config file as it was found.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
-    /// Where it is.
     pub path: PathBuf,
     /// Its text, or why it cannot be read.
     pub text: Result<String, String>,
 }
 
-/// One source of presets, parsed.
 #[derive(Debug, Default)]
 pub struct Preset {
-    /// Which one.
     pub origin: ValueOrigin,
-    /// What it says.
     pub fragment: Fragment,
 }
 
@@ -131,9 +124,7 @@ fn of_config(config: &ConfigFile) -> Result<Vec<GivenOption>, Refusal> {
     Ok(given)
 }
 
-/// Why a name is not a preset.
 enum Unknown {
-    /// A flag of one command.
     PerCommand(String),
     /// No flag; the nearest ones.
     NoFlag(Vec<String>),
@@ -167,7 +158,6 @@ impl Unknown {
     }
 }
 
-/// The option of a preset.
 fn known(flag: &str) -> Result<&'static OptionRow, Unknown> {
     match options::named(flag) {
         Some(row) if row.is_per_command => Err(Unknown::PerCommand(flag.to_owned())),
@@ -191,7 +181,6 @@ pub(super) fn from_source(refusal: Refusal, source: &str) -> Refusal {
     Refusal { message: format!("{source}: {}", refusal.message), ..refusal }
 }
 
-/// A value as it was found.
 enum PresetValue<'a> {
     Text(&'a str),
     Toml(&'a toml::Value),

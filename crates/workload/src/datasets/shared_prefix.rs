@@ -25,32 +25,23 @@ pub struct Options {
     pub num_groups: u32,
     /// The number of prompts, or of conversations, in each.
     pub prompts_per_group: u32,
-    /// Tokens of a system prompt.
     pub system_prompt_len: u32,
-    /// Tokens of a question.
     pub question_len: u32,
-    /// Tokens of an answer.
     pub output_len: u32,
     /// The spread of all lengths by SGLang's rule: 1 is fixed.
     pub range_ratio: f64,
-    /// Questions in a conversation.
     pub num_turns: u32,
     pub order: PromptOrder,
-    /// Whether a routing key is sent.
     pub routing_key: RoutingKey,
-    /// How prompts are distributed over groups.
     pub group_distribution: GroupSizes,
-    /// The steepness of the Zipf distribution.
     pub zipf_alpha: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptOrder {
-    /// Mixed by the seed.
     #[default]
     Shuffled,
-    /// Group after group.
     Grouped,
 }
 
@@ -58,18 +49,14 @@ pub enum PromptOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoutingKey {
-    /// No header.
     #[default]
     Omit,
-    /// One key per group.
     Send,
 }
 
-/// How prompts are distributed over groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupSizes {
-    /// All groups have the same number.
     #[default]
     Uniform,
     /// Group `k` has a share of `1 / k^alpha`.

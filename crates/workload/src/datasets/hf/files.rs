@@ -18,7 +18,6 @@ const FORMATS: &[&str] = if cfg!(feature = "parquet") {
     &["jsonl", "json", "csv"]
 };
 
-/// The rows of a dataset, with notes about them.
 pub(super) struct DatasetRows {
     pub(super) rows: FileRows,
     pub(super) notes: Vec<DatasetNote>,
@@ -85,7 +84,6 @@ fn fetch(
     Ok(DatasetRows { rows: FileRows::join(PathBuf::from(&options.path), parts), notes })
 }
 
-/// What was asked for, for a message.
 fn asked(options: &Options) -> String {
     let part = |name: &str, value: &Option<String>| {
         value.as_ref().map(|value| format!(" of the {name} `{value}`")).unwrap_or_default()

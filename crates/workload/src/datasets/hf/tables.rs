@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Options;
 use crate::rows::FileRows;
-use crate::{Error, Result, input};
+use crate::{Error, Result, input, tables};
 
 /// The rows of a file; its name says the format.
 pub(super) fn open(path: &Path, options: &Options) -> Result<FileRows> {
@@ -18,22 +18,21 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<FileRows> {
 }
 
 fn csv_rows(path: &Path) -> Result<FileRows> {
-    let malformed = |error: csv::Error| {
-        let line = error.position().map_or(1, csv::Position::line);
-        Error::Malformed { path: path.to_owned(), line, reason: error.to_string() }
-    };
     let file = input::open(path).map_err(Error::read(path))?;
-    let mut reader = csv::Reader::from_reader(file);
-    let header = reader.headers().map_err(malformed)?.clone();
     let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(malformed)?;
-        let fields = header.iter().zip(record.iter());
-        let row: Map<String, Value> =
-            fields.map(|(name, value)| (name.to_owned(), value.into())).collect();
-        rows.push(Value::Object(row).to_string());
-    }
-    Ok(FileRows::Memory { path: path.to_owned(), rows })
+    tables::each_record(
+        path,
+        file,
+        |header| Ok(header.clone()),
+        |header, record| {
+            let fields = header.iter().zip(record.iter());
+            let row: Map<String, Value> =
+                fields.map(|(name, value)| (name.to_owned(), value.into())).collect();
+            rows.push(Ok(Value::Object(row).to_string()));
+            Ok(())
+        },
+    )?;
+    FileRows::spooled(path, rows)
 }
 
 #[cfg(feature = "parquet")]
