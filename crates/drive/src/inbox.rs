@@ -17,7 +17,10 @@ pub(crate) enum WorkerCommand {
     /// Keep this flight, with a connection, until the first wave begins.
     Hold(Box<Flight>),
     Begin(Nanos),
-    Preopen { target: u16, count: u32 },
+    Preopen {
+        target: u16,
+        count: u32,
+    },
     /// The measured phase begins: start measuring this thread's health.
     Measure,
 }

@@ -13,11 +13,7 @@ pub enum Error {
     )]
     Malformed { path: PathBuf, reason: String },
     #[error("cannot fetch `{file}` of `{id}` from the hub: {reason}")]
-    Hub {
-        id: String,
-        file: String,
-        reason: String,
-    },
+    Hub { id: String, file: String, reason: String },
     #[error(
         "cannot find the tokenizer `{0}`\n  try a path, a hub id such as `org/name`, or one of r50k, cl100k, o200k"
     )]

@@ -111,7 +111,9 @@ impl<P: Platform> Worker<P> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expiry {
     /// The response is complete since `end`, or has failed; only its body has not ended.
-    OpenBody { end: Nanos },
+    OpenBody {
+        end: Nanos,
+    },
     Failed(Limit),
 }
 
