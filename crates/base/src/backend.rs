@@ -377,9 +377,9 @@ mod tests {
     fn every_fact_of_every_name() {
         let mut page = String::new();
         for backend in Backend::all() {
-            let ports = Conventions::ALL.map(|conventions| backend.port_by(conventions));
-            let up = Conventions::ALL.map(|conventions| backend.up_path_by(conventions));
-            let flush = Conventions::ALL.map(|conventions| backend.flush_by(conventions));
+            let ports = [Vllm, Sglang].map(|conventions| backend.port_by(conventions));
+            let up = [Vllm, Sglang].map(|conventions| backend.up_path_by(conventions));
+            let flush = [Vllm, Sglang].map(|conventions| backend.flush_by(conventions));
             let short = |flush: Flush| match flush {
                 Flush::ResetPrefixCache => "reset",
                 Flush::FlushCacheWithin => "flush-within",

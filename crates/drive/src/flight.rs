@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_client::{PreparedRequest, refused_field};
-use tokometer_record::{Failure, FailureKind, Outcome, RequestedLengths, Timeline};
+use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
 use crate::item::QueuedRequest;
 
@@ -45,8 +45,12 @@ impl Flight {
         let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&item.request.own_tools);
         timeline.times.intended = intended;
+        Self::unsent(item.request, timeline, tries_left)
+    }
+
+    fn unsent(request: PreparedRequest, timeline: Timeline, tries_left: u32) -> Box<Self> {
         Box::new(Self {
-            request: item.request,
+            request,
             timeline,
             written: 0,
             has_response: false,
@@ -132,16 +136,8 @@ impl Flight {
         let mut timeline = Timeline::new(identity, self.timeline.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&self.timeline.own_tools);
         timeline.times.intended = self.timeline.times.intended;
-        Box::new(Self {
-            request: std::mem::replace(&mut self.request, nothing()),
-            timeline,
-            written: 0,
-            has_response: false,
-            progress: SendProgress::Waiting,
-            tries_left: self.tries_left.saturating_sub(1),
-            retry_after: None,
-            slot_freed: None,
-        })
+        let request = std::mem::take(&mut self.request);
+        Self::unsent(request, timeline, self.tries_left.saturating_sub(1))
     }
 
     /// Prepares for sending again on another connection. The record keeps the time of the first send;
@@ -152,19 +148,6 @@ impl Flight {
         let times = &mut self.timeline.times;
         times.lost_send = times.first_byte_sent.take();
         times.last_byte_sent = None;
-    }
-}
-
-/// A placeholder for a request whose bytes moved to the next attempt.
-fn nothing() -> PreparedRequest {
-    PreparedRequest {
-        bytes: Vec::new(),
-        body_start: 0,
-        requested: RequestedLengths::default(),
-        optional_fields: Vec::new(),
-        index: 0,
-        lora: None,
-        own_tools: None,
     }
 }
 

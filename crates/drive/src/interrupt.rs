@@ -8,14 +8,6 @@ pub struct Interrupt {
     raised: AtomicU32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Urgency {
-    None,
-    /// Send nothing more, and wait a while for the requests in flight.
-    Drain,
-    Leave,
-}
-
 impl Interrupt {
     /// Requests a stop; the second call requests an immediate one.
     pub fn raise(&self) {
@@ -24,19 +16,11 @@ impl Interrupt {
 
     /// True from the first call of [`Interrupt::raise`] on.
     pub fn is_raised(&self) -> bool {
-        self.urgency() != Urgency::None
+        self.times() > 0
     }
 
     pub fn times(&self) -> u32 {
         self.raised.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn urgency(&self) -> Urgency {
-        match self.times() {
-            0 => Urgency::None,
-            1 => Urgency::Drain,
-            _ => Urgency::Leave,
-        }
     }
 }
 

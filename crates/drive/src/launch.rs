@@ -16,7 +16,7 @@ use crate::control::{self, ControlRecord};
 use crate::descriptors;
 use crate::error::Error;
 use crate::inbox::WorkerCommand;
-use crate::interrupt::{Interrupt, Urgency};
+use crate::interrupt::Interrupt;
 use crate::item::{Notice, Prepare};
 use crate::live::Live;
 use crate::native::Native;
@@ -87,7 +87,12 @@ pub fn run_on<P: Platform>(
         let clock = platform.clock();
         lending.begin(CapSlots::new(&shared, Arc::new(move || clock.now())));
     }
-    let workers = Workers::start(platform, &shared, &outlets.notices, links)?;
+    let mut workers: Vec<Thread<Account>> = Vec::new();
+    for (id, links) in (0..).zip(links) {
+        let (shared_by, notices) = (Arc::clone(&shared), outlets.notices.clone());
+        let worker = Worker::new(id, shared_by, notices, platform.clone(), links);
+        workers.push(thread::spawn(platform, "worker", &shared, move || worker.run())?);
+    }
     let progress = Arc::new(PreparerProgress::default());
     let preparer = Preparer {
         platform: platform.clone(),
@@ -115,7 +120,7 @@ pub fn run_on<P: Platform>(
     };
     let measured = owner.conduct(outlets.between, outlets.start, preparer.waker().as_ref());
     owner.shared.finish();
-    let accounts = workers.join();
+    let accounts = workers.into_iter().filter_map(Thread::join).collect();
     // A preparer that waits for a server must not keep the run from ending. It ends by itself later.
     if !owner.is_preparer_left {
         let _ = preparer.join();
@@ -151,31 +156,6 @@ fn make_room(
     let wanted = wanted.or(config.limits.max_concurrency.map(u64::from)).unwrap_or(1_024);
     platform.grow_descriptor_table(wanted.min(limit.unwrap_or(wanted)));
     Ok(())
-}
-
-struct Workers {
-    threads: Vec<Thread<Account>>,
-}
-
-impl Workers {
-    fn start<P: Platform>(
-        platform: &P,
-        shared: &Arc<Shared>,
-        notices: &Sender<Notice>,
-        links: Vec<P::Links>,
-    ) -> Result<Self, Error> {
-        let mut threads = Vec::new();
-        for (id, links) in (0..).zip(links) {
-            let worker =
-                Worker::new(id, Arc::clone(shared), notices.clone(), platform.clone(), links);
-            threads.push(thread::spawn(platform, "worker", shared, move || worker.run())?);
-        }
-        Ok(Self { threads })
-    }
-
-    fn join(self) -> Vec<Account> {
-        self.threads.into_iter().filter_map(Thread::join).collect()
-    }
 }
 
 /// The calling thread, which runs the phases.
@@ -338,9 +318,8 @@ impl<P: Platform> Owner<P> {
             }
             if self.stop.is_some() {
                 let drain_ends = *drain_ends.get_or_insert(now + DRAIN);
-                let is_urgent = now >= drain_ends
-                    || self.interrupt.urgency() == Urgency::Leave
-                    || self.shared.is_abandoning();
+                let is_urgent =
+                    now >= drain_ends || self.interrupt.times() > 1 || self.shared.is_abandoning();
                 if is_urgent && given_up.is_none() {
                     self.shared.abandon();
                     given_up = Some(now);

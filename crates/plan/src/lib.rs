@@ -13,7 +13,7 @@
 //! - `resolve` merges what flags, presets and files say into one plan per point.
 //! - `sweep` has fields with several values, `field` their names and types, `values` lists as typed, and
 //!   `variation` the fields that differ between stored runs.
-//! - `likeness` compares plans, `secret` and `object` keep secrets out of what is written, and `laws` tests
+//! - `likeness` compares plans, `secret` keeps secrets out of what is written, and `laws` tests
 //!   what holds for every plan.
 
 mod canary;
@@ -26,7 +26,6 @@ mod laws;
 mod likeness;
 mod load;
 mod metrics;
-mod object;
 pub mod options;
 mod output;
 mod phases;
@@ -51,7 +50,6 @@ pub use load::{
     Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,
 };
 pub use metrics::{Judgement, Metrics, PartialMetrics};
-pub use object::PartialObject;
 pub use output::{
     Output, PartialOutput, PartialSglangResult, PartialVllmResult, Record, SglangResult, Shown,
     VllmResult,

@@ -1,9 +1,7 @@
 //! What happens around the measured phase.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::object::{self, PartialObject};
+use tokometer_client::secret::ExtraBody;
 
 tokometer_base::partial! {
     #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,8 +16,8 @@ tokometer_base::partial! {
         pub flush_timeout_s: f64,
         pub profiler: Profiler,
         /// Body of the request that starts it; absent: by the rules of the tool.
-        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "object::hidden")]
-        pub profile_request: Option<serde_json::Map<String, Value>> as PartialObject,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub profile_request: Option<ExtraBody> as Option<ExtraBody>,
         /// One-token side requests per second.
         pub probe_rate: f64,
     }

@@ -1,10 +1,8 @@
 //! How prompts are made, counted and handed over.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use tokometer_client::secret::ExtraBody;
 use tokometer_workload as workload;
-
-use crate::object::{self, PartialObject};
 
 tokometer_base::partial! {
     #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,8 +20,8 @@ tokometer_base::partial! {
         pub batch_size: u32 = 1,
         pub templating: workload::Templating,
         /// Further values for a chat template; absent: none.
-        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "object::hidden")]
-        pub template_values: Option<serde_json::Map<String, Value>> as PartialObject,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub template_values: Option<ExtraBody> as Option<ExtraBody>,
         /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub max_model_len: Option<u64> = None,

@@ -7,7 +7,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 use tokometer_base::redact::{HIDDEN, Secrets, hide_in_url, is_secret_name, redact};
-use tokometer_client::secret::add_object;
 
 use crate::plan::Plan;
 use crate::target::Address;
@@ -130,7 +129,7 @@ impl Plan {
         }
         self.request.extra_body.add_to(secrets);
         let objects = [&self.prompts.template_values, &self.phases.profile_request];
-        objects.into_iter().flatten().for_each(|object| add_object(object, secrets));
+        objects.into_iter().flatten().for_each(|object| object.add_to(secrets));
         for (name, value) in self.output.vllm_result.iter().flat_map(|file| &file.metadata.0) {
             if is_secret_name(name) {
                 secrets.add(value);

@@ -35,7 +35,7 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
         let infinite = || float_at(toml.as_ref()?, row.key);
         let number = written.and_then(serde_json::Value::as_f64).or_else(infinite);
         let Some(number) = number else { continue };
-        check_number(row.key, number, if row.is_unsigned() { Sign::Positive } else { Sign::Any })?;
+        check_number(row.key, number, row.is_unsigned())?;
         if let Some(most) = row.limit().filter(|most| number > *most) {
             let shown = written.map_or_else(|| number.to_string(), ToString::to_string);
             return Err(Refusal::usage(
@@ -46,7 +46,7 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
     }
     let listed = plan.metrics.percentiles.iter().map(|number| ("metrics.percentiles", number));
     let goodput = plan.metrics.goodput.values().map(|number| ("metrics.goodput", number));
-    listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, Sign::Positive))
+    listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, true))
 }
 
 fn float_at(table: &toml::Value, key: &str) -> Option<f64> {
@@ -57,17 +57,11 @@ fn float_at(table: &toml::Value, key: &str) -> Option<f64> {
     key.split('.').try_fold(table.clone(), |value, name| inner(&value, name))?.as_float()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
-    Positive,
-    Any,
-}
-
-fn check_number(name: &str, number: f64, sign: Sign) -> Result<(), Refusal> {
-    let why = match sign {
-        _ if !number.is_finite() => "it must be a finite number",
-        Sign::Positive if number < 0.0 => "it must not be negative",
-        _ => return Ok(()),
+fn check_number(name: &str, number: f64, is_unsigned: bool) -> Result<(), Refusal> {
+    let why = match () {
+        () if !number.is_finite() => "it must be a finite number",
+        () if is_unsigned && number < 0.0 => "it must not be negative",
+        () => return Ok(()),
     };
     Err(Refusal::usage(
         format!("cannot use {number} for `{name}`: {why}"),

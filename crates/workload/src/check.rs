@@ -38,21 +38,9 @@ impl LengthCheck {
         Self {
             checked: self.checked + 1,
             missed: self.missed + u64::from(difference != 0),
-            worst: larger(self.worst, difference),
+            worst: if difference.abs() > self.worst.abs() { difference } else { self.worst },
         }
     }
-
-    fn joined(self, other: Self) -> Self {
-        Self {
-            checked: self.checked + other.checked,
-            missed: self.missed + other.missed,
-            worst: larger(self.worst, other.worst),
-        }
-    }
-}
-
-fn larger(left: i64, right: i64) -> i64 {
-    if right.abs() > left.abs() { right } else { left }
 }
 
 /// Counts prompts that are evenly spread over the source. Only generated prompts have an asked
@@ -69,13 +57,11 @@ pub(crate) fn sample(source: &dyn Source, context: &DatasetContext) -> Result<Le
         Reach::Remote => SAMPLE_PROMPTS_REMOTE,
     };
     let wanted = total.min(prompts_max);
-    (0..wanted)
+    let differences: Result<Vec<Option<i64>>> = (0..wanted)
         .into_par_iter()
         .map(|at| difference(source, context, at * total / wanted))
-        .try_fold(LengthCheck::default, |check, difference| {
-            Ok(difference?.map_or(check, |difference| check.with(difference)))
-        })
-        .try_reduce(LengthCheck::default, |left, right| Ok(left.joined(right)))
+        .collect();
+    Ok(differences?.into_iter().flatten().fold(LengthCheck::default(), LengthCheck::with))
 }
 
 fn difference(source: &dyn Source, context: &DatasetContext, index: u64) -> Result<Option<i64>> {

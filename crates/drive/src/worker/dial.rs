@@ -116,16 +116,29 @@ impl<P: Platform> Worker<P> {
 
     fn undialled(&mut self, key: u64, dial: Dial<WireOf<P>>, kind: FailureKind, why: &str) {
         self.connections.release(key);
-        let is_held = dial.flight.as_ref().is_some_and(|flight| flight.is_held());
+        self.give_up(dial.target, dial.flight, kind, why);
+    }
+
+    /// What waited for a connection, or was carried by one, will not go on with it.
+    pub(super) fn give_up(
+        &mut self,
+        target: u16,
+        flight: Option<Box<Flight>>,
+        kind: FailureKind,
+        why: &str,
+    ) {
+        let is_held = flight.as_ref().is_some_and(|flight| flight.is_held());
+        let is_unopened =
+            matches!(kind, FailureKind::Connect | FailureKind::ConnectTimeout | FailureKind::Tls);
         // A limit of this machine says nothing about the target, and a request that is not due has not
         // failed.
-        if kind != FailureKind::Client && !is_held {
-            self.shared.connection_failed(dial.target, self.reader.now);
+        if is_unopened && !is_held {
+            self.shared.connection_failed(target, self.reader.now);
         }
-        match dial.flight {
+        match flight {
             Some(flight) if is_held => self.set_aside(flight),
             Some(flight) => self.fail(flight, kind, why),
-            None => self.spare_is_open(dial.target),
+            None => self.spare_is_open(target),
         }
     }
 

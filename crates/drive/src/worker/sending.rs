@@ -191,20 +191,13 @@ impl<P: Platform> Worker<P> {
     }
 
     fn never_opened(&mut self, connection: &mut WorkerConnection<P>, why: &str) -> KeepOrClose {
-        let (target, now) = (connection.target, self.reader.now);
         let is_proxy_s = connection.link.is_tunnelling();
         let kind = if is_proxy_s { FailureKind::Connect } else { FailureKind::Tls };
         // The next connections try the target's other addresses first.
-        self.shared.rotations[usize::from(target)].failed(connection.address, now);
-        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held());
-        if !is_held {
-            self.shared.connection_failed(target, now);
-        }
-        match connection.flight.take() {
-            Some(flight) if is_held => self.set_aside(flight),
-            Some(flight) => self.fail(flight, kind, why),
-            None => self.spare_is_open(target),
-        }
+        let rotation = &self.shared.rotations[usize::from(connection.target)];
+        rotation.failed(connection.address, self.reader.now);
+        let flight = connection.flight.take();
+        self.give_up(connection.target, flight, kind, why);
         KeepOrClose::Close
     }
 

@@ -34,7 +34,7 @@ use crate::options::{Fragment, api_key};
 use crate::{Address, Axis, PartialPlan, PartialTarget, Plan, PlanField, PlanSection};
 
 use check::check;
-use defaults::{Addressed, Situation};
+use defaults::Situation;
 
 pub use bare_url::{OpenChoices, OwnDefaults, PROMPT_LEN, dataset_for, load_flag, put_address};
 pub use defaults::dialect;
@@ -258,31 +258,24 @@ impl<'a> Lowering<'a> {
         all.merge(changes.clone());
         all.merge(self.typed.fragment.part.clone());
 
-        let dialect = match all.targets.first().and_then(|target| target.backend) {
-            Some(dialect) => dialect,
-            None => defaults::dialect(defaults::backend_of(all.family))?,
-        };
-        let family = all.family.unwrap_or(dialect.conventions().unwrap_or_default());
         let filed = changes.workload.dataset.clone().or(file.workload.dataset.clone());
         let named = |layer: &FlagLayer<'_>| layer.fragment.part.workload.dataset.clone();
         let dataset = named(&self.typed).or(filed.clone());
         let dataset = dataset.or_else(|| self.presets.iter().rev().find_map(named));
-        let dataset = dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned());
-        if filed.is_some_and(|filed| filed != dataset) {
+        let mut situation = Situation::of(&all, dataset)?;
+        if filed.is_some_and(|filed| filed != situation.dataset) {
             // Options of another dataset mean nothing to this one.
             (file.workload, changes.workload) = (PartialSpec::default(), PartialSpec::default());
         }
         let has_target = !file.targets.is_empty() || !changes.targets.is_empty();
         let is_named = has_target || self.layers().any(|layer| layer.fragment.has_any(&TARGET));
-        let addressed = if is_named { Addressed::Yes } else { Addressed::No };
         let is_listed = |field| self.layers().any(|layer| layer.lists(field));
-        let has_load = all.load.request_rate.is_some()
+        situation.is_addressed = is_named;
+        situation.has_load = all.load.request_rate.is_some()
             || all.load.max_concurrency.is_some()
             || all.load.ramp.is_some()
             || is_listed(PlanField::REQUEST_RATE)
             || is_listed(PlanField::MAX_CONCURRENCY);
-        let has_duration = all.load.duration_s.is_some();
-        let situation = Situation { dialect, family, dataset, addressed, has_load, has_duration };
 
         let typed = self.put(self.presets.len(), &situation)?;
         let mut layers = Vec::new();
@@ -372,21 +365,7 @@ fn host_and_port(
 
 /// Completes a plan that the program makes itself, without flags or a file.
 pub fn complete_part(part: PartialPlan) -> Result<Plan, Refusal> {
-    let named = part.targets.first().and_then(|target| target.backend);
-    let dialect = match named {
-        Some(dialect) => dialect,
-        None => defaults::dialect(defaults::backend_of(part.family))?,
-    };
-    let family = part.family.unwrap_or(dialect.conventions().unwrap_or_default());
-    let dataset = part.workload.dataset.clone();
-    let situation = Situation {
-        dialect,
-        family,
-        dataset: dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned()),
-        addressed: if part.targets.is_empty() { Addressed::No } else { Addressed::Yes },
-        has_load: !part.load.is_unset(),
-        has_duration: part.load.duration_s.is_some(),
-    };
+    let situation = Situation::of(&part, None)?;
     let plan = complete(part, &situation)?;
     check(&plan)?;
     Ok(plan)

@@ -3,7 +3,7 @@
 //! In: the options. Out: the rows of all files of one split of one subset, in the order of their
 //! names. From the hub itself no more files are fetched than the run needs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokometer_tokenize::hub::{RepoKind, Repository};
 
@@ -24,7 +24,7 @@ pub(super) struct DatasetRows {
 }
 
 pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<DatasetRows> {
-    let path = Path::new(&options.path);
+    let path = options.path.as_path();
     if path.is_file() {
         return Ok(DatasetRows { rows: tables::open(path, options)?, notes: Vec::new() });
     }
@@ -43,7 +43,8 @@ pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<Datase
         // A file name that does not exist is a mistake, not an id on the hub.
         return Err(Error::read(path)(std::io::ErrorKind::NotFound.into()));
     }
-    let repository = context.hub.repository(&options.path, RepoKind::Dataset);
+    let id = options.path.to_string_lossy();
+    let repository = context.hub.repository(&id, RepoKind::Dataset);
     let names = wanted(&repository.files()?, options);
     if names.is_empty() {
         return Err(too_short(format!(
@@ -75,13 +76,13 @@ fn fetch(
     if parts.len() < names.len() {
         let text = format!(
             "`{}` has {} files; {} of them hold enough rows and were read",
-            options.path,
+            options.path.display(),
             names.len(),
             parts.len()
         );
         notes.push(DatasetNote::new("some-files", text));
     }
-    Ok(DatasetRows { rows: FileRows::join(PathBuf::from(&options.path), parts), notes })
+    Ok(DatasetRows { rows: FileRows::join(options.path.clone(), parts), notes })
 }
 
 fn asked(options: &Options) -> String {

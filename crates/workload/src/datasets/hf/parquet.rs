@@ -95,7 +95,7 @@ mod tests {
     fn workload(path: &Path, options: Options) -> Result<Workload> {
         let context =
             DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 0) };
-        open(&Spec::Hf(Options { path: path.display().to_string(), ..options }), &context)
+        open(&Spec::Hf(Options { path: path.to_owned(), ..options }), &context)
     }
 
     #[test]
