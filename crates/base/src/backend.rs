@@ -52,7 +52,6 @@ impl PoolingRoute {
     }
 }
 
-/// What a protocol implies for every backend that speaks it.
 struct ProtocolFacts {
     path: &'static str,
     /// The route for answers in one piece, where it is another one.
@@ -132,7 +131,6 @@ pub enum Flush {
     FlushCache,
 }
 
-/// One backend name and what it implies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backend {
     name: &'static str,
@@ -213,12 +211,10 @@ static BACKENDS: &[Backend] = &[
 ];
 
 impl Backend {
-    /// `None` for an unknown name.
     pub fn named(name: &str) -> Option<&'static Self> {
         BACKENDS.iter().find(|backend| backend.name == name)
     }
 
-    /// All backends, the most used first.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         BACKENDS.iter()
     }
@@ -281,7 +277,6 @@ impl Backend {
         }
     }
 
-    /// Whether its server describes itself at `/server_info`.
     pub fn has_server_info(&self) -> bool {
         self.server == ServerKind::Sglang
     }
@@ -309,7 +304,6 @@ impl Backend {
         }
     }
 
-    /// Whether its answers are vectors, scores or classes, which come in one piece.
     pub fn is_pooling(&self) -> bool {
         self.pooling().is_some()
     }
@@ -323,7 +317,6 @@ impl Backend {
         self.protocol == Protocol::Transcription
     }
 
-    /// Whether it uses OpenAI's completions, plain or chat.
     pub fn is_openai(&self) -> bool {
         matches!(self.protocol, Protocol::Completions | Protocol::Chat)
     }
@@ -333,7 +326,6 @@ impl Backend {
         self.has(&ProtocolTrait::IgnoreEos)
     }
 
-    /// Whether requests carry the headers of Anthropic's protocol.
     pub fn is_anthropic(&self) -> bool {
         self.protocol == Protocol::Messages
     }

@@ -87,7 +87,6 @@ impl ManualClock {
         self.now.fetch_add(span.0, Ordering::SeqCst);
     }
 
-    /// Moves forward to `time`; does nothing if that has passed.
     pub fn advance_to(&self, time: Nanos) {
         self.now.fetch_max(time.0, Ordering::SeqCst);
     }

@@ -15,7 +15,6 @@ pub enum Conventions {
 }
 
 impl Conventions {
-    /// The name in plans, records and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",

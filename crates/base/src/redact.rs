@@ -131,7 +131,6 @@ impl Secrets {
     }
 }
 
-/// The forms of a text that is long enough to be removed.
 fn forms_of(secret: &str, bytes_min: usize) -> Vec<String> {
     let secret = secret.trim();
     // Part of the mark itself cannot be removed: the mark would bring it back.
@@ -139,7 +138,6 @@ fn forms_of(secret: &str, bytes_min: usize) -> Vec<String> {
     if is_long { forms::of(secret) } else { Vec::new() }
 }
 
-/// `text` with each of `forms` replaced.
 fn without<'a>(text: &str, forms: impl Iterator<Item = &'a str> + Clone) -> String {
     let ranges = ranges(text, forms.clone());
     if ranges.is_empty() {

@@ -100,7 +100,7 @@ mod tests {
         check("short", None);
         check("half Latin letters и половина кириллицы здесь", None);
         check("12345 67890 !!! ??? 12345 67890 12345", None);
-        for script in Script::ALL {
+        for (script, _) in Script::ALL {
             assert_eq!(Script::named(script.name()), Some(script));
         }
     }

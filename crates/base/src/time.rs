@@ -72,7 +72,6 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// Seconds that have passed wholly.
     pub const fn whole_seconds(self) -> u64 {
         self.0 / 1_000_000_000
     }

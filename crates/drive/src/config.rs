@@ -87,11 +87,8 @@ pub const RETRY_MAX_WAIT: Nanos = Nanos::from_secs(60);
 /// A server under test, and how its responses are read.
 #[derive(Debug, Clone)]
 pub struct TargetServer {
-    /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
-    /// How requests are built and responses read.
     pub dialect: Dialect,
-    /// Settings that all requests to this server share.
     pub settings: Arc<Settings>,
     pub keep_text: KeepText,
 }

@@ -26,7 +26,6 @@ const MOST_STALLS: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub(crate) struct ControlRecord {
-    /// How late it woke at the times of the schedule.
     pub(crate) lateness: DelayHistogram,
     /// Delays of any wake-up, the longest ones.
     pub(crate) stalls: Vec<ThreadStall>,

@@ -11,15 +11,12 @@ use crate::item::QueuedRequest;
 pub(crate) struct Flight {
     pub(crate) request: PreparedRequest,
     pub(crate) timeline: Timeline,
-    /// Bytes of the request that were written to the connection.
     pub(crate) written: usize,
     /// Whether a byte of the response has arrived: from then on a dead connection is a failure of the
     /// server.
     pub(crate) has_response: bool,
     pub(crate) progress: SendProgress,
-    /// Retries left after this attempt.
     pub(crate) tries_left: u32,
-    /// The wait that the server requested before a retry.
     pub(crate) retry_after: Option<Nanos>,
     /// When the request ended whose slot in the gate this one took.
     pub(crate) slot_freed: Option<Nanos>,
@@ -29,7 +26,6 @@ pub(crate) struct Flight {
 pub(crate) enum SendProgress {
     /// It waits for the start of the first wave.
     Held,
-    /// It is to be sent.
     Waiting,
     /// Its start was reported. That is done once, even when it is sent again on another connection.
     Reported,
@@ -40,7 +36,6 @@ const FIRST_RETRY_WAIT: Nanos = Nanos::from_millis(500);
 const LONGEST_BACKOFF: Nanos = Nanos::from_secs(30);
 
 impl Flight {
-    /// The first attempt of `item`.
     pub(crate) fn new(item: QueuedRequest, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
         let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&item.request.own_tools);
@@ -176,8 +171,8 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn flight(index: u64) -> Box<Flight> {
-        let mut request = nothing();
-        request.bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        let bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        let request = PreparedRequest { bytes, ..PreparedRequest::default() };
         let identity = AttemptId::new(index, Phase::Measure);
         Flight::new(QueuedRequest { request, identity, due: None }, Some(Nanos(index)), 1)
     }

@@ -25,7 +25,6 @@ struct State {
     queue: VecDeque<Box<Flight>>,
     /// Flights that had to wait for a slot since they were last asked for.
     waits: u64,
-    /// From this time on no request is admitted.
     closes: Nanos,
     lent: LentSlots,
 }
@@ -37,7 +36,6 @@ struct LentSlots {
     recalled: u32,
     /// To be given up once nothing waits for them here.
     offered: u32,
-    /// Given up, and not reported yet.
     freed: u32,
 }
 

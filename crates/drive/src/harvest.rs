@@ -24,7 +24,6 @@ const DENSE_FROM: u64 = 8_000;
 /// and stops below this many.
 const DENSE_UNTIL: u64 = 4_000;
 
-/// Reads per second of a worker.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReadCounts {
     reads: u64,

@@ -1,8 +1,7 @@
 //! Sets up a run: threads, phases, and the summary at its end.
 
-mod opening;
-
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use tokometer_base::{Clock, Nanos};
@@ -11,7 +10,7 @@ use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
 use crate::cap::CapSlots;
-use crate::config::RunConfig;
+use crate::config::{Connections, RunConfig};
 use crate::control::{self, ControlRecord};
 use crate::descriptors;
 use crate::error::Error;
@@ -187,6 +186,59 @@ struct PhaseResults {
 }
 
 impl<P: Platform> Owner<P> {
+    /// Opens the connections whose number is known, and waits for them.
+    fn preopen(&self) {
+        let config = &self.shared.config;
+        if config.connections != Connections::Preopen {
+            return;
+        }
+        let targets = u16::try_from(config.targets.len()).unwrap_or(1).max(1);
+        let Some(wanted) = wanted_per_target(config) else { return };
+        let workers = self.shared.inboxes.len() as u64;
+        let opening = &self.shared.opening;
+        for (worker, inbox) in (0_u64..).zip(&self.shared.inboxes) {
+            let share = wanted / workers + u64::from(worker < wanted % workers);
+            let count = u32::try_from(share).unwrap_or(u32::MAX);
+            for target in 0..targets {
+                // Counted before the worker knows: it may be done before this thread goes on, and what it
+                // takes from a count of zero would be missing for ever.
+                opening.fetch_add(u64::from(count), Ordering::AcqRel);
+                inbox.post(WorkerCommand::Preopen { target, count });
+            }
+        }
+        let deadline = self.clock.now() + config.timeouts.connect;
+        while opening.load(Ordering::Acquire) > 0
+            && self.clock.now() < deadline
+            && !self.interrupt.is_raised()
+        {
+            self.platform.pause(LOOK);
+        }
+    }
+
+    /// Lets the requests that leave together reach their workers, and their connections be opened. Waits
+    /// as long as connections are being made.
+    fn gather_wave(&mut self, preparer: &dyn Wake) {
+        if self.shared.config.wave_size() == 0 || self.stop.is_some() {
+            return;
+        }
+        self.progress.want_wave();
+        preparer.wake();
+        let timeout = self.shared.config.timeouts.connect;
+        let (mut deadline, mut left) = (self.clock.now() + timeout, u64::MAX);
+        while !self.progress.is_wave_fed() || self.shared.arming() > 0 {
+            self.platform.pause(LOOK);
+            let now = self.clock.now();
+            self.check_stop(now);
+            let still = self.shared.arming();
+            if still != left {
+                (deadline, left) = (now + timeout, still);
+            }
+            if self.stop.is_some() || now >= deadline {
+                return;
+            }
+        }
+    }
+
     /// Runs all phases: connections, warm-up, the calls between, the measured phase.
     fn conduct(
         &mut self,
@@ -432,5 +484,18 @@ impl<P: Platform> Owner<P> {
             never_sent: due.saturating_sub(sent.all),
             health,
         }
+    }
+}
+
+/// Connections to open to each target before a phase, where their number is known. A block of
+/// requests may go to one target alone, so each target needs as many as the limit allows.
+fn wanted_per_target(config: &RunConfig) -> Option<u64> {
+    let cap = config.limits.max_concurrency.map(u64::from);
+    let targets = (config.targets.len() as u64).max(1);
+    let planned = config.limits.extent.count.map(|count| count.div_ceil(targets));
+    match (cap, planned) {
+        (Some(cap), Some(planned)) => Some(cap.min(planned)),
+        (Some(cap), None) => Some(cap),
+        (None, planned) => planned.filter(|_| config.arrivals == Arrivals::AtOnce),
     }
 }

@@ -82,7 +82,6 @@ pub struct Live {
 pub struct LiveCounts {
     /// Requests whose first byte was sent.
     pub sent: u64,
-    /// Requests with a complete response.
     pub succeeded: u64,
     /// Requests that failed after their last attempt.
     pub failed: u64,

@@ -55,11 +55,9 @@ pub trait Kernel {
 
 /// Time, threads and links of a run.
 pub trait Platform: Kernel + Clone + Send + Sync + 'static {
-    /// Source of all times in the run.
     type Clock: Clock + Clone + 'static;
     type Links: Links + 'static;
 
-    /// Shared by all threads of the run.
     fn clock(&self) -> Self::Clock;
 
     /// The links of a new worker, and the waker for [`Links::wait`].
@@ -99,7 +97,6 @@ pub enum Ready {
     ClockStep,
     /// A link can be read or written, or has ended.
     Link {
-        /// The key that it was opened with.
         key: u64,
         /// Whether bytes or the end can be read.
         is_readable: bool,

@@ -61,17 +61,14 @@ impl fmt::Debug for Returned {
 }
 
 impl PreparerProgress {
-    /// Whether all warm-up items are with the workers.
     pub(crate) fn are_warmups_fed(&self) -> bool {
         self.are_warmups_fed.load(Ordering::Acquire)
     }
 
-    /// Whether enough is prepared to begin the measured phase.
     pub(crate) fn is_head_start_made(&self) -> bool {
         self.is_head_start_made.load(Ordering::Acquire)
     }
 
-    /// Lets the workers get the requests of the first wave.
     pub(crate) fn want_wave(&self) {
         self.is_wave_wanted.store(true, Ordering::Release);
     }

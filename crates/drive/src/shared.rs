@@ -128,7 +128,6 @@ impl Shared {
         Some(Error::WarmUps { count: self.config.limits.warmups, why })
     }
 
-    /// Counts a flight that is now queued for a worker.
     pub(crate) fn fed(&self, flight: &Flight) {
         self.pending.fetch_add(1, Ordering::AcqRel);
         self.ahead_items.fetch_add(1, Ordering::Relaxed);
@@ -180,12 +179,10 @@ impl Shared {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Whether no prepared flight waits to be sent.
     pub(crate) fn is_all_sent(&self) -> bool {
         self.ahead_items.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether enough is prepared, so that the preparer may pause.
     pub(crate) fn is_well_ahead(&self) -> bool {
         self.ahead_items.load(Ordering::Relaxed) >= AHEAD_ITEMS
             || self.ahead_bytes.load(Ordering::Relaxed) >= AHEAD_BYTES
@@ -272,13 +269,11 @@ impl Shared {
         self.inboxes.iter().for_each(Inbox::wake);
     }
 
-    /// The inbox of the worker that handles request `index`.
     pub(crate) fn inbox_of(&self, index: u64) -> &Inbox {
         let workers = self.inboxes.len() as u64;
         &self.inboxes[usize::try_from(index % workers).unwrap_or(0)]
     }
 
-    /// Admits a flight, or queues it until a slot is free.
     pub(crate) fn admit(&self, flight: Box<Flight>, now: Nanos) -> Option<Box<Flight>> {
         let admitted = self.gate.admit(flight, now);
         if admitted.is_none() {
@@ -287,7 +282,6 @@ impl Shared {
         admitted
     }
 
-    /// Releases a slot. The next flight in the queue, if any, takes it.
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let next = self.gate.release(now);
         if next.is_none() {

@@ -19,7 +19,6 @@ tokometer_base::partial! {
         /// Length of a block in seconds, from which its requests follow; absent: they are given.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub block_s: Option<f64> = None,
-        /// Which side of a pair of blocks comes first.
         pub order: TurnOrder = TurnOrder::Abba,
         /// Run with `a` or `b` before a block of the other side; absent: there are two servers.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +26,6 @@ tokometer_base::partial! {
     }
 }
 
-/// Which side of a pair of blocks comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnOrder {

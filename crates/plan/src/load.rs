@@ -31,7 +31,6 @@ tokometer_base::partial! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub until: Option<Until> as Option<PartialUntil>,
         pub overload: Overload = Overload::default(),
-        /// Whether a trace's own times are used.
         pub timing: Timing,
     }
 }
@@ -133,9 +132,7 @@ pub enum Overload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Equal steps.
     Linear,
-    /// Equal ratios.
     Exponential,
 }
 

@@ -21,6 +21,5 @@ tokometer_base::partial! {
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
     Lenient,
-    /// It ends the program with a code of its own.
     Strict,
 }

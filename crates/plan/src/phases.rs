@@ -34,6 +34,5 @@ pub enum Cache {
 #[serde(rename_all = "kebab-case")]
 pub enum Profiler {
     Off,
-    /// From the start of the measured phase to its end.
     On,
 }

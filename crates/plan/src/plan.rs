@@ -1,13 +1,13 @@
 //! The whole of a measurement.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::partial::Incomplete;
 use tokometer_base::{Conventions, Partial, Refusal, Seed};
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{BlockChange, BlockOrder};
 use tokometer_record as record;
 use tokometer_workload as workload;
 
-use crate::Error;
 use crate::canary::{CanaryPlan, PartialCanaryPlan};
 use crate::client::{Client, PartialClient};
 use crate::interleave::{Interleave, PartialInterleave, TurnOrder};
@@ -121,4 +121,12 @@ pub enum Content {
     Fresh,
     /// The same for the same seed.
     Repeated,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read the plan of the record: {0}")]
+    Record(String),
+    #[error("cannot use the plan: {0}")]
+    Incomplete(#[from] Incomplete),
 }

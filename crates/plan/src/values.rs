@@ -15,7 +15,6 @@ use tokometer_base::units;
 pub struct Rate(pub f64);
 
 impl Rate {
-    /// Whether no request waits for its turn.
     pub fn is_infinite(self) -> bool {
         self.0.is_infinite()
     }

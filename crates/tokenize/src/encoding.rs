@@ -22,7 +22,6 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Every built-in encoding, smallest first.
     pub const ALL: [Self; 3] = [Self::R50k, Self::Cl100k, Self::O200k];
 
     pub const fn name(self) -> &'static str {

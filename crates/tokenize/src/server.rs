@@ -14,7 +14,6 @@ pub type TokenizeCall = Box<dyn Fn(&str, Specials) -> Answer<Vec<u32>> + Send + 
 
 pub type DetokenizeCall = Box<dyn Fn(&[u32]) -> Answer<String> + Send + Sync>;
 
-/// The two requests that make a server a tokenizer.
 pub struct ServerCalls {
     /// How the tokenizer is named in reports: the address, say.
     pub name: String,

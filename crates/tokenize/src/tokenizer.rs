@@ -12,7 +12,6 @@ pub enum Specials {
     Skip,
 }
 
-/// Where the work of a tokenizer is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// In this process: a call costs microseconds.

@@ -25,7 +25,6 @@ struct RowSpan {
 /// Rows of one file, or of several, one after the other.
 #[derive(Debug)]
 pub(crate) struct FileRows {
-    /// What the files have in common.
     path: PathBuf,
     parts: Vec<RowFile>,
 }
@@ -118,7 +117,6 @@ impl FileRows {
         &self.part(row).0.path
     }
 
-    /// Whether a file ended within its last row.
     pub(crate) fn is_cut(&self) -> bool {
         self.parts.iter().any(|part| part.is_cut)
     }

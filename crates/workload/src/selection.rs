@@ -29,7 +29,6 @@ pub(crate) trait RowReader: Send + Sync {
         Tolerance::Refuse
     }
 
-    /// What was noticed in the rows read so far.
     fn notes(&self) -> Vec<DatasetNote> {
         Vec::new()
     }
@@ -89,7 +88,6 @@ struct SkippedRows {
 }
 
 impl ChosenRows {
-    /// Chooses rows for the prompts that the context asks for.
     pub(crate) fn open(
         rows: FileRows,
         reader: impl RowReader + 'static,

@@ -253,7 +253,6 @@ impl Spec {
         })
     }
 
-    /// Whether its rows have times of their own.
     pub const fn is_traced(&self) -> bool {
         matches!(self, Self::TimedTrace(_) | Self::Mooncake(_))
     }

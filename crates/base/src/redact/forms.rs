@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn base64_is_found_at_every_offset_of_a_longer_text() {
-        let pieces = base64_pieces(b"hunter22", STANDARD);
+        let pieces = base64_pieces(b"hunter22", &STANDARD_NO_PAD);
         for encoded in ["aHVudGVyMjI=", "dTpodW50ZXIyMg==", "dXM6aHVudGVyMjI=", "dXNlOmh1bnRlcjIy"]
         {
             assert!(pieces.iter().any(|piece| encoded.contains(piece)), "{encoded}: {pieces:?}");

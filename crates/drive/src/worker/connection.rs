@@ -12,7 +12,6 @@ use crate::platform::Interest;
 pub(crate) enum ConnectionStage {
     /// A proxy's tunnel or TLS is being set up.
     Securing,
-    /// Open, without a request.
     Idle,
     /// Open, with a request of the first wave that has not begun.
     Armed,

@@ -176,7 +176,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Gives up the connections that flights wait for.
     pub(super) fn abandon_dials(&mut self) {
         let is_wanted = |dial: &Dial<WireOf<P>>| dial.flight.is_some();
         let wanted = self.dials.iter().filter(|(_, dial)| is_wanted(dial)).map(|(key, _)| *key);

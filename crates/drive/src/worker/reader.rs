@@ -100,7 +100,6 @@ impl<C: Clock> LinkReader<C> {
         self.offset_at = self.now;
     }
 
-    /// Performs one read and passes the bytes to the connection's flight.
     pub(crate) fn read<W: Wire>(
         &mut self,
         connection: &mut OpenConnection<W>,

@@ -70,7 +70,6 @@ impl<P: Platform> Worker<P> {
         paced.into_iter().chain(deferred).min()
     }
 
-    /// Sends what is due, as far as the gate admits it.
     pub(super) fn send_due(&mut self) {
         let now = self.reader.now;
         while let Some(flight) = self.paced.pop_front_if(|flight| {

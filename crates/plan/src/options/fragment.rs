@@ -94,7 +94,6 @@ pub struct Fragment {
     pub port: Option<u16>,
     pub api_key: Option<ApiKey>,
     pub api_key_file: Option<PathBuf>,
-    /// Files whose content becomes part of the plan.
     pub files: ContentFiles,
     pub calibrate: bool,
     pub budget: Option<String>,

@@ -40,7 +40,6 @@ pub enum Kind {
     Parsed(Parser),
     /// The same, or this word where the flag has no value.
     Optional(&'static str, Parser),
-    /// Several words behind one flag.
     Texts,
     /// Several `NAME=VALUE` behind one flag.
     Pairs,
@@ -138,7 +137,6 @@ pub struct OptionRow {
     pub tools: &'static str,
     /// What their users should know.
     pub remark: &'static str,
-    /// The same option under other names.
     pub also: &'static [OtherName],
 }
 

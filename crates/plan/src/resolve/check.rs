@@ -124,7 +124,6 @@ fn check_route(plan: &Plan) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a constraint or tools that a backend has no field for.
 fn check_constraints(plan: &Plan) -> Result<(), Refusal> {
     let request = &plan.request;
     if request.structured.is_none() && request.tools.is_none() {

@@ -79,7 +79,6 @@ const DEMO_WARMUPS: u64 = 8;
 const DEMO_INPUT: u32 = 256;
 const DEMO_OUTPUT: u32 = 64;
 
-/// vLLM's words for the sections of its report.
 fn sections(shown: &Selection) -> Vec<String> {
     let words = shown.metrics.iter().filter_map(|metric| metric.quantity()?.section());
     words.map(str::to_owned).collect()

@@ -60,7 +60,6 @@ pub struct Sources<'a> {
     pub read: ReadText,
 }
 
-/// All sources as one plan.
 #[derive(Debug)]
 pub struct Resolved {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.

@@ -157,7 +157,6 @@ impl Book {
         self.options.input_len.saturating_sub(self.specials).max(1) as usize
     }
 
-    /// Slices in one pass over the text.
     fn slices(&self) -> u64 {
         (self.ruler.tokens() / self.slice_tokens()).max(1) as u64
     }

@@ -44,7 +44,6 @@ impl Options {
     }
 }
 
-/// Reads lines with a `prompt`.
 pub(crate) struct Lines {
     output_len: Option<u32>,
     template: Option<ChatTemplate>,

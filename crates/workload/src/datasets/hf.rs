@@ -6,7 +6,6 @@
 mod files;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod tables;
 
 use std::path::PathBuf;
 
@@ -18,7 +17,6 @@ use crate::selection::{ChosenRows, Draft, RowReader, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result};
 
-/// Columns that hold a conversation.
 const CONVERSATIONS: [&str; 3] = ["conversations", "conversation", "messages"];
 
 /// Columns that hold a question, best first.

@@ -70,7 +70,6 @@ impl CodeTable {
 #[derive(Debug, Clone)]
 pub(super) struct Jpeg {
     head: Vec<u8>,
-    /// The coded data of each row of 16 lines.
     rows: Vec<Vec<u8>>,
 }
 
