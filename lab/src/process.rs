@@ -55,15 +55,6 @@ pub(crate) fn built(profile: &str, name: &str) -> PathBuf {
     target.join(profile).join(name)
 }
 
-/// The program named by an argument, else the release build, brought up to date.
-pub(crate) fn named(argument: Option<&String>) -> Result<PathBuf> {
-    let Some(path) = argument else {
-        cargo("build --release --package tokometer")?;
-        return Ok(built("release", "tokometer"));
-    };
-    Ok(std::path::absolute(path)?)
-}
-
 /// A process that is killed when dropped.
 pub(crate) struct Kept(pub(crate) Child);
 
