@@ -6,7 +6,7 @@ use sim::engine::{Counters, Occupancy, Step, StepKind};
 use tokometer_base as base;
 use tokometer_sim as sim;
 
-use crate::virtual_time::Active;
+use crate::in_flight::Active;
 
 /// Most windows of the account over time; twice as many are merged in pairs.
 const WINDOWS_MAX: usize = 64;
@@ -70,9 +70,10 @@ impl Memory {
         self.prefix_hits += other.prefix_hits;
     }
 
-    /// Share of the prompt tokens that were found; zero where none were looked up.
-    pub fn hit_share(&self) -> f64 {
-        self.prefix_hits as f64 / self.prefix_queries.max(1) as f64
+    /// Share of the prompt tokens that were found; `None` where none were looked up.
+    pub fn hit_share(&self) -> Option<f64> {
+        let queries = self.prefix_queries;
+        (queries > 0).then(|| self.prefix_hits as f64 / queries as f64)
     }
 }
 
@@ -103,13 +104,9 @@ pub struct Explanation {
     pub peak_waiting: u32,
     /// Largest share of the KV cache that was held; `None` without a limit.
     pub peak_kv: Option<f64>,
-    /// Running requests preempted because memory ran out.
-    pub preemptions: u64,
-    /// Prompt tokens looked up in the prefix cache.
-    pub prefix_queries: u64,
-    /// Prompt tokens found there.
-    pub prefix_hits: u64,
-    /// Parts of the time to first token.
+    /// What all engines' memory did.
+    #[serde(flatten)]
+    pub memory: Memory,
     pub first_token: FirstToken,
     /// Width of a window in seconds.
     pub window_s: f64,
@@ -176,9 +173,7 @@ impl Explanation {
         self.peak_waiting = self.peak_waiting.max(other.peak_waiting);
         let peaks = [self.peak_kv, other.peak_kv].into_iter().flatten();
         self.peak_kv = peaks.max_by(f64::total_cmp);
-        self.preemptions += other.preemptions;
-        self.prefix_queries += other.prefix_queries;
-        self.prefix_hits += other.prefix_hits;
+        self.memory.add(&other.memory);
         self.first_token.front_end_s += other.first_token.front_end_s;
         self.first_token.queue_s += other.first_token.queue_s;
         self.first_token.prefill_s += other.first_token.prefill_s;
@@ -279,9 +274,7 @@ impl RunTally {
             self.first_token.map(|nanos| Nanos(nanos).as_secs_f64());
         self.explanation.first_token = FirstToken { front_end_s, queue_s, prefill_s };
         for counters in counters {
-            self.explanation.preemptions += counters.preemptions;
-            self.explanation.prefix_queries += counters.prefix_queries;
-            self.explanation.prefix_hits += counters.prefix_hits;
+            self.explanation.memory.add(&Memory::between(&Counters::default(), counters));
         }
     }
 
