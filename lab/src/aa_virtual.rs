@@ -23,19 +23,14 @@ use crate::virtual_runs::{Drawn, in_parallel};
 
 /// Starts of a pool, unless another number is given.
 const POOL: usize = 240;
-/// Groups of a pool.
 const GROUPS: usize = 8;
-/// Comparisons drawn of each kind and load.
 const DRAWS: usize = 800;
 /// Requests per second that the default engine sustains (`docs/capacity.md`).
 const CAPACITY: f64 = 41.28;
-/// Shares of the capacity.
 const LOADS: [f64; 3] = [0.3, 0.6, 0.9];
 /// Server processes per side. The first is that of the false alarms.
 const STARTS: [usize; 4] = [4, 8, 16, 32];
-/// Runs of a process.
 const RUNS: u64 = 2;
-/// Requests of a run.
 const REQUESTS: u64 = 600;
 /// Standard deviation of a process's speed.
 const START_SPREAD: f64 = 0.003;
@@ -44,7 +39,6 @@ const SLOWER: f64 = 1.03;
 /// A change counts as found where so many comparisons found it.
 const FOUND: f64 = 0.9;
 
-/// A normal deviate.
 fn deviate(seed: Seed) -> f64 {
     let mut generator = seed.stream("start").at(0);
     let sum: f64 = (0..12).map(|_| unit_float(&mut generator)).sum();
@@ -95,7 +89,6 @@ fn starts(scale: f64, rate: f64, kind: u64, count: usize) -> Vec<Start> {
     })
 }
 
-/// The rows of one comparison.
 type Rows = Vec<ComparedFigure>;
 
 /// The numbers of a pool's `count` starts in an order that `seed` draws.

@@ -154,16 +154,13 @@ impl Case {
 /// What the searches of one case came to.
 #[derive(Default)]
 struct Tally {
-    /// Relative errors of the estimates.
     errors: Vec<f64>,
     /// Half widths of the intervals, as shares of the truth. An open end counts as infinite.
     margins: Vec<f64>,
-    /// Intervals that held the truth.
     held: usize,
     /// Searches that ended with a range instead of an estimate, and those whose range held the truth.
     ranges: usize,
     held_ranges: usize,
-    /// Searches without either.
     others: usize,
     /// Virtual time of all searches, in seconds.
     seconds: f64,
@@ -197,13 +194,11 @@ impl Tally {
     }
 }
 
-/// Which searches are made.
 struct Study {
     /// Seeds of the searches of each case.
     seeds: std::ops::Range<u64>,
     /// Time of each; `None`: default flags, whose points bound a search.
     budget: Option<Nanos>,
-    /// Whether every search is printed.
     is_verbose: bool,
 }
 

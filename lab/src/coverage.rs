@@ -31,7 +31,6 @@ type Stated = Option<(f64, f64)>;
 struct Study {
     profile: Profile,
     requests: u64,
-    /// Seeds of the runs of each load.
     seeds: Range<u64>,
 }
 

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{announce, root};
+use crate::process::{announce, number, root};
 use crate::virtual_runs::in_parallel;
 
 /// Coverage counters and comparisons, as libFuzzer reads them.
@@ -33,11 +33,6 @@ struct Fuzzed {
     is_ended_well: bool,
 }
 
-struct Wanted {
-    seconds: u32,
-    targets: Vec<String>,
-}
-
 /// The names of `PROPERTIES` in `fuzz/src/properties.rs`, whose code is compiled for the fuzzer only.
 fn all_targets() -> Result<Vec<String>> {
     let text = fs::read_to_string(root().join("fuzz/src/properties.rs"))?;
@@ -47,35 +42,22 @@ fn all_targets() -> Result<Vec<String>> {
     Ok(lines.filter_map(name).collect())
 }
 
-fn parse(arguments: &[String]) -> Result<Wanted> {
-    let all = all_targets()?;
-    let mut wanted = Wanted { seconds: 60, targets: Vec::new() };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        if word == "--seconds" {
-            let value = words.next().context("`--seconds` needs a number")?;
-            wanted.seconds =
-                value.parse().with_context(|| format!("cannot use `--seconds {value}`"))?;
-        } else if all.contains(word) {
-            wanted.targets.push(word.clone());
-        } else {
-            bail!("no target is called `{word}`; the targets are {}", all.join(", "));
-        }
-    }
-    if wanted.targets.is_empty() {
-        wanted.targets = all;
-    }
-    Ok(wanted)
-}
-
 /// Fuzzes the targets, as many at a time as the machine has cores, and fails on a finding.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let wanted = parse(arguments)?;
+    let seconds = number(arguments, "--seconds")?.unwrap_or(60);
+    let (all, mut targets) = (all_targets()?, arguments.to_vec());
+    if let Some(at) = targets.iter().position(|word| word == "--seconds") {
+        targets.drain(at..at + 2);
+    }
+    if let Some(word) = targets.iter().find(|word| !all.contains(word)) {
+        bail!("no target is called `{word}`; the targets are {}", all.join(", "));
+    }
+    let targets = if targets.is_empty() { all } else { targets };
     let program = build()?;
-    let all = in_parallel(wanted.targets.len() as u64, |at| {
-        let target = &wanted.targets[usize::try_from(at)?];
-        announce(&format!("fuzz {target} for {} s", wanted.seconds));
-        fuzz(&program, target, wanted.seconds)
+    let all = in_parallel(targets.len() as u64, |at| {
+        let target = &targets[usize::try_from(at)?];
+        announce(&format!("fuzz {target} for {seconds} s"));
+        fuzz(&program, target, seconds)
     });
     let all = all.into_iter().collect::<Result<Vec<Fuzzed>>>()?;
     show(&all);
@@ -116,7 +98,7 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc does not name its host")
 }
 
-fn fuzz(program: &Path, target: &str, seconds: u32) -> Result<Fuzzed> {
+fn fuzz(program: &Path, target: &str, seconds: u64) -> Result<Fuzzed> {
     let state = root().join("target/fuzz/state").join(target);
     let (corpus, findings) = (state.join("corpus"), state.join("findings"));
     fs::create_dir_all(&corpus)?;

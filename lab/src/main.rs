@@ -10,6 +10,7 @@ mod capacity;
 mod coverage;
 mod fuzz;
 mod launchers;
+mod namespace;
 mod plain_runs;
 mod process;
 mod real;
@@ -66,7 +67,6 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A run folder of any size, without a server.
 fn large_run(arguments: &[String]) -> Result<()> {
     let [requests, tokens, folder] = arguments else {
         bail!("usage: cargo lab large-run REQUESTS TOKENS FOLDER")

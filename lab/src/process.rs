@@ -1,6 +1,5 @@
 //! What tasks and studies start: the built program, simulated servers, shell lines, and their ends.
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,7 +14,6 @@ use nix::unistd::Pid;
 const LONGEST_END: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().map(PathBuf::from).unwrap_or(here)
@@ -48,7 +46,6 @@ pub(crate) fn shell(line: &str) -> Result<()> {
     Ok(())
 }
 
-/// A program of a build.
 pub(crate) fn built(profile: &str, name: &str) -> PathBuf {
     let target =
         option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
@@ -73,12 +70,11 @@ pub(crate) struct Simulator {
 
 impl Simulator {
     /// On a free port of loopback. It also ends with the pipe that it follows.
-    pub(crate) fn start<W: AsRef<OsStr>>(program: &Path, flags: &[W]) -> Result<Self> {
+    pub(crate) fn start(program: &Path, flags: &[&str]) -> Result<Self> {
         let mut command = Command::new(program);
         Self::of(command.args(["sim", "--port", "0", "--follow-stdin"]).args(flags))
     }
 
-    /// The server that this command starts.
     pub(crate) fn of(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = Kept(command.spawn().context("cannot start the simulated server")?);
@@ -95,7 +91,6 @@ impl Simulator {
     }
 }
 
-/// The first line that a child prints.
 pub(crate) fn first_line(child: &mut Child) -> Result<String> {
     let stdout = child.stdout.take().context("the process has no stdout")?;
     let mut line = String::new();
@@ -111,6 +106,13 @@ pub(crate) fn burn(core: &str) -> Result<Kept> {
         .spawn()
         .context("cannot start a busy program")?;
     Ok(Kept(child))
+}
+
+/// The number behind an option, where it is given.
+pub(crate) fn number(arguments: &[String], name: &str) -> Result<Option<u64>> {
+    let Some(at) = arguments.iter().position(|word| word == name) else { return Ok(None) };
+    let word = arguments.get(at + 1).with_context(|| format!("`{name}` needs a number"))?;
+    word.parse().map(Some).with_context(|| format!("cannot use `{name} {word}`"))
 }
 
 pub(crate) fn wait_for(what: &str, is_there: impl Fn() -> bool) -> Result<()> {

@@ -21,10 +21,8 @@ use crate::licences;
 /// only stops one that nobody can read in one go.
 const FILE_LINES_MAX: usize = 800;
 
-/// Words that mark unfinished work.
 const UNFINISHED: [&str; 4] = ["TODO", "FIXME", "XXX:", "dbg!("];
 
-/// A source file of the project.
 struct SourceFile {
     path: PathBuf,
     text: String,

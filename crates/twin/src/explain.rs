@@ -11,16 +11,12 @@ use crate::in_flight::Active;
 /// Most windows of the account over time; twice as many are merged in pairs.
 const WINDOWS_MAX: usize = 64;
 
-/// Steps of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepGroup {
-    /// How many.
     pub count: u64,
     /// How long together, in seconds.
     pub seconds: f64,
-    /// Tokens decoded in them.
     pub decode_tokens: u64,
-    /// Prompt tokens computed in them.
     pub prefill_tokens: u64,
 }
 
@@ -36,9 +32,7 @@ pub struct EngineWindow {
     /// Share of the KV cache held, summed over busy seconds.
     pub kv: f64,
     pub decode_tokens: u64,
-    /// Prompt tokens computed.
     pub prefill_tokens: u64,
-    /// What the engine's memory did.
     #[serde(flatten)]
     pub memory: Memory,
 }
@@ -82,20 +76,15 @@ impl Memory {
 pub struct FirstToken {
     /// Before the engine's queue: client, network, front end.
     pub front_end_s: f64,
-    /// In the engine's queue.
     pub queue_s: f64,
     /// From the step that admitted it to its first token.
     pub prefill_s: f64,
 }
 
-/// What limited a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Steps that only prefill.
     pub prefill: StepGroup,
-    /// Steps that only decode.
     pub decode: StepGroup,
-    /// Steps that do both.
     pub mixed: StepGroup,
     pub replicas: u64,
     /// Most sequences that ran at once in one replica.
@@ -108,9 +97,7 @@ pub struct Explanation {
     #[serde(flatten)]
     pub memory: Memory,
     pub first_token: FirstToken,
-    /// Width of a window in seconds.
     pub window_s: f64,
-    /// The run over time.
     pub windows: Vec<EngineWindow>,
 }
 
@@ -124,12 +111,10 @@ impl FirstToken {
 }
 
 impl StepGroup {
-    /// Tokens decoded in one step.
     pub fn decoded_per_step(&self) -> f64 {
         self.decode_tokens as f64 / self.count.max(1) as f64
     }
 
-    /// Prompt tokens computed in one step.
     pub fn prefilled_per_step(&self) -> f64 {
         self.prefill_tokens as f64 / self.count.max(1) as f64
     }

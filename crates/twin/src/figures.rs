@@ -14,15 +14,11 @@ use crate::weighted::Weighted;
 /// Distributions and totals of a run.
 #[derive(Debug, Clone, Default)]
 pub struct PredictedFigures {
-    /// Requests answered.
     pub completed: u64,
     /// From the first request's send to the last answer's end, in seconds.
     pub duration_s: f64,
-    /// Prompt tokens.
     pub input_tokens: u64,
-    /// Answer tokens.
     pub output_tokens: u64,
-    /// Time to first token.
     pub ttft: Weighted,
     /// Time per output token after the first.
     pub tpot: Weighted,
@@ -42,7 +38,6 @@ impl PredictedFigures {
         self.per_second(self.output_tokens)
     }
 
-    /// Prompt and answer tokens.
     pub fn total_tokens(&self) -> u64 {
         self.input_tokens + self.output_tokens
     }

@@ -41,7 +41,6 @@ pub use runs::{MeasuredConstant, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
 use search::FitSearch;
 
-/// How to calibrate.
 #[derive(Debug, Clone)]
 pub struct FitSettings {
     /// The kind of engine and everything that is not fitted.
@@ -51,22 +50,17 @@ pub struct FitSettings {
     pub chooses_kind: bool,
     /// Searches from each of the three declared points: the first begins there, the others near it.
     pub searches: usize,
-    /// Threads that may work at once.
     pub threads: usize,
-    /// Seed of the search.
     pub seed: Seed,
 }
 
 /// How far a calibration has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FitProgress {
-    /// Searches that have ended.
     pub done: usize,
-    /// Searches in all.
     pub total: usize,
 }
 
-/// A fitted parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     pub name: &'static str,
@@ -82,11 +76,9 @@ pub struct Fitted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldOut {
     pub row: usize,
-    /// The prediction.
     pub predicted: Cells,
 }
 
-/// What a calibration found.
 #[derive(Debug, Clone)]
 pub struct Calibration {
     /// The engine fitted to all rows that were kept.

@@ -40,7 +40,6 @@ const PRICE: f64 = 1.5e-3;
 pub struct Candidate {
     /// Spread of answer lengths, relative to their mean.
     pub spread: f64,
-    /// The client that printed the table.
     pub client: OldClient,
     pub profile: Profile,
 }

@@ -25,7 +25,6 @@ use tokometer_figures::steps::{STEPS_MIN, SeenStep, StepCollector};
 /// A constant found from steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredConstant {
-    /// Its name in a profile.
     pub name: &'static str,
     pub value: f64,
     /// Its standard error; `None` where it follows from others.
@@ -34,14 +33,11 @@ pub struct MeasuredConstant {
     pub is_identified: bool,
 }
 
-/// What was found from runs.
 #[derive(Debug, Clone)]
 pub struct RunCalibration {
     pub profile: Profile,
     pub constants: Vec<MeasuredConstant>,
-    /// Steps seen.
     pub steps: usize,
-    /// Steps that only decode.
     pub decode_steps: usize,
     /// Median error of the durations of held-out decode steps, as a share.
     pub held_out_median: f64,
@@ -84,7 +80,6 @@ fn steps(run: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
     Ok(collector.seen()?.steps)
 }
 
-/// Steps that only decode.
 fn quiet(steps: &[SeenStep]) -> Vec<&SeenStep> {
     steps.iter().filter(|step| step.is_decode_only() && step.span > Nanos::ZERO).collect()
 }

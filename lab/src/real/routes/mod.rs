@@ -101,7 +101,6 @@ pub(super) fn drive(
     Ok(judge::rows(suite, &cases, &results))
 }
 
-/// Judges what a script left in `results`.
 pub(super) fn judged(suite: &RouteSuite, only: &[String], results: &Path) -> Result<Vec<RouteRow>> {
     if !results.join("cases").is_dir() {
         bail!(
@@ -112,7 +111,6 @@ pub(super) fn judged(suite: &RouteSuite, only: &[String], results: &Path) -> Res
     Ok(judge::rows(suite, &chosen(suite, only)?, results))
 }
 
-/// Whether a row is not as it must be.
 pub(super) fn failures(rows: &[RouteRow]) -> usize {
     rows.iter().filter(|row| row.seen.is_err()).count()
 }

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-use super::case::{CaseCommand, RouteCase};
-use super::suite::{ModelServer, PromptCounter, RouteSuite};
+use super::case::RouteCase;
+use super::suite::{ModelServer, RouteSuite};
 
 /// What every script shares. Lines that begin with `# @` are replaced.
 const DRIVER: &str = include_str!("../../../../e2e/real/routes.sh");
@@ -61,14 +61,11 @@ fn preamble(suite: &RouteSuite) -> Result<String> {
 /// The words behind `tokometer`.
 fn words(suite: &RouteSuite, case: &RouteCase, port: u16) -> Vec<String> {
     let url = format!("http://127.0.0.1:{port}");
-    let mut words: Vec<String> = match case.command {
-        CaseCommand::Bench => vec!["bench".to_owned(), "--base-url".to_owned(), url],
-        CaseCommand::Staircase => vec![url],
-        CaseCommand::Capacity => vec!["capacity".to_owned(), url],
-    };
-    words.extend(["--model", "tiny"].map(str::to_owned));
+    let before = case.command.split_whitespace();
+    let mut words: Vec<String> =
+        before.chain([url.as_str(), "--model", "tiny"]).map(str::to_owned).collect();
     words.extend(case.words.iter().cloned());
-    if suite.tokenizer == PromptCounter::Model {
+    if suite.has_model_files {
         words.extend(["--tokenizer".to_owned(), format!("{{models}}/{}", case.on.folder())]);
     }
     words
