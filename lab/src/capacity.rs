@@ -8,7 +8,7 @@
 
 use anyhow::Result;
 use tokometer_base::refusal::Refusal;
-use tokometer_base::{Nanos, Seed, units};
+use tokometer_base::{Nanos, Partial as _, Seed, units};
 use tokometer_campaign::{
     KeptEvents, Search, SearchBounds, SearchSetting, Virtual, run as run_search,
 };

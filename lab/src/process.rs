@@ -1,7 +1,7 @@
 //! What tasks and studies start: the built program, simulated servers, shell lines, and their ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,15 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+pub(crate) use tokometer_e2e::program::{free_port, root};
 
 /// A server that does not end by itself in this time is killed.
 const LONGEST_END: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
-
-pub(crate) fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    here.parent().map(PathBuf::from).unwrap_or(here)
-}
 
 #[expect(clippy::print_stderr, reason = "a task reports its progress to whoever started it")]
 pub(crate) fn announce(step: &str) {
@@ -179,11 +175,6 @@ fn parent_of(process: u32) -> Option<u32> {
 /// Distinguishes a process from a later one with the same pid.
 fn start_time_of(process: u32) -> Option<String> {
     stat(process)?.split_whitespace().nth(19).map(str::to_owned)
-}
-
-/// A port that was free a moment ago. Not every server can choose a port and report it.
-pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// The status and the body of a page. HTTP/1.0, so that no server sends it in chunks.

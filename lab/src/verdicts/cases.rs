@@ -43,7 +43,10 @@ pub(super) enum Disturbance {
     /// A path that stands still once.
     PathStall(u64),
     /// Lost packets in percent, and delay of each packet.
-    Packets { loss: f64, delay: u64 },
+    Packets {
+        loss: f64,
+        delay: u64,
+    },
     /// The client's wall clock is set forward by this, and back.
     ClockStep(u64),
     /// A second client with this many requests per second.

@@ -17,7 +17,10 @@ pub(super) enum Treatment {
     /// Passes on what has gathered, each time this has passed.
     Join(Duration),
     /// Passes nothing on between these times after its start.
-    Stall { begin: Duration, length: Duration },
+    Stall {
+        begin: Duration,
+        length: Duration,
+    },
 }
 
 /// A relay on a port of loopback. It ends when dropped; its connections end with their peers.

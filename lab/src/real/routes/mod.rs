@@ -52,7 +52,7 @@ fn chosen(suite: &RouteSuite, only: &[String]) -> Result<Vec<RouteCase>> {
 /// Writes the script to `file` and the models beside it.
 pub(super) fn write_script(suite: &RouteSuite, only: &[String], file: &Path) -> Result<()> {
     let cases = chosen(suite, only)?;
-    let text = script::render(suite, &cases, |nth| Ok(FIRST_PORT + nth))?;
+    let text = script::render(suite, &cases, |nth| FIRST_PORT + nth)?;
     let models = file.with_file_name("models");
     models::write_all(&models)?;
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;

@@ -14,7 +14,7 @@ const DRIVER: &str = include_str!("../../../../e2e/real/routes.sh");
 pub(super) fn render(
     suite: &RouteSuite,
     cases: &[RouteCase],
-    port: impl Fn(u16) -> Result<u16>,
+    port: impl Fn(u16) -> u16,
 ) -> Result<String> {
     let needed: Vec<&ModelServer> = suite
         .servers
@@ -24,7 +24,7 @@ pub(super) fn render(
     let mut servers = preamble(suite)?;
     let mut commands = String::new();
     for (nth, server) in (0..).zip(needed) {
-        let (name, port) = (server.model.name(), port(nth)?);
+        let (name, port) = (server.model.name(), port(nth));
         let command =
             server.command.replace("{common}", suite.common).replace("{port}", &port.to_string());
         writeln!(servers, "serve_{name}() {{ exec {command} \"$@\"; }}")?;
@@ -105,7 +105,7 @@ mod tests {
             let mut cases = table::cases();
             cases.retain(|case| suite.drives(case));
             cases.sort_by_key(|case| case.on);
-            let script = render(suite, &cases, |nth| Ok(8101 + nth)).unwrap();
+            let script = render(suite, &cases, |nth| 8101 + nth).unwrap();
             let checked = Command::new("bash").args(["-n", "-c", &script]).output().unwrap();
             assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
             assert_eq!(script.matches("\ntry_case ").count(), cases.len(), "{server}");
