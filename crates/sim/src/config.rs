@@ -106,9 +106,7 @@ pub enum TokenTiming {
         itl: Nanos,
     },
     /// As fast as the socket takes it.
-    Flood {
-        events_per_write: u32,
-    },
+    Flood { events_per_write: u32 },
 }
 
 impl Default for TokenTiming {
