@@ -24,7 +24,6 @@ use crate::predict::old_client;
 use crate::runs::{self, READING, expanded};
 use crate::terminal::{print, print_message};
 
-/// What the sources hold.
 #[derive(Default)]
 struct CalibrationSources {
     table: CalibrationTable,
@@ -36,7 +35,6 @@ struct CalibrationSources {
     is_artificial: bool,
 }
 
-/// Calibrates, prints the result, and writes the profile.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let from = args.from.as_deref().unwrap_or("default");
     let template = Profile::open(from).map_err(|why| Refusal::usage(why.to_string(), ""))?;

@@ -171,7 +171,6 @@ fn graver(one: Exit, other: Exit) -> Exit {
     found.unwrap_or(Exit::Done)
 }
 
-/// The comparison in the requested format.
 fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String> {
     Ok(match view {
         ComparisonView::Text => comparison::text(comparison),

@@ -13,12 +13,10 @@ use crate::lower::Lowered;
 use crate::runs::READING;
 use crate::terminal::print_note;
 
-/// Writes a page.
 pub(crate) fn write(page: Page, out: &Path) -> Result<(), Refusal> {
     write_whole(out, page.render().as_bytes()).map_err(|why| unwritable(out, &why))
 }
 
-/// Writes one page about these runs.
 pub(crate) fn write_runs(
     folders: &[PathBuf],
     view: &RunView,

@@ -8,11 +8,9 @@ use crate::lower::{Environment, Lowered, ProgressView};
 use crate::signals::Signals;
 use crate::terminal::{be_quiet, print_note};
 
-/// What the program gets from the system.
 pub(crate) struct Given {
     /// The variables that mean something.
     pub(crate) environment: Environment,
-    /// Time.
     pub(crate) clock: Arc<dyn Clock>,
     /// Ctrl-C and other signals that end the program.
     pub(crate) signals: Signals,

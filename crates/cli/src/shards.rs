@@ -246,7 +246,6 @@ fn leave_reports(lowered: &mut Lowered) {
     }
 }
 
-/// This process's part of a measurement.
 pub(crate) struct RunPart {
     /// `None` where it makes all of the run.
     role: Option<Arc<Role>>,

@@ -21,9 +21,7 @@ pub(crate) struct Signals {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The run under way.
     interrupt: Option<Arc<Interrupt>>,
-    /// Signals so far.
     count: u32,
     /// Whether something was measured that is still to be reported.
     has_results: bool,

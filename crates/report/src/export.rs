@@ -29,7 +29,6 @@ fn written(
     whole().map_err(|why| unwritable(out, &why))
 }
 
-/// Writes the summaries of these runs, one after the other.
 pub fn markdown(
     reading: Reading,
     folders: &[PathBuf],
@@ -44,7 +43,6 @@ pub fn markdown(
     write_whole(out, parts.join("\n").as_bytes()).map_err(|why| unwritable(out, &why))
 }
 
-/// Writes one row per request as CSV.
 pub fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let reader = stored::open(folder)?;
     let (timelines, begin) = (stored::timelines(&reader)?, stored::measure_begin(&reader)?);
@@ -57,7 +55,6 @@ pub fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
     })
 }
 
-/// Writes one row per request as Parquet.
 #[cfg(feature = "parquet")]
 pub fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let reader = stored::open(folder)?;
@@ -71,7 +68,6 @@ pub fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
     })
 }
 
-/// Refuses: this build has no Parquet support.
 #[cfg(not(feature = "parquet"))]
 pub fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
     Err(Refusal::usage(
@@ -80,7 +76,6 @@ pub fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
     ))
 }
 
-/// Writes the trace of a run.
 pub fn trace(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let reader = stored::open(folder)?;
     let (timelines, begin) = (stored::timelines(&reader)?, stored::measure_begin(&reader)?);

@@ -24,7 +24,6 @@ use crate::saved::RunView;
 use crate::several::begin;
 use crate::{PageSource, point_name};
 
-/// One run of the history.
 struct HistoryRun {
     folder: PathBuf,
     info: RunInfo,
@@ -53,14 +52,12 @@ enum Order {
     Label,
 }
 
-/// All steps, first to last.
 pub struct History {
     steps: Vec<HistoryStep>,
     order: Order,
     figures: Vec<Figure>,
 }
 
-/// Reads these sources.
 pub fn history(
     reading: Reading,
     sources: &[PageSource],
@@ -231,7 +228,6 @@ fn is_stamped(label: &str) -> bool {
 }
 
 impl History {
-    /// A table of the steps, and the changes.
     pub fn text(&self) -> String {
         // The name of a run folder begins with its date.
         let is_dated = self.steps.iter().all(|step| is_stamped(&step.label));

@@ -120,7 +120,6 @@ impl ColumnBuffer {
     }
 }
 
-/// The row group under construction.
 struct RowGroup {
     columns: Vec<ColumnBuffer>,
     event_ms: ColumnBuffer,
@@ -185,7 +184,6 @@ fn schema() -> String {
     text + "}"
 }
 
-/// Writes a run as Parquet.
 pub struct ParquetWriter<W: Write + Send> {
     out: SerializedFileWriter<W>,
     rows: RowGroup,
@@ -202,7 +200,6 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(Self { out, rows: RowGroup::new(), begin })
     }
 
-    /// Adds one request.
     pub fn push(&mut self, timeline: &Timeline) -> io::Result<()> {
         self.rows.push(timeline, self.begin);
         let is_full = self.rows.rows >= ROWS || self.rows.events >= EVENTS;

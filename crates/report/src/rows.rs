@@ -11,27 +11,19 @@ use tokometer_base::Nanos;
 use tokometer_figures::define::{Formula, METRICS, Unit};
 use tokometer_record::{CountSource, Outcome, Timeline};
 
-/// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// Whole numbers.
     Count,
-    /// Numbers.
     Number,
-    /// Text.
     Word,
 }
 
-/// One cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// Nothing happened.
     Absent,
-    /// A whole number.
     Count(u64),
-    /// A number.
     Number(f64),
-    /// Text.
     Word(String),
 }
 
@@ -121,7 +113,6 @@ pub(crate) fn csv_text(text: String) -> String {
     if is_formula { format!("'{text}") } else { text }
 }
 
-/// Writes a run as CSV.
 pub struct CsvWriter<W: Write> {
     out: csv::Writer<W>,
     begin: Nanos,
@@ -135,7 +126,6 @@ impl<W: Write> CsvWriter<W> {
         Ok(Self { out, begin })
     }
 
-    /// Adds one request.
     pub fn push(&mut self, timeline: &Timeline) -> io::Result<()> {
         let text = |cell: Cell| match cell {
             Cell::Absent => String::new(),
@@ -146,7 +136,6 @@ impl<W: Write> CsvWriter<W> {
         Ok(self.out.write_record(cells(timeline, self.begin).map(text))?)
     }
 
-    /// Writes what is left.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

@@ -19,7 +19,6 @@ const RUNS_IN_FULL: usize = 4;
 /// More runs than this have a row and their points, but no part of their own.
 const RUNS_IN_PARTS: usize = 300;
 
-/// One run on the page.
 struct PageRun {
     folder: PathBuf,
     name: String,
@@ -29,7 +28,6 @@ struct PageRun {
     target: Option<u16>,
 }
 
-/// The page of all runs of these sources.
 pub fn page(
     reading: Reading,
     sources: &[PageSource],

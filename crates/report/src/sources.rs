@@ -9,18 +9,15 @@ use crate::saved::{NamedSource, ReportSource, SummarisedRun};
 use crate::sweep::{SweepEntry, sweep_text};
 use crate::{Style, TableFormat, point_name, print_report, staircase, table};
 
-/// How to show them.
 #[derive(Debug, Clone, Copy)]
 pub struct SourcesView<'a> {
     /// `None` for what suits them.
     pub format: Option<TableFormat>,
     /// The layout of blocks; `None` for a table.
     pub layout: Option<&'a str>,
-    /// The look of our own summary.
     pub style: Style,
 }
 
-/// The text of the sources that these paths gave.
 pub fn text(
     given: &[PathBuf],
     mut sources: Vec<NamedSource>,

@@ -3,20 +3,15 @@
 use tokometer_base::Nanos;
 use tokometer_base::digits::decimals;
 
-/// Whether text carries terminal colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Colours {
-    /// Plain text, for files and pipes.
     #[default]
     Off,
-    /// For a terminal.
     On,
 }
 
-/// The look of our own summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
-    /// Whether to colour.
     pub colours: Colours,
     /// The instrument's error, where it is known: digits below it are not printed.
     pub error: Option<Nanos>,

@@ -10,20 +10,17 @@ use crate::grid::Grid;
 use crate::style::{Style, Tone};
 use crate::summary::short;
 
-/// One run of a sweep.
 #[derive(Debug)]
 pub(crate) struct SweepRow<'a> {
     /// The run's value of each varied field, or its name.
     pub coordinates: Vec<String>,
     /// `None` where the figures were computed: nothing was measured that could be judged.
     pub verdict: Option<Verdict>,
-    /// What was measured.
     pub summary: &'a Summary,
     /// A word at the end of the row, such as `knee`.
     pub remark: &'static str,
 }
 
-/// A column of figures.
 struct FigureColumn {
     head: &'static str,
     quantity: Quantity,
@@ -74,7 +71,6 @@ const POOLED: [FigureColumn; 6] = [
     latency("p99", Quantity::E2e, Statistic::P99),
 ];
 
-/// What the marks mean.
 const MARKS: &str = "✓ VALID, ~ SUSPECT, ! INVALID; ? too few requests for this percentile";
 
 /// The table with its legend. `heads` are the words for the varied fields.

@@ -8,21 +8,15 @@ use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use crate::grid::{Align, Grid};
 use crate::rows::csv_text;
 
-/// What a table is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TableFormat {
-    /// Aligned columns.
     #[default]
     Text,
-    /// Comma-separated values with a header line.
     Csv,
-    /// A list of objects.
     Json,
-    /// A pipe table.
     Markdown,
 }
 
-/// What a column shows.
 #[derive(Debug, Clone, Copy)]
 enum Column {
     File,
@@ -32,7 +26,6 @@ enum Column {
     Value(Key),
 }
 
-/// A column of the table.
 #[derive(Debug, Clone)]
 struct NamedColumn {
     /// Its head for people.
@@ -86,7 +79,6 @@ fn columns() -> Vec<NamedColumn> {
     whole.into_iter().chain(latencies()).collect()
 }
 
-/// One row: where a report comes from, and the report.
 struct TableRow<'a> {
     file: &'a str,
     block: usize,

@@ -35,7 +35,6 @@ fn takes_address(flag: &str) -> bool {
     flag.starts_with("--") && ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a word is an address with its scheme.
 fn has_scheme(word: &str) -> bool {
     ["http://", "https://", "unix:/", "http+unix://"].iter().any(|scheme| {
         word.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))

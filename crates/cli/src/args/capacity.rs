@@ -6,7 +6,6 @@ use tokometer_twin::Routing;
 
 use super::{AddressArgs, BenchArgs};
 
-/// What `--over` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Over {
     /// Requests per second (open loop)

@@ -86,7 +86,6 @@ pub(crate) enum Command {
     },
 }
 
-/// A documentation page that is generated from the program.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum DocPage {
     /// `docs/migrating.md`
@@ -105,7 +104,6 @@ pub(crate) struct BenchCommand {
     pub(crate) bench: BenchArgs,
 }
 
-/// Output format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum TableFormatArg {
     /// Aligned columns.
@@ -352,7 +350,6 @@ pub(crate) fn parse(words: &[String]) -> Result<ParsedArguments, ParseOutcome> {
     Ok(ParsedArguments { command: cli.command, order, remarks, colour: cli.color })
 }
 
-/// All commands and flags as they are declared.
 pub(crate) fn declaration() -> clap::Command {
     shaped(Cli::command())
 }
@@ -377,7 +374,6 @@ fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), ParseOutcom
     Ok((std::iter::once(command.clone()).chain(words).collect(), remarks))
 }
 
-/// Whether a word names a command.
 pub(super) fn is_command(word: &str) -> bool {
     Cli::command().find_subcommand(word).is_some()
 }

@@ -113,7 +113,6 @@ fn given(row: &'static OptionRow, matches: &ArgMatches) -> Option<GivenOption> {
     Some(GivenOption { row, words: words.cloned().collect() })
 }
 
-/// The declaration of an option.
 fn arg(row: &'static OptionRow) -> Arg {
     let arg = Arg::new(row.flag)
         .long(row.flag)

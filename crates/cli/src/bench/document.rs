@@ -27,7 +27,6 @@ impl SweepDocument {
         self.0.push(Value::Object(entry));
     }
 
-    /// The document.
     pub(crate) fn text(&self) -> String {
         format!("{:#}\n", json!({ "points": self.0 }))
     }

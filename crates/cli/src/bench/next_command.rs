@@ -30,7 +30,6 @@ pub(crate) fn workload(plan: &Plan) -> String {
     }
 }
 
-/// Whether nothing is generated.
 fn is_pooling(plan: &Plan) -> bool {
     plan.targets.first().is_some_and(|target| target.backend.is_pooling())
 }

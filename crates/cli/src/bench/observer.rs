@@ -20,7 +20,6 @@ use crate::terminal::{self, print_message, print_note_once};
 use crate::version;
 use tokometer_plan::{Load, Plan, Shown, Target, Timing};
 
-/// The terminal as a measurement's observer.
 struct TerminalObserver {
     signals: Signals,
     bar: Bar,

@@ -214,7 +214,6 @@ fn workload(plan: &Plan) -> WorkloadKeys {
         .collect()
 }
 
-/// The summary for other programs, beside the record.
 pub(crate) fn write_summary(shown: &SummarisedRun, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
     write_whole(&path, shown.json().as_bytes()).map_err(|why| {

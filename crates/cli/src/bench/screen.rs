@@ -97,14 +97,12 @@ impl Observer for Say {
     }
 }
 
-/// How runs are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// One run alone.
     Single,
     /// One of several: its text follows its heading, its JSON is part of a document.
     Sweep,
-    /// Not at all.
     Silent,
 }
 
@@ -127,7 +125,6 @@ impl<'a> Screen<'a> {
         Self { points, style, look, runs, rows, document, is_stored: false }
     }
 
-    /// Points that have a result.
     pub(crate) fn results(&self) -> usize {
         self.rows.len()
     }

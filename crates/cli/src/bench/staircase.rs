@@ -37,7 +37,6 @@ impl<'a> StairsScreen<'a> {
         Self { screen, plan, server, budget }
     }
 
-    /// What the steps show.
     pub(crate) fn shown(&mut self, steps: &[StairStep], ending: StairEnd) -> ShownStairs {
         let runs = std::mem::take(&mut self.screen.runs);
         let knee = knee(steps);
@@ -109,7 +108,6 @@ fn step_line(step: &StairStep, shown: &SummarisedRun, left: Nanos) -> String {
 }
 
 impl ShownStairs {
-    /// Keeps the findings beside the steps.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), Refusal> {
         let text = serde_json::to_string_pretty(&self.findings).unwrap_or_default();
         write_findings(&folder.join(STAIRCASE), &text)
@@ -129,7 +127,6 @@ impl ShownStairs {
         serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(internal)
     }
 
-    /// Prints what the plan asks for.
     pub(crate) fn show(&self, shown: Shown, style: Style) -> Result<(), Refusal> {
         match shown {
             Shown::Text => {

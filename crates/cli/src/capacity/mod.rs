@@ -40,7 +40,6 @@ use screen::SearchScreen;
 /// Time for a search whose command line is an address and objectives.
 const BUDGET_S: f64 = 300.0;
 
-/// Runs the command.
 pub(crate) fn capacity(
     args: &CapacityArgs,
     order: &[String],
@@ -252,7 +251,6 @@ fn bar(lowered: &Lowered) -> Bar {
     }
 }
 
-/// Shows and keeps what was found.
 fn finish(
     args: &CapacityArgs,
     findings: &Findings,

@@ -63,7 +63,6 @@ fn combinations(args: &EngineArgs) -> Result<Vec<PredictedChoice>, Refusal> {
     Ok(all)
 }
 
-/// Runs the command.
 pub(super) fn capacity(
     args: &CapacityArgs,
     order: &[String],

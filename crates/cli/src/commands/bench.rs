@@ -296,12 +296,10 @@ struct AskedStairs<'a> {
     command: &'a BenchCommand,
     staircase: Staircase,
     server: IdentifiedServer,
-    /// What becomes of the events of the steps.
     events: KeptEvents,
 }
 
 impl AskedStairs<'_> {
-    /// Measures the staircase and shows it.
     fn climb(
         self,
         found: Option<&Membership>,
@@ -358,7 +356,6 @@ impl AskedStairs<'_> {
     }
 }
 
-/// Where the results are, and what to do next.
 fn say_where(stairs: &ShownStairs, page: Option<&Path>, folder: &RunFolder) -> Result<(), Refusal> {
     let page = page.map(|page| format!("page: {}\n", page.display()));
     print(&format!("{}{}", page.unwrap_or_default(), next_line(&stairs.findings)))?;
@@ -368,7 +365,6 @@ fn say_where(stairs: &ShownStairs, page: Option<&Path>, folder: &RunFolder) -> R
     Ok(())
 }
 
-/// Writes the page of the runs in a folder.
 fn write_page(folder: &Path, plan: &Plan, page: &Path) -> Result<(), Refusal> {
     let view = RunView::new(&plan.metrics)?;
     pages::write_runs(&[folder.to_owned()], &view, None, page)

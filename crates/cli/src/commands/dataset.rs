@@ -14,10 +14,8 @@ use crate::session::say_remarks;
 use crate::terminal::{print, print_message, print_note};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
 
-/// Default number of prompts shown.
 const SHOWN: u64 = 2;
 
-/// Describes the prompts of each point, and exports them.
 pub(crate) fn dataset(
     args: &DatasetArgs,
     order: &[String],

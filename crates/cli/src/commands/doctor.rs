@@ -49,7 +49,6 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     last.map_or(Ok(Exit::Done), |why| Err(why.into()))
 }
 
-/// Prints the findings in the wanted format.
 fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refusal> {
     let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();
     let views: Vec<ExaminedFile<'_>> = files
@@ -77,7 +76,6 @@ fn write_page(path: Option<&Path>, page: &str) -> Result<(), Refusal> {
     std::fs::write(path, without_secrets(page)).map_err(unwritable)
 }
 
-/// All findings as one JSON list.
 fn findings(files: &[ExaminedFile<'_>]) -> String {
     let entry = |file: &str, block: Option<usize>, finding: &Finding| {
         json!({

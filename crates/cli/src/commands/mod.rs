@@ -35,7 +35,6 @@ fn activity(command: &Command) -> Option<Activity> {
     Some(Activity::start(what))
 }
 
-/// Whether the command line asks for errors alone.
 fn is_quiet(command: &Command) -> bool {
     match command {
         Command::Bench(args) => args.bench.output.quiet,
@@ -46,7 +45,6 @@ fn is_quiet(command: &Command) -> bool {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let ParsedArguments { command, order, remarks, colour } = typed;
     let environment = Environment::read().with_colour(colour)?;

@@ -83,7 +83,6 @@ fn capacity_text(args: &ReportArgs) -> Result<Option<String>, Refusal> {
     })
 }
 
-/// Many runs over time.
 fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut sources = PageSource::of(&args.sources, &args.label)?;
     // The name of a folder is no label: its runs are steps of their own.
@@ -137,7 +136,6 @@ fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
 /// Writes something of one run into a file.
 type Write = fn(&Path, &Path) -> Result<(), Refusal>;
 
-/// Writes files instead of printing.
 fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut folders = Vec::new();
     for source in &args.sources {

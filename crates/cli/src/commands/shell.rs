@@ -9,7 +9,6 @@ use crate::args;
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::terminal::{print, print_message};
 
-/// Prints the completion script of a shell.
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut args::declaration(), "tokometer", &mut script);
@@ -17,7 +16,6 @@ pub(crate) fn completions(shell: Shell) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes one manual page per command.
 pub(crate) fn man(folder: &Path) -> anyhow::Result<Exit> {
     let written = std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(args::declaration(), folder));

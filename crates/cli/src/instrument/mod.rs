@@ -51,7 +51,6 @@ const PASSES: [Pass; 3] = [
     },
 ];
 
-/// Runs the check and prints it.
 pub(crate) fn doctor(
     load: &StreamLoad,
     given: &Given,
@@ -107,7 +106,6 @@ pub(crate) fn load_of(text: &str, given: &Given) -> anyhow::Result<StreamLoad> {
     Ok(StreamLoad::of(&lower_words(&words, given)?.plan))
 }
 
-/// The flags of a `bench`, lowered.
 fn lower_words(words: &[String], given: &Given) -> anyhow::Result<Lowered> {
     let words = [&["bench".to_owned()], words].concat();
     let typed = args::parse(&words).map_err(|outcome| match outcome {

@@ -29,24 +29,18 @@ pub(crate) enum TerminalCodes {
     Nothing,
 }
 
-/// What the environment says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
-    /// `OPENAI_API_KEY`.
     pub(crate) openai_api_key: Option<String>,
-    /// `ANTHROPIC_API_KEY`.
     pub(crate) anthropic_api_key: Option<String>,
     /// `API_KEY`, which SGLang's client falls back to.
     pub(crate) api_key: Option<String>,
-    /// `HF_ENDPOINT`.
     pub(crate) hub_endpoint: Option<String>,
     /// `HF_TOKEN`, or the older `HUGGING_FACE_HUB_TOKEN`.
     pub(crate) hub_token: Option<String>,
     /// `HF_HUB_CACHE`, or the folder below `HF_HOME`.
     pub(crate) hub_cache: Option<PathBuf>,
-    /// `HF_HUB_OFFLINE`.
     pub(crate) is_hub_offline: bool,
-    /// `TOKOMETER_SHARD_SECRET`.
     pub(crate) shard_secret: Option<String>,
     /// Variables of launchers that say which part of a run this process makes.
     pub(crate) launcher: BTreeMap<String, String>,
@@ -100,7 +94,6 @@ fn secrets(variable: &dyn Fn(&str) -> Option<String>) -> Secrets {
 }
 
 impl Environment {
-    /// Reads the process's environment.
     pub(crate) fn read() -> Self {
         let text = |name: &std::ffi::OsStr| name.to_str().map(str::to_owned);
         let is_ours = |(name, _): &(String, String)| name.starts_with(PREFIX);

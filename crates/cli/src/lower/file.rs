@@ -17,7 +17,6 @@ pub(crate) fn key_variable(path: &Path) -> Option<String> {
     resolve::key_variable(&std::fs::read_to_string(path).ok()?)
 }
 
-/// Reads a plan file.
 pub(super) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
     let refused = |why: &str, hint: &str| {
         Refusal::usage(format!("cannot read the plan `{}`: {why}", path.display()), hint)

@@ -17,11 +17,9 @@ use crate::input;
 pub(crate) struct Lowered {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
     pub(crate) plan: Plan,
-    /// Where its values come from.
     pub(crate) origins: Origins,
     /// One run each, in order. At least one.
     pub(crate) points: Vec<PlannedPoint>,
-    /// Keys.
     pub(crate) secrets: Credentials,
     /// Flags that have no effect.
     pub(crate) remarks: Vec<String>,

@@ -38,7 +38,6 @@ struct ShownPoint {
     json: Value,
 }
 
-/// A prediction in progress.
 struct PredictRun<'a> {
     engine: EngineChoice,
     options: twin::PredictOptions,
@@ -47,7 +46,6 @@ struct PredictRun<'a> {
     style: report::Style,
 }
 
-/// Predicts every point and shows it.
 pub(crate) fn predict(
     args: &PredictArgs,
     order: &[String],

@@ -27,12 +27,10 @@ pub use tokometer_record::stored::CAPACITY;
 /// Loads within this factor of each other are close.
 const CLOSE: f64 = 3.0;
 
-/// Whether a folder holds a capacity search.
 pub fn found(folder: &Path) -> bool {
     folder.join(CAPACITY).is_file()
 }
 
-/// The findings of a search, as its folder holds them.
 pub fn read(folder: &Path) -> Result<Findings, Refusal> {
     let path = folder.join(CAPACITY);
     let unreadable =
@@ -199,7 +197,6 @@ fn repeat(findings: &Findings, folder: &Path) -> String {
     )
 }
 
-/// The objectives as typed.
 fn objectives(findings: &Findings) -> Vec<String> {
     findings.slo.split(',').map(|text| text.trim().to_owned()).collect()
 }
@@ -307,7 +304,6 @@ fn load_axis(label: String, loads: &[f64]) -> ChartAxis {
     if is_close { ChartAxis { scale: Scale::Fitted, ..axis } } else { axis }
 }
 
-/// The confidence interval of the answer.
 fn interval(findings: &Findings) -> Option<Band> {
     let Ending::Answered(SearchResult::Found { low, high, .. }) = &findings.ending else {
         return None;

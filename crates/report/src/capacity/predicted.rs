@@ -21,22 +21,17 @@ impl PredictedChoice {
     }
 }
 
-/// A combination with what its search found.
 #[derive(Debug, Serialize)]
 pub struct PredictedCapacity {
-    /// Which one.
     #[serde(flatten)]
     pub combination: PredictedChoice,
-    /// Its search.
     pub findings: Findings,
 }
 
 /// All searches of a command.
 #[derive(Debug, Serialize)]
 pub struct PredictedCapacities {
-    /// Never a measurement.
     pub is_prediction: bool,
-    /// Name of the profile.
     pub engine: String,
     /// Prompts and lengths, in words.
     pub workload: String,
@@ -44,6 +39,5 @@ pub struct PredictedCapacities {
     pub wanted: Option<f64>,
     /// Prompts that the profile's data do not cover.
     pub beyond_range: Option<BeyondRange>,
-    /// One per combination.
     pub capacities: Vec<PredictedCapacity>,
 }

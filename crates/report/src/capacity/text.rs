@@ -204,7 +204,6 @@ pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> 
     format!("  {}{limit}{bracket}{}", outcome(last.fit), left.unwrap_or_default())
 }
 
-/// The outcome of a point, in a word.
 pub(super) fn outcome(fit: PointOutcome) -> &'static str {
     match fit {
         PointOutcome::Met => "met",

@@ -21,11 +21,8 @@ use tokometer_record::{RunInfo, RunReader, stored};
 
 use crate::reading::{Reading, expanded};
 
-/// What a path holds.
 enum RunSource {
-    /// A run folder.
     Folder(Box<RunReader>),
-    /// Reports in a file.
     Reports(Vec<Report>),
 }
 
@@ -37,7 +34,6 @@ pub(super) struct SideRuns {
     pub(super) plans: Vec<KnownPlan>,
 }
 
-/// Both sides, read.
 pub(super) struct Sides {
     /// The base line.
     pub(super) a: SideRuns,
@@ -54,7 +50,6 @@ pub(super) enum Depth {
     Blocks,
 }
 
-/// Reads both sides.
 pub(super) fn sides(
     reading: Reading,
     a: &[PathBuf],
@@ -128,7 +123,6 @@ fn open(reading: Reading, path: &Path) -> Result<RunSource, Refusal> {
     reading.reports(path).map(RunSource::Reports)
 }
 
-/// What is read of each run.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     reading: Reading,
@@ -247,12 +241,10 @@ fn process(reader: &RunReader) -> Result<Option<String>, Refusal> {
     Ok((!words.is_empty()).then(|| words.join(", ")))
 }
 
-/// The error for a run without a successful request.
 pub(super) fn no_success(why: &Error) -> Refusal {
     Refusal::usage(why.to_string(), "`tokometer report` shows why its requests failed")
 }
 
-/// Which tool's definitions the figures follow.
 fn definitions(layout: Layout) -> &'static str {
     match family(layout) {
         Family::Vllm => "vLLM's",

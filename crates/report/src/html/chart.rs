@@ -3,10 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// A table of the page.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Table {
-    /// Heads of the columns.
     pub columns: Vec<String>,
     /// Cells; `null` is shown as absent.
     pub rows: Vec<Vec<Value>>,
@@ -29,12 +27,9 @@ pub enum Scale {
     Words,
 }
 
-/// One axis of a chart.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChartAxis {
-    /// What it shows, with the unit.
     pub label: String,
-    /// How values become positions.
     pub scale: Scale,
     /// The words of [`Scale::Words`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,7 +37,6 @@ pub struct ChartAxis {
 }
 
 impl ChartAxis {
-    /// A linear axis.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), ..Self::default() }
     }
@@ -66,13 +60,10 @@ pub enum PointMark {
     Plain,
     /// Another point of its series is better in both directions.
     Dominated,
-    /// All objectives met.
     Met,
-    /// An objective violated.
     Missed,
     /// The server could not keep up.
     Overloaded,
-    /// The server failed.
     Failed,
     /// Better than the point before it.
     Better,
@@ -80,30 +71,24 @@ pub enum PointMark {
     Worse,
 }
 
-/// One point.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChartPoint {
-    /// Position on the x axis.
     pub x: f64,
-    /// Position on the y axis.
     pub y: f64,
     /// Lower end of the 95 % confidence interval of `y`, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end, where it is known and finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Index into the runs of the page; `None` for a point without a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<usize>,
-    /// How it looks.
     pub mark: PointMark,
     /// A remark of the point's own, such as a verdict.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
-/// Points that belong together.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Series {
     /// For the legend.
@@ -120,61 +105,45 @@ pub struct Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
-    /// A vertical line.
     X,
-    /// A horizontal line.
     Y,
 }
 
 /// A line across the chart, such as an objective.
 #[derive(Debug, Clone, Serialize)]
 pub struct LimitLine {
-    /// Which axis it is a value of.
     pub of: Of,
-    /// Where.
     pub at: f64,
-    /// What it is.
     pub label: String,
 }
 
 /// A shaded range, such as a confidence interval.
 #[derive(Debug, Clone, Serialize)]
 pub struct Band {
-    /// Which axis it is a range of.
     pub of: Of,
     /// Lower end; `None` is open.
     pub low: Option<f64>,
-    /// Upper end; `None` is open.
     pub high: Option<f64>,
-    /// What it is.
     pub label: String,
 }
 
-/// One chart.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Chart {
-    /// Heading above it.
     pub title: String,
     /// A sentence under the heading; empty for none.
     pub remark: String,
-    /// The horizontal axis.
     pub x: ChartAxis,
-    /// The vertical axis.
     pub y: ChartAxis,
     /// One per configuration.
     pub series: Vec<Series>,
-    /// Objectives.
     pub limits: Vec<LimitLine>,
     /// Confidence intervals of what an axis shows.
     pub bands: Vec<Band>,
 }
 
-/// Charts with a heading of their own.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChartGroup {
-    /// The heading.
     pub title: String,
-    /// In the order shown.
     pub charts: Vec<Chart>,
 }
 

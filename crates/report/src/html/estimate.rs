@@ -10,7 +10,6 @@ pub struct FigureEstimate {
     pub value: f64,
     /// Lower end of the 95 % confidence interval.
     pub low: Option<f64>,
-    /// Upper end.
     pub high: Option<f64>,
 }
 

@@ -18,9 +18,7 @@ const LISTED: usize = 6;
 /// One line of a page's origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PageFact {
-    /// Such as `model`.
     pub name: &'static str,
-    /// For people.
     pub value: String,
 }
 

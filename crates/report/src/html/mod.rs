@@ -47,7 +47,6 @@ pub struct PageNote {
     pub severity: &'static str,
     /// Its word, such as `warning`.
     pub code: String,
-    /// What there is to know.
     pub text: String,
 }
 
@@ -58,35 +57,27 @@ pub struct PageAnswer {
     pub tone: &'static str,
     /// The answer itself, such as `12.4 req/s`.
     pub headline: String,
-    /// What to know with it, one line each.
     pub lines: Vec<String>,
 }
 
 /// One figure of a comparison, for the chart of differences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DifferenceBar {
-    /// Such as `p99 TTFT`.
     pub figure: String,
     /// B minus A as a share of A.
     pub change: f64,
     /// Lower end of its 95 % confidence interval; `None` where there is none.
     pub low: Option<f64>,
-    /// Upper end.
     pub high: Option<f64>,
     /// `better`, `worse`, `negligible`, `same` or `open`.
     pub verdict: &'static str,
-    /// The verdict for people.
     pub words: String,
 }
 
-/// Differences of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Differences {
-    /// Heads of the table's columns.
     pub columns: Vec<String>,
-    /// Its cells.
     pub rows: Vec<Vec<Value>>,
-    /// One bar per row.
     pub bars: Vec<DifferenceBar>,
     /// Differences within this share are negligible.
     pub margin: f64,
@@ -95,18 +86,15 @@ pub struct Differences {
 /// What a chart says of a point's run when it is pointed at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunCard {
-    /// As in the table.
     pub name: String,
     /// The run's plan in brief, one line each.
     pub lines: Vec<String>,
 }
 
-/// A page under construction.
 #[derive(Debug, Default)]
 pub struct Page {
     /// Title of the window, and of the page when it holds more than one run.
     pub title: String,
-    /// A line under the title.
     pub subtitle: String,
     /// What the page is about.
     pub answer: Option<PageAnswer>,
@@ -118,9 +106,7 @@ pub struct Page {
     pub command: Option<String>,
     /// One row per run of a sweep or a search.
     pub overview: Option<Table>,
-    /// Differences of a comparison.
     pub differences: Option<Differences>,
-    /// Charts over the runs.
     pub groups: Vec<ChartGroup>,
     /// One per run that a chart's points refer to.
     pub cards: Vec<RunCard>,
@@ -129,7 +115,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// The file's text.
     pub fn render(self) -> String {
         let is_single =
             self.runs.len() == 1 && self.overview.is_none() && self.differences.is_none();

@@ -32,7 +32,6 @@ const LISTED: [&str; 9] = [
     Quantity::ClientQueue.key(),
     "connect_ms",
 ];
-/// Percentiles of each row.
 const PERCENTILES: [figure::Percentile; 3] =
     [figure::Percentile::whole(50), figure::Percentile::whole(90), figure::Percentile::whole(99)];
 /// Figures shown large, in this order.
@@ -123,7 +122,6 @@ impl RunPage {
         }
     }
 
-    /// Takes one request.
     pub fn push(&mut self, timeline: &Timeline) {
         if timeline.identity.phase != Phase::Measure {
             return;
@@ -138,7 +136,6 @@ impl RunPage {
         }
     }
 
-    /// Takes one scrape of the server.
     pub fn push_scrape(&mut self, scrape: Scrape) {
         self.scrapes.push(scrape);
     }

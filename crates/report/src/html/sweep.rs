@@ -20,16 +20,13 @@ use super::cost::Price;
 use super::estimate::{FigureEstimate, estimate};
 use super::load_axis::LoadAxis;
 
-/// One run of several.
 #[derive(Debug, Clone, Copy)]
 pub struct SweepPoint<'a> {
     /// For the table, such as `concurrency 8`.
     pub name: &'a str,
     /// The folder or the label that it was given with; `None` for a run that was given by itself.
     pub source: Option<&'a str>,
-    /// What was run.
     pub info: &'a RunInfo,
-    /// What was measured.
     pub summary: &'a Summary,
     /// Whether it meets all objectives; `None` without any, or where that is unknown.
     pub is_met: Option<bool>,
@@ -40,7 +37,6 @@ pub struct SweepPoint<'a> {
 pub struct PageContext {
     /// GPUs behind the endpoint.
     pub gpus: Option<u32>,
-    /// What a GPU costs.
     pub price: Option<Price>,
     /// Objectives to draw and to judge; empty for none.
     pub slo: Slo,
@@ -120,7 +116,6 @@ impl<'a> SweepView<'a> {
         if self.is_pooled() { ITEMS } else { OUTPUT }
     }
 
-    /// Kinds of load among the runs.
     fn axes(&self) -> Vec<LoadAxis> {
         let mut axes: Vec<LoadAxis> = self.points.iter().map(SweepPoint::axis).collect();
         axes.sort();
@@ -128,7 +123,6 @@ impl<'a> SweepView<'a> {
         axes
     }
 
-    /// One row per run.
     pub fn overview(&self) -> Table {
         let rows: Vec<Vec<HeadedCell>> =
             self.points.iter().enumerate().map(|(index, point)| self.row(index, point)).collect();

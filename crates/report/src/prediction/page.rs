@@ -12,7 +12,6 @@ use super::explanation;
 use crate::Grid;
 use crate::summary::fold::beside;
 
-/// Width of the labels.
 pub(super) const LABEL: usize = 17;
 
 /// Whether to explain the engine's work.
@@ -27,7 +26,6 @@ pub enum Explain {
 /// A prediction with what it was made from.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionPage<'a> {
-    /// The engine.
     pub profile: &'a Profile,
     /// Share by which its times may be off; `None` where the profile has its own evidence.
     pub uncertainty: Option<f64>,
@@ -43,7 +41,6 @@ pub struct PredictionPage<'a> {
     pub in_play: &'a [InPlay],
     /// Prompts that the profile's data do not cover.
     pub beyond: Option<BeyondRange>,
-    /// Fleet and client.
     pub options: twin::PredictOptions,
     /// Whether to explain the engine's work.
     pub explain: Explain,
@@ -52,7 +49,6 @@ pub struct PredictionPage<'a> {
 }
 
 impl PredictionPage<'_> {
-    /// The page as text.
     pub fn text(&self) -> String {
         let profile = self.profile;
         let mut lines = vec![line(

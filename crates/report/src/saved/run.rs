@@ -16,12 +16,9 @@ use crate::comparison;
 use crate::reading::Reading;
 use crate::{Style, failure_lines, print_report, print_summary, summary_csv, summary_json};
 
-/// What to show of a run.
 #[derive(Debug, Clone)]
 pub struct RunView {
-    /// The classic block.
     pub layout: LayoutChoice,
-    /// Its sections and percentiles.
     pub shown: classic::Selection,
     /// Limits that good requests meet.
     objectives: Objectives,
@@ -123,7 +120,6 @@ fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
     found
 }
 
-/// The section of this name.
 fn section(name: &str) -> Option<Metric> {
     Quantity::parse(name).ok().and_then(Metric::of)
 }
@@ -131,13 +127,9 @@ fn section(name: &str) -> Option<Metric> {
 /// A run read back from disk.
 #[derive(Debug)]
 pub struct SummarisedRun {
-    /// What was known before it.
     pub info: RunInfo,
-    /// Its numbers.
     pub summary: Summary,
-    /// The layout of its classic block.
     layout: Layout,
-    /// The block's sections and percentiles.
     pub statistics: classic::Selection,
     /// The other target, where two were measured in turn; this is then the first.
     against: Option<Box<Against>>,
@@ -170,7 +162,6 @@ fn layout_for(view: &RunView, family: Conventions, backend: &str) -> Layout {
 }
 
 impl Reading {
-    /// Reads a run and computes its summary.
     pub fn summarise(self, folder: &Path, view: &RunView) -> Result<SummarisedRun, Refusal> {
         self.summarise_read(&stored::open(folder)?, view)
     }
@@ -319,12 +310,10 @@ impl SummarisedRun {
             && statuses.into_iter().all(|status| matches!(status, Some(400 | 413 | 422)))
     }
 
-    /// One line per number.
     pub fn csv(&self) -> String {
         summary_csv(&self.summary)
     }
 
-    /// The run as another tool's report.
     pub fn report(&self) -> Result<classic::Report, Refusal> {
         classic::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
             .map_err(|why| Refusal::new(RefusalKind::Usage, why.to_string()))

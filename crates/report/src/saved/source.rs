@@ -13,7 +13,6 @@ use crate::reading::{Reading, expanded};
 pub struct NamedSource {
     /// Its path, or `standard input`.
     pub name: String,
-    /// What is there.
     pub source: ReportSource,
 }
 
@@ -49,11 +48,8 @@ impl NamedSource {
     }
 }
 
-/// One thing that can be shown.
 pub enum ReportSource {
-    /// A run with its record.
     Run(Box<SummarisedRun>),
-    /// Blocks of a text or a result file.
     Blocks(Vec<Report>),
 }
 
@@ -73,7 +69,6 @@ impl ReportSource {
         }
     }
 
-    /// Its blocks.
     pub fn reports(&self) -> Result<Vec<Report>, Refusal> {
         match self {
             Self::Run(shown) => Ok(vec![shown.report()?]),
