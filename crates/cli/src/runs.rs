@@ -1,10 +1,7 @@
 //! Saved runs, read with this program's standard input and terminal.
 
-use tokometer_record::RunReader;
 use tokometer_report::reading::Reading;
-use tokometer_report::saved::{RunView, SummarisedRun};
 
-use crate::exit::Refusal;
 use crate::input;
 use crate::terminal::print_message;
 
@@ -13,8 +10,3 @@ pub(crate) use tokometer_report::reading::expanded;
 
 /// How every command reads.
 pub(crate) const READING: Reading = Reading { read: input::read, show: print_message };
-
-/// The summary of a run that is open.
-pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<SummarisedRun, Refusal> {
-    READING.summarise_read(reader, view)
-}

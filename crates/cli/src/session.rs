@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokometer_base::Clock;
 
-use crate::lower::{Environment, Lowered, ProgressView};
+use crate::lower::{Bar, Environment, Lowered};
 use crate::signals::Signals;
 use crate::terminal::{be_quiet, print_note};
 
@@ -18,7 +18,7 @@ pub(crate) struct Given {
 
 /// Prints what lowering has to say; nothing where a flag or a preset asks for errors alone.
 pub(crate) fn say_remarks(lowered: &Lowered) {
-    if lowered.display.progress == ProgressView::Silent {
+    if lowered.bar == Bar::Silent {
         be_quiet();
     }
     for remark in &lowered.remarks {

@@ -10,10 +10,11 @@ use tokometer_measure::{
 };
 
 use super::exporter::Exporter;
-use super::progress::{Bar, Progress};
+use super::progress::Progress;
 use crate::activity::Activity;
 use crate::command_line::command_line;
 use crate::dashboard::{Dashboard, DashboardSource};
+use crate::lower::Bar;
 use crate::session::Given;
 use crate::signals::Signals;
 use crate::terminal::{self, print_message, print_note_once};

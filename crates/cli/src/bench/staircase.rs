@@ -9,11 +9,12 @@ use tokometer_decide::staircase::{StairEnd, StairStep, StaircaseFindings, knee};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
+use tokometer_report::export::write_file;
 use tokometer_report::staircase::{STAIRCASE, text as staircase_text};
 
 use super::SummarisedRun;
-use super::screen::{Look, Screen, write_findings};
-use crate::exit::{Refusal, RefusalKind};
+use super::screen::{Look, Screen};
+use crate::exit::Refusal;
 use crate::terminal::{print, print_note};
 
 /// Shows the steps of a staircase as they end.
@@ -110,21 +111,7 @@ fn step_line(step: &StairStep, shown: &SummarisedRun, left: Nanos) -> String {
 impl ShownStairs {
     pub(crate) fn write(&self, folder: &Path) -> Result<(), Refusal> {
         let text = serde_json::to_string_pretty(&self.findings).unwrap_or_default();
-        write_findings(&folder.join(STAIRCASE), &text)
-    }
-
-    /// The whole staircase for other programs.
-    pub(crate) fn json(&self) -> Result<String, Refusal> {
-        let internal =
-            |why: serde_json::Error| Refusal::new(RefusalKind::Internal, why.to_string());
-        let runs: Vec<Value> = self
-            .runs
-            .iter()
-            .map(|run| serde_json::from_str(&run.json()))
-            .collect::<Result<_, _>>()
-            .map_err(internal)?;
-        let document = json!({ "staircase": self.findings, "runs": runs });
-        serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(internal)
+        write_file(&folder.join(STAIRCASE), &text)
     }
 
     pub(crate) fn show(&self, shown: Shown, style: Style) -> Result<(), Refusal> {
@@ -133,7 +120,10 @@ impl ShownStairs {
                 let runs: Vec<&SummarisedRun> = self.runs.iter().collect();
                 print(&staircase_text(&self.findings, &runs, style))
             }
-            Shown::Json => print(&self.json()?),
+            Shown::Json => {
+                let runs: Vec<Value> = self.runs.iter().map(SummarisedRun::json).collect();
+                print(&format!("{:#}\n", json!({ "staircase": self.findings, "runs": runs })))
+            }
             Shown::Nothing => Ok(()),
         }
     }

@@ -75,7 +75,7 @@ pub(super) fn capacity(
         )
         .into());
     }
-    if let Some(page) = &args.at.html {
+    if let Some(page) = &args.bench.html {
         return Err(Refusal::usage(
             format!("cannot write `{}`: `--engine` measures nothing to draw", page.display()),
             "use `--json` for the predicted points",

@@ -8,7 +8,7 @@ use tokometer_doctor::{
     Examination, ExaminedFile, Finding, Level, doctor_comment, doctor_csv, doctor_html,
     doctor_text, examine,
 };
-use tokometer_report::saved::NamedSource;
+use tokometer_report::sources::NamedSource;
 
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;

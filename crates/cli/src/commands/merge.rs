@@ -9,9 +9,9 @@ use tokometer_record::folder::names;
 use tokometer_shards::{self as shards, SHARDS};
 
 use crate::args::MergeArgs;
-use crate::bench::{RunView, Say, summarise_read, write_summary};
+use crate::bench::{RunView, Say, write_summary};
 use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::runs;
+use crate::runs::{self, READING};
 use crate::store;
 use crate::terminal::print_message;
 
@@ -61,7 +61,7 @@ fn write_figures(folder: &Path) -> Result<(), Refusal> {
         // Of another version: its record can be read, and has the figures that need no plan.
         Err(_) => RunView::plain(Selection::default()),
     };
-    write_summary(&summarise_read(&reader, &view)?, folder)
+    write_summary(&READING.summarise_read(&reader, &view)?, folder)
 }
 
 fn is_run(folder: &Path) -> bool {

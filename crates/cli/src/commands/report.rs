@@ -12,8 +12,7 @@ use tokometer_record::{RunReader, STDOUT};
 use tokometer_report::capacity;
 use tokometer_report::export::{csv, markdown, parquet, trace};
 use tokometer_report::html::{Page, PageContext, Price};
-use tokometer_report::saved::NamedSource;
-use tokometer_report::sources::{self, SourcesView};
+use tokometer_report::sources::{self, NamedSource, SourcesView};
 use tokometer_report::{PageSource, TableFormat, history, several};
 
 use super::kit;
@@ -92,7 +91,7 @@ fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let history = history::history(READING, &sources, view)?;
     match &args.html {
         Some(out) => {
-            let page = Page { command: Some(command_line(&Secrets::new())), ..history.page()? };
+            let page = Page { command: Some(command_line(&Secrets::new())), ..history.page() };
             pages::write(page, out)?;
             tell_written(out);
         }
@@ -127,7 +126,8 @@ fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
     {
         let mut findings = capacity::read(folder)?;
         findings.gpus = args.gpus.or(findings.gpus);
-        return capacity::page(READING, &findings, folder, view, context(args)?.price.as_ref());
+        let price = context(args)?.price;
+        return Ok(capacity::page(READING, &findings, folder, view, price.as_ref()));
     }
     let sources = PageSource::of(&args.sources, &args.label)?;
     several::page(READING, &sources, view, &context(args)?)

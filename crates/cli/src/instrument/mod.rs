@@ -25,9 +25,9 @@ use tokometer_sim::truth;
 use tokometer_workload::{OrNone, PartialSpec};
 
 use crate::args::{self, Command, ParseOutcome, TableFormatArg};
-use crate::bench::{Bar, measurement};
+use crate::bench::measurement;
 use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::lower::{self, Lowered, lower};
+use crate::lower::{self, Bar, Lowered, lower};
 use crate::runs;
 use crate::session::Given;
 use crate::terminal::{print, print_message};

@@ -10,7 +10,7 @@ use tokometer_base::{Backend, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
 use tokometer_plan::resolve::{ConfigFile, PREFIX, Presets, config_text, of_variable};
-use tokometer_report::{Colours, Style};
+use tokometer_report::Style;
 use tokometer_shards::discover::VARIABLES;
 use tokometer_tokenize::hub;
 
@@ -121,7 +121,7 @@ impl Environment {
                 std::io::stdout().is_terminal() && self.codes == TerminalCodes::All
             }
         };
-        Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }
+        Style { is_coloured, ..Style::default() }
     }
 
     /// The same without the config file and `TOKOMETER_*`.

@@ -12,14 +12,14 @@ use tokometer_compat::Report;
 use tokometer_measure::Credentials;
 use tokometer_plan as plan;
 use tokometer_record::{RunInfo, RunState};
-use tokometer_report::prediction::{self, Explain, PredictionPage, beyond_text};
+use tokometer_report::prediction::{self, PredictionPage, beyond_text};
 use tokometer_report::{self as report, TableFormat};
 use tokometer_twin as twin;
 
 use super::engine::{EngineChoice, old_client};
 use crate::args::{BenchArgs, PredictArgs};
 use crate::bench::{
-    RunFacts, RunView, SweepDocument, SweepEntry, earlier, layout_of, summarise_kept, sweep_text,
+    RunFacts, RunView, SweepDocument, SweepEntry, layout_of, summarise_kept, sweep_text,
     write_results,
 };
 use crate::exit::{Exit, Refusal, RefusalKind};
@@ -41,7 +41,7 @@ struct ShownPoint {
 struct PredictRun<'a> {
     engine: EngineChoice,
     options: twin::PredictOptions,
-    explain: Explain,
+    is_explained: bool,
     secrets: &'a Credentials,
     style: report::Style,
 }
@@ -71,12 +71,12 @@ pub(crate) fn predict(
     let command = PredictRun {
         engine,
         options,
-        explain: if args.explain { Explain::Yes } else { Explain::No },
+        is_explained: args.explain,
         secrets: &lowered.secrets,
         style: environment.style(),
     };
     // A prediction has no points to resume, and must not replace a run by chance.
-    let earlier = match earlier(&args.bench.output, &lowered.plan.output)? {
+    let earlier = match Earlier::checked(&args.bench.output, &lowered.plan.output)? {
         Earlier::Resumed => Earlier::Refused,
         earlier => earlier,
     };
@@ -132,7 +132,7 @@ impl PredictRun<'_> {
                 if is_single { place.to_owned() } else { place.join(format!("{number:03}")) }
             });
             let outcome = self.one(point, folder);
-            document.push(point, outcome.as_ref().map(|one| one.json.to_string()));
+            document.push(point, outcome.as_ref().map(|one| one.json.clone()));
             match outcome {
                 Ok(one) => {
                     if is_single && lowered.plan.output.shown == plan::Shown::Json {
@@ -218,7 +218,7 @@ impl PredictRun<'_> {
             in_play: &predicted.in_play,
             beyond: predicted.beyond,
             options: self.options,
-            explain: self.explain,
+            is_explained: self.is_explained,
             peak_memory_bytes: if is_large { peak() } else { None },
         };
         if is_figures {
@@ -235,7 +235,7 @@ impl PredictRun<'_> {
         for path in write_results(&run, &point.plan, &RunFacts::default())? {
             print_note(&format!("results: {}", path.display()));
         }
-        let mut json: Value = serde_json::from_str(&run.json()).unwrap_or_default();
+        let mut json = run.json();
         json["prediction"] = page.json();
         let text = format!("{}\n{}", run.text(self.style)?, page.text());
         let (label, block) = (point.label(), run.report()?);

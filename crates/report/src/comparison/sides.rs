@@ -34,28 +34,12 @@ pub(super) struct SideRuns {
     pub(super) plans: Vec<KnownPlan>,
 }
 
-pub(super) struct Sides {
-    /// The base line.
-    pub(super) a: SideRuns,
-    /// The side under test.
-    pub(super) b: SideRuns,
-}
-
-/// Whether the figures of a run's blocks are wanted besides its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// The run alone: between-run scatter decides.
-    Runs,
-    /// Its blocks too.
-    Blocks,
-}
-
 pub(super) fn sides(
     reading: Reading,
     a: &[PathBuf],
     b: &[PathBuf],
     figures: &[Figure],
-) -> Result<Sides, Refusal> {
+) -> Result<[SideRuns; 2], Refusal> {
     let opened = |paths: &[PathBuf]| -> Result<Vec<(String, RunSource)>, Refusal> {
         let (mut sources, mut seen) = (Vec::new(), BTreeSet::new());
         for path in paths {
@@ -84,9 +68,8 @@ pub(super) fn sides(
         };
         side.iter().map(|(_, source)| runs(source)).sum::<usize>()
     };
-    let is_enough = count(&a).min(count(&b)) >= ENOUGH_RUNS;
-    let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
-    let wanted = Wanted { reading, figures, layout, depth };
+    let has_blocks = count(&a).min(count(&b)) < ENOUGH_RUNS;
+    let wanted = Wanted { reading, figures, layout, has_blocks };
     let side = |sources: Vec<(String, RunSource)>| -> Result<SideRuns, Refusal> {
         let mut side = SideRuns::default();
         for (name, source) in sources {
@@ -97,7 +80,7 @@ pub(super) fn sides(
         }
         Ok(side)
     };
-    Ok(Sides { a: side(a)?, b: side(b)? })
+    Ok([side(a)?, side(b)?])
 }
 
 /// One run given twice would count as two that agree.
@@ -129,7 +112,8 @@ struct Wanted<'a> {
     figures: &'a [Figure],
     /// The layout whose definitions the figures follow; absent: our own.
     layout: Option<Layout>,
-    depth: Depth,
+    /// Whether the figures of its blocks are wanted: scatter between few runs decides nothing.
+    has_blocks: bool,
 }
 
 fn read(
@@ -174,7 +158,7 @@ fn family(layout: Layout) -> Family {
 }
 
 fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, Refusal> {
-    let Wanted { reading, figures, layout, depth } = wanted;
+    let Wanted { reading, figures, layout, has_blocks } = wanted;
     let summary = reading.summary(reader, &options(figures, layout))?;
     let mut run =
         Run::of_summary(name, reader.info(), &summary, figures).map_err(|why| no_success(&why))?;
@@ -183,7 +167,7 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
         run.answers = greedy_answers(reader)?;
     }
     let Some(layout) = layout else {
-        if depth == Depth::Blocks {
+        if has_blocks {
             let requests = last_attempts(stored::timelines(reader)?);
             run.blocks = block_values(&requests, figures);
             run.blocks.extend(throughput_blocks(&summary));
@@ -337,8 +321,7 @@ P99 TTFT (ms):                           90.00
             "mean_ttft_ms": 51.0, "p99_ttft_ms": 0.0}"#;
         let a = written(folder.path(), "a.txt", &format!("{PRINTED}\n{PRINTED}"));
         let b = written(folder.path(), "b.json", json);
-        let sides = sides(READING, &[a], &[b], &compared([])).unwrap();
-        let (a, b) = (sides.a, sides.b);
+        let [a, b] = sides(READING, &[a], &[b], &compared([])).unwrap();
         assert_eq!((a.runs.len(), b.runs.len()), (2, 1));
         assert!(a.runs[1].name.ends_with("a.txt#2"), "{}", a.runs[1].name);
         let shown = |run: &Run| -> Vec<String> {

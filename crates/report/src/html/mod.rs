@@ -7,7 +7,6 @@
 mod chart;
 mod configuration;
 mod cost;
-mod estimate;
 mod facts;
 mod inside;
 mod lanes;
@@ -20,10 +19,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use chart::{
-    Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, PointMark, Scale, Series, Table,
+    Band, Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, LimitLine, Of, PointMark,
+    Scale, Series, Table, estimate,
 };
 pub use cost::Price;
-pub use estimate::{FigureEstimate, estimate};
 pub use facts::{PageFact, command, command_lines, date, facts, quoted};
 pub use run::RunPage;
 pub use sweep::{PageContext, SweepPoint, SweepView};
@@ -91,11 +90,10 @@ pub struct RunCard {
     pub lines: Vec<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct Page {
     /// Title of the window, and of the page when it holds more than one run.
     pub title: String,
-    pub subtitle: String,
     /// What the page is about.
     pub answer: Option<PageAnswer>,
     /// What to know of all that follows.
@@ -111,6 +109,7 @@ pub struct Page {
     /// One per run that a chart's points refer to.
     pub cards: Vec<RunCard>,
     /// The runs, each with its own part of the page. Points refer to them by index.
+    #[serde(skip)]
     pub runs: Vec<RunPage>,
 }
 
@@ -120,53 +119,30 @@ impl Page {
             self.runs.len() == 1 && self.overview.is_none() && self.differences.is_none();
         // Only runs have time axes, which are what the plotting library is for.
         let has_runs = !self.runs.is_empty();
-        let data = json!({
-            "title": self.title,
-            "is_single": is_single,
-            "subtitle": self.subtitle,
-            "answer": self.answer,
-            "notes": self.notes,
-            "facts": self.facts,
-            "command": self.command,
-            "overview": self.overview,
-            "differences": self.differences,
-            "groups": self.groups,
-            "cards": self.cards,
-            "runs": self.runs.into_iter().map(RunPage::into_json).collect::<Vec<_>>(),
-            "footer": format!("Made by tokometer {}.", env!("CARGO_PKG_VERSION")),
-        });
+        let mut data = json!(self);
+        data["is_single"] = json!(is_single);
+        data["footer"] = json!(format!("Made by tokometer {}.", env!("CARGO_PKG_VERSION")));
+        data["runs"] = self.runs.into_iter().map(RunPage::into_json).collect();
         let library = |text: &str| if has_runs { text.to_owned() } else { String::new() };
         let parts = [
             ("@TITLE@", escape(&self.title)),
             ("@UPLOT_CSS@", library(UPLOT_CSS)),
             ("@PAGE_CSS@", PAGE_CSS.to_owned()),
+            ("@DATA@", embedded(&data)),
             ("@UPLOT_JS@", library(UPLOT_JS)),
             ("@PAGE_JS@", format!("(() => {{\n\"use strict\";\n{}}})();", SCRIPTS.concat())),
-            ("@DATA@", embedded(&data)),
         ];
-        let mut page = String::with_capacity(
-            PAGE.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>(),
-        );
+        let mut page = String::new();
         let mut rest = PAGE;
         // One pass over the frame: text that was put in is never searched for marks again.
-        while let Some((at, mark, text)) = next_mark(rest, &parts) {
-            page.push_str(&rest[..at]);
-            page.push_str(text);
-            rest = &rest[at + mark.len()..];
+        for (mark, text) in parts {
+            let (before, after) =
+                rest.split_once(mark).expect("the frame has its marks in this order");
+            page.extend([before, &text]);
+            rest = after;
         }
-        page.push_str(rest);
-        page
+        page + rest
     }
-}
-
-fn next_mark<'a>(
-    rest: &str,
-    parts: &'a [(&'static str, String)],
-) -> Option<(usize, &'static str, &'a str)> {
-    parts
-        .iter()
-        .filter_map(|(mark, text)| Some((rest.find(mark)?, *mark, text.as_str())))
-        .min_by_key(|(at, ..)| *at)
 }
 
 /// JSON inside a script element. HTML looks for `</script` and `<!--` in it, so every `<` is written as
@@ -233,7 +209,9 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_requests_stay_below_ten_megabytes() {
-        let mut run = RunPage::new(crate::testing::info(), Nanos::ZERO, crate::testing::summary());
+        let (info, summary) = (crate::testing::info(), crate::testing::summary());
+        let mut run = RunPage::new("run", &info, &summary);
+        run.begin = Some(Nanos::ZERO);
         for index in 0..100_000 {
             let at = |ms: u64| Nanos::from_millis(index * 3 + ms);
             let mut timeline = Timeline::new(

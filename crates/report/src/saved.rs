@@ -1,7 +1,8 @@
-//! From a record to what is shown of it: the same way for every command.
+//! From the record of a run to what is shown of it: the same way for every command.
 
 use std::path::Path;
 
+use serde_json::{Value, json};
 use tokometer_base::{Conventions, Refusal, RefusalKind};
 use tokometer_compat::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
@@ -109,7 +110,8 @@ impl RunView {
 /// The sections of these names. V5 is V4 with the sections of the client's queue: who names it asks
 /// for them.
 fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
-    let mut found: Vec<Metric> = names.iter().filter_map(|name| section(name)).collect();
+    let mut found: Vec<Metric> =
+        names.iter().filter_map(|name| Quantity::parse(name).ok().and_then(Metric::of)).collect();
     if layout == LayoutChoice::Named(Layout::V5) {
         for metric in [Metric::ClientQueue, Metric::QueuedE2el] {
             if !found.contains(&metric) {
@@ -118,10 +120,6 @@ fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
         }
     }
     found
-}
-
-fn section(name: &str) -> Option<Metric> {
-    Quantity::parse(name).ok().and_then(Metric::of)
 }
 
 /// A run read back from disk.
@@ -259,13 +257,14 @@ impl SummarisedRun {
     }
 
     /// The summary for other programs.
-    pub fn json(&self) -> String {
+    pub fn json(&self) -> Value {
         let own = summary_json(&self.summary, &self.info);
-        let Some(against) = &self.against else { return own };
-        let b = against.shown.json();
-        // Absent is `null`.
-        let comparison = serde_json::to_string_pretty(&against.comparison).unwrap_or_default();
-        format!("{{\"a\": {own},\n\"b\": {b},\n\"comparison\": {comparison}}}\n")
+        match &self.against {
+            None => own,
+            Some(against) => {
+                json!({ "a": own, "b": against.shown.json(), "comparison": against.comparison })
+            }
+        }
     }
 
     /// The targets of which no request succeeded, with their most frequent failure. Two targets are
@@ -284,14 +283,6 @@ impl SummarisedRun {
         }
     }
 
-    /// The most frequent failure, in the server's words.
-    pub fn first_failure(&self) -> String {
-        let Some(group) = self.summary.failures.first() else { return "none was sent".to_owned() };
-        let status = group.status.map(|status| format!(" (status {status})")).unwrap_or_default();
-        let kind = group.kind.describe();
-        format!("{} of them failed with: {kind}{status}: {}", group.count, group.example)
-    }
-
     /// All causes of failure, on lines of their own.
     fn causes(&self) -> String {
         let lines = failure_lines(&self.summary);
@@ -300,14 +291,6 @@ impl SummarisedRun {
         } else {
             format!("\n{}", lines.join("\n"))
         }
-    }
-
-    /// Whether all requests failed because the server rejected them as they are, so that others may
-    /// succeed.
-    pub fn is_rejected(&self) -> bool {
-        let statuses = self.summary.failures.iter().map(|group| group.status);
-        self.summary.counts.succeeded == 0
-            && statuses.into_iter().all(|status| matches!(status, Some(400 | 413 | 422)))
     }
 
     pub fn csv(&self) -> String {
