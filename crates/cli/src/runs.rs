@@ -2,11 +2,11 @@
 
 use tokometer_report::reading::Reading;
 
-use crate::input;
+use crate::files;
 use crate::terminal::print_message;
 
 pub(crate) use tokometer_record::stored::{end, first_point, open, timelines, unreadable};
 pub(crate) use tokometer_report::reading::expanded;
 
 /// How every command reads.
-pub(crate) const READING: Reading = Reading { read: input::read, show: print_message };
+pub(crate) const READING: Reading = Reading { read: files::read, show: print_message };

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use tokometer_base::Clock;
+use tokometer_plan::Plan;
 
-use crate::lower::{Bar, Environment, Lowered};
+use crate::exit::Exit;
+use crate::lower::{Bar, Environment, Lowered, written};
 use crate::signals::Signals;
-use crate::terminal::{be_quiet, print_note};
+use crate::terminal::{be_quiet, print, print_note};
 
 pub(crate) struct Given {
     /// The variables that mean something.
@@ -24,4 +27,10 @@ pub(crate) fn say_remarks(lowered: &Lowered) {
     for remark in &lowered.remarks {
         print_note(&format!("note: {remark}"));
     }
+}
+
+/// Prints what `--print-plan` asks for.
+pub(crate) fn show_plan(plan: &Plan, lowered: &Lowered) -> anyhow::Result<Exit> {
+    print(&written(plan, &lowered.origins).context("cannot show the plan")?)?;
+    Ok(Exit::Done)
 }

@@ -117,7 +117,7 @@ impl Observer for TerminalObserver {
     fn preparing(&self, step: &'static str) {
         let preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(activity) = &*preparing {
-            activity.state().rename(step);
+            activity.rename(step);
         }
     }
 

@@ -19,6 +19,7 @@ use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::SummarisedRun;
 use crate::exit::{Refusal, RefusalKind};
+use crate::files::try_append;
 use crate::terminal::print;
 
 /// Refuses files that cannot be written.
@@ -28,26 +29,16 @@ pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
         probe(&folder)
             .map_err(|refusal| refusal.hint("choose another place with `--result-dir`"))?;
         if let Some(name) = &file.filename {
-            can_append(&folder.join(name))?;
+            let path = folder.join(name);
+            if !is_stdout(&path) {
+                try_append(&path).map_err(|why| unwritable(&path, &why))?;
+            }
         }
     }
     match output.sglang_result.as_ref().and_then(|file| file.file.as_ref()) {
-        Some(path) => can_append(path),
+        Some(path) => try_append(path).map_err(|why| unwritable(path, &why)),
         None => Ok(()),
     }
-}
-
-/// Opens a file as it will be opened, and leaves no empty one behind.
-fn can_append(path: &Path) -> Result<(), Refusal> {
-    if is_stdout(path) {
-        return Ok(());
-    }
-    let is_new = !path.exists();
-    let _file = open(path)?;
-    if is_new {
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
 }
 
 fn is_stdout(path: &Path) -> bool {

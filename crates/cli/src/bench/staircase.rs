@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_campaign::{Event, Observer};
 use tokometer_decide::staircase::{StairEnd, StairStep, StaircaseFindings, knee};
+use tokometer_figures::Quantity;
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
@@ -89,16 +90,16 @@ fn say_step_remarks(shown: &SummarisedRun) {
 /// `8 in flight: 12.1 req/s · 1548 tok/s · p50 TTFT 26 ms · p50 E2E 790 ms (61 s left)`.
 fn step_line(step: &StairStep, shown: &SummarisedRun, left: Nanos) -> String {
     let summary = &shown.summary;
-    let median = |key: &str| {
-        let entry = summary.distribution(key)?.percentile(50.0)?;
+    let median = |quantity: Quantity| {
+        let entry = summary.distribution(quantity)?.percentile(50.0)?;
         entry.value.map(Nanos::from_millis_f64)
     };
     let rate = |value: Option<f64>, unit: &str| value.map(|value| format!("{value:.1} {unit}"));
     let parts: Vec<String> = [
-        rate(summary.figure("requests_per_s"), "req/s"),
-        rate(summary.figure("output_tokens_per_s"), "tok/s"),
-        median("ttft_ms").map(|time| format!("p50 TTFT {time}")),
-        median("e2e_ms").map(|time| format!("p50 E2E {time}")),
+        rate(summary.figure(Quantity::Requests), "req/s"),
+        rate(summary.figure(Quantity::Output), "tok/s"),
+        median(Quantity::Ttft).map(|time| format!("p50 TTFT {time}")),
+        median(Quantity::E2e).map(|time| format!("p50 E2E {time}")),
         Some(format!("{} failed", summary.counts.failed)).filter(|_| summary.counts.failed > 0),
     ]
     .into_iter()

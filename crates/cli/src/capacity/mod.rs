@@ -7,7 +7,6 @@ mod screen;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use tokometer_base::{Clock as _, Nanos, units};
 use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{Earlier, RunFolder, STAIRS, Search, SearchBounds, SearchSetting, run};
@@ -25,12 +24,10 @@ use tokometer_shards::Membership;
 use crate::args::{BenchArgs, CapacityArgs, Over};
 use crate::bench::{RunView, StairsScreen, identified, kept_events, planned_runs};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{
-    Bar, Lowered, OwnDefaults, Preset, layered, lower_over, put_address, seconds, written,
-};
+use crate::lower::{Bar, Lowered, OwnDefaults, Preset, layered, lower_over, put_address, seconds};
 use crate::pages;
 use crate::runs::READING;
-use crate::session::{Given, say_remarks};
+use crate::session::{Given, say_remarks, show_plan};
 use crate::shards::{self, PartRequest};
 use crate::terminal::{print, print_note};
 
@@ -61,8 +58,7 @@ pub(crate) fn capacity(
     say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
     let budget = budget(args, &presets)?;
     if bench.print_plan {
-        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
-        return Ok(Exit::Done);
+        return show_plan(&lowered.plan, &lowered);
     }
     lowered.require_secrets()?;
     let server = match &own {

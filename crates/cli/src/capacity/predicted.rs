@@ -7,7 +7,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use tokometer_campaign::{Search, Virtual, run};
 use tokometer_decide::capacity::{Ending, LoadKind};
 use tokometer_decide::search::SearchResult;
@@ -22,9 +21,8 @@ use crate::activity::Activity;
 use crate::args::{CapacityArgs, EngineArgs};
 use crate::bench::{Say, workload_words};
 use crate::exit::{Exit, Refusal};
-use crate::lower::written;
 use crate::predict::{EngineChoice, free_memory, prediction_plan};
-use crate::session::{Given, say_remarks};
+use crate::session::{Given, say_remarks, show_plan};
 use crate::terminal::print;
 use crate::version;
 
@@ -86,8 +84,7 @@ pub(super) fn capacity(
     let lowered = prediction_plan(Some(name), &args.bench, order, &given.environment)?;
     say_remarks(&lowered);
     if args.bench.print_plan {
-        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
-        return Ok(Exit::Done);
+        return show_plan(&lowered.plan, &lowered);
     }
     say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
     let over = LoadKind::from(args.over);
@@ -108,7 +105,7 @@ pub(super) fn capacity(
     let combinations = combinations(&args.engine)?;
     let (activity, total) = (Activity::start("capacity: predicting"), combinations.len());
     for (done, combination) in combinations.into_iter().enumerate() {
-        activity.state().set(done, total, "searches");
+        activity.set(done, total, "searches");
         let engine = EngineChoice::open(Some(name), None)?.set(&combination.set)?;
         let mut engine = Virtual {
             options: twin::PredictOptions {

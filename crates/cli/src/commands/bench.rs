@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use tokometer_base::Nanos;
 use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{
@@ -20,14 +19,14 @@ use crate::bench::{
     next_line, overall, planned_runs,
 };
 use crate::exit::{Exit, Refusal};
-use crate::input::say_pipe;
+use crate::files::say_pipe;
 use crate::instrument;
 use crate::lower::{
     Bar, Environment, Lowered, OwnDefaults, Preset, key_variable, layered, load_flag, lower_over,
-    put_address, seconds, written,
+    put_address, seconds,
 };
 use crate::pages;
-use crate::session::{Given, say_remarks};
+use crate::session::{Given, say_remarks, show_plan};
 use crate::shards::{self, PartRequest, RunPart};
 use crate::terminal::{print, print_note};
 
@@ -133,8 +132,7 @@ pub(crate) fn bench(
         let plan = asked
             .staircase
             .map_or(lowered.plan.clone(), |staircase| with_steps(&lowered.plan, staircase));
-        print(&written(&plan, &lowered.origins).context("cannot show the plan")?)?;
-        return Ok(Exit::Done);
+        return show_plan(&plan, &lowered);
     }
     lowered.require_secrets()?;
     say_missing_key(args, &lowered);
@@ -373,5 +371,5 @@ fn say_where(stairs: &ShownStairs, page: Option<&Path>, folder: &RunFolder) -> R
 
 fn write_page(folder: &Path, plan: &Plan, page: &Path) -> Result<(), Refusal> {
     let view = RunView::new(&plan.metrics)?;
-    pages::write_runs(&[folder.to_owned()], &view, None, page)
+    pages::write_runs(&[folder.to_owned()], &view, page)
 }

@@ -8,7 +8,7 @@ use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
 use tokometer_plan::options::percentiles;
 use tokometer_plan::{Judgement, Metrics};
-use tokometer_record::{RunReader, STDOUT};
+use tokometer_record::RunReader;
 use tokometer_report::capacity;
 use tokometer_report::export::{csv, markdown, parquet, trace};
 use tokometer_report::html::{Page, PageContext, Price};
@@ -20,6 +20,7 @@ use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal, RefusalKind};
+use crate::files::is_standard;
 use crate::lower::{Environment, objective, sections};
 use crate::pages;
 use crate::runs::{READING, expanded};
@@ -178,7 +179,7 @@ fn only<'a>(folders: &'a [PathBuf], out: &Path) -> Result<&'a Path, Refusal> {
 
 /// Names a file that was written; standard output needs no name.
 fn tell_written(path: &Path) {
-    if path != Path::new(STDOUT) {
+    if !is_standard(path) {
         print_message(&format!("wrote {}", path.display()));
     }
 }

@@ -12,7 +12,7 @@ use tokometer_plan::{Missing, Plan};
 use super::{Environment, TerminalCodes, file};
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
-use crate::input;
+use crate::files;
 
 /// Flags, file and environment, as meant.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub(crate) fn lower_over(
     let (mut presets, mut remarks) = parsed(&environment.presets)?;
     presets.splice(..0, own.map(OwnDefaults::preset));
     let file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
-    let read = input::read_text;
+    let read = files::read_text;
     let resolved = resolve(Sources { presets: &presets, typed: args, order, file, read })?;
     let secrets = credentials(&resolved, environment);
     let layers = layered(&presets, args);
@@ -124,7 +124,7 @@ fn credentials(resolved: &Resolved, environment: &Environment) -> Credentials {
     if let Some(key) = &api_key {
         key.add_to(&mut known);
     }
-    let (hub, proxies) = (environment.hub(), environment.proxies.clone());
+    let (hub, proxies) = (environment.hub.clone(), environment.proxies.clone());
     Credentials { api_key, hub, known, proxies }
 }
 

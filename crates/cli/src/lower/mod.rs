@@ -2,7 +2,7 @@
 //!
 //! In: flags, a plan file, the environment, the config file. Out: one [`Plan`](tokometer_plan::Plan)
 //! per point, and the keys, which are never part of a plan. [`tokometer_plan::resolve`] merges them; this
-//! is the only place that reads the environment, and nothing reads a flag after it.
+//! is the only module that reads the environment, and nothing reads a flag after it.
 
 mod environment;
 mod file;
