@@ -48,11 +48,14 @@ impl Activity {
         locked(&self.work).what = what;
     }
 
-    /// How much of the work is done.
-    pub(crate) fn set(&self, done: usize, total: usize, unit: &'static str) {
-        let mut work = locked(&self.work);
-        // Threads report in any order.
-        *work = Work { done: work.done.max(done), total, unit, ..*work };
+    /// What threads report to: how much is done of how much, in which unit.
+    pub(crate) fn reporter(&self) -> impl Fn(usize, usize, &'static str) + Sync + use<> {
+        let work = Arc::clone(&self.work);
+        move |done, total, unit| {
+            let mut work = locked(&work);
+            // Threads report in any order.
+            *work = Work { done: work.done.max(done), total, unit, ..*work };
+        }
     }
 }
 
@@ -91,8 +94,8 @@ mod tests {
         let activity = Activity::start("calibrate: fitting");
         let line = |seconds: u64| locked(&activity.work).line(seconds);
         assert_eq!(line(1), "calibrate: fitting (1 s)");
-        activity.set(12, 63, "searches");
-        activity.set(11, 63, "searches");
+        activity.reporter()(12, 63, "searches");
+        activity.reporter()(11, 63, "searches");
         assert_eq!(line(40), "calibrate: fitting, 12 of 63 searches (40 s)");
         activity.rename("calibrate: checking");
         assert_eq!(line(50), "calibrate: checking, 12 of 63 searches (50 s)");

@@ -145,8 +145,8 @@ fn from_tables(
         seed: Seed(args.seed),
     };
     let activity = Activity::start("calibrate: fitting the reports");
-    let progress =
-        |progress: fit::FitProgress| activity.set(progress.done, progress.total, "searches");
+    let report = activity.reporter();
+    let progress = |progress: fit::FitProgress| report(progress.done, progress.total, "searches");
     let found = fit::calibrate(rows, &settings, &progress);
     drop(activity);
     let found: Calibration = found?;

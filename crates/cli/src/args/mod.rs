@@ -17,4 +17,4 @@ pub(crate) use command::{
 };
 pub(crate) use complaint::complaint;
 pub(crate) use measurement::{AddressArgs, BenchArgs};
-pub(crate) use tokometer_plan::options::{OutputArgs, ShardArgs};
+pub(crate) use tokometer_plan::options::ShardArgs;

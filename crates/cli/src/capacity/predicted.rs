@@ -105,7 +105,7 @@ pub(super) fn capacity(
     let combinations = combinations(&args.engine)?;
     let (activity, total) = (Activity::start("capacity: predicting"), combinations.len());
     for (done, combination) in combinations.into_iter().enumerate() {
-        activity.set(done, total, "searches");
+        activity.reporter()(done, total, "searches");
         let engine = EngineChoice::open(Some(name), None)?.set(&combination.set)?;
         let mut engine = Virtual {
             options: twin::PredictOptions {
