@@ -135,8 +135,8 @@ struct State {
 
 impl State {
     /// The first reason stays.
-    fn lose(&mut self, why: String, is_refusal: bool) {
-        let _first = self.lost.get_or_insert(Loss { why, is_refusal });
+    fn lose(&mut self, loss: Loss) {
+        let _first = self.lost.get_or_insert(loss);
     }
 
     /// The run of a point, once the leader knows that it is ready.
@@ -167,7 +167,7 @@ impl FollowerShared {
 
     fn say(&self, message: &ToLeader) {
         if let Err(why) = self.send(message) {
-            self.lose(why.to_string());
+            self.lose(&why.to_string());
         }
     }
 
@@ -188,9 +188,10 @@ impl FollowerShared {
         let _ = record.stream(&run.folder, self);
     }
 
-    fn lose(&self, why: String) {
+    fn lose(&self, why: &str) {
         let mut state = self.state();
-        state.lose(format!("there is no leader any more: {why}"), false);
+        let why = format!("there is no leader any more: {why}");
+        state.lose(Loss { why, is_refusal: false });
         let run = state.run.clone();
         drop(state);
         self.changed.notify_all();
@@ -228,7 +229,7 @@ impl FollowerShared {
             match received {
                 Ok(Inbound::Message(message)) => self.take(message, returned),
                 Ok(Inbound::Bytes(_)) => {}
-                Err(why) => return self.lose(why.to_string()),
+                Err(why) => return self.lose(&why.to_string()),
             }
         }
     }
@@ -257,9 +258,10 @@ impl FollowerShared {
                     local.stop(cause);
                 }
             }
-            ToFollower::Over { why } => state.lose(why, false),
+            ToFollower::Over { why } => state.lose(Loss { why, is_refusal: false }),
             ToFollower::Refused { why } => {
-                state.lose(format!("shard 0 refused this shard: {why}"), true);
+                let why = format!("shard 0 refused this shard: {why}");
+                state.lose(Loss { why, is_refusal: true });
             }
             ToFollower::Hello { .. } | ToFollower::Welcome(_) => {}
         }
@@ -284,7 +286,7 @@ impl FollowerShared {
         }
         let silence = self.clock.now() - self.state().heard;
         if silence > SILENCE_MAX {
-            self.lose(format!("no message from the leader for {SILENCE_MAX}"));
+            self.lose(&format!("no message from the leader for {SILENCE_MAX}"));
         }
     }
 }
@@ -331,7 +333,7 @@ impl Follower {
         let thread = std::thread::Builder::new().name("leader".to_owned());
         let started = thread.spawn(move || following.follow(receiver));
         if let Err(why) = started {
-            shared.lose(format!("cannot start a thread: {why}"));
+            shared.lose(&format!("cannot start a thread: {why}"));
         }
         let ticking = Arc::clone(&shared);
         let ticker = Background::start("ticker", move |stop| {
