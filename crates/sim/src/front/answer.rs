@@ -211,7 +211,6 @@ impl Reactor<'_> {
         self.schedule(key, opening.arrived, ask, seed);
     }
 
-    /// Schedules the stream's tokens.
     pub(super) fn schedule(&mut self, key: u64, now: Nanos, ask: &EngineRequest, seed: u64) {
         match &self.config.pace {
             TokenTiming::Fixed { ttft, .. } => self.timers.set(now + *ttft, Alarm::Token(key)),

@@ -40,18 +40,13 @@ pub(super) struct LastEvent {
     pub(super) outcome: StreamEnd,
 }
 
-/// The result of sending output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flushed {
-    /// Everything has left.
     All,
-    /// The socket is full.
     Blocked,
-    /// The client is gone or too slow.
     Gone,
 }
 
-/// A client's connection.
 pub(super) struct ClientConnection {
     pub(super) socket: TcpStream,
     tls: Option<Box<rustls::ServerConnection>>,
@@ -188,7 +183,6 @@ impl ClientConnection {
         is_last && self.stream.is_none() && !self.has_output()
     }
 
-    /// Whether anything waits to leave.
     pub(super) fn has_output(&self) -> bool {
         self.out_start < self.out.len()
     }

@@ -20,14 +20,11 @@ const FLOOD_WRITES_MAX: u32 = 16;
 /// How many writes the events of a buffer get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
-    /// One each, unless a fault says otherwise.
     Apart,
-    /// One for all.
     Together,
 }
 
 impl Reactor<'_> {
-    /// A request reaches the engine.
     pub(super) fn arrive(&mut self, key: u64, at: Nanos) {
         let (Some(stream), Some(engine)) = (self.streams.get_mut(key), &mut self.engine) else {
             return;
@@ -184,7 +181,6 @@ impl Reactor<'_> {
         self.read_requests(connection_key);
     }
 
-    /// Ends the chunked body of an answer.
     pub(super) fn finish_answer(&mut self, key: u64, last: Option<LastEvent>) {
         let now = self.clock.now();
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -208,7 +204,7 @@ impl Reactor<'_> {
         if stream.has_head {
             let mut buffer = EventBuffer::default();
             let text = String::from_utf8_lossy(&response.body);
-            buffer.put("data: ").put(&text).close(SentKind::Error, 0);
+            buffer.put("data: ").put(&text).close(SentKind::Error);
             self.post(stream.connection, Some(stream.number), &buffer, stream.writer.hex());
             self.finish_answer(stream.connection, Some(last));
         } else {

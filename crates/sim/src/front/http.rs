@@ -13,7 +13,6 @@ const BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 const HEADERS_MAX: usize = 100;
 
-/// A whole request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
@@ -38,7 +37,6 @@ pub(crate) enum Persistence {
 /// What the bytes so far amount to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestProgress {
-    /// More bytes are needed.
     Incomplete,
     /// The client waits for `100 Continue` before it sends its body.
     WantsContinue,
@@ -60,7 +58,6 @@ struct ParsedHead {
     wants_continue: bool,
 }
 
-/// Collects bytes until they are a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestReader {
     bytes: Vec<u8>,
@@ -201,7 +198,6 @@ fn take_chunks(bytes: &mut Vec<u8>, body: &mut Vec<u8>) -> Result<bool, &'static
     Ok(is_complete)
 }
 
-/// How the body of an answer is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
     Length(usize),

@@ -49,7 +49,6 @@ pub struct SimServer {
     tls: Option<Tls>,
 }
 
-/// The server's side of TLS.
 struct Tls {
     config: Arc<rustls::ServerConfig>,
     certificate_pem: String,

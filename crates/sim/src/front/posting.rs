@@ -35,7 +35,6 @@ impl Reactor<'_> {
         self.flush(key);
     }
 
-    /// Sends the events of a buffer in one write.
     pub(super) fn post_together(&mut self, key: u64, number: u64, buffer: &EventBuffer, hex: Hex) {
         let logged = Some(number).filter(|_| self.truth.is_some());
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -86,7 +85,6 @@ impl Reactor<'_> {
         }
     }
 
-    /// Closes or resets the connection of a stream.
     pub(super) fn break_off(&mut self, key: u64) {
         let is_reset = self.config.faults.reset_after_tokens.is_some();
         if let Some(connection) = self.connections.get_mut(key).filter(|_| is_reset) {
@@ -103,14 +101,13 @@ impl Reactor<'_> {
         let (connection, number, hex) = (stream.connection, stream.number, stream.writer.hex());
         if stream.has_head {
             let mut buffer = EventBuffer::default();
-            buffer.put(": ping").close(SentKind::Comment, 0);
+            buffer.put(": ping").close(SentKind::Comment);
             self.post(connection, Some(number), &buffer, hex);
         }
         self.timers.set(now + interval, Alarm::Comment(key));
     }
 }
 
-/// One HTTP chunk of a buffer.
 struct Chunk<'a> {
     bytes: &'a [u8],
     marks: &'a [EventEnd],

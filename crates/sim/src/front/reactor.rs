@@ -41,7 +41,6 @@ const READ_BYTES: usize = 256 * 1024;
 /// How long accepting pauses when there are no descriptors left.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(50);
 
-/// Everything the server holds while it runs.
 pub(super) struct Reactor<'a> {
     pub(super) config: SimConfig,
     listener: Incoming,
@@ -159,7 +158,6 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Sets the timer to the next alarm.
     fn set_timer(&mut self) -> Result<(), Error> {
         let next = self.timers.next();
         if next == self.timer_set_to {
@@ -234,7 +232,6 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Handles the poller's events of a connection.
     fn attend(&mut self, key: u64, flags: EpollFlags) {
         if flags.contains(EpollFlags::EPOLLOUT) {
             self.flush(key);

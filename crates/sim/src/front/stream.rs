@@ -17,9 +17,7 @@ use crate::wire::{
     PieceKind, Reason, ReportedUsage, Response,
 };
 
-/// An answer in progress.
 pub(super) struct ResponseStream {
-    /// Its number, in order of arrival.
     pub(super) number: u64,
     pub(super) connection: u64,
     pub(super) writer: Box<dyn AnswerWriter>,
@@ -151,7 +149,6 @@ impl ResponseStream {
         self.first_token.map(|first| first - self.arrived)
     }
 
-    /// Whether every token has been sent.
     pub(super) fn is_complete(&self) -> bool {
         self.sent_tokens == self.answer_tokens && !self.awaits_end_token
     }
@@ -231,9 +228,7 @@ impl ResponseStream {
 
     fn write_range(&mut self, from: u32, context: &SendContext<'_>, buffer: &mut EventBuffer) {
         if self.malformed_after.is_some_and(|after| from < after && self.sent_tokens >= after) {
-            buffer
-                .put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te")
-                .close(SentKind::Error, 0);
+            buffer.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(SentKind::Error);
         }
         let is_last = self.is_complete() && !self.is_broken_off();
         let last = is_last.then_some(self.reason);
@@ -265,22 +260,18 @@ impl ResponseStream {
         };
         let tokens = range.end - range.start;
         let joined: String;
-        let plain = if tokens == 1 && self.constrained.is_none() {
+        let text = if tokens == 1 && self.constrained.is_none() {
             vocabulary.piece(self.seed, range.start)
         } else {
             joined = self.text(range, vocabulary);
             &joined
         };
-        // Words of the vocabulary need no escape.
-        let escaped = self.constrained.as_ref().map(|_| json_escaped(plain));
-        let text = escaped.as_deref().unwrap_or(plain);
         let usage = self.usage(context.faults).unwrap_or_default();
         let reasoning = "";
-        let piece = AnswerPiece { kind, reasoning, text, plain, ids: &ids, tokens, usage, last };
+        let piece = AnswerPiece { kind, reasoning, text, ids: &ids, tokens, usage, last };
         self.writer.write_piece(&piece, buffer);
     }
 
-    /// The text of these tokens.
     fn text(&self, tokens: Range<u32>, vocabulary: &Vocabulary) -> String {
         let of_constraint = |at: u32| {
             let pieces = self.constrained.as_ref()?;
@@ -318,16 +309,10 @@ impl ResponseStream {
         let usage = self.usage(faults).unwrap_or_default();
         let (kind, text, ids) = (PieceKind::Answer, text.as_str(), ids.as_slice());
         let reasoning = reasoning.as_str();
-        let piece = AnswerPiece { kind, reasoning, text, plain: text, ids, tokens, usage, last };
+        let piece = AnswerPiece { kind, reasoning, text, ids, tokens, usage, last };
         let ending = self.ending(now, faults);
         self.writer.whole(&piece, &ending)
     }
-}
-
-/// A text as JSON writes it between quotes.
-fn json_escaped(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A request to the engine, and what writes its answer, whatever the protocol.
 
 use base::Nanos;
+use serde_json::{Value, json};
 use tokometer_base as base;
 
 use super::event_buffer::{EventBuffer, Hex};
@@ -37,7 +38,6 @@ pub(crate) struct RequestedLength {
     pub(crate) ignores_eos: bool,
 }
 
-/// How the answer travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum AnswerDelivery {
     Streamed,
@@ -45,12 +45,9 @@ pub(crate) enum AnswerDelivery {
     Whole,
 }
 
-/// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// By itself.
     Stop,
-    /// At its limit.
     Length,
 }
 
@@ -74,6 +71,14 @@ impl ReportedUsage {
     pub(crate) fn total(self) -> u32 {
         self.prompt_tokens + self.completion_tokens
     }
+
+    /// In OpenAI's words.
+    pub(super) fn json(self) -> Value {
+        json!({
+            "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens,
+            "total_tokens": self.total(),
+        })
+    }
 }
 
 /// What a piece belongs to.
@@ -83,17 +88,13 @@ pub(crate) enum PieceKind {
     Answer,
 }
 
-/// Some tokens of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerPiece<'a> {
     /// What the tokens belong to; a whole answer is one piece of this kind.
     pub(crate) kind: PieceKind,
     /// The reasoning ahead of a whole answer.
     pub(crate) reasoning: &'a str,
-    /// Text as JSON writes it between quotes.
     pub(crate) text: &'a str,
-    /// The text itself.
-    pub(crate) plain: &'a str,
     /// Token ids, if the writer wants them.
     pub(crate) ids: &'a [u32],
     pub(crate) tokens: u32,
@@ -104,17 +105,11 @@ pub(crate) struct AnswerPiece<'a> {
 }
 
 impl AnswerPiece<'_> {
-    /// `null` or the quoted reason.
-    pub(crate) fn finish_reason(&self) -> &'static str {
-        match self.last {
-            None => "null",
-            Some(Reason::Stop) => "\"stop\"",
-            Some(Reason::Length) => "\"length\"",
-        }
+    pub(crate) fn finish_reason(&self) -> Option<&'static str> {
+        self.last.map(Reason::name)
     }
 }
 
-/// What is known when an answer is complete.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerEnd {
     pub(crate) reason: Reason,

@@ -125,7 +125,6 @@ const fn counter(name: &'static str, value: f64) -> PageMetric {
     PageMetric { name, kind: "counter", label: "", value }
 }
 
-/// The page of metrics.
 pub(super) fn render(flavour: Flavour, model: &str, snapshot: &Snapshot) -> String {
     let model = model.replace(['"', '\\', '\n'], "_");
     let (labels, figures) = match flavour {

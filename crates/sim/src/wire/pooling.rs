@@ -10,7 +10,7 @@ use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds,
 };
-use super::openai::{hash_conversation, token_id, whole_number};
+use super::openai::{hash_conversation, token_ids, whole_number};
 use super::route::{Accepted, RequestContext, Response, hash_ids};
 use crate::config::Flavour;
 use crate::vocabulary::scramble;
@@ -18,7 +18,6 @@ use crate::vocabulary::scramble;
 /// Numbers in a vector.
 const DIMENSIONS: u64 = 64;
 
-/// What an answer looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// `data[].embedding`, or with another word for the vector.
@@ -39,7 +38,6 @@ enum Shape {
     Cohere,
 }
 
-/// How vectors are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VectorEncoding {
     Float,
@@ -165,16 +163,15 @@ impl Inputs {
             let message = format!("`{field}` must be a text, token ids, or a list of either");
             ApiError::field(field, message)
         };
-        let ids = |items: &[Value]| items.iter().map(token_id).collect::<Option<Vec<u32>>>();
         match body.get(field) {
             Some(Value::String(text)) => Ok(Self::one(context.hash_text(text))),
             Some(Value::Array(items)) if items.first().is_some_and(Value::is_number) => {
-                Ok(Self::one(hash_ids(&ids(items).ok_or_else(bad)?)))
+                Ok(Self::one(hash_ids(&token_ids(items).ok_or_else(bad)?)))
             }
             Some(Value::Array(items)) if !items.is_empty() => {
                 let mut one = |item: &Value| match item {
                     Value::String(text) => Ok(context.hash_text(text)),
-                    Value::Array(list) => Ok(hash_ids(&ids(list).ok_or_else(bad)?)),
+                    Value::Array(list) => Ok(hash_ids(&token_ids(list).ok_or_else(bad)?)),
                     _ => Err(bad()),
                 };
                 let hashes = items.iter().map(&mut one).collect::<Result<_, _>>()?;

@@ -8,7 +8,7 @@ use super::ask::{
 };
 use super::event_buffer::EventBuffer;
 use super::metrics::Snapshot;
-use super::openai::{self, OpenAiRoute};
+use super::openai::{self, OpenAiAnswer, OpenAiRoute};
 use super::{
     constraint, llamacpp, messages, metrics, plain, pooling, responses, sglang, tgi, tokens,
     transcription, transformers, vllm,
@@ -30,7 +30,6 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) snapshot: &'a Snapshot,
 }
 
-/// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -53,12 +52,12 @@ impl Response {
     }
 }
 
-/// What happens to a request.
 pub(crate) enum Reply {
-    /// It is answered at once.
     Now(Response),
-    /// It is answered at once with events.
-    Events { headers: Vec<(&'static str, String)>, buffer: EventBuffer },
+    Events {
+        headers: Vec<(&'static str, String)>,
+        buffer: EventBuffer,
+    },
     /// The engine has work to do.
     Later(Box<EngineRequest>, Box<dyn AnswerWriter>),
     /// Changes the engine, then responds.
@@ -198,14 +197,13 @@ pub(crate) fn refuse(
     let mut buffer = EventBuffer::default();
     match path {
         "/generate_stream" if is_json => {
-            let body = api_error.tgi_body();
-            buffer.put(&format!("data: {body}")).close(SentKind::Error, 0);
+            buffer.event(&api_error.tgi_body(), SentKind::Error);
             Reply::Events { headers: tgi::stream_headers(0), buffer }
         }
         "/generate" if delivery == AnswerDelivery::Streamed && is_json => {
             let (message, code) = (&api_error.message, api_error.status);
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
-            buffer.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
+            buffer.event(&json!({ "error": error }), SentKind::Error);
             buffer.done();
             Reply::Events { headers: uvicorn_headers(), buffer }
         }
@@ -309,9 +307,11 @@ fn post(context: &mut RequestContext<'_>, path: &str, body: &Value) -> Result<Re
             check_model(context, body)?;
             messages::respond(context, body)?
         }
-        "/generate" if body.get("inputs").is_some() => tgi::generate(context, body)?,
+        "/generate" if body.get("inputs").is_some() => {
+            tgi::generate(context, body, openai::delivery(body))?
+        }
         "/generate" => sglang::generate(context, body)?,
-        "/generate_stream" => tgi::generate_stream(context, body)?,
+        "/generate_stream" => tgi::generate(context, body, AnswerDelivery::Streamed)?,
         "/completion" | "/completions" => llamacpp::completion(context, body)?,
         "/tokenize" => return Ok(Reply::Now(tokens::tokenize(context, body)?)),
         "/detokenize" => return Ok(Reply::Now(tokens::detokenize(body)?)),
@@ -343,18 +343,19 @@ fn openai(
     let model = body.get("model").and_then(Value::as_str);
     let model = model.unwrap_or(&context.config.model).to_owned();
     let (mut ask, mut extras) = openai::read(context, body, route)?;
-    let writer = match flavour {
-        Flavour::Vllm => {
-            let constraint = constraint::of_chat(body).filter(|_| route == OpenAiRoute::Chat);
-            if let Some(constraint) = constraint {
-                (ask.constrained, extras.tool) = (Some(constraint.pieces), constraint.tool);
-            }
-            vllm::writer(context, route, &model, extras)
-        }
-        Flavour::Sglang => sglang::writer(context, route, &model, extras.usage),
-        Flavour::Llamacpp => llamacpp::writer(context, route, &model, extras.usage),
-        Flavour::Tgi => tgi::writer(context, route, extras.usage),
-        Flavour::Transformers => transformers::writer(context, route, &model),
+    let constraint = constraint::of_chat(body)
+        .filter(|_| route == OpenAiRoute::Chat && flavour == Flavour::Vllm);
+    if let Some(constraint) = constraint {
+        (ask.constrained, extras.tool) = (Some(constraint.pieces), constraint.tool);
+    }
+    let (id, created) = (context.request_id.clone(), context.created);
+    let answer = OpenAiAnswer { route, id, created, model, extras, has_begun: false };
+    let writer: Box<dyn AnswerWriter> = match flavour {
+        Flavour::Vllm => Box::new(vllm::Vllm::new(answer)),
+        Flavour::Sglang => Box::new(sglang::SglangOpenAi(answer)),
+        Flavour::Llamacpp => Box::new(llamacpp::LlamaCppOpenAi::new(answer)),
+        Flavour::Tgi => Box::new(tgi::TgiOpenAi::new(context, answer)),
+        Flavour::Transformers => Box::new(transformers::Transformers::new(answer)),
     };
     Ok((ask, writer))
 }
