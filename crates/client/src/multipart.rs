@@ -17,7 +17,6 @@ pub(crate) struct FormFile<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// A body with the value of its `Content-Type`.
 pub(crate) struct FormBody {
     pub(crate) content_type: String,
     pub(crate) bytes: Vec<u8>,

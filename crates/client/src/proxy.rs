@@ -15,12 +15,9 @@ use percent_encoding::percent_decode_str;
 use crate::error::Error;
 use crate::url::{Scheme, Url};
 
-/// One proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its host, an IPv6 literal without brackets.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// User and password, as in the URL but decoded.
     credentials: Option<String>,
@@ -47,7 +44,6 @@ impl Proxy {
         Ok(Self { host, port: parsed.port().unwrap_or(80), credentials })
     }
 
-    /// The value of `Proxy-Authorization`.
     pub(crate) fn authorization(&self) -> Option<String> {
         let encode = |text: &String| base64::engine::general_purpose::STANDARD.encode(text);
         self.credentials.as_ref().map(|text| format!("Basic {}", encode(text)))
@@ -86,7 +82,6 @@ impl Forward {
         &self.proxy
     }
 
-    /// The value of `Proxy-Authorization`.
     pub(crate) fn authorization(&self) -> Option<&str> {
         self.authorization.as_deref()
     }

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use tokometer_base::Fingerprint;
 use tokometer_base::redact::Secrets;
+use tokometer_base::{Fingerprint, Nanos};
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline};
 
 use crate::dialect::{EndRule, Rules};
@@ -65,11 +65,17 @@ pub(crate) struct StreamState {
     pub(crate) part_start: usize,
 }
 
-/// When an event arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventArrival {
     pub(crate) stamp: ReadStamp,
     pub(crate) read: u32,
+}
+
+impl EventArrival {
+    /// What is known at `at` without another read.
+    pub(crate) fn without_bytes(at: Nanos, timeline: &Timeline) -> Self {
+        Self { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) }
+    }
 }
 
 impl ResponseReading {
@@ -398,14 +404,12 @@ impl ResponseReading {
     }
 }
 
-/// What one choice of an event is.
 struct ChoiceReading {
     kind: EventKind,
     /// `None` where nothing reports them.
     tokens: Option<u32>,
 }
 
-/// How a body ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
     /// At its announced length, at its last chunk, or with a connection whose closing is the regular
@@ -417,7 +421,6 @@ pub(crate) enum BodyEnd {
     LeftOpen,
 }
 
-/// Whether an event of this name only keeps the connection open.
 fn is_heartbeat(name: &[u8]) -> bool {
     let names = ["ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"];
     names.iter().any(|known| name.trim_ascii().eq_ignore_ascii_case(known.as_bytes()))

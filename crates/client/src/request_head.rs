@@ -18,22 +18,7 @@ pub(crate) struct RequestHead {
 }
 
 impl RequestHead {
-    pub(crate) fn post(
-        url: &Url,
-        path: &str,
-        forward: Option<&Forward>,
-        content_type: &str,
-    ) -> Self {
-        let mut head = Self::new("POST", url, path, forward);
-        head.header("Content-Type", content_type);
-        head
-    }
-
-    pub(crate) fn get(url: &Url, path: &str, forward: Option<&Forward>) -> Self {
-        Self::new("GET", url, path, forward)
-    }
-
-    fn new(method: &str, url: &Url, path: &str, forward: Option<&Forward>) -> Self {
+    pub(crate) fn new(method: &str, url: &Url, path: &str, forward: Option<&Forward>) -> Self {
         let authority = url.authority();
         // A proxy needs the server's address, which the first line otherwise leaves out.
         let server = forward.map(|_| format!("http://{authority}")).unwrap_or_default();

@@ -16,19 +16,15 @@ use crate::json_body::JsonBody;
 /// The name of a schema in requests that want one.
 pub(crate) const SCHEMA_NAME: &str = "answer";
 
-/// What an answer must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structured {
     /// A JSON document that fits this schema.
     Json(String),
-    /// Any JSON object.
     JsonObject,
     /// A text that this expression matches.
     Regex(String),
-    /// One of these texts.
     Choice(Vec<String>),
-    /// A text of this grammar.
     Grammar(String),
 }
 
@@ -121,7 +117,6 @@ impl Structured {
     }
 }
 
-/// A field of a request's body.
 pub(crate) struct BodyField {
     pub(crate) name: &'static str,
     pub(crate) value: Value,
@@ -173,7 +168,6 @@ impl ToolSet {
         Ok(Self { definitions, choice })
     }
 
-    /// The names of the tools.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.definitions.iter().filter_map(|text| {
             let tool: Value = serde_json::from_str(text).ok()?;

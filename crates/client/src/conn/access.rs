@@ -15,20 +15,15 @@ use crate::proxy::{Forward, Proxies};
 use crate::tls::{self, ClientCertificate, Trust};
 use crate::url::Url;
 
-/// What the user says about reaching servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessOptions {
     /// Names whose addresses the user gave.
     pub names: Vec<NamedAddresses>,
-    /// Whose certificates are accepted.
     pub trust: Trust,
-    /// The certificate that is shown to servers.
     pub identity: Option<ClientCertificate>,
-    /// Proxies.
     pub proxies: Proxies,
 }
 
-/// How servers are reached.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     options: AccessOptions,
@@ -37,7 +32,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reaches servers by these options.
     pub fn new(options: AccessOptions) -> Self {
         Self { options, tls: OnceLock::new() }
     }

@@ -50,7 +50,6 @@ impl Channel {
         Ok((channel, address))
     }
 
-    /// Sends everything.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             match self.link.write(bytes)? {

@@ -11,7 +11,6 @@ use super::peer::Peer;
 use super::tunnel::Tunnel;
 use crate::proxy::Forward;
 
-/// TLS settings for connections to one server.
 #[derive(Clone)]
 pub struct TlsClient {
     /// Trusted roots, TLS versions and the verifier.
@@ -31,7 +30,6 @@ impl fmt::Debug for TlsClient {
 pub struct Endpoint {
     /// Addresses of one server, or of the proxy in front of it.
     pub addresses: Vec<Peer>,
-    /// Encryption; `None` for plain HTTP.
     pub tls: Option<TlsClient>,
     /// The proxy's tunnel to the server, set up before TLS.
     pub tunnel: Option<Tunnel>,
@@ -40,7 +38,6 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A plain HTTP server at one address.
     pub fn plain(address: SocketAddr) -> Self {
         Self { addresses: vec![Peer::Tcp(address)], ..Self::default() }
     }

@@ -42,7 +42,6 @@ sockopt_impl!(QuickAck, SetOnly, libc::IPPROTO_TCP, libc::TCP_QUICKACK, bool);
 /// Statistics of one connection, from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransportInfo {
-    /// Smoothed round-trip time.
     pub round_trip: Nanos,
     /// Retransmitted segments since the connection was made.
     pub retransmits: u32,

@@ -31,7 +31,6 @@ struct Tls {
     outgoing: Vec<u8>,
 }
 
-/// How much of a write was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// All bytes are with the kernel.
@@ -40,7 +39,6 @@ pub enum Sent {
     Part(usize),
 }
 
-/// The result of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRead<'a> {
     /// Decrypted bytes. Empty under TLS while a record is incomplete.
@@ -88,7 +86,6 @@ impl<S: ByteSource> Link<S> {
         self.opening.is_some()
     }
 
-    /// The connection below TLS.
     pub fn source(&self) -> &S {
         &self.source
     }

@@ -16,7 +16,6 @@ use super::buffer::ReadBuffer;
 use super::info::{self, TransportInfo};
 use super::peer::Peer;
 
-/// What one read returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// Bytes now in the buffer. Zero means that the peer has closed its side.
@@ -29,7 +28,6 @@ pub struct Received {
 
 /// A non-blocking byte stream. `WouldBlock` means: try again when ready.
 pub trait ByteSource {
-    /// Performs one read into the buffer.
     fn receive(&mut self, buffer: &mut ReadBuffer) -> io::Result<Received>;
     /// Writes what the peer accepts now. Returns the number of bytes accepted.
     fn transmit(&mut self, bytes: &[u8]) -> io::Result<usize>;
@@ -45,7 +43,6 @@ pub trait Wire: ByteSource + std::fmt::Debug + Send {
     fn acknowledge_quickly(&self);
 }
 
-/// A connection to be, or made.
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
@@ -160,7 +157,6 @@ pub struct StampKeeper {
 }
 
 impl StampKeeper {
-    /// Enables stamping until this value is dropped.
     pub fn new() -> io::Result<Self> {
         Ok(Self { _descriptor: new_socket(AddressFamily::Inet, Stamps::Kernel)? })
     }

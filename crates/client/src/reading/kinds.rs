@@ -7,7 +7,6 @@ use crate::dialect::Counting;
 use crate::scan::{Fields, Marks, Text};
 use crate::settings::UsageReports;
 
-/// The reasoning of a choice.
 pub(super) fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
     fields.reasoning.as_ref().filter(|text| !text.is_empty())
 }

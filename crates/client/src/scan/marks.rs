@@ -48,7 +48,6 @@ impl Marks {
         self.0 & !marks.0 != 0
     }
 
-    /// The union of both sets.
     pub(crate) const fn and(self, marks: Self) -> Self {
         Self(self.0 | marks.0)
     }
