@@ -142,7 +142,8 @@ impl Builder {
 /// Reads `Sun, 06 Nov 1994 08:49:37 GMT`. The day of the week is not checked.
 fn parse_date(text: &str) -> Option<WallNanos> {
     let parser = jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
-    let at = parser.parse_timestamp(text).ok()?;
+    // The parser takes zones that it does not know for UTC.
+    let at = parser.parse_timestamp(text).ok().filter(|_| text.ends_with("GMT"))?;
     u64::try_from(at.as_nanosecond()).ok().map(WallNanos)
 }
 
