@@ -137,7 +137,6 @@ impl Control {
         Self { limit, ..self.clone() }
     }
 
-    /// The same client, whose requests end early once `is_cancelled`.
     #[must_use]
     pub fn cancelled_by(&self, is_cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
         let limit = TimeLimit { is_cancelled: Some(is_cancelled), ..self.limit.clone() };
@@ -345,7 +344,10 @@ impl Control {
         special: SpecialTokens,
     ) -> Result<Vec<u32>, Error> {
         let add = special == SpecialTokens::Add;
-        let body = json!({ "model": self.settings.model, prompt: text, flag: add });
+        let mut body = json!({ prompt: text, flag: add });
+        if prompt == "prompt" {
+            body["model"] = self.settings.model.as_str().into();
+        }
         let answer = self.accepted("/tokenize", self.post("/tokenize", Some(&body))?)?;
         let refused = || self.unexpected("/tokenize", "it has no tokens");
         let answer = answer.json().ok_or_else(refused)?;
@@ -365,7 +367,6 @@ impl Control {
         text.map(str::to_owned).ok_or_else(|| self.unexpected(path, "it has no text"))
     }
 
-    /// `GET /metrics`, in Prometheus text format.
     pub fn metrics_text(&self) -> Result<String, Error> {
         let answer = self.accepted("/metrics", self.get("/metrics")?)?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())

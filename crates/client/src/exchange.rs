@@ -69,7 +69,6 @@ pub struct Exchange {
     route: String,
     http: ResponseReader,
     head: Option<Head>,
-    /// Where a redirect sends us.
     location: Option<String>,
     /// What vLLM says of an answer of plain bytes: the JSON of its header `metadata`.
     metadata: Option<Vec<u8>>,
@@ -77,7 +76,6 @@ pub struct Exchange {
     decoder: Option<BodyDecoder>,
     framer: Framer,
     reading: ResponseReading,
-    /// The first bytes of the body, until an event is found.
     beginning: Vec<u8>,
 }
 
@@ -106,7 +104,6 @@ impl Exchange {
         }
     }
 
-    /// Prepares for the next response; buffers are kept.
     pub fn reset(&mut self) {
         self.http.reset();
         self.head = None;

@@ -96,7 +96,6 @@ impl<'a> JsonBody<'a> {
         }
     }
 
-    /// Adds each field of a struct with [`JsonBody::field`].
     pub(crate) fn members(&mut self, fields: &impl Serialize) {
         for (name, value) in object_of(fields) {
             self.field(&name, value);

@@ -42,7 +42,6 @@ impl<'a> RequestInput<'a> {
 pub struct PreparedRequest {
     pub bytes: Vec<u8>,
     pub body_start: usize,
-    /// Lengths requested, for the record.
     pub requested: RequestedLengths,
     /// Body fields that can be removed or renamed if the server refuses them.
     pub optional_fields: Vec<&'static str>,
@@ -110,7 +109,6 @@ impl Dialect {
         })
     }
 
-    /// Path and query, with the prefix of the base URL.
     pub fn request_path(&self, settings: &Settings) -> String {
         let own = match settings.delivery {
             Delivery::Streamed => self.path(),
@@ -145,7 +143,6 @@ impl Dialect {
         temperature.is_some_and(|temperature| temperature < GREEDY_BELOW) && !self.is_pooling()
     }
 
-    /// Whether responses are streamed under these settings.
     pub(crate) fn is_streamed(self, settings: &Settings) -> bool {
         settings.delivery == Delivery::Streamed
             && rules_of(self.protocol()).framing != EventFraming::WholeJson

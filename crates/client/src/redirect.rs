@@ -6,7 +6,6 @@
 use crate::Error;
 use crate::url::Url;
 
-/// Most redirects that are followed for one question.
 pub(crate) const MOST_REDIRECTS: usize = 5;
 
 /// Whether a status, with a `Location`, sends the client elsewhere.

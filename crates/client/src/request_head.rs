@@ -8,7 +8,6 @@ use crate::url::Url;
 
 const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
 
-/// The content type of JSON bodies.
 pub(crate) const JSON: &str = "application/json";
 
 /// The header of a request. Setting a field again replaces its value.

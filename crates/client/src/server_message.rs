@@ -10,10 +10,8 @@ use tokometer_base::redact::Secrets;
 use crate::dialect::ERROR_FORMS;
 use crate::scan::is_abort;
 
-/// Bytes of a server's message that are kept.
 const MESSAGE_BYTES: usize = 300;
 
-/// Bytes of a page's title that are kept.
 const TITLE_BYTES: usize = 80;
 
 /// Bodies with which servers refuse plain HTTP on a port for TLS: nginx's, Go's and Apache's.
@@ -52,7 +50,6 @@ pub(crate) struct HtmlPage {
     title: Option<String>,
 }
 
-/// The page that a body is, if it is one.
 pub(crate) fn html_page(body: &[u8]) -> Option<HtmlPage> {
     let text = String::from_utf8_lossy(body);
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -66,7 +63,6 @@ pub(crate) fn html_page(body: &[u8]) -> Option<HtmlPage> {
     is_page.then(|| HtmlPage { title: title() })
 }
 
-/// The text of the first element of this name.
 fn inside(name: &str, text: &str, lower: &str) -> Option<String> {
     let open = lower.find(&format!("<{name}"))?;
     let start = open + lower[open..].find('>')? + 1;
@@ -121,7 +117,6 @@ pub(crate) fn is_error_document(data: &[u8]) -> bool {
         || ERROR_FORMS.iter().any(|form| (form.rule)(document).is_some())
 }
 
-/// The values of `error`, in the document and in its choices.
 fn errors_in(document: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(document).chain(choices(document)).filter_map(|object| object.get("error"))
 }

@@ -73,11 +73,8 @@ pub struct Settings {
     pub ignore_eos: IgnoreEos,
     /// `None` fields are left to the server.
     pub sampling: Sampling,
-    /// Log probabilities per token. `None` requests none.
     pub logprobs: Option<u32>,
-    /// What answers must be. `None` leaves it to the model.
     pub structured: Option<Structured>,
-    /// Tools that the model may call. `None` offers none.
     pub tools: Option<ToolSet>,
     /// Merged into every body; overrides all other fields.
     pub extra_body: ExtraBody,
@@ -85,9 +82,7 @@ pub struct Settings {
     pub headers: Headers,
     /// `x-request-id` is this prefix and the request's index. `None` sends no such header.
     pub request_id_prefix: Option<String>,
-    /// `None` sends no `Authorization` header.
     pub api_key: Option<ApiKey>,
-    /// The proxy that plain requests are sent to.
     pub forward: Option<Forward>,
     /// Secrets of the process that these settings do not send. A server may still know them.
     pub other_secrets: Secrets,

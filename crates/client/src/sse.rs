@@ -101,7 +101,6 @@ impl Parser {
         self.line.extend_from_slice(&rest[..rest.len().min(room)]);
     }
 
-    /// The bytes after the line end at the front of `end`.
     #[inline]
     fn after_line_end<'a>(&mut self, end: &'a [u8]) -> &'a [u8] {
         if let Some(rest) = end.strip_prefix(b"\r\n") {
@@ -120,7 +119,6 @@ impl Parser {
         }
     }
 
-    /// Completes a line that began in an earlier slice and ends with `end`.
     fn take_kept_line(&mut self, end: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         let mut line = std::mem::take(&mut self.line);
         line.extend_from_slice(end);

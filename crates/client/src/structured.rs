@@ -19,16 +19,13 @@ pub(crate) const SCHEMA_NAME: &str = "answer";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structured {
-    /// A JSON document that fits this schema.
     Json(String),
     JsonObject,
-    /// A text that this expression matches.
     Regex(String),
     Choice(Vec<String>),
     Grammar(String),
 }
 
-/// Keys of which a schema has at least one.
 const SCHEMA_KEYS: [&str; 10] =
     ["type", "properties", "$schema", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "items"];
 
@@ -83,7 +80,6 @@ impl Structured {
         Ok(Self::Json(text.trim().to_owned()))
     }
 
-    /// The constraint in the words of vLLM's server.
     pub(crate) fn of_vllm(&self) -> String {
         match self {
             Self::Json(schema) => format!(r#"{{"json":{schema}}}"#),
@@ -214,7 +210,6 @@ fn definition(text: &str) -> Result<String, String> {
     Ok(format!(r#"{{"type":"function","function":{}}}"#, object(&function)))
 }
 
-/// A JSON object of these fields, in this order.
 pub(crate) fn object(fields: &[(&str, &RawValue)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("\"{name}\":{}", value.get())).collect();

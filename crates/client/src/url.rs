@@ -53,7 +53,6 @@ pub struct Url {
 }
 
 impl Url {
-    /// Plain HTTP without a path prefix.
     pub fn http(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         let scheme = Scheme::Http;
@@ -154,7 +153,6 @@ impl Url {
         self.scheme == Scheme::Https
     }
 
-    /// The URL of `path`, for messages.
     pub fn at(&self, path: &str) -> String {
         let prefix = if path.is_empty() { &self.path_prefix } else { self.root_prefix() };
         let path = format!("{prefix}{path}");
@@ -206,7 +204,6 @@ fn bracketed(rest: &str) -> (String, String) {
     (format!("[{host}]{after}{path}"), zone.replacen("%25", "%", 1))
 }
 
-/// What is wrong with an address that is no URL.
 fn reason(error: url::ParseError) -> &'static str {
     match error {
         url::ParseError::EmptyHost => "it has no host",

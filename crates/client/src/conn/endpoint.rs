@@ -33,7 +33,6 @@ pub struct Endpoint {
     pub tls: Option<TlsClient>,
     /// The proxy's tunnel to the server, set up before TLS.
     pub tunnel: Option<Tunnel>,
-    /// The proxy that plain requests are sent to.
     pub forward: Option<Forward>,
 }
 

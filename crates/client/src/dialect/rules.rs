@@ -15,7 +15,6 @@ use crate::server_message::html_page;
 use crate::settings::{Delivery, Settings};
 use crate::structured::{Structured, ToolSet};
 
-/// Everything that one protocol does in its own way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) write_body: fn(&mut JsonBody<'_>, &BodyContext<'_>) -> Result<(), Error>,
@@ -25,7 +24,6 @@ pub(crate) struct Rules {
     pub(crate) write_tools: fn(&mut JsonBody<'_>, &ToolSet) -> bool,
     /// Writes headers that its servers ask for beside the usual ones.
     pub(crate) write_head: fn(&mut RequestHead, Option<&ApiKey>),
-    /// How a streamed body is split into events.
     pub(crate) framing: EventFraming,
     pub(crate) event: &'static [Key],
     pub(crate) whole: WholeAnswer,
@@ -36,7 +34,6 @@ pub(crate) struct Rules {
     pub(crate) settle: fn(&mut Fields<'_>, &mut StreamState, &[Event]),
     /// Takes what an event, or an answer in one piece, says about tool calls. The text is the event's type.
     pub(crate) take_calls: fn(&mut ToolCalls, &str, &Value),
-    /// Where token counts of single events come from.
     pub(crate) counting: Counting,
     pub(crate) end: EndRule,
 }
@@ -67,7 +64,6 @@ pub(crate) enum Counting {
 pub(crate) enum EndRule {
     /// `[DONE]`, or a finish reason and the end of the body: not every server sends `[DONE]`.
     DoneOrFinish,
-    /// An event marked as the last one.
     FinalEvent,
     Body,
 }
@@ -95,7 +91,6 @@ impl Rules {
         }
     }
 
-    /// Whether answers are vectors, scores or classes.
     pub(crate) const fn is_pooled(&self) -> bool {
         matches!(self.whole, WholeAnswer::Results | WholeAnswer::Ranking)
     }

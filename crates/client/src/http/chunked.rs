@@ -5,14 +5,12 @@ use super::reader::{BodyPart, HttpError};
 /// Part of the coding that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// Digits of a chunk size.
     Size,
     /// After the digits: blanks or an extension, up to the end of the line.
     Extension,
     Data,
     /// The line end after a chunk's data.
     DataEnd,
-    /// Lines after the last chunk.
     Trailers,
 }
 

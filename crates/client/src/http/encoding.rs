@@ -7,7 +7,6 @@ use std::io::Write as _;
 
 use flate2::write::MultiGzDecoder;
 
-/// How a body is compressed, by `Content-Encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ContentEncoding {
     #[default]

@@ -22,7 +22,6 @@ pub enum Media {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
-    /// Whether the connection can be used again after the body.
     pub keep_alive: bool,
     pub media: Media,
     pub encoding: ContentEncoding,
@@ -60,7 +59,6 @@ impl RetryAfter {
     }
 }
 
-/// Collects a [`Head`] header by header.
 pub(super) struct Builder {
     head: Head,
     content_length: Option<u64>,
@@ -151,7 +149,6 @@ fn has_word(list: &str, word: &str) -> bool {
     list.split(',').any(|item| item.trim().eq_ignore_ascii_case(word))
 }
 
-/// Whether a transfer coding compresses the body.
 fn is_compression(word: &str) -> bool {
     ["gzip", "x-gzip", "deflate"].iter().any(|name| name.eq_ignore_ascii_case(word))
 }

@@ -3,7 +3,6 @@
 use super::chunked::Decoder;
 use super::head::{Builder, Head};
 
-/// Longest header that is accepted.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// More than any known server sends.
 const MAX_HEADERS: usize = 128;
@@ -53,9 +52,7 @@ pub(super) enum BodyState {
 /// Reads one response. The header may arrive in any pieces; the body is never copied.
 #[derive(Debug)]
 pub struct ResponseReader {
-    /// Bytes of an incomplete header.
     carry: Vec<u8>,
-    /// Status of the last interim answer.
     interim: Option<u16>,
     body: BodyState,
 }
@@ -126,7 +123,6 @@ impl ResponseReader {
         if self.carry.len() > MAX_HEAD_BYTES { Err(HttpError::LongHead) } else { Ok(None) }
     }
 
-    /// Consumes the next part of the body from the front of `input`.
     #[inline]
     pub fn read_body<'a>(&mut self, input: &mut &'a [u8]) -> Result<BodyPart<'a>, HttpError> {
         match &mut self.body {

@@ -16,7 +16,6 @@ pub(super) enum KeyUse {
     /// An object with fields inside, or an array whose first element is one.
     Enter(ObjectRole, &'static [Key]),
     Take(Field),
-    /// An object with fields inside, or a plain value.
     EnterOrTake(&'static [Key], Field),
     /// No key: what single servers add to this object.
     Quirks(&'static [Quirk<Key>]),
@@ -69,7 +68,6 @@ pub(crate) enum Field {
     EndedText,
     Role,
     ToolCalls,
-    /// A piece of a tool call's arguments.
     ToolArguments,
     Finish,
     Error,

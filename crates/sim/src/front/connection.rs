@@ -32,7 +32,6 @@ struct Leaving {
     outcome: Option<StreamEnd>,
 }
 
-/// The last event of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastEvent {
     pub(super) stream: u64,
@@ -55,15 +54,12 @@ pub(super) struct ClientConnection {
     pub(super) reader: RequestReader,
     /// When the first byte of the request being read came.
     pub(super) first_byte: Option<Nanos>,
-    /// The stream that is being answered.
     pub(super) stream: Option<u64>,
-    /// Requests answered before.
     pub(super) served: u32,
     /// When it last finished something.
     pub(super) idle_since: Nanos,
     /// Whether further requests may follow the answer.
     pub(super) persistence: Persistence,
-    /// Whether an answer has been given in full.
     is_ended: bool,
     /// Events queued since the last write.
     pub(super) waiting_events: u32,
@@ -72,7 +68,6 @@ pub(super) struct ClientConnection {
     /// Nothing leaves before this.
     pub(super) held_until: Option<Nanos>,
     out: Vec<u8>,
-    /// Bytes of `out` that have left.
     out_start: usize,
     /// Where each parcel ends, counted like `Leaving::end`.
     parcels: VecDeque<u64>,
@@ -154,7 +149,6 @@ impl ClientConnection {
         true
     }
 
-    /// Moves what TLS wants to send into the output.
     fn queue_records(&mut self) {
         let Some(tls) = &mut self.tls else { return };
         let before = self.out.len();
@@ -168,7 +162,6 @@ impl ClientConnection {
         }
     }
 
-    /// The answer that was being given is complete.
     pub(super) fn end_answer(&mut self, now: Nanos) {
         self.served += 1;
         self.idle_since = now;

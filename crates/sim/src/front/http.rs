@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 
-/// The longest head that is read, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The longest body that is read, in bytes: a prompt of a million tokens has about 6 MB.
@@ -16,7 +15,6 @@ const HEADERS_MAX: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
-    /// The path without its query.
     pub(crate) path: String,
     pub(crate) request_id: Option<String>,
     pub(crate) authorization: Option<String>,
@@ -26,7 +24,6 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// Whether the connection is kept alive after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Persistence {
     #[default]
@@ -34,7 +31,6 @@ pub(crate) enum Persistence {
     Close,
 }
 
-/// What the bytes so far amount to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestProgress {
     Incomplete,

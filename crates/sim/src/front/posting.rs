@@ -49,8 +49,9 @@ impl Reactor<'_> {
     pub(super) fn send_head(&mut self, key: u64) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.has_head = true;
-        let (connection_key, number) = (stream.connection, stream.number);
-        let text = head(200, &stream.writer.headers(), BodyFraming::Chunked, stream.persistence);
+        let (connection_key, number) = (stream.opening.connection, stream.opening.number);
+        let text =
+            head(200, &stream.writer.headers(), BodyFraming::Chunked, stream.opening.persistence);
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.queue(text.as_bytes());
         if self.truth.is_some() {
@@ -98,7 +99,8 @@ impl Reactor<'_> {
     pub(super) fn comment(&mut self, key: u64, now: Nanos) {
         let Some(interval) = self.config.faults.comment_interval else { return };
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let (connection, number, hex) = (stream.connection, stream.number, stream.writer.hex());
+        let (connection, number, hex) =
+            (stream.opening.connection, stream.opening.number, stream.writer.hex());
         if stream.has_head {
             let mut buffer = EventBuffer::default();
             buffer.put(": ping").close(SentKind::Comment);
@@ -124,13 +126,11 @@ fn chunks(buffer: &EventBuffer) -> impl Iterator<Item = Chunk<'_>> {
     })
 }
 
-/// Into how many writes a chunk is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteParts {
     One,
     /// The chunk's size in a write of its own.
     SizeApart,
-    /// This many, about equally long.
     Even(u32),
 }
 

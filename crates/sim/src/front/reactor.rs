@@ -35,7 +35,6 @@ const TRUTH_INTERVAL: Nanos = Nanos::from_millis(40);
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Bytes that one read may return.
 const READ_BYTES: usize = 256 * 1024;
 
 /// How long accepting pauses when there are no descriptors left.
@@ -54,7 +53,6 @@ pub(super) struct Reactor<'a> {
     /// Streams that may send more without waiting.
     pub(super) ready: Vec<u64>,
     pub(super) engine: Option<Engine>,
-    /// Whether an alarm for the end of a step is set.
     pub(super) is_stepping: bool,
     pub(super) vocabulary: Vocabulary,
     pub(super) truth: Option<Log>,
@@ -321,7 +319,7 @@ impl<'a> Reactor<'a> {
         if let Some(engine) = &mut self.engine {
             engine.cancel(key);
         }
-        self.log_end(stream.number, outcome);
+        self.log_end(stream.opening.number, outcome);
     }
 
     pub(super) fn log_end(&mut self, stream: u64, outcome: StreamEnd) {

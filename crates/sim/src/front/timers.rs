@@ -14,11 +14,9 @@ pub(super) enum Alarm {
     /// A stream with its own schedule gets a token.
     Token(u64),
     Comment(u64),
-    /// A connection may send again.
     Release(u64),
     /// A connection that did nothing since then is closed.
     Idle(u64),
-    /// Connections are accepted again.
     Accept,
 }
 

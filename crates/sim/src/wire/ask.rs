@@ -7,7 +7,6 @@ use tokometer_base as base;
 use super::event_buffer::{EventBuffer, Hex};
 use super::route::Response;
 
-/// What a request asks of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct EngineRequest {
     /// One hash per token of the prompt, template included.
@@ -20,7 +19,6 @@ pub(crate) struct EngineRequest {
     pub(crate) constrained: Option<Vec<String>>,
 }
 
-/// How long the answer may and must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LengthBounds {
     pub(crate) limit: u32,
@@ -29,7 +27,6 @@ pub(crate) struct LengthBounds {
     pub(crate) ignores_eos: bool,
 }
 
-/// How long a client would like the answer to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct RequestedLength {
     /// `None` leaves it to the model's context.
@@ -81,7 +78,6 @@ impl ReportedUsage {
     }
 }
 
-/// What a piece belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PieceKind {
     Reasoning,
@@ -134,7 +130,6 @@ pub(super) fn uvicorn_headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Writes one answer in one protocol.
 pub(crate) trait AnswerWriter {
     /// Headers of a streamed answer, framing left out.
     fn headers(&self) -> Vec<(&'static str, String)> {
@@ -147,7 +142,6 @@ pub(crate) trait AnswerWriter {
     /// Events for some tokens, with what must precede the first.
     fn write_piece(&mut self, _piece: &AnswerPiece<'_>, _buffer: &mut EventBuffer) {}
 
-    /// Events after the last token.
     fn end(&mut self, _ending: &AnswerEnd, _buffer: &mut EventBuffer) {}
 
     /// The answer as a whole; `piece` holds all of it.
@@ -158,7 +152,6 @@ pub(crate) trait AnswerWriter {
         false
     }
 
-    /// Whether pieces should carry token ids.
     fn wants_ids(&self) -> bool {
         false
     }

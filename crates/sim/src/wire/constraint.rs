@@ -6,14 +6,12 @@
 use serde_json::{Map, Value, json};
 
 const TOKEN_CHARS: usize = 4;
-/// Depth of schemas that is followed.
 const DEPTH_MAX: usize = 16;
 /// Items and characters of a document that is made. No model answers with as many.
 const SIZE_MAX: u64 = 1_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Constraint {
-    /// The document, token by token.
     pub(super) pieces: Vec<String>,
     /// The tool whose arguments the document is.
     pub(super) tool: Option<CalledTool>,
@@ -26,7 +24,6 @@ pub(super) struct CalledTool {
     pub(super) is_named: bool,
 }
 
-/// Which tool a request asks for.
 enum ToolChoice<'b> {
     /// It is left to the model.
     Free,

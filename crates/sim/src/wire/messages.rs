@@ -16,7 +16,6 @@ use super::route::{Accepted, RequestContext, Response};
 use super::vllm;
 use crate::truth::SentKind;
 
-/// The signature of every block of reasoning.
 const SIGNATURE: &str = "0123456789abcdef";
 
 pub(super) fn respond(
@@ -52,7 +51,6 @@ struct Messages {
     model: String,
     /// The block that is open: its number, and what it holds.
     block: Option<(u32, PieceKind)>,
-    /// The tool that the answer calls.
     tool: Option<CalledTool>,
 }
 

@@ -69,7 +69,6 @@ impl Lateness {
     }
 }
 
-/// A histogram with fixed bounds.
 #[derive(Debug, Clone)]
 pub(crate) struct FixedHistogram {
     /// In seconds, each with what was at most this and more than the one before.
@@ -108,7 +107,6 @@ impl FixedHistogram {
     }
 }
 
-/// One figure of a page.
 struct PageMetric {
     name: &'static str,
     kind: &'static str,

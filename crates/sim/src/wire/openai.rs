@@ -12,7 +12,6 @@ use super::route::{RequestContext, hash_ids};
 /// Tokens that a chat template adds to each message, and before the answer: hashes that no text has.
 const TEMPLATE_TOKENS: [u64; 4] = [1, 2, 3, 4];
 
-/// When a stream sends its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestedUsage {
     Never,
@@ -20,13 +19,11 @@ pub(super) enum RequestedUsage {
     Continuous,
 }
 
-/// What a client may request besides the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestedExtras {
     pub(super) usage: RequestedUsage,
     /// Ids of the prompt, when token ids are wanted.
     pub(super) prompt_ids: Option<Vec<u32>>,
-    /// The tool that the answer calls.
     pub(super) tool: Option<CalledTool>,
 }
 
@@ -47,7 +44,6 @@ pub(super) struct OpenAiAnswer {
 }
 
 impl OpenAiAnswer {
-    /// An event of a stream.
     pub(super) fn chunk(&self, choices: &[Value]) -> Value {
         let object = match self.route {
             OpenAiRoute::Completions => "text_completion",
@@ -59,7 +55,6 @@ impl OpenAiAnswer {
         })
     }
 
-    /// The answer in one piece.
     pub(super) fn whole(&self, choice: Value, usage: Option<Value>) -> Value {
         let mut body = self.chunk(&[choice]);
         if self.route == OpenAiRoute::Chat {
@@ -133,7 +128,6 @@ pub(super) fn read(
     Ok((ask, RequestedExtras { usage, prompt_ids, tool: None }))
 }
 
-/// How the client wants the answer.
 pub(super) fn delivery(body: &Value) -> AnswerDelivery {
     if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole }
 }
@@ -246,7 +240,6 @@ pub(super) fn hash_conversation(
     Ok(hashes)
 }
 
-/// A conversation as one text.
 pub(super) fn conversation_text(messages: &Value) -> Result<String, ApiError> {
     let mut text = String::new();
     for message in messages_of(messages)? {

@@ -15,7 +15,6 @@ use super::route::{Accepted, RequestContext, Response, hash_ids};
 use crate::config::Flavour;
 use crate::vocabulary::scramble;
 
-/// Numbers in a vector.
 const DIMENSIONS: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +26,6 @@ enum Shape {
     },
     Classes,
     Scores,
-    /// `results[]` with documents.
     Results,
     /// SGLang's bare list of scores.
     SglangScores,
@@ -44,7 +42,6 @@ enum VectorEncoding {
     Base64,
     /// Plain bytes, with the header `metadata`.
     Bytes,
-    /// Plain bytes and nothing else.
     BytesOnly,
 }
 
@@ -145,7 +142,6 @@ fn accept(
     Ok((ask, Box::new(writer)))
 }
 
-/// The inputs of a request, each with its tokens.
 struct Inputs {
     hashes: Vec<Vec<u64>>,
     /// The documents, where the answer repeats them.
@@ -212,7 +208,6 @@ fn seed(hashes: &[u64]) -> u64 {
     hashes.iter().fold(1, |seed, hash| scramble(seed ^ hash))
 }
 
-/// A number between -1 and 1.
 fn number(seed: u64) -> f64 {
     f64::from(u32::try_from(scramble(seed) >> 40).unwrap_or(0)) / f64::from(1 << 23) - 1.0
 }
@@ -223,7 +218,6 @@ struct Pooled {
     id: String,
     model: String,
     created: u64,
-    /// One per input.
     seeds: Vec<u64>,
     texts: Vec<String>,
     top: usize,
@@ -247,7 +241,6 @@ impl Pooled {
         }
     }
 
-    /// vLLM's answer of plain bytes.
     fn octets(&self, prompt_tokens: Option<u32>) -> Response {
         let size = DIMENSIONS * 4;
         let item = |index: u64| {

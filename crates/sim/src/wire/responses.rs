@@ -66,7 +66,6 @@ struct Responses {
     reasoning: String,
     /// The answer so far, which the last events repeat.
     text: String,
-    /// The tool that the answer calls.
     tool: Option<CalledTool>,
 }
 
@@ -142,7 +141,6 @@ impl Responses {
         self.text.is_empty() && !self.reasoning.is_empty()
     }
 
-    /// Events that repeat the whole text.
     fn repeat(&mut self, buffer: &mut EventBuffer) {
         let id = self.item_id();
         if let Some(tool) = &self.tool {

@@ -61,7 +61,7 @@ pub(crate) enum Reply {
     /// The engine has work to do.
     Later(Box<EngineRequest>, Box<dyn AnswerWriter>),
     /// Changes the engine, then responds.
-    Control(ControlRequest, Response),
+    ResetPrefixCache(Response),
 }
 
 impl Reply {
@@ -70,13 +70,6 @@ impl Reply {
     }
 }
 
-/// What a client may request of the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ControlRequest {
-    ResetPrefixCache,
-}
-
-/// A request to the engine, and what writes its answer.
 pub(super) type Accepted = (EngineRequest, Box<dyn AnswerWriter>);
 
 impl RequestContext<'_> {
@@ -139,7 +132,6 @@ pub(super) fn hash_ids(ids: &[u32]) -> Vec<u64> {
     ids.iter().map(|id| scramble(u64::from(*id))).collect()
 }
 
-/// Answers a request or prepares its answer.
 pub(crate) fn route(context: &mut RequestContext<'_>, request: &HttpRequest) -> Reply {
     let flavour = context.config.flavour;
     if !is_allowed(context.config, request) {
@@ -217,13 +209,8 @@ pub(crate) fn refuse(
 
 fn control(path: &str) -> Option<Reply> {
     match path {
-        "/reset_prefix_cache" => {
-            Some(Reply::Control(ControlRequest::ResetPrefixCache, Response::text(200, "")))
-        }
-        "/flush_cache" => {
-            let response = Response::text(200, "Cache flushed.\n");
-            Some(Reply::Control(ControlRequest::ResetPrefixCache, response))
-        }
+        "/reset_prefix_cache" => Some(Reply::ResetPrefixCache(Response::text(200, ""))),
+        "/flush_cache" => Some(Reply::ResetPrefixCache(Response::text(200, "Cache flushed.\n"))),
         "/start_profile" | "/stop_profile" => Some(Reply::Now(Response::text(200, ""))),
         _ => None,
     }

@@ -33,7 +33,6 @@ pub(super) fn task(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers a form with an audio file.
 pub(super) fn respond(
     context: &mut RequestContext<'_>,
     task: &'static str,
@@ -100,7 +99,6 @@ fn seconds(sound: &[u8]) -> Option<f64> {
 }
 
 struct Transcription {
-    /// What every event has.
     envelope: Value,
     usage: RequestedUsage,
     seconds: f64,
