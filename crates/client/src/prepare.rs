@@ -38,7 +38,7 @@ impl<'a> RequestInput<'a> {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PreparedRequest {
     pub bytes: Vec<u8>,
     pub body_start: usize,

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use crate::error::Error;
-use crate::proxy::Forward;
+use crate::proxy::Proxy;
 use crate::url::Url;
 
 const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
@@ -17,7 +17,7 @@ pub(crate) struct RequestHead {
 }
 
 impl RequestHead {
-    pub(crate) fn new(method: &str, url: &Url, path: &str, forward: Option<&Forward>) -> Self {
+    pub(crate) fn new(method: &str, url: &Url, path: &str, forward: Option<&Proxy>) -> Self {
         let authority = url.authority();
         // A proxy needs the server's address, which the first line otherwise leaves out.
         let server = forward.map(|_| format!("http://{authority}")).unwrap_or_default();
@@ -25,7 +25,7 @@ impl RequestHead {
         let mut head = Self { request_line, headers: Vec::new() };
         head.header("Host", authority);
         head.header("User-Agent", USER_AGENT);
-        if let Some(value) = forward.and_then(Forward::authorization) {
+        if let Some(value) = forward.and_then(Proxy::authorization) {
             head.header("Proxy-Authorization", value);
         }
         head

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::redact::{Secrets, hide_in_url};
 use tokometer_base::{Conventions, IgnoreEos};
 
-use crate::proxy::Forward;
+use crate::proxy::Proxy;
 use crate::secret::{ApiKey, ExtraBody, Headers};
 use crate::structured::{Structured, ToolSet};
 use crate::url::Url;
@@ -83,7 +83,7 @@ pub struct Settings {
     /// `x-request-id` is this prefix and the request's index. `None` sends no such header.
     pub request_id_prefix: Option<String>,
     pub api_key: Option<ApiKey>,
-    pub forward: Option<Forward>,
+    pub forward: Option<Proxy>,
     /// Secrets of the process that these settings do not send. A server may still know them.
     pub other_secrets: Secrets,
     /// Filled when the first connection needs it.
@@ -160,7 +160,7 @@ impl Settings {
         if let Some(key) = &self.api_key {
             secrets.add(key.expose());
         }
-        if let Some(value) = self.forward.as_ref().and_then(Forward::authorization) {
+        if let Some(value) = self.forward.as_ref().and_then(Proxy::authorization) {
             secrets.add(value.trim_start_matches("Basic "));
         }
         secrets

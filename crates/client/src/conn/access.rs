@@ -11,7 +11,7 @@ use super::endpoint::{Endpoint, TlsClient};
 use super::peer::{NamedAddresses, Peer};
 use super::tunnel::Tunnel;
 use crate::error::Error;
-use crate::proxy::{Forward, Proxies};
+use crate::proxy::Proxies;
 use crate::tls::{self, ClientCertificate, Trust};
 use crate::url::Url;
 
@@ -53,7 +53,7 @@ impl Access {
         let via = format!("the proxy {proxy}");
         let addresses = self.look_up(&proxy.host, proxy.port, &via)?;
         let tunnel = tls.is_some().then(|| Tunnel::new(&proxy, url));
-        let forward = tls.is_none().then(|| Forward::new(&proxy));
+        let forward = tls.is_none().then_some(proxy);
         Ok(Endpoint { addresses, tls, tunnel, forward })
     }
 

@@ -9,7 +9,7 @@ use rustls::pki_types::ServerName;
 
 use super::peer::Peer;
 use super::tunnel::Tunnel;
-use crate::proxy::Forward;
+use crate::proxy::Proxy;
 
 #[derive(Clone)]
 pub struct TlsClient {
@@ -33,7 +33,8 @@ pub struct Endpoint {
     pub tls: Option<TlsClient>,
     /// The proxy's tunnel to the server, set up before TLS.
     pub tunnel: Option<Tunnel>,
-    pub forward: Option<Forward>,
+    /// The proxy that plain requests are sent to, with the whole URL in their first line.
+    pub forward: Option<Proxy>,
 }
 
 impl Endpoint {
@@ -42,8 +43,8 @@ impl Endpoint {
     }
 
     /// The proxy that every request passes, without its password.
-    pub fn proxy(&self) -> Option<&str> {
-        let tunnel = self.tunnel.as_ref().map(Tunnel::proxy);
-        tunnel.or(self.forward.as_ref().map(Forward::proxy))
+    pub fn proxy(&self) -> Option<String> {
+        let tunnel = self.tunnel.as_ref().map(|tunnel| tunnel.proxy().to_owned());
+        tunnel.or(self.forward.as_ref().map(Proxy::to_string))
     }
 }
