@@ -9,27 +9,20 @@ use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::figure::Quantity;
-use crate::measure;
+use crate::measure::{self, Gap};
 use crate::totals::Totals;
 
-/// The unit in which a metric is shown and saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Milliseconds; formulas return nanoseconds.
     Millis,
-    /// Seconds.
     Seconds,
-    /// Tokens.
     Tokens,
-    /// Tokens per second.
     TokensPerSecond,
-    /// Requests per second.
     RequestsPerSecond,
-    /// A number of requests.
     Requests,
     /// Inputs or documents of requests that generate nothing.
     Items,
-    /// The same per second.
     ItemsPerSecond,
     /// From 0 to 1.
     Share,
@@ -60,15 +53,14 @@ impl Unit {
     }
 }
 
-/// How a metric is computed.
 #[derive(Clone, Copy)]
 pub enum Formula {
     /// One value per successful request; a failed one counts as infinitely slow.
     Latency(fn(&Timeline) -> Option<f64>),
     /// One value per successful request; a failed one has none.
     Value(fn(&Timeline) -> Option<f64>),
-    /// Any number of (value, weight) per successful request.
-    Stream(fn(&Timeline, &mut dyn FnMut(f64, u32))),
+    /// A value with its weight per gap of a successful request.
+    Stream(fn(&Gap) -> Option<(f64, u32)>),
     /// One value for the whole run.
     Run(fn(&Totals) -> Option<f64>),
 }
@@ -91,7 +83,6 @@ impl Formula {
     }
 }
 
-/// One metric.
 #[derive(Clone, Copy)]
 pub struct Definition {
     /// Name in JSON, with the unit last.
@@ -116,7 +107,6 @@ pub struct Definition {
     pub repeats: Option<Quantity>,
 }
 
-/// The names of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
     /// As code names it.
@@ -155,13 +145,29 @@ impl Definition {
 
     /// The values of a successful request with their weights, not yet divided by the unit.
     pub fn each(&self, timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
+        self.each_at(timeline, Nanos::ZERO, &mut |_, value, weight| add(value, weight));
+    }
+
+    /// The same with their times: a gap has that of its end, other values have `start`.
+    pub(crate) fn each_at(
+        &self,
+        timeline: &Timeline,
+        start: Nanos,
+        add: &mut dyn FnMut(Nanos, f64, u32),
+    ) {
         match self.formula {
             Formula::Latency(value) | Formula::Value(value) => {
                 if let Some(value) = value(timeline) {
-                    add(value, 1);
+                    add(start, value, 1);
                 }
             }
-            Formula::Stream(each) => each(timeline, add),
+            Formula::Stream(value) => {
+                for (gap, count) in measure::gap_runs(timeline) {
+                    if let Some((value, weight)) = value(&gap) {
+                        add(gap.at, value, weight.saturating_mul(count));
+                    }
+                }
+            }
             Formula::Run(_) => {}
         }
     }
@@ -181,7 +187,6 @@ const METRIC: Definition = Definition {
     repeats: None,
 };
 
-/// `None` for an unknown key.
 pub fn metric(key: &str) -> Option<&'static Definition> {
     METRICS.iter().find(|metric| metric.key == key)
 }
@@ -234,7 +239,7 @@ pub static METRICS: &[Definition] = &[
         key: "gap_ms",
         label: "Inter-chunk gap",
         definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
-        formula: Formula::Stream(measure::each_gap),
+        formula: Formula::Stream(Gap::whole),
         names: names(Quantity::Itl, "ITL", &["inter token latency", "inter chunk gap"]),
         section: Some("itl"),
         is_result: true,
@@ -245,7 +250,7 @@ pub static METRICS: &[Definition] = &[
         key: "token_gap_ms",
         label: "Gap per token, amortised",
         definition: "Each inter-chunk gap divided by the number of tokens in the event that ends it, counted once per token. Only events with a known token count are used.",
-        formula: Formula::Stream(measure::each_token_gap),
+        formula: Formula::Stream(Gap::per_token),
         ..METRIC
     },
     Definition {

@@ -23,9 +23,7 @@ pub struct Emission {
 /// A distribution of errors in nanoseconds; negative is early. `None` without values.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ErrorSpread {
-    /// Mean.
     pub mean: Option<f64>,
-    /// Median.
     pub p50: Option<f64>,
     /// 99th percentile of the absolute error.
     pub p99: Option<f64>,
@@ -42,7 +40,6 @@ pub struct InstrumentError {
     pub gap: ErrorSpread,
     /// Share of content events whose stamp is only an upper bound.
     pub marked_share: Option<f64>,
-    /// Content events compared.
     pub events: u64,
     /// Events stamped before they were sent, which correct clocks do not allow.
     pub early_events: u64,
@@ -116,7 +113,6 @@ pub fn error(timelines: &[Timeline], emissions: &[Emission]) -> InstrumentError 
     result
 }
 
-/// The result of one pass of the check.
 #[derive(Debug, Clone, Serialize)]
 pub struct PassError {
     /// How the load was sent and read.
@@ -161,7 +157,6 @@ pub struct Fitness {
 const FIT_TTFT_NANOS: f64 = 1e6;
 
 impl Fitness {
-    /// Whether this machine can measure the load.
     pub fn is_fit(&self) -> bool {
         let is_fast = self.most_events_per_s.is_none_or(|most| most >= self.asked_events_per_s);
         let is_true = self.passes.first().is_some_and(|pass| {

@@ -63,17 +63,11 @@ mod rule {
 #[serde(from = "StoredInterval", into = "StoredInterval")]
 pub enum ConfidenceInterval {
     /// The upper end of a percentile is infinite where it lies among failed requests.
-    Known {
-        /// Lower end.
-        low: f64,
-        /// Upper end.
-        high: f64,
-    },
+    Known { low: f64, high: f64 },
     /// The run does not support an interval.
     Unknown(NoInterval),
 }
 
-/// Why a figure has no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoInterval {
@@ -126,7 +120,6 @@ impl From<StoredInterval> for ConfidenceInterval {
 }
 
 impl ConfidenceInterval {
-    /// Both ends, if the interval is known.
     pub fn ends(&self) -> Option<(f64, f64)> {
         match self {
             Self::Known { low, high } => Some((*low, *high)),
@@ -165,7 +158,6 @@ pub struct BlockScatter {
     ratio: f64,
     /// Variance of the ratio if the blocks were independent.
     variance: f64,
-    /// Sum of the weights.
     weight: f64,
     /// Correlation of neighbouring blocks.
     correlation: f64,
@@ -280,7 +272,6 @@ pub(crate) fn is_long_enough(stays: f64) -> bool {
     stays >= rule::LEAST_STAYS
 }
 
-/// Moments and extremes of single values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Moments {
     pub(crate) variance: f64,
@@ -338,7 +329,6 @@ impl Dependence {
         if self.excess.is_some() { scatter.inflation() } else { 1.0 }
     }
 
-    /// The interval of the mean.
     pub(crate) fn mean(&self, means: &[BlockPart]) -> ConfidenceInterval {
         let Some(scatter) = BlockScatter::of(&pairs(means)) else {
             return ConfidenceInterval::default();
@@ -422,7 +412,6 @@ pub(crate) struct Waits {
     effective: Option<f64>,
     mean: f64,
     median: f64,
-    /// Standard deviation.
     spread: f64,
 }
 

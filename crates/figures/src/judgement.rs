@@ -32,7 +32,6 @@ impl Severity {
 pub struct Note {
     /// Such as `late-sends`.
     pub code: String,
-    /// How it affects the verdict.
     pub severity: Severity,
     /// Key of the figure it affects, or a group of figures such as `all`.
     pub figure: String,
@@ -40,7 +39,6 @@ pub struct Note {
     pub found: String,
     /// What it means for the reader.
     pub why: String,
-    /// What to do about it.
     pub action: String,
     /// The largest share by which it may have moved a result; `None` where that was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +69,6 @@ impl Verdict {
     }
 }
 
-/// What is known about one figure of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureVerdict {
     /// Of this figure alone.

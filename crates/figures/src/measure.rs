@@ -103,7 +103,6 @@ pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
     }
 }
 
-/// Output tokens that were streamed.
 pub(crate) fn streamed_tokens(timeline: &Timeline) -> Option<u32> {
     let (tokens, _) = timeline.output_tokens()?;
     Some(tokens.saturating_sub(hidden_tokens(timeline)))
@@ -155,9 +154,8 @@ pub(crate) fn output_tokens(timeline: &Timeline) -> Option<f64> {
     timeline.output_tokens().map(|(tokens, _)| f64::from(tokens))
 }
 
-/// A gap between two content events.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Gap {
+pub struct Gap {
     /// When the later event arrived.
     pub(crate) at: Nanos,
     /// Time since the earlier one.
@@ -167,6 +165,11 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
+    #[expect(clippy::unnecessary_wraps, reason = "as the formula of a metric")]
+    pub(crate) fn whole(&self) -> Option<(f64, u32)> {
+        Some((self.length.0 as f64, 1))
+    }
+
     /// The gap divided among the tokens of one event, which the engine generated together (never among
     /// events that only shared a read), with their number. `None` if that is unknown or zero.
     pub(crate) fn per_token(&self) -> Option<(f64, u32)> {
@@ -184,7 +187,6 @@ fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> 
     move |event| event.tokens().or(is_one_each.then_some(1))
 }
 
-/// All gaps of a response.
 pub(crate) fn gaps(timeline: &Timeline) -> impl Iterator<Item = Gap> + '_ {
     let inside = tokens_inside(timeline);
     let contents = || timeline.events.iter().filter(|event| event.kind.is_content());
@@ -207,16 +209,6 @@ pub(crate) fn gap_runs(timeline: &Timeline) -> impl Iterator<Item = (Gap, u32)> 
         }
         Some((first, count))
     })
-}
-
-pub(crate) fn each_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
-    gap_runs(timeline).for_each(|(gap, count)| add(gap.length.0 as f64, count));
-}
-
-pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
-    for (length, tokens) in gaps(timeline).filter_map(|gap| gap.per_token()) {
-        add(length, tokens);
-    }
 }
 
 /// Calls `visit` with the time and the tokens of each content event, those of one time together. Where

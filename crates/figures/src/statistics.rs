@@ -97,7 +97,6 @@ pub fn needed_samples(percent: f64) -> Option<u64> {
     Some(whole((TAIL.ln() / edge.ln()).ceil()))
 }
 
-/// Arithmetic mean. `None` for an empty list.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

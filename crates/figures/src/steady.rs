@@ -26,7 +26,6 @@ const LEAST_LENGTH: f64 = 3.0;
 /// A backlog that grows by this share of the arrivals means that the server is overloaded.
 const BACKLOG_SHARE: f64 = 0.05;
 
-/// The kind of load of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadClass {
@@ -42,7 +41,6 @@ pub enum LoadClass {
 }
 
 impl LoadClass {
-    /// The class of a requested load.
     pub fn of(load: &RecordedLoad) -> Self {
         let is_capped = load.max_concurrency.is_some_and(|cap| {
             load.planned_requests.is_none_or(|planned| u64::from(cap) < planned)
@@ -68,25 +66,18 @@ pub struct Steady {
     /// Its length in mean times in flight.
     #[serde(default)]
     pub mean_stays: Option<f64>,
-    /// Requests that started in it.
     pub started: u64,
-    /// Requests that ended in it.
     pub completed: u64,
     /// Mean number of requests in flight.
     pub concurrency: f64,
-    /// Requests completed per second.
     pub requests_per_s: f64,
-    /// Output tokens per second.
     pub output_tokens_per_s: f64,
     /// TTFT of the requests that started in it, failed ones as infinitely slow.
     pub ttft_ms: Distribution,
-    /// Of the same requests.
     pub tpot_ms: Distribution,
-    /// Of the same requests.
     pub e2e_ms: Distribution,
 }
 
-/// Why a run has no steady part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsteady {
     /// By design: a burst or a ramp.
@@ -99,7 +90,6 @@ pub enum Unsteady {
     Sloping,
 }
 
-/// The steady part of a run.
 pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan, Unsteady> {
     let class = LoadClass::of(load);
     let reached = match class {

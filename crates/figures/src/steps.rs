@@ -62,35 +62,20 @@ impl SeenStep {
         self.decodes > 0 && self.span > Nanos::ZERO
     }
 
-    /// Streams that got a token.
     pub fn batch(&self) -> u32 {
         self.decodes + self.firsts
     }
 }
 
-/// Why steps cannot be inferred.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StepsRefusal {
-    /// The times are those of reads.
     #[error(
         "{:.0} % of the events arrived in the same read as the previous event, so their times are not the engine's",
         *shared as f64 / (*events).max(1) as f64 * 100.0
     )]
-    SharedReads {
-        /// Events that shared a read.
-        shared: usize,
-        /// All events.
-        events: usize,
-    },
-    /// Too few steps.
+    SharedReads { shared: usize, events: usize },
     #[error("only {steps} groups of tokens were found, at least {least} are needed")]
-    TooFewSteps {
-        /// Groups seen.
-        steps: usize,
-        /// Groups needed.
-        least: usize,
-    },
-    /// The times of different shards are not exact enough.
+    TooFewSteps { steps: usize, least: usize },
     #[error("{}", clock_words(*error, *width))]
     Clocks {
         /// No two times of different shards are further from the truth; `None` where that is unknown.
@@ -98,7 +83,6 @@ pub enum StepsRefusal {
         /// Tokens of one step are this close.
         width: Nanos,
     },
-    /// The streams do not move together.
     #[error(
         "a group of tokens reached only {:.0} % of the active streams, so a proxy smooths the tokens or several engines serve them",
         share * 100.0
@@ -146,10 +130,8 @@ enum Clocks {
     PerShard(Option<Nanos>),
 }
 
-/// The steps of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
-    /// The steps in order.
     pub steps: Vec<SeenStep>,
     /// Mean share of the active streams that a step reached; `None` where there was never more than
     /// one.
@@ -394,9 +376,7 @@ fn count_pending(streams: &[StreamSpan], steps: &mut [SeenStep]) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steps {
-    /// The steps could be separated.
     Seen(StepFigures),
-    /// The steps could not be separated.
     Refused {
         /// As part of a sentence.
         why: String,
@@ -406,17 +386,13 @@ pub enum Steps {
 /// Durations are those of steps with an active stream.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepFigures {
-    /// Number of steps found.
     pub steps: u64,
     /// Share of the run's time that was analysed.
     pub kept_share: f64,
-    /// Median duration in milliseconds.
     pub span_ms_p50: Option<f64>,
-    /// 99th percentile of the durations in milliseconds.
     pub span_ms_p99: Option<f64>,
     /// Median number of streams per step.
     pub batch_p50: Option<f64>,
-    /// Most streams in one step.
     pub batch_max: u32,
     /// Mean share of the active streams that a step reached; `None` with one stream at a time.
     pub together: Option<f64>,
@@ -428,9 +404,7 @@ pub struct StepFigures {
 /// Steps at least twice as long as the median decode-only step, while a prompt was pending.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
-    /// Number of such steps.
     pub count: u64,
-    /// The longest, in milliseconds.
     pub longest_ms: f64,
     /// Their time beyond the median decode-only step, as a share of all steps' time.
     pub time_share: f64,

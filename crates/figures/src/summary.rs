@@ -21,12 +21,10 @@ use crate::steady::{LoadClass, Steady};
 use crate::steps::Steps;
 use crate::windows::{Block, Window};
 
-/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Says whether the figures are partial.
     pub ended: Ended,
-    /// Requests by outcome.
     pub counts: Counts,
     /// Length of the measured phase in seconds; `None` when no request was sent.
     pub duration_s: Option<f64>,
@@ -59,7 +57,6 @@ pub struct Summary {
     /// Parts of the time to first token, on average; empty when no request had one.
     #[serde(default)]
     pub ttft_parts: Vec<anatomy::Part>,
-    /// What the answers contain; `None` when no text was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
     /// Answers to canaries; `None` when none was sent.
@@ -69,7 +66,6 @@ pub struct Summary {
     pub families: BTreeMap<Family, FamilyFigures>,
     /// The most severe first.
     pub notes: Vec<Note>,
-    /// The worst verdict among the results.
     pub verdict: Verdict,
     /// By figure, such as `ttft_ms_p99`.
     #[serde(default)]
@@ -82,7 +78,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// `None` where the run has no such value.
     pub fn figure(&self, key: impl AsRef<str>) -> Option<f64> {
         self.figures.get(key.as_ref()).copied().flatten()
     }
@@ -92,12 +87,10 @@ impl Summary {
         self.ended.is_partial() && self.counts.sent == 0
     }
 
-    /// `None` for an unknown key.
     pub fn distribution(&self, key: impl AsRef<str>) -> Option<&Distribution> {
         self.distributions.get(key.as_ref())
     }
 
-    /// Of a distribution.
     pub fn mean(&self, key: impl AsRef<str>) -> Option<f64> {
         self.distribution(key)?.mean
     }
@@ -108,7 +101,6 @@ impl Summary {
     }
 }
 
-/// The end of a run, as far as reports distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
@@ -156,7 +148,6 @@ pub struct FailureGroup {
     pub kind: FailureKind,
     /// `None` when no response header arrived.
     pub status: Option<u16>,
-    /// Requests in this group.
     pub count: u64,
     /// The first message, without secrets. Messages that differ only in words with digits are one.
     pub example: String,
@@ -167,24 +158,18 @@ pub struct FailureGroup {
 pub struct Distribution {
     /// Number of values, including failed requests where they count as infinitely slow.
     pub count: u64,
-    /// Failed requests among them.
     pub infinite: u64,
-    /// Mean of the finite values.
     pub mean: Option<f64>,
     /// Number of independent values that these are worth, failed requests included. `None` without
     /// values.
     #[serde(default)]
     pub effective: Option<f64>,
-    /// Confidence interval of the mean.
     #[serde(default)]
     pub mean_interval: ConfidenceInterval,
-    /// Half the width of that interval.
     pub mean_margin: Option<f64>,
     /// Population standard deviation of the finite values.
     pub std: Option<f64>,
-    /// Smallest value.
     pub min: Option<f64>,
-    /// Largest finite value.
     pub max: Option<f64>,
     /// In ascending order, including the median.
     pub percentiles: Vec<PercentileValue>,
@@ -199,7 +184,6 @@ impl Distribution {
     }
 }
 
-/// A percentile with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PercentileValue {
     /// From 0 to 100.

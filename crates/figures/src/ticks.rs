@@ -25,12 +25,10 @@ impl Ticks {
         Self { origin, exact: Vec::new(), cells: Vec::new(), cell_width: 1_000_000 }
     }
 
-    /// Adds one chunk.
     pub fn push(&mut self, at: Nanos) {
         self.push_many(at, 1);
     }
 
-    /// Adds several chunks of one time.
     pub fn push_many(&mut self, at: Nanos, count: u32) {
         let offset = (at - self.origin).0;
         let room = EXACT_LIMIT.saturating_sub(self.exact.len());

@@ -12,15 +12,12 @@ use crate::summary::Summary;
 pub struct Unjudged {
     /// Complete except for notes and verdicts.
     pub summary: Summary,
-    /// Describes the run.
     pub info: RunInfo,
     /// The last attempt of each measured request.
     pub rows: Vec<RequestRow>,
     /// `None` when the program was killed before it wrote it.
     pub health: Option<Health>,
-    /// Sums and counts over the requests.
     pub observed: Observed,
-    /// Why there is no steady part.
     pub unsteady: Option<Unsteady>,
     /// How the backlog of an open loop grew, if it did.
     pub overload: Option<GrowingBacklog>,

@@ -16,19 +16,13 @@ const MOST_WINDOWS: u64 = 7_200;
 pub struct Window {
     /// Its start, in seconds after the run's origin.
     pub at_s: f64,
-    /// Its width in seconds.
     pub width_s: f64,
     /// Requests that became due.
     pub arrivals: u64,
-    /// Requests sent.
     pub starts: u64,
-    /// Requests that succeeded.
     pub completions: u64,
-    /// Requests that failed.
     pub failures: u64,
-    /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// Output tokens that arrived.
     pub output_tokens: f64,
 }
 
@@ -100,7 +94,6 @@ impl TokenSeconds {
     }
 }
 
-/// Maps times to windows.
 struct WindowGrid {
     origin: Nanos,
     width: u64,
@@ -188,17 +181,12 @@ pub const BLOCKS: u64 = 16;
 /// One block of time. Latencies are those of the requests that started in it, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Block {
-    /// Requests that started.
     pub started: u64,
-    /// Requests completed per second.
     pub requests_per_s: f64,
-    /// Output tokens per second.
     pub output_tokens_per_s: f64,
     /// `None` when no such request succeeded, like the next two.
     pub ttft_ms_mean: Option<f64>,
-    /// Mean TPOT.
     pub tpot_ms_mean: Option<f64>,
-    /// Mean E2E.
     pub e2e_ms_mean: Option<f64>,
 }
 

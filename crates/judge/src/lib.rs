@@ -14,7 +14,6 @@ use notes::CheckInput;
 use tokometer_figures::{Summary, Unjudged};
 use verdict::{EffectInput, Effects};
 
-/// Adds notes and verdicts.
 pub fn judge(unjudged: Unjudged) -> Summary {
     let Unjudged { mut summary, info, rows, health, observed, unsteady, overload } = unjudged;
     let (info, rows, observed) = (&info, &rows, &observed);

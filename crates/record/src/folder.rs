@@ -5,10 +5,6 @@
 //! `end.json` belongs to a run that was killed; `starts.arrows` shows which requests were in flight
 //! then. An incomplete last batch ends the reading and is not an error.
 
-mod pack;
-mod replace;
-mod scrapes;
-
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
@@ -17,17 +13,16 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
+use tokometer_base::Nanos;
 
-use crate::batches::{Batches, Damages};
-use crate::columns;
-use crate::run::{NEWEST_SCHEMA, RunEnd, RunInfo, RunState, Stop};
+use crate::batches::{Batches, Damages, Positioned};
+use crate::columns::{self, EventColumns};
+use crate::run::{NEWEST_SCHEMA, PACKED_SCHEMA, RunEnd, RunInfo, RunState, Stop};
 use crate::server::Scrape;
 use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
 use crate::whole_file::beside;
-use crate::writer::{BatchFile, PendingRows, SentAttempt, write_json};
-
-pub use self::replace::replace;
+use crate::writer::{BatchFile, PendingRows, SentAttempt, timeline_bytes, write_json};
 
 /// File names inside a run folder.
 pub mod names {
@@ -43,20 +38,17 @@ pub mod names {
     pub const END: &str = "end.json";
     /// The figures, for other programs.
     pub const SUMMARY: &str = "summary.json";
-    /// How a shard's clock relates to the leader's.
     pub const CLOCK: &str = "clock.json";
     /// All of them. The plan is last: removing it is what makes the folder no longer a run.
     pub(super) const ALL: [&str; 7] = [END, SUMMARY, CLOCK, SERVER, STARTS, REQUESTS, PLAN];
 }
 
-/// Why a run folder could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {action} {}: {source}", path.display())]
     File {
         /// Completes the sentence "cannot …", such as `read`.
         action: &'static str,
-        /// The file or folder of the operation.
         path: PathBuf,
         source: io::Error,
     },
@@ -129,16 +121,35 @@ pub fn write_clock(folder: &Path, clock: &ShardClock) -> Result<(), Error> {
 /// Removes the files of a run from its folder, and nothing else.
 pub fn clear(folder: &Path) -> Result<(), Error> {
     for name in names::ALL {
-        for path in [folder.join(format!("{name}.part")), folder.join(name)] {
-            match fs::remove_file(&path) {
-                Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                    return Err(file_error("remove", &path)(why));
-                }
-                _ => {}
+        remove_if_there(&folder.join(format!("{name}.part")))?;
+        remove_if_there(&folder.join(name))?;
+    }
+    Ok(())
+}
+
+/// Moves the files of a run to another folder of the same file system, replacing the run there. The
+/// end is removed first and moved last: a folder that this did not complete for has no end.
+pub fn replace(from: &Path, to: &Path) -> Result<(), Error> {
+    for name in [names::END, names::SUMMARY, names::CLOCK] {
+        remove_if_there(&to.join(name))?;
+    }
+    for name in [names::SERVER, names::STARTS, names::REQUESTS, names::PLAN, names::END] {
+        let (new, old) = (from.join(name), to.join(name));
+        match fs::rename(&new, &old) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound && !new.exists() => {
+                remove_if_there(&old)?;
             }
+            moved => moved.map_err(file_error("write", &old))?,
         }
     }
     Ok(())
+}
+
+fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(file_error("remove", path)(why)),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a file of a record. Opening a pipe of this name would wait for somebody who writes to it.
@@ -157,6 +168,9 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
     serde_json::from_slice(&bytes)
         .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })
 }
+
+/// Memory of the rows of one batch, about: the head of a batch is large, so few batches make a small file.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// Index and attempt of a measured request.
 type Attempt = (u64, u32);
@@ -177,7 +191,6 @@ pub(crate) struct Kept {
     /// The files that were written, which may have been deleted since.
     pub(crate) requests: Option<File>,
     pub(crate) server: Option<File>,
-    /// Rows that were not written.
     pub(crate) rows: Vec<Timeline>,
     pub(crate) scrapes: Vec<Scrape>,
     pub(crate) end: RunEnd,
@@ -230,12 +243,10 @@ impl RunReader {
         Ok(Self { folder: folder.to_owned(), info, damages: Damages::default(), kept: None })
     }
 
-    /// Everything known before the first request.
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
 
-    /// As given to [`RunReader::open`].
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -332,6 +343,39 @@ impl RunReader {
         Ok(batches.into_iter().flatten().flat_map(move |batch| columns::starts(&batch, origin)))
     }
 
+    /// The scrapes of the server's metrics. A last line without its end is skipped: the writer was killed.
+    /// Other lines that are no scrapes are a damage.
+    pub fn scrapes(&self) -> Result<Vec<Scrape>, Error> {
+        let path = self.folder.join(names::SERVER);
+        let mut bytes = Vec::new();
+        match &self.kept {
+            Some(Kept { server: Some(file), .. }) => {
+                let mut file = Positioned::of(file).map_err(file_error("read", &path))?;
+                file.read_to_end(&mut bytes).map_err(file_error("read", &path))?;
+            }
+            None if path.is_file() => {
+                bytes = fs::read(&path).map_err(file_error("read", &path))?;
+            }
+            Some(_) | None => {}
+        }
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+        let mut broken = 0_u64;
+        let mut written = Vec::new();
+        for line in lines {
+            match serde_json::from_slice::<Scrape>(line) {
+                Ok(scrape) => written.push(scrape),
+                Err(_) => broken += u64::from(line.ends_with(b"\n")),
+            }
+        }
+        if broken > 0 {
+            let all = broken + written.len() as u64;
+            self.damages.note(&path, 0, &format!("{broken} of its {all} lines are no scrapes"));
+        }
+        let unwritten = self.kept.iter().flat_map(|kept| kept.scrapes.iter().cloned());
+        let is_plausible = |at: Nanos| at - self.info.origin <= columns::LONGEST;
+        Ok(written.into_iter().chain(unwritten).filter(|scrape| is_plausible(scrape.at)).collect())
+    }
+
     /// Damaged batches found since the last call.
     pub fn take_damages(&self) -> Vec<Error> {
         self.damages.take()
@@ -356,20 +400,54 @@ impl RunReader {
         written
     }
 
-    fn rewrite_file(&self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
-        let path = self.folder.join(names::REQUESTS);
-        let mut file = Replacement::create(&path)?;
-        let damages = Damages::default();
-        let mut batches = Batches::open(&path, &damages)?;
-        while let Some(batch) = batches.next() {
-            let note = |reason: String| damages.note(&path, batches.last_number(), &reason);
-            let decoded = columns::decode(&batch, self.info.origin).map_err(note).ok();
-            let mut timelines: Vec<Timeline> = decoded.into_iter().flatten().collect();
-            timelines.iter_mut().for_each(&mut change);
-            file.append(&columns::encode(&timelines, self.info.origin)?)?;
+    fn rewrite_file(&self, change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
+        self.rewritten(EventColumns::Plain, change)?.replace_original()
+    }
+
+    /// Packs the events of a run that has ended: every timeline reads as before, from a file of about a
+    /// fifth of the size. A record that is damaged stays as it is, and the first damage is returned; one
+    /// that is not complete stays as well.
+    pub fn pack_events(&self) -> Result<(), Error> {
+        if self.kept.is_some() || !self.folder.join(names::END).is_file() {
+            return Ok(());
         }
-        file.finish()?;
-        file.replace_original(&damages)
+        let file = self.rewritten(EventColumns::Packed, |_| ())?;
+        // Before the rows: an older program must refuse the folder instead of showing requests without
+        // events.
+        let plan = self.folder.join(names::PLAN);
+        write_json(&plan, &RunInfo { schema: PACKED_SCHEMA, ..read_json(&plan)? })?;
+        file.replace_original()
+    }
+
+    /// A file with all rows after a change, beside the original. An error if a batch of it is damaged: that
+    /// batch would be lost.
+    fn rewritten(
+        &self,
+        events: EventColumns,
+        mut change: impl FnMut(&mut Timeline),
+    ) -> Result<Replacement, Error> {
+        let mut file = Replacement::create(&self.folder.join(names::REQUESTS))?;
+        let reader = Self::open(&self.folder)?;
+        let mut append = |rows: &mut Vec<Timeline>| -> Result<(), Error> {
+            let batch = columns::encode_as(events, rows, self.info.origin)?;
+            rows.clear();
+            file.append(&batch)
+        };
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for mut timeline in reader.timelines()? {
+            change(&mut timeline);
+            bytes += timeline_bytes(&timeline);
+            rows.push(timeline);
+            if bytes >= BATCH_BYTES {
+                append(&mut rows)?;
+                bytes = 0;
+            }
+        }
+        if !rows.is_empty() {
+            append(&mut rows)?;
+        }
+        file.finish(&reader.damages)?;
+        Ok(file)
     }
 
     /// Removes incomplete last batches and adds end marks, for readers that require them. Returns the
@@ -390,8 +468,8 @@ impl RunReader {
             for batch in batches {
                 file.append(&batch)?;
             }
-            file.finish()?;
-            file.replace_original(&damages)?;
+            file.finish(&damages)?;
+            file.replace_original()?;
             repaired.push(name);
         }
         Ok(repaired)
@@ -413,17 +491,15 @@ impl Replacement {
         self.file.append(batch)
     }
 
-    /// Writes the end mark, and waits until the disk has everything: the original is gone afterwards.
-    fn finish(&mut self) -> Result<(), Error> {
+    /// Writes the end mark, and waits until the disk has everything: the original is gone afterwards. An error
+    /// if the original was damaged.
+    fn finish(&mut self, damages: &Damages) -> Result<(), Error> {
         self.file.finish()?;
-        self.file.sync()
+        self.file.sync()?;
+        damages.take().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Replaces the original, unless a batch of it was damaged: that batch would be lost.
-    fn replace_original(self, damages: &Damages) -> Result<(), Error> {
-        if let Some(damage) = damages.take().into_iter().next() {
-            return Err(damage);
-        }
+    fn replace_original(self) -> Result<(), Error> {
         fs::rename(self.file.path(), &self.replaced).map_err(file_error("write", &self.replaced))
     }
 }

@@ -56,7 +56,6 @@ pub struct ShardInfo {
 /// The content of `clock.json` in a shard's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardClock {
-    /// Offset and drift.
     pub fit: ClockFit,
     /// The common start of the measured phase; absent before it was agreed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +72,6 @@ pub struct CommonStart {
 }
 
 impl ShardClock {
-    /// That of the leader itself.
     pub const fn of_leader(start: Nanos) -> Self {
         let start = Some(CommonStart { leader: start, own: start });
         Self { fit: ClockFit::SAME, start }
@@ -96,7 +94,6 @@ pub struct ClockFit {
     pub to_offset: i64,
     /// No measured offset differs from this line by more, its own error included.
     pub bound: Nanos,
-    /// Number of measured offsets.
     pub samples: u32,
 }
 
@@ -140,7 +137,6 @@ impl ClockFit {
 /// A run that was merged from the records of its shards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MergedRun {
-    /// As in the shards.
     pub run: String,
     /// Number of shards that the run was planned with.
     pub count: u32,
@@ -157,7 +153,6 @@ pub struct MergedRun {
 /// What a merged run knows of one shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MergedShard {
-    /// From zero.
     pub rank: u32,
     pub host: Option<String>,
     /// Why it stopped; `None` where its record was not finished.
@@ -191,7 +186,6 @@ impl MergedRun {
         (0..sending).filter(|rank| !found.contains(rank)).collect()
     }
 
-    /// Ranks whose record was not finished.
     pub fn unfinished(&self) -> Vec<u32> {
         let unfinished = self.shards.iter().filter(|shard| shard.stop.is_none());
         unfinished.map(|shard| shard.rank).collect()

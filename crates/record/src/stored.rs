@@ -52,7 +52,8 @@ pub fn first_point(folder: &Path) -> Option<PathBuf> {
 /// Every ended request of a run, decoded by a second thread.
 pub fn timelines(reader: &RunReader) -> Result<impl Iterator<Item = Timeline>, Refusal> {
     let timelines = reader.timelines().map_err(unreadable)?;
-    Ok(Ahead::of(timelines, timeline_bytes))
+    let unstarted = |why| Refusal::usage(format!("cannot start a thread: {why}"), "");
+    Ahead::of(timelines, timeline_bytes).map_err(unstarted)
 }
 
 /// How the run in a folder ended; `None` for a killed run, and where there is none.
@@ -71,7 +72,6 @@ pub fn measure_begin(reader: &RunReader) -> Result<Nanos, Refusal> {
     }
 }
 
-/// The refusal for a record that cannot be read.
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub fn unreadable(why: Error) -> Refusal {
     Refusal::usage(why.to_string(), "")

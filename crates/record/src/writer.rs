@@ -91,12 +91,9 @@ fn cut(file: &mut File, length: u64) {
     let _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
 }
 
-/// A measured attempt that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentAttempt {
-    /// The request's index in the plan.
     pub index: u64,
-    /// Zero unless it is a retry.
     pub attempt: u32,
     pub sent: Nanos,
 }
@@ -105,14 +102,11 @@ pub struct SentAttempt {
 #[derive(Debug, Clone, Default)]
 pub struct PendingRows {
     pub started: Vec<SentAttempt>,
-    /// Requests that ended.
     pub ended: Vec<Timeline>,
-    /// Scrapes of the server's metrics.
     pub scrapes: Vec<Scrape>,
 }
 
 impl PendingRows {
-    /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.started.is_empty() && self.ended.is_empty() && self.scrapes.is_empty()
     }
@@ -128,7 +122,6 @@ impl PendingRows {
     }
 }
 
-/// Numbers of rows, scrapes included.
 #[derive(Debug, Clone, Copy, Default)]
 struct RowCounts {
     started: usize,
@@ -211,7 +204,6 @@ impl RunWriter {
         Ok(())
     }
 
-    /// As given to [`RunWriter::create`].
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -286,7 +278,6 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Adds one scrape of the server's metrics.
     pub fn scrape(&mut self, scrape: &Scrape) -> Result<(), Error> {
         self.write_scrapes(std::slice::from_ref(scrape))
     }

@@ -6,13 +6,11 @@
 
 use serde_json::{Map, Value};
 
-/// A schema that can be checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema {
     root: Value,
 }
 
-/// Why a schema cannot be checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SchemaFault(String);
@@ -76,7 +74,6 @@ impl Schema {
         inspect(schema, "", UnknownKeywords::Accepted)
     }
 
-    /// Whether a document fits.
     pub fn accepts(&self, document: &Value) -> bool {
         self.fits(&self.root, document, 0)
     }

@@ -32,7 +32,6 @@ pub struct ToolCallCounts {
     pub unchecked: u64,
 }
 
-/// Judges the tool calls of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToolCheck {
     /// What all requests offer that have no tools of their own.
@@ -41,7 +40,6 @@ pub(super) struct ToolCheck {
     found: ToolCallCounts,
 }
 
-/// The tools that a request offers.
 #[derive(Debug, Clone, Default)]
 struct Offer {
     tools: BTreeMap<String, Arguments>,

@@ -18,7 +18,6 @@ const STRETCH: Nanos = Nanos::from_secs(4);
 /// heap, which take more memory than the tokens.
 const LIST_LENGTH: usize = 512;
 
-/// One content event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
     pub(super) at: Nanos,
@@ -79,12 +78,10 @@ pub(super) fn stretch(at: Nanos) -> u64 {
     at.0 / STRETCH.0
 }
 
-/// Tokens by stretch.
 #[derive(Debug, Clone)]
 pub(super) struct Stretches {
     /// By number of the stretch, in the order of arrival.
     tokens: BTreeMap<u64, Vec<Vec<PackedToken>>>,
-    /// Tokens in all stretches.
     count: usize,
     /// Every `stride`-th stretch is kept, counted from `base`.
     stride: u64,
@@ -139,12 +136,10 @@ impl Stretches {
         stretches.any(|stretch| self.keeps(stretch))
     }
 
-    /// Whether there are more tokens than allowed.
     pub(super) fn is_full(&self) -> bool {
         self.count > self.tokens_max
     }
 
-    /// Drops every second stretch.
     pub(super) fn thin(&mut self) {
         self.stride *= 2;
         let mut tokens = std::mem::take(&mut self.tokens);

@@ -248,7 +248,6 @@ fn disagreement(pair: &Pair, limit: f64, names: [&str; 2]) -> Found {
     })
 }
 
-/// Whether the requests set `ignore_eos`.
 fn is_eos_ignored(evidence: &CheckInput<'_>) -> bool {
     evidence.info.ignore_eos().is_some_and(|rule| rule != IgnoreEos::Off)
 }

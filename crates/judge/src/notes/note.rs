@@ -17,14 +17,12 @@ pub(crate) struct CheckInput<'a> {
     /// `None` when the program was killed before it wrote it.
     pub(crate) health: Option<&'a Health>,
     pub(crate) observed: &'a Observed,
-    /// Why there is no steady part.
     pub(crate) unsteady: Option<Unsteady>,
     pub(crate) overload: Option<GrowingBacklog>,
     /// What moved which figure, and by how much.
     pub(crate) effects: &'a Effects,
 }
 
-/// What a check found, with numbers.
 pub(super) type Found = Option<String>;
 
 pub(super) fn share(part: u64, whole: u64) -> f64 {

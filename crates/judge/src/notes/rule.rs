@@ -8,10 +8,8 @@ use super::{NoteCode, answers, client, counts, run, shards, times};
 use crate::verdict::{figure_label, limits};
 use tokometer_figures::{Note, Severity};
 
-/// How a note affects the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteJudgement {
-    /// Does not change it.
     Remark,
     /// The figures that it names are SUSPECT.
     Suspect,
@@ -75,7 +73,6 @@ impl NoteRule {
         self.threshold.replace("{}", &number)
     }
 
-    /// Its part of the page.
     fn markdown(&self) -> String {
         let Self { code, about, why, action, .. } = self;
         let affects = match about.key {
@@ -106,7 +103,6 @@ pub(crate) fn rules() -> Vec<&'static NoteRule> {
     rules
 }
 
-/// The row of a code.
 pub(crate) fn rule(code: NoteCode) -> &'static NoteRule {
     rules().into_iter().find(|rule| rule.code == code).expect("a test finds a row for every code")
 }

@@ -40,7 +40,6 @@ pub(crate) struct EffectInput<'a> {
     pub(crate) observed: &'a Observed,
 }
 
-/// The bound of one cause's effect on one figure.
 #[derive(Debug, Clone, PartialEq)]
 struct Effect {
     figure: String,
@@ -51,7 +50,6 @@ struct Effect {
     share: f64,
 }
 
-/// All effects of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Effects {
     found: Vec<Effect>,
@@ -65,7 +63,6 @@ impl Effects {
         of.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| (one.figure.as_str(), one.share))
     }
 
-    /// Effects on a figure, with their causes.
     pub(crate) fn of_figure(&self, key: &str) -> impl Iterator<Item = (NoteCode, f64)> {
         self.found.iter().filter(move |one| one.figure == key).map(|one| (one.code, one.share))
     }
@@ -82,7 +79,6 @@ impl Effects {
         self.found.push(Effect { figure: figure.to_owned(), is_result: true, code, share });
     }
 
-    /// The effects that a record shows.
     pub(crate) fn measure(input: &EffectInput<'_>) -> Self {
         let mut study = Study {
             input,

@@ -26,7 +26,6 @@ pub(super) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Divis
     }
 }
 
-/// What is divided in a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Division {
     /// Targets that are measured in turn.
@@ -70,7 +69,7 @@ fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Na
     for (rank, nth) in order.into_iter().enumerate() {
         let free = rank.checked_sub(slots).map_or(begin, |ended| ends[ended]);
         // A retried request was in its slot before the attempt that is left of it.
-        late[nth] = if rows[nth].attempt() > 0 { Nanos::ZERO } else { rows[nth].start - free };
+        late[nth] = if rows[nth].attempt > 0 { Nanos::ZERO } else { rows[nth].start - free };
     }
 }
 
@@ -79,7 +78,6 @@ fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Na
 pub(super) struct Held {
     /// Over the run, whatever else was in flight.
     pub(super) raw: f64,
-    /// Over the run.
     pub(super) mean: f64,
     /// In the worst tenth of the run.
     pub(super) worst: f64,

@@ -36,7 +36,6 @@ pub fn figure_label(key: &str) -> String {
 /// Means that differ by less than this share are the same for a reader.
 const SAME: f64 = 0.01;
 
-/// One figure of the report.
 #[derive(Clone, Copy)]
 pub(crate) struct ShownFigure {
     pub(crate) metric: &'static Definition,
@@ -108,7 +107,6 @@ fn is_printed(percentile: figure::Percentile, info: &RunInfo) -> bool {
         || info.asked_percentiles().any(is_of)
 }
 
-/// Whether it is counted from the intended time.
 pub(super) fn is_from_intended(metric: &Definition) -> bool {
     metric.key.ends_with("_from_intended_ms")
 }
@@ -132,7 +130,6 @@ pub(super) fn margin(summary: &Summary, shown: &ShownFigure) -> Option<f64> {
     (value > 0.0).then(|| margin / value)
 }
 
-/// The verdict about every shown figure.
 pub(crate) fn judge(
     summary: &Summary,
     info: &RunInfo,

@@ -32,7 +32,6 @@ pub const OUTSIDE_SERVER_TTFT: f64 = 0.2;
 /// Parts of a run, the worst of which decides about the tail.
 pub const PARTS: usize = 10;
 
-/// How severe an effect of this share is.
 pub fn severity(effect: f64) -> Severity {
     match effect {
         effect if effect > INVALID_ABOVE => Severity::Invalid,

@@ -9,25 +9,14 @@ use tokometer_figures::figure::{Percentile, Statistic};
 use tokometer_figures::rows::{Joined, RequestRow};
 use tokometer_figures::steady::LoadClass;
 
-/// The part of a delay that one cause explains, in nanoseconds.
-type PartOf = fn(Joined) -> f64;
-
-fn by_client(joined: Joined) -> f64 {
-    joined.by_client
-}
-
-fn by_sender(joined: Joined) -> f64 {
-    joined.by_sender
-}
-
 impl Study<'_> {
     /// Tokens that arrived before their recorded time, because others shared their read.
     pub(super) fn reads(&mut self, all: &Samples) {
         let rows = self.input.rows;
-        for (code, part) in
-            [(NoteCode::SlowReads, by_client as PartOf), (NoteCode::SharedReads, by_sender)]
-        {
-            let early = |row: &RequestRow| (part(row.joined_first()), part(row.joined_last()));
+        let causes: [(NoteCode, fn(Joined) -> f64); 2] =
+            [(NoteCode::SlowReads, Joined::by_client), (NoteCode::SharedReads, Joined::by_sender)];
+        for (code, part) in causes {
+            let early = |row: &RequestRow| (part(row.joined_first), part(row.joined_last));
             if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
                 continue;
             }

@@ -4,13 +4,11 @@ use super::{Samples, Study};
 use crate::verdict::judge::{self, ShownFigure};
 use crate::verdict::touched::Touched;
 
-/// By how much a latency moves.
 struct Shift {
     figure: String,
     share: f64,
 }
 
-/// The latencies that move.
 pub(super) struct Shifts(Vec<Shift>);
 
 impl Shifts {
