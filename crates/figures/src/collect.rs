@@ -24,7 +24,6 @@ use crate::interval_gate::IntervalGate;
 use crate::lens::{Frame, Lens, LensChoice};
 use crate::measure;
 use crate::observe::Observed;
-use crate::outcomes;
 use crate::quality::{CanaryCheck, QualityCheck};
 use crate::route::Route;
 use crate::rows::{self, Fate, RequestRow, TimeSpan};
@@ -32,9 +31,8 @@ use crate::series::{DistributionView, TimedValues};
 use crate::server;
 use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
-use crate::summary::{Counts, Distribution, Ended, Summary};
+use crate::summary::{Counts, Distribution, Ended, Summary, Unjudged};
 use crate::totals::Totals;
-use crate::unjudged::Unjudged;
 use crate::windows::{self, TokenSeconds};
 
 #[derive(Debug, Clone)]
@@ -167,7 +165,7 @@ impl Collector {
         let span = span(&self.rows, state);
         let server = self.server(span);
         let families = self.families(span, server.as_ref(), &last);
-        let counts = outcomes::counts(&self.rows, &self.info.load, state);
+        let counts = Counts::of(&self.rows, &self.info.load, state);
         let counts = Counts { retries: last.removed(), warmups: self.warmups, ..counts };
         let health = health_of(state);
         let goodput = self.goodput(counts.planned, span);
@@ -305,7 +303,7 @@ impl Collector {
             mean_stays: steady::mean_stays(&self.rows, part),
             started: started.len() as u64,
             completed,
-            concurrency: rows::mean_in_flight(&self.rows, part),
+            concurrency: rows::mean_in_flight_by_piece(&self.rows, part, 1)[0],
             requests_per_s: completed as f64 / seconds,
             output_tokens_per_s: self.token_seconds.between(part.begin, part.end) / seconds,
             ttft_ms: distribution(RequestRow::ttft),

@@ -9,7 +9,7 @@ use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::figure::Quantity;
-use crate::measure::{self, Gap};
+use crate::measure::{self, Gap, at, span};
 use crate::totals::Totals;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +208,7 @@ pub static METRICS: &[Definition] = &[
         key: "first_event_ms",
         label: "Time to first event",
         definition: "First event of any kind but the end mark, minus first request byte. Other tools often report this as the time to first token.",
-        formula: Formula::Latency(measure::first_event),
+        formula: Formula::Latency(|t| span(t.times.first_byte_sent, at(t.first_event()))),
         is_result: true,
         behind: Some(Latency::Ttft),
         repeats: Some(Quantity::Ttft),
@@ -218,7 +218,7 @@ pub static METRICS: &[Definition] = &[
         key: "first_answer_ms",
         label: "Time to first answer token",
         definition: "First content that is not reasoning, minus first request byte. Differs from TTFT only if the server streams its reasoning separately.",
-        formula: Formula::Latency(measure::first_answer),
+        formula: Formula::Latency(|t| span(t.times.first_byte_sent, at(t.first_answer()))),
         is_result: true,
         behind: Some(Latency::Ttft),
         repeats: Some(Quantity::Ttft),
@@ -272,7 +272,7 @@ pub static METRICS: &[Definition] = &[
         key: "e2e_per_item_ms",
         label: "End-to-end latency per item",
         definition: "E2E divided by the inputs or documents of the request. Absent for requests that generate text.",
-        formula: Formula::Latency(measure::e2e_per_item),
+        formula: Formula::Latency(|t| Some(measure::e2e(t)? / measure::items(t)?)),
         names: names(Quantity::E2ePerItem, "E2E per item", &["latency per item"]),
         is_result: true,
         behind: Some(Latency::E2e),
@@ -282,14 +282,14 @@ pub static METRICS: &[Definition] = &[
         key: "end_of_stream_ms",
         label: "End of stream",
         definition: "Last byte of the answer minus first request byte: E2E plus the counts and the end mark that follow the last content.",
-        formula: Formula::Latency(measure::end_of_stream),
+        formula: Formula::Latency(|t| span(t.times.first_byte_sent, t.times.end)),
         ..METRIC
     },
     Definition {
         key: "ttft_from_intended_ms",
         label: "TTFT from the intended time",
         definition: "First content minus the planned send time: TTFT plus every wait inside the client. Absent if there is no schedule (infinite rate).",
-        formula: Formula::Latency(measure::ttft_from_intended),
+        formula: Formula::Latency(|t| span(t.times.intended, at(t.first_content()))),
         names: names(Quantity::TtftFromIntended, "TTFT from intended", &[]),
         is_result: true,
         behind: Some(Latency::Ttft),
@@ -300,7 +300,7 @@ pub static METRICS: &[Definition] = &[
         key: "e2e_from_intended_ms",
         label: "E2E from the intended time",
         definition: "Last content minus the planned send time. Absent at infinite rate.",
-        formula: Formula::Latency(measure::e2e_from_intended),
+        formula: Formula::Latency(|t| span(t.times.intended, at(measure::last_generated(t)))),
         names: names(
             Quantity::E2eFromIntended,
             "E2E from intended",
@@ -316,7 +316,7 @@ pub static METRICS: &[Definition] = &[
         key: "client_queue_ms",
         label: "Client queue",
         definition: "Admission time minus planned send time: the wait for the concurrency cap and for the pacer. Absent at infinite rate.",
-        formula: Formula::Value(measure::client_queue),
+        formula: Formula::Value(|t| span(t.times.intended, Some(t.times.admitted))),
         names: names(Quantity::ClientQueue, "client queue", &["queue", "client queue time"]),
         section: Some("client_queue_time"),
         ..METRIC
@@ -332,21 +332,21 @@ pub static METRICS: &[Definition] = &[
         key: "connect_ms",
         label: "Connect",
         definition: "From the start of connecting to the established TCP connection. Absent on a reused connection.",
-        formula: Formula::Value(measure::connect),
+        formula: Formula::Value(|t| span(t.times.connect_begin, t.times.connect_end)),
         ..METRIC
     },
     Definition {
         key: "tls_ms",
         label: "TLS handshake",
         definition: "From the established TCP connection to the end of the TLS handshake. Absent on a reused connection and on plain TCP.",
-        formula: Formula::Value(measure::tls),
+        formula: Formula::Value(|t| span(t.times.connect_end, t.times.tls_end)),
         ..METRIC
     },
     Definition {
         key: "upload_ms",
         label: "Request upload",
         definition: "Time from handing the first byte of the request to the kernel to handing over the last. It is part of TTFT.",
-        formula: Formula::Value(measure::upload),
+        formula: Formula::Value(|t| span(t.times.first_byte_sent, t.times.last_byte_sent)),
         ..METRIC
     },
     Definition {
@@ -363,7 +363,7 @@ pub static METRICS: &[Definition] = &[
         label: "Prompt length",
         unit: Unit::Tokens,
         definition: "Tokens of the prompt: the server's count, otherwise the workload's.",
-        formula: Formula::Value(measure::prompt_tokens),
+        formula: Formula::Value(|t| t.prompt_tokens().map(f64::from)),
         ..METRIC
     },
     Definition {
@@ -371,7 +371,7 @@ pub static METRICS: &[Definition] = &[
         label: "Answer length",
         unit: Unit::Tokens,
         definition: "Tokens of the answer: the server's usage, otherwise the counts of the events (token ids, continuous usage, one event per token), otherwise the retokenized text. The summary shows how many requests were counted by each method.",
-        formula: Formula::Value(measure::output_tokens),
+        formula: Formula::Value(|t| t.output_tokens().map(|(tokens, _)| f64::from(tokens))),
         ..METRIC
     },
     Definition {

@@ -7,16 +7,16 @@ use tokometer_record::{Event, EventKind, Timeline};
 
 use crate::reported;
 
-fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
+pub(crate) fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some((to? - from?).0 as f64)
 }
 
-fn at(event: Option<&Event>) -> Option<Nanos> {
+pub(crate) fn at(event: Option<&Event>) -> Option<Nanos> {
     event.map(|event| event.at)
 }
 
 /// The end of the response, over all choices.
-fn last_generated(timeline: &Timeline) -> Option<&Event> {
+pub(crate) fn last_generated(timeline: &Timeline) -> Option<&Event> {
     let ends = |event: &&Event| event.kind.is_generated() || event.kind == EventKind::Result;
     timeline.events.iter().rfind(ends)
 }
@@ -25,40 +25,12 @@ pub(crate) fn ttft(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, at(timeline.first_content()))
 }
 
-pub(crate) fn first_event(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, at(timeline.first_event()))
-}
-
-pub(crate) fn first_answer(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, at(timeline.first_answer()))
-}
-
-pub(crate) fn ttft_from_intended(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.intended, at(timeline.first_content()))
-}
-
 pub(crate) fn e2e(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, at(last_generated(timeline)))
 }
 
 pub(crate) fn items(timeline: &Timeline) -> Option<f64> {
     timeline.requested.items.filter(|items| *items > 0).map(f64::from)
-}
-
-pub(crate) fn e2e_per_item(timeline: &Timeline) -> Option<f64> {
-    Some(e2e(timeline)? / items(timeline)?)
-}
-
-pub(crate) fn e2e_from_intended(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.intended, at(last_generated(timeline)))
-}
-
-pub(crate) fn end_of_stream(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, timeline.times.end)
-}
-
-pub(crate) fn client_queue(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.intended, Some(timeline.times.admitted))
 }
 
 /// Connecting and the TLS handshake are subtracted when they happened after the gate: they have their
@@ -73,18 +45,6 @@ pub(crate) fn send_lateness(timeline: &Timeline) -> Option<f64> {
         _ => Nanos::ZERO,
     };
     Some((wait - connecting).0 as f64)
-}
-
-pub(crate) fn connect(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.connect_begin, timeline.times.connect_end)
-}
-
-pub(crate) fn tls(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.connect_end, timeline.times.tls_end)
-}
-
-pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, timeline.times.last_byte_sent)
 }
 
 /// Reasoning tokens that the server counted in a response without streamed reasoning, as far as its content
@@ -144,14 +104,6 @@ pub(crate) fn tpot(timeline: &Timeline) -> Option<f64> {
 pub(crate) fn tokens_per_s_per_user(timeline: &Timeline) -> Option<f64> {
     let Decode { span, tokens } = decode(timeline)?;
     (span > 0.0).then(|| tokens / span * 1e9)
-}
-
-pub(crate) fn prompt_tokens(timeline: &Timeline) -> Option<f64> {
-    timeline.prompt_tokens().map(f64::from)
-}
-
-pub(crate) fn output_tokens(timeline: &Timeline) -> Option<f64> {
-    timeline.output_tokens().map(|(tokens, _)| f64::from(tokens))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

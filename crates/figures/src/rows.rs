@@ -225,12 +225,7 @@ impl TimeSpan {
     }
 }
 
-pub(crate) fn mean_in_flight(rows: &[RequestRow], part: TimeSpan) -> f64 {
-    let overlap = |row: &RequestRow| (row.end.min(part.end) - row.start.max(part.begin)).0 as f64;
-    rows.iter().map(overlap).sum::<f64>() / part.length().0.max(1) as f64
-}
-
-/// The same for each of `count` equal pieces of a span, in one pass.
+/// Mean number of requests in flight in each of `count` equal pieces of a span, in one pass.
 pub(crate) fn mean_in_flight_by_piece(rows: &[RequestRow], part: TimeSpan, count: u64) -> Vec<f64> {
     let pieces: Vec<TimeSpan> = part.pieces(count).collect();
     let mut overlaps = vec![0.0; pieces.len()];
@@ -304,8 +299,12 @@ mod tests {
         let rows = rows();
         for (begin, end, count) in [(0, 1_200, 12), (103, 997, 7), (300, 305, 12), (500, 500, 3)] {
             let part = TimeSpan { begin: Nanos(begin), end: Nanos(end) };
-            let each: Vec<f64> =
-                part.pieces(count).map(|piece| mean_in_flight(&rows, piece)).collect();
+            let mean = |part: TimeSpan| {
+                let overlap = |row: &RequestRow| row.end.min(part.end) - row.start.max(part.begin);
+                let sum: f64 = rows.iter().map(|row| overlap(row).0 as f64).sum();
+                sum / part.length().0.max(1) as f64
+            };
+            let each: Vec<f64> = part.pieces(count).map(mean).collect();
             assert_eq!(mean_in_flight_by_piece(&rows, part, count), each, "{part:?} {count}");
             for at in (0..1_300).map(Nanos) {
                 let containing = part.pieces(count).position(|piece| piece.contains(at));

@@ -214,15 +214,18 @@ impl StepCollector {
         }
         let mut steps: Vec<SeenStep> = Vec::new();
         let (mut reached, mut under_way) = (0_u64, 0_u64);
-        let sweep = Sweep::new(&self.streams);
         self.streams.sort_unstable_by_key(|stream| stream.first);
+        let mut lasts: Vec<Nanos> = self.streams.iter().map(|stream| stream.last).collect();
+        lasts.sort_unstable();
         let stride = self.tokens.stride();
         // The missing stretch between two of them is longer than a step can be.
         for tokens in self.tokens.into_groups() {
             for group in groups(&tokens, width, &self.streams) {
                 let begin = group.first().map_or(Nanos::ZERO, |token| token.at);
                 let step = step_of(group, begin, steps.last());
-                let streams = sweep.between(begin, step.at);
+                let started = self.streams.partition_point(|stream| stream.first <= step.at);
+                let over = lasts.partition_point(|last| *last < begin);
+                let streams = started.saturating_sub(over) as u64;
                 if streams > 1 {
                     reached += u64::from(step.batch());
                     under_way += streams;
@@ -262,29 +265,6 @@ impl Seen {
             Some(share) if share < TOGETHER_MIN => Err(StepsRefusal::Apart { share }),
             _ => Ok(self),
         }
-    }
-}
-
-/// Number of active streams, from sorted first and last tokens.
-struct Sweep {
-    firsts: Vec<Nanos>,
-    lasts: Vec<Nanos>,
-}
-
-impl Sweep {
-    fn new(streams: &[StreamSpan]) -> Self {
-        let mut firsts: Vec<Nanos> = streams.iter().map(|stream| stream.first).collect();
-        let mut lasts: Vec<Nanos> = streams.iter().map(|stream| stream.last).collect();
-        firsts.sort_unstable();
-        lasts.sort_unstable();
-        Self { firsts, lasts }
-    }
-
-    /// Streams that began by `end` and had not ended before `begin`.
-    fn between(&self, begin: Nanos, end: Nanos) -> u64 {
-        let started = self.firsts.partition_point(|first| *first <= end);
-        let over = self.lasts.partition_point(|last| *last < begin);
-        started.saturating_sub(over) as u64
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tokometer_record::{FailureKind, Stop};
+use tokometer_record::{FailureKind, Health, RecordedLoad, RunInfo, RunState, Stop};
 
 use crate::addresses::AddressShare;
 use crate::anatomy;
@@ -15,9 +15,11 @@ use crate::family::{Family, FamilyFigures};
 use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
 use crate::judgement::{FigureVerdict, Note, Verdict};
+use crate::observe::Observed;
 use crate::quality::{Canaries, Quality};
+use crate::rows::{Fate, RequestRow};
 use crate::server::ServerFigures;
-use crate::steady::{LoadClass, Steady};
+use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
 use crate::steps::Steps;
 use crate::windows::{Block, Window};
 
@@ -141,6 +143,40 @@ pub struct Counts {
     pub warmups: u64,
 }
 
+impl Counts {
+    /// Without retries and warm-ups.
+    pub(crate) fn of(rows: &[RequestRow], load: &RecordedLoad, state: &RunState) -> Self {
+        let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
+        let abandoned_rows = with(Fate::Abandoned);
+        // The last attempt of a request that was being retried has no row: its outcome is that attempt's.
+        let retrying = match state {
+            RunState::Ended(_) => 0,
+            RunState::Killed { retrying, .. } => *retrying,
+        };
+        let failed = with(Fate::Failed).saturating_sub(retrying);
+        // A run that ends by time has no planned number: later requests were never due.
+        let planned = load.planned_requests.filter(|_| load.duration.is_none());
+        let known = with(Fate::Succeeded) + failed;
+        let (abandoned, never_sent) = match state {
+            RunState::Ended(end) => (end.abandoned.max(abandoned_rows), end.never_sent),
+            RunState::Killed { in_flight, .. } => {
+                let abandoned = abandoned_rows + in_flight;
+                (abandoned, planned.map_or(0, |all| all.saturating_sub(known + abandoned)))
+            }
+        };
+        let sent = known + abandoned;
+        Self {
+            planned: planned.unwrap_or(sent + never_sent).max(sent),
+            sent,
+            succeeded: with(Fate::Succeeded),
+            failed,
+            abandoned,
+            never_sent,
+            ..Self::default()
+        }
+    }
+}
+
 /// Failed requests with the same kind, status and message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureGroup {
@@ -197,4 +233,20 @@ pub struct PercentileValue {
     pub interval: ConfidenceInterval,
     /// Whether there are enough effective values for this percentile; otherwise shown with `?`.
     pub is_supported: bool,
+}
+
+/// A summary without notes and verdicts, with what these follow from.
+#[derive(Debug, Clone)]
+pub struct Unjudged {
+    /// Complete except for notes and verdicts.
+    pub summary: Summary,
+    pub info: RunInfo,
+    /// The last attempt of each measured request.
+    pub rows: Vec<RequestRow>,
+    /// `None` when the program was killed before it wrote it.
+    pub health: Option<Health>,
+    pub observed: Observed,
+    pub unsteady: Option<Unsteady>,
+    /// How the backlog of an open loop grew, if it did.
+    pub overload: Option<GrowingBacklog>,
 }

@@ -1,7 +1,5 @@
 //! The run second by second, from the run's origin on.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
@@ -26,61 +24,42 @@ pub struct Window {
     pub output_tokens: f64,
 }
 
-/// Seconds of a page of [`TokenSeconds`].
-const PAGE: usize = 64;
+/// Seconds of a month. A record has no later time, and a damaged one must not take more memory.
+const MONTH: usize = 31 * 24 * 3_600;
 
-/// Output tokens by the second in which they arrived. Kept in pages, so that one absurd time of a
-/// damaged record takes a page and not a month of seconds.
+/// Output tokens by the second in which they arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenSeconds {
     origin: Nanos,
-    pages: Vec<[f64; PAGE]>,
-    /// Where each page is.
-    indices: BTreeMap<u64, usize>,
-    /// The page that was used last, and where it is: the tokens of a response mostly share one.
-    last: Option<(u64, usize)>,
+    tokens: Vec<f64>,
 }
 
 impl TokenSeconds {
     pub(crate) fn new(origin: Nanos) -> Self {
-        Self { origin, pages: Vec::new(), indices: BTreeMap::new(), last: None }
+        Self { origin, tokens: Vec::new() }
+    }
+
+    fn index(&self, at: Nanos) -> usize {
+        usize::try_from((at - self.origin).0 / SECOND).unwrap_or(MONTH).min(MONTH)
     }
 
     pub(crate) fn add(&mut self, at: Nanos, tokens: f64) {
-        let second = (at - self.origin).0 / SECOND;
-        let index = self.index_of(second / PAGE as u64);
-        self.pages[index][usize::try_from(second % PAGE as u64).unwrap_or(0)] += tokens;
-    }
-
-    fn index_of(&mut self, page: u64) -> usize {
-        match self.last {
-            Some((last, index)) if last == page => index,
-            _ => {
-                let next = self.pages.len();
-                let index = *self.indices.entry(page).or_insert(next);
-                if index == next {
-                    self.pages.push([0.0; PAGE]);
-                }
-                self.last = Some((page, index));
-                index
-            }
+        let second = self.index(at);
+        if second >= self.tokens.len() {
+            self.tokens.resize(second + 1, 0.0);
         }
+        self.tokens[second] += tokens;
     }
 
-    /// Seconds of the pages from `begin` to `end`, in order, with their tokens.
+    /// Seconds from `begin` to `end`, in order, with their tokens.
     fn seconds(&self, begin: Nanos, end: Nanos) -> impl Iterator<Item = (u64, f64)> + '_ {
-        let page = |at: Nanos| (at - self.origin).0 / SECOND / PAGE as u64;
-        let (first, last) = (page(begin), page(end).max(page(begin)));
-        self.indices.range(first..=last).flat_map(|(page, index)| {
-            let tokens = &self.pages[*index];
-            (page * PAGE as u64..).zip(tokens).map(|(second, tokens)| (second, *tokens))
-        })
+        let (first, count) = (self.index(begin), self.index(end).saturating_sub(self.index(begin)));
+        (first as u64..).zip(self.tokens.iter().skip(first).take(count.saturating_add(1)).copied())
     }
 
     /// `None` when no token arrived.
     pub(crate) fn peak(&self) -> Option<f64> {
-        let all = self.seconds(self.origin, Nanos::MAX).map(|(_, tokens)| tokens);
-        all.max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
+        self.tokens.iter().copied().max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
     }
 
     /// Tokens between two times; seconds at the edges count in proportion.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A complete response with content.
@@ -13,6 +13,7 @@ pub enum Outcome {
     /// No response, or an incomplete one.
     Failed(Failure),
     /// Ended by the client: an interrupt, or the end of the drain time.
+    #[default]
     Abandoned,
 }
 

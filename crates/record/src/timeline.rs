@@ -15,12 +15,15 @@ use crate::failure::Outcome;
 pub const TOLERATED_INVERSION: Nanos = Nanos::from_micros(100);
 
 /// The part of a run that a request belongs to. Only [`Phase::Measure`] is part of the figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Before the measurement, with prompts of its own.
     Warmup,
     /// All figures come from this phase.
+    #[default]
     Measure,
     /// Side requests during the load.
     Probe,
@@ -48,7 +51,7 @@ impl Phase {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttemptId {
     /// Index in the plan, from zero. Attempts of one request share it.
     pub index: u64,
@@ -73,18 +76,7 @@ pub struct AttemptId {
 impl AttemptId {
     /// The first attempt of request `index`, without conversation, class or adapter.
     pub fn new(index: u64, phase: Phase) -> Self {
-        Self {
-            index,
-            shard: 0,
-            point: 0,
-            phase,
-            target: 0,
-            session: None,
-            turn: 0,
-            attempt: 0,
-            class: None,
-            lora: None,
-        }
+        Self { index, phase, ..Self::default() }
     }
 }
 
@@ -246,7 +238,7 @@ pub enum CountSource {
     Retokenized,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
     /// Unique within the run.
     pub identity: AttemptId,
@@ -292,30 +284,8 @@ pub struct Timeline {
 impl Timeline {
     /// A request that the gate has just admitted.
     pub fn new(identity: AttemptId, requested: RequestedLengths, admitted: Nanos) -> Self {
-        Self {
-            identity,
-            requested,
-            connection: Connection::default(),
-            times: Times { admitted, ..Times::default() },
-            stamp_source: StampSource::default(),
-            events: Vec::new(),
-            reads: 0,
-            merged_reads: 0,
-            merge_waits: MergeWaits::default(),
-            usage: None,
-            content_bytes: None,
-            retokenized_tokens: None,
-            server_timings: None,
-            network: None,
-            status: None,
-            outcome: Outcome::Abandoned,
-            clock_faults: 0,
-            text: None,
-            answer: None,
-            tool_calls: None,
-            own_tools: None,
-            answer_hash: None,
-        }
+        let times = Times { admitted, ..Times::default() };
+        Self { identity, requested, times, ..Self::default() }
     }
 
     /// Adds an event. Its time is corrected if it lies before the previous one or before the send.

@@ -15,13 +15,9 @@ pub struct Schema {
 #[error("{0}")]
 pub struct SchemaFault(String);
 
-/// Keywords that are checked, and those that say nothing about a document.
-const CHECKED: [&str; 25] = [
-    "type",
-    "properties",
+/// Keywords that are checked and have no schemas in them.
+const CHECKED: [&str; 16] = [
     "required",
-    "additionalProperties",
-    "items",
     "minItems",
     "maxItems",
     "uniqueItems",
@@ -36,14 +32,9 @@ const CHECKED: [&str; 25] = [
     "multipleOf",
     "minLength",
     "maxLength",
-    "anyOf",
-    "oneOf",
-    "allOf",
     "$ref",
-    "$defs",
-    "definitions",
 ];
-/// By the standard, `format` is one of these unless a vocabulary says otherwise.
+/// Say nothing about a document. By the standard, `format` is one of these unless a vocabulary says otherwise.
 const SILENT: [&str; 11] = [
     "title",
     "description",

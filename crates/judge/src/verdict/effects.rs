@@ -14,7 +14,6 @@ mod shifts;
 use tokometer_base::Nanos;
 use tokometer_record::{Health, RunInfo};
 
-use super::between;
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
 use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
@@ -22,7 +21,7 @@ use super::touched::{self, Delay};
 use crate::notes::NoteCode;
 use shifts::Shifts;
 use tokometer_figures::define::Latency;
-use tokometer_figures::figure::{Quantity, Statistic};
+use tokometer_figures::figure::{Percentile, Quantity, Statistic};
 use tokometer_figures::observe::Observed;
 use tokometer_figures::rows::{RequestRow, TimeSpan};
 use tokometer_figures::sample::Ordered;
@@ -171,7 +170,7 @@ impl Study<'_> {
     fn add_each(&mut self, code: NoteCode, share: impl Fn(&ShownFigure) -> Option<f64>) {
         let shares: Vec<Option<f64>> =
             self.shown.iter().map(|shown| share(&self.decisive(shown))).collect();
-        let shares = between::raised(&self.shown, &shares);
+        let shares = raised(&self.shown, &shares);
         for (shown, share) in self.shown.clone().iter().zip(shares) {
             self.add(shown, code, share.unwrap_or(0.0));
         }
@@ -444,4 +443,29 @@ fn filled_at(rows: &[RequestRow], slots: u32) -> Option<Nanos> {
     let last = usize::try_from(slots).unwrap_or(usize::MAX).checked_sub(1)?;
     let mut starts: Vec<Nanos> = rows.iter().map(|row| row.start).collect();
     (last < starts.len()).then(|| *starts.select_nth_unstable(last).1)
+}
+
+/// The effects of one cause on `shown`, where each percentile is at least as affected as the less affected
+/// of two of the same quantity, one below and one above it.
+///
+/// The effect of a long delay counts where it exceeds chance, and chance differs from percentile to
+/// percentile. A delay that has moved the median and P99 by more than chance explains has moved what lies
+/// between them, even where the values of this run are too far apart to show it.
+fn raised(shown: &[ShownFigure], shares: &[Option<f64>]) -> Vec<Option<f64>> {
+    let percent = |one: &ShownFigure| one.statistic.percentile().map(Percentile::percent);
+    let least = |of: &ShownFigure| -> Option<f64> {
+        let own = percent(of)?;
+        let largest = |is_meant: &dyn Fn(f64) -> bool| {
+            let same = shown.iter().zip(shares).filter(|(one, _)| one.metric.key == of.metric.key);
+            let meant = same.filter(|(one, _)| percent(one).is_some_and(is_meant));
+            meant.filter_map(|(_, share)| *share).max_by(f64::total_cmp)
+        };
+        let (below, above) = (largest(&|other| other < own)?, largest(&|other| other > own)?);
+        Some(below.min(above))
+    };
+    let raise = |(one, share): (&ShownFigure, &Option<f64>)| match (*share, least(one)) {
+        (Some(share), Some(least)) => Some(share.max(least)),
+        (share, _) => share,
+    };
+    shown.iter().zip(shares).map(raise).collect()
 }

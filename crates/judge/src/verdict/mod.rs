@@ -5,7 +5,6 @@
 //! among the figures that are results. Causes alone do not judge: a client that was late everywhere and
 //! moved no figure gets a remark. `docs/verdict.md` has the rules and the proof.
 
-mod between;
 mod effects;
 mod held;
 mod judge;
