@@ -167,7 +167,7 @@ impl Collector {
         let families = self.families(span, server.as_ref(), &last);
         let counts = Counts::of(&self.rows, &self.info.load, state);
         let counts = Counts { retries: last.removed(), warmups: self.warmups, ..counts };
-        let health = health_of(state);
+        let health = state.end().map(|end| &end.health);
         let goodput = self.goodput(counts.planned, span);
         self.complete_totals(span, goodput, health);
         let steady_part = steady::find(&self.rows, &self.info.load);
@@ -433,14 +433,6 @@ fn span(rows: &[RequestRow], state: &RunState) -> Option<TimeSpan> {
             Some(TimeSpan { begin: end.measure_begin, end: end.measure_end })
         }
         _ => of_rows(),
-    }
-}
-
-/// `None` for a run that was killed.
-fn health_of(state: &RunState) -> Option<&Health> {
-    match state {
-        RunState::Ended(end) => Some(&end.health),
-        RunState::Killed { .. } => None,
     }
 }
 

@@ -191,7 +191,7 @@ pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nano
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{AttemptId, Phase, RequestedLengths, Usage};
+    use tokometer_record::{AttemptId, CountSource, Phase, RequestedLengths, Usage};
 
     use super::*;
 
@@ -227,10 +227,10 @@ mod tests {
         assert_eq!(tpot(&answer(Some(1))), Some(1e7));
         let lengths: Vec<Nanos> = gaps(&answer(None)).map(|gap| gap.length).collect();
         assert_eq!(lengths, [Nanos::from_millis(10); 2]);
-        assert_eq!(output_tokens(&answer(None)), Some(6.0));
+        assert_eq!(answer(None).output_tokens(), Some((6, CountSource::Usage)));
         let mut uncounted = answer(None);
         (uncounted.usage, uncounted.retokenized_tokens) = (None, Some(3));
-        assert_eq!(output_tokens(&uncounted), None, "the text is that of the first choice");
+        assert_eq!(uncounted.output_tokens(), None, "the text is that of the first choice");
     }
 
     /// One sentence, whatever a stream looks like: what tokens outside of the time do to it is a note.

@@ -270,10 +270,9 @@ impl RunReader {
             }
             return Ok(RunState::Ended(Box::new(ended)));
         }
-        let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
-        ended.sort_unstable();
+        let ended = self.ended()?;
         let has_ended = |attempt: &Attempt| ended.binary_search(attempt).is_ok();
-        let started = self.attempts(names::STARTS)?;
+        let started = self.starts()?.map(|sent| (sent.index, sent.attempt));
         let in_flight: BTreeSet<Attempt> = started.filter(|start| !has_ended(start)).collect();
         let has_ended_before =
             |(index, attempt): &&Attempt| *attempt > 0 && has_ended(&(*index, attempt - 1));
@@ -281,13 +280,20 @@ impl RunReader {
         Ok(RunState::Killed { in_flight: in_flight.len() as u64, retrying })
     }
 
-    /// The measured attempts in a file. Warm-ups and probes also count their indexes from zero; they
-    /// have no rows among the starts.
-    fn attempts(&self, name: &str) -> Result<impl Iterator<Item = Attempt> + use<>, Error> {
+    /// The measured attempts that ended, sorted. Warm-ups and probes also count their indexes from zero.
+    fn ended(&self) -> Result<Vec<Attempt>, Error> {
+        let batches = self.batches(names::REQUESTS)?;
+        let mut ended: Vec<_> =
+            batches.flat_map(|batch| columns::measured_attempts(&batch)).collect();
+        ended.sort_unstable();
+        Ok(ended)
+    }
+
+    /// None where there is no such file.
+    fn batches(&self, name: &str) -> Result<impl Iterator<Item = RecordBatch> + use<>, Error> {
         let path = self.folder.join(name);
         let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
-        let batches = batches.into_iter().flatten();
-        Ok(batches.flat_map(|batch| columns::measured_attempts(&batch)))
+        Ok(batches.into_iter().flatten())
     }
 
     /// All ended attempts, read batch by batch: in the order of their ends, of a merged run shard by
@@ -296,15 +302,14 @@ impl RunReader {
         let path = self.folder.join(names::REQUESTS);
         let origin = self.info.origin;
         let damages = self.damages.clone();
-        let (kept, unwritten) = match &self.kept {
-            Some(kept) => (kept.requests.as_ref(), kept.rows.clone()),
-            None => (None, Vec::new()),
+        let mut batches = match &self.kept {
+            Some(Kept { requests: Some(file), .. }) => {
+                Some(Batches::of_file(file, &path, &damages)?)
+            }
+            Some(_) => None,
+            None => Some(self.stored(&path)?),
         };
-        let mut batches = match (kept, &self.kept) {
-            (Some(file), _) => Some(Batches::of_file(file, &path, &damages)?),
-            (None, Some(_)) => None,
-            (None, None) => Some(self.stored(&path)?),
-        };
+        let unwritten = self.kept.as_ref().map(|kept| kept.rows.clone()).unwrap_or_default();
         let rows = move || {
             let batches = batches.as_mut()?;
             let batch = batches.next()?;
@@ -328,8 +333,7 @@ impl RunReader {
 
     /// Measured attempts that were sent and have no end: what was in flight when the writer was killed.
     pub fn unended(&self) -> Result<Vec<SentAttempt>, Error> {
-        let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
-        ended.sort_unstable();
+        let ended = self.ended()?;
         let has_no_end =
             |sent: &SentAttempt| ended.binary_search(&(sent.index, sent.attempt)).is_err();
         Ok(self.starts()?.filter(has_no_end).collect())
@@ -337,10 +341,8 @@ impl RunReader {
 
     /// Every sent attempt of the measured phase.
     pub fn starts(&self) -> Result<impl Iterator<Item = SentAttempt> + use<>, Error> {
-        let path = self.folder.join(names::STARTS);
-        let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
         let origin = self.info.origin;
-        Ok(batches.into_iter().flatten().flat_map(move |batch| columns::starts(&batch, origin)))
+        Ok(self.batches(names::STARTS)?.flat_map(move |batch| columns::starts(&batch, origin)))
     }
 
     /// The scrapes of the server's metrics. A last line without its end is skipped: the writer was killed.

@@ -235,6 +235,13 @@ pub enum RunState {
     },
 }
 
+impl RunState {
+    /// `None` for a run that was killed.
+    pub fn end(&self) -> Option<&RunEnd> {
+        if let Self::Ended(end) = self { Some(end) } else { None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

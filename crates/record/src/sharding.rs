@@ -125,13 +125,6 @@ impl ClockFit {
     pub fn on_leader(&self, at: Nanos) -> Nanos {
         Nanos(at.0.saturating_add_signed(self.offset_at(at)))
     }
-
-    /// Parts per million by which the shard's clock is slow. `None` where both ends are one.
-    pub fn drift_ppm(&self) -> Option<f64> {
-        let span = (self.to - self.from).0;
-        let change = i128::from(self.to_offset) - i128::from(self.from_offset);
-        (span > 0).then(|| change as f64 / span as f64 * 1e6)
-    }
 }
 
 /// A run that was merged from the records of its shards.
@@ -244,7 +237,6 @@ mod tests {
         check(20, -1_000);
         check(90, -1_000);
         assert_eq!(fit.on_leader(Nanos::from_secs(20)), Nanos(19_999_999_000));
-        assert!((fit.drift_ppm().unwrap() + 0.2).abs() < 1e-9);
         assert_eq!(ClockFit::SAME.on_leader(Nanos(7)), Nanos(7));
         assert_eq!(ClockFit::constant(-9).on_leader(Nanos(7)), Nanos::ZERO);
     }

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use super::about::About;
-use super::note::CheckInput;
 use super::{NoteCode, answers, client, counts, run, shards, times};
-use crate::verdict::{figure_label, limits};
-use tokometer_figures::{Note, Severity};
+use crate::verdict::{Effects, figure_label, limits};
+use tokometer_figures::{Note, Severity, Unjudged};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteJudgement {
@@ -59,7 +58,7 @@ pub(crate) struct NoteRule {
     pub(crate) why: &'static str,
     pub(crate) action: &'static str,
     /// Returns what was found, or `None`.
-    pub(crate) check: fn(&CheckInput<'_>, f64) -> Option<String>,
+    pub(crate) check: fn(&Unjudged, &Effects, f64) -> Option<String>,
 }
 
 impl NoteRule {
@@ -113,12 +112,12 @@ pub(crate) fn rule_of(note: &Note) -> Option<&'static NoteRule> {
 }
 
 /// All notes of a run, the most severe first.
-pub(crate) fn find(evidence: &CheckInput<'_>) -> Vec<Note> {
+pub(crate) fn find(run: &Unjudged, effects: &Effects) -> Vec<Note> {
     let mut notes: Vec<Note> = rules()
         .into_iter()
         .filter_map(|rule| {
-            let found = (rule.check)(evidence, rule.limit)?;
-            let effect = evidence.effects.of_note(rule.code);
+            let found = (rule.check)(run, effects, rule.limit)?;
+            let effect = effects.of_note(rule.code);
             let by_effect = effect.map_or(Severity::Remark, |(_, share)| limits::severity(share));
             Some(Note {
                 code: rule.code.to_string(),

@@ -12,7 +12,7 @@ mod path;
 mod shifts;
 
 use tokometer_base::Nanos;
-use tokometer_record::{Health, RunInfo};
+use tokometer_record::Health;
 
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
@@ -20,24 +20,13 @@ use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABO
 use super::touched::{self, Delay};
 use crate::notes::NoteCode;
 use shifts::Shifts;
+use tokometer_figures::Unjudged;
 use tokometer_figures::define::Latency;
 use tokometer_figures::figure::{Percentile, Quantity, Statistic};
-use tokometer_figures::observe::Observed;
 use tokometer_figures::rows::{RequestRow, TimeSpan};
 use tokometer_figures::sample::Ordered;
 use tokometer_figures::sends::LATE;
 use tokometer_figures::steady::LoadClass;
-use tokometer_figures::summary::Summary;
-
-/// The record, as far as effects follow from it.
-pub(crate) struct EffectInput<'a> {
-    pub(crate) info: &'a RunInfo,
-    /// With its figures and distributions.
-    pub(crate) summary: &'a Summary,
-    pub(crate) rows: &'a [RequestRow],
-    pub(crate) health: Option<&'a Health>,
-    pub(crate) observed: &'a Observed,
-}
 
 #[derive(Debug, Clone, PartialEq)]
 struct Effect {
@@ -78,15 +67,15 @@ impl Effects {
         self.found.push(Effect { figure: figure.to_owned(), is_result: true, code, share });
     }
 
-    pub(crate) fn measure(input: &EffectInput<'_>) -> Self {
+    pub(crate) fn measure(input: &Unjudged) -> Self {
         let mut study = Study {
             input,
-            shown: judge::shown(input.summary, input.info, input.health),
+            shown: judge::shown(input),
             class: input.summary.load_class,
             found: Vec::new(),
         };
         if !input.rows.is_empty() {
-            let all = Samples::of(input.rows, |_| true, |_, _, value| value);
+            let all = Samples::of(&input.rows, |_| true, |_, _, value| value);
             study.held_back(&all);
             study.rate_missed();
             study.reads(&all);
@@ -100,7 +89,7 @@ impl Effects {
 }
 
 struct Study<'a> {
-    input: &'a EffectInput<'a>,
+    input: &'a Unjudged,
     shown: Vec<ShownFigure>,
     class: LoadClass,
     found: Vec<Effect>,
@@ -193,9 +182,9 @@ impl Study<'_> {
 
     /// Load that the client held back.
     fn held_back(&mut self, all: &Samples) {
-        let (rows, load) = (self.input.rows, &self.input.info.load);
+        let (rows, load) = (&self.input.rows, &self.input.info.load);
         let late =
-            held::lateness(rows, load, held::Division::of(self.input.info, self.input.observed));
+            held::lateness(rows, load, held::Division::of(&self.input.info, &self.input.observed));
         match self.class {
             LoadClass::Burst => self.burst(&late, all),
             LoadClass::Closed => self.late(&late, all, NoteCode::SlowRefill),
@@ -208,7 +197,7 @@ impl Study<'_> {
 
     /// A burst wants every request at its start: its latencies from there are the other version.
     fn burst(&mut self, late: &[Nanos], all: &Samples) {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let from_start = Samples::of(
             rows,
             |_| true,
@@ -230,7 +219,7 @@ impl Study<'_> {
     }
 
     fn late(&mut self, late: &[Nanos], all: &Samples, code: NoteCode) {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let slots = match self.class {
             LoadClass::Closed => self.input.info.load.max_concurrency.unwrap_or(1),
             _ => 0,
@@ -268,7 +257,7 @@ impl Study<'_> {
 
     /// Without the client's lateness the last request would have ended earlier.
     fn end_shift(&self, late: &[Nanos]) -> f64 {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let end = rows.iter().map(|row| row.end).max().unwrap_or(Nanos::ZERO);
         let on_time = rows.iter().zip(late).map(|(row, late)| row.end - *late).max();
         (end - on_time.unwrap_or(end)).as_secs_f64() / self.seconds()
@@ -276,7 +265,7 @@ impl Study<'_> {
 
     /// Figures from the intended time, without what the client added to them.
     fn planned(&mut self, late: &[Nanos]) {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         if !self.shown.iter().any(|shown| judge::is_from_intended(shown.metric)) {
             return;
         }
@@ -296,7 +285,7 @@ impl Study<'_> {
         if self.class != LoadClass::Open || self.input.info.load.max_concurrency.is_some() {
             return;
         }
-        let observed = self.input.observed;
+        let observed = &self.input.observed;
         let Some((due, achieved)) = observed.due_rate().zip(observed.achieved_rate()) else {
             return;
         };
@@ -309,7 +298,7 @@ impl Study<'_> {
 
     /// By how much the time that the middle of the sends took differs from the planned one, as a share.
     fn middle_missed(&self) -> f64 {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let span = |of: fn(&RequestRow) -> Nanos| middle_span(rows.iter().map(of).collect());
         let (planned, sent) = (span(|row| row.due), span(|row| row.start));
         if sent == Nanos::ZERO {
@@ -322,12 +311,12 @@ impl Study<'_> {
     /// Time that the machine took from a server on the same host. On another host only the client was
     /// affected, and the other effects show by how much.
     fn machine(&mut self, all: &Samples) {
-        let Some(health) = self.input.health else { return };
+        let Some(health) = &self.input.health else { return };
         self.waiting_with_user_stamps(health);
         if health.is_same_host != Some(true) {
             return;
         }
-        let (rows, seconds) = (self.input.rows, self.seconds());
+        let (rows, seconds) = (&self.input.rows, self.seconds());
         let stalls = health.stalls.as_deref().unwrap_or_default();
         let delays: Vec<Delay> = stalls
             .iter()
@@ -373,7 +362,7 @@ impl Study<'_> {
 
     /// Times taken after a read include the wait of the reading thread for a CPU.
     fn waiting_with_user_stamps(&mut self, health: &Health) {
-        let seen = self.input.observed;
+        let seen = &self.input.observed;
         if seen.user_stamped == 0 || seen.kernel_stamped + seen.tls_stamped > 0 {
             return;
         }
@@ -401,8 +390,8 @@ fn middle_span(mut times: Vec<Nanos>) -> Nanos {
 }
 
 /// Share of the late requests that a stall explains.
-fn late_in_stalls(input: &EffectInput<'_>) -> Option<f64> {
-    let stalls = input.health?.stalls.as_deref()?;
+fn late_in_stalls(input: &Unjudged) -> Option<f64> {
+    let stalls = input.health.as_ref()?.stalls.as_deref()?;
     let is_late = |row: &&RequestRow| row.lateness() > LATE;
     let late: Vec<&RequestRow> = input.rows.iter().filter(is_late).collect();
     let is_explained = |row: &&&RequestRow| {

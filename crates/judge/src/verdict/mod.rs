@@ -14,6 +14,6 @@ mod touched;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use effects::{EffectInput, Effects};
+pub(crate) use effects::Effects;
 pub use judge::figure_label;
 pub(crate) use judge::{ShownFigure, judge, of_run};
