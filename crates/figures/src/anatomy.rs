@@ -15,7 +15,6 @@ use crate::server::ServerFigures;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartSource {
-    /// By the client's clock.
     Measured,
     /// By the server, in the response or in its counters.
     #[serde(rename = "told")]
@@ -24,7 +23,6 @@ pub enum PartSource {
     Inferred,
 }
 
-/// Where a part lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartStage {

@@ -22,7 +22,6 @@ const STEPS_PER_UNIT: f64 = 1e3;
 const CEILING: f64 = 1e18;
 
 pub(crate) trait BlockContent: Default {
-    /// Adds the content of the next block.
     fn join(&mut self, other: &Self);
 }
 
@@ -178,7 +177,6 @@ impl ValueBlocks {
 struct RankCounts {
     /// In lower steps of the histogram.
     below: f64,
-    /// In the same step.
     at: f64,
     all: f64,
 }

@@ -39,7 +39,6 @@ use crate::windows::{self, TokenSeconds};
 pub struct SummaryOptions {
     /// In the order in which a layout prints them.
     pub percentiles: Vec<f64>,
-    /// Limits for a request to count as good.
     pub objectives: Objectives,
     /// Other tools' definitions whose figures are computed too.
     pub lenses: Vec<LensChoice>,

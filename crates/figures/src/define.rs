@@ -61,7 +61,6 @@ pub enum Formula {
     Value(fn(&Timeline) -> Option<f64>),
     /// A value with its weight per gap of a successful request.
     Stream(fn(&Gap) -> Option<(f64, u32)>),
-    /// One value for the whole run.
     Run(fn(&Totals) -> Option<f64>),
 }
 
@@ -87,11 +86,8 @@ impl Formula {
 pub struct Definition {
     /// Name in JSON, with the unit last.
     pub key: &'static str,
-    /// Name in reports.
     pub label: &'static str,
-    /// Of the value in JSON and in reports.
     pub unit: Unit,
-    /// For `docs/metrics.md`.
     pub definition: &'static str,
     /// Returns nanoseconds for a metric in milliseconds.
     pub formula: Formula,
@@ -109,7 +105,6 @@ pub struct Definition {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
-    /// As code names it.
     pub quantity: Quantity,
     /// Short, for people: `TTFT`.
     pub label: &'static str,
@@ -126,14 +121,10 @@ const fn names(
     Some(Names { quantity, label, words })
 }
 
-/// Latencies of a request that others move with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
-    /// Until the first token.
     Ttft,
-    /// From token to token.
     Tpot,
-    /// Until the last token.
     E2e,
 }
 
@@ -617,7 +608,6 @@ pub static METRICS: &[Definition] = &[
     },
 ];
 
-/// The content of `docs/metrics.md`.
 pub fn metrics_markdown() -> String {
     let mut page = String::from(
         "# Metrics\n\n\

@@ -7,7 +7,6 @@ use tokometer_base::printable;
 use crate::rows::{FailureClass, RequestRow};
 use crate::summary::FailureGroup;
 
-/// The highest number of a message.
 const MESSAGES_MAX: u8 = 63;
 
 /// Messages that are shown of each kind and status. The rest is one group.

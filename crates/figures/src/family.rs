@@ -15,9 +15,7 @@ pub enum Family {
     Vllm,
     /// vLLM's `benchmark_serving.py` of 2024, and its fork for TGI.
     OldVllm,
-    /// vLLM's Rust client.
     VllmRust,
-    /// SGLang's `bench_serving`.
     Sglang,
 }
 
@@ -101,20 +99,17 @@ pub struct FamilyFigures {
     /// Sum of latencies over the duration.
     pub concurrency: f64,
     pub ttft: ListStats,
-    /// Time per output token after the first.
     pub tpot: ListStats,
     /// Time between chunks, pooled over all requests.
     pub itl: ListStats,
     pub e2el: ListStats,
     /// Time that a request waited inside the client before it was sent.
     pub client_queue: ListStats,
-    /// End-to-end latency including that wait.
     pub e2el_with_queue: ListStats,
     /// Side probes beside the load; `None` when there were none.
     pub probe: Option<ProbeFigures>,
     /// Steady-state window of vLLM's Rust client; `None` outside a closed loop or where none exists.
     pub steady: Option<SteadyWindow>,
-    /// Values per request, where requested.
     pub detail: Option<Detail>,
 }
 
@@ -166,7 +161,6 @@ pub struct SteadyWindow {
     pub output_throughput: f64,
     /// Prompt tokens of started requests per second.
     pub input_throughput: f64,
-    /// Sum of the last two.
     pub total_throughput: f64,
     /// Time to first token of the requests that started in the window.
     pub ttft: ListStats,
@@ -180,15 +174,12 @@ pub struct SteadyWindow {
 pub struct Detail {
     pub input_lens: Vec<u64>,
     pub output_lens: Vec<u64>,
-    /// Times to first token in seconds.
     pub ttfts: Vec<f64>,
     /// Gaps between chunks in seconds.
     pub itls: Vec<Vec<f64>>,
     /// Starts in seconds on the monotonic clock.
     pub start_times: Vec<f64>,
-    /// Latencies in seconds.
     pub latencies: Vec<f64>,
-    /// Waits inside the client in seconds.
     pub queue_times: Vec<f64>,
     /// Text of each response; empty where it was not kept.
     pub generated_texts: Vec<String>,

@@ -20,7 +20,6 @@ use self::quantity::{named, normal, unknown};
 pub use self::quantity::{Better, Quantity};
 pub use self::statistic::{Percentile, Statistic};
 
-/// One number of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure {
     pub quantity: Quantity,

@@ -51,7 +51,6 @@ impl Objectives {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Goodput {
     pub objectives: Objectives,
-    /// Requests that met them all.
     pub good: u64,
     /// Share of all planned requests, from 0 to 1.
     pub share: Option<f64>,

@@ -27,7 +27,6 @@ pub struct ErrorSpread {
     pub p50: Option<f64>,
     /// 99th percentile of the absolute error.
     pub p99: Option<f64>,
-    /// Largest absolute error.
     pub max: Option<f64>,
 }
 
@@ -45,12 +44,10 @@ pub struct InstrumentError {
     pub early_events: u64,
     /// Requests whose number of content events differs from the log.
     pub mismatched_requests: u64,
-    /// Requests that the log does not have.
     pub unknown_requests: u64,
 }
 
 impl InstrumentError {
-    /// Requests that do not match the server's log.
     pub fn lost_requests(&self) -> u64 {
         self.mismatched_requests + self.unknown_requests
     }
@@ -74,7 +71,6 @@ fn spread(mut errors: Vec<f64>) -> ErrorSpread {
     ErrorSpread { mean: Some(mean), p50: Some(p50), p99: Some(p99), max: sizes.last().copied() }
 }
 
-/// Compares measured requests with the server's log.
 pub fn error(timelines: &[Timeline], emissions: &[Emission]) -> InstrumentError {
     let known: BTreeMap<u64, &Emission> =
         emissions.iter().map(|emission| (emission.index, emission)).collect();
@@ -117,14 +113,11 @@ pub fn error(timelines: &[Timeline], emissions: &[Emission]) -> InstrumentError 
 pub struct PassError {
     /// How the load was sent and read.
     pub name: String,
-    /// Compared with the server's log.
     pub error: InstrumentError,
-    /// CPU seconds of the client per million events.
     pub cpu_secs_per_million: Option<f64>,
 }
 
 impl PassError {
-    /// Compares the timelines of a pass with the server's log.
     pub fn of(
         name: &str,
         timelines: &[Timeline],
@@ -140,12 +133,9 @@ impl PassError {
     }
 }
 
-/// Whether this machine can measure a load.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fitness {
-    /// Streams open at once.
     pub concurrency: u32,
-    /// Events per second of the load.
     pub asked_events_per_s: f64,
     /// Events per second that this client can read at most.
     pub most_events_per_s: Option<f64>,

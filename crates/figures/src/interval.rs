@@ -63,8 +63,10 @@ mod rule {
 #[serde(from = "StoredInterval", into = "StoredInterval")]
 pub enum ConfidenceInterval {
     /// The upper end of a percentile is infinite where it lies among failed requests.
-    Known { low: f64, high: f64 },
-    /// The run does not support an interval.
+    Known {
+        low: f64,
+        high: f64,
+    },
     Unknown(NoInterval),
 }
 
@@ -77,7 +79,6 @@ pub enum NoInterval {
     TooShort,
     /// All requests were sent at once: a single observation of a burst.
     Burst,
-    /// The percentile lies among failed requests.
     Failures,
 }
 
@@ -132,7 +133,6 @@ impl ConfidenceInterval {
         self.ends().map(|(low, high)| (high - low) / 2.0).filter(|half| half.is_finite())
     }
 
-    /// The same in another unit.
     #[must_use]
     pub(crate) fn divided_by(self, unit: f64) -> Self {
         match self {
@@ -159,7 +159,6 @@ pub struct BlockScatter {
     /// Variance of the ratio if the blocks were independent.
     variance: f64,
     weight: f64,
-    /// Correlation of neighbouring blocks.
     correlation: f64,
 }
 
@@ -230,7 +229,6 @@ struct StandardError {
 }
 
 impl StandardError {
-    /// Half the width of the interval.
     fn margin(self) -> f64 {
         self.quantile * self.size
     }
@@ -252,7 +250,6 @@ pub fn inflation(blocks: &[f64]) -> f64 {
     BlockScatter::of(&parts).map_or(1.0, |scatter| scatter.inflation())
 }
 
-/// Neighbouring blocks joined in pairs.
 fn pairs(parts: &[BlockPart]) -> Vec<BlockPart> {
     let sum = |pair: &[BlockPart]| BlockPart {
         amount: pair.iter().map(|part| part.amount).sum(),
@@ -416,7 +413,6 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// `None` without values.
     pub(crate) fn of(first: &Distribution) -> Option<Self> {
         let effective = first.effective?;
         Some(Self {

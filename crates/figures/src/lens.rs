@@ -23,7 +23,6 @@ pub trait Lens: fmt::Debug + Send {
 
 #[derive(Debug, Clone, Copy)]
 pub struct LensChoice {
-    /// Whose figures it gives.
     pub family: Family,
     pub details: Details,
     /// Makes it, for a run that began at this time.
@@ -40,7 +39,6 @@ pub enum Details {
     Drop,
 }
 
-/// Facts of the run that every lens uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     pub info: &'a RunInfo,
@@ -48,10 +46,8 @@ pub struct Frame<'a> {
     pub duration: Nanos,
     /// In the order in which a layout prints them.
     pub percentiles: &'a [f64],
-    /// Limits for a request to count as good.
     pub objectives: Objectives,
     /// Accepted tokens per step of speculative decoding, as the server reports it.
     pub accept_length: Option<f64>,
-    /// Which of the attempts count.
     pub last: &'a LastOfEach,
 }

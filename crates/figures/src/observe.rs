@@ -37,11 +37,9 @@ impl Pair {
     }
 }
 
-/// Sums and counts over the measured requests.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     pub sends: Sends,
-    /// Attempts that are turns of conversations.
     pub turns: u64,
     /// Answers whose events have the kernel's timestamps.
     pub kernel_stamped: u64,
@@ -83,18 +81,14 @@ pub struct Observed {
     pub uncounted: u64,
     /// Responses whose usage contradicts their content events.
     pub contradictions: u64,
-    /// Impossible values from the server.
     pub ignored: reported::Ignored,
-    /// Responses by the source of their token count.
     pub count_sources: BTreeMap<String, u64>,
     /// Requests that were sent again on a new connection.
     pub reopened: u64,
     /// Of first attempts, like the next three.
     pub first_send: Option<Nanos>,
     pub last_send: Option<Nanos>,
-    /// Of intended times.
     pub first_due: Option<Nanos>,
-    /// Of intended times.
     pub last_due: Option<Nanos>,
 }
 
@@ -155,7 +149,6 @@ impl Observed {
         }
     }
 
-    /// Adds the counts of a successful request.
     pub fn add_counts(&mut self, timeline: &Timeline, route: Route) {
         let usage = timeline.usage.unwrap_or_default();
         if route == Route::Pooling {

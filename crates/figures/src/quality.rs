@@ -58,7 +58,6 @@ pub(crate) struct QualityCheck {
 }
 
 impl QualityCheck {
-    /// What the run's plan asked for.
     pub(crate) fn of(info: &RunInfo) -> Self {
         let form = info.asked_form();
         let schema = match form {

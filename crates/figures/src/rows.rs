@@ -10,7 +10,6 @@ use crate::{joined, measure, sends};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// A complete response with content.
     Succeeded,
     /// An error, a timeout, or no content.
     Failed,
@@ -18,7 +17,6 @@ pub enum Fate {
     Abandoned,
 }
 
-/// Failures are grouped by this.
 pub(crate) type FailureClass = (FailureKind, Option<u16>);
 
 /// A duration in nanoseconds that a request may lack, in half the memory of an `Option<f64>`.
@@ -83,7 +81,6 @@ pub struct RequestRow {
     pub ttft: MaybeSpan,
     /// `None` for answers of one token.
     pub tpot: MaybeSpan,
-    /// Until the last content.
     pub e2e: MaybeSpan,
     /// In microseconds, which saturate.
     late: u32,
@@ -106,7 +103,6 @@ pub struct RequestRow {
 const _: () = assert!(size_of::<RequestRow>() == 96);
 
 impl RequestRow {
-    /// What stays of a timeline.
     pub fn of(timeline: &Timeline, cap: Option<u32>) -> Self {
         let times = &timeline.times;
         let start = times.first_byte_sent.unwrap_or(times.admitted);
@@ -194,9 +190,7 @@ impl RequestRow {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeSpan {
-    /// First instant.
     pub begin: Nanos,
-    /// First instant after it.
     pub end: Nanos,
 }
 

@@ -31,12 +31,10 @@ pub struct Sample {
     mean: f64,
     /// Sum of squared deviations from the mean.
     squares: f64,
-    /// Sum of their cubes.
     cubes: f64,
     range: Option<(f64, f64)>,
 }
 
-/// Values in ascending order, for percentiles.
 #[derive(Debug, Clone)]
 pub struct Ordered {
     sample: Sample,

@@ -8,7 +8,6 @@ use crate::sample::{Ordered, Sample, with_median};
 use crate::statistics;
 use crate::summary::{Distribution, PercentileValue};
 
-/// Values as they arrive, in any order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TimedValues {
     sample: Sample,

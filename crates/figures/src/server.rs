@@ -59,7 +59,6 @@ pub struct ServerFigures {
     /// The server's own mean E2E, in milliseconds.
     #[serde(default)]
     pub e2e_ms_mean: Option<f64>,
-    /// Requests in that mean.
     #[serde(default)]
     pub e2e_requests: Option<f64>,
     #[serde(default)]
@@ -72,7 +71,6 @@ pub struct ServerFigures {
     /// Accept length from SGLang's `/server_info` after the run: the mean since the server started.
     #[serde(default, rename = "told_accept_length")]
     pub reported_accept_length: Option<f64>,
-    /// Impossible values that were ignored, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
     /// `None` where no source reports GPUs.
@@ -97,11 +95,8 @@ pub struct Speculation {
 /// Values of one scrape under common names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServerReading {
-    /// When the response arrived.
     pub at: Nanos,
-    /// Index among the scraped endpoints.
     pub endpoint: u16,
-    /// Recognised by its metric names.
     pub engine: &'static str,
     pub running: Option<f64>,
     pub waiting: Option<f64>,
@@ -125,7 +120,6 @@ fn labelled<'a>(
         .map(|(name, value)| (name.as_str(), *value))
 }
 
-/// The sum over label sets.
 fn sum(scrape: &Scrape, name: &str) -> Option<f64> {
     let values = labelled(scrape, name).map(|(_, value)| value).filter(|value| value.is_finite());
     values.reduce(|sum, value| sum + value)

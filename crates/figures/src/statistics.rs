@@ -115,10 +115,8 @@ pub fn mean_margin(values: &[f64]) -> Option<f64> {
     Some(student_quantile(1.0 - TAIL, freedom) * deviation / (values.len() as f64).sqrt())
 }
 
-/// A linear trend and its significance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
-    /// Increase per unit of x.
     pub per_x: f64,
     /// Probability of a slope at least as steep without a trend.
     pub p_value: f64,

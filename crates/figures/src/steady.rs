@@ -63,12 +63,10 @@ pub struct Steady {
     pub begin_s: f64,
     /// Counted likewise; never after the end of the measured phase.
     pub end_s: f64,
-    /// Its length in mean times in flight.
     #[serde(default)]
     pub mean_stays: Option<f64>,
     pub started: u64,
     pub completed: u64,
-    /// Mean number of requests in flight.
     pub concurrency: f64,
     pub requests_per_s: f64,
     pub output_tokens_per_s: f64,
@@ -82,7 +80,6 @@ pub struct Steady {
 pub enum Unsteady {
     /// By design: a burst or a ramp.
     Designed,
-    /// The load never reached its target.
     NeverFull,
     /// The rest after the start is too short.
     TooShort,
@@ -120,7 +117,6 @@ fn stays(rows: &[RequestRow]) -> Vec<f64> {
     succeeded.map(|row| (row.end - row.start).0 as f64).collect()
 }
 
-/// The length of a part in mean times in flight.
 pub(crate) fn mean_stays(rows: &[RequestRow], part: TimeSpan) -> Option<f64> {
     let stay = statistics::mean(&stays(rows)).filter(|stay| *stay > 0.0)?;
     Some(part.length().0 as f64 / stay)
@@ -169,7 +165,6 @@ fn has_slope(values: &[f64]) -> bool {
 /// A backlog that grew while requests kept arriving.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GrowingBacklog {
-    /// Requests by which it grew per second.
     pub growth_per_s: f64,
     /// Requests due and not ended at the last arrival.
     pub backlog: u64,

@@ -21,7 +21,6 @@ use crate::statistics::percentile;
 /// between events are not the server's: their percentiles are withheld, and no step is inferred.
 pub const SHARED_READS_MAX: f64 = 0.05;
 
-/// Least number of groups of a run.
 pub const STEPS_MIN: usize = 30;
 
 /// Least mean share of the active streams that a step must reach. An engine reaches nearly all of
@@ -31,10 +30,8 @@ pub const TOGETHER_MIN: f64 = 0.6;
 /// A step this many times as long as the median decode-only step delayed the streams.
 const STALL_FACTOR: f64 = 2.0;
 
-/// What one step did, as seen in the streams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeenStep {
-    /// When its last token arrived.
     pub at: Nanos,
     /// Time since the previous step; zero where that is unknown.
     pub span: Nanos,
@@ -52,7 +49,6 @@ pub struct SeenStep {
 }
 
 impl SeenStep {
-    /// Whether only decoding can have happened.
     pub fn is_decode_only(&self) -> bool {
         self.firsts == 0 && self.pending == 0 && self.decodes > 0
     }
@@ -120,7 +116,6 @@ pub struct StepCollector {
     clocks: Clocks,
 }
 
-/// How the times of a run's streams compare.
 #[derive(Debug, Clone, Copy, Default)]
 enum Clocks {
     /// One clock has all of them.
@@ -143,7 +138,6 @@ fn is_token(kind: EventKind) -> bool {
 }
 
 impl StreamSpan {
-    /// The stretches from its begin to its end.
     fn stretches(&self) -> RangeInclusive<u64> {
         let begin = self.sent.unwrap_or(self.first).min(self.first);
         stretch(begin)..=stretch(self.first.max(self.last))
@@ -259,7 +253,6 @@ impl StepCollector {
 }
 
 impl Seen {
-    /// An error if the streams do not move together.
     pub fn checked(self) -> Result<Self, StepsRefusal> {
         match self.together {
             Some(share) if share < TOGETHER_MIN => Err(StepsRefusal::Apart { share }),
@@ -357,10 +350,7 @@ fn count_pending(streams: &[StreamSpan], steps: &mut [SeenStep]) {
 #[serde(rename_all = "kebab-case")]
 pub enum Steps {
     Seen(StepFigures),
-    Refused {
-        /// As part of a sentence.
-        why: String,
-    },
+    Refused { why: String },
 }
 
 /// Durations are those of steps with an active stream.
@@ -371,7 +361,6 @@ pub struct StepFigures {
     pub kept_share: f64,
     pub span_ms_p50: Option<f64>,
     pub span_ms_p99: Option<f64>,
-    /// Median number of streams per step.
     pub batch_p50: Option<f64>,
     pub batch_max: u32,
     /// Mean share of the active streams that a step reached; `None` with one stream at a time.

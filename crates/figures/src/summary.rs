@@ -46,7 +46,6 @@ pub struct Summary {
     pub failures: Vec<FailureGroup>,
     /// Requests that met every objective; `None` when none was set.
     pub goodput: Option<Goodput>,
-    /// From the requested load.
     pub load_class: LoadClass,
     /// The steady part of the run; `None` where there is none.
     pub steady: Option<Steady>,
@@ -72,7 +71,6 @@ pub struct Summary {
     /// By figure, such as `ttft_ms_p99`.
     #[serde(default)]
     pub figure_verdicts: BTreeMap<String, FigureVerdict>,
-    /// The run second by second.
     pub windows: Vec<Window>,
     /// The run in a few blocks of time, for comparisons of single runs.
     #[serde(default)]
@@ -106,32 +104,25 @@ impl Summary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// Everything planned was done.
     #[default]
     Complete,
-    /// It stopped early for this reason.
     Early(Stop),
-    /// Its writer was killed.
     Killed,
 }
 
 impl Ended {
-    /// Whether less was measured than planned.
     pub fn is_partial(self) -> bool {
         self != Self::Complete
     }
 }
 
-/// Requests of the measured phase by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests of the plan; for a run that ends by time, those that became due.
     pub planned: u64,
     /// Each request counts once, whatever its number of attempts.
     pub sent: u64,
-    /// Complete responses with content.
     pub succeeded: u64,
-    /// Failed after the last attempt.
     pub failed: u64,
     /// In flight when the client stopped, or when the writer was killed.
     pub abandoned: u64,

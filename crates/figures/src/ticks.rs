@@ -10,7 +10,6 @@ use crate::sample::EXACT_LIMIT;
 
 const MOST_CELLS: usize = 1 << 22;
 
-/// Arrival times, exact or per millisecond.
 #[derive(Debug, Clone)]
 pub struct Ticks {
     origin: Nanos,

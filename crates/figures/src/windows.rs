@@ -15,7 +15,6 @@ pub struct Window {
     /// Its start, in seconds after the run's origin.
     pub at_s: f64,
     pub width_s: f64,
-    /// Requests that became due.
     pub arrivals: u64,
     pub starts: u64,
     pub completions: u64,
@@ -169,7 +168,6 @@ pub struct Block {
     pub e2e_ms_mean: Option<f64>,
 }
 
-/// The measured phase in equal blocks.
 pub(crate) fn blocks(
     span: Option<TimeSpan>,
     rows: &[RequestRow],
@@ -215,7 +213,6 @@ struct BlockSums {
     e2e: SpanSum,
 }
 
-/// A sum of durations in nanoseconds.
 #[derive(Debug, Default)]
 struct SpanSum {
     nanos: f64,

@@ -16,7 +16,6 @@ const LISTS_WAITING: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct Ahead<T> {
-    /// What was handed over last.
     list: vec::IntoIter<T>,
     lists: Receiver<Vec<T>>,
     thread: Option<JoinHandle<()>>,

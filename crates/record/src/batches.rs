@@ -79,11 +79,9 @@ impl StreamMessage {
 enum Writer {
     /// It may have been killed: a missing end mark is no damage.
     Unknown,
-    /// It wrote the end mark.
     Finished,
 }
 
-/// The complete batches of a stream.
 pub(crate) struct Batches {
     path: PathBuf,
     file: BufReader<Positioned>,

@@ -75,7 +75,6 @@ const UPPER_BOUND: u8 = 1;
 /// One event: the stamp and number of the read that completed it, and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// Stamp of the read that completed this event.
     pub at: Nanos,
     /// Number of that read within the request, from zero. Events of one read share it.
     pub read: u32,
@@ -89,7 +88,6 @@ pub struct Event {
 const _: () = assert!(size_of::<Event>() == 16);
 
 impl Event {
-    /// An event without a known token count.
     pub fn new(at: Nanos, read: u32, kind: EventKind) -> Self {
         Self { at, read, tokens: UNKNOWN_TOKENS, kind, flags: 0 }
     }

@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// A complete response with content.
     Success,
-    /// No response, or an incomplete one.
     Failed(Failure),
     /// Ended by the client: an interrupt, or the end of the drain time.
     #[default]
@@ -67,12 +65,10 @@ impl FailureKind {
         (Self::Client, "client", "limit of this machine"),
     ];
 
-    /// The name on disk and in reports.
     pub fn name(self) -> &'static str {
         Self::WORDS[self as usize].1
     }
 
-    /// What happened, in words.
     pub fn describe(self) -> &'static str {
         Self::WORDS[self as usize].2
     }

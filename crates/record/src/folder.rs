@@ -24,7 +24,6 @@ use crate::timeline::Timeline;
 use crate::whole_file::beside;
 use crate::writer::{BatchFile, PendingRows, SentAttempt, timeline_bytes, write_json};
 
-/// File names inside a run folder.
 pub mod names {
     /// The plan, and everything known before the first request.
     pub const PLAN: &str = "plan.json";

@@ -8,9 +8,7 @@ use crate::define::{Definition, Formula, METRICS, Names, Unit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// As for latencies.
     Lower,
-    /// As for throughputs.
     Higher,
 }
 
@@ -22,7 +20,6 @@ pub enum Quantity {
     Prompt,
     /// Prompt and output tokens per second.
     Total,
-    /// Most output tokens within one second.
     PeakOutput,
     Goodput,
     GoodputRate,
@@ -35,7 +32,6 @@ pub enum Quantity {
     ClientQueue,
     TtftFromIntended,
     E2eFromIntended,
-    /// Output tokens per second of one request.
     UserSpeed,
     /// Inputs or documents per second, where nothing is generated.
     Items,
@@ -141,7 +137,6 @@ pub(super) fn named(words: &str) -> Option<Quantity> {
     named_rows().find(is_named).map(|(_, names)| names.quantity)
 }
 
-/// Least similarity of a suggested spelling.
 const NEAR: f64 = 0.75;
 
 pub(super) fn unknown(text: &str, words: &str) -> Error {

@@ -27,7 +27,6 @@ impl Percentile {
         in_range.then(|| Self((percent * f64::from(MILLIONTHS)).round() as u32))
     }
 
-    /// Parses digits with optional decimals.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         text.parse().ok().filter(|_| is_plain).and_then(Self::from_percent)
@@ -62,7 +61,6 @@ pub enum Statistic {
     Std,
     Min,
     Max,
-    /// The value below which this share lies.
     Percentile(Percentile),
 }
 

@@ -4,10 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokometer_record::{RunInfo, Timeline};
 
-/// Failed canaries that are described.
 const FAULTS_MAX: usize = 10;
 
-/// Characters of an answer that are shown.
 const SHOWN_CHARS: usize = 80;
 
 #[derive(Debug, Clone)]
@@ -21,7 +19,6 @@ pub enum Expectation {
 /// The expectation as a plan holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
-    /// The exact answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// An expression that the answer must contain.
@@ -55,9 +52,7 @@ impl Expectation {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Canaries {
     pub sent: u64,
-    /// Of these, answered as expected.
     pub as_expected: u64,
-    /// The first others.
     pub faults: Vec<CanaryFault>,
 }
 

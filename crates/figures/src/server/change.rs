@@ -128,7 +128,6 @@ impl Scrapes {
 const LONGEST_MS: f64 = 86_400_000.0;
 
 impl ServerFigures {
-    /// Removes impossible values, and records which.
     fn ignore_impossible(&mut self) {
         let ignored = &mut self.ignored;
         let mut check = |name: &str, value: &mut Option<f64>, most: f64, unit: (f64, &str)| {
@@ -144,7 +143,6 @@ impl ServerFigures {
     }
 }
 
-/// What the counters of all endpoints rose by.
 fn total_change(found: &[Ends<'_>]) -> Values {
     found
         .iter()

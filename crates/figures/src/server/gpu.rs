@@ -59,7 +59,6 @@ pub(super) fn is_known(bare: &str) -> bool {
 pub struct GpuFigures {
     /// The source: `DCGM` or `NVML`.
     pub source: String,
-    /// Devices with any utilisation.
     pub devices: u32,
     /// Devices without utilisation, which are left out.
     pub unused_devices: u32,
@@ -180,7 +179,6 @@ fn bracketed<'a>(readings: &[&'a GpuReading], span: Option<TimeSpan>) -> Vec<&'a
     readings.get(from..until.min(readings.len())).unwrap_or_default().to_vec()
 }
 
-/// Each device's values over time.
 fn course(readings: &[&GpuReading]) -> Vec<Vec<(Nanos, Device)>> {
     let numbers: BTreeSet<&String> =
         readings.iter().flat_map(|reading| reading.devices.keys()).collect();
@@ -191,7 +189,6 @@ fn course(readings: &[&GpuReading]) -> Vec<Vec<(Nanos, Device)>> {
     numbers.iter().map(of).collect()
 }
 
-/// What the power of a device adds up to.
 #[derive(Debug, Clone, Copy)]
 struct PowerSum {
     mean_w: f64,

@@ -58,7 +58,6 @@ impl Stretches {
         self.stride
     }
 
-    /// Keeps a token if its stretch is kept.
     pub(super) fn add(&mut self, token: Token) {
         let stretch = stretch(token.at);
         self.base.get_or_insert(stretch);
@@ -79,7 +78,6 @@ impl Stretches {
         stretch.abs_diff(self.base.unwrap_or(0)).is_multiple_of(self.stride)
     }
 
-    /// Whether one of these is kept.
     pub(super) fn keeps_one_of(&self, mut stretches: RangeInclusive<u64>) -> bool {
         stretches.any(|stretch| self.keeps(stretch))
     }

@@ -198,7 +198,7 @@ fn impossible_numbers(run: &Unjudged, _: &Effects, _: f64) -> Found {
 }
 
 fn warm_cache(run: &Unjudged, _: &Effects, limit: f64) -> Found {
-    if !promises_unshared_prompts(run.info) {
+    if !promises_unshared_prompts(&run.info) {
         return None;
     }
     let seen = &run.observed;

@@ -57,7 +57,6 @@ pub(crate) struct NoteRule {
     pub(crate) threshold: &'static str,
     pub(crate) why: &'static str,
     pub(crate) action: &'static str,
-    /// Returns what was found, or `None`.
     pub(crate) check: fn(&Unjudged, &Effects, f64) -> Option<String>,
 }
 
@@ -165,7 +164,6 @@ const PARTS: [(NoteJudgement, &str, &str); 5] = [
     (NoteJudgement::Remark, "Remarks", "A remark does not change the verdict."),
 ];
 
-/// The content of `docs/notes.md`.
 pub fn notes_markdown() -> String {
     let rules = rules();
     let of = |judgement| rules.iter().filter(move |rule| rule.severity == judgement);

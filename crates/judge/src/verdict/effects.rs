@@ -180,7 +180,6 @@ impl Study<'_> {
         self.input.summary.duration_s.unwrap_or(0.0).max(f64::MIN_POSITIVE)
     }
 
-    /// Load that the client held back.
     fn held_back(&mut self, all: &Samples) {
         let (rows, load) = (&self.input.rows, &self.input.info.load);
         let late =

@@ -73,13 +73,11 @@ fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Na
     }
 }
 
-/// Shares of the load that were held back.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Held {
     /// Over the run, whatever else was in flight.
     pub(super) raw: f64,
     pub(super) mean: f64,
-    /// In the worst tenth of the run.
     pub(super) worst: f64,
 }
 

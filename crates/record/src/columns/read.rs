@@ -106,7 +106,6 @@ impl<T: ArrowPrimitiveType> Lists<T> {
     }
 }
 
-/// The numbers of one row.
 struct List<'a, T: ArrowPrimitiveType> {
     values: &'a [T::Native],
     /// Of all rows; this one begins at `from`.
@@ -123,7 +122,6 @@ impl<T: ArrowPrimitiveType> List<'_, T> {
     }
 }
 
-/// The rows of a batch, one after the other.
 pub(crate) struct BatchRows {
     origin: Nanos,
     row: usize,

@@ -100,7 +100,6 @@ impl Study<'_> {
 /// How many of one latency may contain a wait for a retransmission, and how long it is, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct LossWaits {
-    /// Share of the requests.
     all: f64,
     /// Share of those whose latency is long enough for a timeout.
     long: f64,
