@@ -11,7 +11,7 @@ use crate::notes::NoteCode;
 use proptest::prelude::*;
 use tokometer_base::Nanos;
 use tokometer_record::health::ThreadStall;
-use tokometer_record::{Health, RecordedLoad};
+use tokometer_record::{Health, RecordedLoad, RunInfo};
 
 use super::effects::Effects;
 use super::limits::{INVALID_ABOVE, SUSPECT_ABOVE};
@@ -88,14 +88,22 @@ impl Scene {
             summary.distributions.insert("gap_ms".to_owned(), gaps);
         }
         Effects::measure(&Unjudged {
-            summary,
-            info,
             rows: self.rows.clone(),
-            health: Some(self.health.clone()),
             observed: self.observed.clone(),
-            unsteady: None,
-            overload: None,
+            ..unjudged(&summary, &info, Some(&self.health))
         })
+    }
+}
+
+fn unjudged(summary: &Summary, info: &RunInfo, health: Option<&Health>) -> Unjudged {
+    Unjudged {
+        summary: summary.clone(),
+        info: info.clone(),
+        rows: Vec::new(),
+        health: health.cloned(),
+        observed: Observed::default(),
+        unsteady: None,
+        overload: None,
     }
 }
 
@@ -467,15 +475,7 @@ fn merged_segments_concern_the_percentiles_that_they_can_reach() {
             notes: vec![note],
             ..Summary::default()
         };
-        let run = Unjudged {
-            summary,
-            info: testing::info(testing::load(None, 1)),
-            rows: Vec::new(),
-            health: None,
-            observed: Observed::default(),
-            unsteady: None,
-            overload: None,
-        };
+        let run = unjudged(&summary, &testing::info(testing::load(None, 1)), None);
         let verdicts = super::judge(&run, &Effects::default());
         let doubtful =
             verdicts.iter().filter(|(_, one)| one.verdict > tokometer_figures::Verdict::Valid);
