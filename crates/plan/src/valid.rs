@@ -38,8 +38,11 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
         check_number(row.key, number, if row.is_unsigned() { 0.0 } else { f64::NEG_INFINITY })?;
         if let Some(most) = row.limit().filter(|most| number > *most) {
             let shown = written.map_or_else(|| number.to_string(), ToString::to_string);
+            // Lengths have a flag for each dataset.
+            let is_only = options::rows().filter(|other| other.key == row.key).count() == 1;
+            let name = if is_only { format!("--{}", row.flag) } else { row.key.to_owned() };
             return Err(Refusal::usage(
-                format!("cannot use {shown} for `{}`: the most is {most}", row.key),
+                format!("cannot use {shown} for `{name}`: the most is {most}"),
                 "check the number of digits",
             ));
         }
