@@ -5,12 +5,9 @@ use tokometer_record::RunInfo;
 
 use crate::rows::{Fate, RequestRow};
 
-/// What went to one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressShare {
-    /// Index of the target.
     pub target: u16,
-    /// The address.
     pub address: String,
     /// Measured requests that were sent to it.
     pub requests: u64,
@@ -32,7 +29,7 @@ pub(crate) fn shares(info: &RunInfo, rows: &[RequestRow]) -> Vec<AddressShare> {
             succeeded: 0,
         }));
         for row in rows.iter().filter(|row| row.target == target) {
-            let nth = row.address().map(|address| first + usize::from(address));
+            let nth = row.address.map(|address| first + usize::from(address));
             if let Some(share) = nth.and_then(|nth| shares.get_mut(nth)) {
                 share.requests += 1;
                 share.succeeded += u64::from(row.fate == Fate::Succeeded);
@@ -53,8 +50,8 @@ mod tests {
     fn requests_are_counted_per_address_of_servers_that_have_several() {
         let mut info = info(load(None, 4));
         let at = |address: Option<u16>, fate: Fate| {
-            let mut row = row(0, Nanos::ZERO, Nanos::ZERO).with_address(address);
-            row.fate = fate;
+            let mut row = row(0, Nanos::ZERO, Nanos::ZERO);
+            (row.address, row.fate) = (address, fate);
             row
         };
         let rows = [

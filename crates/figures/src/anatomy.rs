@@ -12,11 +12,9 @@ use tokometer_record::{Phase, Timeline};
 use crate::reported;
 use crate::server::ServerFigures;
 
-/// How a part is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartSource {
-    /// By the client's clock.
     Measured,
     /// By the server, in the response or in its counters.
     #[serde(rename = "told")]
@@ -25,7 +23,6 @@ pub enum PartSource {
     Inferred,
 }
 
-/// Where a part lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartStage {
@@ -35,10 +32,8 @@ pub enum PartStage {
     Within,
 }
 
-/// One part of the time to first token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// As shown in reports.
     pub name: String,
     /// Over all requests, those without this part included.
     pub mean_ms: f64,
@@ -63,7 +58,6 @@ impl Sum {
     }
 }
 
-/// Collects the parts of many requests.
 #[derive(Debug, Clone, Default)]
 pub struct Anatomy {
     client_queue: Sum,

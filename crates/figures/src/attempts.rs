@@ -92,7 +92,6 @@ impl<T> LastAttempts<T> {
         }
     }
 
-    /// Requests seen.
     pub fn requests(&self) -> u64 {
         self.0.len() as u64
     }

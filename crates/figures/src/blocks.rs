@@ -21,13 +21,10 @@ const STEPS_PER_UNIT: f64 = 1e3;
 /// Largest value of a histogram, in those steps; larger ones count as this.
 const CEILING: f64 = 1e18;
 
-/// What a block of time holds.
 pub(crate) trait BlockContent: Default {
-    /// Adds the content of the next block.
     fn join(&mut self, other: &Self);
 }
 
-/// Contents by block of time.
 #[derive(Debug, Clone)]
 pub(crate) struct TimeBlocks<T> {
     width: Nanos,
@@ -43,7 +40,6 @@ impl<T> Default for TimeBlocks<T> {
 }
 
 impl<T: BlockContent> TimeBlocks<T> {
-    /// The block that `at` lies in.
     pub(crate) fn at(&mut self, at: Nanos) -> &mut T {
         loop {
             let block = at.0 / self.width.0;
@@ -85,7 +81,6 @@ impl<T: BlockContent> TimeBlocks<T> {
         self.blocks.iter()
     }
 
-    /// Each block with its begin and end.
     pub(crate) fn timed(&self) -> impl Iterator<Item = (Nanos, Nanos, &T)> {
         let width = self.width.0;
         // A damaged record may have times at the end of all numbers.
@@ -96,7 +91,6 @@ impl<T: BlockContent> TimeBlocks<T> {
     }
 }
 
-/// Values of one block.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ValueBlock {
     sum: f64,
@@ -131,7 +125,6 @@ fn step(value: f64) -> u64 {
     step
 }
 
-/// Values by block of time.
 pub(crate) type ValueBlocks = TimeBlocks<ValueBlock>;
 
 impl ValueBlocks {
@@ -184,7 +177,6 @@ impl ValueBlocks {
 struct RankCounts {
     /// In lower steps of the histogram.
     below: f64,
-    /// In the same step.
     at: f64,
     all: f64,
 }

@@ -24,26 +24,21 @@ use crate::interval_gate::IntervalGate;
 use crate::lens::{Frame, Lens, LensChoice};
 use crate::measure;
 use crate::observe::Observed;
-use crate::outcomes;
 use crate::quality::{CanaryCheck, QualityCheck};
 use crate::route::Route;
 use crate::rows::{self, Fate, RequestRow, TimeSpan};
-use crate::sends::Capped;
 use crate::series::{DistributionView, TimedValues};
 use crate::server;
 use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
-use crate::summary::{Counts, Distribution, Ended, Summary};
+use crate::summary::{Counts, Distribution, Ended, Summary, Unjudged};
 use crate::totals::Totals;
-use crate::unjudged::Unjudged;
 use crate::windows::{self, TokenSeconds};
 
-/// What a summary must contain.
 #[derive(Debug, Clone)]
 pub struct SummaryOptions {
     /// In the order in which a layout prints them.
     pub percentiles: Vec<f64>,
-    /// Limits for a request to count as good.
     pub objectives: Objectives,
     /// Other tools' definitions whose figures are computed too.
     pub lenses: Vec<LensChoice>,
@@ -55,7 +50,6 @@ impl Default for SummaryOptions {
     }
 }
 
-/// Collects the attempts of a run.
 #[derive(Debug)]
 pub struct Collector {
     info: RunInfo,
@@ -79,7 +73,6 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// `info` describes the run.
     pub fn new(info: &RunInfo, options: SummaryOptions) -> Self {
         let lens = |of: &LensChoice| (of.family, (of.make)(of.family, of.details, info.origin));
         Self {
@@ -121,18 +114,19 @@ impl Collector {
 
     fn push_measured(&mut self, timeline: &Timeline) {
         let route = self.route(timeline);
-        self.observed.add(timeline, Capped::by(self.info.load.max_concurrency));
+        let cap = self.info.load.max_concurrency;
+        self.observed.add(timeline, cap);
         self.steps.push(timeline);
         self.anatomy.push(timeline);
         self.push_to_lenses(timeline);
-        let mut row = RequestRow::of(timeline, Capped::by(self.info.load.max_concurrency));
+        let mut row = RequestRow::of(timeline, cap);
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
         if row.fate == Fate::Succeeded {
             self.push_success(timeline, route);
         }
-        if let (Some(class), Outcome::Failed(failure)) = (row.failure(), &timeline.outcome) {
-            row.set_message(self.messages.number(class, &failure.message));
+        if let (Some(class), Outcome::Failed(failure)) = (row.failure, &timeline.outcome) {
+            row.message = self.messages.number(class, &failure.message);
         }
         self.rows.push(row);
     }
@@ -150,21 +144,12 @@ impl Collector {
         self.observed.add_counts(timeline, route);
         let start = timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted);
         for (metric, series) in METRICS.iter().zip(&mut self.series) {
-            match metric.formula {
-                Formula::Latency(value) | Formula::Value(value) => {
-                    if let Some(value) = value(timeline) {
-                        series.add(start, value, 1);
-                    }
-                }
-                Formula::Stream(_) => series.add_gaps(timeline, metric.key),
-                Formula::Run(_) => {}
-            }
+            metric.each_at(timeline, start, &mut |at, value, weight| series.add(at, value, weight));
         }
         let end = timeline.times.end.unwrap_or(start);
         self.completed.add(timeline, if self.is_open() { start } else { end });
     }
 
-    /// Adds one scrape of the server's metrics.
     pub fn push_scrape(&mut self, scrape: &Scrape) {
         self.scrapes.push(scrape);
     }
@@ -174,14 +159,14 @@ impl Collector {
         // Steps and lenses come first: each drops a list of all requests or tokens, and the memory of
         // the rest lies below that.
         let steps = std::mem::take(&mut self.steps).finish();
-        let last = LastOfEach::among(&self.rows, |row| (row.key(), row.attempt()));
+        let last = LastOfEach::among(&self.rows, |row| (row.index, row.attempt.into()));
         last.keep_in(&mut self.rows);
         let span = span(&self.rows, state);
         let server = self.server(span);
         let families = self.families(span, server.as_ref(), &last);
-        let counts = outcomes::counts(&self.rows, &self.info.load, state);
+        let counts = Counts::of(&self.rows, &self.info.load, state);
         let counts = Counts { retries: last.removed(), warmups: self.warmups, ..counts };
-        let health = health_of(state);
+        let health = state.end().map(|end| &end.health);
         let goodput = self.goodput(counts.planned, span);
         self.complete_totals(span, goodput, health);
         let steady_part = steady::find(&self.rows, &self.info.load);
@@ -317,7 +302,7 @@ impl Collector {
             mean_stays: steady::mean_stays(&self.rows, part),
             started: started.len() as u64,
             completed,
-            concurrency: rows::mean_in_flight(&self.rows, part),
+            concurrency: rows::mean_in_flight_by_piece(&self.rows, part, 1)[0],
             requests_per_s: completed as f64 / seconds,
             output_tokens_per_s: self.token_seconds.between(part.begin, part.end) / seconds,
             ttft_ms: distribution(RequestRow::ttft),
@@ -447,14 +432,6 @@ fn span(rows: &[RequestRow], state: &RunState) -> Option<TimeSpan> {
             Some(TimeSpan { begin: end.measure_begin, end: end.measure_end })
         }
         _ => of_rows(),
-    }
-}
-
-/// `None` for a run that was killed.
-fn health_of(state: &RunState) -> Option<&Health> {
-    match state {
-        RunState::Ended(end) => Some(&end.health),
-        RunState::Killed { .. } => None,
     }
 }
 

@@ -39,7 +39,6 @@ impl BlockContent for Amounts {
 
 type Amount = fn(&Amounts) -> f64;
 
-/// Throughputs, each with what it counts.
 const RATES: [(Quantity, Amount); 5] = [
     (Quantity::Requests, |one| one.requests),
     (Quantity::Output, |one| one.output_tokens),

@@ -9,27 +9,20 @@ use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::figure::Quantity;
-use crate::measure;
+use crate::measure::{self, Gap, at, span};
 use crate::totals::Totals;
 
-/// The unit in which a metric is shown and saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Milliseconds; formulas return nanoseconds.
     Millis,
-    /// Seconds.
     Seconds,
-    /// Tokens.
     Tokens,
-    /// Tokens per second.
     TokensPerSecond,
-    /// Requests per second.
     RequestsPerSecond,
-    /// A number of requests.
     Requests,
     /// Inputs or documents of requests that generate nothing.
     Items,
-    /// The same per second.
     ItemsPerSecond,
     /// From 0 to 1.
     Share,
@@ -60,16 +53,14 @@ impl Unit {
     }
 }
 
-/// How a metric is computed.
 #[derive(Clone, Copy)]
 pub enum Formula {
     /// One value per successful request; a failed one counts as infinitely slow.
     Latency(fn(&Timeline) -> Option<f64>),
     /// One value per successful request; a failed one has none.
     Value(fn(&Timeline) -> Option<f64>),
-    /// Any number of (value, weight) per successful request.
-    Stream(fn(&Timeline, &mut dyn FnMut(f64, u32))),
-    /// One value for the whole run.
+    /// A value with its weight per gap of a successful request.
+    Stream(fn(&Gap) -> Option<(f64, u32)>),
     Run(fn(&Totals) -> Option<f64>),
 }
 
@@ -91,16 +82,12 @@ impl Formula {
     }
 }
 
-/// One metric.
 #[derive(Clone, Copy)]
 pub struct Definition {
     /// Name in JSON, with the unit last.
     pub key: &'static str,
-    /// Name in reports.
     pub label: &'static str,
-    /// Of the value in JSON and in reports.
     pub unit: Unit,
-    /// For `docs/metrics.md`.
     pub definition: &'static str,
     /// Returns nanoseconds for a metric in milliseconds.
     pub formula: Formula,
@@ -116,10 +103,8 @@ pub struct Definition {
     pub repeats: Option<Quantity>,
 }
 
-/// The names of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
-    /// As code names it.
     pub quantity: Quantity,
     /// Short, for people: `TTFT`.
     pub label: &'static str,
@@ -136,14 +121,10 @@ const fn names(
     Some(Names { quantity, label, words })
 }
 
-/// Latencies of a request that others move with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
-    /// Until the first token.
     Ttft,
-    /// From token to token.
     Tpot,
-    /// Until the last token.
     E2e,
 }
 
@@ -155,13 +136,29 @@ impl Definition {
 
     /// The values of a successful request with their weights, not yet divided by the unit.
     pub fn each(&self, timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
+        self.each_at(timeline, Nanos::ZERO, &mut |_, value, weight| add(value, weight));
+    }
+
+    /// The same with their times: a gap has that of its end, other values have `start`.
+    pub(crate) fn each_at(
+        &self,
+        timeline: &Timeline,
+        start: Nanos,
+        add: &mut dyn FnMut(Nanos, f64, u32),
+    ) {
         match self.formula {
             Formula::Latency(value) | Formula::Value(value) => {
                 if let Some(value) = value(timeline) {
-                    add(value, 1);
+                    add(start, value, 1);
                 }
             }
-            Formula::Stream(each) => each(timeline, add),
+            Formula::Stream(value) => {
+                for (gap, count) in measure::gap_runs(timeline) {
+                    if let Some((value, weight)) = value(&gap) {
+                        add(gap.at, value, weight.saturating_mul(count));
+                    }
+                }
+            }
             Formula::Run(_) => {}
         }
     }
@@ -181,7 +178,6 @@ const METRIC: Definition = Definition {
     repeats: None,
 };
 
-/// `None` for an unknown key.
 pub fn metric(key: &str) -> Option<&'static Definition> {
     METRICS.iter().find(|metric| metric.key == key)
 }
@@ -203,7 +199,7 @@ pub static METRICS: &[Definition] = &[
         key: "first_event_ms",
         label: "Time to first event",
         definition: "First event of any kind but the end mark, minus first request byte. Other tools often report this as the time to first token.",
-        formula: Formula::Latency(measure::first_event),
+        formula: Formula::Latency(|t| span(t.times.first_byte_sent, at(t.first_event()))),
         is_result: true,
         behind: Some(Latency::Ttft),
         repeats: Some(Quantity::Ttft),
@@ -213,7 +209,7 @@ pub static METRICS: &[Definition] = &[
         key: "first_answer_ms",
         label: "Time to first answer token",
         definition: "First content that is not reasoning, minus first request byte. Differs from TTFT only if the server streams its reasoning separately.",
-        formula: Formula::Latency(measure::first_answer),
+        formula: Formula::Latency(|t| span(t.times.first_byte_sent, at(t.first_answer()))),
         is_result: true,
         behind: Some(Latency::Ttft),
         repeats: Some(Quantity::Ttft),
@@ -234,7 +230,7 @@ pub static METRICS: &[Definition] = &[
         key: "gap_ms",
         label: "Inter-chunk gap",
         definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
-        formula: Formula::Stream(measure::each_gap),
+        formula: Formula::Stream(Gap::whole),
         names: names(Quantity::Itl, "ITL", &["inter token latency", "inter chunk gap"]),
         section: Some("itl"),
         is_result: true,
@@ -245,7 +241,7 @@ pub static METRICS: &[Definition] = &[
         key: "token_gap_ms",
         label: "Gap per token, amortised",
         definition: "Each inter-chunk gap divided by the number of tokens in the event that ends it, counted once per token. Only events with a known token count are used.",
-        formula: Formula::Stream(measure::each_token_gap),
+        formula: Formula::Stream(Gap::per_token),
         ..METRIC
     },
     Definition {
@@ -267,7 +263,7 @@ pub static METRICS: &[Definition] = &[
         key: "e2e_per_item_ms",
         label: "End-to-end latency per item",
         definition: "E2E divided by the inputs or documents of the request. Absent for requests that generate text.",
-        formula: Formula::Latency(measure::e2e_per_item),
+        formula: Formula::Latency(|t| Some(measure::e2e(t)? / measure::items(t)?)),
         names: names(Quantity::E2ePerItem, "E2E per item", &["latency per item"]),
         is_result: true,
         behind: Some(Latency::E2e),
@@ -277,14 +273,14 @@ pub static METRICS: &[Definition] = &[
         key: "end_of_stream_ms",
         label: "End of stream",
         definition: "Last byte of the answer minus first request byte: E2E plus the counts and the end mark that follow the last content.",
-        formula: Formula::Latency(measure::end_of_stream),
+        formula: Formula::Latency(|t| span(t.times.first_byte_sent, t.times.end)),
         ..METRIC
     },
     Definition {
         key: "ttft_from_intended_ms",
         label: "TTFT from the intended time",
         definition: "First content minus the planned send time: TTFT plus every wait inside the client. Absent if there is no schedule (infinite rate).",
-        formula: Formula::Latency(measure::ttft_from_intended),
+        formula: Formula::Latency(|t| span(t.times.intended, at(t.first_content()))),
         names: names(Quantity::TtftFromIntended, "TTFT from intended", &[]),
         is_result: true,
         behind: Some(Latency::Ttft),
@@ -295,7 +291,7 @@ pub static METRICS: &[Definition] = &[
         key: "e2e_from_intended_ms",
         label: "E2E from the intended time",
         definition: "Last content minus the planned send time. Absent at infinite rate.",
-        formula: Formula::Latency(measure::e2e_from_intended),
+        formula: Formula::Latency(|t| span(t.times.intended, at(measure::last_generated(t)))),
         names: names(
             Quantity::E2eFromIntended,
             "E2E from intended",
@@ -311,7 +307,7 @@ pub static METRICS: &[Definition] = &[
         key: "client_queue_ms",
         label: "Client queue",
         definition: "Admission time minus planned send time: the wait for the concurrency cap and for the pacer. Absent at infinite rate.",
-        formula: Formula::Value(measure::client_queue),
+        formula: Formula::Value(|t| span(t.times.intended, Some(t.times.admitted))),
         names: names(Quantity::ClientQueue, "client queue", &["queue", "client queue time"]),
         section: Some("client_queue_time"),
         ..METRIC
@@ -327,21 +323,21 @@ pub static METRICS: &[Definition] = &[
         key: "connect_ms",
         label: "Connect",
         definition: "From the start of connecting to the established TCP connection. Absent on a reused connection.",
-        formula: Formula::Value(measure::connect),
+        formula: Formula::Value(|t| span(t.times.connect_begin, t.times.connect_end)),
         ..METRIC
     },
     Definition {
         key: "tls_ms",
         label: "TLS handshake",
         definition: "From the established TCP connection to the end of the TLS handshake. Absent on a reused connection and on plain TCP.",
-        formula: Formula::Value(measure::tls),
+        formula: Formula::Value(|t| span(t.times.connect_end, t.times.tls_end)),
         ..METRIC
     },
     Definition {
         key: "upload_ms",
         label: "Request upload",
         definition: "Time from handing the first byte of the request to the kernel to handing over the last. It is part of TTFT.",
-        formula: Formula::Value(measure::upload),
+        formula: Formula::Value(|t| span(t.times.first_byte_sent, t.times.last_byte_sent)),
         ..METRIC
     },
     Definition {
@@ -358,7 +354,7 @@ pub static METRICS: &[Definition] = &[
         label: "Prompt length",
         unit: Unit::Tokens,
         definition: "Tokens of the prompt: the server's count, otherwise the workload's.",
-        formula: Formula::Value(measure::prompt_tokens),
+        formula: Formula::Value(|t| t.prompt_tokens().map(f64::from)),
         ..METRIC
     },
     Definition {
@@ -366,7 +362,7 @@ pub static METRICS: &[Definition] = &[
         label: "Answer length",
         unit: Unit::Tokens,
         definition: "Tokens of the answer: the server's usage, otherwise the counts of the events (token ids, continuous usage, one event per token), otherwise the retokenized text. The summary shows how many requests were counted by each method.",
-        formula: Formula::Value(measure::output_tokens),
+        formula: Formula::Value(|t| t.output_tokens().map(|(tokens, _)| f64::from(tokens))),
         ..METRIC
     },
     Definition {
@@ -612,7 +608,6 @@ pub static METRICS: &[Definition] = &[
     },
 ];
 
-/// The content of `docs/metrics.md`.
 pub fn metrics_markdown() -> String {
     let mut page = String::from(
         "# Metrics\n\n\

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use tokometer_base::printable;
 
-use crate::rows::{FailureClass, MESSAGES_MAX, RequestRow};
+use crate::rows::{FailureClass, RequestRow};
 use crate::summary::FailureGroup;
+
+const MESSAGES_MAX: u8 = 63;
 
 /// Messages that are shown of each kind and status. The rest is one group.
 const SHOWN: usize = 3;
@@ -39,8 +41,8 @@ impl FailureMessages {
     pub(crate) fn groups(&self, rows: &[RequestRow]) -> Vec<FailureGroup> {
         let mut counts: BTreeMap<FailureClass, BTreeMap<u8, u64>> = BTreeMap::new();
         for row in rows {
-            if let Some(class) = row.failure() {
-                *counts.entry(class).or_default().entry(row.message()).or_default() += 1;
+            if let Some(class) = row.failure {
+                *counts.entry(class).or_default().entry(row.message).or_default() += 1;
             }
         }
         let mut groups = Vec::new();
@@ -79,7 +81,6 @@ mod tests {
     use tokometer_record::{Failure, FailureKind, Outcome};
 
     use super::*;
-    use crate::sends::Capped;
 
     fn groups(said: &[(&str, usize)]) -> Vec<(u64, String)> {
         let mut messages = FailureMessages::default();
@@ -90,8 +91,8 @@ mod tests {
                 timeline.status = Some(500);
                 let failure = Failure::new(FailureKind::Status, *message);
                 timeline.outcome = Outcome::Failed(failure);
-                let mut row = RequestRow::of(&timeline, Capped::by(None));
-                row.set_message(messages.number(row.failure().unwrap(), message));
+                let mut row = RequestRow::of(&timeline, None);
+                row.message = messages.number(row.failure.unwrap(), message);
                 rows.push(row);
             }
         }

@@ -15,17 +15,13 @@ pub enum Family {
     Vllm,
     /// vLLM's `benchmark_serving.py` of 2024, and its fork for TGI.
     OldVllm,
-    /// vLLM's Rust client.
     VllmRust,
-    /// SGLang's `bench_serving`.
     Sglang,
 }
 
 impl Family {
-    /// All families.
     pub const ALL: [Self; 4] = [Self::Vllm, Self::OldVllm, Self::VllmRust, Self::Sglang];
 
-    /// The tool whose definitions they are.
     pub fn tool(self) -> &'static str {
         match self {
             Self::Vllm => "vLLM",
@@ -39,15 +35,12 @@ impl Family {
 /// Statistics of one list, in milliseconds. All zero when the list was empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ListStats {
-    /// Length of the list.
     pub count: u64,
-    /// Arithmetic mean.
     pub mean: f64,
     /// Middle value, or the mean of the two middle ones.
     pub median: f64,
     /// Population standard deviation.
     pub std: f64,
-    /// Largest value.
     pub max: f64,
     /// (percentile, value), in the order requested.
     pub percentiles: Vec<(f64, f64)>,
@@ -72,13 +65,9 @@ impl ListStats {
 /// What another tool would have printed and saved for this run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FamilyFigures {
-    /// Requests that the tool calls successful.
     pub completed: u64,
-    /// All other requests.
     pub failed: u64,
-    /// Length of the benchmark in seconds.
     pub duration_s: f64,
-    /// Prompt tokens of successful requests.
     pub total_input: u64,
     /// Inputs or documents of successful requests; `None` for requests that generate text. The output
     /// and the times of tokens below are zero where this is known, and no layout prints them.
@@ -91,18 +80,14 @@ pub struct FamilyFigures {
     pub total_output: u64,
     /// Counted from the text after the run; `None` when it was not.
     pub retokenized: Option<u64>,
-    /// Successful requests per second.
     pub request_throughput: f64,
     /// Requests per second that met every objective; `None` when none was set.
     pub goodput: Option<f64>,
     /// Shares of requests that met the objectives; `None` when none was set.
     #[serde(default)]
     pub attainment: Option<Attainment>,
-    /// Output tokens per second.
     pub output_throughput: f64,
-    /// Prompt tokens per second.
     pub input_throughput: f64,
-    /// Prompt and output tokens per second.
     pub total_throughput: f64,
     /// Chunks of all successful requests; the next figure counts them.
     #[serde(default)]
@@ -113,47 +98,35 @@ pub struct FamilyFigures {
     pub peak_concurrent_requests: u64,
     /// Sum of latencies over the duration.
     pub concurrency: f64,
-    /// Time to first token.
     pub ttft: ListStats,
-    /// Time per output token after the first.
     pub tpot: ListStats,
     /// Time between chunks, pooled over all requests.
     pub itl: ListStats,
-    /// End-to-end latency.
     pub e2el: ListStats,
     /// Time that a request waited inside the client before it was sent.
     pub client_queue: ListStats,
-    /// End-to-end latency including that wait.
     pub e2el_with_queue: ListStats,
     /// Side probes beside the load; `None` when there were none.
     pub probe: Option<ProbeFigures>,
     /// Steady-state window of vLLM's Rust client; `None` outside a closed loop or where none exists.
     pub steady: Option<SteadyWindow>,
-    /// Values per request, where requested.
     pub detail: Option<Detail>,
 }
 
 /// Shares of all requests, failed ones included, that met the objectives. SGLang reports them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Attainment {
-    /// The limits that were set.
     pub objectives: Objectives,
-    /// Share that met every limit.
     pub all: f64,
     /// Share that met the limit of TTFT; `None` without one.
     pub ttft: Option<f64>,
-    /// Share that met the limit of TPOT.
     pub tpot: Option<f64>,
-    /// Share that met the limit of E2EL.
     pub e2el: Option<f64>,
 }
 
-/// Figures of the side probes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProbeFigures {
-    /// Successful probes.
     pub completed: u64,
-    /// Failed probes.
     pub failed: u64,
     /// Median latency in milliseconds.
     pub median: f64,
@@ -168,7 +141,6 @@ pub struct ProbeFigures {
 pub struct SteadyWindow {
     /// Share of the limit that counts as full.
     pub threshold: f64,
-    /// Limit on requests in flight.
     pub max_concurrency: u32,
     /// Requests in flight that count as full.
     pub threshold_requests: u32,
@@ -182,17 +154,13 @@ pub struct SteadyWindow {
     pub observed_peak: u64,
     /// Successful requests that started in the window.
     pub started: u64,
-    /// All successful requests.
     pub total: u64,
-    /// Requests that ended in the window.
     pub completed: u64,
-    /// Requests completed per second.
     pub request_throughput: f64,
     /// Chunks per second.
     pub output_throughput: f64,
     /// Prompt tokens of started requests per second.
     pub input_throughput: f64,
-    /// Sum of the last two.
     pub total_throughput: f64,
     /// Time to first token of the requests that started in the window.
     pub ttft: ListStats,
@@ -204,19 +172,14 @@ pub struct SteadyWindow {
 /// until its failure, no latency, no text, and the reason.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Detail {
-    /// Prompt tokens.
     pub input_lens: Vec<u64>,
-    /// Output tokens.
     pub output_lens: Vec<u64>,
-    /// Times to first token in seconds.
     pub ttfts: Vec<f64>,
     /// Gaps between chunks in seconds.
     pub itls: Vec<Vec<f64>>,
     /// Starts in seconds on the monotonic clock.
     pub start_times: Vec<f64>,
-    /// Latencies in seconds.
     pub latencies: Vec<f64>,
-    /// Waits inside the client in seconds.
     pub queue_times: Vec<f64>,
     /// Text of each response; empty where it was not kept.
     pub generated_texts: Vec<String>,

@@ -20,48 +20,29 @@ use self::quantity::{named, normal, unknown};
 pub use self::quantity::{Better, Quantity};
 pub use self::statistic::{Percentile, Statistic};
 
-/// One number of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure {
-    /// Such as TTFT.
     pub quantity: Quantity,
     /// Such as p99; [`Statistic::Whole`] for a quantity without a distribution.
     pub statistic: Statistic,
 }
 
-/// Why a text does not name a figure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The text contains no metric.
     #[error("`{text}` is not a metric\n  {hint}")]
     Unknown {
-        /// As typed.
         text: String,
         /// The nearest known names, or all of them.
         hint: String,
     },
-    /// A percentile outside of 0 to 100.
     #[error(
         "`{word}` is not a percentile\n  use one above p0 and below p100, such as p99 or p99.9"
     )]
-    Percentile {
-        /// As typed.
-        word: String,
-    },
-    /// A statistic of a single value.
+    Percentile { word: String },
     #[error("{} is one value per run and has no {statistic}\n  leave out `{statistic}`", .quantity.label())]
-    NoDistribution {
-        /// A quantity without a distribution.
-        quantity: Quantity,
-        /// As requested.
-        statistic: Statistic,
-    },
-    /// Two statistics at once.
+    NoDistribution { quantity: Quantity, statistic: Statistic },
     #[error("`{text}` names two statistics\n  use one, such as `p99 ttft`")]
-    TwoStatistics {
-        /// As typed.
-        text: String,
-    },
+    TwoStatistics { text: String },
 }
 
 impl Figure {
@@ -70,12 +51,10 @@ impl Figure {
         Self { quantity, statistic }
     }
 
-    /// For a quantity without a distribution.
     pub const fn whole(quantity: Quantity) -> Self {
         Self::new(quantity, Statistic::Whole)
     }
 
-    /// The mean of a quantity.
     pub const fn mean(quantity: Quantity) -> Self {
         Self::new(quantity, Statistic::Mean)
     }
@@ -137,12 +116,10 @@ impl Figure {
         }
     }
 
-    /// The unit of its value.
     pub fn unit(self) -> Unit {
         self.quantity.unit()
     }
 
-    /// Whether lower or higher values are better.
     pub fn better(self) -> Better {
         self.quantity.better()
     }

@@ -11,27 +11,21 @@ use crate::figure::Quantity;
 /// Limits per request in milliseconds. An absent limit is met by everything.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Objectives {
-    /// Longest time to first token.
     pub ttft_ms: Option<f64>,
-    /// Longest time per output token.
     pub tpot_ms: Option<f64>,
-    /// Longest end-to-end latency.
     pub e2el_ms: Option<f64>,
 }
 
 /// The latencies of one request that objectives refer to, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Latencies {
-    /// Time to first token.
     pub ttft_ms: f64,
     /// Zero for a response of one token, which therefore always meets its limit.
     pub tpot_ms: f64,
-    /// End-to-end latency.
     pub e2el_ms: f64,
 }
 
 impl Objectives {
-    /// Whether no limit is set.
     pub fn is_empty(&self) -> bool {
         self.limits().next().is_none()
     }
@@ -46,7 +40,6 @@ impl Objectives {
         all.into_iter().filter_map(|(quantity, limit)| Some((quantity, limit?)))
     }
 
-    /// Whether a request with these latencies is good.
     pub fn are_met_by(&self, latencies: Latencies) -> bool {
         let is_met = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
         is_met(self.ttft_ms, latencies.ttft_ms)
@@ -55,16 +48,12 @@ impl Objectives {
     }
 }
 
-/// Number and share of good requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Goodput {
-    /// The limits that were set.
     pub objectives: Objectives,
-    /// Requests that met them all.
     pub good: u64,
     /// Share of all planned requests, from 0 to 1.
     pub share: Option<f64>,
-    /// Good requests per second.
     pub requests_per_s: Option<f64>,
 }
 

@@ -23,13 +23,10 @@ pub struct Emission {
 /// A distribution of errors in nanoseconds; negative is early. `None` without values.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ErrorSpread {
-    /// Mean.
     pub mean: Option<f64>,
-    /// Median.
     pub p50: Option<f64>,
     /// 99th percentile of the absolute error.
     pub p99: Option<f64>,
-    /// Largest absolute error.
     pub max: Option<f64>,
 }
 
@@ -42,18 +39,15 @@ pub struct InstrumentError {
     pub gap: ErrorSpread,
     /// Share of content events whose stamp is only an upper bound.
     pub marked_share: Option<f64>,
-    /// Content events compared.
     pub events: u64,
     /// Events stamped before they were sent, which correct clocks do not allow.
     pub early_events: u64,
     /// Requests whose number of content events differs from the log.
     pub mismatched_requests: u64,
-    /// Requests that the log does not have.
     pub unknown_requests: u64,
 }
 
 impl InstrumentError {
-    /// Requests that do not match the server's log.
     pub fn lost_requests(&self) -> u64 {
         self.mismatched_requests + self.unknown_requests
     }
@@ -77,7 +71,6 @@ fn spread(mut errors: Vec<f64>) -> ErrorSpread {
     ErrorSpread { mean: Some(mean), p50: Some(p50), p99: Some(p99), max: sizes.last().copied() }
 }
 
-/// Compares measured requests with the server's log.
 pub fn error(timelines: &[Timeline], emissions: &[Emission]) -> InstrumentError {
     let known: BTreeMap<u64, &Emission> =
         emissions.iter().map(|emission| (emission.index, emission)).collect();
@@ -116,19 +109,15 @@ pub fn error(timelines: &[Timeline], emissions: &[Emission]) -> InstrumentError 
     result
 }
 
-/// The result of one pass of the check.
 #[derive(Debug, Clone, Serialize)]
 pub struct PassError {
     /// How the load was sent and read.
     pub name: String,
-    /// Compared with the server's log.
     pub error: InstrumentError,
-    /// CPU seconds of the client per million events.
     pub cpu_secs_per_million: Option<f64>,
 }
 
 impl PassError {
-    /// Compares the timelines of a pass with the server's log.
     pub fn of(
         name: &str,
         timelines: &[Timeline],
@@ -144,12 +133,9 @@ impl PassError {
     }
 }
 
-/// Whether this machine can measure a load.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fitness {
-    /// Streams open at once.
     pub concurrency: u32,
-    /// Events per second of the load.
     pub asked_events_per_s: f64,
     /// Events per second that this client can read at most.
     pub most_events_per_s: Option<f64>,
@@ -161,7 +147,6 @@ pub struct Fitness {
 const FIT_TTFT_NANOS: f64 = 1e6;
 
 impl Fitness {
-    /// Whether this machine can measure the load.
     pub fn is_fit(&self) -> bool {
         let is_fast = self.most_events_per_s.is_none_or(|most| most >= self.asked_events_per_s);
         let is_true = self.passes.first().is_some_and(|pass| {

@@ -64,16 +64,12 @@ mod rule {
 pub enum ConfidenceInterval {
     /// The upper end of a percentile is infinite where it lies among failed requests.
     Known {
-        /// Lower end.
         low: f64,
-        /// Upper end.
         high: f64,
     },
-    /// The run does not support an interval.
     Unknown(NoInterval),
 }
 
-/// Why a figure has no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoInterval {
@@ -83,7 +79,6 @@ pub enum NoInterval {
     TooShort,
     /// All requests were sent at once: a single observation of a burst.
     Burst,
-    /// The percentile lies among failed requests.
     Failures,
 }
 
@@ -126,7 +121,6 @@ impl From<StoredInterval> for ConfidenceInterval {
 }
 
 impl ConfidenceInterval {
-    /// Both ends, if the interval is known.
     pub fn ends(&self) -> Option<(f64, f64)> {
         match self {
             Self::Known { low, high } => Some((*low, *high)),
@@ -139,7 +133,6 @@ impl ConfidenceInterval {
         self.ends().map(|(low, high)| (high - low) / 2.0).filter(|half| half.is_finite())
     }
 
-    /// The same in another unit.
     #[must_use]
     pub(crate) fn divided_by(self, unit: f64) -> Self {
         match self {
@@ -165,9 +158,7 @@ pub struct BlockScatter {
     ratio: f64,
     /// Variance of the ratio if the blocks were independent.
     variance: f64,
-    /// Sum of the weights.
     weight: f64,
-    /// Correlation of neighbouring blocks.
     correlation: f64,
 }
 
@@ -238,7 +229,6 @@ struct StandardError {
 }
 
 impl StandardError {
-    /// Half the width of the interval.
     fn margin(self) -> f64 {
         self.quantile * self.size
     }
@@ -260,7 +250,6 @@ pub fn inflation(blocks: &[f64]) -> f64 {
     BlockScatter::of(&parts).map_or(1.0, |scatter| scatter.inflation())
 }
 
-/// Neighbouring blocks joined in pairs.
 fn pairs(parts: &[BlockPart]) -> Vec<BlockPart> {
     let sum = |pair: &[BlockPart]| BlockPart {
         amount: pair.iter().map(|part| part.amount).sum(),
@@ -280,7 +269,6 @@ pub(crate) fn is_long_enough(stays: f64) -> bool {
     stays >= rule::LEAST_STAYS
 }
 
-/// Moments and extremes of single values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Moments {
     pub(crate) variance: f64,
@@ -338,7 +326,6 @@ impl Dependence {
         if self.excess.is_some() { scatter.inflation() } else { 1.0 }
     }
 
-    /// The interval of the mean.
     pub(crate) fn mean(&self, means: &[BlockPart]) -> ConfidenceInterval {
         let Some(scatter) = BlockScatter::of(&pairs(means)) else {
             return ConfidenceInterval::default();
@@ -422,12 +409,10 @@ pub(crate) struct Waits {
     effective: Option<f64>,
     mean: f64,
     median: f64,
-    /// Standard deviation.
     spread: f64,
 }
 
 impl Waits {
-    /// `None` without values.
     pub(crate) fn of(first: &Distribution) -> Option<Self> {
         let effective = first.effective?;
         Some(Self {

@@ -47,7 +47,7 @@ fn divided(nanos: f64, content: &Event, wait: Option<Nanos>) -> Joined {
         // Older records do not say how late the read was.
         None => nanos,
     };
-    Joined { by_client, by_sender: nanos - by_client }
+    Joined::new(by_client, nanos - by_client)
 }
 
 /// The silence before the last read, less the time that this request needs for the content of that read.
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn waited_ms(times: &[u64]) -> Option<f64> {
-        last(&arriving(times)).map(|joined| joined.by_sender / 1e6)
+        last(&arriving(times)).map(|joined| joined.by_sender() / 1e6)
     }
 
     /// The bound for bodies of 2 MB was three to five times too high: a server that was late itself and sent
@@ -111,7 +111,7 @@ mod tests {
             }
             let wait = wait_ms.map(Nanos::from_millis);
             timeline.merge_waits = MergeWaits { first: wait, last: wait };
-            of(&timeline).map(|joined| (joined.by_client / 1e6, joined.by_sender / 1e6))
+            of(&timeline).map(|joined| (joined.by_client() / 1e6, joined.by_sender() / 1e6))
         };
         // Two tokens in the first read, one every 10 ms after it.
         let first_two = [100, 100, 110, 120];

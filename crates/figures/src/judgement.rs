@@ -12,12 +12,10 @@ pub enum Severity {
     Remark,
     /// The figures are correct but do not support the obvious conclusion.
     Suspect,
-    /// The measurement failed.
     Invalid,
 }
 
 impl Severity {
-    /// As used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Remark => "remark",
@@ -30,17 +28,13 @@ impl Severity {
 /// An observation that limits what the figures can show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// Such as `late-sends`.
     pub code: String,
-    /// How it affects the verdict.
     pub severity: Severity,
     /// Key of the figure it affects, or a group of figures such as `all`.
     pub figure: String,
     /// What was found, in one sentence with numbers.
     pub found: String,
-    /// What it means for the reader.
     pub why: String,
-    /// What to do about it.
     pub action: String,
     /// The largest share by which it may have moved a result; `None` where that was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,12 +50,10 @@ pub enum Verdict {
     Valid,
     /// A figure does not support the obvious conclusion.
     Suspect,
-    /// The measurement failed.
     Invalid,
 }
 
 impl Verdict {
-    /// As printed in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Valid => "VALID",
@@ -71,10 +63,8 @@ impl Verdict {
     }
 }
 
-/// What is known about one figure of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureVerdict {
-    /// Of this figure alone.
     pub verdict: Verdict,
     /// Largest share by which the client or its machine may have moved the figure; `None` where nothing
     /// could have.

@@ -18,16 +18,12 @@ pub trait Lens: fmt::Debug + Send {
     /// Adds one measured attempt, or one side request.
     fn push(&mut self, timeline: &Timeline, route: Route);
 
-    /// The tool's figures.
     fn finish(self: Box<Self>, frame: &Frame<'_>) -> FamilyFigures;
 }
 
-/// A lens that a summary is to have.
 #[derive(Debug, Clone, Copy)]
 pub struct LensChoice {
-    /// Whose figures it gives.
     pub family: Family,
-    /// Whether it keeps values per request.
     pub details: Details,
     /// Makes it, for a run that began at this time.
     pub make: fn(Family, Details, Nanos) -> Box<dyn Lens>,
@@ -43,21 +39,15 @@ pub enum Details {
     Drop,
 }
 
-/// Facts of the run that every lens uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// Describes the run.
     pub info: &'a RunInfo,
-    /// Start of the measured phase.
     pub begin: Nanos,
-    /// Length of the measured phase.
     pub duration: Nanos,
     /// In the order in which a layout prints them.
     pub percentiles: &'a [f64],
-    /// Limits for a request to count as good.
     pub objectives: Objectives,
     /// Accepted tokens per step of speculative decoding, as the server reports it.
     pub accept_length: Option<f64>,
-    /// Which of the attempts count.
     pub last: &'a LastOfEach,
 }

@@ -11,10 +11,10 @@
 //! - One pass: [`collect`] fills [`rows`] (one per request), [`totals`], `series` and `completed` (values over
 //!   time), [`observe`] and [`sends`] (what shows the client's health), [`quality`], [`steps`] and
 //!   [`anatomy`]; [`attempts`] keeps the last attempt of a retried request. [`summary`] is the result,
-//!   [`unjudged`] has it with what a judge needs, [`family`] other tools' figures.
+//!   [`family`] other tools' figures.
 //! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], [`ticks`], [`blocks`] of time,
 //!   and [`interval`], with `interval_gate` for the figures that get none.
-//! - Over the run: [`steady`] part and overload, [`windows`], `outcomes`, [`addresses`], [`goodput`], the
+//! - Over the run: [`steady`] part and overload, [`windows`], [`addresses`], [`goodput`], the
 //!   [`server`]'s own metrics, [`reported`] values that are impossible, `joined` reads.
 //! - [`judgement`] is the shape of what `judge` says of a summary. [`instrument`] compares the client with a
 //!   server's log.
@@ -39,7 +39,6 @@ pub mod lens;
 pub mod linear;
 mod measure;
 pub mod observe;
-mod outcomes;
 pub mod outside;
 pub mod quality;
 pub mod reported;
@@ -56,7 +55,6 @@ pub mod summary;
 pub mod tail;
 pub mod ticks;
 pub mod totals;
-pub mod unjudged;
 pub mod windows;
 
 #[cfg(test)]
@@ -74,8 +72,7 @@ pub use interval::{ConfidenceInterval, NoInterval};
 pub use judgement::{FigureVerdict, Note, Severity, Verdict};
 pub use lens::{Details, Lens, LensChoice};
 pub use route::Route;
-pub use summary::{Distribution, PercentileValue, Summary};
-pub use unjudged::Unjudged;
+pub use summary::{Distribution, PercentileValue, Summary, Unjudged};
 
 #[cfg(test)]
 mod pages {

@@ -7,16 +7,16 @@ use tokometer_record::{Event, EventKind, Timeline};
 
 use crate::reported;
 
-fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
+pub(crate) fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some((to? - from?).0 as f64)
 }
 
-fn at(event: Option<&Event>) -> Option<Nanos> {
+pub(crate) fn at(event: Option<&Event>) -> Option<Nanos> {
     event.map(|event| event.at)
 }
 
 /// The end of the response, over all choices.
-fn last_generated(timeline: &Timeline) -> Option<&Event> {
+pub(crate) fn last_generated(timeline: &Timeline) -> Option<&Event> {
     let ends = |event: &&Event| event.kind.is_generated() || event.kind == EventKind::Result;
     timeline.events.iter().rfind(ends)
 }
@@ -25,40 +25,12 @@ pub(crate) fn ttft(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, at(timeline.first_content()))
 }
 
-pub(crate) fn first_event(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, at(timeline.first_event()))
-}
-
-pub(crate) fn first_answer(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, at(timeline.first_answer()))
-}
-
-pub(crate) fn ttft_from_intended(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.intended, at(timeline.first_content()))
-}
-
 pub(crate) fn e2e(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, at(last_generated(timeline)))
 }
 
 pub(crate) fn items(timeline: &Timeline) -> Option<f64> {
     timeline.requested.items.filter(|items| *items > 0).map(f64::from)
-}
-
-pub(crate) fn e2e_per_item(timeline: &Timeline) -> Option<f64> {
-    Some(e2e(timeline)? / items(timeline)?)
-}
-
-pub(crate) fn e2e_from_intended(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.intended, at(last_generated(timeline)))
-}
-
-pub(crate) fn end_of_stream(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, timeline.times.end)
-}
-
-pub(crate) fn client_queue(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.intended, Some(timeline.times.admitted))
 }
 
 /// Connecting and the TLS handshake are subtracted when they happened after the gate: they have their
@@ -73,18 +45,6 @@ pub(crate) fn send_lateness(timeline: &Timeline) -> Option<f64> {
         _ => Nanos::ZERO,
     };
     Some((wait - connecting).0 as f64)
-}
-
-pub(crate) fn connect(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.connect_begin, timeline.times.connect_end)
-}
-
-pub(crate) fn tls(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.connect_end, timeline.times.tls_end)
-}
-
-pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, timeline.times.last_byte_sent)
 }
 
 /// Reasoning tokens that the server counted in a response without streamed reasoning, as far as its content
@@ -103,7 +63,6 @@ pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
     }
 }
 
-/// Output tokens that were streamed.
 pub(crate) fn streamed_tokens(timeline: &Timeline) -> Option<u32> {
     let (tokens, _) = timeline.output_tokens()?;
     Some(tokens.saturating_sub(hidden_tokens(timeline)))
@@ -147,17 +106,8 @@ pub(crate) fn tokens_per_s_per_user(timeline: &Timeline) -> Option<f64> {
     (span > 0.0).then(|| tokens / span * 1e9)
 }
 
-pub(crate) fn prompt_tokens(timeline: &Timeline) -> Option<f64> {
-    timeline.prompt_tokens().map(f64::from)
-}
-
-pub(crate) fn output_tokens(timeline: &Timeline) -> Option<f64> {
-    timeline.output_tokens().map(|(tokens, _)| f64::from(tokens))
-}
-
-/// A gap between two content events.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Gap {
+pub struct Gap {
     /// When the later event arrived.
     pub(crate) at: Nanos,
     /// Time since the earlier one.
@@ -167,6 +117,11 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
+    #[expect(clippy::unnecessary_wraps, reason = "as the formula of a metric")]
+    pub(crate) fn whole(&self) -> Option<(f64, u32)> {
+        Some((self.length.0 as f64, 1))
+    }
+
     /// The gap divided among the tokens of one event, which the engine generated together (never among
     /// events that only shared a read), with their number. `None` if that is unknown or zero.
     pub(crate) fn per_token(&self) -> Option<(f64, u32)> {
@@ -184,7 +139,6 @@ fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> 
     move |event| event.tokens().or(is_one_each.then_some(1))
 }
 
-/// All gaps of a response.
 pub(crate) fn gaps(timeline: &Timeline) -> impl Iterator<Item = Gap> + '_ {
     let inside = tokens_inside(timeline);
     let contents = || timeline.events.iter().filter(|event| event.kind.is_content());
@@ -207,16 +161,6 @@ pub(crate) fn gap_runs(timeline: &Timeline) -> impl Iterator<Item = (Gap, u32)> 
         }
         Some((first, count))
     })
-}
-
-pub(crate) fn each_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
-    gap_runs(timeline).for_each(|(gap, count)| add(gap.length.0 as f64, count));
-}
-
-pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
-    for (length, tokens) in gaps(timeline).filter_map(|gap| gap.per_token()) {
-        add(length, tokens);
-    }
 }
 
 /// Calls `visit` with the time and the tokens of each content event, those of one time together. Where
@@ -247,7 +191,7 @@ pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nano
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{AttemptId, Phase, RequestedLengths, Usage};
+    use tokometer_record::{AttemptId, CountSource, Phase, RequestedLengths, Usage};
 
     use super::*;
 
@@ -283,10 +227,10 @@ mod tests {
         assert_eq!(tpot(&answer(Some(1))), Some(1e7));
         let lengths: Vec<Nanos> = gaps(&answer(None)).map(|gap| gap.length).collect();
         assert_eq!(lengths, [Nanos::from_millis(10); 2]);
-        assert_eq!(output_tokens(&answer(None)), Some(6.0));
+        assert_eq!(answer(None).output_tokens(), Some((6, CountSource::Usage)));
         let mut uncounted = answer(None);
         (uncounted.usage, uncounted.retokenized_tokens) = (None, Some(3));
-        assert_eq!(output_tokens(&uncounted), None, "the text is that of the first choice");
+        assert_eq!(uncounted.output_tokens(), None, "the text is that of the first choice");
     }
 
     /// One sentence, whatever a stream looks like: what tokens outside of the time do to it is a note.

@@ -11,17 +11,14 @@ use crate::measure;
 use crate::outside::TpotSums;
 use crate::reported;
 use crate::route::Route;
-use crate::sends::{Capped, Sends};
+use crate::sends::Sends;
 use crate::tail::Tails;
 
 /// Two sums that should agree, over the requests that have both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pair {
-    /// Requests that have both.
     pub requests: u64,
-    /// The one that the other is compared with.
     pub left: u64,
-    /// The other.
     pub right: u64,
 }
 
@@ -40,12 +37,9 @@ impl Pair {
     }
 }
 
-/// Sums and counts over the measured requests.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// How late the client sent.
     pub sends: Sends,
-    /// Attempts that are turns of conversations.
     pub turns: u64,
     /// Answers whose events have the kernel's timestamps.
     pub kernel_stamped: u64,
@@ -55,15 +49,12 @@ pub struct Observed {
     pub user_stamped: u64,
     /// Requests with an inversion between clocks above the tolerance.
     pub clock_faults: u64,
-    /// Requests with TCP statistics.
     pub network_views: u64,
     /// Those among them with a retransmission.
     pub retransmitting: u64,
     /// Smoothed round trips, with the index of the request.
     pub round_trips: Vec<(Nanos, u64)>,
-    /// Usage against the counts of the events.
     pub usage_and_events: Pair,
-    /// Usage against retokenized text.
     pub usage_and_text: Pair,
     /// Planned prompt length against the server's.
     pub prompt_lengths: Pair,
@@ -73,13 +64,9 @@ pub struct Observed {
     pub answer_lengths: Pair,
     /// Prompt tokens against prefix-cache hits, first turns only: a later turn repeats its history.
     pub cached: Pair,
-    /// Later turns of conversations.
     pub later_turns: u64,
-    /// Responses with more than one choice.
     pub several_choices: u64,
-    /// Responses whose body the server left open.
     pub open_bodies: u64,
-    /// Responses with more than one token.
     pub several_tokens: u64,
     /// Those among them that came in one event.
     pub unstreamed: u64,
@@ -91,23 +78,17 @@ pub struct Observed {
     pub side_tokens: u64,
     /// Side requests without a limit on their tokens.
     pub side_unlimited: u64,
-    /// Responses without any count of their tokens.
     pub uncounted: u64,
     /// Responses whose usage contradicts their content events.
     pub contradictions: u64,
-    /// Impossible values from the server.
     pub ignored: reported::Ignored,
-    /// Responses by the source of their token count.
     pub count_sources: BTreeMap<String, u64>,
     /// Requests that were sent again on a new connection.
     pub reopened: u64,
     /// Of first attempts, like the next three.
     pub first_send: Option<Nanos>,
-    /// See above.
     pub last_send: Option<Nanos>,
-    /// Of intended times.
     pub first_due: Option<Nanos>,
-    /// Of intended times.
     pub last_due: Option<Nanos>,
 }
 
@@ -127,8 +108,8 @@ impl Observed {
     }
 
     /// Adds one measured attempt, however it ended.
-    pub fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
-        self.add_send(timeline, is_capped);
+    pub fn add(&mut self, timeline: &Timeline, cap: Option<u32>) {
+        self.add_send(timeline, cap);
         self.turns += u64::from(timeline.identity.session.is_some());
         if !timeline.events.is_empty() {
             let counter = match timeline.stamp_source {
@@ -150,14 +131,14 @@ impl Observed {
         }
     }
 
-    fn add_send(&mut self, timeline: &Timeline, is_capped: Capped) {
+    fn add_send(&mut self, timeline: &Timeline, cap: Option<u32>) {
         // A retry keeps the intended time of the first attempt: the server caused its wait.
         if timeline.identity.attempt > 0 {
             return;
         }
         let times = &timeline.times;
         let Some(sent) = times.first_byte_sent else { return };
-        self.sends.add(timeline, is_capped);
+        self.sends.add(timeline, cap);
         let earlier =
             |known: Option<Nanos>, new: Nanos| Some(known.map_or(new, |old| old.min(new)));
         self.first_send = earlier(self.first_send, sent);
@@ -168,7 +149,6 @@ impl Observed {
         }
     }
 
-    /// Adds the counts of a successful request.
     pub fn add_counts(&mut self, timeline: &Timeline, route: Route) {
         let usage = timeline.usage.unwrap_or_default();
         if route == Route::Pooling {

@@ -24,12 +24,10 @@ pub struct TpotSums {
     pub defined: f64,
     /// Without the tokens that seem to have come outside of its time.
     pub likely: f64,
-    /// Number of these answers.
     pub answers: u64,
 }
 
 impl TpotSums {
-    /// Adds a successful answer.
     pub(crate) fn add(&mut self, timeline: &Timeline) {
         let Some(Decode { span, tokens }) = measure::decode(timeline) else { return };
         self.answers += 1;

@@ -47,7 +47,6 @@ pub struct Quality {
     pub tool_calls: Option<ToolCallCounts>,
 }
 
-/// Judges the answers of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QualityCheck {
     wants_json: bool,
@@ -59,7 +58,6 @@ pub(crate) struct QualityCheck {
 }
 
 impl QualityCheck {
-    /// What the run's plan asked for.
     pub(crate) fn of(info: &RunInfo) -> Self {
         let form = info.asked_form();
         let schema = match form {
@@ -78,7 +76,6 @@ impl QualityCheck {
         Self { wants_json, schema, tools: ToolCheck::of(info), is_random, found }
     }
 
-    /// Adds a successful answer.
     pub(crate) fn add(&mut self, timeline: &Timeline) {
         self.tools.add(timeline);
         let Some(text) = timeline.text.as_deref() else { return };

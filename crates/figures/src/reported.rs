@@ -71,7 +71,6 @@ pub(crate) fn contradicts_stream(timeline: &Timeline) -> bool {
 /// Ignored values: number of responses by kind of value.
 pub type Ignored = BTreeMap<&'static str, u64>;
 
-/// Counts the ignored values of a response.
 pub(crate) fn count_ignored(timeline: &Timeline, ignored: &mut Ignored) {
     let usage = timeline.usage.unwrap_or_default();
     let reported = timeline.server_timings.unwrap_or_default();

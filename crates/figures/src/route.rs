@@ -9,9 +9,7 @@ use tokometer_record::TargetInfo;
 pub enum Route {
     /// Plain completions, and routes that are read in the same way.
     Completions,
-    /// Chat completions.
     Chat,
-    /// The Responses API.
     Responses,
     /// SGLang's `/generate`, whose events repeat the text and count its tokens.
     Native,
@@ -20,7 +18,6 @@ pub enum Route {
 }
 
 impl Route {
-    /// The route of a target's requests.
     pub fn of(target: &TargetInfo) -> Self {
         if target.backend().is_some_and(Backend::is_pooling) {
             return Self::Pooling;

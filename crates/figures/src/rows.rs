@@ -6,13 +6,10 @@ use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Timeline};
 
 use crate::goodput::Latencies;
-use crate::sends::{self, Capped};
-use crate::{joined, measure};
+use crate::{joined, measure, sends};
 
-/// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// A complete response with content.
     Succeeded,
     /// An error, a timeout, or no content.
     Failed,
@@ -20,7 +17,6 @@ pub enum Fate {
     Abandoned,
 }
 
-/// Failures are grouped by this.
 pub(crate) type FailureClass = (FailureKind, Option<u16>);
 
 /// A duration in nanoseconds that a request may lack, in half the memory of an `Option<f64>`.
@@ -41,50 +37,39 @@ impl From<Option<f64>> for MaybeSpan {
     }
 }
 
-/// Absent address. No server has as many.
-const NONE: u16 = u16::MAX;
-
 /// Content that shared its read with other content, so that some of it may have been sent earlier than
-/// recorded: how much earlier, from this request's own pace, in nanoseconds.
+/// recorded: how much earlier, from this request's own pace. In microseconds, which saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Joined {
-    /// It arrived by so much before the client read it.
-    pub by_client: f64,
-    /// A server, a proxy or the network held it back for so long.
-    pub by_sender: f64,
+    client_us: u32,
+    sender_us: u32,
 }
 
-/// The same as a row keeps it: in microseconds, which saturate.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct JoinedMicros {
-    by_client: u32,
-    by_sender: u32,
-}
-
-impl From<Option<Joined>> for JoinedMicros {
-    fn from(joined: Option<Joined>) -> Self {
+impl Joined {
+    /// In nanoseconds, like the next two.
+    pub fn new(by_client: f64, by_sender: f64) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "casts from floats saturate"
         )]
         let micros = |nanos: f64| (nanos / 1e3) as u32;
-        let Joined { by_client, by_sender } = joined.unwrap_or_default();
-        Self { by_client: micros(by_client), by_sender: micros(by_sender) }
+        Self { client_us: micros(by_client), sender_us: micros(by_sender) }
+    }
+
+    /// It arrived by so much before the client read it.
+    pub fn by_client(self) -> f64 {
+        f64::from(self.client_us) * 1e3
+    }
+
+    /// A server, a proxy or the network held it back for so long.
+    pub fn by_sender(self) -> f64 {
+        f64::from(self.sender_us) * 1e3
     }
 }
 
-impl From<JoinedMicros> for Joined {
-    fn from(micros: JoinedMicros) -> Self {
-        let nanos = |micros: u32| f64::from(micros) * 1e3;
-        Self { by_client: nanos(micros.by_client), by_sender: nanos(micros.by_sender) }
-    }
-}
-
-/// One attempt of one request.
 #[derive(Debug, Clone)]
 pub struct RequestRow {
-    /// Number in the plan.
     pub index: u64,
     /// The intended time, otherwise the admission.
     pub due: Nanos,
@@ -96,59 +81,29 @@ pub struct RequestRow {
     pub ttft: MaybeSpan,
     /// `None` for answers of one token.
     pub tpot: MaybeSpan,
-    /// Until the last content.
     pub e2e: MaybeSpan,
     /// In microseconds, which saturate.
     late: u32,
-    joined_first: JoinedMicros,
-    joined_last: JoinedMicros,
-    point: u16,
-    attempt: u16,
-    /// Index of the target.
+    /// Of the first content; zero where it came alone in its read.
+    pub joined_first: Joined,
+    /// Of the last content; zero where nothing shows that it waited.
+    pub joined_last: Joined,
+    /// Zero for the first attempt.
+    pub attempt: u16,
     pub target: u16,
-    address: u16,
-    failure: Option<FailureKind>,
-    /// How it ended.
+    /// Index of the target's address; `None` when no connection was made.
+    pub(crate) address: Option<u16>,
+    pub(crate) failure: Option<FailureClass>,
+    /// The number of its failure's message, which is kept once and not once per request.
+    pub(crate) message: u8,
     pub fate: Fate,
-    status: StatusAndMessage,
-}
-
-/// The highest number of a message that a row can keep.
-pub(crate) const MESSAGES_MAX: u8 = 63;
-
-/// A status of three digits, and above it the number of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct StatusAndMessage(u16);
-
-impl StatusAndMessage {
-    const STATUS_BITS: u32 = 10;
-    const NONE: Self = Self((1 << Self::STATUS_BITS) - 1);
-
-    fn of(status: Option<u16>) -> Self {
-        Self(status.map_or(Self::NONE.0, |status| status.min(Self::NONE.0 - 1)))
-    }
-
-    fn status(self) -> Option<u16> {
-        let status = self.0 & Self::NONE.0;
-        (status != Self::NONE.0).then_some(status)
-    }
-
-    fn message(self) -> u8 {
-        u8::try_from(self.0 >> Self::STATUS_BITS).unwrap_or(MESSAGES_MAX)
-    }
-
-    fn set_message(&mut self, number: u8) {
-        let number = u16::from(number.min(MESSAGES_MAX));
-        self.0 = self.0 & Self::NONE.0 | number << Self::STATUS_BITS;
-    }
 }
 
 // A run of a million requests keeps a million of them.
-const _: () = assert!(size_of::<RequestRow>() == 88);
+const _: () = assert!(size_of::<RequestRow>() == 96);
 
 impl RequestRow {
-    /// What stays of a timeline.
-    pub fn of(timeline: &Timeline, is_capped: Capped) -> Self {
+    pub fn of(timeline: &Timeline, cap: Option<u32>) -> Self {
         let times = &timeline.times;
         let start = times.first_byte_sent.unwrap_or(times.admitted);
         let last_event = timeline.events.last().map(|event| event.at);
@@ -157,29 +112,23 @@ impl RequestRow {
             Outcome::Failed(failure) => (Fate::Failed, Some((failure.kind, failure.status))),
             Outcome::Abandoned => (Fate::Abandoned, None),
         };
+        // The slot was taken until the server's open body was given up.
+        let end = times.freed.or(times.end).or(last_event).unwrap_or(start).max(start);
         let row = Self {
-            index: timeline.identity.index,
             due: times.intended.unwrap_or(times.admitted),
-            start,
-            // The slot was taken until the server's open body was given up.
-            end: times.freed.or(times.end).or(last_event).unwrap_or(start).max(start),
             ttft: measure::ttft(timeline).into(),
             tpot: measure::tpot(timeline).into(),
             e2e: measure::e2e(timeline).into(),
-            late: 0,
-            joined_first: JoinedMicros::default(),
-            joined_last: JoinedMicros::default(),
-            point: u16::try_from(timeline.identity.point).unwrap_or(u16::MAX),
+            joined_first: joined::first(timeline).unwrap_or_default(),
+            joined_last: joined::last(timeline).unwrap_or_default(),
             attempt: u16::try_from(timeline.identity.attempt).unwrap_or(u16::MAX),
             target: timeline.identity.target,
-            address: NONE,
-            failure: None,
+            address: timeline.connection.address,
+            failure,
             fate,
-            status: StatusAndMessage::NONE,
+            ..Self::between(timeline.identity.index, start, end)
         };
-        let row = row.with_address(timeline.connection.address).with_failure(failure);
-        let row = row.with_lateness(sends::lateness(timeline, is_capped));
-        row.with_joined(joined::first(timeline), joined::last(timeline))
+        row.with_lateness(sends::lateness(timeline, cap))
     }
 
     /// A request that succeeded and has no latencies.
@@ -193,48 +142,20 @@ impl RequestRow {
             tpot: MaybeSpan::NONE,
             e2e: MaybeSpan::NONE,
             late: 0,
-            joined_first: JoinedMicros::default(),
-            joined_last: JoinedMicros::default(),
-            point: 0,
+            joined_first: Joined::default(),
+            joined_last: Joined::default(),
             attempt: 0,
             target: 0,
-            address: NONE,
+            address: None,
             failure: None,
+            message: 0,
             fate: Fate::Succeeded,
-            status: StatusAndMessage::NONE,
         }
     }
 
-    pub(crate) fn with_address(mut self, address: Option<u16>) -> Self {
-        self.address = address.unwrap_or(NONE);
-        self
-    }
-
-    fn with_failure(mut self, class: Option<FailureClass>) -> Self {
-        self.failure = class.map(|(kind, _)| kind);
-        self.status = StatusAndMessage::of(class.and_then(|(_, status)| status));
-        self
-    }
-
-    /// The same as another attempt.
-    #[must_use]
-    pub fn with_attempt(mut self, attempt: u16) -> Self {
-        self.attempt = attempt;
-        self
-    }
-
-    /// The same, sent so late.
     #[must_use]
     pub fn with_lateness(mut self, late: Option<Nanos>) -> Self {
         self.late = u32::try_from(late.unwrap_or(Nanos::ZERO).0 / 1_000).unwrap_or(u32::MAX);
-        self
-    }
-
-    /// The same, with content that shared its reads.
-    #[must_use]
-    pub fn with_joined(mut self, first: Option<Joined>, last: Option<Joined>) -> Self {
-        self.joined_first = first.into();
-        self.joined_last = last.into();
         self
     }
 
@@ -243,56 +164,15 @@ impl RequestRow {
         Nanos::from_micros(u64::from(self.late))
     }
 
-    /// Of the first content; zero where it came alone in its read.
-    pub fn joined_first(&self) -> Joined {
-        self.joined_first.into()
-    }
-
-    /// Of the last content; zero where nothing shows that it waited.
-    pub fn joined_last(&self) -> Joined {
-        self.joined_last.into()
-    }
-
-    /// Attempts of one request share it.
-    pub fn key(&self) -> (u32, u64) {
-        (self.point.into(), self.index)
-    }
-
-    /// Zero for the first attempt.
-    pub fn attempt(&self) -> u32 {
-        self.attempt.into()
-    }
-
-    /// Index of the target's address; `None` when no connection was made.
-    pub(crate) fn address(&self) -> Option<u16> {
-        (self.address != NONE).then_some(self.address)
-    }
-
-    pub(crate) fn failure(&self) -> Option<FailureClass> {
-        Some((self.failure?, self.status.status()))
-    }
-
-    /// The number of its failure's message, which is kept once and not once per request.
-    pub(crate) fn message(&self) -> u8 {
-        self.status.message()
-    }
-
-    /// Sets the number, at most [`MESSAGES_MAX`].
-    pub(crate) fn set_message(&mut self, number: u8) {
-        self.status.set_message(number);
-    }
-
     /// In nanoseconds, like the next two.
     pub fn ttft(&self) -> Option<f64> {
         self.ttft.get()
     }
 
-    /// See above.
     pub fn tpot(&self) -> Option<f64> {
         self.tpot.get()
     }
 
-    /// See above.
     pub fn e2e(&self) -> Option<f64> {
         self.e2e.get()
     }
@@ -308,22 +188,17 @@ impl RequestRow {
     }
 }
 
-/// A time span of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeSpan {
-    /// First instant.
     pub begin: Nanos,
-    /// First instant after it.
     pub end: Nanos,
 }
 
 impl TimeSpan {
-    /// From begin to end.
     pub fn length(&self) -> Nanos {
         self.end - self.begin
     }
 
-    /// Whether a time lies in it.
     pub fn contains(&self, at: Nanos) -> bool {
         self.begin <= at && at < self.end
     }
@@ -344,13 +219,7 @@ impl TimeSpan {
     }
 }
 
-/// Mean number of requests in flight during a span.
-pub(crate) fn mean_in_flight(rows: &[RequestRow], part: TimeSpan) -> f64 {
-    let overlap = |row: &RequestRow| (row.end.min(part.end) - row.start.max(part.begin)).0 as f64;
-    rows.iter().map(overlap).sum::<f64>() / part.length().0.max(1) as f64
-}
-
-/// The same for each of `count` equal pieces of a span, in one pass.
+/// Mean number of requests in flight in each of `count` equal pieces of a span, in one pass.
 pub(crate) fn mean_in_flight_by_piece(rows: &[RequestRow], part: TimeSpan, count: u64) -> Vec<f64> {
     let pieces: Vec<TimeSpan> = part.pieces(count).collect();
     let mut overlaps = vec![0.0; pieces.len()];
@@ -392,7 +261,6 @@ fn in_flight(rows: &[RequestRow]) -> impl Iterator<Item = (Nanos, u64)> {
     })
 }
 
-/// Most requests in flight at one instant.
 pub(crate) fn peak_in_flight(rows: &[RequestRow]) -> u64 {
     in_flight(rows).map(|(_, count)| count).max().unwrap_or(0)
 }
@@ -425,8 +293,12 @@ mod tests {
         let rows = rows();
         for (begin, end, count) in [(0, 1_200, 12), (103, 997, 7), (300, 305, 12), (500, 500, 3)] {
             let part = TimeSpan { begin: Nanos(begin), end: Nanos(end) };
-            let each: Vec<f64> =
-                part.pieces(count).map(|piece| mean_in_flight(&rows, piece)).collect();
+            let mean = |part: TimeSpan| {
+                let overlap = |row: &RequestRow| row.end.min(part.end) - row.start.max(part.begin);
+                let sum: f64 = rows.iter().map(|row| overlap(row).0 as f64).sum();
+                sum / part.length().0.max(1) as f64
+            };
+            let each: Vec<f64> = part.pieces(count).map(mean).collect();
             assert_eq!(mean_in_flight_by_piece(&rows, part, count), each, "{part:?} {count}");
             for at in (0..1_300).map(Nanos) {
                 let containing = part.pieces(count).position(|piece| piece.contains(at));

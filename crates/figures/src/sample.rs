@@ -20,7 +20,6 @@ const FIRST_LENGTH: usize = 1 << 12;
 /// Largest value of a histogram; larger ones count as this. Three months in nanoseconds.
 const HISTOGRAM_CEILING: f64 = 1e16;
 
-/// Values as they arrive.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     values: Vec<f64>,
@@ -32,12 +31,10 @@ pub struct Sample {
     mean: f64,
     /// Sum of squared deviations from the mean.
     squares: f64,
-    /// Sum of their cubes.
     cubes: f64,
     range: Option<(f64, f64)>,
 }
 
-/// Values in ascending order, for percentiles.
 #[derive(Debug, Clone)]
 pub struct Ordered {
     sample: Sample,
@@ -46,7 +43,6 @@ pub struct Ordered {
 }
 
 impl Sample {
-    /// Adds a value once.
     pub fn push(&mut self, value: f64) {
         self.add(value, 1);
     }
@@ -104,7 +100,6 @@ impl Sample {
         self.finite + self.infinite
     }
 
-    /// Mean of the finite values.
     pub fn mean(&self) -> Option<f64> {
         (self.finite > 0).then_some(self.mean)
     }
@@ -125,22 +120,18 @@ impl Sample {
         Moments { variance: deviation.powi(2), skewness, least, most }
     }
 
-    /// Infinite values: failed requests.
     pub fn infinite(&self) -> u64 {
         self.infinite
     }
 
-    /// Smallest finite value.
     pub fn min(&self) -> Option<f64> {
         self.range.map(|(low, _)| low)
     }
 
-    /// Largest finite value.
     pub fn max(&self) -> Option<f64> {
         self.range.map(|(_, high)| high)
     }
 
-    /// Sorts the values.
     pub fn into_ordered(mut self) -> Ordered {
         if self.weights.is_empty() {
             self.values.sort_unstable_by(f64::total_cmp);
@@ -198,7 +189,6 @@ impl Ordered {
         self.sample.values.get(nth).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// Mean of the finite values.
     pub fn mean(&self) -> Option<f64> {
         self.sample.mean()
     }

@@ -10,37 +10,18 @@ use crate::measure;
 /// A request sent more than this after its intended time was late.
 pub const LATE: Nanos = Nanos::from_millis(5);
 
-/// Whether the gate limits the requests in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capped {
-    /// The wait at the gate is part of the load.
-    Yes,
-    /// The wait at the gate is lateness of the client.
-    No,
-}
-
-impl Capped {
-    /// From the load's limit on requests in flight.
-    pub fn by(max_concurrency: Option<u32>) -> Self {
-        if max_concurrency.is_some() { Self::Yes } else { Self::No }
-    }
-}
-
-/// Lateness of sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sends {
     /// Requests with an intended time that were sent.
     pub judged: u64,
-    /// Late requests among them.
     pub late: u64,
-    /// The largest lateness.
     pub worst: Nanos,
 }
 
 impl Sends {
     /// Adds one attempt of a measured request, however it ended.
-    pub fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
-        let Some(lateness) = lateness(timeline, is_capped) else { return };
+    pub fn add(&mut self, timeline: &Timeline, cap: Option<u32>) {
+        let Some(lateness) = lateness(timeline, cap) else { return };
         self.judged += 1;
         self.late += u64::from(lateness > LATE);
         self.worst = self.worst.max(lateness);
@@ -65,15 +46,16 @@ impl fmt::Display for Sends {
     }
 }
 
-/// How long after its intended time a request was sent. `None` for one that was never sent, and for a
+/// How long after its intended time a request was sent. Behind a cap on the requests in flight the wait at the
+/// gate is part of the load, else it is lateness of the client. `None` for one that was never sent, and for a
 /// retry, which keeps the intended time of the first attempt: the server caused its wait.
-pub(crate) fn lateness(timeline: &Timeline, is_capped: Capped) -> Option<Nanos> {
+pub(crate) fn lateness(timeline: &Timeline, cap: Option<u32>) -> Option<Nanos> {
     if timeline.identity.attempt > 0 || timeline.times.first_byte_sent.is_none() {
         return None;
     }
     let after_gate = measure::send_lateness(timeline)?;
-    let at_gate = match (is_capped, timeline.times.intended) {
-        (Capped::No, Some(intended)) => timeline.times.admitted - intended,
+    let at_gate = match (cap, timeline.times.intended) {
+        (None, Some(intended)) => timeline.times.admitted - intended,
         _ => Nanos::ZERO,
     };
     Some(at_gate + Nanos::from_secs_f64(after_gate / 1e9))
@@ -95,20 +77,20 @@ mod tests {
 
     #[test]
     fn a_wait_for_the_cap_or_for_another_attempt_is_not_lateness() {
-        let check = |timeline: Timeline, is_capped: Capped, expected: u64| {
+        let check = |timeline: Timeline, cap: Option<u32>, expected: u64| {
             let mut sends = Sends::default();
-            sends.add(&timeline, is_capped);
+            sends.add(&timeline, cap);
             assert_eq!(sends.late, expected);
         };
-        check(sent(999, 998, 0), Capped::No, 0);
-        check(sent(999, 900, 0), Capped::No, 1);
-        check(sent(999, 900, 0), Capped::Yes, 0);
-        check(sent(990, 990, 0), Capped::Yes, 1);
-        check(sent(999, 900, 1), Capped::No, 0);
+        check(sent(999, 998, 0), None, 0);
+        check(sent(999, 900, 0), None, 1);
+        check(sent(999, 900, 0), Some(9), 0);
+        check(sent(990, 990, 0), Some(9), 1);
+        check(sent(999, 900, 1), None, 0);
         let mut connecting = sent(990, 990, 0);
         connecting.times.connect_begin = Some(Nanos::from_millis(991));
         connecting.times.connect_end = Some(Nanos::from_millis(999));
-        check(connecting, Capped::No, 0);
+        check(connecting, None, 0);
     }
 
     /// llama.cpp's server closes its connections after responses, with a delay.
@@ -128,7 +110,7 @@ mod tests {
     #[test]
     fn the_sentence_names_the_limit() {
         let mut sends = Sends::default();
-        sends.add(&sent(990, 990, 0), Capped::No);
+        sends.add(&sent(990, 990, 0), None);
         assert_eq!(
             sends.to_string(),
             "1 of 1 requests were sent more than 5 ms late (worst 10.0 ms)"

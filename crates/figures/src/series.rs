@@ -1,23 +1,19 @@
 //! The values of one distribution, with the times at which they were observed.
 
 use tokometer_base::Nanos;
-use tokometer_record::Timeline;
 
 use crate::blocks::ValueBlocks;
 use crate::interval::{self, ConfidenceInterval, Dependence, NoInterval};
-use crate::measure;
 use crate::sample::{Ordered, Sample, with_median};
 use crate::statistics;
 use crate::summary::{Distribution, PercentileValue};
 
-/// Values as they arrive, in any order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TimedValues {
     sample: Sample,
     blocks: ValueBlocks,
 }
 
-/// How a distribution is computed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DistributionView<'a> {
     pub(crate) percentiles: &'a [f64],
@@ -36,20 +32,6 @@ impl TimedValues {
         self.blocks.add(at, value, weight);
     }
 
-    /// Adds the gaps of a response, each at the time at which it ended.
-    pub(crate) fn add_gaps(&mut self, timeline: &Timeline, key: &str) {
-        for (gap, count) in measure::gap_runs(timeline) {
-            let value = match key {
-                "token_gap_ms" => gap.per_token(),
-                _ => Some((gap.length.0 as f64, 1)),
-            };
-            if let Some((value, weight)) = value {
-                self.add(gap.at, value, weight.saturating_mul(count));
-            }
-        }
-    }
-
-    /// Infinite values included.
     pub(crate) fn count(&self) -> u64 {
         self.sample.count()
     }

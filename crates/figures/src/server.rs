@@ -11,6 +11,7 @@ pub mod gpu;
 mod prometheus;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
@@ -19,8 +20,7 @@ use tokometer_record::server::Scrape;
 pub use buckets::BucketQuantile;
 use buckets::Buckets;
 pub(crate) use change::Scrapes;
-use change::{Mean, ServerCounters};
-use engines::{ENGINES, EngineMetricNames};
+use engines::{ENGINES, HISTOGRAMS, Histogram, METRICS, Metric};
 pub use gpu::{GpuFigures, GpuGauges, gauges};
 pub use prometheus::{KeptSeries, parse};
 use prometheus::{bare_name, label};
@@ -31,25 +31,17 @@ use prometheus::{bare_name, label};
 pub struct ServerFigures {
     /// Recognised by its metric names: `vllm`, `sglang`, `tgi`, `llamacpp`.
     pub engine: Option<String>,
-    /// Scrapes that succeeded.
     pub scrapes: u64,
-    /// Scrapes that failed.
     pub failed_scrapes: u64,
-    /// Most requests running at once.
     pub running_max: Option<f64>,
-    /// Most requests waiting at once.
     pub waiting_max: Option<f64>,
     /// Most requests running and waiting together.
     pub present_max: Option<f64>,
     /// Largest share of the KV cache in use, from 0 to 1.
     pub kv_use_max: Option<f64>,
-    /// Preemptions.
     pub preemptions: Option<f64>,
-    /// Prompt tokens processed.
     pub prompt_tokens: Option<f64>,
-    /// Tokens generated.
     pub generation_tokens: Option<f64>,
-    /// Requests finished.
     pub finished_requests: Option<f64>,
     /// Share of prompt tokens that were prefix-cache hits, from 0 to 1.
     pub prefix_hit_share: Option<f64>,
@@ -62,19 +54,15 @@ pub struct ServerFigures {
     /// The median of the server's own TTFT histogram.
     #[serde(default)]
     pub ttft_p50: Option<BucketQuantile>,
-    /// The 99th percentile of that histogram.
     #[serde(default)]
     pub ttft_p99: Option<BucketQuantile>,
     /// The server's own mean E2E, in milliseconds.
     #[serde(default)]
     pub e2e_ms_mean: Option<f64>,
-    /// Requests in that mean.
     #[serde(default)]
     pub e2e_requests: Option<f64>,
-    /// Mean queue time inside the server, in milliseconds.
     #[serde(default)]
     pub queue_ms_mean: Option<f64>,
-    /// Mean prefill time, in milliseconds.
     #[serde(default)]
     pub prefill_ms_mean: Option<f64>,
     /// Mean tokens per step with speculative decoding, from a gauge, where drafts are not counted.
@@ -83,7 +71,6 @@ pub struct ServerFigures {
     /// Accept length from SGLang's `/server_info` after the run: the mean since the server started.
     #[serde(default, rename = "told_accept_length")]
     pub reported_accept_length: Option<f64>,
-    /// Impossible values that were ignored, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
     /// `None` where no source reports GPUs.
@@ -93,16 +80,11 @@ pub struct ServerFigures {
     pub speculation: Option<Speculation>,
 }
 
-/// Speculative decoding over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Speculation {
-    /// Drafts made.
     pub drafts: f64,
-    /// Tokens drafted.
     pub draft_tokens: f64,
-    /// Drafted tokens that were accepted.
     pub accepted_tokens: f64,
-    /// Accepted share of drafted tokens in percent.
     pub acceptance_rate_percent: f64,
     /// Tokens per step: one plus accepted tokens per draft.
     pub acceptance_length: f64,
@@ -113,21 +95,14 @@ pub struct Speculation {
 /// Values of one scrape under common names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServerReading {
-    /// When the response arrived.
     pub at: Nanos,
-    /// Index among the scraped endpoints.
     pub endpoint: u16,
-    /// Recognised by its metric names.
     pub engine: &'static str,
-    /// Requests running.
     pub running: Option<f64>,
-    /// Requests waiting.
     pub waiting: Option<f64>,
     /// From 0 to 1.
     pub kv_use: Option<f64>,
-    /// Tokens per step with speculative decoding, if a gauge reports it.
-    accept_length: Option<f64>,
-    counters: ServerCounters,
+    values: BTreeMap<Metric, f64>,
     /// TTFT histogram; empty where the scrape has none.
     ttft: Buckets,
 }
@@ -145,25 +120,9 @@ fn labelled<'a>(
         .map(|(name, value)| (name.as_str(), *value))
 }
 
-/// The sum over label sets of the first of these metrics that exists.
-fn sum(scrape: &Scrape, names: &[&str]) -> Option<f64> {
-    names.iter().find_map(|name| {
-        let values = labelled(scrape, name).map(|(_, value)| value).filter(|v| v.is_finite());
-        values.reduce(|sum, value| sum + value)
-    })
-}
-
-/// Sum and count of a histogram.
-fn mean(scrape: &Scrape, histogram: Option<&str>) -> Mean {
-    let of = |end: &str| sum(scrape, &[&format!("{}{end}", histogram?)]);
-    Mean { sum: of("_sum"), count: of("_count") }
-}
-
-fn ttft_buckets(scrape: &Scrape, engine: &EngineMetricNames) -> Buckets {
-    let Some(name) = engine.ttft else { return Buckets::default() };
-    let samples = labelled(scrape, &format!("{name}_bucket"))
-        .filter_map(|(name, count)| Some((label(name, "le")?, count)));
-    Buckets::new(samples)
+fn sum(scrape: &Scrape, name: &str) -> Option<f64> {
+    let values = labelled(scrape, name).map(|(_, value)| value).filter(|value| value.is_finite());
+    values.reduce(|sum, value| sum + value)
 }
 
 /// The accept length in SGLang's `/server_info`. Behind a router it is that of the first decoding
@@ -176,47 +135,41 @@ pub fn reported_accept_length(server_info: &serde_json::Value) -> Option<f64> {
 
 /// The values of a scrape under common names. `None` for a failed scrape or an unknown engine.
 pub fn read(scrape: &Scrape) -> Option<ServerReading> {
-    let has = |engine: &&EngineMetricNames| {
-        scrape.values.keys().any(|name| name.starts_with(engine.prefix))
+    let has =
+        |(_, prefix): &&(&str, &str)| scrape.values.keys().any(|name| name.starts_with(prefix));
+    let (engine, _) = ENGINES.iter().find(has)?;
+    let histogram = |(of, name): (Histogram, &str)| {
+        [(Metric::Sum(of), format!("{name}_sum")), (Metric::Count(of), format!("{name}_count"))]
     };
-    let engine = ENGINES.iter().find(has)?;
-    let sum = |names: &[&str]| sum(scrape, names);
-    let mut per_position = BTreeMap::new();
-    let positions = engine.accepted_per_position.iter().flat_map(|name| labelled(scrape, name));
-    for (name, value) in positions {
-        if let Some(position) = label(name, "position").and_then(|text| text.parse().ok()) {
-            *per_position.entry(position).or_default() += value;
+    let named = METRICS.map(|(metric, name)| (metric, name.to_owned()));
+    let mut values: BTreeMap<Metric, f64> = BTreeMap::new();
+    for (metric, name) in named.into_iter().chain(HISTOGRAMS.into_iter().flat_map(histogram)) {
+        if let (Entry::Vacant(entry), Some(sum)) = (values.entry(metric), sum(scrape, &name)) {
+            entry.insert(sum);
         }
     }
-    let uncounted = sum(engine.uncounted_prompt_tokens).unwrap_or(0.0);
-    let prompt_tokens = sum(engine.prompt_tokens).map(|tokens| tokens + uncounted);
-    let has_hits = !engine.prefix_hits.is_empty();
-    let counters = ServerCounters {
-        preemptions: sum(engine.preemptions),
-        prompt_tokens,
-        generation_tokens: sum(engine.generation_tokens),
-        finished: sum(engine.finished),
-        prefix_queries: sum(engine.prefix_queries).or(prompt_tokens.filter(|_| has_hits)),
-        prefix_hits: sum(engine.prefix_hits),
-        ttft: mean(scrape, engine.ttft),
-        e2e: mean(scrape, engine.e2e),
-        queue: mean(scrape, engine.queue),
-        prefill: mean(scrape, engine.prefill),
-        drafts: sum(engine.drafts),
-        draft_tokens: sum(engine.draft_tokens),
-        accepted_tokens: sum(engine.accepted_tokens),
-        per_position,
-    };
+    if let Some(tokens) = values.get_mut(&Metric::PromptTokens) {
+        *tokens += sum(scrape, engines::UNCOUNTED_PROMPT_TOKENS).unwrap_or(0.0);
+        let tokens = *tokens;
+        values.entry(Metric::PrefixQueries).or_insert(tokens);
+    }
+    for (name, value) in labelled(scrape, engines::ACCEPTED_PER_POSITION) {
+        if let Some(position) = label(name, "position").and_then(|text| text.parse().ok()) {
+            *values.entry(Metric::AcceptedAt(position)).or_default() += value;
+        }
+    }
+    let ttft = HISTOGRAMS.iter().filter(|(of, _)| *of == Histogram::Ttft);
+    let buckets = ttft.flat_map(|(_, name)| labelled(scrape, &format!("{name}_bucket")));
+    let gauge = |metric: Metric| values.get(&metric).copied();
     Some(ServerReading {
         at: scrape.at,
         endpoint: scrape.endpoint,
-        engine: engine.name,
-        running: sum(engine.running),
-        waiting: sum(engine.waiting),
-        kv_use: sum(engine.kv_use),
-        accept_length: sum(engine.accept_length).filter(|length| *length > 0.0),
-        counters,
-        ttft: ttft_buckets(scrape, engine),
+        engine,
+        running: gauge(Metric::Running),
+        waiting: gauge(Metric::Waiting),
+        kv_use: gauge(Metric::KvUse),
+        ttft: Buckets::new(buckets.filter_map(|(name, count)| Some((label(name, "le")?, count)))),
+        values,
     })
 }
 

@@ -97,7 +97,6 @@ pub fn needed_samples(percent: f64) -> Option<u64> {
     Some(whole((TAIL.ln() / edge.ln()).ceil()))
 }
 
-/// Arithmetic mean. `None` for an empty list.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -116,10 +115,8 @@ pub fn mean_margin(values: &[f64]) -> Option<f64> {
     Some(student_quantile(1.0 - TAIL, freedom) * deviation / (values.len() as f64).sqrt())
 }
 
-/// A linear trend and its significance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
-    /// Increase per unit of x.
     pub per_x: f64,
     /// Probability of a slope at least as steep without a trend.
     pub p_value: f64,

@@ -26,7 +26,6 @@ const LEAST_LENGTH: f64 = 3.0;
 /// A backlog that grows by this share of the arrivals means that the server is overloaded.
 const BACKLOG_SHARE: f64 = 0.05;
 
-/// The kind of load of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadClass {
@@ -42,7 +41,6 @@ pub enum LoadClass {
 }
 
 impl LoadClass {
-    /// The class of a requested load.
     pub fn of(load: &RecordedLoad) -> Self {
         let is_capped = load.max_concurrency.is_some_and(|cap| {
             load.planned_requests.is_none_or(|planned| u64::from(cap) < planned)
@@ -65,33 +63,23 @@ pub struct Steady {
     pub begin_s: f64,
     /// Counted likewise; never after the end of the measured phase.
     pub end_s: f64,
-    /// Its length in mean times in flight.
     #[serde(default)]
     pub mean_stays: Option<f64>,
-    /// Requests that started in it.
     pub started: u64,
-    /// Requests that ended in it.
     pub completed: u64,
-    /// Mean number of requests in flight.
     pub concurrency: f64,
-    /// Requests completed per second.
     pub requests_per_s: f64,
-    /// Output tokens per second.
     pub output_tokens_per_s: f64,
     /// TTFT of the requests that started in it, failed ones as infinitely slow.
     pub ttft_ms: Distribution,
-    /// Of the same requests.
     pub tpot_ms: Distribution,
-    /// Of the same requests.
     pub e2e_ms: Distribution,
 }
 
-/// Why a run has no steady part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsteady {
     /// By design: a burst or a ramp.
     Designed,
-    /// The load never reached its target.
     NeverFull,
     /// The rest after the start is too short.
     TooShort,
@@ -99,7 +87,6 @@ pub enum Unsteady {
     Sloping,
 }
 
-/// The steady part of a run.
 pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan, Unsteady> {
     let class = LoadClass::of(load);
     let reached = match class {
@@ -130,7 +117,6 @@ fn stays(rows: &[RequestRow]) -> Vec<f64> {
     succeeded.map(|row| (row.end - row.start).0 as f64).collect()
 }
 
-/// The length of a part in mean times in flight.
 pub(crate) fn mean_stays(rows: &[RequestRow], part: TimeSpan) -> Option<f64> {
     let stay = statistics::mean(&stays(rows)).filter(|stay| *stay > 0.0)?;
     Some(part.length().0 as f64 / stay)
@@ -179,7 +165,6 @@ fn has_slope(values: &[f64]) -> bool {
 /// A backlog that grew while requests kept arriving.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GrowingBacklog {
-    /// Requests by which it grew per second.
     pub growth_per_s: f64,
     /// Requests due and not ended at the last arrival.
     pub backlog: u64,

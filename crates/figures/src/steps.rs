@@ -21,7 +21,6 @@ use crate::statistics::percentile;
 /// between events are not the server's: their percentiles are withheld, and no step is inferred.
 pub const SHARED_READS_MAX: f64 = 0.05;
 
-/// Least number of groups of a run.
 pub const STEPS_MIN: usize = 30;
 
 /// Least mean share of the active streams that a step must reach. An engine reaches nearly all of
@@ -31,10 +30,8 @@ pub const TOGETHER_MIN: f64 = 0.6;
 /// A step this many times as long as the median decode-only step delayed the streams.
 const STALL_FACTOR: f64 = 2.0;
 
-/// What one step did, as seen in the streams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeenStep {
-    /// When its last token arrived.
     pub at: Nanos,
     /// Time since the previous step; zero where that is unknown.
     pub span: Nanos,
@@ -52,7 +49,6 @@ pub struct SeenStep {
 }
 
 impl SeenStep {
-    /// Whether only decoding can have happened.
     pub fn is_decode_only(&self) -> bool {
         self.firsts == 0 && self.pending == 0 && self.decodes > 0
     }
@@ -62,35 +58,20 @@ impl SeenStep {
         self.decodes > 0 && self.span > Nanos::ZERO
     }
 
-    /// Streams that got a token.
     pub fn batch(&self) -> u32 {
         self.decodes + self.firsts
     }
 }
 
-/// Why steps cannot be inferred.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StepsRefusal {
-    /// The times are those of reads.
     #[error(
         "{:.0} % of the events arrived in the same read as the previous event, so their times are not the engine's",
         *shared as f64 / (*events).max(1) as f64 * 100.0
     )]
-    SharedReads {
-        /// Events that shared a read.
-        shared: usize,
-        /// All events.
-        events: usize,
-    },
-    /// Too few steps.
+    SharedReads { shared: usize, events: usize },
     #[error("only {steps} groups of tokens were found, at least {least} are needed")]
-    TooFewSteps {
-        /// Groups seen.
-        steps: usize,
-        /// Groups needed.
-        least: usize,
-    },
-    /// The times of different shards are not exact enough.
+    TooFewSteps { steps: usize, least: usize },
     #[error("{}", clock_words(*error, *width))]
     Clocks {
         /// No two times of different shards are further from the truth; `None` where that is unknown.
@@ -98,7 +79,6 @@ pub enum StepsRefusal {
         /// Tokens of one step are this close.
         width: Nanos,
     },
-    /// The streams do not move together.
     #[error(
         "a group of tokens reached only {:.0} % of the active streams, so a proxy smooths the tokens or several engines serve them",
         share * 100.0
@@ -136,7 +116,6 @@ pub struct StepCollector {
     clocks: Clocks,
 }
 
-/// How the times of a run's streams compare.
 #[derive(Debug, Clone, Copy, Default)]
 enum Clocks {
     /// One clock has all of them.
@@ -146,10 +125,8 @@ enum Clocks {
     PerShard(Option<Nanos>),
 }
 
-/// The steps of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
-    /// The steps in order.
     pub steps: Vec<SeenStep>,
     /// Mean share of the active streams that a step reached; `None` where there was never more than
     /// one.
@@ -161,7 +138,6 @@ fn is_token(kind: EventKind) -> bool {
 }
 
 impl StreamSpan {
-    /// The stretches from its begin to its end.
     fn stretches(&self) -> RangeInclusive<u64> {
         let begin = self.sent.unwrap_or(self.first).min(self.first);
         stretch(begin)..=stretch(self.first.max(self.last))
@@ -232,15 +208,18 @@ impl StepCollector {
         }
         let mut steps: Vec<SeenStep> = Vec::new();
         let (mut reached, mut under_way) = (0_u64, 0_u64);
-        let sweep = Sweep::new(&self.streams);
         self.streams.sort_unstable_by_key(|stream| stream.first);
+        let mut lasts: Vec<Nanos> = self.streams.iter().map(|stream| stream.last).collect();
+        lasts.sort_unstable();
         let stride = self.tokens.stride();
         // The missing stretch between two of them is longer than a step can be.
         for tokens in self.tokens.into_groups() {
             for group in groups(&tokens, width, &self.streams) {
                 let begin = group.first().map_or(Nanos::ZERO, |token| token.at);
                 let step = step_of(group, begin, steps.last());
-                let streams = sweep.between(begin, step.at);
+                let started = self.streams.partition_point(|stream| stream.first <= step.at);
+                let over = lasts.partition_point(|last| *last < begin);
+                let streams = started.saturating_sub(over) as u64;
                 if streams > 1 {
                     reached += u64::from(step.batch());
                     under_way += streams;
@@ -274,35 +253,11 @@ impl StepCollector {
 }
 
 impl Seen {
-    /// An error if the streams do not move together.
     pub fn checked(self) -> Result<Self, StepsRefusal> {
         match self.together {
             Some(share) if share < TOGETHER_MIN => Err(StepsRefusal::Apart { share }),
             _ => Ok(self),
         }
-    }
-}
-
-/// Number of active streams, from sorted first and last tokens.
-struct Sweep {
-    firsts: Vec<Nanos>,
-    lasts: Vec<Nanos>,
-}
-
-impl Sweep {
-    fn new(streams: &[StreamSpan]) -> Self {
-        let mut firsts: Vec<Nanos> = streams.iter().map(|stream| stream.first).collect();
-        let mut lasts: Vec<Nanos> = streams.iter().map(|stream| stream.last).collect();
-        firsts.sort_unstable();
-        lasts.sort_unstable();
-        Self { firsts, lasts }
-    }
-
-    /// Streams that began by `end` and had not ended before `begin`.
-    fn between(&self, begin: Nanos, end: Nanos) -> u64 {
-        let started = self.firsts.partition_point(|first| *first <= end);
-        let over = self.lasts.partition_point(|last| *last < begin);
-        started.saturating_sub(over) as u64
     }
 }
 
@@ -394,29 +349,19 @@ fn count_pending(streams: &[StreamSpan], steps: &mut [SeenStep]) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steps {
-    /// The steps could be separated.
     Seen(StepFigures),
-    /// The steps could not be separated.
-    Refused {
-        /// As part of a sentence.
-        why: String,
-    },
+    Refused { why: String },
 }
 
 /// Durations are those of steps with an active stream.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepFigures {
-    /// Number of steps found.
     pub steps: u64,
     /// Share of the run's time that was analysed.
     pub kept_share: f64,
-    /// Median duration in milliseconds.
     pub span_ms_p50: Option<f64>,
-    /// 99th percentile of the durations in milliseconds.
     pub span_ms_p99: Option<f64>,
-    /// Median number of streams per step.
     pub batch_p50: Option<f64>,
-    /// Most streams in one step.
     pub batch_max: u32,
     /// Mean share of the active streams that a step reached; `None` with one stream at a time.
     pub together: Option<f64>,
@@ -428,9 +373,7 @@ pub struct StepFigures {
 /// Steps at least twice as long as the median decode-only step, while a prompt was pending.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
-    /// Number of such steps.
     pub count: u64,
-    /// The longest, in milliseconds.
     pub longest_ms: f64,
     /// Their time beyond the median decode-only step, as a share of all steps' time.
     pub time_share: f64,

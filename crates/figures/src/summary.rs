@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tokometer_record::{FailureKind, Stop};
+use tokometer_record::{FailureKind, Health, RecordedLoad, RunInfo, RunState, Stop};
 
 use crate::addresses::AddressShare;
 use crate::anatomy;
@@ -15,18 +15,18 @@ use crate::family::{Family, FamilyFigures};
 use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
 use crate::judgement::{FigureVerdict, Note, Verdict};
+use crate::observe::Observed;
 use crate::quality::{Canaries, Quality};
+use crate::rows::{Fate, RequestRow};
 use crate::server::ServerFigures;
-use crate::steady::{LoadClass, Steady};
+use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
 use crate::steps::Steps;
 use crate::windows::{Block, Window};
 
-/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Says whether the figures are partial.
     pub ended: Ended,
-    /// Requests by outcome.
     pub counts: Counts,
     /// Length of the measured phase in seconds; `None` when no request was sent.
     pub duration_s: Option<f64>,
@@ -46,7 +46,6 @@ pub struct Summary {
     pub failures: Vec<FailureGroup>,
     /// Requests that met every objective; `None` when none was set.
     pub goodput: Option<Goodput>,
-    /// From the requested load.
     pub load_class: LoadClass,
     /// The steady part of the run; `None` where there is none.
     pub steady: Option<Steady>,
@@ -59,7 +58,6 @@ pub struct Summary {
     /// Parts of the time to first token, on average; empty when no request had one.
     #[serde(default)]
     pub ttft_parts: Vec<anatomy::Part>,
-    /// What the answers contain; `None` when no text was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
     /// Answers to canaries; `None` when none was sent.
@@ -69,12 +67,10 @@ pub struct Summary {
     pub families: BTreeMap<Family, FamilyFigures>,
     /// The most severe first.
     pub notes: Vec<Note>,
-    /// The worst verdict among the results.
     pub verdict: Verdict,
     /// By figure, such as `ttft_ms_p99`.
     #[serde(default)]
     pub figure_verdicts: BTreeMap<String, FigureVerdict>,
-    /// The run second by second.
     pub windows: Vec<Window>,
     /// The run in a few blocks of time, for comparisons of single runs.
     #[serde(default)]
@@ -82,7 +78,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// `None` where the run has no such value.
     pub fn figure(&self, key: impl AsRef<str>) -> Option<f64> {
         self.figures.get(key.as_ref()).copied().flatten()
     }
@@ -92,12 +87,10 @@ impl Summary {
         self.ended.is_partial() && self.counts.sent == 0
     }
 
-    /// `None` for an unknown key.
     pub fn distribution(&self, key: impl AsRef<str>) -> Option<&Distribution> {
         self.distributions.get(key.as_ref())
     }
 
-    /// Of a distribution.
     pub fn mean(&self, key: impl AsRef<str>) -> Option<f64> {
         self.distribution(key)?.mean
     }
@@ -108,36 +101,28 @@ impl Summary {
     }
 }
 
-/// The end of a run, as far as reports distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// Everything planned was done.
     #[default]
     Complete,
-    /// It stopped early for this reason.
     Early(Stop),
-    /// Its writer was killed.
     Killed,
 }
 
 impl Ended {
-    /// Whether less was measured than planned.
     pub fn is_partial(self) -> bool {
         self != Self::Complete
     }
 }
 
-/// Requests of the measured phase by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests of the plan; for a run that ends by time, those that became due.
     pub planned: u64,
     /// Each request counts once, whatever its number of attempts.
     pub sent: u64,
-    /// Complete responses with content.
     pub succeeded: u64,
-    /// Failed after the last attempt.
     pub failed: u64,
     /// In flight when the client stopped, or when the writer was killed.
     pub abandoned: u64,
@@ -149,6 +134,40 @@ pub struct Counts {
     pub warmups: u64,
 }
 
+impl Counts {
+    /// Without retries and warm-ups.
+    pub(crate) fn of(rows: &[RequestRow], load: &RecordedLoad, state: &RunState) -> Self {
+        let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
+        let abandoned_rows = with(Fate::Abandoned);
+        // The last attempt of a request that was being retried has no row: its outcome is that attempt's.
+        let retrying = match state {
+            RunState::Ended(_) => 0,
+            RunState::Killed { retrying, .. } => *retrying,
+        };
+        let failed = with(Fate::Failed).saturating_sub(retrying);
+        // A run that ends by time has no planned number: later requests were never due.
+        let planned = load.planned_requests.filter(|_| load.duration.is_none());
+        let known = with(Fate::Succeeded) + failed;
+        let (abandoned, never_sent) = match state {
+            RunState::Ended(end) => (end.abandoned.max(abandoned_rows), end.never_sent),
+            RunState::Killed { in_flight, .. } => {
+                let abandoned = abandoned_rows + in_flight;
+                (abandoned, planned.map_or(0, |all| all.saturating_sub(known + abandoned)))
+            }
+        };
+        let sent = known + abandoned;
+        Self {
+            planned: planned.unwrap_or(sent + never_sent).max(sent),
+            sent,
+            succeeded: with(Fate::Succeeded),
+            failed,
+            abandoned,
+            never_sent,
+            ..Self::default()
+        }
+    }
+}
+
 /// Failed requests with the same kind, status and message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureGroup {
@@ -156,7 +175,6 @@ pub struct FailureGroup {
     pub kind: FailureKind,
     /// `None` when no response header arrived.
     pub status: Option<u16>,
-    /// Requests in this group.
     pub count: u64,
     /// The first message, without secrets. Messages that differ only in words with digits are one.
     pub example: String,
@@ -167,24 +185,18 @@ pub struct FailureGroup {
 pub struct Distribution {
     /// Number of values, including failed requests where they count as infinitely slow.
     pub count: u64,
-    /// Failed requests among them.
     pub infinite: u64,
-    /// Mean of the finite values.
     pub mean: Option<f64>,
     /// Number of independent values that these are worth, failed requests included. `None` without
     /// values.
     #[serde(default)]
     pub effective: Option<f64>,
-    /// Confidence interval of the mean.
     #[serde(default)]
     pub mean_interval: ConfidenceInterval,
-    /// Half the width of that interval.
     pub mean_margin: Option<f64>,
     /// Population standard deviation of the finite values.
     pub std: Option<f64>,
-    /// Smallest value.
     pub min: Option<f64>,
-    /// Largest finite value.
     pub max: Option<f64>,
     /// In ascending order, including the median.
     pub percentiles: Vec<PercentileValue>,
@@ -199,7 +211,6 @@ impl Distribution {
     }
 }
 
-/// A percentile with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PercentileValue {
     /// From 0 to 100.
@@ -213,4 +224,20 @@ pub struct PercentileValue {
     pub interval: ConfidenceInterval,
     /// Whether there are enough effective values for this percentile; otherwise shown with `?`.
     pub is_supported: bool,
+}
+
+/// A summary without notes and verdicts, with what these follow from.
+#[derive(Debug, Clone)]
+pub struct Unjudged {
+    /// Complete except for notes and verdicts.
+    pub summary: Summary,
+    pub info: RunInfo,
+    /// The last attempt of each measured request.
+    pub rows: Vec<RequestRow>,
+    /// `None` when the program was killed before it wrote it.
+    pub health: Option<Health>,
+    pub observed: Observed,
+    pub unsteady: Option<Unsteady>,
+    /// How the backlog of an open loop grew, if it did.
+    pub overload: Option<GrowingBacklog>,
 }

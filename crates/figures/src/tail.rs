@@ -14,7 +14,6 @@ const END_TOKENS: u32 = 1;
 /// Answers that went on behind their text, with the times of all answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tails {
-    /// Answers with a tail.
     pub answers: u64,
     /// From their last text to their last token.
     pub after_text: Nanos,
@@ -23,7 +22,6 @@ pub struct Tails {
 }
 
 impl Tails {
-    /// Adds a successful answer.
     pub fn add(&mut self, timeline: &Timeline) {
         let Some(text) = last_text(timeline) else { return };
         let text = timeline.events[text].at;

@@ -10,7 +10,6 @@ use crate::sample::EXACT_LIMIT;
 
 const MOST_CELLS: usize = 1 << 22;
 
-/// Arrival times, exact or per millisecond.
 #[derive(Debug, Clone)]
 pub struct Ticks {
     origin: Nanos,
@@ -25,12 +24,10 @@ impl Ticks {
         Self { origin, exact: Vec::new(), cells: Vec::new(), cell_width: 1_000_000 }
     }
 
-    /// Adds one chunk.
     pub fn push(&mut self, at: Nanos) {
         self.push_many(at, 1);
     }
 
-    /// Adds several chunks of one time.
     pub fn push_many(&mut self, at: Nanos, count: u32) {
         let offset = (at - self.origin).0;
         let room = EXACT_LIMIT.saturating_sub(self.exact.len());

@@ -6,12 +6,10 @@ use tokometer_record::{Event, EventKind, Timeline};
 use crate::goodput::Goodput;
 use crate::measure;
 
-/// Sums over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
     /// Length of the measured phase; `None` when no request was sent.
     pub duration: Option<Nanos>,
-    /// Successful requests.
     pub succeeded: u64,
     /// Of successful requests; `None` when some could not be counted.
     pub prompt_tokens: Option<u64>,
@@ -27,7 +25,6 @@ pub struct Totals {
     pub gap_nanos: f64,
     /// Tokens of the events that ended these gaps.
     pub gap_tokens: u64,
-    /// Content events.
     pub content_events: u64,
     /// Content events in the same read as the previous one.
     pub shared_events: u64,
@@ -37,15 +34,10 @@ pub struct Totals {
     pub merged_inner_events: u64,
     /// Time in flight of all requests, in nanoseconds.
     pub in_flight_nanos: f64,
-    /// Most requests in flight at once.
     pub peak_in_flight: Option<f64>,
-    /// Most output tokens in one second.
     pub peak_output_tokens_per_s: Option<f64>,
-    /// Planned requests per second.
     pub requested_rate: Option<f64>,
-    /// Requests sent per second.
     pub achieved_rate: Option<f64>,
-    /// Requests that met every objective.
     pub goodput: Option<Goodput>,
     /// 99 % of the refill delays were at most this long, in nanoseconds.
     pub refill_delay_p99: Option<f64>,
@@ -63,7 +55,6 @@ impl Totals {
         (self.content_events > 0).then(|| events as f64 / self.content_events as f64)
     }
 
-    /// Adds the counts of a successful request.
     pub(crate) fn add_success(&mut self, timeline: &Timeline) {
         let plus = |sum: Option<u64>, tokens: Option<u32>| {
             sum.zip(tokens).map(|(sum, tokens)| sum + u64::from(tokens))

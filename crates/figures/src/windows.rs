@@ -1,7 +1,5 @@
 //! The run second by second, from the run's origin on.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
@@ -16,77 +14,51 @@ const MOST_WINDOWS: u64 = 7_200;
 pub struct Window {
     /// Its start, in seconds after the run's origin.
     pub at_s: f64,
-    /// Its width in seconds.
     pub width_s: f64,
-    /// Requests that became due.
     pub arrivals: u64,
-    /// Requests sent.
     pub starts: u64,
-    /// Requests that succeeded.
     pub completions: u64,
-    /// Requests that failed.
     pub failures: u64,
-    /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// Output tokens that arrived.
     pub output_tokens: f64,
 }
 
-/// Seconds of a page of [`TokenSeconds`].
-const PAGE: usize = 64;
+/// Seconds of a month. A record has no later time, and a damaged one must not take more memory.
+const MONTH: usize = 31 * 24 * 3_600;
 
-/// Output tokens by the second in which they arrived. Kept in pages, so that one absurd time of a
-/// damaged record takes a page and not a month of seconds.
+/// Output tokens by the second in which they arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenSeconds {
     origin: Nanos,
-    pages: Vec<[f64; PAGE]>,
-    /// Where each page is.
-    indices: BTreeMap<u64, usize>,
-    /// The page that was used last, and where it is: the tokens of a response mostly share one.
-    last: Option<(u64, usize)>,
+    tokens: Vec<f64>,
 }
 
 impl TokenSeconds {
     pub(crate) fn new(origin: Nanos) -> Self {
-        Self { origin, pages: Vec::new(), indices: BTreeMap::new(), last: None }
+        Self { origin, tokens: Vec::new() }
+    }
+
+    fn index(&self, at: Nanos) -> usize {
+        usize::try_from((at - self.origin).0 / SECOND).unwrap_or(MONTH).min(MONTH)
     }
 
     pub(crate) fn add(&mut self, at: Nanos, tokens: f64) {
-        let second = (at - self.origin).0 / SECOND;
-        let index = self.index_of(second / PAGE as u64);
-        self.pages[index][usize::try_from(second % PAGE as u64).unwrap_or(0)] += tokens;
-    }
-
-    fn index_of(&mut self, page: u64) -> usize {
-        match self.last {
-            Some((last, index)) if last == page => index,
-            _ => {
-                let next = self.pages.len();
-                let index = *self.indices.entry(page).or_insert(next);
-                if index == next {
-                    self.pages.push([0.0; PAGE]);
-                }
-                self.last = Some((page, index));
-                index
-            }
+        let second = self.index(at);
+        if second >= self.tokens.len() {
+            self.tokens.resize(second + 1, 0.0);
         }
+        self.tokens[second] += tokens;
     }
 
-    /// Seconds of the pages from `begin` to `end`, in order, with their tokens.
+    /// Seconds from `begin` to `end`, in order, with their tokens.
     fn seconds(&self, begin: Nanos, end: Nanos) -> impl Iterator<Item = (u64, f64)> + '_ {
-        let page = |at: Nanos| (at - self.origin).0 / SECOND / PAGE as u64;
-        let (first, last) = (page(begin), page(end).max(page(begin)));
-        self.indices.range(first..=last).flat_map(|(page, index)| {
-            let tokens = &self.pages[*index];
-            (page * PAGE as u64..).zip(tokens).map(|(second, tokens)| (second, *tokens))
-        })
+        let (first, count) = (self.index(begin), self.index(end).saturating_sub(self.index(begin)));
+        (first as u64..).zip(self.tokens.iter().skip(first).take(count.saturating_add(1)).copied())
     }
 
     /// `None` when no token arrived.
     pub(crate) fn peak(&self) -> Option<f64> {
-        let all = self.seconds(self.origin, Nanos::MAX).map(|(_, tokens)| tokens);
-        all.max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
+        self.tokens.iter().copied().max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
     }
 
     /// Tokens between two times; seconds at the edges count in proportion.
@@ -100,7 +72,6 @@ impl TokenSeconds {
     }
 }
 
-/// Maps times to windows.
 struct WindowGrid {
     origin: Nanos,
     width: u64,
@@ -188,21 +159,15 @@ pub const BLOCKS: u64 = 16;
 /// One block of time. Latencies are those of the requests that started in it, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Block {
-    /// Requests that started.
     pub started: u64,
-    /// Requests completed per second.
     pub requests_per_s: f64,
-    /// Output tokens per second.
     pub output_tokens_per_s: f64,
     /// `None` when no such request succeeded, like the next two.
     pub ttft_ms_mean: Option<f64>,
-    /// Mean TPOT.
     pub tpot_ms_mean: Option<f64>,
-    /// Mean E2E.
     pub e2e_ms_mean: Option<f64>,
 }
 
-/// The measured phase in equal blocks.
 pub(crate) fn blocks(
     span: Option<TimeSpan>,
     rows: &[RequestRow],
@@ -248,7 +213,6 @@ struct BlockSums {
     e2e: SpanSum,
 }
 
-/// A sum of durations in nanoseconds.
 #[derive(Debug, Default)]
 struct SpanSum {
     nanos: f64,

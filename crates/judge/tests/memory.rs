@@ -96,8 +96,8 @@ fn peak(requests: u64) -> usize {
     MEMORY.peak.load(Ordering::Relaxed) - before
 }
 
-/// A row of ours and one of the classic block take 128 bytes, two tokens and the stream of the inferred
-/// steps 56. The lists of exact values have their full length in both runs. Other lists are full at powers
+/// A row of ours and one of the classic block take 136 bytes, two tokens and the stream of the inferred
+/// steps 64. The lists of exact values have their full length in both runs. Other lists are full at powers
 /// of two, so that their spare room does not count.
 #[test]
 fn a_request_takes_a_few_hundred_bytes() {

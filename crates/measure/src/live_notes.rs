@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use tokometer_base::Nanos;
 use tokometer_figures::Quantity;
-use tokometer_figures::sends::{Capped, Sends};
+use tokometer_figures::sends::Sends;
 use tokometer_figures::server;
 use tokometer_judge::notes::severity_of_failures;
 use tokometer_record::server::Scrape;
@@ -156,7 +156,7 @@ impl LiveGauges {
 /// Written by the recorder, read by a display.
 #[derive(Debug)]
 pub struct LiveNotes {
-    is_capped: Capped,
+    max_concurrency: Option<u32>,
     state: Mutex<State>,
 }
 
@@ -176,7 +176,7 @@ struct State {
 impl LiveNotes {
     /// `max_concurrency` limits the requests in flight of the run.
     pub fn new(max_concurrency: Option<u32>) -> Self {
-        Self { is_capped: Capped::by(max_concurrency), state: Mutex::default() }
+        Self { max_concurrency, state: Mutex::default() }
     }
 
     pub fn scraped(&self, scrape: &Scrape) {
@@ -192,7 +192,7 @@ impl LiveNotes {
         }
         let Ok(mut state) = self.state.lock() else { return };
         state.ended += 1;
-        state.sends.add(timeline, self.is_capped);
+        state.sends.add(timeline, self.max_concurrency);
         if timeline.is_success() {
             Quantity::Ttft.metric().each(timeline, &mut |nanos, _| state.ttft.add(nanos));
             Quantity::Tpot.metric().each(timeline, &mut |nanos, _| state.tpot.add(nanos));

@@ -51,11 +51,9 @@ impl Damages {
 }
 
 enum Stopped {
-    /// The stream has ended.
     Over,
     /// The message needs more bytes than the file has: it was truncated, or its length is damaged.
     Cut(u64),
-    /// What follows is not a message.
     Damaged(String),
 }
 
@@ -65,7 +63,6 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 /// Offsets that are tried as the beginning of a message after damage.
 const TRIES_MAX: u32 = 1_000;
 
-/// A message of the stream as stored on disk.
 struct StreamMessage {
     head: Vec<u8>,
     body: Buffer,
@@ -78,16 +75,13 @@ impl StreamMessage {
     }
 }
 
-/// How the writer of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writer {
     /// It may have been killed: a missing end mark is no damage.
     Unknown,
-    /// It wrote the end mark.
     Finished,
 }
 
-/// The complete batches of a stream.
 pub(crate) struct Batches {
     path: PathBuf,
     file: BufReader<Positioned>,
@@ -156,7 +150,6 @@ impl Batches {
         self.is_whole
     }
 
-    /// Number of the last batch read.
     pub(crate) fn last_number(&self) -> u64 {
         self.number.saturating_sub(1)
     }

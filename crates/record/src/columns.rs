@@ -2,29 +2,195 @@
 //!
 //! One row per ended attempt. Times are nanoseconds since the run's origin; events are list columns
 //! with nanoseconds since the request's first byte sent (since its admission, where nothing was
-//! sent), or one list of bytes ([`packed`]).
+//! sent), or one list of bytes ([`packed`]). All other columns stand in one table, [`COLUMNS`].
 
-mod counts;
 mod packed;
 mod read;
 
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    ListBuilder, StringBuilder, UInt8Builder, UInt32Builder, UInt64Builder,
-};
+use arrow_array::builder::{ListBuilder, UInt8Builder};
 use arrow_array::{
-    Array, ArrayRef, Int64Array, ListArray, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
+    Array, ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, UInt8Array, UInt16Array,
+    UInt32Array, UInt64Array,
 };
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, Field, Schema};
 use tokometer_base::{Nanos, Script};
 
 pub(crate) use self::read::{LONGEST, decode, measured_attempts, starts};
-use crate::failure::Outcome;
-use crate::timeline::{ServerTimings, Timeline, Times, Usage};
+use crate::failure::{Failure, FailureKind, Outcome};
+use crate::timeline::{
+    ContentBytes, Phase, ServerTimings, StampSource, TcpStats, Timeline, Times, Usage,
+};
 
-/// Builds one batch column by column.
+/// A column: its name, and how its values come out of a timeline and go back into one. An absent value stays
+/// as it is in a new timeline.
+enum Column {
+    /// Stored relative to the run's origin.
+    Time(&'static str, fn(&Times) -> Option<Nanos>, fn(&mut Times, Nanos)),
+    Span(&'static str, fn(&Timeline) -> Option<Nanos>, fn(&mut Timeline, Nanos)),
+    U64(&'static str, fn(&Timeline) -> Option<u64>, fn(&mut Timeline, u64)),
+    U32(&'static str, fn(&Timeline) -> Option<u32>, fn(&mut Timeline, u32)),
+    Text(&'static str, fn(&Timeline) -> Option<&str>, fn(&mut Timeline, &str)),
+}
+
+use Column::{Span, Text, Time, U32, U64};
+
+/// Every column but those of events, in the order of the file. The reader sets values in this order.
+static COLUMNS: &[Column] = &[
+    U64("index", |t| Some(t.identity.index), |t, v| t.identity.index = v),
+    U32("shard", |t| Some(t.identity.shard), |t, v| t.identity.shard = v),
+    U32("point", |t| Some(t.identity.point), |t, v| t.identity.point = v),
+    Text("phase", |t| Some(t.identity.phase.name()), |t, v| t.identity.phase = Phase::from_name(v)),
+    U32("target", |t| Some(t.identity.target.into()), |t, v| t.identity.target = narrow(v)),
+    U64("session", |t| t.identity.session, |t, v| t.identity.session = Some(v)),
+    U32("turn", |t| Some(t.identity.turn), |t, v| t.identity.turn = v),
+    U32("attempt", |t| Some(t.identity.attempt), |t, v| t.identity.attempt = v),
+    Text("class", |t| t.identity.class.as_deref(), |t, v| t.identity.class = Some(v.into())),
+    Text("lora", |t| t.identity.lora.as_deref(), |t, v| t.identity.lora = Some(v.into())),
+    U64("connection", |t| Some(t.connection.id), |t, v| t.connection.id = v),
+    U32("connection_uses", |t| Some(t.connection.uses_before), |t, v| t.connection.uses_before = v),
+    Span("connection_age_ns", |t| t.connection.age, |t, v| t.connection.age = Some(v)),
+    U32("connection_reopened", |t| Some(t.connection.reopened), |t, v| t.connection.reopened = v),
+    U32("worker", |t| Some(t.connection.worker.into()), |t, v| t.connection.worker = narrow(v)),
+    U32(
+        "address",
+        |t| t.connection.address.map(u32::from),
+        |t, v| t.connection.address = v.try_into().ok(),
+    ),
+    Text(
+        "stamp_source",
+        |t| Some(t.stamp_source.name()),
+        |t, v| t.stamp_source = StampSource::from_name(v),
+    ),
+    Time("admitted_ns", |t| Some(t.admitted), |t, at| t.admitted = at),
+    Time("intended_ns", |t| t.intended, |t, at| t.intended = Some(at)),
+    Time("connect_begin_ns", |t| t.connect_begin, |t, at| t.connect_begin = Some(at)),
+    Time("connect_end_ns", |t| t.connect_end, |t, at| t.connect_end = Some(at)),
+    Time("tls_end_ns", |t| t.tls_end, |t, at| t.tls_end = Some(at)),
+    Time("lost_send_ns", |t| t.lost_send, |t, at| t.lost_send = Some(at)),
+    Time("first_byte_sent_ns", |t| t.first_byte_sent, |t, at| t.first_byte_sent = Some(at)),
+    Time("last_byte_sent_ns", |t| t.last_byte_sent, |t, at| t.last_byte_sent = Some(at)),
+    Time("headers_ns", |t| t.headers, |t, at| t.headers = Some(at)),
+    Time("end_ns", |t| t.end, |t, at| t.end = Some(at)),
+    Time("freed_ns", |t| t.freed, |t, at| t.freed = Some(at)),
+    U32(
+        "asked_prompt_tokens",
+        |t| t.requested.prompt_tokens,
+        |t, v| t.requested.prompt_tokens = Some(v),
+    ),
+    U32(
+        "asked_output_tokens",
+        |t| t.requested.output_tokens,
+        |t, v| t.requested.output_tokens = Some(v),
+    ),
+    U64("body_bytes", |t| Some(t.requested.body_bytes), |t, v| t.requested.body_bytes = v),
+    U32("items", |t| t.requested.items, |t, v| t.requested.items = Some(v)),
+    Span("audio_ns", |t| t.requested.audio, |t, v| t.requested.audio = Some(v)),
+    U64("prompt_hash", |t| t.requested.prompt_hash, |t, v| t.requested.prompt_hash = Some(v)),
+    Text(
+        "prompt_script",
+        |t| t.requested.prompt_script.map(Script::name),
+        |t, v| t.requested.prompt_script = Script::named(v),
+    ),
+    U32("usage_prompt_tokens", |t| t.usage?.prompt_tokens, |t, v| usage(t).prompt_tokens = Some(v)),
+    U32(
+        "usage_completion_tokens",
+        |t| t.usage?.completion_tokens,
+        |t, v| usage(t).completion_tokens = Some(v),
+    ),
+    U32("usage_cached_tokens", |t| t.usage?.cached_tokens, |t, v| usage(t).cached_tokens = Some(v)),
+    U32(
+        "usage_reasoning_tokens",
+        |t| t.usage?.reasoning_tokens,
+        |t, v| usage(t).reasoning_tokens = Some(v),
+    ),
+    U64("first_content_bytes", |t| Some(t.content_bytes?.first), |t, v| bytes(t).first = v),
+    U64("content_bytes", |t| Some(t.content_bytes?.all), |t, v| bytes(t).all = v),
+    U64("reasoning_bytes", |t| t.content_bytes?.reasoning, |t, v| bytes(t).reasoning = Some(v)),
+    U32("retokenized_tokens", |t| t.retokenized_tokens, |t, v| t.retokenized_tokens = Some(v)),
+    Span("server_queue_ns", |t| t.server_timings?.queue, |t, v| timings(t).queue = Some(v)),
+    Span("server_prefill_ns", |t| t.server_timings?.prefill, |t, v| timings(t).prefill = Some(v)),
+    Span("server_decode_ns", |t| t.server_timings?.decode, |t, v| timings(t).decode = Some(v)),
+    Span("round_trip_ns", |t| Some(t.network?.round_trip), |t, v| network(t).round_trip = v),
+    U32("retransmits", |t| Some(t.network?.retransmits), |t, v| network(t).retransmits = v),
+    U32("segments_in", |t| Some(t.network?.segments_in), |t, v| network(t).segments_in = v),
+    Text("outcome", |t| Some(outcome_name(&t.outcome)), |t, v| t.outcome = outcome_named(v)),
+    U32("status", |t| t.status.map(u32::from), |t, v| t.status = v.try_into().ok()),
+    U32(
+        "failure_status",
+        |t| failure(t)?.status.map(u32::from),
+        |t, v| {
+            if let Outcome::Failed(failure) = &mut t.outcome {
+                failure.status = v.try_into().ok();
+            }
+        },
+    ),
+    Text(
+        "failure",
+        |t| Some(&failure(t)?.message),
+        |t, v| {
+            if let Outcome::Failed(failure) = &mut t.outcome {
+                v.clone_into(&mut failure.message);
+            }
+        },
+    ),
+    U32("reads", |t| Some(t.reads), |t, v| t.reads = v),
+    U32("merged_reads", |t| Some(t.merged_reads), |t, v| t.merged_reads = v),
+    Span("first_merge_wait_ns", |t| t.merge_waits.first, |t, v| t.merge_waits.first = Some(v)),
+    Span("last_merge_wait_ns", |t| t.merge_waits.last, |t, v| t.merge_waits.last = Some(v)),
+    U32("clock_faults", |t| Some(t.clock_faults), |t, v| t.clock_faults = v),
+    Text("text", |t| t.text.as_deref(), |t, v| t.text = Some(v.into())),
+    Text("tool_calls", |t| t.tool_calls.as_deref(), |t, v| t.tool_calls = Some(v.into())),
+    Text("own_tools", |t| t.own_tools.as_deref(), |t, v| t.own_tools = Some(v.into())),
+    U64("answer_hash", |t| t.answer_hash, |t, v| t.answer_hash = Some(v)),
+];
+
+fn usage(timeline: &mut Timeline) -> &mut Usage {
+    timeline.usage.get_or_insert_default()
+}
+
+fn bytes(timeline: &mut Timeline) -> &mut ContentBytes {
+    timeline.content_bytes.get_or_insert_default()
+}
+
+fn timings(timeline: &mut Timeline) -> &mut ServerTimings {
+    timeline.server_timings.get_or_insert_default()
+}
+
+fn network(timeline: &mut Timeline) -> &mut TcpStats {
+    timeline.network.get_or_insert_default()
+}
+
+/// Zero for a number that no writer of this record has.
+fn narrow(number: u32) -> u16 {
+    u16::try_from(number).unwrap_or(0)
+}
+
+fn failure(timeline: &Timeline) -> Option<&Failure> {
+    if let Outcome::Failed(failure) = &timeline.outcome { Some(failure) } else { None }
+}
+
+fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Success => "success",
+        Outcome::Failed(failure) => failure.kind.name(),
+        Outcome::Abandoned => "abandoned",
+    }
+}
+
+fn outcome_named(name: &str) -> Outcome {
+    match name {
+        "success" => Outcome::Success,
+        "abandoned" => Outcome::Abandoned,
+        kind => Outcome::Failed(Failure::new(
+            FailureKind::from_name(kind).unwrap_or(FailureKind::Protocol),
+            "",
+        )),
+    }
+}
+
 struct ColumnBuilder {
     fields: Vec<Field>,
     columns: Vec<ArrayRef>,
@@ -35,28 +201,6 @@ impl ColumnBuilder {
         let is_nullable = column.is_nullable() || !name.starts_with("event_");
         self.fields.push(Field::new(name, column.data_type().clone(), is_nullable));
         self.columns.push(Arc::new(column));
-    }
-
-    fn add_u64(&mut self, name: &str, values: impl Iterator<Item = Option<u64>>) {
-        let mut builder = UInt64Builder::new();
-        values.for_each(|value| builder.append_option(value));
-        self.add(name, builder.finish());
-    }
-
-    fn add_u32(&mut self, name: &str, values: impl Iterator<Item = Option<u32>>) {
-        let mut builder = UInt32Builder::new();
-        values.for_each(|value| builder.append_option(value));
-        self.add(name, builder.finish());
-    }
-
-    fn add_span(&mut self, name: &str, values: impl Iterator<Item = Option<Nanos>>) {
-        self.add_u64(name, values.map(|value| value.map(|span| span.0)));
-    }
-
-    fn add_text<'a>(&mut self, name: &str, values: impl Iterator<Item = Option<&'a str>>) {
-        let mut builder = StringBuilder::new();
-        values.for_each(|value| builder.append_option(value));
-        self.add(name, builder.finish());
     }
 }
 
@@ -86,137 +230,27 @@ pub(crate) fn encode_as(
     origin: Nanos,
 ) -> Result<RecordBatch, ArrowError> {
     let mut table = ColumnBuilder { fields: Vec::new(), columns: Vec::new() };
-    add_identity(&mut table, timelines);
-    add_times(&mut table, timelines, origin);
-    add_counts(&mut table, timelines);
-    add_outcome(&mut table, timelines);
+    for column in COLUMNS {
+        let rows = timelines.iter();
+        match column {
+            Time(name, get, _) => {
+                let times = rows.map(|row| get(&row.times).map(|at| (at - origin).0));
+                table.add(name, times.collect::<UInt64Array>());
+            }
+            Span(name, get, _) => {
+                let spans = rows.map(|row| get(row).map(|span| span.0));
+                table.add(name, spans.collect::<UInt64Array>());
+            }
+            U64(name, get, _) => table.add(name, rows.map(get).collect::<UInt64Array>()),
+            U32(name, get, _) => table.add(name, rows.map(get).collect::<UInt32Array>()),
+            Text(name, get, _) => table.add(name, rows.map(get).collect::<StringArray>()),
+        }
+    }
     match events {
         EventColumns::Plain => add_events(&mut table, timelines),
         EventColumns::Packed => add_packed_events(&mut table, timelines),
     }
     RecordBatch::try_new(Arc::new(Schema::new(table.fields)), table.columns)
-}
-
-fn add_identity(table: &mut ColumnBuilder, timelines: &[Timeline]) {
-    let identities = || timelines.iter().map(|timeline| &timeline.identity);
-    table.add_u64("index", identities().map(|id| Some(id.index)));
-    table.add_u32("shard", identities().map(|id| Some(id.shard)));
-    table.add_u32("point", identities().map(|id| Some(id.point)));
-    table.add_text("phase", identities().map(|id| Some(id.phase.name())));
-    table.add_u32("target", identities().map(|id| Some(u32::from(id.target))));
-    table.add_u64("session", identities().map(|id| id.session));
-    table.add_u32("turn", identities().map(|id| Some(id.turn)));
-    table.add_u32("attempt", identities().map(|id| Some(id.attempt)));
-    table.add_text("class", identities().map(|id| id.class.as_deref()));
-    table.add_text("lora", identities().map(|id| id.lora.as_deref()));
-    let connections = || timelines.iter().map(|timeline| &timeline.connection);
-    table.add_u64("connection", connections().map(|connection| Some(connection.id)));
-    table.add_u32("connection_uses", connections().map(|connection| Some(connection.uses_before)));
-    table.add_span("connection_age_ns", connections().map(|connection| connection.age));
-    table.add_u32("connection_reopened", connections().map(|connection| Some(connection.reopened)));
-    table.add_u32("worker", connections().map(|connection| Some(u32::from(connection.worker))));
-    table.add_u32("address", connections().map(|connection| connection.address.map(u32::from)));
-    table.add_text(
-        "stamp_source",
-        timelines.iter().map(|timeline| Some(timeline.stamp_source.name())),
-    );
-}
-
-/// The name of a time column, and the field that it holds.
-type TimeColumn = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
-
-const POINTS: [TimeColumn; 10] = [
-    ("intended_ns", |times| &mut times.intended),
-    ("connect_begin_ns", |times| &mut times.connect_begin),
-    ("connect_end_ns", |times| &mut times.connect_end),
-    ("tls_end_ns", |times| &mut times.tls_end),
-    ("lost_send_ns", |times| &mut times.lost_send),
-    ("first_byte_sent_ns", |times| &mut times.first_byte_sent),
-    ("last_byte_sent_ns", |times| &mut times.last_byte_sent),
-    ("headers_ns", |times| &mut times.headers),
-    ("end_ns", |times| &mut times.end),
-    ("freed_ns", |times| &mut times.freed),
-];
-
-fn add_times(table: &mut ColumnBuilder, timelines: &[Timeline], origin: Nanos) {
-    table.add_span(
-        "admitted_ns",
-        timelines.iter().map(|timeline| Some(timeline.times.admitted - origin)),
-    );
-    for (name, point) in POINTS {
-        let values = timelines.iter().map(|timeline| {
-            let mut times = timeline.times;
-            point(&mut times).map(|at| at - origin)
-        });
-        table.add_span(name, values);
-    }
-}
-
-fn add_counts(table: &mut ColumnBuilder, timelines: &[Timeline]) {
-    let usage = |pick: fn(&Usage) -> Option<u32>| {
-        timelines.iter().map(move |timeline| timeline.usage.as_ref().and_then(pick))
-    };
-    let requested = || timelines.iter().map(|timeline| &timeline.requested);
-    table.add_u32("asked_prompt_tokens", requested().map(|requested| requested.prompt_tokens));
-    table.add_u32("asked_output_tokens", requested().map(|requested| requested.output_tokens));
-    table.add_u64("body_bytes", requested().map(|requested| Some(requested.body_bytes)));
-    table.add_u32("items", requested().map(|requested| requested.items));
-    let audio = requested().map(|requested| requested.audio.map(|length| length.0));
-    table.add_u64("audio_ns", audio);
-    table.add_u64("prompt_hash", requested().map(|requested| requested.prompt_hash));
-    table.add_text("prompt_script", requested().map(|it| it.prompt_script.map(Script::name)));
-    table.add_u32("usage_prompt_tokens", usage(|usage| usage.prompt_tokens));
-    table.add_u32("usage_completion_tokens", usage(|usage| usage.completion_tokens));
-    table.add_u32("usage_cached_tokens", usage(|usage| usage.cached_tokens));
-    table.add_u32("usage_reasoning_tokens", usage(|usage| usage.reasoning_tokens));
-    let bytes = || timelines.iter().map(|timeline| timeline.content_bytes);
-    table.add_u64("first_content_bytes", bytes().map(|bytes| Some(bytes?.first)));
-    table.add_u64("content_bytes", bytes().map(|bytes| Some(bytes?.all)));
-    table.add_u64("reasoning_bytes", bytes().map(|bytes| bytes?.reasoning));
-    table.add_u32("retokenized_tokens", timelines.iter().map(|t| t.retokenized_tokens));
-    let timing = |pick: fn(&ServerTimings) -> Option<Nanos>| {
-        timelines.iter().map(move |timeline| timeline.server_timings.as_ref().and_then(pick))
-    };
-    table.add_span("server_queue_ns", timing(|timings| timings.queue));
-    table.add_span("server_prefill_ns", timing(|timings| timings.prefill));
-    table.add_span("server_decode_ns", timing(|timings| timings.decode));
-    let network = || timelines.iter().map(|timeline| timeline.network);
-    table.add_span("round_trip_ns", network().map(|network| Some(network?.round_trip)));
-    table.add_u32("retransmits", network().map(|network| Some(network?.retransmits)));
-    table.add_u32("segments_in", network().map(|network| Some(network?.segments_in)));
-}
-
-fn add_outcome(table: &mut ColumnBuilder, timelines: &[Timeline]) {
-    let failure = |timeline: &Timeline| match &timeline.outcome {
-        Outcome::Failed(failure) => Some(failure.clone()),
-        Outcome::Success | Outcome::Abandoned => None,
-    };
-    let words: Vec<_> = timelines
-        .iter()
-        .map(|timeline| match &timeline.outcome {
-            Outcome::Success => "success",
-            Outcome::Failed(failure) => failure.kind.name(),
-            Outcome::Abandoned => "abandoned",
-        })
-        .collect();
-    let messages: Vec<_> = timelines.iter().map(|t| failure(t).map(|f| f.message)).collect();
-    table.add_text("outcome", words.into_iter().map(Some));
-    table.add_u32("status", timelines.iter().map(|timeline| timeline.status.map(u32::from)));
-    table.add_u32(
-        "failure_status",
-        timelines.iter().map(|t| failure(t).and_then(|failure| failure.status).map(u32::from)),
-    );
-    table.add_text("failure", messages.iter().map(Option::as_deref));
-    table.add_u32("reads", timelines.iter().map(|timeline| Some(timeline.reads)));
-    table.add_u32("merged_reads", timelines.iter().map(|timeline| Some(timeline.merged_reads)));
-    let waits = || timelines.iter().map(|timeline| timeline.merge_waits);
-    table.add_span("first_merge_wait_ns", waits().map(|waits| waits.first));
-    table.add_span("last_merge_wait_ns", waits().map(|waits| waits.last));
-    table.add_u32("clock_faults", timelines.iter().map(|timeline| Some(timeline.clock_faults)));
-    table.add_text("text", timelines.iter().map(|timeline| timeline.text.as_deref()));
-    table.add_text("tool_calls", timelines.iter().map(|timeline| timeline.tool_calls.as_deref()));
-    table.add_text("own_tools", timelines.iter().map(|timeline| timeline.own_tools.as_deref()));
-    table.add_u64("answer_hash", timelines.iter().map(|timeline| timeline.answer_hash));
 }
 
 fn add_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {

@@ -12,15 +12,12 @@ pub enum EventKind {
     Role = 0,
     /// A choice with empty text: a special token, half a character, or only a finish reason.
     Empty = 1,
-    /// Text of the response.
     Text = 2,
     /// Reasoning text, where the server separates it from the response.
     Reasoning = 3,
-    /// A part of a tool call.
     ToolCall = 4,
     /// Token counts without a choice.
     Usage = 5,
-    /// The server reported an error inside the stream.
     Error = 6,
     /// The end mark of the protocol, such as `[DONE]`.
     End = 7,
@@ -58,12 +55,10 @@ impl EventKind {
         matches!(self, Self::Text | Self::Reasoning | Self::ToolCall)
     }
 
-    /// Content of any choice.
     pub fn is_generated(self) -> bool {
         self.is_content() || self == Self::FurtherChoice
     }
 
-    /// Content that is not reasoning.
     pub fn is_answer(self) -> bool {
         matches!(self, Self::Text | Self::ToolCall)
     }
@@ -80,7 +75,6 @@ const UPPER_BOUND: u8 = 1;
 /// One event: the stamp and number of the read that completed it, and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// Stamp of the read that completed this event.
     pub at: Nanos,
     /// Number of that read within the request, from zero. Events of one read share it.
     pub read: u32,
@@ -94,7 +88,6 @@ pub struct Event {
 const _: () = assert!(size_of::<Event>() == 16);
 
 impl Event {
-    /// An event without a known token count.
     pub fn new(at: Nanos, read: u32, kind: EventKind) -> Self {
         Self { at, read, tokens: UNKNOWN_TOKENS, kind, flags: 0 }
     }

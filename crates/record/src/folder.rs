@@ -5,10 +5,6 @@
 //! `end.json` belongs to a run that was killed; `starts.arrows` shows which requests were in flight
 //! then. An incomplete last batch ends the reading and is not an error.
 
-mod pack;
-mod replace;
-mod scrapes;
-
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
@@ -17,19 +13,17 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
+use tokometer_base::Nanos;
 
-use crate::batches::{Batches, Damages};
-use crate::columns;
-use crate::run::{NEWEST_SCHEMA, RunEnd, RunInfo, RunState, Stop};
+use crate::batches::{Batches, Damages, Positioned};
+use crate::columns::{self, EventColumns};
+use crate::run::{NEWEST_SCHEMA, PACKED_SCHEMA, RunEnd, RunInfo, RunState, Stop};
 use crate::server::Scrape;
 use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
 use crate::whole_file::beside;
-use crate::writer::{BatchFile, PendingRows, SentAttempt, write_json};
+use crate::writer::{BatchFile, PendingRows, SentAttempt, timeline_bytes, write_json};
 
-pub use self::replace::replace;
-
-/// File names inside a run folder.
 pub mod names {
     /// The plan, and everything known before the first request.
     pub const PLAN: &str = "plan.json";
@@ -43,20 +37,17 @@ pub mod names {
     pub const END: &str = "end.json";
     /// The figures, for other programs.
     pub const SUMMARY: &str = "summary.json";
-    /// How a shard's clock relates to the leader's.
     pub const CLOCK: &str = "clock.json";
     /// All of them. The plan is last: removing it is what makes the folder no longer a run.
     pub(super) const ALL: [&str; 7] = [END, SUMMARY, CLOCK, SERVER, STARTS, REQUESTS, PLAN];
 }
 
-/// Why a run folder could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {action} {}: {source}", path.display())]
     File {
         /// Completes the sentence "cannot …", such as `read`.
         action: &'static str,
-        /// The file or folder of the operation.
         path: PathBuf,
         source: io::Error,
     },
@@ -129,16 +120,35 @@ pub fn write_clock(folder: &Path, clock: &ShardClock) -> Result<(), Error> {
 /// Removes the files of a run from its folder, and nothing else.
 pub fn clear(folder: &Path) -> Result<(), Error> {
     for name in names::ALL {
-        for path in [folder.join(format!("{name}.part")), folder.join(name)] {
-            match fs::remove_file(&path) {
-                Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                    return Err(file_error("remove", &path)(why));
-                }
-                _ => {}
+        remove_if_there(&folder.join(format!("{name}.part")))?;
+        remove_if_there(&folder.join(name))?;
+    }
+    Ok(())
+}
+
+/// Moves the files of a run to another folder of the same file system, replacing the run there. The
+/// end is removed first and moved last: a folder that this did not complete for has no end.
+pub fn replace(from: &Path, to: &Path) -> Result<(), Error> {
+    for name in [names::END, names::SUMMARY, names::CLOCK] {
+        remove_if_there(&to.join(name))?;
+    }
+    for name in [names::SERVER, names::STARTS, names::REQUESTS, names::PLAN, names::END] {
+        let (new, old) = (from.join(name), to.join(name));
+        match fs::rename(&new, &old) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound && !new.exists() => {
+                remove_if_there(&old)?;
             }
+            moved => moved.map_err(file_error("write", &old))?,
         }
     }
     Ok(())
+}
+
+fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(file_error("remove", path)(why)),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a file of a record. Opening a pipe of this name would wait for somebody who writes to it.
@@ -157,6 +167,9 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
     serde_json::from_slice(&bytes)
         .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })
 }
+
+/// Memory of the rows of one batch, about: the head of a batch is large, so few batches make a small file.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// Index and attempt of a measured request.
 type Attempt = (u64, u32);
@@ -177,7 +190,6 @@ pub(crate) struct Kept {
     /// The files that were written, which may have been deleted since.
     pub(crate) requests: Option<File>,
     pub(crate) server: Option<File>,
-    /// Rows that were not written.
     pub(crate) rows: Vec<Timeline>,
     pub(crate) scrapes: Vec<Scrape>,
     pub(crate) end: RunEnd,
@@ -236,12 +248,10 @@ impl RunReader {
         Ok(Self { folder: folder.to_owned(), info, damages: Damages::default(), kept: None })
     }
 
-    /// Everything known before the first request.
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
 
-    /// As given to [`RunReader::open`].
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -265,10 +275,9 @@ impl RunReader {
             }
             return Ok(RunState::Ended(Box::new(ended)));
         }
-        let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
-        ended.sort_unstable();
+        let ended = self.ended()?;
         let has_ended = |attempt: &Attempt| ended.binary_search(attempt).is_ok();
-        let started = self.attempts(names::STARTS)?;
+        let started = self.starts()?.map(|sent| (sent.index, sent.attempt));
         let in_flight: BTreeSet<Attempt> = started.filter(|start| !has_ended(start)).collect();
         let has_ended_before =
             |(index, attempt): &&Attempt| *attempt > 0 && has_ended(&(*index, attempt - 1));
@@ -276,13 +285,20 @@ impl RunReader {
         Ok(RunState::Killed { in_flight: in_flight.len() as u64, retrying })
     }
 
-    /// The measured attempts in a file. Warm-ups and probes also count their indexes from zero; they
-    /// have no rows among the starts.
-    fn attempts(&self, name: &str) -> Result<impl Iterator<Item = Attempt> + use<>, Error> {
+    /// The measured attempts that ended, sorted. Warm-ups and probes also count their indexes from zero.
+    fn ended(&self) -> Result<Vec<Attempt>, Error> {
+        let batches = self.batches(names::REQUESTS)?;
+        let mut ended: Vec<_> =
+            batches.flat_map(|batch| columns::measured_attempts(&batch)).collect();
+        ended.sort_unstable();
+        Ok(ended)
+    }
+
+    /// None where there is no such file.
+    fn batches(&self, name: &str) -> Result<impl Iterator<Item = RecordBatch> + use<>, Error> {
         let path = self.folder.join(name);
         let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
-        let batches = batches.into_iter().flatten();
-        Ok(batches.flat_map(|batch| columns::measured_attempts(&batch)))
+        Ok(batches.into_iter().flatten())
     }
 
     /// All ended attempts, read batch by batch: in the order of their ends, of a merged run shard by
@@ -291,15 +307,14 @@ impl RunReader {
         let path = self.folder.join(names::REQUESTS);
         let origin = self.info.origin;
         let damages = self.damages.clone();
-        let (kept, unwritten) = match &self.kept {
-            Some(kept) => (kept.requests.as_ref(), kept.rows.clone()),
-            None => (None, Vec::new()),
+        let mut batches = match &self.kept {
+            Some(Kept { requests: Some(file), .. }) => {
+                Some(Batches::of_file(file, &path, &damages)?)
+            }
+            Some(_) => None,
+            None => Some(self.stored(&path)?),
         };
-        let mut batches = match (kept, &self.kept) {
-            (Some(file), _) => Some(Batches::of_file(file, &path, &damages)?),
-            (None, Some(_)) => None,
-            (None, None) => Some(self.stored(&path)?),
-        };
+        let unwritten = self.kept.as_ref().map(|kept| kept.rows.clone()).unwrap_or_default();
         let rows = move || {
             let batches = batches.as_mut()?;
             let batch = batches.next()?;
@@ -323,8 +338,7 @@ impl RunReader {
 
     /// Measured attempts that were sent and have no end: what was in flight when the writer was killed.
     pub fn unended(&self) -> Result<Vec<SentAttempt>, Error> {
-        let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
-        ended.sort_unstable();
+        let ended = self.ended()?;
         let has_no_end =
             |sent: &SentAttempt| ended.binary_search(&(sent.index, sent.attempt)).is_err();
         Ok(self.starts()?.filter(has_no_end).collect())
@@ -332,10 +346,41 @@ impl RunReader {
 
     /// Every sent attempt of the measured phase.
     pub fn starts(&self) -> Result<impl Iterator<Item = SentAttempt> + use<>, Error> {
-        let path = self.folder.join(names::STARTS);
-        let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
         let origin = self.info.origin;
-        Ok(batches.into_iter().flatten().flat_map(move |batch| columns::starts(&batch, origin)))
+        Ok(self.batches(names::STARTS)?.flat_map(move |batch| columns::starts(&batch, origin)))
+    }
+
+    /// The scrapes of the server's metrics. A last line without its end is skipped: the writer was killed.
+    /// Other lines that are no scrapes are a damage.
+    pub fn scrapes(&self) -> Result<Vec<Scrape>, Error> {
+        let path = self.folder.join(names::SERVER);
+        let mut bytes = Vec::new();
+        match &self.kept {
+            Some(Kept { server: Some(file), .. }) => {
+                let mut file = Positioned::of(file).map_err(file_error("read", &path))?;
+                file.read_to_end(&mut bytes).map_err(file_error("read", &path))?;
+            }
+            None if path.is_file() => {
+                bytes = fs::read(&path).map_err(file_error("read", &path))?;
+            }
+            Some(_) | None => {}
+        }
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+        let mut broken = 0_u64;
+        let mut written = Vec::new();
+        for line in lines {
+            match serde_json::from_slice::<Scrape>(line) {
+                Ok(scrape) => written.push(scrape),
+                Err(_) => broken += u64::from(line.ends_with(b"\n")),
+            }
+        }
+        if broken > 0 {
+            let all = broken + written.len() as u64;
+            self.damages.note(&path, 0, &format!("{broken} of its {all} lines are no scrapes"));
+        }
+        let unwritten = self.kept.iter().flat_map(|kept| kept.scrapes.iter().cloned());
+        let is_plausible = |at: Nanos| at - self.info.origin <= columns::LONGEST;
+        Ok(written.into_iter().chain(unwritten).filter(|scrape| is_plausible(scrape.at)).collect())
     }
 
     /// Damaged batches found since the last call.
@@ -362,20 +407,54 @@ impl RunReader {
         written
     }
 
-    fn rewrite_file(&self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
-        let path = self.folder.join(names::REQUESTS);
-        let mut file = Replacement::create(&path)?;
-        let damages = Damages::default();
-        let mut batches = Batches::open(&path, &damages)?;
-        while let Some(batch) = batches.next() {
-            let note = |reason: String| damages.note(&path, batches.last_number(), &reason);
-            let decoded = columns::decode(&batch, self.info.origin).map_err(note).ok();
-            let mut timelines: Vec<Timeline> = decoded.into_iter().flatten().collect();
-            timelines.iter_mut().for_each(&mut change);
-            file.append(&columns::encode(&timelines, self.info.origin)?)?;
+    fn rewrite_file(&self, change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
+        self.rewritten(EventColumns::Plain, change)?.replace_original()
+    }
+
+    /// Packs the events of a run that has ended: every timeline reads as before, from a file of about a
+    /// fifth of the size. A record that is damaged stays as it is, and the first damage is returned; one
+    /// that is not complete stays as well.
+    pub fn pack_events(&self) -> Result<(), Error> {
+        if self.kept.is_some() || !self.folder.join(names::END).is_file() {
+            return Ok(());
         }
-        file.finish()?;
-        file.replace_original(&damages)
+        let file = self.rewritten(EventColumns::Packed, |_| ())?;
+        // Before the rows: an older program must refuse the folder instead of showing requests without
+        // events.
+        let plan = self.folder.join(names::PLAN);
+        write_json(&plan, &RunInfo { schema: PACKED_SCHEMA, ..read_json(&plan)? })?;
+        file.replace_original()
+    }
+
+    /// A file with all rows after a change, beside the original. An error if a batch of it is damaged: that
+    /// batch would be lost.
+    fn rewritten(
+        &self,
+        events: EventColumns,
+        mut change: impl FnMut(&mut Timeline),
+    ) -> Result<Replacement, Error> {
+        let mut file = Replacement::create(&self.folder.join(names::REQUESTS))?;
+        let reader = Self::open(&self.folder)?;
+        let mut append = |rows: &mut Vec<Timeline>| -> Result<(), Error> {
+            let batch = columns::encode_as(events, rows, self.info.origin)?;
+            rows.clear();
+            file.append(&batch)
+        };
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for mut timeline in reader.timelines()? {
+            change(&mut timeline);
+            bytes += timeline_bytes(&timeline);
+            rows.push(timeline);
+            if bytes >= BATCH_BYTES {
+                append(&mut rows)?;
+                bytes = 0;
+            }
+        }
+        if !rows.is_empty() {
+            append(&mut rows)?;
+        }
+        file.finish(&reader.damages)?;
+        Ok(file)
     }
 
     /// Removes incomplete last batches and adds end marks, for readers that require them. Returns the
@@ -396,8 +475,8 @@ impl RunReader {
             for batch in batches {
                 file.append(&batch)?;
             }
-            file.finish()?;
-            file.replace_original(&damages)?;
+            file.finish(&damages)?;
+            file.replace_original()?;
             repaired.push(name);
         }
         Ok(repaired)
@@ -419,17 +498,15 @@ impl Replacement {
         self.file.append(batch)
     }
 
-    /// Writes the end mark, and waits until the disk has everything: the original is gone afterwards.
-    fn finish(&mut self) -> Result<(), Error> {
+    /// Writes the end mark, and waits until the disk has everything: the original is gone afterwards. An error
+    /// if the original was damaged.
+    fn finish(&mut self, damages: &Damages) -> Result<(), Error> {
         self.file.finish()?;
-        self.file.sync()
+        self.file.sync()?;
+        damages.take().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Replaces the original, unless a batch of it was damaged: that batch would be lost.
-    fn replace_original(self, damages: &Damages) -> Result<(), Error> {
-        if let Some(damage) = damages.take().into_iter().next() {
-            return Err(damage);
-        }
+    fn replace_original(self) -> Result<(), Error> {
         fs::rename(self.file.path(), &self.replaced).map_err(file_error("write", &self.replaced))
     }
 }

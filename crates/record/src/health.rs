@@ -16,7 +16,6 @@ pub struct DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// Counts one delay in its bucket.
     pub fn add(&mut self, delay: Nanos) {
         let slot = usize::try_from(delay.0.max(1).ilog2()).unwrap_or(63);
         if self.counts.len() <= slot {
@@ -71,7 +70,6 @@ fn slot_end(slot: u32) -> Nanos {
 pub struct ThreadStall {
     /// When the thread should have run, on the record's clock.
     pub begin: Nanos,
-    /// When it ran.
     pub end: Nanos,
 }
 
@@ -85,25 +83,20 @@ pub struct ClockStep {
     pub end: Nanos,
 }
 
-/// Measurements of one worker thread.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WorkerHealth {
     /// Time between the kernel's stamp of a read and its return to the worker.
     pub kernel_to_user: DelayHistogram,
     /// Time this thread was runnable but not running.
     pub run_queue_delay: Option<Nanos>,
-    /// CPU time of this thread.
     pub cpu_time: Option<Nanos>,
-    /// Involuntary context switches.
     pub involuntary_switches: Option<u64>,
 }
 
 /// Measurements of the client over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Health {
-    /// One entry per worker thread.
     pub workers: Vec<WorkerHealth>,
-    /// CPU time of the whole process.
     pub cpu_time: Option<Nanos>,
     /// Cores that this process may use.
     pub cores: Option<u32>,
@@ -113,7 +106,6 @@ pub struct Health {
     pub throttled: Option<Nanos>,
     /// Time that the hypervisor took from this machine.
     pub stolen: Option<Nanos>,
-    /// Peak resident set size.
     pub peak_memory_bytes: Option<u64>,
     /// Times the wall clock was set during the run.
     pub clock_steps: u32,
@@ -132,7 +124,6 @@ pub struct Health {
     pub cap_waits: u64,
     /// Over all targets, preopened ones included.
     pub connections_opened: u64,
-    /// Requests sent on a kept connection.
     pub connections_reused: u64,
     /// Kept connections that the server had closed when a request was sent.
     pub connections_reopened: u64,

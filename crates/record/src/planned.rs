@@ -12,11 +12,8 @@ use crate::RunInfo;
 /// The form that requests ask of their answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedForm<'a> {
-    /// Any text.
     Text,
-    /// A JSON object.
     JsonObject,
-    /// JSON of this schema.
     JsonSchema(&'a str),
 }
 
@@ -41,7 +38,6 @@ impl RunInfo {
         asked.into_iter().flatten().filter_map(Value::as_f64)
     }
 
-    /// The dataset that the plan names.
     pub fn planned_dataset(&self) -> Option<&str> {
         self.planned("/workload/dataset")?.as_str()
     }
@@ -56,7 +52,6 @@ impl RunInfo {
         self.planned("/workload/image_content").is_some_and(|content| content == "blank")
     }
 
-    /// The form of the answers.
     pub fn asked_form(&self) -> AskedForm<'_> {
         let asked = self.planned("/request/structured");
         match asked.and_then(|asked| asked.get("json")).and_then(Value::as_str) {

@@ -21,7 +21,6 @@ fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error>
     Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
-/// A server that requests were sent to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetInfo {
     /// Scheme, host, port and the path before the server's routes, without keys.
@@ -30,7 +29,6 @@ pub struct TargetInfo {
     pub endpoint: String,
     /// Backend name as the user gave it, such as `vllm`.
     pub backend: String,
-    /// Model name as sent to the server.
     pub model: String,
     /// True for the embedded simulator, and for a prediction without a server: every view of the
     /// figures must say so.
@@ -82,7 +80,6 @@ pub struct RecordedLoad {
     pub burstiness: f64,
     /// Most requests in flight; `None` is no limit.
     pub max_concurrency: Option<u32>,
-    /// Requests planned; `None` when time ends the run.
     pub planned_requests: Option<u64>,
     /// Requested duration, when time ends the run.
     pub duration: Option<Nanos>,
@@ -134,7 +131,6 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// The shards that the run was merged from.
     pub fn merged(&self) -> Option<&MergedRun> {
         match &self.sharding {
             Some(Sharding::Merged(merged)) => Some(merged),
@@ -150,7 +146,6 @@ impl RunInfo {
         }
     }
 
-    /// Whether the run was computed instead of measured.
     pub fn is_prediction(&self) -> bool {
         self.targets.iter().any(|target| target.predicted_engine().is_some())
     }
@@ -180,7 +175,6 @@ impl RunInfo {
     }
 }
 
-/// Why no further request was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
@@ -190,9 +184,7 @@ pub enum Stop {
     Interrupted,
     /// It was stopped early because the server was overloaded.
     Overloaded,
-    /// The record could not be written any further.
     DiskFull,
-    /// The server became unreachable.
     TargetLost,
     /// Shards of the run have no record or one that breaks off, or ended early.
     ShardsLost,
@@ -204,7 +196,6 @@ impl Stop {
         matches!(self, Self::Interrupted | Self::DiskFull | Self::TargetLost)
     }
 
-    /// The reason in words, for people.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Complete => "all requests ended",
@@ -224,17 +215,13 @@ pub struct RunEnd {
     pub stop: Stop,
     /// Start of the measured phase, just before its first request was due.
     pub measure_begin: Nanos,
-    /// End of the last measured request.
     pub measure_end: Nanos,
     /// Requests in flight when the drain time was over.
     pub abandoned: u64,
-    /// Planned requests that were never sent.
     pub never_sent: u64,
-    /// Over the measured phase.
     pub health: Health,
 }
 
-/// Whether a folder holds a complete run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunState {
     /// The run wrote its end, whatever the reason for it.
@@ -246,6 +233,13 @@ pub enum RunState {
         /// Of these, retries whose previous attempt has ended.
         retrying: u64,
     },
+}
+
+impl RunState {
+    /// `None` for a run that was killed.
+    pub fn end(&self) -> Option<&RunEnd> {
+        if let Self::Ended(end) = self { Some(end) } else { None }
+    }
 }
 
 #[cfg(test)]

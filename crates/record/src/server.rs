@@ -13,7 +13,6 @@ pub const SERVER_INFO_ACCEPT_LENGTH: &str = "server_info:avg_spec_accept_length"
 /// distinguishes a restarted server from the same one.
 pub const PROCESS_START: &str = "process_start_time_seconds";
 
-/// One scrape of one metrics endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scrape {
     /// When the response had arrived, on the client's monotonic clock.
@@ -24,7 +23,6 @@ pub struct Scrape {
     /// `NaN` is absent after reading: JSON has no such number.
     #[serde(deserialize_with = "known")]
     pub values: BTreeMap<String, f64>,
-    /// `None` when it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

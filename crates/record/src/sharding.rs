@@ -56,7 +56,6 @@ pub struct ShardInfo {
 /// The content of `clock.json` in a shard's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardClock {
-    /// Offset and drift.
     pub fit: ClockFit,
     /// The common start of the measured phase; absent before it was agreed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +72,6 @@ pub struct CommonStart {
 }
 
 impl ShardClock {
-    /// That of the leader itself.
     pub const fn of_leader(start: Nanos) -> Self {
         let start = Some(CommonStart { leader: start, own: start });
         Self { fit: ClockFit::SAME, start }
@@ -96,7 +94,6 @@ pub struct ClockFit {
     pub to_offset: i64,
     /// No measured offset differs from this line by more, its own error included.
     pub bound: Nanos,
-    /// Number of measured offsets.
     pub samples: u32,
 }
 
@@ -128,19 +125,11 @@ impl ClockFit {
     pub fn on_leader(&self, at: Nanos) -> Nanos {
         Nanos(at.0.saturating_add_signed(self.offset_at(at)))
     }
-
-    /// Parts per million by which the shard's clock is slow. `None` where both ends are one.
-    pub fn drift_ppm(&self) -> Option<f64> {
-        let span = (self.to - self.from).0;
-        let change = i128::from(self.to_offset) - i128::from(self.from_offset);
-        (span > 0).then(|| change as f64 / span as f64 * 1e6)
-    }
 }
 
 /// A run that was merged from the records of its shards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MergedRun {
-    /// As in the shards.
     pub run: String,
     /// Number of shards that the run was planned with.
     pub count: u32,
@@ -157,7 +146,6 @@ pub struct MergedRun {
 /// What a merged run knows of one shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MergedShard {
-    /// From zero.
     pub rank: u32,
     pub host: Option<String>,
     /// Why it stopped; `None` where its record was not finished.
@@ -191,7 +179,6 @@ impl MergedRun {
         (0..sending).filter(|rank| !found.contains(rank)).collect()
     }
 
-    /// Ranks whose record was not finished.
     pub fn unfinished(&self) -> Vec<u32> {
         let unfinished = self.shards.iter().filter(|shard| shard.stop.is_none());
         unfinished.map(|shard| shard.rank).collect()
@@ -250,7 +237,6 @@ mod tests {
         check(20, -1_000);
         check(90, -1_000);
         assert_eq!(fit.on_leader(Nanos::from_secs(20)), Nanos(19_999_999_000));
-        assert!((fit.drift_ppm().unwrap() + 0.2).abs() < 1e-9);
         assert_eq!(ClockFit::SAME.on_leader(Nanos(7)), Nanos(7));
         assert_eq!(ClockFit::constant(-9).on_leader(Nanos(7)), Nanos::ZERO);
     }

@@ -6,7 +6,7 @@ use tokometer_base::{Nanos, Refusal};
 
 use crate::ahead::Ahead;
 use crate::folder::names;
-use crate::{Error, RunEnd, RunReader, RunState, Timeline, timeline_bytes};
+use crate::{Error, RunEnd, RunReader, Timeline, timeline_bytes};
 
 /// The findings of a search, beside the folders of its points.
 pub const CAPACITY: &str = "capacity.json";
@@ -52,26 +52,21 @@ pub fn first_point(folder: &Path) -> Option<PathBuf> {
 /// Every ended request of a run, decoded by a second thread.
 pub fn timelines(reader: &RunReader) -> Result<impl Iterator<Item = Timeline>, Refusal> {
     let timelines = reader.timelines().map_err(unreadable)?;
-    Ok(Ahead::of(timelines, timeline_bytes))
+    let unstarted = |why| Refusal::usage(format!("cannot start a thread: {why}"), "");
+    Ahead::of(timelines, timeline_bytes).map_err(unstarted)
 }
 
 /// How the run in a folder ended; `None` for a killed run, and where there is none.
 pub fn end(folder: &Path) -> Option<RunEnd> {
-    match RunReader::open(folder).and_then(|reader| reader.state()) {
-        Ok(RunState::Ended(end)) => Some(*end),
-        Ok(RunState::Killed { .. }) | Err(_) => None,
-    }
+    RunReader::open(folder).and_then(|reader| reader.state()).ok()?.end().cloned()
 }
 
 /// When the measured phase began; the run's origin where its end is not known.
 pub fn measure_begin(reader: &RunReader) -> Result<Nanos, Refusal> {
-    match reader.state().map_err(unreadable)? {
-        RunState::Ended(end) => Ok(end.measure_begin),
-        RunState::Killed { .. } => Ok(reader.info().origin),
-    }
+    let state = reader.state().map_err(unreadable)?;
+    Ok(state.end().map_or(reader.info().origin, |end| end.measure_begin))
 }
 
-/// The refusal for a record that cannot be read.
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub fn unreadable(why: Error) -> Refusal {
     Refusal::usage(why.to_string(), "")

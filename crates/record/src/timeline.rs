@@ -15,12 +15,15 @@ use crate::failure::Outcome;
 pub const TOLERATED_INVERSION: Nanos = Nanos::from_micros(100);
 
 /// The part of a run that a request belongs to. Only [`Phase::Measure`] is part of the figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Before the measurement, with prompts of its own.
     Warmup,
     /// All figures come from this phase.
+    #[default]
     Measure,
     /// Side requests during the load.
     Probe,
@@ -48,14 +51,11 @@ impl Phase {
     }
 }
 
-/// Identifies one attempt within a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttemptId {
     /// Index in the plan, from zero. Attempts of one request share it.
     pub index: u64,
-    /// Part of a distributed run.
     pub shard: u32,
-    /// Point of a sweep.
     pub point: u32,
     /// Set by the workload, not by the time of sending.
     pub phase: Phase,
@@ -76,18 +76,7 @@ pub struct AttemptId {
 impl AttemptId {
     /// The first attempt of request `index`, without conversation, class or adapter.
     pub fn new(index: u64, phase: Phase) -> Self {
-        Self {
-            index,
-            shard: 0,
-            point: 0,
-            phase,
-            target: 0,
-            session: None,
-            turn: 0,
-            attempt: 0,
-            class: None,
-            lora: None,
-        }
+        Self { index, phase, ..Self::default() }
     }
 }
 
@@ -113,7 +102,6 @@ pub struct RequestedLengths {
     pub prompt_script: Option<Script>,
 }
 
-/// The connection that carried the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Connection {
     /// Unique within the run.
@@ -172,9 +160,7 @@ pub struct Times {
     pub admitted: Nanos,
     /// Start of connecting. `None` on a reused connection, like the next two.
     pub connect_begin: Option<Nanos>,
-    /// TCP connected.
     pub connect_end: Option<Nanos>,
-    /// TLS handshake complete.
     pub tls_end: Option<Nanos>,
     /// Just before its first byte was written to a kept connection that the server had closed. All
     /// later times are then those of the second send, on a new connection.
@@ -199,9 +185,7 @@ pub struct Usage {
     pub prompt_tokens: Option<u32>,
     /// Of the response, reasoning included.
     pub completion_tokens: Option<u32>,
-    /// Prompt tokens found in the prefix cache.
     pub cached_tokens: Option<u32>,
-    /// Output tokens that were reasoning.
     pub reasoning_tokens: Option<u32>,
 }
 
@@ -217,7 +201,6 @@ pub struct ServerTimings {
 /// TCP statistics at the end of the request, from `TCP_INFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpStats {
-    /// Smoothed round-trip time.
     pub round_trip: Nanos,
     /// Segments retransmitted by the client during this request.
     pub retransmits: u32,
@@ -229,9 +212,7 @@ pub struct TcpStats {
 /// the client last found the socket empty. `None` where the stamp is exact, and in older records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MergeWaits {
-    /// Of the first content.
     pub first: Option<Nanos>,
-    /// Of the last content.
     pub last: Option<Nanos>,
 }
 
@@ -250,7 +231,6 @@ pub struct ContentBytes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountSource {
-    /// The server's usage.
     Usage,
     /// Counts of single events: token ids, continuous usage, or one event per token.
     Events,
@@ -258,18 +238,13 @@ pub enum CountSource {
     Retokenized,
 }
 
-/// Everything recorded about one attempt of one request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
     /// Unique within the run.
     pub identity: AttemptId,
-    /// Lengths that it was made with.
     pub requested: RequestedLengths,
-    /// The connection that carried it.
     pub connection: Connection,
-    /// Its times other than events.
     pub times: Times,
-    /// The clock behind the times of its events.
     pub stamp_source: StampSource,
     /// In the order of arrival.
     pub events: Vec<Event>,
@@ -279,15 +254,12 @@ pub struct Timeline {
     pub merged_reads: u32,
     /// How late the reads of the first and the last content were at most.
     pub merge_waits: MergeWaits,
-    /// The server's token counts. `None` where it reported none.
     pub usage: Option<Usage>,
     /// Size of the content. `None` where an event had content other than text, and in older records.
     pub content_bytes: Option<ContentBytes>,
     /// Tokens of the text, counted after the run.
     pub retokenized_tokens: Option<u32>,
-    /// The server's own durations. `None` where it reported none.
     pub server_timings: Option<ServerTimings>,
-    /// TCP statistics. `None` where the kernel gave none.
     pub network: Option<TcpStats>,
     /// HTTP status. `None` when no header arrived.
     pub status: Option<u16>,
@@ -312,30 +284,8 @@ pub struct Timeline {
 impl Timeline {
     /// A request that the gate has just admitted.
     pub fn new(identity: AttemptId, requested: RequestedLengths, admitted: Nanos) -> Self {
-        Self {
-            identity,
-            requested,
-            connection: Connection::default(),
-            times: Times { admitted, ..Times::default() },
-            stamp_source: StampSource::default(),
-            events: Vec::new(),
-            reads: 0,
-            merged_reads: 0,
-            merge_waits: MergeWaits::default(),
-            usage: None,
-            content_bytes: None,
-            retokenized_tokens: None,
-            server_timings: None,
-            network: None,
-            status: None,
-            outcome: Outcome::Abandoned,
-            clock_faults: 0,
-            text: None,
-            answer: None,
-            tool_calls: None,
-            own_tools: None,
-            answer_hash: None,
-        }
+        let times = Times { admitted, ..Times::default() };
+        Self { identity, requested, times, ..Self::default() }
     }
 
     /// Adds an event. Its time is corrected if it lies before the previous one or before the send.
@@ -376,7 +326,6 @@ impl Timeline {
         }
     }
 
-    /// A complete response with content.
     pub fn is_success(&self) -> bool {
         self.outcome == Outcome::Success
     }
@@ -400,7 +349,6 @@ impl Timeline {
         self.events.iter().any(|event| event.kind == EventKind::FurtherChoice)
     }
 
-    /// The first content that is not reasoning.
     pub fn first_answer(&self) -> Option<&Event> {
         self.first(EventKind::is_answer)
     }

@@ -21,7 +21,7 @@ use crate::server::Scrape;
 use crate::timeline::Timeline;
 use crate::whole_file::{beside, write_whole};
 
-/// An Arrow stream of which each batch is handed to the kernel in one write.
+/// A file, mostly an Arrow stream, of which each batch is handed to the kernel in one write.
 pub(crate) struct BatchFile {
     path: PathBuf,
     file: File,
@@ -31,8 +31,12 @@ pub(crate) struct BatchFile {
 }
 
 impl BatchFile {
+    /// The file can also be read through its handle: what was written is still there when the folder has
+    /// been deleted.
     pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
-        let file = create_readable(&path)?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&path).map_err(file_error("create", &path))?;
         Ok(Self { path, file, length: 0, writer: None })
     }
 
@@ -66,7 +70,9 @@ impl BatchFile {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let written = self.file.write_all(bytes);
         if written.is_err() {
-            cut(&mut self.file, self.length);
+            // Where that fails too, the reader skips the truncated part.
+            let end = SeekFrom::Start(self.length);
+            let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(end));
             if self.length == 0 {
                 // The schema is among the bytes that were not written.
                 self.writer = None;
@@ -78,25 +84,9 @@ impl BatchFile {
     }
 }
 
-/// Creates a file that can also be read through its handle: what was written is still there when the
-/// folder has been deleted.
-fn create_readable(path: &Path) -> Result<File, Error> {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(true);
-    options.open(path).map_err(file_error("create", path))
-}
-
-/// Takes back what was written after `length`. Where that fails too, the reader skips the truncated part.
-fn cut(file: &mut File, length: u64) {
-    let _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
-}
-
-/// A measured attempt that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentAttempt {
-    /// The request's index in the plan.
     pub index: u64,
-    /// Zero unless it is a retry.
     pub attempt: u32,
     pub sent: Nanos,
 }
@@ -105,14 +95,11 @@ pub struct SentAttempt {
 #[derive(Debug, Clone, Default)]
 pub struct PendingRows {
     pub started: Vec<SentAttempt>,
-    /// Requests that ended.
     pub ended: Vec<Timeline>,
-    /// Scrapes of the server's metrics.
     pub scrapes: Vec<Scrape>,
 }
 
 impl PendingRows {
-    /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.started.is_empty() && self.ended.is_empty() && self.scrapes.is_empty()
     }
@@ -128,7 +115,6 @@ impl PendingRows {
     }
 }
 
-/// Numbers of rows, scrapes included.
 #[derive(Debug, Clone, Copy, Default)]
 struct RowCounts {
     started: usize,
@@ -164,7 +150,7 @@ pub struct RunWriter {
     info: RunInfo,
     requests: BatchFile,
     starts: BatchFile,
-    server: Option<(File, u64)>,
+    server: Option<BatchFile>,
     waiting: PendingRows,
     waiting_bytes: usize,
     has_text: bool,
@@ -211,7 +197,6 @@ impl RunWriter {
         Ok(())
     }
 
-    /// As given to [`RunWriter::create`].
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -286,7 +271,6 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Adds one scrape of the server's metrics.
     pub fn scrape(&mut self, scrape: &Scrape) -> Result<(), Error> {
         self.write_scrapes(std::slice::from_ref(scrape))
     }
@@ -299,17 +283,10 @@ impl RunWriter {
                 .map_err(|why| Error::Content { path: path.clone(), reason: why.to_string() })?;
             lines.push(b'\n');
         }
-        let (file, length) = match &mut self.server {
-            Some(server) => server,
-            None => self.server.insert((create_readable(&path)?, 0)),
-        };
-        let written = file.write_all(&lines);
-        if written.is_err() {
-            cut(file, *length);
-        } else {
-            *length += lines.len() as u64;
+        match &mut self.server {
+            Some(file) => file.write(&lines),
+            None => self.server.insert(BatchFile::create(path)?).write(&lines),
         }
-        written.map_err(file_error("write", &path))
     }
 
     /// Adds rows, written with the next flush.
@@ -363,7 +340,7 @@ impl RunWriter {
         let _ = self.write_end(&end);
         let kept = Kept {
             requests: Some(self.requests.file),
-            server: self.server.map(|(file, _)| file),
+            server: self.server.map(|server| server.file),
             rows: self.waiting.ended,
             scrapes: self.waiting.scrapes,
             end,

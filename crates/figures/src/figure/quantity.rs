@@ -5,52 +5,36 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::define::{Definition, Formula, METRICS, Names, Unit};
 
-/// Which values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// As for latencies.
     Lower,
-    /// As for throughputs.
     Higher,
 }
 
 /// A measured quantity. [`crate::define`] has the definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
-    /// Requests per second.
     Requests,
-    /// Output tokens per second.
     Output,
-    /// Prompt tokens per second.
     Prompt,
     /// Prompt and output tokens per second.
     Total,
-    /// Most output tokens within one second.
     PeakOutput,
-    /// Share of requests that met every objective.
     Goodput,
-    /// Requests per second that met every objective.
     GoodputRate,
-    /// Time to the first token.
     Ttft,
-    /// Time per output token after the first.
     Tpot,
     /// Time between two events of a stream, which other tools call ITL.
     Itl,
-    /// Time to the last token.
     E2e,
     /// Wait inside the client before the send.
     ClientQueue,
-    /// TTFT from the intended send time.
     TtftFromIntended,
-    /// E2E from the intended send time.
     E2eFromIntended,
-    /// Output tokens per second of one request.
     UserSpeed,
     /// Inputs or documents per second, where nothing is generated.
     Items,
-    /// E2E divided by the inputs or documents of the request.
     E2ePerItem,
 }
 
@@ -99,27 +83,22 @@ impl Quantity {
         self.row().1.label
     }
 
-    /// Its row in [`METRICS`].
     pub fn metric(self) -> &'static Definition {
         self.row().0
     }
 
-    /// Of its values.
     pub fn unit(self) -> Unit {
         self.metric().unit
     }
 
-    /// Whether a statistic can be taken of it.
     pub fn is_distribution(self) -> bool {
         self.metric().is_distribution()
     }
 
-    /// Whether it has one value per request.
     pub fn is_per_request(self) -> bool {
         matches!(self.metric().formula, Formula::Latency(_) | Formula::Value(_))
     }
 
-    /// Whether lower or higher values are better.
     pub fn better(self) -> Better {
         if self.unit() == Unit::Millis { Better::Lower } else { Better::Higher }
     }
@@ -144,7 +123,6 @@ pub(super) fn normal(text: &str) -> String {
     lower.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The quantity with this normalised name.
 pub(super) fn named(words: &str) -> Option<Quantity> {
     let without_unit =
         |words: &str| words.split(' ').filter(|word| *word != "ms").collect::<Vec<_>>().join(" ");
@@ -159,7 +137,6 @@ pub(super) fn named(words: &str) -> Option<Quantity> {
     named_rows().find(is_named).map(|(_, names)| names.quantity)
 }
 
-/// Least similarity of a suggested spelling.
 const NEAR: f64 = 0.75;
 
 pub(super) fn unknown(text: &str, words: &str) -> Error {

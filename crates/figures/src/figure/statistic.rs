@@ -27,18 +27,15 @@ impl Percentile {
         in_range.then(|| Self((percent * f64::from(MILLIONTHS)).round() as u32))
     }
 
-    /// Parses digits with optional decimals.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         text.parse().ok().filter(|_| is_plain).and_then(Self::from_percent)
     }
 
-    /// In percent.
     pub fn percent(self) -> f64 {
         f64::from(self.0) / f64::from(MILLIONTHS)
     }
 
-    /// As a share of 1.
     pub fn share(self) -> f64 {
         self.percent() / 100.0
     }
@@ -55,32 +52,23 @@ impl fmt::Display for Percentile {
     }
 }
 
-/// A statistic of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Statistic {
     /// The value itself, for a quantity without a distribution.
     Whole,
-    /// Arithmetic mean.
     Mean,
     /// Population standard deviation.
     Std,
-    /// Smallest value.
     Min,
-    /// Largest value.
     Max,
-    /// The value below which this share lies.
     Percentile(Percentile),
 }
 
 impl Statistic {
-    /// The 50th percentile.
     pub const MEDIAN: Self = Self::Percentile(Percentile::whole(50));
-    /// The 90th percentile.
     pub const P90: Self = Self::Percentile(Percentile::whole(90));
-    /// The 99th percentile.
     pub const P99: Self = Self::Percentile(Percentile::whole(99));
 
-    /// `None` for other statistics.
     pub fn percentile(self) -> Option<Percentile> {
         if let Self::Percentile(percentile) = self { Some(percentile) } else { None }
     }

@@ -4,13 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokometer_record::{RunInfo, Timeline};
 
-/// Failed canaries that are described.
 const FAULTS_MAX: usize = 10;
 
-/// Characters of an answer that are shown.
 const SHOWN_CHARS: usize = 80;
 
-/// What the answer to a canary must be.
 #[derive(Debug, Clone)]
 pub enum Expectation {
     /// This text, blanks around it apart.
@@ -22,7 +19,6 @@ pub enum Expectation {
 /// The expectation as a plan holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
-    /// The exact answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// An expression that the answer must contain.
@@ -53,18 +49,13 @@ impl Expectation {
     }
 }
 
-/// Answers to canaries.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Canaries {
-    /// Canaries that were sent.
     pub sent: u64,
-    /// Of these, answered as expected.
     pub as_expected: u64,
-    /// The first others.
     pub faults: Vec<CanaryFault>,
 }
 
-/// A canary that was not answered as expected.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CanaryFault {
     /// Its line in the file, from 1, not counting empty ones.
@@ -73,7 +64,6 @@ pub struct CanaryFault {
     pub answer: String,
 }
 
-/// Judges the canaries of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CanaryCheck {
     expectations: Vec<Option<Expectation>>,
@@ -109,7 +99,6 @@ impl CanaryCheck {
         }
     }
 
-    /// `None` when none was sent.
     pub(crate) fn finish(&self) -> Option<Canaries> {
         (self.found.sent > 0).then(|| self.found.clone())
     }

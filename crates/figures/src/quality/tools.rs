@@ -17,7 +17,6 @@ pub struct ToolCallCounts {
     pub valid: u64,
     /// Of these, without a call although one was required.
     pub missing: u64,
-    /// Of these, with arguments that are not JSON.
     pub not_json: u64,
     /// Of these, that name a tool which was not declared.
     pub unknown_tool: u64,
@@ -32,7 +31,6 @@ pub struct ToolCallCounts {
     pub unchecked: u64,
 }
 
-/// Judges the tool calls of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToolCheck {
     /// What all requests offer that have no tools of their own.
@@ -41,7 +39,6 @@ pub(super) struct ToolCheck {
     found: ToolCallCounts,
 }
 
-/// The tools that a request offers.
 #[derive(Debug, Clone, Default)]
 struct Offer {
     tools: BTreeMap<String, Arguments>,
@@ -50,7 +47,6 @@ struct Offer {
     allowed: Option<Vec<String>>,
 }
 
-/// What is known of a tool's arguments.
 #[derive(Debug, Clone)]
 enum Arguments {
     /// Nothing: any object will do.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 pub struct BucketQuantile {
     /// By interpolation; `None` above the last bound.
     pub value_ms: Option<f64>,
-    /// Lower bound of its bucket.
     pub low_ms: f64,
     /// Upper bound of its bucket; `None` above the last bound.
     pub high_ms: Option<f64>,

@@ -5,55 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 
 use super::buckets::Buckets;
+use super::engines::{Histogram, Metric};
 use super::gpu::{self, GpuReading};
 use super::{ServerFigures, ServerReading, Speculation, read};
 use crate::rows::TimeSpan;
-
-/// Sum and count of a histogram, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Mean {
-    pub(super) sum: Option<f64>,
-    pub(super) count: Option<f64>,
-}
-
-impl Mean {
-    fn millis(self) -> Option<f64> {
-        ratio(self.sum, self.count).map(|seconds| seconds * 1e3)
-    }
-}
 
 fn ratio(above: Option<f64>, below: Option<f64>) -> Option<f64> {
     above.zip(below).filter(|(_, below)| *below > 0.0).map(|(above, below)| above / below)
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct ServerCounters {
-    pub(super) preemptions: Option<f64>,
-    pub(super) prompt_tokens: Option<f64>,
-    pub(super) generation_tokens: Option<f64>,
-    pub(super) finished: Option<f64>,
-    pub(super) prefix_queries: Option<f64>,
-    pub(super) prefix_hits: Option<f64>,
-    pub(super) ttft: Mean,
-    pub(super) e2e: Mean,
-    pub(super) queue: Mean,
-    pub(super) prefill: Mean,
-    pub(super) drafts: Option<f64>,
-    pub(super) draft_tokens: Option<f64>,
-    pub(super) accepted_tokens: Option<f64>,
-    pub(super) per_position: BTreeMap<u32, f64>,
-}
+type Values = BTreeMap<Metric, f64>;
 
-/// Readings by endpoint.
 type Endpoints<'a> = BTreeMap<u16, Vec<&'a ServerReading>>;
 
-/// All scrapes of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scrapes {
     readings: Vec<ServerReading>,
     devices: BTreeMap<u16, Vec<GpuReading>>,
     failed: u64,
-    /// Endpoints with a failed scrape.
     failing: BTreeSet<u16>,
     reported_accept_length: Option<f64>,
 }
@@ -82,7 +51,6 @@ impl Scrapes {
             && self.reported_accept_length.is_none()
     }
 
-    /// Readings of each endpoint, in the order of `readings`.
     fn by_endpoint(&self) -> Endpoints<'_> {
         let mut endpoints = Endpoints::new();
         for reading in &self.readings {
@@ -101,6 +69,11 @@ impl Scrapes {
         let found: Vec<Ends<'_>> =
             endpoints.values().filter_map(|readings| ends(readings, span)).collect();
         let total = total_change(&found);
+        let count = |counter: Metric| total.get(&counter).copied();
+        let mean_ms = |of: Histogram| {
+            let mean = ratio(count(Metric::Sum(of)), count(Metric::Count(of)));
+            mean.map(|seconds| seconds * 1e3)
+        };
         let is_read = |endpoint: &u16| {
             endpoints.contains_key(endpoint) || self.devices.contains_key(endpoint)
         };
@@ -127,19 +100,19 @@ impl Scrapes {
             waiting_max: peak(|reading| reading.waiting),
             present_max: peak(present),
             kv_use_max: kv.max_by(f64::total_cmp),
-            preemptions: total.preemptions,
-            prompt_tokens: total.prompt_tokens,
-            generation_tokens: total.generation_tokens,
-            finished_requests: total.finished,
-            prefix_hit_share: ratio(total.prefix_hits, total.prefix_queries),
+            preemptions: count(Metric::Preemptions),
+            prompt_tokens: count(Metric::PromptTokens),
+            generation_tokens: count(Metric::GenerationTokens),
+            finished_requests: count(Metric::Finished),
+            prefix_hit_share: ratio(count(Metric::PrefixHits), count(Metric::PrefixQueries)),
             is_whole,
-            ttft_ms_mean: total.ttft.millis(),
+            ttft_ms_mean: mean_ms(Histogram::Ttft),
             ttft_p50: quantile(0.5),
             ttft_p99: quantile(0.99),
-            e2e_ms_mean: total.e2e.millis(),
-            e2e_requests: total.e2e.count,
-            queue_ms_mean: total.queue.millis(),
-            prefill_ms_mean: total.prefill.millis(),
+            e2e_ms_mean: mean_ms(Histogram::E2e),
+            e2e_requests: count(Metric::Count(Histogram::E2e)),
+            queue_ms_mean: mean_ms(Histogram::Queue),
+            prefill_ms_mean: mean_ms(Histogram::Prefill),
             accept_length: accept_length(&self.readings),
             reported_accept_length: self.reported_accept_length,
             gpu: gpu::figures(&devices, span),
@@ -155,7 +128,6 @@ impl Scrapes {
 const LONGEST_MS: f64 = 86_400_000.0;
 
 impl ServerFigures {
-    /// Removes impossible values, and records which.
     fn ignore_impossible(&mut self) {
         let ignored = &mut self.ignored;
         let mut check = |name: &str, value: &mut Option<f64>, most: f64, unit: (f64, &str)| {
@@ -171,11 +143,10 @@ impl ServerFigures {
     }
 }
 
-/// What the counters of all endpoints rose by.
-fn total_change(found: &[Ends<'_>]) -> ServerCounters {
+fn total_change(found: &[Ends<'_>]) -> Values {
     found
         .iter()
-        .map(|ends| combined(&ends.last.counters, &ends.first.counters, change))
+        .map(|ends| combined(&ends.last.values, &ends.first.values, change))
         .reduce(|one, other| combined(&one, &other, |a, b| a + b))
         .unwrap_or_default()
 }
@@ -194,7 +165,8 @@ fn within<'a>(endpoints: &Endpoints<'a>, span: Option<TimeSpan>) -> Endpoints<'a
 }
 
 fn accept_length(readings: &[ServerReading]) -> Option<f64> {
-    let lengths: Vec<f64> = readings.iter().filter_map(|reading| reading.accept_length).collect();
+    let lengths = readings.iter().filter_map(|reading| reading.values.get(&Metric::AcceptLength));
+    let lengths: Vec<f64> = lengths.copied().filter(|length| *length > 0.0).collect();
     crate::statistics::mean(&lengths)
 }
 
@@ -219,7 +191,7 @@ fn ends<'a>(readings: &[&'a ServerReading], span: Option<TimeSpan>) -> Option<En
     let before = span.and_then(|span| readings.iter().rev().find(|r| r.at <= span.begin));
     let after = span.and_then(|span| readings.iter().find(|r| r.at >= span.end));
     let (first, last) = (before.or(readings.first())?, after.or(readings.last())?);
-    let tokens = |reading: &ServerReading| reading.counters.generation_tokens;
+    let tokens = |reading: &ServerReading| reading.values.get(&Metric::GenerationTokens).copied();
     let fell = readings.windows(2).any(|pair| tokens(pair[1]) < tokens(pair[0]));
     Some(Ends { first, last, is_whole: before.is_some() && after.is_some() && !fell })
 }
@@ -236,41 +208,28 @@ fn ttft_change(readings: &[&ServerReading]) -> Option<Buckets> {
     last.ttft.joined(&first.ttft, change)
 }
 
-fn combined(a: &ServerCounters, b: &ServerCounters, join: fn(f64, f64) -> f64) -> ServerCounters {
-    let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| join(a, b));
-    let means = |a: Mean, b: Mean| Mean { sum: both(a.sum, b.sum), count: both(a.count, b.count) };
-    let positions = a.per_position.keys().chain(b.per_position.keys());
-    let at = |counters: &ServerCounters, position: &u32| {
-        counters.per_position.get(position).copied().unwrap_or(0.0)
+/// Values that both have. A position of drafts that one of them does not have was never reached.
+fn combined(a: &Values, b: &Values, join: fn(f64, f64) -> f64) -> Values {
+    let value = |of: &Values, counter: &Metric| match counter {
+        Metric::AcceptedAt(_) => Some(of.get(counter).copied().unwrap_or(0.0)),
+        _ => of.get(counter).copied(),
     };
-    ServerCounters {
-        preemptions: both(a.preemptions, b.preemptions),
-        prompt_tokens: both(a.prompt_tokens, b.prompt_tokens),
-        generation_tokens: both(a.generation_tokens, b.generation_tokens),
-        finished: both(a.finished, b.finished),
-        prefix_queries: both(a.prefix_queries, b.prefix_queries),
-        prefix_hits: both(a.prefix_hits, b.prefix_hits),
-        ttft: means(a.ttft, b.ttft),
-        e2e: means(a.e2e, b.e2e),
-        queue: means(a.queue, b.queue),
-        prefill: means(a.prefill, b.prefill),
-        drafts: both(a.drafts, b.drafts),
-        draft_tokens: both(a.draft_tokens, b.draft_tokens),
-        accepted_tokens: both(a.accepted_tokens, b.accepted_tokens),
-        per_position: positions.map(|p| (*p, join(at(a, p), at(b, p)))).collect(),
-    }
+    let both = |counter: &Metric| Some((*counter, join(value(a, counter)?, value(b, counter)?)));
+    a.keys().chain(b.keys()).filter_map(both).collect()
 }
 
-fn speculation(change: &ServerCounters) -> Option<Speculation> {
-    let draft_tokens = change.draft_tokens.filter(|tokens| *tokens > 0.0)?;
-    let (drafts, accepted) = (change.drafts?, change.accepted_tokens?);
+fn speculation(change: &Values) -> Option<Speculation> {
+    let count = |counter: Metric| change.get(&counter).copied();
+    let draft_tokens = count(Metric::DraftTokens).filter(|tokens| *tokens > 0.0)?;
+    let (drafts, accepted) = (count(Metric::Drafts)?, count(Metric::AcceptedTokens)?);
     let per_draft = |amount: f64| if drafts > 0.0 { amount / drafts } else { 0.0 };
+    let at_each = change.range(Metric::AcceptedAt(0)..=Metric::AcceptedAt(u32::MAX));
     Some(Speculation {
         drafts,
         draft_tokens,
         accepted_tokens: accepted,
         acceptance_rate_percent: accepted / draft_tokens * 100.0,
         acceptance_length: 1.0 + per_draft(accepted),
-        per_position: change.per_position.values().map(|accepted| per_draft(*accepted)).collect(),
+        per_position: at_each.map(|(_, accepted)| per_draft(*accepted)).collect(),
     })
 }

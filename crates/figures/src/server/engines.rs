@@ -1,130 +1,101 @@
-//! The metric names of each engine.
-//!
-//! A metric that an engine does not have is absent; of several names for one metric the first that
-//! exists is read.
+//! What engines call their metrics.
 
-/// Metric names of one engine.
-pub(super) struct EngineMetricNames {
-    pub(super) name: &'static str,
-    pub(super) prefix: &'static str,
-    pub(super) running: &'static [&'static str],
-    pub(super) waiting: &'static [&'static str],
-    pub(super) kv_use: &'static [&'static str],
-    pub(super) preemptions: &'static [&'static str],
-    pub(super) prompt_tokens: &'static [&'static str],
-    /// Prompt tokens that the counter above does not include.
-    pub(super) uncounted_prompt_tokens: &'static [&'static str],
-    pub(super) generation_tokens: &'static [&'static str],
-    pub(super) finished: &'static [&'static str],
-    pub(super) prefix_queries: &'static [&'static str],
-    pub(super) prefix_hits: &'static [&'static str],
-    /// TTFT histogram in seconds, without the suffixes of its series.
-    pub(super) ttft: Option<&'static str>,
-    /// Histogram of times from a request's arrival to its end, in seconds.
-    pub(super) e2e: Option<&'static str>,
-    /// Histogram of queue times, in seconds.
-    pub(super) queue: Option<&'static str>,
-    /// Histogram of prefill times, in seconds.
-    pub(super) prefill: Option<&'static str>,
-    /// Gauge of tokens per step with speculative decoding, where drafts are not counted.
-    pub(super) accept_length: &'static [&'static str],
-    pub(super) drafts: &'static [&'static str],
-    pub(super) draft_tokens: &'static [&'static str],
-    pub(super) accepted_tokens: &'static [&'static str],
-    pub(super) accepted_per_position: &'static [&'static str],
+/// The engines, and how the names of their metrics begin.
+pub(super) const ENGINES: [(&str, &str); 4] =
+    [("vllm", "vllm:"), ("sglang", "sglang:"), ("tgi", "tgi_"), ("llamacpp", "llamacpp:")];
+
+/// A metric under one name for all engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Metric {
+    Running,
+    Waiting,
+    /// From 0 to 1.
+    KvUse,
+    /// Tokens per step with speculative decoding, where drafts are not counted.
+    AcceptLength,
+    Preemptions,
+    PromptTokens,
+    GenerationTokens,
+    Finished,
+    /// All prompt tokens where an engine does not count them apart.
+    PrefixQueries,
+    PrefixHits,
+    Drafts,
+    DraftTokens,
+    AcceptedTokens,
+    /// Accepted tokens at this position of a draft.
+    AcceptedAt(u32),
+    /// Of the values of a histogram, in seconds.
+    Sum(Histogram),
+    Count(Histogram),
 }
 
-pub(super) const ENGINES: [EngineMetricNames; 4] = [
-    EngineMetricNames {
-        name: "vllm",
-        prefix: "vllm:",
-        running: &["vllm:num_requests_running"],
-        waiting: &["vllm:num_requests_waiting"],
-        kv_use: &["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"],
-        preemptions: &["vllm:num_preemptions_total"],
-        prompt_tokens: &["vllm:prompt_tokens_total"],
-        uncounted_prompt_tokens: &[],
-        generation_tokens: &["vllm:generation_tokens_total"],
-        finished: &["vllm:request_success_total"],
-        prefix_queries: &["vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"],
-        prefix_hits: &["vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"],
-        ttft: Some("vllm:time_to_first_token_seconds"),
-        e2e: Some("vllm:e2e_request_latency_seconds"),
-        queue: Some("vllm:request_queue_time_seconds"),
-        prefill: Some("vllm:request_prefill_time_seconds"),
-        accept_length: &[],
-        drafts: &["vllm:spec_decode_num_drafts_total"],
-        draft_tokens: &["vllm:spec_decode_num_draft_tokens_total"],
-        accepted_tokens: &["vllm:spec_decode_num_accepted_tokens_total"],
-        accepted_per_position: &["vllm:spec_decode_num_accepted_tokens_per_pos_total"],
-    },
-    EngineMetricNames {
-        name: "sglang",
-        prefix: "sglang:",
-        running: &["sglang:num_running_reqs"],
-        waiting: &["sglang:num_queue_reqs"],
-        kv_use: &["sglang:token_usage"],
-        preemptions: &["sglang:num_retracted_reqs_total"],
-        prompt_tokens: &["sglang:prompt_tokens_total"],
-        uncounted_prompt_tokens: &[],
-        generation_tokens: &["sglang:generation_tokens_total"],
-        finished: &["sglang:num_requests_total"],
-        prefix_queries: &["sglang:prompt_tokens_total"],
-        prefix_hits: &["sglang:cached_tokens_total"],
-        ttft: Some("sglang:time_to_first_token_seconds"),
-        e2e: Some("sglang:e2e_request_latency_seconds"),
-        queue: Some("sglang:queue_time_seconds"),
-        prefill: None,
-        accept_length: &["sglang:spec_accept_length"],
-        drafts: &[],
-        draft_tokens: &[],
-        accepted_tokens: &[],
-        accepted_per_position: &[],
-    },
-    EngineMetricNames {
-        name: "tgi",
-        prefix: "tgi_",
-        running: &["tgi_batch_current_size"],
-        waiting: &["tgi_queue_size"],
-        kv_use: &[],
-        preemptions: &[],
-        prompt_tokens: &["tgi_request_input_length_sum"],
-        uncounted_prompt_tokens: &[],
-        generation_tokens: &["tgi_request_generated_tokens_sum"],
-        finished: &["tgi_request_success"],
-        prefix_queries: &[],
-        prefix_hits: &[],
-        ttft: None,
-        e2e: Some("tgi_request_duration"),
-        queue: Some("tgi_request_queue_duration"),
-        prefill: None,
-        accept_length: &[],
-        drafts: &[],
-        draft_tokens: &[],
-        accepted_tokens: &[],
-        accepted_per_position: &[],
-    },
-    EngineMetricNames {
-        name: "llamacpp",
-        prefix: "llamacpp:",
-        running: &["llamacpp:requests_processing"],
-        waiting: &["llamacpp:requests_deferred"],
-        kv_use: &["llamacpp:kv_cache_usage_ratio"],
-        preemptions: &[],
-        prompt_tokens: &["llamacpp:prompt_tokens_total"],
-        uncounted_prompt_tokens: &["llamacpp:prompt_tokens_cached_total"],
-        generation_tokens: &["llamacpp:tokens_predicted_total"],
-        finished: &[],
-        prefix_queries: &[],
-        prefix_hits: &["llamacpp:prompt_tokens_cached_total"],
-        ttft: None,
-        e2e: None,
-        queue: None,
-        prefill: None,
-        accept_length: &[],
-        drafts: &["llamacpp:spec_decode_num_drafts_total"],
-        draft_tokens: &["llamacpp:spec_decode_num_draft_tokens_total"],
-        accepted_tokens: &["llamacpp:spec_decode_num_accepted_tokens_total"],
-        accepted_per_position: &[],
-    },
+/// Of several names for one metric the first that a page has is read.
+pub(super) const METRICS: [(Metric, &str); 38] = [
+    (Metric::Running, "vllm:num_requests_running"),
+    (Metric::Running, "sglang:num_running_reqs"),
+    (Metric::Running, "tgi_batch_current_size"),
+    (Metric::Running, "llamacpp:requests_processing"),
+    (Metric::Waiting, "vllm:num_requests_waiting"),
+    (Metric::Waiting, "sglang:num_queue_reqs"),
+    (Metric::Waiting, "tgi_queue_size"),
+    (Metric::Waiting, "llamacpp:requests_deferred"),
+    (Metric::KvUse, "vllm:kv_cache_usage_perc"),
+    (Metric::KvUse, "vllm:gpu_cache_usage_perc"),
+    (Metric::KvUse, "sglang:token_usage"),
+    (Metric::KvUse, "llamacpp:kv_cache_usage_ratio"),
+    (Metric::AcceptLength, "sglang:spec_accept_length"),
+    (Metric::Preemptions, "vllm:num_preemptions_total"),
+    (Metric::Preemptions, "sglang:num_retracted_reqs_total"),
+    (Metric::PromptTokens, "vllm:prompt_tokens_total"),
+    (Metric::PromptTokens, "sglang:prompt_tokens_total"),
+    (Metric::PromptTokens, "tgi_request_input_length_sum"),
+    (Metric::PromptTokens, "llamacpp:prompt_tokens_total"),
+    (Metric::GenerationTokens, "vllm:generation_tokens_total"),
+    (Metric::GenerationTokens, "sglang:generation_tokens_total"),
+    (Metric::GenerationTokens, "tgi_request_generated_tokens_sum"),
+    (Metric::GenerationTokens, "llamacpp:tokens_predicted_total"),
+    (Metric::Finished, "vllm:request_success_total"),
+    (Metric::Finished, "sglang:num_requests_total"),
+    (Metric::Finished, "tgi_request_success"),
+    (Metric::PrefixQueries, "vllm:prefix_cache_queries_total"),
+    (Metric::PrefixQueries, "vllm:gpu_prefix_cache_queries_total"),
+    (Metric::PrefixHits, "vllm:prefix_cache_hits_total"),
+    (Metric::PrefixHits, "vllm:gpu_prefix_cache_hits_total"),
+    (Metric::PrefixHits, "sglang:cached_tokens_total"),
+    (Metric::PrefixHits, UNCOUNTED_PROMPT_TOKENS),
+    (Metric::Drafts, "vllm:spec_decode_num_drafts_total"),
+    (Metric::Drafts, "llamacpp:spec_decode_num_drafts_total"),
+    (Metric::DraftTokens, "vllm:spec_decode_num_draft_tokens_total"),
+    (Metric::DraftTokens, "llamacpp:spec_decode_num_draft_tokens_total"),
+    (Metric::AcceptedTokens, "vllm:spec_decode_num_accepted_tokens_total"),
+    (Metric::AcceptedTokens, "llamacpp:spec_decode_num_accepted_tokens_total"),
+];
+
+/// llama.cpp does not count prefix-cache hits among its prompt tokens.
+pub(super) const UNCOUNTED_PROMPT_TOKENS: &str = "llamacpp:prompt_tokens_cached_total";
+
+/// Has a label with the position.
+pub(super) const ACCEPTED_PER_POSITION: &str = "vllm:spec_decode_num_accepted_tokens_per_pos_total";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Histogram {
+    Ttft,
+    /// From a request's arrival to its end.
+    E2e,
+    Queue,
+    Prefill,
+}
+
+/// Without the suffixes of their series.
+pub(super) const HISTOGRAMS: [(Histogram, &str); 9] = [
+    (Histogram::Ttft, "vllm:time_to_first_token_seconds"),
+    (Histogram::Ttft, "sglang:time_to_first_token_seconds"),
+    (Histogram::E2e, "vllm:e2e_request_latency_seconds"),
+    (Histogram::E2e, "sglang:e2e_request_latency_seconds"),
+    (Histogram::E2e, "tgi_request_duration"),
+    (Histogram::Queue, "vllm:request_queue_time_seconds"),
+    (Histogram::Queue, "sglang:queue_time_seconds"),
+    (Histogram::Queue, "tgi_request_queue_duration"),
+    (Histogram::Prefill, "vllm:request_prefill_time_seconds"),
 ];

@@ -13,7 +13,6 @@ use tokometer_record::server::Scrape;
 use super::prometheus::{bare_name, label};
 use crate::rows::TimeSpan;
 
-/// Metric names of one source.
 struct GpuMetricNames {
     name: &'static str,
     utilisation_percent: &'static str,
@@ -41,9 +40,7 @@ const SOURCES: [GpuMetricNames; 2] = [
 
 /// Key of a device's utilisation in a reading of the driver's library.
 pub const UTILISATION_PERCENT: &str = "nvml:utilisation_percent";
-/// Key of its memory in use.
 pub const MEMORY_MIB: &str = "nvml:memory_mib";
-/// Key of its power.
 pub const POWER_W: &str = "nvml:power_w";
 /// Key of its energy since the driver was loaded.
 pub const ENERGY_MJ: &str = "nvml:energy_mj";
@@ -58,12 +55,10 @@ pub(super) fn is_known(bare: &str) -> bool {
     SOURCES.iter().any(|source| source.names().contains(&bare))
 }
 
-/// GPU figures over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GpuFigures {
     /// The source: `DCGM` or `NVML`.
     pub source: String,
-    /// Devices with any utilisation.
     pub devices: u32,
     /// Devices without utilisation, which are left out.
     pub unused_devices: u32,
@@ -81,7 +76,6 @@ pub struct GpuFigures {
     pub energy_j_per_output_token: Option<f64>,
 }
 
-/// One device at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Device {
     utilisation_percent: Option<f64>,
@@ -101,15 +95,11 @@ pub(super) struct GpuReading {
 /// GPU use at one time, over all devices of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GpuGauges {
-    /// Mean utilisation in percent.
     pub utilisation_percent: Option<f64>,
-    /// Memory in use, in MiB.
     pub memory_mib: Option<f64>,
-    /// Power in watts.
     pub power_w: Option<f64>,
 }
 
-/// `None` if the scrape has no GPU metrics.
 pub fn gauges(scrape: &Scrape) -> Option<GpuGauges> {
     let reading = read(scrape)?;
     let all = |value: fn(&Device) -> Option<f64>| {
@@ -189,7 +179,6 @@ fn bracketed<'a>(readings: &[&'a GpuReading], span: Option<TimeSpan>) -> Vec<&'a
     readings.get(from..until.min(readings.len())).unwrap_or_default().to_vec()
 }
 
-/// Each device's values over time.
 fn course(readings: &[&GpuReading]) -> Vec<Vec<(Nanos, Device)>> {
     let numbers: BTreeSet<&String> =
         readings.iter().flat_map(|reading| reading.devices.keys()).collect();
@@ -200,7 +189,6 @@ fn course(readings: &[&GpuReading]) -> Vec<Vec<(Nanos, Device)>> {
     numbers.iter().map(of).collect()
 }
 
-/// What the power of a device adds up to.
 #[derive(Debug, Clone, Copy)]
 struct PowerSum {
     mean_w: f64,

@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 
 use tokometer_record::server::PROCESS_START;
 
-use super::engines::ENGINES;
+use super::engines::{ENGINES, HISTOGRAMS, Histogram};
 use super::gpu;
 
-/// How much of a page is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptSeries {
     /// Gauges, counters, and sums and counts of histograms, so that a scrape per second stays small.
@@ -25,7 +24,6 @@ pub fn parse(text: &str, keep: KeptSeries) -> BTreeMap<String, f64> {
     text.lines().filter_map(line).filter(|(name, _)| is_kept(name, keep)).collect()
 }
 
-/// A metric's name without its labels.
 pub(super) fn bare_name(name: &str) -> &str {
     name.split('{').next().unwrap_or(name)
 }
@@ -45,11 +43,13 @@ fn is_kept(name: &str, keep: KeptSeries) -> bool {
     if gpu::is_known(bare) || bare == PROCESS_START {
         return true;
     }
-    let Some(engine) = ENGINES.iter().find(|engine| bare.starts_with(engine.prefix)) else {
+    if !ENGINES.iter().any(|(_, prefix)| bare.starts_with(prefix)) {
         return false;
-    };
+    }
     match bare.strip_suffix("_bucket") {
-        Some(histogram) => keep == KeptSeries::Buckets && engine.ttft == Some(histogram),
+        Some(histogram) => {
+            keep == KeptSeries::Buckets && HISTOGRAMS.contains(&(Histogram::Ttft, histogram))
+        }
         None => !bare.ends_with("_created"),
     }
 }

@@ -4,7 +4,6 @@ use tokometer_figures::{Quantity, Summary};
 
 use crate::verdict::ShownFigure;
 
-/// What a note is about.
 #[derive(Clone, Copy)]
 pub(crate) struct About {
     /// Key of the figure that the note names, or `all`.

@@ -2,10 +2,12 @@
 
 use super::NoteCode;
 use super::about::{ALL, CONCURRENCY, E2E, TPOT, TTFT};
-use super::note::{CheckInput, Found, share};
+use super::note::{Found, share};
 use super::rule::NoteJudgement::{Remark, Suspect};
 use super::rule::NoteRule;
+use crate::verdict::Effects;
 use tokometer_base::units::counted;
+use tokometer_figures::Unjudged;
 
 pub(super) static ANSWERS: &[NoteRule] = &[
     NoteRule {
@@ -80,20 +82,20 @@ pub(super) static ANSWERS: &[NoteRule] = &[
     },
 ];
 
-fn unstreamed_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let (all, whole) = (evidence.observed.several_tokens, evidence.observed.unstreamed);
-    (evidence.info.is_streamed() && share(whole, all) > limit)
+fn unstreamed_answers(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let (all, whole) = (run.observed.several_tokens, run.observed.unstreamed);
+    (run.info.is_streamed() && share(whole, all) > limit)
         .then(|| format!("{whole} of {all} answers of several tokens came in one event"))
 }
 
-fn hidden_reasoning(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let hidden = evidence.summary.figure("hidden_tokens")?;
+fn hidden_reasoning(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let hidden = run.summary.figure("hidden_tokens")?;
     (hidden > 0.0).then(|| format!("{hidden:.0} reasoning tokens were counted but not streamed"))
 }
 
-fn tokens_after_text(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let tails = evidence.observed.tails;
-    let succeeded = evidence.summary.counts.succeeded;
+fn tokens_after_text(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let tails = run.observed.tails;
+    let succeeded = run.summary.counts.succeeded;
     (tails.share() > limit).then(|| {
         let mean_ms = tails.after_text.as_secs_f64() * 1e3 / tails.answers.max(1) as f64;
         format!(
@@ -103,8 +105,8 @@ fn tokens_after_text(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn tokens_outside_tpot(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let sums = evidence.observed.tpot;
+fn tokens_outside_tpot(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let sums = run.observed.tpot;
     (sums.effect() > limit).then(|| {
         let mean_ms = |sum: f64| sum / sums.answers.max(1) as f64 / 1e6;
         let (defined, likely) = (mean_ms(sums.defined), mean_ms(sums.likely));
@@ -112,18 +114,18 @@ fn tokens_outside_tpot(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn several_choices(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let answers = evidence.observed.several_choices;
+fn several_choices(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let answers = run.observed.several_choices;
     (answers > 0).then(|| format!("{} had more than one choice", counted(answers, "answer")))
 }
 
-fn open_bodies(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let (open, sent) = (evidence.observed.open_bodies, evidence.summary.counts.sent);
+fn open_bodies(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let (open, sent) = (run.observed.open_bodies, run.summary.counts.sent);
     (open > 0).then(|| format!("the server left the body of {open} of {sent} responses open"))
 }
 
-fn canary_failed(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let canaries = evidence.summary.canaries.as_ref()?;
+fn canary_failed(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let canaries = run.summary.canaries.as_ref()?;
     let failed = canaries.sent - canaries.as_expected;
     let first = canaries.faults.first()?;
     (failed > 0).then(|| {

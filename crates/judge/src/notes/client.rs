@@ -2,12 +2,14 @@
 
 use super::NoteCode;
 use super::about::{ALL, CONCURRENCY, LOAD, PEAK, TTFT};
-use super::note::{CheckInput, Found, has_moved, of_run, percent, share};
+use super::note::{Found, has_moved, of_run, percent, share};
 use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect};
 use super::rule::NoteRule;
 use super::run::failed_here;
+use crate::verdict::Effects;
 use tokometer_base::Nanos;
 use tokometer_base::units::counted;
+use tokometer_figures::Unjudged;
 use tokometer_figures::steady::LoadClass;
 use tokometer_record::FailureKind;
 
@@ -184,18 +186,18 @@ pub(super) static CLIENT: &[NoteRule] = &[
     },
 ];
 
-fn late_sends(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let sends = evidence.observed.sends;
-    let is_burst = evidence.summary.load_class == LoadClass::Burst;
+fn late_sends(run: &Unjudged, effects: &Effects, limit: f64) -> Found {
+    let sends = run.observed.sends;
+    let is_burst = run.summary.load_class == LoadClass::Burst;
     if is_burst {
-        let (first, last) = (evidence.observed.first_send?, evidence.observed.last_send?);
-        return has_moved(evidence, NoteCode::LateSends)
+        let (first, last) = (run.observed.first_send?, run.observed.last_send?);
+        return has_moved(effects, NoteCode::LateSends)
             .then(|| format!("sending the burst took {}", last - first));
     }
-    let is_open = evidence.summary.load_class != LoadClass::Closed;
+    let is_open = run.summary.load_class != LoadClass::Closed;
     let is_late = is_open && share(sends.late, sends.judged) > limit;
-    (is_late || has_moved(evidence, NoteCode::LateSends)).then(|| {
-        let cause = match evidence.effects.late_in_stalls() {
+    (is_late || has_moved(effects, NoteCode::LateSends)).then(|| {
+        let cause = match effects.late_in_stalls() {
             Some(share) if share > 0.5 => {
                 "; the control thread was late too, so the machine or the process stalled"
             }
@@ -206,122 +208,122 @@ fn late_sends(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn rate_missed(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let (_, share) = evidence.effects.of_note(NoteCode::RateMissed)?;
-    let (due, achieved) = (evidence.observed.due_rate()?, evidence.observed.achieved_rate()?);
+fn rate_missed(run: &Unjudged, effects: &Effects, limit: f64) -> Found {
+    let (_, share) = effects.of_note(NoteCode::RateMissed)?;
+    let (due, achieved) = (run.observed.due_rate()?, run.observed.achieved_rate()?);
     (share > limit)
         .then(|| format!("{achieved:.2} requests per second were sent, {due:.2} were planned"))
 }
 
-fn starved(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let delays = evidence.health?.workers.iter().filter_map(|worker| worker.run_queue_delay);
-    let worst = of_run(evidence, delays.max())?;
+fn starved(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let delays = run.health.as_ref()?.workers.iter().filter_map(|worker| worker.run_queue_delay);
+    let worst = of_run(run, delays.max())?;
     (worst > limit)
         .then(|| format!("a worker thread waited for a CPU for {} of the run", percent(worst)))
 }
 
-fn throttled(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let found = of_run(evidence, evidence.health?.throttled)?;
+fn throttled(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let found = of_run(run, run.health.as_ref()?.throttled)?;
     (found > limit)
         .then(|| format!("a cgroup throttled the client for {} of the run", percent(found)))
 }
 
-fn stalls(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let stalls = evidence.health?.stalls.as_deref().filter(|stalls| !stalls.is_empty())?;
+fn stalls(run: &Unjudged, effects: &Effects, limit: f64) -> Found {
+    let stalls = run.health.as_ref()?.stalls.as_deref().filter(|stalls| !stalls.is_empty())?;
     let lengths = || stalls.iter().map(|stall| stall.end - stall.begin);
-    let total = of_run(evidence, Some(lengths().fold(Nanos::ZERO, |sum, one| sum + one)))?;
+    let total = of_run(run, Some(lengths().fold(Nanos::ZERO, |sum, one| sum + one)))?;
     let longest = lengths().max()?;
-    (total > limit || has_moved(evidence, NoteCode::Stalls)).then(|| {
+    (total > limit || has_moved(effects, NoteCode::Stalls)).then(|| {
         let count = counted(stalls.len(), "stall");
         format!("{count}, {} of the run together, the longest {longest}", percent(total))
     })
 }
 
-fn slow_reads(evidence: &CheckInput<'_>, limit_ms: f64) -> Found {
-    let workers = &evidence.health?.workers;
+fn slow_reads(run: &Unjudged, effects: &Effects, limit_ms: f64) -> Found {
+    let workers = &run.health.as_ref()?.workers;
     let delays = workers.iter().filter_map(|worker| worker.kernel_to_user.quantile(0.99));
     let worst = delays.max()?;
-    (worst.as_millis_f64() > limit_ms || has_moved(evidence, NoteCode::SlowReads))
+    (worst.as_millis_f64() > limit_ms || has_moved(effects, NoteCode::SlowReads))
         .then(|| format!("p99 delay from the kernel's timestamp to the read: up to {worst}"))
 }
 
-fn busy_client(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let times = evidence.health?.workers.iter().filter_map(|worker| worker.cpu_time);
-    let found = of_run(evidence, times.max())?;
+fn busy_client(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let times = run.health.as_ref()?.workers.iter().filter_map(|worker| worker.cpu_time);
+    let found = of_run(run, times.max())?;
     (found > limit).then(|| format!("a worker used {} of a core", percent(found)))
 }
 
-fn stolen_time(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let health = evidence.health?;
+fn stolen_time(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let health = run.health.as_ref()?;
     let cores = f64::from(health.cores.unwrap_or(1).max(1));
-    let found = of_run(evidence, health.stolen)? / cores;
+    let found = of_run(run, health.stolen)? / cores;
     (found > limit)
         .then(|| format!("the hypervisor took {} of the run (steal time)", percent(found)))
 }
 
-fn cpu_pressure(evidence: &CheckInput<'_>, limit: f64) -> Found {
+fn cpu_pressure(run: &Unjudged, _: &Effects, limit: f64) -> Found {
     // The kernel updates this value at intervals that may be longer than a short run.
-    let found = of_run(evidence, evidence.health?.cpu_pressure)?.min(1.0);
+    let found = of_run(run, run.health.as_ref()?.cpu_pressure)?.min(1.0);
     (found > limit).then(|| format!("tasks waited for CPU during {} of the run", percent(found)))
 }
 
-fn cap_hits(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let waits = evidence.health?.cap_waits;
-    let sent = evidence.summary.counts.sent;
-    let is_open = evidence.summary.load_class == LoadClass::Open;
+fn cap_hits(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let waits = run.health.as_ref()?.cap_waits;
+    let sent = run.summary.counts.sent;
+    let is_open = run.summary.load_class == LoadClass::Open;
     (is_open && share(waits, sent) > limit)
         .then(|| format!("{waits} of {sent} requests waited for the concurrency cap"))
 }
 
-fn slow_refill(evidence: &CheckInput<'_>, limit_ms: f64) -> Found {
-    if evidence.summary.load_class != LoadClass::Closed {
+fn slow_refill(run: &Unjudged, effects: &Effects, limit_ms: f64) -> Found {
+    if run.summary.load_class != LoadClass::Closed {
         return None;
     }
-    let found = evidence.health?.refill_delay.quantile(0.99)?;
-    (found.as_millis_f64() > limit_ms || has_moved(evidence, NoteCode::SlowRefill))
+    let found = run.health.as_ref()?.refill_delay.quantile(0.99)?;
+    (found.as_millis_f64() > limit_ms || has_moved(effects, NoteCode::SlowRefill))
         .then(|| format!("p99 delay before an empty slot was refilled: up to {found}"))
 }
 
-fn descriptor_limit(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let allowed = evidence.health?.descriptor_limit.filter(|allowed| *allowed > 0)?;
-    let peak = evidence.summary.figure("peak_in_flight")?;
+fn descriptor_limit(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let allowed = run.health.as_ref()?.descriptor_limit.filter(|allowed| *allowed > 0)?;
+    let peak = run.summary.figure("peak_in_flight")?;
     (peak >= limit * allowed as f64).then(|| {
         format!("{peak:.0} requests were in flight, the file-descriptor limit is {allowed}")
     })
 }
 
-fn port_limit(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let health = evidence.health?;
+fn port_limit(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let health = run.health.as_ref()?;
     let ports = health.port_limit.filter(|ports| *ports > 0)?;
     let opened = health.connections_opened;
     (opened as f64 >= limit * f64::from(ports))
         .then(|| format!("{opened} connections were opened, there are {ports} local ports"))
 }
 
-fn client_limit(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let failed = failed_here(evidence);
-    let mut groups = evidence.summary.failures.iter();
+fn client_limit(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let failed = failed_here(run);
+    let mut groups = run.summary.failures.iter();
     let group = groups.find(|group| group.kind == FailureKind::Client)?;
     Some(format!("{failed} requests could not be sent: {}", group.example))
 }
 
-fn one_core(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let health = evidence.health?;
+fn one_core(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let health = run.health.as_ref()?;
     let is_alone = f64::from(health.cores?) <= limit;
     (is_alone && health.is_same_host == Some(true))
         .then(|| "this client has one core, and the server runs on the same host".to_owned())
 }
 
-fn same_host(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
-    let health = evidence.health?;
+fn same_host(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let is_simulated = run.info.targets.iter().any(|target| target.is_simulated);
+    let health = run.health.as_ref()?;
     // One core is the more severe form of the same remark.
     (health.is_same_host == Some(true) && !is_simulated && health.cores != Some(1))
         .then(|| "client and server share this host".to_owned())
 }
 
-fn slow_disk(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let health = evidence.health?;
+fn slow_disk(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let health = run.health.as_ref()?;
     let wait = health.disk_wait.filter(|wait| wait.as_secs_f64() >= limit)?;
     let rows = health.rows_waiting_max;
     let seconds = wait.as_secs_f64();

@@ -5,10 +5,6 @@ use std::fmt;
 /// The code of a note, in the order in which notes of one severity are shown. `LateSends` is written
 /// `late-sends`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(
-    missing_docs,
-    reason = "each has a row in a table of notes, which says when it appears and why"
-)]
 pub enum NoteCode {
     NoSuccess,
     LateSends,

@@ -2,10 +2,12 @@
 
 use super::NoteCode;
 use super::about::{ALL, About, OUTPUT_TOKENS, PROMPT_TOKENS, TTFT};
-use super::note::{CheckInput, Found, percent, share};
+use super::note::{Found, percent, share};
 use super::rule::NoteJudgement::{Invalid, Remark, Suspect};
 use super::rule::NoteRule;
+use crate::verdict::Effects;
 use tokometer_base::IgnoreEos;
+use tokometer_figures::Unjudged;
 use tokometer_figures::observe::Pair;
 use tokometer_record::RunInfo;
 
@@ -136,31 +138,27 @@ const SPECIAL_TOKENS: u64 = 1;
 const WITH_MEDIA: [&str; 2] = ["random-mm", "image"];
 /// Most tokens of a chat template. With media the surplus of a prompt is mostly theirs.
 const TEMPLATE_MOST: u64 = 128;
-fn events_disagree(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    disagreement(&evidence.observed.usage_and_events, limit, ["usage reports", "the events carry"])
+fn events_disagree(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    disagreement(&run.observed.usage_and_events, limit, ["usage reports", "the events carry"])
 }
 
-fn server_counted_less(evidence: &CheckInput<'_>, limit: f64) -> Found {
+fn server_counted_less(run: &Unjudged, _: &Effects, limit: f64) -> Found {
     // A counter that was not scraped after the run, or was reset, covers only a part of it.
-    let server = evidence.summary.server.as_ref().filter(|server| server.is_whole)?;
+    let server = run.summary.server.as_ref().filter(|server| server.is_whole)?;
     let theirs = server.generation_tokens?;
-    let ours = evidence.summary.figure("total_output_tokens").filter(|ours| *ours > 0.0)?;
+    let ours = run.summary.figure("total_output_tokens").filter(|ours| *ours > 0.0)?;
     (theirs < ours * (1.0 - limit)).then(|| {
         format!("the server's counter rose by {theirs:.0} tokens, this client counted {ours:.0}")
     })
 }
 
-fn text_disagrees(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    disagreement(
-        &evidence.observed.usage_and_text,
-        limit,
-        ["usage reports", "the retokenized text has"],
-    )
+fn text_disagrees(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    disagreement(&run.observed.usage_and_text, limit, ["usage reports", "the retokenized text has"])
 }
 
-fn prompt_length(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let Pair { requests, left, right } = evidence.observed.prompt_lengths;
-    let surplus = evidence.observed.least_surplus.unwrap_or(0).max(0).unsigned_abs();
+fn prompt_length(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let Pair { requests, left, right } = run.observed.prompt_lengths;
+    let surplus = run.observed.least_surplus.unwrap_or(0).max(0).unsigned_abs();
     let counted = right.saturating_sub(surplus.saturating_mul(requests));
     if left == 0 || (counted as f64 / left as f64 - 1.0).abs() <= limit {
         return None;
@@ -172,10 +170,10 @@ fn prompt_length(evidence: &CheckInput<'_>, limit: f64) -> Found {
     Some(format!("{left} prompt tokens were planned, the server counted {counted}{template}"))
 }
 
-fn missing_usage(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let seen = evidence.observed;
+fn missing_usage(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let seen = &run.observed;
     let from_text = seen.count_sources.get("retokenized").copied().unwrap_or(0);
-    let succeeded = evidence.summary.counts.succeeded;
+    let succeeded = run.summary.counts.succeeded;
     (share(from_text + seen.uncounted, succeeded) > limit).then(|| {
         format!(
             "{from_text} of {succeeded} answers were counted from their text, {} could not be counted",
@@ -184,34 +182,34 @@ fn missing_usage(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn usage_contradicts(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let (found, succeeded) = (evidence.observed.contradictions, evidence.summary.counts.succeeded);
+fn usage_contradicts(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let (found, succeeded) = (run.observed.contradictions, run.summary.counts.succeeded);
     (share(found, succeeded) > limit)
         .then(|| format!("{found} of {succeeded} answers have more content events than tokens"))
 }
 
-fn impossible_numbers(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let of_answers = evidence.observed.ignored.iter();
+fn impossible_numbers(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let of_answers = run.observed.ignored.iter();
     let of_answers = of_answers.map(|(name, answers)| format!("{name} of {answers} answers"));
-    let server = evidence.summary.server.as_ref();
+    let server = run.summary.server.as_ref();
     let of_server = server.into_iter().flat_map(|server| server.ignored.iter().cloned());
     let all: Vec<String> = of_answers.chain(of_server).collect();
     (!all.is_empty()).then(|| format!("ignored: {}", all.join(", ")))
 }
 
-fn warm_cache(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    if !promises_unshared_prompts(evidence.info) {
+fn warm_cache(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    if !promises_unshared_prompts(&run.info) {
         return None;
     }
-    let seen = evidence.observed;
+    let seen = &run.observed;
     // All prompts begin with the same part of the chat template.
     let surplus = seen.least_surplus.unwrap_or(0).max(0).unsigned_abs();
-    let has_media = WITH_MEDIA.contains(&evidence.info.dataset.as_str());
+    let has_media = WITH_MEDIA.contains(&run.info.dataset.as_str());
     let template = if has_media { surplus.min(TEMPLATE_MOST) } else { surplus } + SPECIAL_TOKENS;
     let Pair { requests, left, right } = seen.cached;
     let unexplained = right.saturating_sub(template * requests);
     let reported = (left > 0).then(|| unexplained as f64 / left as f64);
-    let server = evidence.summary.server.as_ref().filter(|_| seen.later_turns == 0);
+    let server = run.summary.server.as_ref().filter(|_| seen.later_turns == 0);
     let explained = share(template * seen.prompt_lengths.requests, seen.prompt_lengths.right);
     let scraped = server.and_then(|server| server.prefix_hit_share).map(|hits| hits - explained);
     let found = reported.or(scraped)?;
@@ -221,20 +219,20 @@ fn warm_cache(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn answer_length(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let lengths = &evidence.observed.answer_lengths;
-    let is_meant = lengths.right < lengths.left && !is_eos_ignored(evidence);
+fn answer_length(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let lengths = &run.observed.answer_lengths;
+    let is_meant = lengths.right < lengths.left && !is_eos_ignored(run);
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_meant)
 }
 
-fn ended_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let lengths = &evidence.observed.answer_lengths;
-    let is_meant = lengths.right < lengths.left && is_eos_ignored(evidence);
+fn ended_answers(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let lengths = &run.observed.answer_lengths;
+    let is_meant = lengths.right < lengths.left && is_eos_ignored(run);
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_meant)
 }
 
-fn long_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let lengths = &evidence.observed.answer_lengths;
+fn long_answers(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let lengths = &run.observed.answer_lengths;
     let is_longer = lengths.right > lengths.left;
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_longer)
 }
@@ -248,9 +246,8 @@ fn disagreement(pair: &Pair, limit: f64, names: [&str; 2]) -> Found {
     })
 }
 
-/// Whether the requests set `ignore_eos`.
-fn is_eos_ignored(evidence: &CheckInput<'_>) -> bool {
-    evidence.info.ignore_eos().is_some_and(|rule| rule != IgnoreEos::Off)
+fn is_eos_ignored(run: &Unjudged) -> bool {
+    run.info.ignore_eos().is_some_and(|rule| rule != IgnoreEos::Off)
 }
 
 fn promises_unshared_prompts(info: &RunInfo) -> bool {

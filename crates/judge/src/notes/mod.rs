@@ -18,6 +18,5 @@ mod times;
 mod tests;
 
 pub use code::NoteCode;
-pub(crate) use note::CheckInput;
 pub(crate) use rule::{find, rule_of};
 pub use rule::{notes_markdown, severity_of_failures};

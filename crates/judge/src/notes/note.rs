@@ -1,30 +1,12 @@
-//! The evidence that checks look at, and what many of them say.
+//! What many checks say.
 
-use tokometer_figures::Summary;
-use tokometer_figures::observe::Observed;
-use tokometer_figures::steady::{GrowingBacklog, Unsteady};
-use tokometer_record::{Health, RunInfo};
+use tokometer_figures::Unjudged;
 
 use super::NoteCode;
 use crate::verdict::Effects;
 use crate::verdict::limits::SUSPECT_ABOVE;
 use tokometer_base::Nanos;
 
-pub(crate) struct CheckInput<'a> {
-    pub(crate) info: &'a RunInfo,
-    /// Complete except for notes and verdict.
-    pub(crate) summary: &'a Summary,
-    /// `None` when the program was killed before it wrote it.
-    pub(crate) health: Option<&'a Health>,
-    pub(crate) observed: &'a Observed,
-    /// Why there is no steady part.
-    pub(crate) unsteady: Option<Unsteady>,
-    pub(crate) overload: Option<GrowingBacklog>,
-    /// What moved which figure, and by how much.
-    pub(crate) effects: &'a Effects,
-}
-
-/// What a check found, with numbers.
 pub(super) type Found = Option<String>;
 
 pub(super) fn share(part: u64, whole: u64) -> f64 {
@@ -36,12 +18,12 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A duration as a share of the run's length.
-pub(super) fn of_run(evidence: &CheckInput<'_>, span: Option<Nanos>) -> Option<f64> {
-    let seconds = evidence.summary.duration_s.filter(|seconds| *seconds > 0.0)?;
+pub(super) fn of_run(run: &Unjudged, span: Option<Nanos>) -> Option<f64> {
+    let seconds = run.summary.duration_s.filter(|seconds| *seconds > 0.0)?;
     Some(span?.as_secs_f64() / seconds)
 }
 
 /// Whether a cause moved a result by more than a remark allows.
-pub(super) fn has_moved(evidence: &CheckInput<'_>, code: NoteCode) -> bool {
-    evidence.effects.of_note(code).is_some_and(|(_, share)| share > SUSPECT_ABOVE)
+pub(super) fn has_moved(effects: &Effects, code: NoteCode) -> bool {
+    effects.of_note(code).is_some_and(|(_, share)| share > SUSPECT_ABOVE)
 }

@@ -3,15 +3,12 @@
 use std::fmt::Write as _;
 
 use super::about::About;
-use super::note::CheckInput;
 use super::{NoteCode, answers, client, counts, run, shards, times};
-use crate::verdict::{figure_label, limits};
-use tokometer_figures::{Note, Severity};
+use crate::verdict::{Effects, figure_label, limits};
+use tokometer_figures::{Note, Severity, Unjudged};
 
-/// How a note affects the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteJudgement {
-    /// Does not change it.
     Remark,
     /// The figures that it names are SUSPECT.
     Suspect,
@@ -60,8 +57,7 @@ pub(crate) struct NoteRule {
     pub(crate) threshold: &'static str,
     pub(crate) why: &'static str,
     pub(crate) action: &'static str,
-    /// Returns what was found, or `None`.
-    pub(crate) check: fn(&CheckInput<'_>, f64) -> Option<String>,
+    pub(crate) check: fn(&Unjudged, &Effects, f64) -> Option<String>,
 }
 
 impl NoteRule {
@@ -75,7 +71,6 @@ impl NoteRule {
         self.threshold.replace("{}", &number)
     }
 
-    /// Its part of the page.
     fn markdown(&self) -> String {
         let Self { code, about, why, action, .. } = self;
         let affects = match about.key {
@@ -106,7 +101,6 @@ pub(crate) fn rules() -> Vec<&'static NoteRule> {
     rules
 }
 
-/// The row of a code.
 pub(crate) fn rule(code: NoteCode) -> &'static NoteRule {
     rules().into_iter().find(|rule| rule.code == code).expect("a test finds a row for every code")
 }
@@ -117,12 +111,12 @@ pub(crate) fn rule_of(note: &Note) -> Option<&'static NoteRule> {
 }
 
 /// All notes of a run, the most severe first.
-pub(crate) fn find(evidence: &CheckInput<'_>) -> Vec<Note> {
+pub(crate) fn find(run: &Unjudged, effects: &Effects) -> Vec<Note> {
     let mut notes: Vec<Note> = rules()
         .into_iter()
         .filter_map(|rule| {
-            let found = (rule.check)(evidence, rule.limit)?;
-            let effect = evidence.effects.of_note(rule.code);
+            let found = (rule.check)(run, effects, rule.limit)?;
+            let effect = effects.of_note(rule.code);
             let by_effect = effect.map_or(Severity::Remark, |(_, share)| limits::severity(share));
             Some(Note {
                 code: rule.code.to_string(),
@@ -170,7 +164,6 @@ const PARTS: [(NoteJudgement, &str, &str); 5] = [
     (NoteJudgement::Remark, "Remarks", "A remark does not change the verdict."),
 ];
 
-/// The content of `docs/notes.md`.
 pub fn notes_markdown() -> String {
     let rules = rules();
     let of = |judgement| rules.iter().filter(move |rule| rule.severity == judgement);

@@ -2,11 +2,13 @@
 
 use super::NoteCode;
 use super::about::{ALL, About, GAPS, OUTPUT_RATE, TTFT};
-use super::note::{CheckInput, Found, share};
+use super::note::{Found, share};
 use super::rule::NoteJudgement::{Invalid, Remark, Suspect};
 use super::rule::NoteRule;
+use crate::verdict::Effects;
 use crate::verdict::ShownFigure;
 use tokometer_base::units::counted;
+use tokometer_figures::Unjudged;
 use tokometer_figures::steady::{LoadClass, Unsteady};
 use tokometer_figures::summary::Ended;
 use tokometer_figures::{Quantity, Summary, statistics};
@@ -182,19 +184,19 @@ pub(super) static RUN: &[NoteRule] = &[
     },
 ];
 
-fn no_success(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let counts = &evidence.summary.counts;
+fn no_success(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let counts = &run.summary.counts;
     (counts.succeeded == 0).then(|| format!("none of {} requests succeeded", counts.sent))
 }
 
-fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let server = evidence.summary.server.as_ref()?;
+fn other_clients(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let server = run.summary.server.as_ref()?;
     // Failed and abandoned requests generated tokens too, so only a complete run can be compared.
-    let counts = &evidence.summary.counts;
+    let counts = &run.summary.counts;
     let is_whole = counts.failed == 0 && counts.abandoned == 0 && counts.retries == 0;
-    let is_bounded = evidence.observed.side_unlimited == 0;
-    let ours = evidence.summary.figure("total_output_tokens").filter(|_| is_whole && is_bounded);
-    let ours = ours.map(|load| load + evidence.observed.side_tokens as f64);
+    let is_bounded = run.observed.side_unlimited == 0;
+    let ours = run.summary.figure("total_output_tokens").filter(|_| is_whole && is_bounded);
+    let ours = ours.map(|load| load + run.observed.side_tokens as f64);
     if let (Some(theirs), Some(ours)) = (server.generation_tokens, ours)
         && theirs > ours * (1.0 + limit)
     {
@@ -203,18 +205,18 @@ fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
         ));
     }
     // Each choice of a response, and each input of a batch, is a request inside the server.
-    let has_items = evidence.summary.figure("total_items").is_some();
-    if evidence.observed.several_choices > 0 || has_items {
+    let has_items = run.summary.figure("total_items").is_some();
+    if run.observed.several_choices > 0 || has_items {
         return None;
     }
-    let (present, peak) = (server.present_max?, evidence.summary.figure("peak_in_flight")?);
+    let (present, peak) = (server.present_max?, run.summary.figure("peak_in_flight")?);
     (present > peak * (1.0 + limit) + 2.0).then(|| {
         format!("the server held {present:.0} requests, at most {peak:.0} of them from this client")
     })
 }
 
-fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let distribution = |quantity: Quantity| evidence.summary.distribution(quantity);
+fn few_samples(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let distribution = |quantity: Quantity| run.summary.distribution(quantity);
     let found = distribution(Quantity::Ttft).or_else(|| distribution(Quantity::E2e))?;
     let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
     let needed = statistics::needed_samples(worst.percent)?;
@@ -223,12 +225,12 @@ fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     Some(few + together)
 }
 
-fn no_steady_state(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+fn no_steady_state(run: &Unjudged, _: &Effects, _: f64) -> Found {
     // Overload has its own note.
-    if evidence.overload.is_some() || evidence.summary.counts.succeeded == 0 {
+    if run.overload.is_some() || run.summary.counts.succeeded == 0 {
         return None;
     }
-    match evidence.unsteady? {
+    match run.unsteady? {
         Unsteady::Designed => None,
         Unsteady::NeverFull => Some("the concurrency cap was never reached".to_owned()),
         Unsteady::TooShort => Some("the part at full load is shorter than 3× mean E2E".to_owned()),
@@ -238,50 +240,50 @@ fn no_steady_state(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     }
 }
 
-fn short_steady_state(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let stays = evidence.summary.steady.as_ref()?.mean_stays?;
+fn short_steady_state(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let stays = run.summary.steady.as_ref()?.mean_stays?;
     (stays < limit).then(|| format!("the steady part lasts {stays:.1}× mean E2E"))
 }
 
-fn overloaded(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let found = evidence.overload?;
+fn overloaded(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let found = run.overload?;
     Some(format!(
         "the backlog grew by {:.2} requests per second, to {} at the last arrival",
         found.growth_per_s, found.backlog
     ))
 }
 
-fn burst(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let sent = evidence.summary.counts.sent;
-    (evidence.summary.load_class == LoadClass::Burst && sent > 1)
+fn burst(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let sent = run.summary.counts.sent;
+    (run.summary.load_class == LoadClass::Burst && sent > 1)
         .then(|| format!("{sent} requests were sent at once"))
 }
 
-fn failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let (failed, ended) = failed(evidence);
+fn failures(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let (failed, ended) = failed(run);
     (failed > 0 && share(failed, ended) >= limit)
         .then(|| format!("{failed} of {ended} requests failed"))
 }
 
-fn few_failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let (failed, ended) = failed(evidence);
+fn few_failures(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let (failed, ended) = failed(run);
     (failed > 0 && share(failed, ended) < limit)
         .then(|| format!("{failed} of {ended} requests failed"))
 }
 
-fn partial_run(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let counts = &evidence.summary.counts;
-    let reason = match evidence.summary.ended {
+fn partial_run(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let counts = &run.summary.counts;
+    let reason = match run.summary.ended {
         Ended::Complete => return None,
         Ended::Killed => "the program was killed",
         Ended::Early(Stop::DiskFull) => {
-            let why = evidence.health.and_then(|health| health.write_failure.as_deref());
+            let why = run.health.as_ref().and_then(|health| health.write_failure.as_deref());
             why.unwrap_or(Stop::DiskFull.reason())
         }
         Ended::Early(stop) => stop.reason(),
     };
     let (abandoned, never) = (counts.abandoned, counts.never_sent);
-    let unwritten = evidence.health.map_or(0, |health| health.rows_unwritten);
+    let unwritten = run.health.as_ref().map_or(0, |health| health.rows_unwritten);
     let missing = match unwritten {
         0 => String::new(),
         count => format!(", {count} ended and are missing from the record"),
@@ -291,8 +293,8 @@ fn partial_run(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     Some(format!("{reason}: {in_flight} {was} in flight, {never} never sent{missing}"))
 }
 
-fn simulated_target(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let mut targets = evidence.info.targets.iter();
+fn simulated_target(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let mut targets = run.info.targets.iter();
     let target = targets.find(|target| target.is_simulated)?;
     Some(match target.predicted_engine() {
         Some(engine) => format!("target: none, predicted from the engine profile `{engine}`"),
@@ -300,36 +302,36 @@ fn simulated_target(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     })
 }
 
-fn dropped_fields(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let fields = &evidence.health?.dropped_fields;
+fn dropped_fields(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let fields = &run.health.as_ref()?.dropped_fields;
     (!fields.is_empty()).then(|| format!("omitted: {}", fields.join(", ")))
 }
 
-fn retries(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let retries = evidence.summary.counts.retries;
+fn retries(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let retries = run.summary.counts.retries;
     (retries > 0).then(|| format!("{retries} attempts were retried"))
 }
 
-fn preemptions(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let found = evidence.summary.server.as_ref()?.preemptions?;
+fn preemptions(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let found = run.summary.server.as_ref()?.preemptions?;
     (found > 0.0).then(|| format!("the server preempted requests {found:.0} times"))
 }
 
-fn preparation(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let remarks = &evidence.info.remarks;
+fn preparation(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let remarks = &run.info.remarks;
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
 /// Requests that failed for the server's sake, and all that ended.
-fn failed(evidence: &CheckInput<'_>) -> (u64, u64) {
-    let counts = &evidence.summary.counts;
-    let by_server = counts.failed.saturating_sub(failed_here(evidence));
+fn failed(run: &Unjudged) -> (u64, u64) {
+    let counts = &run.summary.counts;
+    let by_server = counts.failed.saturating_sub(failed_here(run));
     (by_server, counts.failed + counts.succeeded)
 }
 
 /// Requests that failed for the sake of this machine.
-pub(super) fn failed_here(evidence: &CheckInput<'_>) -> u64 {
-    let groups = evidence.summary.failures.iter();
+pub(super) fn failed_here(run: &Unjudged) -> u64 {
+    let groups = run.summary.failures.iter();
     groups.filter(|group| group.kind == FailureKind::Client).map(|group| group.count).sum()
 }
 

@@ -2,10 +2,12 @@
 
 use super::NoteCode;
 use super::about::ALL;
-use super::note::{CheckInput, Found};
+use super::note::Found;
 use super::rule::NoteJudgement::{Remark, Suspect};
 use super::rule::NoteRule;
+use crate::verdict::Effects;
 use tokometer_base::Nanos;
+use tokometer_figures::Unjudged;
 use tokometer_record::MergedShard;
 
 pub(super) static SHARDS: &[NoteRule] = &[
@@ -43,8 +45,8 @@ pub(super) static SHARDS: &[NoteRule] = &[
 
 /// Ranks that are named; the record has all of them.
 const NAMED: usize = 8;
-fn missing_shards(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let run = evidence.info.merged().filter(|run| !run.is_whole())?;
+fn missing_shards(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let run = run.info.merged().filter(|run| !run.is_whole())?;
     let (missing, unfinished) = (run.missing(), run.unfinished());
     let mut parts = Vec::new();
     if !missing.is_empty() {
@@ -66,8 +68,8 @@ fn missing_shards(evidence: &CheckInput<'_>, _limit: f64) -> Found {
 
 /// Shards without a leader begin when they are started. The load is that of the plan only while all of them
 /// send.
-fn shard_starts(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let run = evidence.info.merged()?;
+fn shard_starts(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let run = run.info.merged()?;
     let span = |shard: &MergedShard| Some((shard.rank, shard.measured?));
     let spans: Vec<(u32, (Nanos, Nanos))> = run.shards.iter().filter_map(span).collect();
     let (first, (begin, _)) = *spans.iter().min_by_key(|(_, span)| span.0)?;
@@ -86,8 +88,8 @@ fn shard_starts(evidence: &CheckInput<'_>, limit: f64) -> Found {
     Some(format!("shard {last} began {apart} after shard {first}; {overlap}"))
 }
 
-fn shard_clocks(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let run = evidence.info.merged()?;
+fn shard_clocks(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let run = run.info.merged()?;
     match run.clock_bound() {
         None => Some(
             "the clocks of some shards were compared by the wall clock, whose error is unknown"

@@ -11,7 +11,6 @@ use tokometer_record::{
 };
 
 use self::spoil::spoil;
-use super::note::CheckInput;
 use super::rule::{NoteJudgement, find, notes_markdown, rules};
 use crate::verdict::{self, Effects};
 use tokometer_figures::interval::ConfidenceInterval;
@@ -26,7 +25,7 @@ use tokometer_figures::summary::{
 };
 use tokometer_figures::tail::Tails;
 use tokometer_figures::testing;
-use tokometer_figures::{Note, Severity, Verdict};
+use tokometer_figures::{Note, Severity, Unjudged, Verdict};
 
 /// The owned input of a check, so that a test can change one value.
 struct Scene {
@@ -40,23 +39,27 @@ struct Scene {
 }
 
 impl Scene {
-    fn notes(&self) -> Vec<Note> {
-        find(&CheckInput {
-            info: &self.info,
-            summary: &self.summary,
-            health: Some(&self.health),
-            observed: &self.observed,
+    fn run(&self) -> Unjudged {
+        Unjudged {
+            summary: self.summary.clone(),
+            info: self.info.clone(),
+            rows: Vec::new(),
+            health: Some(self.health.clone()),
+            observed: self.observed.clone(),
             unsteady: self.unsteady,
             overload: self.overload,
-            effects: &self.effects,
-        })
+        }
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        find(&self.run(), &self.effects)
     }
 
     fn verdict(&self) -> Verdict {
-        let mut summary = Summary { notes: self.notes(), ..self.summary.clone() };
-        summary.figure_verdicts =
-            verdict::judge(&summary, &self.info, Some(&self.health), &self.effects);
-        verdict::of_run(&summary)
+        let mut run = self.run();
+        run.summary.notes = self.notes();
+        run.summary.figure_verdicts = verdict::judge(&run, &self.effects);
+        verdict::of_run(&run.summary)
     }
 
     fn set_figure(&mut self, key: &str, value: f64) {

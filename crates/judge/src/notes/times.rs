@@ -2,12 +2,14 @@
 
 use super::NoteCode;
 use super::about::{ALL, About, CONNECT, E2E, GAPS, TTFT};
-use super::note::{CheckInput, Found, has_moved, percent, share};
+use super::note::{Found, has_moved, percent, share};
 use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect, SuspectByEffect};
 use super::rule::NoteRule;
+use crate::verdict::Effects;
 use crate::verdict::ShownFigure;
 use crate::verdict::limits::OUTSIDE_SERVER;
 use tokometer_base::Nanos;
+use tokometer_figures::Unjudged;
 use tokometer_figures::steps::SHARED_READS_MAX;
 use tokometer_figures::{Quantity, Summary};
 
@@ -138,34 +140,34 @@ pub(super) static TIMES: &[NoteRule] = &[
     },
 ];
 
-fn lost_stamps(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let seen = evidence.observed;
+fn lost_stamps(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let seen = &run.observed;
     let all = seen.user_stamped + seen.kernel_stamped + seen.tls_stamped;
     let found = share(seen.user_stamped, all);
     (found > limit && seen.user_stamped < all)
         .then(|| format!("{} of {all} answers lack kernel timestamps", seen.user_stamped))
 }
 
-fn clock_step(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let steps = evidence.health?.clock_steps;
+fn clock_step(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let steps = run.health.as_ref()?.clock_steps;
     (steps > 0).then(|| format!("the wall clock was stepped {steps} times"))
 }
 
-fn clock_faults(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let (faults, sent) = (evidence.observed.clock_faults, evidence.summary.counts.sent);
+fn clock_faults(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let (faults, sent) = (run.observed.clock_faults, run.summary.counts.sent);
     (share(faults, sent) > limit)
         .then(|| format!("{faults} of {sent} requests have an event that precedes its cause"))
 }
 
-fn user_stamps(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let seen = evidence.observed;
+fn user_stamps(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let seen = &run.observed;
     (seen.user_stamped > 0 && seen.kernel_stamped + seen.tls_stamped == 0)
         .then(|| format!("all {} answers were timed in user space", seen.user_stamped))
 }
 
-fn shared_reads(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let found = evidence.summary.figure("shared_read_share")?;
-    (found > limit || has_moved(evidence, NoteCode::SharedReads)).then(|| {
+fn shared_reads(run: &Unjudged, effects: &Effects, limit: f64) -> Found {
+    let found = run.summary.figure("shared_read_share")?;
+    (found > limit || has_moved(effects, NoteCode::SharedReads)).then(|| {
         format!(
             "{} of the content events arrived in the same read as the previous one",
             percent(found)
@@ -173,8 +175,8 @@ fn shared_reads(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn merged_segments(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let found = evidence.summary.figure("merged_inner_share")?;
+fn merged_segments(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let found = run.summary.figure("merged_inner_share")?;
     (found > limit).then(|| {
         format!(
             "{} of the content events have only an upper-bound time and are not their answer's last",
@@ -183,10 +185,10 @@ fn merged_segments(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let seen = evidence.observed;
+fn retransmits(run: &Unjudged, effects: &Effects, limit: f64) -> Found {
+    let seen = &run.observed;
     let is_frequent = share(seen.retransmitting, seen.network_views) > limit;
-    (is_frequent || has_moved(evidence, NoteCode::Retransmits)).then(|| {
+    (is_frequent || has_moved(effects, NoteCode::Retransmits)).then(|| {
         format!(
             "{} of {} requests had TCP retransmissions",
             seen.retransmitting, seen.network_views
@@ -194,11 +196,11 @@ fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-fn outside_server(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    evidence.effects.of_note(NoteCode::OutsideServer).filter(|(_, share)| *share > limit)?;
-    let server = evidence.summary.server.as_ref()?;
+fn outside_server(run: &Unjudged, effects: &Effects, limit: f64) -> Found {
+    effects.of_note(NoteCode::OutsideServer).filter(|(_, share)| *share > limit)?;
+    let server = run.summary.server.as_ref()?;
     let beside = |quantity: Quantity, theirs: Option<f64>| {
-        let (name, ours) = (quantity.label(), evidence.summary.mean(quantity)?);
+        let (name, ours) = (quantity.label(), run.summary.mean(quantity)?);
         Some(format!("mean {name} is {ours:.1} ms here and {:.1} ms in the server", theirs?))
     };
     let both =
@@ -206,9 +208,9 @@ fn outside_server(evidence: &CheckInput<'_>, limit: f64) -> Found {
     Some(both.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-fn round_trip_outliers(evidence: &CheckInput<'_>, times: f64) -> Found {
+fn round_trip_outliers(run: &Unjudged, _: &Effects, times: f64) -> Found {
     const NAMED: usize = 3;
-    let mut trips = evidence.observed.round_trips.clone();
+    let mut trips = run.observed.round_trips.clone();
     trips.sort_unstable();
     let median = trips.get(trips.len() / 2)?.0;
     let is_slow = |trip: Nanos| {
@@ -222,18 +224,18 @@ fn round_trip_outliers(evidence: &CheckInput<'_>, times: f64) -> Found {
     })
 }
 
-fn compressed_stream(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let answers = evidence.health?.compressed_answers;
+fn compressed_stream(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let answers = run.health.as_ref()?.compressed_answers;
     (answers > 0).then(|| format!("the server compressed {answers} answers"))
 }
 
-fn proxy(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let proxy = evidence.info.targets.iter().find_map(|target| target.proxy.as_ref())?;
+fn proxy(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let proxy = run.info.targets.iter().find_map(|target| target.proxy.as_ref())?;
     Some(format!("requests went through the proxy {proxy}"))
 }
 
-fn reopened(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let reopened = evidence.observed.reopened;
+fn reopened(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let reopened = run.observed.reopened;
     (reopened > 0).then(|| {
         format!("{reopened} requests were sent on a connection that the server had closed")
     })

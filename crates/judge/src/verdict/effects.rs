@@ -12,35 +12,22 @@ mod path;
 mod shifts;
 
 use tokometer_base::Nanos;
-use tokometer_record::{Health, RunInfo};
+use tokometer_record::Health;
 
-use super::between;
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
 use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay};
 use crate::notes::NoteCode;
 use shifts::Shifts;
+use tokometer_figures::Unjudged;
 use tokometer_figures::define::Latency;
-use tokometer_figures::figure::{Quantity, Statistic};
-use tokometer_figures::observe::Observed;
+use tokometer_figures::figure::{Percentile, Quantity, Statistic};
 use tokometer_figures::rows::{RequestRow, TimeSpan};
 use tokometer_figures::sample::Ordered;
 use tokometer_figures::sends::LATE;
 use tokometer_figures::steady::LoadClass;
-use tokometer_figures::summary::Summary;
 
-/// The record, as far as effects follow from it.
-pub(crate) struct EffectInput<'a> {
-    pub(crate) info: &'a RunInfo,
-    /// With its figures and distributions.
-    pub(crate) summary: &'a Summary,
-    pub(crate) rows: &'a [RequestRow],
-    pub(crate) health: Option<&'a Health>,
-    pub(crate) observed: &'a Observed,
-}
-
-/// The bound of one cause's effect on one figure.
 #[derive(Debug, Clone, PartialEq)]
 struct Effect {
     figure: String,
@@ -51,7 +38,6 @@ struct Effect {
     share: f64,
 }
 
-/// All effects of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Effects {
     found: Vec<Effect>,
@@ -65,7 +51,6 @@ impl Effects {
         of.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| (one.figure.as_str(), one.share))
     }
 
-    /// Effects on a figure, with their causes.
     pub(crate) fn of_figure(&self, key: &str) -> impl Iterator<Item = (NoteCode, f64)> {
         self.found.iter().filter(move |one| one.figure == key).map(|one| (one.code, one.share))
     }
@@ -82,16 +67,15 @@ impl Effects {
         self.found.push(Effect { figure: figure.to_owned(), is_result: true, code, share });
     }
 
-    /// The effects that a record shows.
-    pub(crate) fn measure(input: &EffectInput<'_>) -> Self {
+    pub(crate) fn measure(input: &Unjudged) -> Self {
         let mut study = Study {
             input,
-            shown: judge::shown(input.summary, input.info, input.health),
+            shown: judge::shown(input),
             class: input.summary.load_class,
             found: Vec::new(),
         };
         if !input.rows.is_empty() {
-            let all = Samples::of(input.rows, |_| true, |_, _, value| value);
+            let all = Samples::of(&input.rows, |_| true, |_, _, value| value);
             study.held_back(&all);
             study.rate_missed();
             study.reads(&all);
@@ -105,7 +89,7 @@ impl Effects {
 }
 
 struct Study<'a> {
-    input: &'a EffectInput<'a>,
+    input: &'a Unjudged,
     shown: Vec<ShownFigure>,
     class: LoadClass,
     found: Vec<Effect>,
@@ -175,7 +159,7 @@ impl Study<'_> {
     fn add_each(&mut self, code: NoteCode, share: impl Fn(&ShownFigure) -> Option<f64>) {
         let shares: Vec<Option<f64>> =
             self.shown.iter().map(|shown| share(&self.decisive(shown))).collect();
-        let shares = between::raised(&self.shown, &shares);
+        let shares = raised(&self.shown, &shares);
         for (shown, share) in self.shown.clone().iter().zip(shares) {
             self.add(shown, code, share.unwrap_or(0.0));
         }
@@ -196,11 +180,10 @@ impl Study<'_> {
         self.input.summary.duration_s.unwrap_or(0.0).max(f64::MIN_POSITIVE)
     }
 
-    /// Load that the client held back.
     fn held_back(&mut self, all: &Samples) {
-        let (rows, load) = (self.input.rows, &self.input.info.load);
+        let (rows, load) = (&self.input.rows, &self.input.info.load);
         let late =
-            held::lateness(rows, load, held::Division::of(self.input.info, self.input.observed));
+            held::lateness(rows, load, held::Division::of(&self.input.info, &self.input.observed));
         match self.class {
             LoadClass::Burst => self.burst(&late, all),
             LoadClass::Closed => self.late(&late, all, NoteCode::SlowRefill),
@@ -213,7 +196,7 @@ impl Study<'_> {
 
     /// A burst wants every request at its start: its latencies from there are the other version.
     fn burst(&mut self, late: &[Nanos], all: &Samples) {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let from_start = Samples::of(
             rows,
             |_| true,
@@ -235,7 +218,7 @@ impl Study<'_> {
     }
 
     fn late(&mut self, late: &[Nanos], all: &Samples, code: NoteCode) {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let slots = match self.class {
             LoadClass::Closed => self.input.info.load.max_concurrency.unwrap_or(1),
             _ => 0,
@@ -273,7 +256,7 @@ impl Study<'_> {
 
     /// Without the client's lateness the last request would have ended earlier.
     fn end_shift(&self, late: &[Nanos]) -> f64 {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let end = rows.iter().map(|row| row.end).max().unwrap_or(Nanos::ZERO);
         let on_time = rows.iter().zip(late).map(|(row, late)| row.end - *late).max();
         (end - on_time.unwrap_or(end)).as_secs_f64() / self.seconds()
@@ -281,7 +264,7 @@ impl Study<'_> {
 
     /// Figures from the intended time, without what the client added to them.
     fn planned(&mut self, late: &[Nanos]) {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         if !self.shown.iter().any(|shown| judge::is_from_intended(shown.metric)) {
             return;
         }
@@ -301,7 +284,7 @@ impl Study<'_> {
         if self.class != LoadClass::Open || self.input.info.load.max_concurrency.is_some() {
             return;
         }
-        let observed = self.input.observed;
+        let observed = &self.input.observed;
         let Some((due, achieved)) = observed.due_rate().zip(observed.achieved_rate()) else {
             return;
         };
@@ -314,7 +297,7 @@ impl Study<'_> {
 
     /// By how much the time that the middle of the sends took differs from the planned one, as a share.
     fn middle_missed(&self) -> f64 {
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let span = |of: fn(&RequestRow) -> Nanos| middle_span(rows.iter().map(of).collect());
         let (planned, sent) = (span(|row| row.due), span(|row| row.start));
         if sent == Nanos::ZERO {
@@ -327,12 +310,12 @@ impl Study<'_> {
     /// Time that the machine took from a server on the same host. On another host only the client was
     /// affected, and the other effects show by how much.
     fn machine(&mut self, all: &Samples) {
-        let Some(health) = self.input.health else { return };
+        let Some(health) = &self.input.health else { return };
         self.waiting_with_user_stamps(health);
         if health.is_same_host != Some(true) {
             return;
         }
-        let (rows, seconds) = (self.input.rows, self.seconds());
+        let (rows, seconds) = (&self.input.rows, self.seconds());
         let stalls = health.stalls.as_deref().unwrap_or_default();
         let delays: Vec<Delay> = stalls
             .iter()
@@ -378,7 +361,7 @@ impl Study<'_> {
 
     /// Times taken after a read include the wait of the reading thread for a CPU.
     fn waiting_with_user_stamps(&mut self, health: &Health) {
-        let seen = self.input.observed;
+        let seen = &self.input.observed;
         if seen.user_stamped == 0 || seen.kernel_stamped + seen.tls_stamped > 0 {
             return;
         }
@@ -406,8 +389,8 @@ fn middle_span(mut times: Vec<Nanos>) -> Nanos {
 }
 
 /// Share of the late requests that a stall explains.
-fn late_in_stalls(input: &EffectInput<'_>) -> Option<f64> {
-    let stalls = input.health?.stalls.as_deref()?;
+fn late_in_stalls(input: &Unjudged) -> Option<f64> {
+    let stalls = input.health.as_ref()?.stalls.as_deref()?;
     let is_late = |row: &&RequestRow| row.lateness() > LATE;
     let late: Vec<&RequestRow> = input.rows.iter().filter(is_late).collect();
     let is_explained = |row: &&&RequestRow| {
@@ -448,4 +431,29 @@ fn filled_at(rows: &[RequestRow], slots: u32) -> Option<Nanos> {
     let last = usize::try_from(slots).unwrap_or(usize::MAX).checked_sub(1)?;
     let mut starts: Vec<Nanos> = rows.iter().map(|row| row.start).collect();
     (last < starts.len()).then(|| *starts.select_nth_unstable(last).1)
+}
+
+/// The effects of one cause on `shown`, where each percentile is at least as affected as the less affected
+/// of two of the same quantity, one below and one above it.
+///
+/// The effect of a long delay counts where it exceeds chance, and chance differs from percentile to
+/// percentile. A delay that has moved the median and P99 by more than chance explains has moved what lies
+/// between them, even where the values of this run are too far apart to show it.
+fn raised(shown: &[ShownFigure], shares: &[Option<f64>]) -> Vec<Option<f64>> {
+    let percent = |one: &ShownFigure| one.statistic.percentile().map(Percentile::percent);
+    let least = |of: &ShownFigure| -> Option<f64> {
+        let own = percent(of)?;
+        let largest = |is_meant: &dyn Fn(f64) -> bool| {
+            let same = shown.iter().zip(shares).filter(|(one, _)| one.metric.key == of.metric.key);
+            let meant = same.filter(|(one, _)| percent(one).is_some_and(is_meant));
+            meant.filter_map(|(_, share)| *share).max_by(f64::total_cmp)
+        };
+        let (below, above) = (largest(&|other| other < own)?, largest(&|other| other > own)?);
+        Some(below.min(above))
+    };
+    let raise = |(one, share): (&ShownFigure, &Option<f64>)| match (*share, least(one)) {
+        (Some(share), Some(least)) => Some(share.max(least)),
+        (share, _) => share,
+    };
+    shown.iter().zip(shares).map(raise).collect()
 }

@@ -26,7 +26,6 @@ pub(super) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Divis
     }
 }
 
-/// What is divided in a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Division {
     /// Targets that are measured in turn.
@@ -70,18 +69,15 @@ fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Na
     for (rank, nth) in order.into_iter().enumerate() {
         let free = rank.checked_sub(slots).map_or(begin, |ended| ends[ended]);
         // A retried request was in its slot before the attempt that is left of it.
-        late[nth] = if rows[nth].attempt() > 0 { Nanos::ZERO } else { rows[nth].start - free };
+        late[nth] = if rows[nth].attempt > 0 { Nanos::ZERO } else { rows[nth].start - free };
     }
 }
 
-/// Shares of the load that were held back.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Held {
     /// Over the run, whatever else was in flight.
     pub(super) raw: f64,
-    /// Over the run.
     pub(super) mean: f64,
-    /// In the worst tenth of the run.
     pub(super) worst: f64,
 }
 

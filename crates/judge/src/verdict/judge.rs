@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokometer_base::Conventions;
-use tokometer_record::{Health, RunInfo};
+use tokometer_record::RunInfo;
 
 use super::effects::Effects;
 use super::limits;
@@ -12,7 +12,7 @@ use tokometer_figures::FigureVerdict;
 use tokometer_figures::define::{self, Definition, Unit};
 use tokometer_figures::figure::{self, Figure, Quantity, Statistic};
 use tokometer_figures::summary::Summary;
-use tokometer_figures::{Severity, Verdict};
+use tokometer_figures::{Severity, Unjudged, Verdict};
 
 /// The worst verdict among the results. A run without any has that of the notes about all figures.
 pub(crate) fn of_run(summary: &Summary) -> Verdict {
@@ -36,7 +36,6 @@ pub fn figure_label(key: &str) -> String {
 /// Means that differ by less than this share are the same for a reader.
 const SAME: f64 = 0.01;
 
-/// One figure of the report.
 #[derive(Clone, Copy)]
 pub(crate) struct ShownFigure {
     pub(crate) metric: &'static Definition,
@@ -70,16 +69,13 @@ impl ShownFigure {
 /// The figures that a report shows. The largest value of a distribution is one request and is not judged.
 /// Without a wait for the concurrency cap, latencies from the intended time only repeat the client's
 /// lateness, so they are no results then; nor are percentiles that no report of this run prints.
-pub(super) fn shown(
-    summary: &Summary,
-    info: &RunInfo,
-    health: Option<&Health>,
-) -> Vec<ShownFigure> {
+pub(super) fn shown(run: &Unjudged) -> Vec<ShownFigure> {
+    let Unjudged { summary, info, health, .. } = run;
     let results = || define::METRICS.iter().filter(|metric| metric.is_result);
     let whole = results().filter(|metric| summary.figure(metric.key).is_some());
     let whole =
         whole.map(|metric| ShownFigure { metric, statistic: Statistic::Whole, is_result: true });
-    let has_waited = health.is_some_and(|health| health.cap_waits > 0);
+    let has_waited = health.as_ref().is_some_and(|health| health.cap_waits > 0);
     let mut found: Vec<ShownFigure> = whole.collect();
     for metric in results() {
         let values = summary.distribution(metric.key).filter(|values| values.count > 0);
@@ -108,7 +104,6 @@ fn is_printed(percentile: figure::Percentile, info: &RunInfo) -> bool {
         || info.asked_percentiles().any(is_of)
 }
 
-/// Whether it is counted from the intended time.
 pub(super) fn is_from_intended(metric: &Definition) -> bool {
     metric.key.ends_with("_from_intended_ms")
 }
@@ -132,13 +127,8 @@ pub(super) fn margin(summary: &Summary, shown: &ShownFigure) -> Option<f64> {
     (value > 0.0).then(|| margin / value)
 }
 
-/// The verdict about every shown figure.
-pub(crate) fn judge(
-    summary: &Summary,
-    info: &RunInfo,
-    health: Option<&Health>,
-    effects: &Effects,
-) -> BTreeMap<String, FigureVerdict> {
+pub(crate) fn judge(run: &Unjudged, effects: &Effects) -> BTreeMap<String, FigureVerdict> {
+    let summary = &run.summary;
     let rules: Vec<_> = summary.notes.iter().filter_map(notes::rule_of).collect();
     let of = |shown: &ShownFigure| {
         let key = shown.key();
@@ -171,5 +161,5 @@ pub(crate) fn judge(
         };
         (key, verdict)
     };
-    shown(summary, info, health).iter().map(of).collect()
+    shown(run).iter().map(of).collect()
 }

@@ -1,4 +1,4 @@
-//! Every threshold of the verdict, in one table.
+//! Every threshold of the verdict, in one table. Its rows in [`markdown`] say what each means.
 
 use std::fmt::Write as _;
 
@@ -7,20 +7,13 @@ use tokometer_base::Nanos;
 use tokometer_figures::Severity;
 use tokometer_figures::sends::LATE;
 
-/// A figure that may be off by more than this share is INVALID.
 pub const INVALID_ABOVE: f64 = 0.05;
-/// A figure that may be off by more than this share is SUSPECT.
 pub const SUSPECT_ABOVE: f64 = 0.01;
-/// From this share on an effect has no bound: the record does not show what the figure would have been.
 pub const NO_BOUND_FROM: f64 = 1.0;
 /// Change of a latency per change of the load, as shares. The study `verdicts` of `lab/` found 0.0 to 0.4.
 pub const LATENCY_PER_LOAD: f64 = 0.5;
-/// Delays up to this length are bounded by their sum; requests that overlap a longer one are left out
-/// and the figure is computed again.
 pub const LEFT_OUT_ABOVE: Nanos = LATE;
-/// Most requests that may be left out, as a share. Beyond it the limit of the delays is doubled.
 pub const LEFT_OUT_MOST: f64 = 0.5;
-/// Percentiles from here on follow the worst tenth of the run instead of its mean.
 pub const TAIL_PERCENT: f64 = 90.0;
 /// What a retransmission adds at least, where no later packet shows the loss: Linux's shortest timeout.
 pub const RETRANSMISSION: Nanos = Nanos::from_millis(200);
@@ -32,7 +25,6 @@ pub const OUTSIDE_SERVER_TTFT: f64 = 0.2;
 /// Parts of a run, the worst of which decides about the tail.
 pub const PARTS: usize = 10;
 
-/// How severe an effect of this share is.
 pub fn severity(effect: f64) -> Severity {
     match effect {
         effect if effect > INVALID_ABOVE => Severity::Invalid,

@@ -5,7 +5,6 @@
 //! among the figures that are results. Causes alone do not judge: a client that was late everywhere and
 //! moved no figure gets a remark. `docs/verdict.md` has the rules and the proof.
 
-mod between;
 mod effects;
 mod held;
 mod judge;
@@ -15,6 +14,6 @@ mod touched;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use effects::{EffectInput, Effects};
+pub(crate) use effects::Effects;
 pub use judge::figure_label;
 pub(crate) use judge::{ShownFigure, judge, of_run};

@@ -11,9 +11,9 @@ use crate::notes::NoteCode;
 use proptest::prelude::*;
 use tokometer_base::Nanos;
 use tokometer_record::health::ThreadStall;
-use tokometer_record::{Health, RecordedLoad};
+use tokometer_record::{Health, RecordedLoad, RunInfo};
 
-use super::effects::{EffectInput, Effects};
+use super::effects::Effects;
 use super::limits::{INVALID_ABOVE, SUSPECT_ABOVE};
 use tokometer_figures::interval::ConfidenceInterval;
 use tokometer_figures::observe::Observed;
@@ -22,7 +22,7 @@ use tokometer_figures::sample::Sample;
 use tokometer_figures::server::ServerFigures;
 use tokometer_figures::steady::LoadClass;
 use tokometer_figures::summary::{Counts, Distribution, PercentileValue, Summary};
-use tokometer_figures::testing;
+use tokometer_figures::{Unjudged, testing};
 
 const MILLI: f64 = 1e6;
 
@@ -87,13 +87,23 @@ impl Scene {
             let gaps = Distribution { count, ..summary.distributions["tpot_ms"].clone() };
             summary.distributions.insert("gap_ms".to_owned(), gaps);
         }
-        Effects::measure(&EffectInput {
-            info: &info,
-            summary: &summary,
-            rows: &self.rows,
-            health: Some(&self.health),
-            observed: &self.observed,
+        Effects::measure(&Unjudged {
+            rows: self.rows.clone(),
+            observed: self.observed.clone(),
+            ..unjudged(&summary, &info, Some(&self.health))
         })
+    }
+}
+
+fn unjudged(summary: &Summary, info: &RunInfo, health: Option<&Health>) -> Unjudged {
+    Unjudged {
+        summary: summary.clone(),
+        info: info.clone(),
+        rows: Vec::new(),
+        health: health.cloned(),
+        observed: Observed::default(),
+        unsteady: None,
+        overload: None,
     }
 }
 
@@ -465,12 +475,8 @@ fn merged_segments_concern_the_percentiles_that_they_can_reach() {
             notes: vec![note],
             ..Summary::default()
         };
-        let verdicts = super::judge(
-            &summary,
-            &testing::info(testing::load(None, 1)),
-            None,
-            &Effects::default(),
-        );
+        let run = unjudged(&summary, &testing::info(testing::load(None, 1)), None);
+        let verdicts = super::judge(&run, &Effects::default());
         let doubtful =
             verdicts.iter().filter(|(_, one)| one.verdict > tokometer_figures::Verdict::Valid);
         doubtful.map(|(key, _)| key.clone()).collect::<Vec<_>>()

@@ -8,77 +8,71 @@ mod events;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, StringArray, UInt32Array,
+    UInt64Array,
+};
 use arrow_buffer::NullBuffer;
 use tokometer_base::Nanos;
 
 use self::events::Events;
-use super::counts::CountColumns;
-use super::{POINTS, event_base};
-use crate::failure::{Failure, FailureKind, Outcome};
-use crate::timeline::{
-    AttemptId, Connection, MergeWaits, Phase, StampSource, TcpStats, Timeline, Times,
-};
+use super::{COLUMNS, Column, event_base};
+use crate::timeline::{AttemptId, Phase, RequestedLengths, Timeline, Times};
 use crate::writer::SentAttempt;
 
 /// No run is longer than a month. A later time is damage, and figures per second would exhaust the
 /// memory.
 pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
 
-pub(super) struct Numbers<T: ArrowPrimitiveType>(Option<PrimitiveArray<T>>);
+fn numbers<T: ArrowPrimitiveType>(batch: &RecordBatch, name: &str) -> Option<PrimitiveArray<T>> {
+    batch.column_by_name(name)?.as_primitive_opt().cloned()
+}
 
-impl<T: ArrowPrimitiveType> Numbers<T> {
-    pub(super) fn of(batch: &RecordBatch, name: &str) -> Self {
-        Self(batch.column_by_name(name).and_then(|column| column.as_primitive_opt().cloned()))
+fn texts(batch: &RecordBatch, name: &str) -> Option<StringArray> {
+    batch.column_by_name(name)?.as_string_opt().cloned()
+}
+
+fn number<T: ArrowPrimitiveType>(
+    column: Option<&PrimitiveArray<T>>,
+    row: usize,
+) -> Option<T::Native> {
+    column.filter(|column| column.is_valid(row)).map(|column| column.value(row))
+}
+
+/// A column that a batch has, and how its values go into a timeline.
+enum Cells {
+    Time(UInt64Array, fn(&mut Times, Nanos)),
+    Span(UInt64Array, fn(&mut Timeline, Nanos)),
+    U64(UInt64Array, fn(&mut Timeline, u64)),
+    U32(UInt32Array, fn(&mut Timeline, u32)),
+    Text(StringArray, fn(&mut Timeline, &str)),
+}
+
+impl Cells {
+    fn of(batch: &RecordBatch, column: &Column) -> Option<Self> {
+        Some(match column {
+            Column::Time(name, _, set) => Self::Time(numbers(batch, name)?, *set),
+            Column::Span(name, _, set) => Self::Span(numbers(batch, name)?, *set),
+            Column::U64(name, _, set) => Self::U64(numbers(batch, name)?, *set),
+            Column::U32(name, _, set) => Self::U32(numbers(batch, name)?, *set),
+            Column::Text(name, _, set) => Self::Text(texts(batch, name)?, *set),
+        })
     }
 
-    pub(super) fn at(&self, row: usize) -> Option<T::Native> {
-        let column = self.0.as_ref()?;
-        column.is_valid(row).then(|| column.value(row))
-    }
-
-    /// An upper bound of all values: also counts what lies behind an absent one.
-    fn most(&self) -> Option<T::Native>
-    where
-        T::Native: Ord,
-    {
-        self.0.as_ref().and_then(|column| column.values().iter().copied().max())
+    fn put(&self, row: usize, origin: Nanos, into: &mut Timeline) {
+        match self {
+            Self::Time(column, set) if column.is_valid(row) => {
+                set(&mut into.times, origin + Nanos(column.value(row)));
+            }
+            Self::Span(column, set) if column.is_valid(row) => set(into, Nanos(column.value(row))),
+            Self::U64(column, set) if column.is_valid(row) => set(into, column.value(row)),
+            Self::U32(column, set) if column.is_valid(row) => set(into, column.value(row)),
+            Self::Text(column, set) if column.is_valid(row) => set(into, column.value(row)),
+            _ => {}
+        }
     }
 }
 
-pub(super) type U64s = Numbers<UInt64Type>;
-pub(super) type U32s = Numbers<UInt32Type>;
-
-impl Numbers<UInt64Type> {
-    pub(super) fn span(&self, row: usize) -> Option<Nanos> {
-        self.at(row).map(Nanos)
-    }
-}
-
-impl Numbers<UInt32Type> {
-    fn u16(&self, row: usize) -> Option<u16> {
-        self.at(row).and_then(|value| u16::try_from(value).ok())
-    }
-}
-
-pub(super) struct TextColumn(Option<StringArray>);
-
-impl TextColumn {
-    pub(super) fn of(batch: &RecordBatch, name: &str) -> Self {
-        Self(batch.column_by_name(name).and_then(|column| column.as_string_opt().cloned()))
-    }
-
-    pub(super) fn at(&self, row: usize) -> Option<&str> {
-        let column = self.0.as_ref()?;
-        column.is_valid(row).then(|| column.value(row))
-    }
-
-    fn owned(&self, row: usize) -> Option<String> {
-        self.at(row).map(str::to_owned)
-    }
-}
-
-/// A column of lists of numbers.
 struct Lists<T: ArrowPrimitiveType>(Option<(ListArray, PrimitiveArray<T>)>);
 
 impl<T: ArrowPrimitiveType> Lists<T> {
@@ -91,7 +85,6 @@ impl<T: ArrowPrimitiveType> Lists<T> {
         )
     }
 
-    /// The numbers of a row.
     fn at(&self, row: usize) -> Option<List<'_, T>> {
         let (lists, values) = self.0.as_ref().filter(|(lists, _)| lists.is_valid(row))?;
         let offset = |at: usize| lists.value_offsets().get(at).map(|at| usize::try_from(*at).ok());
@@ -113,7 +106,6 @@ impl<T: ArrowPrimitiveType> Lists<T> {
     }
 }
 
-/// The numbers of one row.
 struct List<'a, T: ArrowPrimitiveType> {
     values: &'a [T::Native],
     /// Of all rows; this one begins at `from`.
@@ -130,239 +122,56 @@ impl<T: ArrowPrimitiveType> List<'_, T> {
     }
 }
 
-struct Identities {
-    index: U64s,
-    shard: U32s,
-    point: U32s,
-    phase: TextColumn,
-    target: U32s,
-    session: U64s,
-    turn: U32s,
-    attempt: U32s,
-    class: TextColumn,
-    lora: TextColumn,
-}
-
-impl Identities {
-    fn of(batch: &RecordBatch) -> Self {
-        Self {
-            index: U64s::of(batch, "index"),
-            shard: U32s::of(batch, "shard"),
-            point: U32s::of(batch, "point"),
-            phase: TextColumn::of(batch, "phase"),
-            target: U32s::of(batch, "target"),
-            session: U64s::of(batch, "session"),
-            turn: U32s::of(batch, "turn"),
-            attempt: U32s::of(batch, "attempt"),
-            class: TextColumn::of(batch, "class"),
-            lora: TextColumn::of(batch, "lora"),
-        }
-    }
-
-    /// Rows without a phase are of the measured one.
-    fn phase(&self, row: usize) -> Phase {
-        self.phase.at(row).map_or(Phase::Measure, Phase::from_name)
-    }
-
-    fn at(&self, row: usize) -> AttemptId {
-        AttemptId {
-            index: self.index.at(row).unwrap_or(0),
-            shard: self.shard.at(row).unwrap_or(0),
-            point: self.point.at(row).unwrap_or(0),
-            phase: self.phase(row),
-            target: self.target.u16(row).unwrap_or(0),
-            session: self.session.at(row),
-            turn: self.turn.at(row).unwrap_or(0),
-            attempt: self.attempt.at(row).unwrap_or(0),
-            class: self.class.owned(row),
-            lora: self.lora.owned(row),
-        }
-    }
-}
-
-struct ConnectionColumns {
-    id: U64s,
-    uses_before: U32s,
-    age: U64s,
-    reopened: U32s,
-    worker: U32s,
-    address: U32s,
-    round_trip: U64s,
-    retransmits: U32s,
-    segments_in: U32s,
-}
-
-impl ConnectionColumns {
-    fn of(batch: &RecordBatch) -> Self {
-        Self {
-            id: U64s::of(batch, "connection"),
-            uses_before: U32s::of(batch, "connection_uses"),
-            age: U64s::of(batch, "connection_age_ns"),
-            reopened: U32s::of(batch, "connection_reopened"),
-            worker: U32s::of(batch, "worker"),
-            address: U32s::of(batch, "address"),
-            round_trip: U64s::of(batch, "round_trip_ns"),
-            retransmits: U32s::of(batch, "retransmits"),
-            segments_in: U32s::of(batch, "segments_in"),
-        }
-    }
-
-    fn at(&self, row: usize) -> Connection {
-        Connection {
-            id: self.id.at(row).unwrap_or(0),
-            uses_before: self.uses_before.at(row).unwrap_or(0),
-            age: self.age.span(row),
-            reopened: self.reopened.at(row).unwrap_or(0),
-            worker: self.worker.u16(row).unwrap_or(0),
-            address: self.address.u16(row),
-        }
-    }
-
-    fn network(&self, row: usize) -> Option<TcpStats> {
-        self.round_trip.span(row).map(|round_trip| TcpStats {
-            round_trip,
-            retransmits: self.retransmits.at(row).unwrap_or(0),
-            segments_in: self.segments_in.at(row).unwrap_or(0),
-        })
-    }
-}
-
-struct Outcomes {
-    outcome: TextColumn,
-    status: U32s,
-    failure_status: U32s,
-    failure: TextColumn,
-    reads: U32s,
-    merged_reads: U32s,
-    merge_waits: [U64s; 2],
-    clock_faults: U32s,
-    text: TextColumn,
-    tool_calls: TextColumn,
-    own_tools: TextColumn,
-    answer_hash: U64s,
-}
-
-impl Outcomes {
-    fn of(batch: &RecordBatch) -> Self {
-        Self {
-            outcome: TextColumn::of(batch, "outcome"),
-            status: U32s::of(batch, "status"),
-            failure_status: U32s::of(batch, "failure_status"),
-            failure: TextColumn::of(batch, "failure"),
-            reads: U32s::of(batch, "reads"),
-            merged_reads: U32s::of(batch, "merged_reads"),
-            merge_waits: ["first_merge_wait_ns", "last_merge_wait_ns"]
-                .map(|name| U64s::of(batch, name)),
-            clock_faults: U32s::of(batch, "clock_faults"),
-            text: TextColumn::of(batch, "text"),
-            tool_calls: TextColumn::of(batch, "tool_calls"),
-            own_tools: TextColumn::of(batch, "own_tools"),
-            answer_hash: U64s::of(batch, "answer_hash"),
-        }
-    }
-
-    fn merge_waits(&self, row: usize) -> MergeWaits {
-        let [first, last] = &self.merge_waits;
-        MergeWaits { first: first.span(row), last: last.span(row) }
-    }
-
-    fn at(&self, row: usize) -> Outcome {
-        match self.outcome.at(row) {
-            Some("success") => Outcome::Success,
-            None | Some("abandoned") => Outcome::Abandoned,
-            Some(word) => Outcome::Failed(Failure {
-                kind: FailureKind::from_name(word).unwrap_or(FailureKind::Protocol),
-                status: self.failure_status.u16(row),
-                message: self.failure.owned(row).unwrap_or_default(),
-            }),
-        }
-    }
-}
-
-/// The rows of a batch, one after the other.
 pub(crate) struct BatchRows {
     origin: Nanos,
     row: usize,
     length: usize,
-    identities: Identities,
-    connections: ConnectionColumns,
-    stamp_source: TextColumn,
-    admitted: U64s,
-    points: [U64s; POINTS.len()],
-    counts: CountColumns,
-    outcomes: Outcomes,
+    cells: Vec<Cells>,
     events: Events,
 }
 
 impl BatchRows {
     fn of(batch: &RecordBatch, origin: Nanos) -> Self {
-        Self {
-            origin,
-            row: 0,
-            length: batch.num_rows(),
-            identities: Identities::of(batch),
-            connections: ConnectionColumns::of(batch),
-            stamp_source: TextColumn::of(batch, "stamp_source"),
-            admitted: U64s::of(batch, "admitted_ns"),
-            points: POINTS.map(|(name, _)| U64s::of(batch, name)),
-            counts: CountColumns::of(batch),
-            outcomes: Outcomes::of(batch),
-            events: Events::of(batch),
-        }
+        let cells = COLUMNS.iter().filter_map(|column| Cells::of(batch, column));
+        let (cells, events) = (cells.collect(), Events::of(batch));
+        Self { origin, row: 0, length: batch.num_rows(), cells, events }
     }
 
-    fn times(&self, row: usize) -> Times {
-        let admitted = self.origin + self.admitted.span(row).unwrap_or_default();
-        let mut times = Times { admitted, ..Times::default() };
-        for ((_, point), column) in POINTS.iter().zip(&self.points) {
-            *point(&mut times) = column.span(row).map(|at| self.origin + at);
-        }
-        times
-    }
-
-    /// No time of the batch is later than this one, relative to the run's origin.
+    /// No time of the batch is later than this one, relative to the run's origin. It may lie behind an absent
+    /// value.
     fn latest_at_most(&self) -> Nanos {
-        let points = self.points.iter().chain([&self.admitted]).filter_map(U64s::most).max();
+        let latest = |cells: &Cells| match cells {
+            Cells::Time(column, _) => column.values().iter().copied().max(),
+            _ => None,
+        };
+        let points = self.cells.iter().filter_map(latest).max();
         let events = self.events.latest_at_most(self.length).unwrap_or(0);
         Nanos(points.unwrap_or(0).saturating_add_signed(events.max(0)))
     }
 
-    /// The latest time of a request.
     fn latest(&self, row: usize) -> Nanos {
-        let mut times = self.times(row);
-        let base = event_base(&times);
-        let points = POINTS.map(|(_, point)| *point(&mut times));
-        let latest =
-            self.events.latest(row).map(|latest| Nanos(base.0.saturating_add_signed(latest)));
-        points.into_iter().flatten().chain(latest).fold(times.admitted, Nanos::max)
+        let timeline = self.without_events(row);
+        let events = self.events.latest(row);
+        let base = event_base(&timeline.times);
+        let latest = events.map(|latest| Nanos(base.0.saturating_add_signed(latest)));
+        let time = |column: &Column| match column {
+            Column::Time(_, get, _) => get(&timeline.times),
+            _ => None,
+        };
+        COLUMNS.iter().filter_map(time).chain(latest).fold(Nanos::ZERO, Nanos::max)
+    }
+
+    fn without_events(&self, row: usize) -> Timeline {
+        let identity = AttemptId::new(0, Phase::Measure);
+        let mut timeline = Timeline::new(identity, RequestedLengths::default(), self.origin);
+        self.cells.iter().for_each(|cells| cells.put(row, self.origin, &mut timeline));
+        timeline
     }
 
     fn timeline(&self, row: usize) -> Timeline {
-        let times = self.times(row);
-        Timeline {
-            identity: self.identities.at(row),
-            requested: self.counts.requested(row),
-            connection: self.connections.at(row),
-            stamp_source: self.stamp_source.at(row).map(StampSource::from_name).unwrap_or_default(),
-            events: self.events.at(row, event_base(&times)),
-            times,
-            reads: self.outcomes.reads.at(row).unwrap_or(0),
-            merged_reads: self.outcomes.merged_reads.at(row).unwrap_or(0),
-            merge_waits: self.outcomes.merge_waits(row),
-            usage: self.counts.usage(row),
-            content_bytes: self.counts.content_bytes(row),
-            retokenized_tokens: self.counts.retokenized.at(row),
-            server_timings: self.counts.timings(row),
-            network: self.connections.network(row),
-            status: self.outcomes.status.u16(row),
-            outcome: self.outcomes.at(row),
-            clock_faults: self.outcomes.clock_faults.at(row).unwrap_or(0),
-            text: self.outcomes.text.owned(row),
-            answer: None,
-            tool_calls: self.outcomes.tool_calls.owned(row),
-            own_tools: self.outcomes.own_tools.owned(row),
-            answer_hash: self.outcomes.answer_hash.at(row),
-        }
+        let timeline = self.without_events(row);
+        let events = self.events.at(row, event_base(&timeline.times));
+        Timeline { events, ..timeline }
     }
 }
 
@@ -392,13 +201,16 @@ pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<BatchRows, St
     }
 }
 
-/// Index and attempt of each row of the measured phase.
+/// Index and attempt of each row of the measured phase, which rows without a phase belong to.
 pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u64, u32)> + use<> {
-    let (rows, identities) = (0..batch.num_rows(), Identities::of(batch));
-    rows.filter_map(move |row| {
-        let is_measured = identities.phase(row) == Phase::Measure;
-        let attempt = identities.index.at(row).zip(identities.attempt.at(row));
-        attempt.filter(|_| is_measured)
+    let (index, attempt) =
+        (numbers::<UInt64Type>(batch, "index"), numbers::<UInt32Type>(batch, "attempt"));
+    let phases = texts(batch, "phase");
+    (0..batch.num_rows()).filter_map(move |row| {
+        let phase = phases.as_ref().filter(|phases| phases.is_valid(row));
+        let phase = phase.map_or(Phase::Measure, |phases| Phase::from_name(phases.value(row)));
+        let attempt = number(index.as_ref(), row).zip(number(attempt.as_ref(), row));
+        attempt.filter(|_| phase == Phase::Measure)
     })
 }
 
@@ -407,11 +219,12 @@ pub(crate) fn starts(
     batch: &RecordBatch,
     origin: Nanos,
 ) -> impl Iterator<Item = SentAttempt> + use<> {
-    let (index, attempt, sent) =
-        (U64s::of(batch, "index"), U32s::of(batch, "attempt"), U64s::of(batch, "sent_ns"));
+    let (index, sent) =
+        (numbers::<UInt64Type>(batch, "index"), numbers::<UInt64Type>(batch, "sent_ns"));
+    let attempt = numbers::<UInt32Type>(batch, "attempt");
     (0..batch.num_rows()).filter_map(move |row| {
-        let at = sent.span(row).filter(|at| *at <= LONGEST)?;
-        let (index, attempt) = (index.at(row)?, attempt.at(row)?);
+        let at = number(sent.as_ref(), row).map(Nanos).filter(|at| *at <= LONGEST)?;
+        let (index, attempt) = (number(index.as_ref(), row)?, number(attempt.as_ref(), row)?);
         Some(SentAttempt { index, attempt, sent: origin + at })
     })
 }

@@ -327,7 +327,7 @@ proptest! {
     ) {
         let mut row = timeline(1);
         row.times.first_byte_sent = None;
-        row.outcome = Outcome::Failed(Failure::new(FailureKind::ALL[kind], message));
+        row.outcome = Outcome::Failed(Failure::new(FailureKind::WORDS[kind].0, message));
         row.events.clear();
         for (read, (delay, kind, tokens)) in (0..).zip(events) {
             let kind = EventKind::from_number(kind);

@@ -18,8 +18,9 @@ impl Study<'_> {
     /// request in flight. So figures are computed again without these requests. No rate comes from the
     /// wall clock.
     pub(super) fn clock_steps(&mut self, all: &Samples) {
-        let (rows, summary) = (self.input.rows, self.input.summary);
-        let Some(health) = self.input.health.filter(|health| health.clock_steps > 0) else {
+        let (rows, summary) = (&self.input.rows, &self.input.summary);
+        let Some(health) = self.input.health.as_ref().filter(|health| health.clock_steps > 0)
+        else {
             return;
         };
         let steps = health.clock_step_times.as_ref();

@@ -16,7 +16,7 @@ impl Study<'_> {
     /// token by the same time leaves no trace in the order of the events or their gaps. The HTTP layer of
     /// a server is a part of it, so small shares are no effect.
     pub(super) fn outside_server(&mut self, all: &Samples) {
-        let Some(server) = own_requests(self.input.summary) else { return };
+        let Some(server) = own_requests(&self.input.summary) else { return };
         self.outside(all, Latency::E2e, server.e2e_ms_mean, OUTSIDE_SERVER);
         self.outside(all, Latency::Ttft, server.ttft_ms_mean, OUTSIDE_SERVER_TTFT);
     }

@@ -9,25 +9,14 @@ use tokometer_figures::figure::{Percentile, Statistic};
 use tokometer_figures::rows::{Joined, RequestRow};
 use tokometer_figures::steady::LoadClass;
 
-/// The part of a delay that one cause explains, in nanoseconds.
-type PartOf = fn(Joined) -> f64;
-
-fn by_client(joined: Joined) -> f64 {
-    joined.by_client
-}
-
-fn by_sender(joined: Joined) -> f64 {
-    joined.by_sender
-}
-
 impl Study<'_> {
     /// Tokens that arrived before their recorded time, because others shared their read.
     pub(super) fn reads(&mut self, all: &Samples) {
-        let rows = self.input.rows;
-        for (code, part) in
-            [(NoteCode::SlowReads, by_client as PartOf), (NoteCode::SharedReads, by_sender)]
-        {
-            let early = |row: &RequestRow| (part(row.joined_first()), part(row.joined_last()));
+        let rows = &self.input.rows;
+        let causes: [(NoteCode, fn(Joined) -> f64); 2] =
+            [(NoteCode::SlowReads, Joined::by_client), (NoteCode::SharedReads, Joined::by_sender)];
+        for (code, part) in causes {
+            let early = |row: &RequestRow| (part(row.joined_first), part(row.joined_last));
             if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
                 continue;
             }
@@ -48,7 +37,7 @@ impl Study<'_> {
     /// may have waited as requests did, but a latency below the shortest timeout contains none: there a later
     /// packet or a probe showed the loss, after two round trips at most.
     pub(super) fn lost_packets(&mut self, all: &Samples) {
-        let (rows, seen) = (self.input.rows, self.input.observed);
+        let (rows, seen) = (&self.input.rows, &self.input.observed);
         if seen.retransmitting == 0 {
             return;
         }
@@ -96,7 +85,7 @@ impl Study<'_> {
     fn last_stay(&self, all: &Samples) -> Option<f64> {
         let median = Statistic::Percentile(Percentile::from_percent(50.0)?);
         let stay = Nanos::from_secs_f64(all.statistic(Latency::E2e, median)? / 1e9);
-        let rows = self.input.rows;
+        let rows = &self.input.rows;
         let end = rows.iter().map(|row| row.end).max()?;
         // Behind a cap the wait may have been for a slot.
         let is_capped = self.input.info.load.max_concurrency.is_some();
@@ -111,7 +100,6 @@ impl Study<'_> {
 /// How many of one latency may contain a wait for a retransmission, and how long it is, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct LossWaits {
-    /// Share of the requests.
     all: f64,
     /// Share of those whose latency is long enough for a timeout.
     long: f64,

@@ -4,13 +4,11 @@ use super::{Samples, Study};
 use crate::verdict::judge::{self, ShownFigure};
 use crate::verdict::touched::Touched;
 
-/// By how much a latency moves.
 struct Shift {
     figure: String,
     share: f64,
 }
 
-/// The latencies that move.
 pub(super) struct Shifts(Vec<Shift>);
 
 impl Shifts {
@@ -21,14 +19,14 @@ impl Shifts {
         if left_out == 0 || left_out == count {
             return Self(Vec::new());
         }
-        let rows = study.input.rows;
+        let rows = &study.input.rows;
         let clean = Samples::of(rows, |at| !touched.is_touched[at], |_, _, value| value);
         // A mean or percentile of a part of the requests scatters about that of all by this much.
         let scatter = (count as f64 / (count - left_out) as f64 - 1.0).sqrt();
         let shift = |shown: &ShownFigure| {
             let one = shown.metric.behind?;
             let share = clean.difference(all, one, shown.statistic)?;
-            let margin = judge::margin(study.input.summary, shown)
+            let margin = judge::margin(&study.input.summary, shown)
                 .or_else(|| all.margin(one, shown.statistic))?;
             (share > margin * scatter).then(|| Shift { figure: shown.key(), share })
         };

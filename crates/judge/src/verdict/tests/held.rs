@@ -44,7 +44,7 @@ fn a_retry_is_no_late_refill() {
     let late = |rows: &[RequestRow]| lateness(rows, &load, Division { targets: 1, shards: 1 })[15];
     assert_eq!(late(&scene.rows), ms(500));
     let mut rows = scene.rows.clone();
-    rows[15] = rows[15].clone().with_attempt(1);
+    rows[15].attempt = 1;
     assert_eq!(late(&rows), Nanos::ZERO);
 }
 

@@ -5,6 +5,7 @@ use tokometer_base::Conventions;
 use tokometer_record::{Health, RunInfo};
 
 use super::super::{judge, of_run};
+use super::unjudged;
 use crate::verdict::Effects;
 use tokometer_figures::interval::ConfidenceInterval;
 use tokometer_figures::steady::LoadClass;
@@ -55,7 +56,7 @@ fn summary(load_class: LoadClass, notes: Vec<Note>) -> Summary {
 
 /// The figures that are marked, of those that count from the send.
 fn marked(summary: &Summary) -> Vec<String> {
-    let verdicts = judge(summary, &info(), None, &Effects::default());
+    let verdicts = judge(&unjudged(summary, &info(), None), &Effects::default());
     let doubtful = verdicts.into_iter().filter(|(_, one)| one.verdict > Verdict::Valid);
     doubtful.map(|(key, _)| key).filter(|key| !key.contains("intended")).collect()
 }
@@ -97,7 +98,8 @@ fn a_cause_that_no_note_reports_marks_nothing() {
     effects.add("ttft_ms_mean", NoteCode::LateSends, 0.2);
     let verdict = |notes: Vec<Note>| {
         let summary = summary(LoadClass::Open, notes);
-        let found = judge(&summary, &info(), None, &effects).remove("ttft_ms_mean").unwrap();
+        let run = unjudged(&summary, &info(), None);
+        let found = judge(&run, &effects).remove("ttft_ms_mean").unwrap();
         (found.verdict, found.effect)
     };
     assert_eq!(verdict(Vec::new()), (Verdict::Valid, Some(0.2)));
@@ -112,7 +114,7 @@ fn latencies_from_the_intended_time_are_results_where_requests_waited_for_the_ca
     let run = |cap_waits: u64| {
         let mut run = summary(LoadClass::Open, vec![note(NoteCode::LateSends, "all")]);
         let health = Health { cap_waits, ..Health::default() };
-        run.figure_verdicts = judge(&run, &info(), Some(&health), &effects);
+        run.figure_verdicts = judge(&unjudged(&run, &info(), Some(&health)), &effects);
         run
     };
     assert_eq!((of_run(&run(0)), of_run(&run(1))), (Verdict::Valid, Verdict::Invalid));
@@ -136,7 +138,7 @@ fn a_percentile_that_no_report_prints_is_no_result() {
     effects.add("e2e_ms_p95", NoteCode::LateSends, 0.2);
     let verdict = |info: &RunInfo| {
         let mut run = run.clone();
-        run.figure_verdicts = judge(&run, info, None, &effects);
+        run.figure_verdicts = judge(&unjudged(&run, info, None), &effects);
         of_run(&run)
     };
     assert_eq!(verdict(&info()), Verdict::Valid);

@@ -10,8 +10,7 @@ fn a_first_token_that_shared_its_read_may_have_come_earlier() {
         let mut scene = open_loop();
         for row in &mut scene.rows {
             let by_client = if is_merged { nanos } else { 0.0 };
-            let joined = Joined { by_client, by_sender: nanos - by_client };
-            *row = row.clone().with_joined(Some(joined), None);
+            row.joined_first = Joined::new(by_client, nanos - by_client);
         }
         let effect = scene.effect(code, "ttft_ms_mean");
         assert_eq!(class(effect), expected, "{nanos}: {effect}");
@@ -29,7 +28,7 @@ fn a_last_token_that_waited_for_a_proxy_moves_the_time_of_the_whole_request() {
     let check = |nanos: f64, expected: &str| {
         let mut scene = open_loop();
         for row in &mut scene.rows {
-            *row = row.clone().with_joined(None, Some(Joined { by_client: 0.0, by_sender: nanos }));
+            row.joined_last = Joined::new(0.0, nanos);
         }
         let effect = scene.effect(NoteCode::SharedReads, "e2e_ms_mean");
         assert_eq!(class(effect), expected, "{nanos}: {effect}");

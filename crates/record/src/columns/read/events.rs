@@ -46,7 +46,6 @@ impl Events {
         self.times.most().max(packed)
     }
 
-    /// Whether the bytes of a row describe events.
     pub(super) fn is_readable(&self, row: usize) -> bool {
         self.packed.at(row).is_none_or(|bytes| packed::unpack(bytes.values, Nanos::ZERO).is_some())
     }
