@@ -274,14 +274,6 @@ impl SummarisedRun {
         }
     }
 
-    /// The most frequent failure, in the server's words.
-    pub fn first_failure(&self) -> String {
-        let Some(group) = self.summary.failures.first() else { return "none was sent".to_owned() };
-        let status = group.status.map(|status| format!(" (status {status})")).unwrap_or_default();
-        let kind = group.kind.describe();
-        format!("{} of them failed with: {kind}{status}: {}", group.count, group.example)
-    }
-
     /// All causes of failure, on lines of their own.
     fn causes(&self) -> String {
         let lines = failure_lines(&self.summary);
@@ -290,14 +282,6 @@ impl SummarisedRun {
         } else {
             format!("\n{}", lines.join("\n"))
         }
-    }
-
-    /// Whether all requests failed because the server rejected them as they are, so that others may
-    /// succeed.
-    pub fn is_rejected(&self) -> bool {
-        let statuses = self.summary.failures.iter().map(|group| group.status);
-        self.summary.counts.succeeded == 0
-            && statuses.into_iter().all(|status| matches!(status, Some(400 | 413 | 422)))
     }
 
     /// One line per number.
