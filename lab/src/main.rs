@@ -30,7 +30,7 @@ const USAGE: &str = "usage: cargo lab TASK
   bench-client   the client against a bare floor reader, in one pass [SCENE]
   referee        a packet capture judges the client's times (root, tcpdump)
   real           the program against a real server that is installed and started for it: --server NAME
-  launchers      one run from several processes: [s3|torchrun|mpi|slurm]
+  launchers      one run from several processes: [torchrun|mpi|slurm]
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
   soak           rounds of runs against a chaotic simulator: --minutes N --seed S [--round N]
   large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER

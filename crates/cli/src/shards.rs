@@ -15,9 +15,9 @@ use tokometer_report::Style;
 use tokometer_shards::{self as shards, Membership, ShardFlags, ShardTls, SharedSecret, TlsFiles};
 
 use crate::args::{BenchArgs, ShardArgs};
-use crate::bench::{Bar, Look, Say, Screen, followed, measurement};
+use crate::bench::{Look, Say, Screen, followed, measurement};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Lowered, ProgressView};
+use crate::lower::{Bar, Lowered};
 use crate::session::Given;
 use crate::terminal::print_note;
 use crate::version;
@@ -228,7 +228,7 @@ impl PartRequest<'_> {
             earlier,
             plan: &lowered.plan,
             points: lowered.points.iter().map(|point| &point.plan).collect(),
-            shows_latencies: lowered.display.progress == ProgressView::Live,
+            shows_latencies: lowered.bar == Bar::Live,
             version: version::long(),
             clock: Arc::clone(&given.clock),
             is_interrupted: Arc::clone(is_interrupted),
@@ -246,7 +246,6 @@ fn leave_reports(lowered: &mut Lowered) {
     }
 }
 
-/// This process's part of a measurement.
 pub(crate) struct RunPart {
     /// `None` where it makes all of the run.
     role: Option<Arc<Role>>,

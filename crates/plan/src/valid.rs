@@ -35,18 +35,21 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
         let infinite = || float_at(toml.as_ref()?, row.key);
         let number = written.and_then(serde_json::Value::as_f64).or_else(infinite);
         let Some(number) = number else { continue };
-        check_number(row.key, number, row.is_unsigned())?;
+        check_number(row.key, number, if row.is_unsigned() { 0.0 } else { f64::NEG_INFINITY })?;
         if let Some(most) = row.limit().filter(|most| number > *most) {
             let shown = written.map_or_else(|| number.to_string(), ToString::to_string);
+            // Lengths have a flag for each dataset.
+            let is_only = options::rows().filter(|other| other.key == row.key).count() == 1;
+            let name = if is_only { format!("--{}", row.flag) } else { row.key.to_owned() };
             return Err(Refusal::usage(
-                format!("cannot use {shown} for `{}`: the most is {most}", row.key),
+                format!("cannot use {shown} for `{name}`: the most is {most}"),
                 "check the number of digits",
             ));
         }
     }
     let listed = plan.metrics.percentiles.iter().map(|number| ("metrics.percentiles", number));
     let goodput = plan.metrics.goodput.values().map(|number| ("metrics.goodput", number));
-    listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, true))
+    listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, 0.0))
 }
 
 fn float_at(table: &toml::Value, key: &str) -> Option<f64> {
@@ -57,10 +60,10 @@ fn float_at(table: &toml::Value, key: &str) -> Option<f64> {
     key.split('.').try_fold(table.clone(), |value, name| inner(&value, name))?.as_float()
 }
 
-fn check_number(name: &str, number: f64, is_unsigned: bool) -> Result<(), Refusal> {
+fn check_number(name: &str, number: f64, least: f64) -> Result<(), Refusal> {
     let why = match () {
         () if !number.is_finite() => "it must be a finite number",
-        () if is_unsigned && number < 0.0 => "it must not be negative",
+        () if number < least => "it must not be negative",
         () => return Ok(()),
     };
     Err(Refusal::usage(

@@ -8,7 +8,6 @@ use tokometer_twin::fit::{
 
 use crate::Grid;
 
-/// What a table of reports gave.
 pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     let mut grid = Grid::new()
         .left("parameter")
@@ -40,7 +39,6 @@ pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     text
 }
 
-/// What recorded runs gave.
 pub fn of_runs(found: &RunCalibration, runs: usize) -> String {
     let mut grid =
         Grid::new().left("parameter").right("value").right("standard error").left("determined");

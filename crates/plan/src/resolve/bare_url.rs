@@ -45,7 +45,10 @@ pub fn put_address(args: &mut Fragment, url: &str) -> Result<(), Refusal> {
         ));
     }
     let Routed { base, backend, endpoint } = routed(url);
-    args.add("base-url", &base)?;
+    args.add("base-url", &base).map_err(|why| {
+        let message = why.message.replace(" for `--base-url`", " as an address");
+        Refusal::usage(message, "`tokometer bench -h` shows what it takes")
+    })?;
     if args.has("endpoint") {
         return Ok(());
     }

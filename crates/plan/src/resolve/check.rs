@@ -113,8 +113,9 @@ fn check_route(plan: &Plan) -> Result<(), Refusal> {
         let is_same = Dialect::named(backend).is_some_and(|other| other.protocol() == protocol);
         // Its own path has no version.
         let is_infinity = protocol == Protocol::Pooling(PoolingRoute::Infinity);
-        let is_spoken = is_same || own.path().ends_with(route);
-        if !is_spoken && !(is_infinity && *route == "/v1/embeddings") {
+        let is_spoken =
+            is_same || own.path().ends_with(route) || (is_infinity && *route == "/v1/embeddings");
+        if !is_spoken {
             return Err(Refusal::usage(
                 format!("the backend `{}` does not support `{route}`", own.name()),
                 format!("use `--backend {backend}`"),

@@ -13,7 +13,6 @@ use crate::sparkline::sparkline;
 /// Characters of a course over time.
 const COURSE: usize = 50;
 
-/// The account of a run.
 pub(super) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
     let explanation = &prediction.explanation;
     let limit = Bottleneck::of(prediction, profile, in_play);
@@ -55,7 +54,6 @@ pub(super) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
     text
 }
 
-/// One sentence about the bottleneck.
 fn sentence(limit: Bottleneck) -> String {
     match limit {
         Bottleneck::Memory => "KV-cache memory: running requests were preempted".to_owned(),

@@ -14,7 +14,7 @@ pub(super) fn encode((width, height): (u16, u16), mut pixel: impl FnMut() -> [u8
     let mut lines = Vec::with_capacity(usize::from(height) * (usize::from(width) * 3 + 1));
     for _ in 0..height {
         // Each line begins with its filter: none.
-        lines.push(0);
+        lines.extend_from_slice(&[0]);
         for _ in 0..width {
             lines.extend_from_slice(&pixel());
         }
