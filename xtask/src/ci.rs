@@ -56,7 +56,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     cargo(&format!("clippy --workspace --all-targets {all} -- -D warnings"))?;
     // Studies and long tasks compile against the crates as they are, and share what is compiled.
     cargo("check --manifest-path lab/Cargo.toml --target-dir target")?;
-    let present = provision::parts(is_install)?;
+    if is_install {
+        provision::install()?;
+    }
+    let present = provision::present();
     let skipped = skipped(&present);
     if !skipped.is_empty() && is_ci {
         bail!("nothing may be skipped where CI=true is set:\n  {}", skipped.join("\n  "));

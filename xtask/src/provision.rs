@@ -55,17 +55,18 @@ pub(crate) const PARTS: [Part; 3] = [
     },
 ];
 
-/// The parts that can be run, once what is missing is installed if that was asked for.
-pub(crate) fn parts(is_install: bool) -> Result<Vec<&'static Part>> {
-    let mut present = Vec::new();
-    for part in &PARTS {
-        if is_install && !(part.is_installed)() {
-            let installed = install_packages(part.needed).and_then(|()| (part.install)());
-            installed.with_context(|| format!("cannot install {}", part.name))?;
-        }
-        present.extend((part.is_installed)().then_some(part));
+/// Installs what is missing.
+pub(crate) fn install() -> Result<()> {
+    for part in PARTS.iter().filter(|part| !(part.is_installed)()) {
+        let installed = install_packages(part.needed).and_then(|()| (part.install)());
+        installed.with_context(|| format!("cannot install {}", part.name))?;
     }
-    Ok(present)
+    Ok(())
+}
+
+/// The parts that can be run.
+pub(crate) fn present() -> Vec<&'static Part> {
+    PARTS.iter().filter(|part| (part.is_installed)()).collect()
 }
 
 /// A virtual environment of Python with these packages from its registry, made unless it is there. Returns

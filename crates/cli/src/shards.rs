@@ -45,8 +45,7 @@ pub(crate) fn membership(
     let ShardArgs { shard, shards: count, leader, .. } = args.shards.clone();
     let flags = ShardFlags { shard, shards: count, leader };
     let variables = |name: &str| given.environment.launcher.get(name).cloned();
-    let found =
-        shards::discover(&flags, &variables).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let found = shards::discover(&flags, &variables).map_err(|why| Refusal::usage(why, ""))?;
     let Some(found) = found else {
         for flag in args.shards.for_several() {
             print_note(&format!("note: `{flag}` has no effect: one process makes the whole run"));

@@ -30,7 +30,6 @@ fn errno(error: &io::Error) -> Option<Errno> {
     error.raw_os_error().map(Errno::from_raw)
 }
 
-/// What happened.
 pub fn describe(error: &io::Error) -> String {
     if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return describe_tls(tls);
@@ -101,9 +100,7 @@ fn describe_tls(error: &rustls::Error) -> String {
         E::InvalidMessage(_) => {
             "the server does not speak TLS on this port; use http:// in `--base-url`".to_owned()
         }
-        E::InvalidCertificate(why) => {
-            format!("{}; {}", describe_certificate(why), certificate_advice(why))
-        }
+        E::InvalidCertificate(why) => describe_certificate(why),
         E::NoCertificatesPresented => "the server sent no certificate".to_owned(),
         E::AlertReceived(alert) => {
             let name = alert.as_str().unwrap_or("an unknown alert");
@@ -114,26 +111,6 @@ fn describe_tls(error: &rustls::Error) -> String {
                 .to_owned()
         }
         other => format!("the TLS connection failed: {other}"),
-    }
-}
-
-fn certificate_advice(why: &CertificateError) -> &'static str {
-    match why {
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "use its name in `--base-url` (`--resolve` sets the address), or `--insecure` to accept any certificate"
-        }
-        CertificateError::Expired
-        | CertificateError::ExpiredContext { .. }
-        | CertificateError::NotValidYet
-        | CertificateError::NotValidYetContext { .. }
-        | CertificateError::Revoked => "use `--insecure` to accept any certificate",
-        // Trusting it as an authority, which `--ca-cert` does, is not enough.
-        CertificateError::Other(why) if is_authority_s(why) => {
-            "make one with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or use `--insecure` to accept any certificate"
-        }
-        _ => {
-            "use `--ca-cert FILE` to trust its authority, or `--insecure` to accept any certificate"
-        }
     }
 }
 
@@ -149,41 +126,40 @@ fn bare_name(name: &str) -> &str {
     inside.unwrap_or(name).trim_matches('"')
 }
 
+/// What is wrong with a certificate, and what to do about it.
 fn describe_certificate(why: &CertificateError) -> String {
-    match why {
+    const ACCEPT: &str = "use `--insecure` to accept any certificate";
+    const TRUST: &str =
+        "use `--ca-cert FILE` to trust its authority, or `--insecure` to accept any certificate";
+    const NAME: &str = "use its name in `--base-url` (`--resolve` sets the address), or `--insecure` to accept any certificate";
+    let (what, advice) = match why {
         CertificateError::UnknownIssuer => {
-            "the server's certificate is self-signed or from an unknown authority".to_owned()
+            ("is self-signed or from an unknown authority".to_owned(), TRUST)
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "the server's certificate has expired".to_owned()
+            ("has expired".to_owned(), ACCEPT)
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "the server's certificate is not valid yet; check this machine's clock".to_owned()
+            ("is not valid yet; check this machine's clock".to_owned(), ACCEPT)
         }
-        CertificateError::NotValidForName => {
-            "the server's certificate is for another host name".to_owned()
-        }
+        CertificateError::NotValidForName => ("is for another host name".to_owned(), NAME),
         CertificateError::NotValidForNameContext { expected, presented } => {
             let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).take(3).collect();
-            format!(
-                "the server's certificate is not for `{}` but for {}",
-                expected.to_str(),
-                if names.is_empty() { "no name".to_owned() } else { names.join(", ") }
-            )
+            let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+            (format!("is not for `{}` but for {names}", expected.to_str()), NAME)
         }
-        CertificateError::Revoked => "the server's certificate was revoked".to_owned(),
-        CertificateError::Other(why) if is_authority_s(why) => {
-            "the server's certificate is that of an authority (`CA:TRUE`), as `openssl req -x509` makes it, and cannot be verified as a server's own"
-                .to_owned()
-        }
+        CertificateError::Revoked => ("was revoked".to_owned(), ACCEPT),
+        // Trusting it as an authority, which `--ca-cert` does, is not enough.
+        CertificateError::Other(why) if is_authority_s(why) => (
+            "is that of an authority (`CA:TRUE`), as `openssl req -x509` makes it, and cannot be verified as a server's own".to_owned(),
+            "make one with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or use `--insecure` to accept any certificate",
+        ),
         CertificateError::Other(why) => {
-            format!(
-                "the server's certificate is not accepted, as self-signed ones often are ({})",
-                why.0
-            )
+            (format!("is not accepted, as self-signed ones often are ({})", why.0), TRUST)
         }
-        other => format!("the server's certificate cannot be used ({other})"),
-    }
+        other => (format!("cannot be used ({other})"), TRUST),
+    };
+    format!("the server's certificate {what}; {advice}")
 }
 
 /// Whether a server answered a TLS handshake, so that waiting for it will not help.

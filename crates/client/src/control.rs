@@ -12,7 +12,7 @@ use tokometer_base::{Clock, Nanos};
 
 use crate::Error;
 use crate::conn::{Access, Channel, Endpoint, Peer, TimeLimit};
-use crate::http::{BodyDecoder, BodyPart, ContentEncoding, ResponseReader};
+use crate::http::{BodyDecoder, BodyPart, ContentEncoding, HttpError, ResponseReader};
 use crate::redirect::{MOST_REDIRECTS, Redirect, is_redirect};
 use crate::request_head::{JSON, RequestHead};
 use crate::server_message::{html_page, message};
@@ -21,10 +21,8 @@ use crate::settings::Settings;
 /// Longest response that is read. Metrics pages of large fleets have a few megabytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// A complete HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// The status code, whatever its class.
     pub status: u16,
     /// In the order received; names as the server spelled them.
     pub headers: Vec<(String, String)>,
@@ -35,20 +33,19 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// The first header of this name.
     fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// The same answer with its body decoded, or why that cannot be done.
-    fn decoded(mut self) -> Result<Self, String> {
-        let encoding =
-            ContentEncoding::parse(self.header("content-encoding").unwrap_or_default().trim());
-        if !encoding.is_readable() {
-            return Err(crate::http::HttpError::Encoding(encoding).to_string());
-        }
-        let Some(mut decoder) = BodyDecoder::new(encoding) else { return Ok(self) };
+    fn decoded(mut self) -> Result<Self, HttpError> {
+        let encoding = self.header("content-encoding").unwrap_or_default().trim();
+        let mut decoder = match ContentEncoding::parse(encoding) {
+            ContentEncoding::Identity => return Ok(self),
+            ContentEncoding::Unreadable(name) => return Err(HttpError::Encoding(name)),
+            ContentEncoding::Gzip => BodyDecoder::default(),
+        };
         let mut body = Vec::new();
         let mut keep = |plain: &[u8]| {
             let room = MAX_ANSWER_BYTES.saturating_sub(body.len());
@@ -57,7 +54,7 @@ impl HttpResponse {
         decoder
             .feed(&self.body, &mut keep)
             .and_then(|()| decoder.finish(&mut keep))
-            .map_err(|_| crate::http::HttpError::Compressed(encoding).to_string())?;
+            .map_err(|_| HttpError::Compressed)?;
         self.body = body;
         Ok(self)
     }
@@ -68,10 +65,8 @@ impl HttpResponse {
     }
 }
 
-/// One entry of `/v1/models`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelEntry {
-    /// The name to send in requests.
     pub id: String,
     /// Origin of the weights, such as a hub id. `None` where the server does not report it.
     pub root: Option<String>,
@@ -88,18 +83,13 @@ pub enum SpecialTokens {
     Skip,
 }
 
-/// The body of `/tokenize` that a server accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TokenizeForm {
-    /// As in vLLM and SGLang.
-    Prompt,
-    /// As in llama.cpp.
-    Content,
-    /// As in TGI.
-    Inputs,
-}
+/// The names of the text and of the flag in the body of `/tokenize`: in vLLM and SGLang, llama.cpp, TGI.
+const TOKENIZE_FORMS: [[&str; 2]; 3] = [
+    ["prompt", "add_special_tokens"],
+    ["content", "add_special"],
+    ["inputs", "add_special_tokens"],
+];
 
-/// A blocking client for control requests to one server.
 #[derive(Debug, Clone)]
 pub struct Control {
     settings: Settings,
@@ -108,14 +98,8 @@ pub struct Control {
     /// The address that answered last. It is asked first, so that counters of one server follow each
     /// other and an address that is down costs time once.
     last: Arc<Mutex<Option<Peer>>>,
-    tokenize_form: OnceLock<TokenizeForm>,
-}
-
-/// Where a control request goes.
-struct Destination<'a> {
-    settings: &'a Settings,
-    endpoint: &'a Endpoint,
-    path: &'a str,
+    /// The one of [`TOKENIZE_FORMS`] that the server accepts.
+    tokenize_form: OnceLock<[&'static str; 2]>,
 }
 
 impl Control {
@@ -147,14 +131,12 @@ impl Control {
         }
     }
 
-    /// The same client with another timeout.
     #[must_use]
     pub fn with_timeout(&self, timeout: Nanos) -> Self {
         let limit = TimeLimit { span: timeout, ..self.limit.clone() };
         Self { limit, ..self.clone() }
     }
 
-    /// The same client, whose requests end early once `is_cancelled`.
     #[must_use]
     pub fn cancelled_by(&self, is_cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
         let limit = TimeLimit { is_cancelled: Some(is_cancelled), ..self.limit.clone() };
@@ -168,14 +150,7 @@ impl Control {
         let mut path = path.to_owned();
         let mut redirected = None;
         for _ in 0..=MOST_REDIRECTS {
-            let endpoint = self.access.endpoint(&settings.base_url)?;
-            let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
-            let head = RequestHead::get(url, &full_path(&settings, &path), forward);
-            let answer = self.ask(
-                &Destination { settings: &settings, endpoint: &endpoint, path: &path },
-                head,
-                None,
-            )?;
+            let answer = self.ask(&settings, &path, None)?;
             let location = answer.header("location").filter(|_| is_redirect(answer.status));
             let Some(location) = location else { return Ok(HttpResponse { redirected, ..answer }) };
             let address = settings.base_url.at(&path);
@@ -199,21 +174,24 @@ impl Control {
 
     /// `POST path` with a JSON body or none, whatever the status of the answer.
     pub fn post(&self, path: &str, body: Option<&Value>) -> Result<HttpResponse, Error> {
-        let settings = &self.settings;
-        let endpoint = self.access.endpoint(&settings.base_url)?;
-        let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
-        let head = RequestHead::post(url, &full_path(settings, path), forward, JSON);
-        let body = body.map(Value::to_string).unwrap_or_default();
-        self.ask(&Destination { settings, endpoint: &endpoint, path }, head, Some(body))
+        self.ask(&self.settings, path, Some(body.map(Value::to_string).unwrap_or_default()))
     }
 
+    /// A `POST` of `body`, or a `GET` where there is none.
     fn ask(
         &self,
-        destination: &Destination<'_>,
-        mut head: RequestHead,
+        settings: &Settings,
+        path: &str,
         body: Option<String>,
     ) -> Result<HttpResponse, Error> {
-        let Destination { settings, endpoint, path } = destination;
+        let url = &settings.base_url;
+        let endpoint = self.access.endpoint(url)?;
+        let method = if body.is_some() { "POST" } else { "GET" };
+        let route = url.with_query(&format!("{}{path}", url.root_prefix()));
+        let mut head = RequestHead::new(method, url, &route, endpoint.forward.as_ref());
+        if body.is_some() {
+            head.header("Content-Type", JSON);
+        }
         head.header("Accept", "*/*");
         head.header("Accept-Encoding", "identity");
         head.header("Connection", "close");
@@ -225,12 +203,12 @@ impl Control {
         }
         let mut request = head.finish(body.as_ref().map(String::len))?;
         request.extend_from_slice(body.unwrap_or_default().as_bytes());
-        let mut address = settings.base_url.at(path);
+        let mut address = url.at(path);
         if let Some(proxy) = endpoint.proxy() {
             address = format!("{address} through the proxy {proxy}");
         }
         let reach = |source| Error::Reach { address: address.clone(), source };
-        let mut channel = self.connect(endpoint).map_err(reach)?;
+        let mut channel = self.connect(&endpoint).map_err(reach)?;
         self.exchange(&mut channel, &request, &address)
     }
 
@@ -246,7 +224,6 @@ impl Control {
         Ok(channel)
     }
 
-    /// Sends one request and reads the response.
     fn exchange(
         &self,
         channel: &mut Channel,
@@ -273,19 +250,15 @@ impl Control {
             };
             has_heard |= !input.is_empty();
             let is_complete = !input.is_empty()
-                && take(&mut reader, &input, &mut answer)
-                    .map_err(|error| broken(error.to_string()))?;
-            if is_complete {
-                return answer.decoded().map_err(broken);
-            }
+                && take(&mut reader, &input, &mut answer).map_err(|why| broken(why.to_string()))?;
             if is_last && !has_heard {
                 return Err(reach(io::ErrorKind::UnexpectedEof.into()));
             }
-            if is_last && (answer.status == 0 || !reader.ends_at_eof()) {
-                return Err(Error::Cut { address: address.to_owned() });
+            if is_complete || (is_last && answer.status != 0 && reader.ends_at_eof()) {
+                return answer.decoded().map_err(|why| broken(why.to_string()));
             }
             if is_last {
-                return answer.decoded().map_err(broken);
+                return Err(Error::Cut { address: address.to_owned() });
             }
             if answer.body.len() > MAX_ANSWER_BYTES {
                 return Err(broken(format!("it is longer than {MAX_ANSWER_BYTES} bytes")));
@@ -335,7 +308,6 @@ impl Control {
         self.accepted(path, self.get(path)?).map(|_answer| ())
     }
 
-    /// `GET /v1/models`.
     pub fn models(&self) -> Result<Vec<ModelEntry>, Error> {
         let list = self.get_json("/v1/models")?;
         let models = list["data"].as_array();
@@ -350,7 +322,7 @@ impl Control {
             return self.tokenize_as(*form, text, special);
         }
         let mut failure = None;
-        for form in [TokenizeForm::Prompt, TokenizeForm::Content, TokenizeForm::Inputs] {
+        for form in TOKENIZE_FORMS {
             match self.tokenize_as(form, text, special) {
                 // llama.cpp returns an empty list for a request that it does not understand.
                 Ok(ids) if ids.is_empty() && !text.is_empty() => {}
@@ -367,18 +339,15 @@ impl Control {
 
     fn tokenize_as(
         &self,
-        form: TokenizeForm,
+        [prompt, flag]: [&str; 2],
         text: &str,
         special: SpecialTokens,
     ) -> Result<Vec<u32>, Error> {
         let add = special == SpecialTokens::Add;
-        let body = match form {
-            TokenizeForm::Prompt => {
-                json!({"model": self.settings.model, "prompt": text, "add_special_tokens": add})
-            }
-            TokenizeForm::Content => json!({"content": text, "add_special": add}),
-            TokenizeForm::Inputs => json!({"inputs": text, "add_special_tokens": add}),
-        };
+        let mut body = json!({ prompt: text, flag: add });
+        if prompt == "prompt" {
+            body["model"] = self.settings.model.as_str().into();
+        }
         let answer = self.accepted("/tokenize", self.post("/tokenize", Some(&body))?)?;
         let refused = || self.unexpected("/tokenize", "it has no tokens");
         let answer = answer.json().ok_or_else(refused)?;
@@ -388,7 +357,6 @@ impl Control {
         ids.collect::<Option<Vec<u32>>>().ok_or_else(refused)
     }
 
-    /// The text of token ids, from the server.
     pub fn detokenize(&self, ids: &[u32]) -> Result<String, Error> {
         let path = "/detokenize";
         let body = json!({"model": self.settings.model, "tokens": ids});
@@ -399,7 +367,6 @@ impl Control {
         text.map(str::to_owned).ok_or_else(|| self.unexpected(path, "it has no text"))
     }
 
-    /// `GET /metrics`, in Prometheus text format.
     pub fn metrics_text(&self) -> Result<String, Error> {
         let answer = self.accepted("/metrics", self.get("/metrics")?)?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
@@ -430,7 +397,6 @@ impl Control {
         self.post_accepted("/start_profile", options)
     }
 
-    /// `POST /stop_profile`.
     pub fn stop_profile(&self) -> Result<(), Error> {
         self.post_accepted("/stop_profile", None)
     }
@@ -446,20 +412,12 @@ fn model(entry: &Value) -> Option<ModelEntry> {
     })
 }
 
-/// The path of a request, with the query of the address.
-fn full_path(settings: &Settings, path: &str) -> String {
-    let url = &settings.base_url;
-    let joint = if path.contains('?') { '&' } else { '?' };
-    let query = url.query.as_ref().map(|query| format!("{joint}{query}")).unwrap_or_default();
-    format!("{}{path}{query}", url.root_prefix())
-}
-
 /// Appends the bytes of one read to the response. Returns true at its end.
 fn take(
     reader: &mut ResponseReader,
     mut input: &[u8],
     answer: &mut HttpResponse,
-) -> Result<bool, crate::http::HttpError> {
+) -> Result<bool, HttpError> {
     if answer.status == 0 {
         let headers = &mut answer.headers;
         let head = reader.read_head(&mut input, |name, value| {

@@ -13,7 +13,7 @@ use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
 use crate::dialect::{Dialect, Rules, rules_of};
 use crate::framing::{EventFraming, Framer};
-use crate::http::{self, BodyDecoder, BodyPart, Head, Media, ResponseReader};
+use crate::http::{self, BodyDecoder, BodyPart, ContentEncoding, Head, Media, ResponseReader};
 use crate::reading::{BodyEnd, EventArrival, ResponseReading};
 use crate::redirect::{Redirect, is_redirect};
 use crate::server_message::{fit, message};
@@ -24,7 +24,6 @@ use crate::url::Url;
 /// Bytes of the body that are kept for messages: of a refusal, or before the first event.
 const BEGINNING_BYTES: usize = 4096;
 
-/// When the bytes of a read arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadStamp {
     /// Stamp of the last segment in the read.
@@ -34,31 +33,24 @@ pub struct ReadStamp {
 }
 
 impl ReadStamp {
-    /// The exact time of a read.
     pub fn exact(at: Nanos) -> Self {
         Self { at, is_upper_bound: false }
     }
 }
 
-/// Whether the response's text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepText {
-    /// Only arrival times are kept.
     No,
     /// Kept in the timeline if the response succeeds without a token count in its usage.
     Uncounted,
-    /// Always kept in the timeline.
     Yes,
 }
 
-/// Whether a response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseProgress {
-    /// More bytes are expected.
     More,
     /// The response is complete and the timeline's outcome is set.
     Done {
-        /// Whether the connection can carry another request.
         keep_alive: bool,
         /// Bytes of the last read after this response. Normally zero.
         unread: usize,
@@ -67,7 +59,6 @@ pub enum ResponseProgress {
 
 const CLOSED: ResponseProgress = ResponseProgress::Done { keep_alive: false, unread: 0 };
 
-/// Reads one response at a time.
 #[derive(Debug)]
 pub struct Exchange {
     rules: &'static Rules,
@@ -78,7 +69,6 @@ pub struct Exchange {
     route: String,
     http: ResponseReader,
     head: Option<Head>,
-    /// Where a redirect sends us.
     location: Option<String>,
     /// What vLLM says of an answer of plain bytes: the JSON of its header `metadata`.
     metadata: Option<Vec<u8>>,
@@ -86,7 +76,6 @@ pub struct Exchange {
     decoder: Option<BodyDecoder>,
     framer: Framer,
     reading: ResponseReading,
-    /// The first bytes of the body, until an event is found.
     beginning: Vec<u8>,
 }
 
@@ -115,7 +104,6 @@ impl Exchange {
         }
     }
 
-    /// Prepares for the next response; buffers are kept.
     pub fn reset(&mut self) {
         self.http.reset();
         self.head = None;
@@ -165,8 +153,8 @@ impl Exchange {
             })?;
             let Some(head) = head else { return Ok(ResponseProgress::More) };
             self.on_head(head, arrival.stamp, timeline);
-            if !head.encoding.is_readable() {
-                return Err(http::HttpError::Encoding(head.encoding));
+            if let ContentEncoding::Unreadable(name) = head.encoding {
+                return Err(http::HttpError::Encoding(name));
             }
         }
         loop {
@@ -205,8 +193,7 @@ impl Exchange {
             None => decoder.finish(&mut sink),
         };
         self.decoder = Some(decoder);
-        let encoding = self.head.map(|head| head.encoding).unwrap_or_default();
-        outcome.map_err(|_| http::HttpError::Compressed(encoding))
+        outcome.map_err(|_| http::HttpError::Compressed)
     }
 
     /// Takes the end of a compressed body. Some servers never write the end of the compressed stream; behind the
@@ -220,7 +207,6 @@ impl Exchange {
         if self.has_end_marker() { Ok(()) } else { ended }
     }
 
-    /// Takes bytes of the body.
     fn on_data(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
         if self.is_refusal() {
             return self.keep_beginning(data);
@@ -279,7 +265,7 @@ impl Exchange {
         };
         self.framer.reset(framing);
         self.reading.set_framing(framing);
-        self.decoder = BodyDecoder::new(head.encoding);
+        self.decoder = (head.encoding == ContentEncoding::Gzip).then(BodyDecoder::default);
         self.head = Some(head);
     }
 
@@ -335,7 +321,6 @@ impl Exchange {
             && self.beginning.trim_ascii().is_empty()
     }
 
-    /// What a status other than success says.
     fn refusal(&self) -> String {
         let status = self.head.map_or(0, |head| head.status);
         if let Some(location) = self.location.as_ref().filter(|_| is_redirect(status)) {
@@ -362,8 +347,7 @@ impl Exchange {
 
     /// The server closed the connection, seen at `at`.
     pub fn on_eof(&mut self, at: Nanos, timeline: &mut Timeline) -> ResponseProgress {
-        let arrival =
-            EventArrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
+        let arrival = EventArrival::without_bytes(at, timeline);
         if self.head.is_none() {
             timeline.times.end = Some(at);
             let message = match self.http.interim() {
@@ -392,9 +376,7 @@ impl Exchange {
 
     /// The server leaves the body of a finished response open; nothing came after `at`.
     pub fn on_open_body(&mut self, at: Nanos, timeline: &mut Timeline) -> ResponseProgress {
-        let arrival =
-            EventArrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
-        self.finish(BodyEnd::LeftOpen, arrival, timeline);
+        self.finish(BodyEnd::LeftOpen, EventArrival::without_bytes(at, timeline), timeline);
         CLOSED
     }
 

@@ -4,14 +4,10 @@ use memchr::memchr;
 
 use crate::sse::{self, SseEvent};
 
-/// How a body splits into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFraming {
-    /// Server-sent events.
     Sse,
-    /// One JSON value per line.
     Lines,
-    /// The whole body is one JSON value.
     WholeJson,
 }
 
@@ -34,14 +30,12 @@ impl Framer {
         Self { framing, sse: sse::Parser::default(), kept: Vec::new() }
     }
 
-    /// Prepares for the next response.
     pub(crate) fn reset(&mut self, framing: EventFraming) {
         self.framing = framing;
         self.sse.reset();
         self.kept.clear();
     }
 
-    /// As set by [`Framer::new`] or [`Framer::reset`].
     pub(crate) fn framing(&self) -> EventFraming {
         self.framing
     }

@@ -12,7 +12,6 @@ use tokometer_base::Message;
 /// order in which it is written there.
 pub(crate) type ExtraFields = BTreeMap<String, Box<RawValue>>;
 
-/// A JSON object written field by field.
 pub(crate) struct JsonBody<'a> {
     bytes: Vec<u8>,
     extra: &'a ExtraFields,
@@ -49,7 +48,6 @@ impl<'a> JsonBody<'a> {
         }
     }
 
-    /// Adds a field whose value is JSON text.
     pub(crate) fn raw(&mut self, name: &str, json: &str) {
         if !self.extra.contains_key(name) {
             self.name(name);
@@ -98,7 +96,6 @@ impl<'a> JsonBody<'a> {
         }
     }
 
-    /// Adds each field of a struct with [`JsonBody::field`].
     pub(crate) fn members(&mut self, fields: &impl Serialize) {
         for (name, value) in object_of(fields) {
             self.field(&name, value);

@@ -16,7 +16,6 @@ pub mod http;
 mod json_body;
 mod multipart;
 mod omission;
-mod own_tools;
 pub mod prepare;
 pub mod proxy;
 mod reading;

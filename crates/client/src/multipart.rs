@@ -17,13 +17,11 @@ pub(crate) struct FormFile<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// A body with the value of its `Content-Type`.
 pub(crate) struct FormBody {
     pub(crate) content_type: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Writes the fields of a JSON object and a file.
 pub(crate) fn encode(json: &[u8], file: FormFile<'_>) -> Result<FormBody, Error> {
     let fields: Map<String, Value> =
         serde_json::from_slice(json).map_err(|why| Error::ExtraBody(why.to_string()))?;
@@ -60,7 +58,6 @@ pub(crate) fn without(form: &[u8], field: &str) -> Option<Vec<u8>> {
     Some([&form[..from], &form[until..]].concat())
 }
 
-/// A separator that does not occur in the file.
 fn separator(content: &[u8]) -> String {
     let name = |number: u32| format!("tokometer-form-{number:08x}");
     let is_free = |name: &String| memmem::find(content, name.as_bytes()).is_none();

@@ -53,7 +53,6 @@ pub fn refused_field(failure: &Failure, optional_fields: &[&'static str]) -> Opt
     words.iter().find_map(|word| optional_fields.iter().find(|field| *field == word)).copied()
 }
 
-/// The alternative name of a field that has two.
 pub fn replacement(field: &str) -> Option<&'static str> {
     let [new, old] = LENGTH_NAMES;
     match field {
@@ -103,7 +102,6 @@ fn json_without(body: &[u8], field: &str) -> Option<Vec<u8>> {
     serde_json::to_vec(&body).ok()
 }
 
-/// Replaces the content length in a request's header.
 fn with_length(head: &[u8], length: usize) -> Option<Vec<u8>> {
     let at = head.windows(LENGTH.len()).position(|part| part.eq_ignore_ascii_case(LENGTH))?;
     let (before, after) = head.split_at(at + LENGTH.len());

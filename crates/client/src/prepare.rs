@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::framing::EventFraming;
 use crate::json_body::{ExtraFields, JsonBody};
 use crate::multipart::{self, FormBody};
-use crate::own_tools;
 use crate::request_head::{JSON, RequestHead};
 use crate::settings::{Delivery, Settings};
 use crate::structured;
@@ -26,7 +25,6 @@ const GREEDY_BELOW: f64 = 1e-5;
 /// The part of a request that differs from the others of its run.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestInput<'a> {
-    /// Text, messages or token ids.
     pub prompt: &'a Prompt,
     /// Index in the plan; the last part of the request id.
     pub index: u64,
@@ -35,24 +33,18 @@ pub struct RequestInput<'a> {
 }
 
 impl<'a> RequestInput<'a> {
-    /// A request for the base model.
     pub fn new(prompt: &'a Prompt, index: u64) -> Self {
         Self { prompt, index, lora: None }
     }
 }
 
-/// One request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PreparedRequest {
-    /// Header and body.
     pub bytes: Vec<u8>,
-    /// Offset of the body in `bytes`.
     pub body_start: usize,
-    /// Lengths requested, for the record.
     pub requested: RequestedLengths,
     /// Body fields that can be removed or renamed if the server refuses them.
     pub optional_fields: Vec<&'static str>,
-    /// Index in the plan.
     pub index: u64,
     /// LoRA adapter; `None` for the base model.
     pub lora: Option<String>,
@@ -61,7 +53,6 @@ pub struct PreparedRequest {
 }
 
 impl PreparedRequest {
-    /// What follows the header.
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.body_start..]
     }
@@ -114,11 +105,10 @@ impl Dialect {
             optional_fields,
             index: ask.index,
             lora,
-            own_tools: own_tools::of(ask.prompt),
+            own_tools: own_tools(ask.prompt),
         })
     }
 
-    /// Path and query, with the prefix of the base URL.
     pub fn request_path(&self, settings: &Settings) -> String {
         let own = match settings.delivery {
             Delivery::Streamed => self.path(),
@@ -127,13 +117,10 @@ impl Dialect {
         let path = settings.path.as_deref().unwrap_or(own);
         let slash = if path.starts_with('/') { "" } else { "/" };
         let url = &settings.base_url;
-        let joint = if path.contains('?') { '&' } else { '?' };
-        let query = url.query.as_ref().map(|query| format!("{joint}{query}"));
-        let query = query.unwrap_or_default();
         // A route that the user named without `/v1` is meant below the address as it is.
         let is_from_root = settings.path.is_none() || format!("{slash}{path}").starts_with("/v1/");
         let prefix = if is_from_root { url.root_prefix() } else { &url.path_prefix };
-        format!("{prefix}{slash}{path}{query}")
+        url.with_query(&format!("{prefix}{slash}{path}"))
     }
 
     fn context<'a>(self, settings: &'a Settings, ask: &RequestInput<'a>) -> BodyContext<'a> {
@@ -156,11 +143,17 @@ impl Dialect {
         temperature.is_some_and(|temperature| temperature < GREEDY_BELOW) && !self.is_pooling()
     }
 
-    /// Whether responses are streamed under these settings.
     pub(crate) fn is_streamed(self, settings: &Settings) -> bool {
         settings.delivery == Delivery::Streamed
             && rules_of(self.protocol()).framing != EventFraming::WholeJson
     }
+}
+
+/// The tools that a prompt's own body offers, as JSON text. `None` where it offers none.
+fn own_tools(prompt: &Prompt) -> Option<String> {
+    let body: ExtraFields = serde_json::from_str(prompt.extra_body.as_deref()?).ok()?;
+    let choice = body.get("tool_choice").map(|choice| format!(r#","tool_choice":{choice}"#));
+    Some(format!(r#"{{"tools":{}{}}}"#, body.get("tools")?, choice.unwrap_or_default()))
 }
 
 fn merged_extra(settings: &Settings, prompt: &Prompt) -> Result<ExtraFields, Error> {
@@ -182,20 +175,15 @@ fn head(
     content_type: &str,
 ) -> RequestHead {
     let (forward, path) = (settings.forward.as_ref(), dialect.request_path(settings));
-    let mut head = RequestHead::post(&settings.base_url, &path, forward, content_type);
+    let mut head = RequestHead::new("POST", &settings.base_url, &path, forward);
+    head.header("Content-Type", content_type);
     let accept = if dialect.is_streamed(settings) { "text/event-stream" } else { JSON };
     head.header("Accept", accept);
     head.header("Accept-Encoding", "identity");
     if let Some(key) = &settings.api_key {
         head.header("Authorization", key.header_value());
     }
-    let rules = rules_of(dialect.protocol());
-    for header in rules.headers {
-        head.header(header.name, header.value);
-    }
-    if let (Some(name), Some(key)) = (rules.key_header, &settings.api_key) {
-        head.header(name, key.expose());
-    }
+    (rules_of(dialect.protocol()).write_head)(&mut head, settings.api_key.as_ref());
     if let Some(prefix) = &settings.request_id_prefix {
         head.header("x-request-id", format_args!("{prefix}{}", ask.index));
     }
@@ -329,5 +317,20 @@ pub(crate) mod tests {
         let sglang = body("sglang-oai");
         assert_eq!((&sglang["model"], &sglang["lora_path"]), (&"ad".into(), &"ad".into()));
         assert_eq!(body("sglang")["lora_path"], "ad");
+    }
+
+    #[test]
+    fn only_what_is_said_of_tools_is_kept() {
+        let check = |body: Option<&str>, expected: Option<&str>| {
+            let prompt = Prompt { extra_body: body.map(str::to_owned), ..Prompt::text("x") };
+            assert_eq!(own_tools(&prompt).as_deref(), expected, "{body:?}");
+        };
+        check(None, None);
+        check(Some(r#"{"temperature":0}"#), None);
+        check(Some(r#"{"top_k":1,"tools":[{"b":1,"a":2}]}"#), Some(r#"{"tools":[{"b":1,"a":2}]}"#));
+        check(
+            Some(r#"{"tool_choice":"required","tools":[]}"#),
+            Some(r#"{"tools":[],"tool_choice":"required"}"#),
+        );
     }
 }

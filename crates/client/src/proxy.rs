@@ -7,7 +7,6 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use percent_encoding::percent_decode_str;
@@ -15,12 +14,9 @@ use percent_encoding::percent_decode_str;
 use crate::error::Error;
 use crate::url::{Scheme, Url};
 
-/// One proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its host, an IPv6 literal without brackets.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// User and password, as in the URL but decoded.
     credentials: Option<String>,
@@ -47,7 +43,6 @@ impl Proxy {
         Ok(Self { host, port: parsed.port().unwrap_or(80), credentials })
     }
 
-    /// The value of `Proxy-Authorization`.
     pub(crate) fn authorization(&self) -> Option<String> {
         let encode = |text: &String| base64::engine::general_purpose::STANDARD.encode(text);
         self.credentials.as_ref().map(|text| format!("Basic {}", encode(text)))
@@ -65,36 +60,6 @@ impl fmt::Display for Proxy {
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Proxy({self})")
-    }
-}
-
-/// How plain requests are sent through a proxy: with the whole URL in their first line.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Forward {
-    proxy: Arc<str>,
-    authorization: Option<Arc<str>>,
-}
-
-impl Forward {
-    pub(crate) fn new(proxy: &Proxy) -> Self {
-        let authorization = proxy.authorization().map(Arc::from);
-        Self { proxy: proxy.to_string().into(), authorization }
-    }
-
-    /// The proxy's address, without its password.
-    pub fn proxy(&self) -> &str {
-        &self.proxy
-    }
-
-    /// The value of `Proxy-Authorization`.
-    pub(crate) fn authorization(&self) -> Option<&str> {
-        self.authorization.as_deref()
-    }
-}
-
-impl fmt::Debug for Forward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Forward({})", self.proxy)
     }
 }
 
@@ -221,8 +186,7 @@ mod tests {
     fn a_proxy_s_password_is_sent_and_never_shown() {
         let proxy = Proxy::parse("http://me:p%40ss@proxy.test:3128/").unwrap();
         assert_eq!(proxy.authorization().as_deref(), Some("Basic bWU6cEBzcw=="));
-        let forward = Forward::new(&proxy);
-        for shown in [proxy.to_string(), format!("{proxy:?}"), format!("{forward:?}")] {
+        for shown in [proxy.to_string(), format!("{proxy:?}")] {
             assert!(shown.contains("http://proxy.test:3128"), "{shown}");
             assert!(!shown.contains("ss@") && !shown.contains("bWU6"), "{shown}");
         }

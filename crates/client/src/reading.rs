@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use tokometer_base::Fingerprint;
 use tokometer_base::redact::Secrets;
+use tokometer_base::{Fingerprint, Nanos};
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline};
 
 use crate::dialect::{EndRule, Rules};
@@ -17,13 +17,10 @@ use crate::scan::{EventTemplate, Fields, Marks, scan};
 use crate::server_message::{abort_reason, is_error_document, message};
 use crate::settings::{Settings, UsageReports};
 use crate::sse;
-use kinds::{kind_of, merge, reasoning};
+use kinds::{ByteCount, kind_of, merge, reasoning};
 pub(crate) use tool_calls::ToolCalls;
 
-mod content_bytes;
 mod kinds;
-mod no_event;
-mod pooled;
 mod stray_lines;
 mod tool_calls;
 mod whole;
@@ -43,7 +40,7 @@ pub(crate) struct ResponseReading {
     secrets: Arc<Secrets>,
     template: EventTemplate,
     state: StreamState,
-    bytes: content_bytes::ByteCount,
+    bytes: ByteCount,
     text: String,
     /// The text without reasoning, once there is some.
     answer: Option<String>,
@@ -52,12 +49,9 @@ pub(crate) struct ResponseReading {
     failure: Option<Failure>,
 }
 
-/// What is known of a stream so far.
 #[derive(Debug, Default)]
 pub(crate) struct StreamState {
-    /// Marks of all events.
     pub(crate) seen: Marks,
-    /// Tokens reported by events.
     pub(crate) counted: u32,
     /// Length of the longest cumulative text.
     pub(crate) longest: usize,
@@ -65,11 +59,17 @@ pub(crate) struct StreamState {
     pub(crate) part_start: usize,
 }
 
-/// When an event arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventArrival {
     pub(crate) stamp: ReadStamp,
     pub(crate) read: u32,
+}
+
+impl EventArrival {
+    /// What is known at `at` without another read.
+    pub(crate) fn without_bytes(at: Nanos, timeline: &Timeline) -> Self {
+        Self { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) }
+    }
 }
 
 impl ResponseReading {
@@ -83,7 +83,7 @@ impl ResponseReading {
             secrets: settings.shared_secrets(),
             template: EventTemplate::default(),
             state: StreamState::default(),
-            bytes: content_bytes::ByteCount::default(),
+            bytes: ByteCount::default(),
             text: String::new(),
             answer: None,
             tool_calls: ToolCalls::default(),
@@ -96,7 +96,7 @@ impl ResponseReading {
     pub(crate) fn reset(&mut self) {
         self.template.forget();
         self.state = StreamState::default();
-        self.bytes = content_bytes::ByteCount::default();
+        self.bytes = ByteCount::default();
         self.text.clear();
         self.answer = None;
         self.tool_calls.clear();
@@ -104,7 +104,6 @@ impl ResponseReading {
         self.failure = None;
     }
 
-    /// Processes one event of a stream.
     #[inline]
     pub(crate) fn on_event(
         &mut self,
@@ -201,7 +200,6 @@ impl ResponseReading {
         (self.rules.take_calls)(&mut self.tool_calls, kind, &event);
     }
 
-    /// Reads an event whose data is not JSON.
     fn on_no_json(&mut self, name: &[u8], data: &[u8]) -> EventKind {
         // Servers that answer slowly keep the connection open with events of any content.
         if is_heartbeat(name) {
@@ -237,7 +235,6 @@ impl ResponseReading {
         }
     }
 
-    /// Records a finish reason that reports a failure.
     fn fail_aborted(&mut self, data: &[u8]) {
         if self.failure.is_none() {
             let said = abort_reason(data, &self.secrets);
@@ -346,7 +343,6 @@ impl ResponseReading {
         self.keep_answer(told, timeline);
     }
 
-    /// How an answer ended that is not complete.
     fn cut_message(&self, timeline: &Timeline) -> String {
         let what = if self.end == EndRule::Body {
             "the connection closed before the end of the response"
@@ -398,26 +394,22 @@ impl ResponseReading {
     }
 }
 
-/// What one choice of an event is.
 struct ChoiceReading {
     kind: EventKind,
     /// `None` where nothing reports them.
     tokens: Option<u32>,
 }
 
-/// How a body ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
     /// At its announced length, at its last chunk, or with a connection whose closing is the regular
     /// end.
     Announced,
-    /// The connection closed before the announced end.
     Cut,
     /// The server sends nothing more and leaves the body open.
     LeftOpen,
 }
 
-/// Whether an event of this name only keeps the connection open.
 fn is_heartbeat(name: &[u8]) -> bool {
     let names = ["ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"];
     names.iter().any(|known| name.trim_ascii().eq_ignore_ascii_case(known.as_bytes()))

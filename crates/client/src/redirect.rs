@@ -6,7 +6,6 @@
 use crate::Error;
 use crate::url::Url;
 
-/// Most redirects that are followed for one question.
 pub(crate) const MOST_REDIRECTS: usize = 5;
 
 /// Whether a status, with a `Location`, sends the client elsewhere.
@@ -61,7 +60,7 @@ impl Redirect {
     /// Reads a `Location`. `path` is what was asked for below `base`, without a query.
     pub(crate) fn parse(base: &Url, path: &str, location: &str) -> Result<Self, Error> {
         let asked = format!("{}{path}", base.root_prefix());
-        let origin = format!("{}://{}", base.scheme_name(), base.authority());
+        let origin = format!("{}://{}", base.scheme.name(), base.authority());
         let absolute = resolved(&origin, &asked, location.trim());
         let absolute = absolute.split('#').next().unwrap_or_default();
         let mut url = Url::parse(absolute)?;
@@ -95,7 +94,6 @@ impl Redirect {
         stays(&self.base, base)
     }
 
-    /// Where to, and what to do about it.
     pub(crate) fn describe(&self, from: &Url) -> String {
         let to = self.base.at(&self.path);
         let base = self.base.at("");

@@ -3,12 +3,11 @@
 use std::fmt::Display;
 
 use crate::error::Error;
-use crate::proxy::Forward;
+use crate::proxy::Proxy;
 use crate::url::Url;
 
 const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
 
-/// The content type of JSON bodies.
 pub(crate) const JSON: &str = "application/json";
 
 /// The header of a request. Setting a field again replaces its value.
@@ -18,22 +17,7 @@ pub(crate) struct RequestHead {
 }
 
 impl RequestHead {
-    pub(crate) fn post(
-        url: &Url,
-        path: &str,
-        forward: Option<&Forward>,
-        content_type: &str,
-    ) -> Self {
-        let mut head = Self::new("POST", url, path, forward);
-        head.header("Content-Type", content_type);
-        head
-    }
-
-    pub(crate) fn get(url: &Url, path: &str, forward: Option<&Forward>) -> Self {
-        Self::new("GET", url, path, forward)
-    }
-
-    fn new(method: &str, url: &Url, path: &str, forward: Option<&Forward>) -> Self {
+    pub(crate) fn new(method: &str, url: &Url, path: &str, forward: Option<&Proxy>) -> Self {
         let authority = url.authority();
         // A proxy needs the server's address, which the first line otherwise leaves out.
         let server = forward.map(|_| format!("http://{authority}")).unwrap_or_default();
@@ -41,7 +25,7 @@ impl RequestHead {
         let mut head = Self { request_line, headers: Vec::new() };
         head.header("Host", authority);
         head.header("User-Agent", USER_AGENT);
-        if let Some(value) = forward.and_then(Forward::authorization) {
+        if let Some(value) = forward.and_then(Proxy::authorization) {
             head.header("Proxy-Authorization", value);
         }
         head

@@ -15,7 +15,6 @@ use tokometer_base::redact::{HIDDEN, Secrets, is_public_header, is_secret_name, 
 /// The key sent in `Authorization`. Never printed, never serialised.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ApiKey {
-    /// Sent as `Bearer KEY`.
     Bearer(String),
     /// Sent the same way, from the variable of Anthropic's clients.
     Anthropic(String),
@@ -31,7 +30,6 @@ impl ApiKey {
         }
     }
 
-    /// The environment variable that it is read from.
     pub fn variable(&self) -> &'static str {
         match self {
             Self::Bearer(_) => "OPENAI_API_KEY",
@@ -40,7 +38,6 @@ impl ApiKey {
         }
     }
 
-    /// Adds the key to what is hidden everywhere.
     pub fn add_to(&self, secrets: &mut Secrets) {
         secrets.add(self.expose());
     }
@@ -58,7 +55,6 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// Header names and values from the user.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Headers(pub Vec<(String, String)>);

@@ -10,10 +10,8 @@ use tokometer_base::redact::Secrets;
 use crate::dialect::ERROR_FORMS;
 use crate::scan::is_abort;
 
-/// Bytes of a server's message that are kept.
 const MESSAGE_BYTES: usize = 300;
 
-/// Bytes of a page's title that are kept.
 const TITLE_BYTES: usize = 80;
 
 /// Bodies with which servers refuse plain HTTP on a port for TLS: nginx's, Go's and Apache's.
@@ -23,7 +21,6 @@ const PLAIN_ON_TLS: [&str; 3] = [
     "speaking plain HTTP to an SSL-enabled server port",
 ];
 
-/// What a body says.
 pub(crate) fn message(body: &[u8], secrets: &Secrets) -> String {
     let text = String::from_utf8_lossy(body);
     if PLAIN_ON_TLS.iter().any(|words| text.contains(words)) {
@@ -48,13 +45,11 @@ fn one_line(text: &str) -> String {
     text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// A web page by its title.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HtmlPage {
     title: Option<String>,
 }
 
-/// The page that a body is, if it is one.
 pub(crate) fn html_page(body: &[u8]) -> Option<HtmlPage> {
     let text = String::from_utf8_lossy(body);
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -68,7 +63,6 @@ pub(crate) fn html_page(body: &[u8]) -> Option<HtmlPage> {
     is_page.then(|| HtmlPage { title: title() })
 }
 
-/// The text of the first element of this name.
 fn inside(name: &str, text: &str, lower: &str) -> Option<String> {
     let open = lower.find(&format!("<{name}"))?;
     let start = open + lower[open..].find('>')? + 1;
@@ -118,12 +112,13 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
 pub(crate) fn is_error_document(data: &[u8]) -> bool {
     let document: Value = serde_json::from_slice(data).unwrap_or_default();
     let document = document.get(0).unwrap_or(&document);
-    let is_named = ["object", "type"].iter().any(|key| document[key] == "error");
-    let has_error = |object: &Value| object.get("error").is_some_and(says_error);
-    is_named
-        || has_error(document)
-        || choices(document).any(has_error)
+    ["object", "type"].iter().any(|key| document[key] == "error")
+        || errors_in(document).any(says_error)
         || ERROR_FORMS.iter().any(|form| (form.rule)(document).is_some())
+}
+
+fn errors_in(document: &Value) -> impl Iterator<Item = &Value> {
+    std::iter::once(document).chain(choices(document)).filter_map(|object| object.get("error"))
 }
 
 /// Whether the value of `error` reports one: some servers have the field always and leave it empty.
@@ -154,10 +149,9 @@ pub(crate) fn error_message(body: &[u8]) -> Option<String> {
     let document: Value = serde_json::from_slice(body).ok()?;
     // Some servers wrap the document in a list.
     let document = document.get(0).unwrap_or(&document);
-    let stated = ["/error", "/response/error"].iter().filter_map(|at| document.pointer(at));
-    let of_choices = choices(document).filter_map(|choice| choice.get("error"));
+    let stated = errors_in(document).chain(document.pointer("/response/error"));
     let other = ERROR_FORMS.iter().filter_map(|form| (form.rule)(document));
-    let error = stated.chain(of_choices).chain(other).find(|it| !it.is_null()).unwrap_or(document);
+    let error = stated.chain(other).find(|it| !it.is_null()).unwrap_or(document);
     let text = |key: &str| error.get(key).and_then(Value::as_str);
     // The message may stand where the answer would.
     let answered = text("text").filter(|_| error.get("error_code").is_some());

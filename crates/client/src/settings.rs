@@ -10,32 +10,27 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::redact::{Secrets, hide_in_url};
 use tokometer_base::{Conventions, IgnoreEos};
 
-use crate::proxy::Forward;
+use crate::proxy::Proxy;
 use crate::secret::{ApiKey, ExtraBody, Headers};
 use crate::structured::{Structured, ToolSet};
 use crate::url::Url;
 
-/// Which token counts a stream is requested to carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageReports {
-    /// None requested.
     Off,
-    /// Once, at the end.
     #[default]
     AtEnd,
     /// In every event: exact counts per event, at a cost for the server.
     Continuous,
 }
 
-/// Whether responses are streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
     /// One event per token or group of tokens.
     #[default]
     Streamed,
-    /// One response after generation has ended.
     Whole,
 }
 
@@ -43,25 +38,18 @@ tokometer_base::partial! {
     /// Sampling parameters. `None` leaves the value to the server.
     #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
     pub struct Sampling / PartialSampling {
-        /// `temperature`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub temperature: Option<f64> = None,
-        /// `top_p`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub top_p: Option<f64> = None,
-        /// `top_k`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub top_k: Option<i64> = None,
-        /// `min_p`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub min_p: Option<f64> = None,
-        /// `frequency_penalty`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub frequency_penalty: Option<f64> = None,
-        /// `presence_penalty`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub presence_penalty: Option<f64> = None,
-        /// `repetition_penalty`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub repetition_penalty: Option<f64> = None,
         /// `seed` of the server's sampler.
@@ -70,31 +58,23 @@ tokometer_base::partial! {
     }
 }
 
-/// Settings that all requests of a run share.
 #[derive(Clone, PartialEq)]
 pub struct Settings {
-    /// Scheme, host, port and path prefix.
     pub base_url: Url,
     /// Path relative to the base URL. `None` uses the dialect's own.
     pub path: Option<String>,
-    /// As the server knows it.
     pub model: String,
     /// The tool whose client's body fields are sent. `None` uses the tool that the backend is named
     /// after, or no extra fields if there is none.
     pub conventions: Option<Conventions>,
-    /// Streamed or whole.
     pub delivery: Delivery,
-    /// Token counts to request from the server.
     pub usage: UsageReports,
     /// Whether generation may end before the requested length.
     pub ignore_eos: IgnoreEos,
     /// `None` fields are left to the server.
     pub sampling: Sampling,
-    /// Log probabilities per token. `None` requests none.
     pub logprobs: Option<u32>,
-    /// What answers must be. `None` leaves it to the model.
     pub structured: Option<Structured>,
-    /// Tools that the model may call. `None` offers none.
     pub tools: Option<ToolSet>,
     /// Merged into every body; overrides all other fields.
     pub extra_body: ExtraBody,
@@ -102,10 +82,8 @@ pub struct Settings {
     pub headers: Headers,
     /// `x-request-id` is this prefix and the request's index. `None` sends no such header.
     pub request_id_prefix: Option<String>,
-    /// `None` sends no `Authorization` header.
     pub api_key: Option<ApiKey>,
-    /// The proxy that plain requests are sent to.
-    pub forward: Option<Forward>,
+    pub forward: Option<Proxy>,
     /// Secrets of the process that these settings do not send. A server may still know them.
     pub other_secrets: Secrets,
     /// Filled when the first connection needs it.
@@ -142,7 +120,6 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Settings that send only what a request needs.
     pub fn new(base_url: Url, model: impl Into<String>) -> Self {
         Self {
             base_url,
@@ -183,7 +160,7 @@ impl Settings {
         if let Some(key) = &self.api_key {
             secrets.add(key.expose());
         }
-        if let Some(value) = self.forward.as_ref().and_then(Forward::authorization) {
+        if let Some(value) = self.forward.as_ref().and_then(Proxy::authorization) {
             secrets.add(value.trim_start_matches("Basic "));
         }
         secrets

@@ -11,7 +11,6 @@ use memchr::memchr2;
 
 use crate::framing::MAX_KEPT_BYTES;
 
-/// A complete server-sent event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     /// The `event:` field; usually empty.
@@ -30,7 +29,6 @@ pub const STRAY: &[u8] = b"\n";
 /// Bytes that are kept of lines that are no part of an event.
 const STRAY_BYTES: usize = 4096;
 
-/// State between slices.
 #[derive(Debug)]
 pub struct Parser {
     /// The first line may begin with a byte order mark.
@@ -63,7 +61,6 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// Prepares for the next stream.
     pub fn reset(&mut self) {
         self.is_first_line = true;
         self.is_after_cr = false;
@@ -80,7 +77,6 @@ impl Parser {
         }
     }
 
-    /// Processes the next slice of the stream.
     pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         let mut rest = bytes;
         if self.is_after_cr && !rest.is_empty() {
@@ -105,7 +101,6 @@ impl Parser {
         self.line.extend_from_slice(&rest[..rest.len().min(room)]);
     }
 
-    /// The bytes after the line end at the front of `end`.
     #[inline]
     fn after_line_end<'a>(&mut self, end: &'a [u8]) -> &'a [u8] {
         if let Some(rest) = end.strip_prefix(b"\r\n") {
@@ -124,7 +119,6 @@ impl Parser {
         }
     }
 
-    /// Completes a line that began in an earlier slice and ends with `end`.
     fn take_kept_line(&mut self, end: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         let mut line = std::mem::take(&mut self.line);
         line.extend_from_slice(end);

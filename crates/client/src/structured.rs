@@ -16,23 +16,16 @@ use crate::json_body::JsonBody;
 /// The name of a schema in requests that want one.
 pub(crate) const SCHEMA_NAME: &str = "answer";
 
-/// What an answer must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structured {
-    /// A JSON document that fits this schema.
     Json(String),
-    /// Any JSON object.
     JsonObject,
-    /// A text that this expression matches.
     Regex(String),
-    /// One of these texts.
     Choice(Vec<String>),
-    /// A text of this grammar.
     Grammar(String),
 }
 
-/// Keys of which a schema has at least one.
 const SCHEMA_KEYS: [&str; 10] =
     ["type", "properties", "$schema", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "items"];
 
@@ -87,7 +80,6 @@ impl Structured {
         Ok(Self::Json(text.trim().to_owned()))
     }
 
-    /// The constraint in the words of vLLM's server.
     pub(crate) fn of_vllm(&self) -> String {
         match self {
             Self::Json(schema) => format!(r#"{{"json":{schema}}}"#),
@@ -121,7 +113,6 @@ impl Structured {
     }
 }
 
-/// A field of a request's body.
 pub(crate) struct BodyField {
     pub(crate) name: &'static str,
     pub(crate) value: Value,
@@ -173,7 +164,6 @@ impl ToolSet {
         Ok(Self { definitions, choice })
     }
 
-    /// The names of the tools.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.definitions.iter().filter_map(|text| {
             let tool: Value = serde_json::from_str(text).ok()?;
@@ -220,7 +210,6 @@ fn definition(text: &str) -> Result<String, String> {
     Ok(format!(r#"{{"type":"function","function":{}}}"#, object(&function)))
 }
 
-/// A JSON object of these fields, in this order.
 pub(crate) fn object(fields: &[(&str, &RawValue)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("\"{name}\":{}", value.get())).collect();

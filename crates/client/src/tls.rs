@@ -34,7 +34,6 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
-/// A TLS configuration that speaks HTTP/1.1.
 pub fn client_config(
     trust: &Trust,
     identity: Option<&ClientCertificate>,

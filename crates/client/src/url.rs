@@ -12,17 +12,14 @@ use tokometer_base::redact::{Secrets, hide_in_url};
 
 use crate::Error;
 
-/// Plain or encrypted HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// HTTP over TCP.
     Http,
-    /// HTTP over TLS.
     Https,
 }
 
 impl Scheme {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Https => "https",
@@ -40,7 +37,6 @@ impl Scheme {
 /// The longest path of a Unix-domain socket: the kernel's field has 108 bytes, the last of them zero.
 const MAX_SOCKET_PATH_BYTES: usize = 107;
 
-/// A server's base address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// `http` when the user gave none.
@@ -49,7 +45,6 @@ pub struct Url {
     pub socket: Option<PathBuf>,
     /// Name or address; an IPv6 literal without its brackets.
     pub host: String,
-    /// TCP port.
     pub port: u16,
     /// Prefix of every path, without a trailing slash. Usually empty.
     pub path_prefix: String,
@@ -58,7 +53,6 @@ pub struct Url {
 }
 
 impl Url {
-    /// Plain HTTP without a path prefix.
     pub fn http(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         let scheme = Scheme::Http;
@@ -78,12 +72,12 @@ impl Url {
         }
         if let Some(rest) = text.strip_prefix("unix:") {
             // `unix:///path` is how some tools write `unix:/path`.
-            let (rest, query) = rest.strip_prefix("//").unwrap_or(rest).split_query();
+            let (rest, query) = split_query(rest.strip_prefix("//").unwrap_or(rest));
             let (path, prefix) = rest.split_once(":/").unwrap_or((rest, ""));
             return Self::unix(path.to_owned(), prefix, query);
         }
         if let Some(rest) = text.strip_prefix("http+unix://") {
-            let (rest, query) = rest.split_query();
+            let (rest, query) = split_query(rest);
             let (path, prefix) = rest.split_once('/').unwrap_or((rest, ""));
             let path =
                 percent_decode_str(path).decode_utf8().map_err(|_| "its path is not UTF-8")?;
@@ -141,7 +135,6 @@ impl Url {
         if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Host and port, the default port as well.
     pub(crate) fn host_and_port(&self) -> String {
         format!("{}:{}", self.bracketed_host(), self.port)
     }
@@ -150,23 +143,16 @@ impl Url {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 
-    /// The scheme as it stands in an address.
-    pub(crate) fn scheme_name(&self) -> &'static str {
-        self.scheme.name()
-    }
-
     /// The prefix for the server's own routes, all of which are named from its root. OpenAI's clients
     /// want an address that ends in `/v1`, so such an address is understood.
     pub(crate) fn root_prefix(&self) -> &str {
         self.path_prefix.strip_suffix("/v1").unwrap_or(&self.path_prefix)
     }
 
-    /// Whether connections use TLS.
     pub fn is_encrypted(&self) -> bool {
         self.scheme == Scheme::Https
     }
 
-    /// The URL of `path`, for messages.
     pub fn at(&self, path: &str) -> String {
         let prefix = if path.is_empty() { &self.path_prefix } else { self.root_prefix() };
         let path = format!("{prefix}{path}");
@@ -178,6 +164,15 @@ impl Url {
         hide_in_url(&address)
     }
 
+    /// A path with the query of this address behind its own.
+    pub(crate) fn with_query(&self, path: &str) -> String {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        match &self.query {
+            Some(query) => format!("{path}{joint}{query}"),
+            None => path.to_owned(),
+        }
+    }
+
     /// Adds what may be secret in the query.
     pub fn add_to(&self, secrets: &mut Secrets) {
         let query = self.query.as_deref().unwrap_or_default();
@@ -186,16 +181,10 @@ impl Url {
 }
 
 /// A query cut off from what stands before it.
-trait SplitQuery {
-    fn split_query(&self) -> (&str, Option<String>);
-}
-
-impl SplitQuery for str {
-    fn split_query(&self) -> (&str, Option<String>) {
-        match self.split_once('?') {
-            Some((rest, query)) => (rest, Some(query.to_owned()).filter(|query| !query.is_empty())),
-            None => (self, None),
-        }
+fn split_query(text: &str) -> (&str, Option<String>) {
+    match text.split_once('?') {
+        Some((rest, query)) => (rest, Some(query.to_owned()).filter(|query| !query.is_empty())),
+        None => (text, None),
     }
 }
 
@@ -215,7 +204,6 @@ fn bracketed(rest: &str) -> (String, String) {
     (format!("[{host}]{after}{path}"), zone.replacen("%25", "%", 1))
 }
 
-/// What is wrong with an address that is no URL.
 fn reason(error: url::ParseError) -> &'static str {
     match error {
         url::ParseError::EmptyHost => "it has no host",

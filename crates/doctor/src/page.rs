@@ -67,8 +67,8 @@ fn identities() -> String {
          `tokometer doctor -` reads standard input. `--markdown` prints a comment for an issue, `--html` a page\n\
          (`--html=FILE` writes it), `--format` findings in Markdown, JSON or CSV. A file that cannot be read is\n\
          named after the findings of the others, and the exit code is 2.\n\n\
-         A report is found inside Markdown, quotations, logs, terminal colours, boxes and tables. A value that\n\
-         cannot be read is skipped; the other values are still checked.\n\n\
+         A report is found inside Markdown, quotations, logs and terminal colours, by the labels of vLLM and\n\
+         SGLang. A value that cannot be read is skipped; the other values are still checked.\n\n\
          ## Identities\n\n| code | identity |\n|---|---|\n",
     );
     page.extend(Rule::TABLE.map(|row| format!("| `{}` | {} |\n", row.code, row.sentence)));

@@ -159,7 +159,7 @@ pub(crate) fn reach(
         is_simulated: simulator.is_some(),
         server: server_name(&control).map(|name| secrets.clean(&name)),
         addresses: endpoint.addresses.iter().map(Peer::to_string).collect(),
-        proxy: endpoint.proxy().map(str::to_owned),
+        proxy: endpoint.proxy(),
     };
     let settings = Arc::new(settings);
     let remarks = redirected.into_iter().chain(listed.remark).chain(settled.remark).collect();

@@ -17,7 +17,6 @@ use crate::handover::{RecordOutlet, SentRecord};
 use crate::joining::{JoinError, connect, enter};
 use crate::link::{ShardReader, ShardWriter};
 use crate::local_run::LocalRun;
-use crate::loss::Loss;
 use crate::message::{ToFollower, ToLeader, Welcome};
 use crate::secret::SharedSecret;
 use crate::tls::ShardTls;
@@ -105,6 +104,14 @@ impl RecordOutlet for FollowerShared {
     }
 }
 
+/// Why a follower has no leader any more.
+#[derive(Debug, Clone)]
+struct Loss {
+    why: String,
+    /// Whether the leader is there and does not take this shard.
+    is_refusal: bool,
+}
+
 #[derive(Default)]
 struct State {
     samples: ClockSamples,
@@ -127,6 +134,11 @@ struct State {
 }
 
 impl State {
+    /// The first reason stays.
+    fn lose(&mut self, loss: Loss) {
+        let _first = self.lost.get_or_insert(loss);
+    }
+
     /// The run of a point, once the leader knows that it is ready.
     fn local(&self, point: u32) -> Option<Arc<dyn LocalRun>> {
         let running = self.run.as_ref().filter(|run| run.point == point).map(|run| &run.local);
@@ -155,7 +167,7 @@ impl FollowerShared {
 
     fn say(&self, message: &ToLeader) {
         if let Err(why) = self.send(message) {
-            self.lose(why.to_string());
+            self.lose(&why.to_string());
         }
     }
 
@@ -176,9 +188,10 @@ impl FollowerShared {
         let _ = record.stream(&run.folder, self);
     }
 
-    fn lose(&self, why: String) {
+    fn lose(&self, why: &str) {
         let mut state = self.state();
-        let _first = state.lost.get_or_insert(Loss::Connection(why));
+        let why = format!("there is no leader any more: {why}");
+        state.lose(Loss { why, is_refusal: false });
         let run = state.run.clone();
         drop(state);
         self.changed.notify_all();
@@ -216,7 +229,7 @@ impl FollowerShared {
             match received {
                 Ok(Inbound::Message(message)) => self.take(message, returned),
                 Ok(Inbound::Bytes(_)) => {}
-                Err(why) => return self.lose(why.to_string()),
+                Err(why) => return self.lose(&why.to_string()),
             }
         }
     }
@@ -245,11 +258,10 @@ impl FollowerShared {
                     local.stop(cause);
                 }
             }
-            ToFollower::Over { why } => {
-                let _first = state.lost.get_or_insert(Loss::Over(why));
-            }
+            ToFollower::Over { why } => state.lose(Loss { why, is_refusal: false }),
             ToFollower::Refused { why } => {
-                let _first = state.lost.get_or_insert(Loss::Refused(why));
+                let why = format!("shard 0 refused this shard: {why}");
+                state.lose(Loss { why, is_refusal: true });
             }
             ToFollower::Hello { .. } | ToFollower::Welcome(_) => {}
         }
@@ -274,7 +286,7 @@ impl FollowerShared {
         }
         let silence = self.clock.now() - self.state().heard;
         if silence > SILENCE_MAX {
-            self.lose(format!("no message from the leader for {SILENCE_MAX}"));
+            self.lose(&format!("no message from the leader for {SILENCE_MAX}"));
         }
     }
 }
@@ -321,7 +333,7 @@ impl Follower {
         let thread = std::thread::Builder::new().name("leader".to_owned());
         let started = thread.spawn(move || following.follow(receiver));
         if let Err(why) = started {
-            shared.lose(format!("cannot start a thread: {why}"));
+            shared.lose(&format!("cannot start a thread: {why}"));
         }
         let ticking = Arc::clone(&shared);
         let ticker = Background::start("ticker", move |stop| {
@@ -365,8 +377,8 @@ impl Follower {
             if let Some(found) = find(&state) {
                 return Ok(Some(found));
             }
-            if let Some(why) = &state.lost {
-                return Err(why.to_string());
+            if let Some(lost) = &state.lost {
+                return Err(lost.why.clone());
             }
             if is_stopped {
                 return Ok(None);
@@ -442,12 +454,12 @@ impl Follower {
 
     /// Why there is no leader any more. `None` while there is one.
     pub fn lost(&self) -> Option<String> {
-        self.shared.state().lost.as_ref().map(ToString::to_string)
+        self.shared.state().lost.as_ref().map(|lost| lost.why.clone())
     }
 
     /// Whether the leader is there and does not take this shard.
     pub fn is_refused(&self) -> bool {
-        matches!(self.shared.state().lost, Some(Loss::Refused(_)))
+        self.shared.state().lost.as_ref().is_some_and(|lost| lost.is_refusal)
     }
 
     /// Ends a point: measures the clock once more, hands the record over where the leader does not have
@@ -465,16 +477,8 @@ impl Follower {
             sent.complete(&run.folder, &*self.shared).map_err(|why| why.to_string())?;
         }
         self.shared.say(&ToLeader::Ended { point });
-        loop {
-            let state = self.shared.state();
-            if state.taken == Some(point) {
-                return Ok(());
-            }
-            if let Some(why) = &state.lost {
-                return Err(why.to_string());
-            }
-            drop(self.shared.changed.wait_timeout(state, LOOK));
-        }
+        let is_taken = |state: &State| (state.taken == Some(point)).then_some(());
+        self.wait_for(&|| false, is_taken).map(drop)
     }
 }
 

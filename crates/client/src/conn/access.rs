@@ -11,24 +11,19 @@ use super::endpoint::{Endpoint, TlsClient};
 use super::peer::{NamedAddresses, Peer};
 use super::tunnel::Tunnel;
 use crate::error::Error;
-use crate::proxy::{Forward, Proxies};
+use crate::proxy::Proxies;
 use crate::tls::{self, ClientCertificate, Trust};
 use crate::url::Url;
 
-/// What the user says about reaching servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessOptions {
     /// Names whose addresses the user gave.
     pub names: Vec<NamedAddresses>,
-    /// Whose certificates are accepted.
     pub trust: Trust,
-    /// The certificate that is shown to servers.
     pub identity: Option<ClientCertificate>,
-    /// Proxies.
     pub proxies: Proxies,
 }
 
-/// How servers are reached.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     options: AccessOptions,
@@ -37,7 +32,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reaches servers by these options.
     pub fn new(options: AccessOptions) -> Self {
         Self { options, tls: OnceLock::new() }
     }
@@ -59,7 +53,7 @@ impl Access {
         let via = format!("the proxy {proxy}");
         let addresses = self.look_up(&proxy.host, proxy.port, &via)?;
         let tunnel = tls.is_some().then(|| Tunnel::new(&proxy, url));
-        let forward = tls.is_none().then(|| Forward::new(&proxy));
+        let forward = tls.is_none().then_some(proxy);
         Ok(Endpoint { addresses, tls, tunnel, forward })
     }
 

@@ -7,12 +7,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokometer_base::Nanos;
 
-use super::buffer::ReadBuffer;
 use super::endpoint::Endpoint;
 use super::limit::ExchangeDeadline;
 use super::link::{Link, Sent};
 use super::race::{Race, RaceStep};
-use super::socket::{Socket, Stamps};
+use super::socket::{ReadBuffer, Socket, Stamps};
 
 /// A crowded Unix-domain socket is tried again after this time.
 const CROWDED_PAUSE: Nanos = Nanos::from_millis(10);
@@ -50,7 +49,6 @@ impl Channel {
         Ok((channel, address))
     }
 
-    /// Sends everything.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             match self.link.write(bytes)? {

@@ -9,9 +9,8 @@ use rustls::pki_types::ServerName;
 
 use super::peer::Peer;
 use super::tunnel::Tunnel;
-use crate::proxy::Forward;
+use crate::proxy::Proxy;
 
-/// TLS settings for connections to one server.
 #[derive(Clone)]
 pub struct TlsClient {
     /// Trusted roots, TLS versions and the verifier.
@@ -31,23 +30,21 @@ impl fmt::Debug for TlsClient {
 pub struct Endpoint {
     /// Addresses of one server, or of the proxy in front of it.
     pub addresses: Vec<Peer>,
-    /// Encryption; `None` for plain HTTP.
     pub tls: Option<TlsClient>,
     /// The proxy's tunnel to the server, set up before TLS.
     pub tunnel: Option<Tunnel>,
-    /// The proxy that plain requests are sent to.
-    pub forward: Option<Forward>,
+    /// The proxy that plain requests are sent to, with the whole URL in their first line.
+    pub forward: Option<Proxy>,
 }
 
 impl Endpoint {
-    /// A plain HTTP server at one address.
     pub fn plain(address: SocketAddr) -> Self {
         Self { addresses: vec![Peer::Tcp(address)], ..Self::default() }
     }
 
     /// The proxy that every request passes, without its password.
-    pub fn proxy(&self) -> Option<&str> {
-        let tunnel = self.tunnel.as_ref().map(Tunnel::proxy);
-        tunnel.or(self.forward.as_ref().map(Forward::proxy))
+    pub fn proxy(&self) -> Option<String> {
+        let tunnel = self.tunnel.as_ref().map(|tunnel| tunnel.proxy().to_owned());
+        tunnel.or(self.forward.as_ref().map(Proxy::to_string))
     }
 }

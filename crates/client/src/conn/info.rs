@@ -39,12 +39,9 @@ const _: () = assert!(std::mem::offset_of!(RawInfo, data_segments_in) == 152);
 sockopt_impl!(TcpInfo, GetOnly, libc::IPPROTO_TCP, libc::TCP_INFO, RawInfo);
 sockopt_impl!(QuickAck, SetOnly, libc::IPPROTO_TCP, libc::TCP_QUICKACK, bool);
 
-/// Statistics of one connection, from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransportInfo {
-    /// Smoothed round-trip time.
     pub round_trip: Nanos,
-    /// Retransmitted segments since the connection was made.
     pub retransmits: u32,
     /// Bytes received since the connection was made, whether read or not.
     pub bytes_received: u64,

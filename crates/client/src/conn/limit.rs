@@ -26,13 +26,11 @@ impl fmt::Debug for TimeLimit {
 }
 
 impl TimeLimit {
-    /// The deadline of an exchange that begins now.
     pub(crate) fn start(&self) -> ExchangeDeadline {
         ExchangeDeadline { deadline: self.clock.now() + self.span, limit: self.clone() }
     }
 }
 
-/// The end of an exchange.
 #[derive(Debug)]
 pub(crate) struct ExchangeDeadline {
     limit: TimeLimit,

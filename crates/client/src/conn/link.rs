@@ -10,9 +10,8 @@ use rustls::ClientConnection;
 use tokometer_base::WallNanos;
 use tokometer_record::StampSource;
 
-use super::buffer::ReadBuffer;
 use super::endpoint::TlsClient;
-use super::socket::ByteSource;
+use super::socket::{ByteSource, ReadBuffer};
 use super::tunnel::{OpeningTunnel, Tunnel};
 
 /// A byte source, with TLS on top where configured.
@@ -31,7 +30,6 @@ struct Tls {
     outgoing: Vec<u8>,
 }
 
-/// How much of a write was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// All bytes are with the kernel.
@@ -40,7 +38,6 @@ pub enum Sent {
     Part(usize),
 }
 
-/// The result of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRead<'a> {
     /// Decrypted bytes. Empty under TLS while a record is incomplete.
@@ -51,7 +48,6 @@ pub struct LinkRead<'a> {
     pub is_last: bool,
     /// Whether another read may return bytes at once.
     pub has_more: bool,
-    /// The kernel's stamp; `None` where it gave none.
     pub stamp: Option<WallNanos>,
 }
 
@@ -88,7 +84,6 @@ impl<S: ByteSource> Link<S> {
         self.opening.is_some()
     }
 
-    /// The connection below TLS.
     pub fn source(&self) -> &S {
         &self.source
     }
@@ -103,7 +98,6 @@ impl<S: ByteSource> Link<S> {
         if self.tls.is_some() { StampSource::KernelBelowTls } else { StampSource::Kernel }
     }
 
-    /// Writes as many bytes as are accepted without blocking.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Sent> {
         let Some(tls) = &mut self.tls else {
             return Ok(sent(transmit_all(&mut self.source, bytes)?, bytes.len()));
@@ -133,7 +127,6 @@ impl<S: ByteSource> Link<S> {
         }
     }
 
-    /// Performs one read without blocking.
     pub fn read<'b>(&mut self, buffer: &'b mut ReadBuffer) -> io::Result<LinkRead<'b>> {
         let received = self.source.receive(buffer)?;
         let (wire_bytes, has_more, stamp) = (received.bytes, received.is_full, received.stamp);

@@ -6,7 +6,6 @@
 //! [`Wire`] adds what a run needs besides bytes.
 
 mod access;
-mod buffer;
 mod channel;
 mod endpoint;
 mod info;
@@ -22,7 +21,6 @@ pub(crate) mod testing;
 mod tunnel;
 
 pub use access::{Access, AccessOptions};
-pub use buffer::ReadBuffer;
 pub(crate) use channel::Channel;
 pub use endpoint::{Endpoint, TlsClient};
 pub use info::TransportInfo;
@@ -31,6 +29,6 @@ pub use link::{Link, LinkRead, Sent};
 pub use peer::{NamedAddresses, Peer};
 pub use race::{HEAD_START, Race, RaceStep};
 pub use segments::Segments;
-pub use socket::{ByteSource, Received, Socket, StampKeeper, Stamps, Wire};
+pub use socket::{ByteSource, ReadBuffer, Received, Socket, StampKeeper, Stamps, Wire};
 pub use stamp::{StampClock, StepWatch};
 pub use tunnel::Tunnel;

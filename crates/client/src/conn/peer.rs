@@ -8,12 +8,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// One address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
-    /// An address and a TCP port.
     Tcp(SocketAddr),
-    /// A Unix-domain socket.
     Unix(Arc<Path>),
 }
 
@@ -38,7 +35,6 @@ impl From<SocketAddr> for Peer {
 pub struct NamedAddresses {
     /// The name; `*` stands for every name.
     pub host: String,
-    /// The port that the addresses hold for.
     pub port: u16,
     /// At least one.
     pub addresses: Vec<IpAddr>,

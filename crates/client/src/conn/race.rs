@@ -34,16 +34,11 @@ struct Attempt<W> {
     wire: W,
 }
 
-/// How far a race has come.
 #[derive(Debug)]
 pub enum RaceStep<W> {
-    /// No connection yet.
     Pending,
-    /// This address was connected first.
     Won {
-        /// The address.
         address: usize,
-        /// Its connection.
         wire: W,
     },
     /// No address could be connected; this is why the last one could not.
@@ -51,7 +46,6 @@ pub enum RaceStep<W> {
 }
 
 impl<W: Wire> Race<W> {
-    /// A race between these addresses, tried in this order.
     pub fn new(order: impl IntoIterator<Item = usize>) -> Self {
         Self {
             untried: order.into_iter().collect(),
@@ -126,12 +120,10 @@ impl<W: Wire> Race<W> {
         &self.failed
     }
 
-    /// Addresses whose attempts go on.
     pub fn open(&self) -> impl Iterator<Item = usize> {
         self.attempts.iter().map(|attempt| attempt.address)
     }
 
-    /// The connections of the attempts that go on.
     pub fn wires(&self) -> impl Iterator<Item = &W> {
         self.attempts.iter().map(|attempt| &attempt.wire)
     }

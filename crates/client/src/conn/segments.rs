@@ -11,7 +11,6 @@
 
 use super::info::TransportInfo;
 
-/// Segment and byte counts of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segments {
     reads: u32,
@@ -20,7 +19,6 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Records a read that returned `bytes` from the socket.
     pub fn read(&mut self, bytes: usize) {
         self.reads += 1;
         self.bytes_read += bytes as u64;

@@ -6,17 +6,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage,
-    TimestampingFlag, UnixAddr, connect, getpeername, getsockopt, recvmsg, send, setsockopt,
-    socket, sockopt,
+    TimestampingFlag, Timestamps, UnixAddr, connect, getpeername, getsockopt, recvmsg, send,
+    setsockopt, socket, sockopt,
 };
 use serde::{Deserialize, Serialize};
 use tokometer_base::WallNanos;
 
-use super::buffer::ReadBuffer;
 use super::info::{self, TransportInfo};
 use super::peer::Peer;
 
-/// What one read returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// Bytes now in the buffer. Zero means that the peer has closed its side.
@@ -27,9 +25,32 @@ pub struct Received {
     pub stamp: Option<WallNanos>,
 }
 
+/// Large enough that a read seldom fills it, small enough to stay in the second-level cache.
+const READ_BYTES: usize = 128 * 1024;
+
+/// Receives the bytes of one read. The next read overwrites them.
+#[derive(Debug)]
+pub struct ReadBuffer {
+    pub(super) wire: Vec<u8>,
+    pub(super) control: Vec<u8>,
+    pub(super) plain: Vec<u8>,
+}
+
+impl ReadBuffer {
+    /// For byte sources that are not sockets: the part of the buffer that they fill.
+    pub fn wire_mut(&mut self) -> &mut [u8] {
+        &mut self.wire
+    }
+}
+
+impl Default for ReadBuffer {
+    fn default() -> Self {
+        Self { wire: vec![0; READ_BYTES], control: nix::cmsg_space!(Timestamps), plain: Vec::new() }
+    }
+}
+
 /// A non-blocking byte stream. `WouldBlock` means: try again when ready.
 pub trait ByteSource {
-    /// Performs one read into the buffer.
     fn receive(&mut self, buffer: &mut ReadBuffer) -> io::Result<Received>;
     /// Writes what the peer accepts now. Returns the number of bytes accepted.
     fn transmit(&mut self, bytes: &[u8]) -> io::Result<usize>;
@@ -45,13 +66,11 @@ pub trait Wire: ByteSource + std::fmt::Debug + Send {
     fn acknowledge_quickly(&self);
 }
 
-/// A connection to be, or made.
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
 }
 
-/// Which clock gives a read its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamps {
@@ -160,7 +179,6 @@ pub struct StampKeeper {
 }
 
 impl StampKeeper {
-    /// Enables stamping until this value is dropped.
     pub fn new() -> io::Result<Self> {
         Ok(Self { _descriptor: new_socket(AddressFamily::Inet, Stamps::Kernel)? })
     }

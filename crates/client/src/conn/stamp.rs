@@ -16,7 +16,6 @@ use tokometer_base::{Nanos, WallNanos};
 /// error.
 const LEAST_STEP: u64 = 50_000;
 
-/// Converts wall-clock stamps to monotonic time.
 #[derive(Debug, Clone)]
 pub struct StampClock {
     offset: i64,
@@ -29,7 +28,6 @@ impl StampClock {
         Self { offset, steps: 0 }
     }
 
-    /// The monotonic time of a wall-clock stamp.
     pub fn monotonic(&self, stamp: WallNanos) -> Nanos {
         Nanos(stamp.0.saturating_add_signed(self.offset.saturating_neg()))
     }
@@ -40,7 +38,6 @@ impl StampClock {
         self.offset = offset;
     }
 
-    /// Steps of the wall clock since this value was created.
     pub fn steps(&self) -> u32 {
         self.steps
     }
@@ -56,7 +53,6 @@ pub struct StepWatch {
 const NEVER_SECS: i64 = 7_258_118_400;
 
 impl StepWatch {
-    /// Starts watching.
     pub fn new() -> Result<Self, Errno> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let watch = Self { timer: TimerFd::new(ClockId::CLOCK_REALTIME, flags)? };

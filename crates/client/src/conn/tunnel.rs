@@ -28,7 +28,6 @@ impl fmt::Debug for Tunnel {
 }
 
 impl Tunnel {
-    /// A tunnel to the server of `url`.
     pub(crate) fn new(proxy: &Proxy, url: &Url) -> Self {
         let server = url.host_and_port();
         let key = proxy.authorization();
@@ -44,7 +43,6 @@ impl Tunnel {
     }
 }
 
-/// A tunnel that is being opened.
 #[derive(Debug)]
 pub(super) struct OpeningTunnel {
     tunnel: Tunnel,
@@ -57,7 +55,6 @@ impl OpeningTunnel {
         Self { tunnel: tunnel.clone(), sent: 0, answer: Vec::new() }
     }
 
-    /// What is left to send.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.tunnel.request[self.sent..]
     }

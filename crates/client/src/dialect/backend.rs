@@ -12,7 +12,6 @@ use tokometer_base::Backend;
 pub struct Dialect(&'static Backend);
 
 impl Dialect {
-    /// `None` for an unknown backend name.
     pub fn named(name: &str) -> Option<Self> {
         Backend::named(name).map(Self)
     }

@@ -43,7 +43,6 @@ pub(super) const CHOICE: &[Key] = &[
     also(quirks::OPENAI_CHOICE),
 ];
 
-/// An answer in one piece.
 const ANSWER: &[Key] = &[
     choices("choices", WHOLE_CHOICE),
     usage("usage", USAGE),

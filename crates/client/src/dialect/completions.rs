@@ -104,7 +104,6 @@ pub(super) fn write_shared(body: &mut JsonBody<'_>, context: &BodyContext<'_>) {
     }
 }
 
-/// A constraint in the words of the server that is asked.
 pub(super) fn write_constraint(
     body: &mut JsonBody<'_>,
     context: &BodyContext<'_>,

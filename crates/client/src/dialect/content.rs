@@ -68,7 +68,6 @@ fn word(fields: &JsonFields<'_>, name: &str) -> Option<String> {
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
-/// An image of a chat part, both as JSON text.
 struct ImagePart<'a> {
     url: &'a str,
     detail: Option<&'a str>,

@@ -10,7 +10,7 @@ use tokometer_base::{IgnoreEos, Message, PromptContent};
 use tokometer_record::Event;
 
 use super::content;
-use super::rules::{BodyContext, EndRule, Header, Rules, WholeAnswer};
+use super::rules::{BodyContext, EndRule, Rules, WholeAnswer};
 use crate::Error;
 use crate::json_body::JsonBody;
 use crate::reading::{StreamState, ToolCalls};
@@ -20,9 +20,13 @@ use crate::structured::{Structured, ToolFields, ToolSet, is_choice_word, object}
 pub(super) static RULES: Rules = Rules {
     write_constraint,
     write_tools,
-    headers: &[Header { name: "anthropic-version", value: "2023-06-01" }],
-    // Anthropic reads this header, other servers of the protocol `Authorization`.
-    key_header: Some("x-api-key"),
+    write_head: |head, key| {
+        head.header("anthropic-version", "2023-06-01");
+        // Anthropic reads this header, other servers of the protocol `Authorization`.
+        if let Some(key) = key {
+            head.header("x-api-key", key.expose());
+        }
+    },
     whole: WholeAnswer::Keys(ANSWER),
     is_typed: true,
     settle,

@@ -30,7 +30,6 @@ pub(crate) use rules::{BodyContext, Counting, EndRule, Rules, WholeAnswer};
 use tokometer_base::backend::Protocol;
 pub(crate) use transcription::file as sound_file;
 
-/// The rules of each protocol.
 pub(crate) fn rules_of(protocol: Protocol) -> &'static Rules {
     match protocol {
         Protocol::Completions => &completions::RULES,

@@ -40,13 +40,9 @@ fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), 
         body.field("model", context.model());
     }
     match route {
-        PoolingRoute::Embeddings | PoolingRoute::Pooling | PoolingRoute::Classify => {
-            write_inputs(body, context, "input")?;
-        }
-        PoolingRoute::TeiEmbed => write_inputs(body, context, "inputs")?,
-        PoolingRoute::Infinity => write_texts(body, context, "input")?,
+        PoolingRoute::TeiEmbed => write_texts(body, context, "inputs")?,
         PoolingRoute::CohereEmbed => {
-            write_list(body, context, "texts")?;
+            write_texts(body, context, "texts")?;
             body.optional("input_type", "search_document");
             body.optional("embedding_types", json!(["float"]));
         }
@@ -54,24 +50,14 @@ fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), 
         PoolingRoute::Score => write_ranking(body, context, ["text_1", "text_2"])?,
         PoolingRoute::Rerank => write_ranking(body, context, ["query", "documents"])?,
         PoolingRoute::TeiRerank => write_ranking(body, context, ["query", "texts"])?,
+        PoolingRoute::Embeddings
+        | PoolingRoute::Pooling
+        | PoolingRoute::Classify
+        | PoolingRoute::Infinity => write_texts(body, context, "input")?,
     }
     // vLLM's client asks its server to cut prompts at the context length; Infinity has no such field.
     if context.conventions == Some(Conventions::Vllm) && route != PoolingRoute::Infinity {
         body.optional("truncate_prompt_tokens", -1);
-    }
-    Ok(())
-}
-
-/// One text, several, or token ids.
-fn write_inputs(
-    body: &mut JsonBody<'_>,
-    context: &BodyContext<'_>,
-    name: &str,
-) -> Result<(), Error> {
-    match &context.prompt.content {
-        PromptContent::TokenIds(ids) => body.field(name, ids),
-        PromptContent::Text(_) | PromptContent::Inputs(_) => write_texts(body, context, name)?,
-        _ => return Err(context.wrong_form("plain texts or token ids")),
     }
     Ok(())
 }
@@ -82,19 +68,14 @@ fn write_texts(
     context: &BodyContext<'_>,
     name: &str,
 ) -> Result<(), Error> {
+    let has_ids = context.backend.takes_token_ids();
     match &context.prompt.content {
+        PromptContent::TokenIds(ids) if has_ids => body.field(name, ids),
+        PromptContent::Text(text) if name == "texts" => body.field(name, [text]),
         PromptContent::Text(text) => body.field(name, text),
         PromptContent::Inputs(texts) => body.field(name, texts),
+        _ if has_ids => return Err(context.wrong_form("plain texts or token ids")),
         _ => return Err(context.wrong_form("plain texts")),
-    }
-    Ok(())
-}
-
-/// Always a list.
-fn write_list(body: &mut JsonBody<'_>, context: &BodyContext<'_>, name: &str) -> Result<(), Error> {
-    match &context.prompt.content {
-        PromptContent::Text(text) => body.field(name, [text]),
-        _ => return write_texts(body, context, name),
     }
     Ok(())
 }

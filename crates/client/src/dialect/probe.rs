@@ -8,10 +8,8 @@ use crate::Error;
 use crate::prepare::RequestInput;
 use crate::settings::{Delivery, Sampling, Settings};
 
-/// One probe request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
-    /// Relative to the base URL.
     pub path: String,
     /// Requests one token, without streaming.
     pub body: Value,

@@ -12,7 +12,6 @@ use crate::reading::StreamState;
 use crate::scan::{Field, Fields, Key, enter, take, usage};
 use crate::server_message::{says_error, words_of};
 
-/// What one server does differently.
 #[derive(Debug)]
 #[cfg_attr(
     not(test),
@@ -28,7 +27,6 @@ pub(crate) struct Quirk<T> {
 
 type FindError = fn(&Value) -> Option<&Value>;
 
-/// In an event of OpenAI's routes.
 pub(super) const OPENAI_EVENT: &[Quirk<Key>] = &[
     Quirk {
         server: "Groq",
@@ -46,7 +44,6 @@ pub(super) const OPENAI_EVENT: &[Quirk<Key>] = &[
 
 const GROQ: &[Key] = &[usage("usage", USAGE)];
 
-/// In a choice of OpenAI's routes.
 pub(super) const OPENAI_CHOICE: &[Quirk<Key>] = &[
     Quirk {
         server: "Moonshot",
@@ -62,7 +59,6 @@ pub(super) const OPENAI_CHOICE: &[Quirk<Key>] = &[
     },
 ];
 
-/// In the usage of OpenAI's routes.
 pub(super) const OPENAI_USAGE: &[Quirk<Key>] = &[
     Quirk {
         server: "DeepSeek",
@@ -86,7 +82,6 @@ pub(super) const CHAT_MESSAGE: &[Quirk<Key>] = &[Quirk {
     rule: take("reasoning_details", Field::Reasoning),
 }];
 
-/// Corrections of the counts of OpenAI's routes.
 const OPENAI_COUNTS: &[Quirk<fn(&mut Fields<'_>)>] = &[Quirk {
     server: "xAI",
     does: "counts reasoning beside the output tokens; its sum of all three shows it",
@@ -94,7 +89,6 @@ const OPENAI_COUNTS: &[Quirk<fn(&mut Fields<'_>)>] = &[Quirk {
     rule: include_reasoning,
 }];
 
-/// Corrects the counts of an event of OpenAI's routes.
 pub(super) fn settle(fields: &mut Fields<'_>, _: &mut StreamState, _: &[Event]) {
     if fields.usage.is_some() {
         for quirk in OPENAI_COUNTS {
@@ -112,7 +106,6 @@ fn include_reasoning(fields: &mut Fields<'_>) {
     }
 }
 
-/// Finish reasons that say that the answer goes on.
 pub(crate) const GOES_ON: &[Quirk<&str>] = &[
     Quirk {
         server: "TGI",

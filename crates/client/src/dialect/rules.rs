@@ -8,29 +8,24 @@ use crate::Error;
 use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
 use crate::reading::{StreamState, ToolCalls};
+use crate::request_head::RequestHead;
 use crate::scan::{Fields, Key, NotJson, Text, scan};
+use crate::secret::ApiKey;
 use crate::server_message::html_page;
 use crate::settings::{Delivery, Settings};
 use crate::structured::{Structured, ToolSet};
 
-/// Everything that one protocol does in its own way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// Writes the fields of a request.
     pub(crate) write_body: fn(&mut JsonBody<'_>, &BodyContext<'_>) -> Result<(), Error>,
     /// Writes what an answer must be. False where the protocol has no field for it.
     pub(crate) write_constraint: fn(&mut JsonBody<'_>, &BodyContext<'_>, &Structured) -> bool,
     /// Writes the tools that the model may call. False where the protocol has no field for them.
     pub(crate) write_tools: fn(&mut JsonBody<'_>, &ToolSet) -> bool,
-    /// Headers that its servers ask for.
-    pub(crate) headers: &'static [Header],
-    /// Another header for the key, beside `Authorization`.
-    pub(crate) key_header: Option<&'static str>,
-    /// How a streamed body is split into events.
+    /// Writes headers that its servers ask for beside the usual ones.
+    pub(crate) write_head: fn(&mut RequestHead, Option<&ApiKey>),
     pub(crate) framing: EventFraming,
-    /// The keys of a streamed event.
     pub(crate) event: &'static [Key],
-    /// How an answer in one piece is read.
     pub(crate) whole: WholeAnswer,
     /// Whether each event names its type, which decides what its keys mean.
     pub(crate) is_typed: bool,
@@ -39,19 +34,10 @@ pub(crate) struct Rules {
     pub(crate) settle: fn(&mut Fields<'_>, &mut StreamState, &[Event]),
     /// Takes what an event, or an answer in one piece, says about tool calls. The text is the event's type.
     pub(crate) take_calls: fn(&mut ToolCalls, &str, &Value),
-    /// Where token counts of single events come from.
     pub(crate) counting: Counting,
-    /// What marks the regular end.
     pub(crate) end: EndRule,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Header {
-    pub(crate) name: &'static str,
-    pub(crate) value: &'static str,
-}
-
-/// How an answer in one piece is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WholeAnswer {
     /// By the keys of its document.
@@ -64,14 +50,12 @@ pub(crate) enum WholeAnswer {
     Ranking,
 }
 
-/// Where the number of tokens in one event comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     /// From token ids, or from usage that was requested with every event; otherwise unknown.
     WhenReported,
     /// From the increase of the server's cumulative count, which every event carries.
     RunningCount,
-    /// One event is one token.
     OnePerEvent,
 }
 
@@ -80,9 +64,7 @@ pub(crate) enum Counting {
 pub(crate) enum EndRule {
     /// `[DONE]`, or a finish reason and the end of the body: not every server sends `[DONE]`.
     DoneOrFinish,
-    /// An event marked as the last one.
     FinalEvent,
-    /// The end of the body.
     Body,
 }
 
@@ -97,8 +79,7 @@ impl Rules {
             write_body,
             write_constraint: |_, _, _| false,
             write_tools: |_, _| false,
-            headers: &[],
-            key_header: None,
+            write_head: |_, _| {},
             framing: EventFraming::Sse,
             event,
             whole: WholeAnswer::Keys(event),
@@ -110,7 +91,6 @@ impl Rules {
         }
     }
 
-    /// Whether answers are vectors, scores or classes.
     pub(crate) const fn is_pooled(&self) -> bool {
         matches!(self.whole, WholeAnswer::Results | WholeAnswer::Ranking)
     }
@@ -144,7 +124,6 @@ impl Rules {
     }
 }
 
-/// The input of a request body.
 pub(crate) struct BodyContext<'a> {
     pub(crate) backend: &'static Backend,
     /// The tool whose client's extra fields are added. `None` adds none.
@@ -164,7 +143,6 @@ impl BodyContext<'_> {
         self.settings.delivery == Delivery::Streamed
     }
 
-    /// The error for a prompt form that this protocol has no field for.
     pub(crate) fn wrong_form(&self, takes: &'static str) -> Error {
         let form = match self.prompt.content {
             PromptContent::Text(_) => "plain text",

@@ -1,24 +1,17 @@
 //! Chunked transfer coding: sizes byte by byte, data as slices.
 
+use super::reader::{BodyPart, HttpError};
+
 /// Part of the coding that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// Digits of a chunk size.
     Size,
     /// After the digits: blanks or an extension, up to the end of the line.
     Extension,
     Data,
     /// The line end after a chunk's data.
     DataEnd,
-    /// Lines after the last chunk.
     Trailers,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ChunkPiece<'a> {
-    More,
-    Data(&'a [u8]),
-    End,
 }
 
 #[derive(Debug)]
@@ -33,10 +26,6 @@ pub(super) struct Decoder {
 /// More digits than any body needs; prevents an overflow of the size.
 const MAX_SIZE_DIGITS: u32 = 15;
 
-/// The bytes are not valid chunked coding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
-
 fn hex_value(byte: u8) -> Option<u64> {
     char::from(byte).to_digit(16).map(u64::from)
 }
@@ -46,13 +35,13 @@ impl Decoder {
         Self { at: At::Size, left: 0, seen: 0 }
     }
 
-    /// Consumes bytes from the front of `input`; [`ChunkPiece::More`] means that all were consumed.
-    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ChunkPiece<'a>, Malformed> {
+    /// Consumes bytes from the front of `input`; [`BodyPart::More`] means that all were consumed.
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<BodyPart<'a>, HttpError> {
         loop {
             if self.at == At::Data {
                 let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len());
                 if length == 0 {
-                    return Ok(ChunkPiece::More);
+                    return Ok(BodyPart::More);
                 }
                 let (data, rest) = input.split_at(length);
                 *input = rest;
@@ -60,26 +49,26 @@ impl Decoder {
                 if self.left == 0 {
                     self.at = At::DataEnd;
                 }
-                return Ok(ChunkPiece::Data(data));
+                return Ok(BodyPart::Data(data));
             }
-            let Some((&byte, rest)) = input.split_first() else { return Ok(ChunkPiece::More) };
+            let Some((&byte, rest)) = input.split_first() else { return Ok(BodyPart::More) };
             *input = rest;
             if self.step(byte)? {
-                return Ok(ChunkPiece::End);
+                return Ok(BodyPart::End);
             }
         }
     }
 
     /// Processes one byte outside of data. Returns true at the end of the body.
-    fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
+    fn step(&mut self, byte: u8) -> Result<bool, HttpError> {
         match (self.at, byte) {
             (At::Size | At::Extension, b'\n') => return self.size_line_end(),
             (At::Size, b'\r' | b';' | b' ' | b'\t') => self.at = At::Extension,
             (At::Size, _) => {
-                let digit = hex_value(byte).ok_or(Malformed)?;
+                let digit = hex_value(byte).ok_or(HttpError::Chunk)?;
                 self.seen += 1;
                 if self.seen > MAX_SIZE_DIGITS {
-                    return Err(Malformed);
+                    return Err(HttpError::Chunk);
                 }
                 self.left = self.left * 16 + digit;
             }
@@ -88,14 +77,14 @@ impl Decoder {
             (At::Trailers, b'\n') if self.seen == 0 => return Ok(true),
             (At::Trailers, b'\n') => self.seen = 0,
             (At::Trailers, _) => self.seen = 1,
-            (At::DataEnd | At::Data, _) => return Err(Malformed),
+            (At::DataEnd | At::Data, _) => return Err(HttpError::Chunk),
         }
         Ok(false)
     }
 
-    fn size_line_end(&mut self) -> Result<bool, Malformed> {
+    fn size_line_end(&mut self) -> Result<bool, HttpError> {
         if self.seen == 0 {
-            return Err(Malformed);
+            return Err(HttpError::Chunk);
         }
         self.at = if self.left == 0 { At::Trailers } else { At::Data };
         self.seen = 0;
@@ -107,15 +96,15 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    fn decoded(bytes: &[u8], step: usize) -> (Vec<u8>, Result<bool, Malformed>, usize) {
+    fn decoded(bytes: &[u8], step: usize) -> (Vec<u8>, Result<bool, HttpError>, usize) {
         let (mut decoder, mut body) = (Decoder::new(), Vec::new());
         for (number, piece) in bytes.chunks(step).enumerate() {
             let mut input = piece;
             loop {
                 match decoder.next(&mut input) {
-                    Ok(ChunkPiece::Data(data)) => body.extend_from_slice(data),
-                    Ok(ChunkPiece::More) => break,
-                    Ok(ChunkPiece::End) => {
+                    Ok(BodyPart::Data(data)) => body.extend_from_slice(data),
+                    Ok(BodyPart::More) => break,
+                    Ok(BodyPart::End) => {
                         let read = number * step + piece.len() - input.len();
                         return (body, Ok(true), bytes.len() - read);
                     }
@@ -142,8 +131,8 @@ mod tests {
         );
         check(b"A\n0123456789\n00\n\n", b"0123456789", Ok(true), 0);
         check(b"5\r\nhel", b"hel", Ok(false), 0);
-        check(b"\r\n", b"", Err(Malformed), 0);
-        check(b"5\r\nhelloX", b"hello", Err(Malformed), 0);
-        check(b"fffffffffffffffff\r\n", b"", Err(Malformed), 0);
+        check(b"\r\n", b"", Err(HttpError::Chunk), 0);
+        check(b"5\r\nhelloX", b"hello", Err(HttpError::Chunk), 0);
+        check(b"fffffffffffffffff\r\n", b"", Err(HttpError::Chunk), 0);
     }
 }

@@ -2,45 +2,28 @@
 
 use tokometer_base::{Nanos, WallNanos};
 
-use super::date;
+use super::chunked::Decoder;
 use super::encoding::ContentEncoding;
+use super::reader::{BodyState, HttpError};
 
-/// Media type from `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Media {
-    /// `text/event-stream`.
     EventStream,
-    /// `application/json`.
     Json,
     /// One JSON value per line, such as `application/x-ndjson`.
     JsonLines,
-    /// `application/octet-stream`.
     Octets,
-    /// `text/plain`.
     Plain,
-    /// Another type, or none.
     #[default]
     Other,
-}
-
-/// How the end of the body is recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyLength {
-    Fixed(u64),
-    Chunked,
-    UntilEof,
 }
 
 /// The header of a final (not 1xx) response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The status code.
     pub status: u16,
-    /// Whether the connection can be used again after the body.
     pub keep_alive: bool,
-    /// From `Content-Type`.
     pub media: Media,
-    /// From `Content-Encoding`.
     pub encoding: ContentEncoding,
     /// From `Retry-After`; `None` where absent or unreadable.
     pub retry_after: Option<RetryAfter>,
@@ -50,15 +33,11 @@ pub struct Head {
     pub queue_time: Option<Nanos>,
     /// Tokens of the inputs, which Text Embeddings Inference sends in a header.
     pub compute_tokens: Option<u32>,
-    pub(super) length: BodyLength,
 }
 
-/// What `Retry-After` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAfter {
-    /// A number of seconds.
     Wait(Nanos),
-    /// A date.
     At(WallNanos),
 }
 
@@ -67,7 +46,7 @@ impl RetryAfter {
         match text.parse::<f64>() {
             Ok(seconds) if seconds.is_nan() => None,
             Ok(seconds) => Some(Self::Wait(Nanos::from_secs_f64(seconds.max(0.0)))),
-            Err(_) => date::parse(text).map(Self::At),
+            Err(_) => parse_date(text).map(Self::At),
         }
     }
 
@@ -80,16 +59,11 @@ impl RetryAfter {
     }
 }
 
-/// Collects a [`Head`] header by header.
 pub(super) struct Builder {
     head: Head,
     content_length: Option<u64>,
     is_chunked: bool,
 }
-
-/// Contradicting or invalid length headers: the end of the body is unknown.
-#[derive(Debug)]
-pub(super) struct BadLength;
 
 impl Builder {
     pub(super) fn new(status: u16, minor_version: u8) -> Self {
@@ -102,20 +76,19 @@ impl Builder {
             date: None,
             queue_time: None,
             compute_tokens: None,
-            length: BodyLength::UntilEof,
         };
         Self { head, content_length: None, is_chunked: false }
     }
 
-    pub(super) fn header(&mut self, name: &str, value: &[u8]) -> Result<(), BadLength> {
+    pub(super) fn header(&mut self, name: &str, value: &[u8]) -> Result<(), HttpError> {
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
         let text = std::str::from_utf8(value).unwrap_or("").trim();
         if is("content-length") {
             // Proxies join repeated headers to a list.
             for part in text.split(',') {
-                let length: u64 = part.trim().parse().map_err(|_| BadLength)?;
+                let length: u64 = part.trim().parse().map_err(|_| HttpError::BodyLength)?;
                 if self.content_length.is_some_and(|known| known != length) {
-                    return Err(BadLength);
+                    return Err(HttpError::BodyLength);
                 }
                 self.content_length = Some(length);
             }
@@ -136,7 +109,7 @@ impl Builder {
         } else if is("retry-after") {
             self.head.retry_after = RetryAfter::parse(text);
         } else if is("date") {
-            self.head.date = date::parse(text);
+            self.head.date = parse_date(text);
         } else if is("x-queue-time") {
             let millis = text.parse().ok().filter(|millis: &f64| *millis >= 0.0);
             self.head.queue_time = millis.map(Nanos::from_millis_f64);
@@ -146,31 +119,36 @@ impl Builder {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Head {
-        let has_no_body = matches!(self.head.status, 204 | 304);
-        self.head.length = match self.content_length {
-            _ if has_no_body => BodyLength::Fixed(0),
+    pub(super) fn finish(mut self) -> (Head, BodyState) {
+        let body = match self.content_length {
+            _ if matches!(self.head.status, 204 | 304) => BodyState::Fixed(0),
             // With both headers the body is chunked, and the connection is not reused.
-            Some(_) if self.is_chunked => {
-                self.head.keep_alive = false;
-                BodyLength::Chunked
+            length if self.is_chunked => {
+                self.head.keep_alive &= length.is_none();
+                BodyState::Chunked(Decoder::new())
             }
-            _ if self.is_chunked => BodyLength::Chunked,
-            Some(length) => BodyLength::Fixed(length),
+            Some(length) => BodyState::Fixed(length),
             None => {
                 self.head.keep_alive = false;
-                BodyLength::UntilEof
+                BodyState::UntilEof
             }
         };
-        self.head
+        (self.head, body)
     }
+}
+
+/// Reads `Sun, 06 Nov 1994 08:49:37 GMT`. The day of the week is not checked.
+fn parse_date(text: &str) -> Option<WallNanos> {
+    let parser = jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
+    // The parser takes zones that it does not know for UTC.
+    let at = parser.parse_timestamp(text).ok().filter(|_| text.ends_with("GMT"))?;
+    u64::try_from(at.as_nanosecond()).ok().map(WallNanos)
 }
 
 fn has_word(list: &str, word: &str) -> bool {
     list.split(',').any(|item| item.trim().eq_ignore_ascii_case(word))
 }
 
-/// Whether a transfer coding compresses the body.
 fn is_compression(word: &str) -> bool {
     ["gzip", "x-gzip", "deflate"].iter().any(|name| name.eq_ignore_ascii_case(word))
 }
@@ -189,5 +167,28 @@ fn media(text: &str) -> Media {
         | "application/stream+json"
         | "application/x-json-stream" => Media::JsonLines,
         _ => Media::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_http_are_seconds_since_1970() {
+        let check = |text: &str, seconds: Option<u64>| {
+            assert_eq!(parse_date(text).map(|at| at.0 / 1_000_000_000), seconds, "{text}");
+        };
+        check("Thu, 01 Jan 1970 00:00:00 GMT", Some(0));
+        check("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777));
+        check("Thu, 29 Feb 2024 23:59:59 GMT", Some(1_709_251_199));
+        check("Fri, 01 Mar 2024 00:00:00 GMT", Some(1_709_251_200));
+        check("Mon, 16 Nov 2026 00:30:25 GMT", Some(1_794_789_025));
+        check("Fri, 31 Dec 9999 23:59:59 GMT", None);
+        check("Mon, 16 Foo 2026 00:30:25 GMT", None);
+        check("Mon, 16 Nov 2026 00:30:25 CET", None);
+        check("Mon, 16 Nov 2026 +0:30:25 GMT", None);
+        check("tomorrow", None);
+        check("", None);
     }
 }

@@ -5,7 +5,6 @@
 //! and a stamp per read would assign one request's bytes to another.
 
 mod chunked;
-mod date;
 mod encoding;
 mod head;
 mod reader;

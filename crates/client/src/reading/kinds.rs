@@ -1,13 +1,12 @@
 //! What kind of event a choice makes, how many tokens it has, and how the counts of several events become one.
 
-use tokometer_record::{EventKind, Usage};
+use tokometer_record::{ContentBytes, EventKind, Usage};
 
 use super::ResponseReading;
 use crate::dialect::Counting;
 use crate::scan::{Fields, Marks, Text};
 use crate::settings::UsageReports;
 
-/// The reasoning of a choice.
 pub(super) fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
     fields.reasoning.as_ref().filter(|text| !text.is_empty())
 }
@@ -72,4 +71,41 @@ pub(super) fn merge(known: &mut Usage, told: Usage) {
     known.completion_tokens = latest(known.completion_tokens, told.completion_tokens);
     known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
     known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
+}
+
+/// How much of the text came with the first content event, and how much of it was reasoning. The bytes are counted as
+/// they stand in the JSON, escapes included. No figure is made of them: they show where a first event holds many
+/// tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ByteCount {
+    known: Option<ContentBytes>,
+    /// Whether an event had content whose size is not known, such as a tool call.
+    has_other: bool,
+}
+
+impl ByteCount {
+    /// Adds a content event of this many bytes, so many of them reasoning.
+    #[inline]
+    pub(super) fn add(&mut self, bytes: usize, reasoning: usize) {
+        let (bytes, reasoning) = (bytes as u64, reasoning as u64);
+        let known = self.known.get_or_insert(ContentBytes { first: bytes, ..Default::default() });
+        known.all += bytes;
+        *known.reasoning.get_or_insert(0) += reasoning;
+    }
+
+    pub(super) fn add_choice(&mut self, kind: EventKind, fields: &Fields<'_>) {
+        if kind.is_content() {
+            let thought = reasoning(fields).map_or(0, Text::len);
+            let bytes = fields.text.as_ref().map_or(0, Text::len) + thought;
+            let is_unknown = bytes == 0 || fields.marks.has(Marks::TOOL_CALL);
+            // Events that repeat all text so far do not show how much came with each.
+            self.has_other |= is_unknown || fields.marks.has(Marks::CUMULATIVE);
+            self.add(bytes, thought);
+        }
+    }
+
+    /// `None` where the size of some content is not known.
+    pub(super) fn total(&self) -> Option<ContentBytes> {
+        self.known.filter(|_| !self.has_other)
+    }
 }

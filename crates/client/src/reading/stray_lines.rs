@@ -18,7 +18,6 @@ pub(super) struct StrayLines {
 }
 
 impl ResponseReading {
-    /// Processes lines of a stream that belong to no event.
     pub(super) fn on_stray_lines(&mut self, lines: &[u8], timeline: &Timeline) {
         let lines = lines.trim_ascii();
         if lines.is_empty() {

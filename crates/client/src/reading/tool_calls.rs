@@ -30,7 +30,6 @@ impl ToolCalls {
         (!self.0.is_empty()).then(|| serde_json::to_string(&self.0).unwrap_or_default())
     }
 
-    /// The index of the last call.
     pub(crate) fn last_index(&self) -> Option<u64> {
         self.0.last().map(|call| call.index)
     }

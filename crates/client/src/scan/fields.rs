@@ -25,20 +25,16 @@ fn is_no_reason(reason: &[u8]) -> bool {
 /// The fields of one event that the client uses. Absent fields are `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Fields<'a> {
-    /// Facts that are true for this event.
     pub(crate) marks: Marks,
     /// Text of the answer: a piece, or with [`Marks::CUMULATIVE`] all of it so far.
     pub(crate) text: Option<Text<'a>>,
     pub(crate) reasoning: Option<Text<'a>>,
     /// The text of the whole response or part, in the event that ends it.
     pub(crate) whole_text: Option<Text<'a>>,
-    /// Number of token ids in the event.
     pub(crate) token_ids: Option<u32>,
-    /// The server's token counts.
     pub(crate) usage: Option<Usage>,
     /// The sum that the server states beside its counts.
     pub(crate) total_tokens: Option<u32>,
-    /// Durations reported by the server.
     pub(crate) timings: Option<ServerTimings>,
     /// Further choices of the same event. Servers send one per event unless asked for several.
     pub(crate) further: Vec<Self>,
@@ -55,12 +51,8 @@ pub(super) enum JsonValue<'a> {
     Bool(bool),
     Number(f64),
     Text(Text<'a>),
-    /// Number of elements.
     Array(u32),
-    /// Whether it has any key.
-    Object {
-        is_empty: bool,
-    },
+    Object { is_empty: bool },
 }
 
 impl JsonValue<'_> {
@@ -125,7 +117,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The same fields without a borrow.
     pub(super) fn into_owned(self) -> Fields<'static> {
         let owned = |text: Option<Text<'_>>| text.map(|text| Text::Owned(text.to_text()));
         Fields {

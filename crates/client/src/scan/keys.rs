@@ -5,20 +5,17 @@ use super::fields::Fields;
 use super::marks::Marks;
 use crate::dialect::Quirk;
 
-/// A key of a JSON object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
     name: &'static str,
     meaning: KeyUse,
 }
 
-/// What a key's value is used for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KeyUse {
     /// An object with fields inside, or an array whose first element is one.
     Enter(ObjectRole, &'static [Key]),
     Take(Field),
-    /// An object with fields inside, or a plain value.
     EnterOrTake(&'static [Key], Field),
     /// No key: what single servers add to this object.
     Quirks(&'static [Quirk<Key>]),
@@ -34,22 +31,18 @@ pub(super) enum ObjectRole {
     Usage,
 }
 
-/// The key's value is a field.
 pub(crate) const fn take(name: &'static str, field: Field) -> Key {
     Key { name, meaning: KeyUse::Take(field) }
 }
 
-/// The key's value has fields inside.
 pub(crate) const fn enter(name: &'static str, keys: &'static [Key]) -> Key {
     Key { name, meaning: KeyUse::Enter(ObjectRole::Plain, keys) }
 }
 
-/// The key's value is the list of choices.
 pub(crate) const fn choices(name: &'static str, keys: &'static [Key]) -> Key {
     Key { name, meaning: KeyUse::Enter(ObjectRole::Choice, keys) }
 }
 
-/// The key's value has the counts.
 pub(crate) const fn usage(name: &'static str, keys: &'static [Key]) -> Key {
     Key { name, meaning: KeyUse::Enter(ObjectRole::Usage, keys) }
 }
@@ -59,12 +52,10 @@ pub(crate) const fn finish(name: &'static str, keys: &'static [Key]) -> Key {
     Key { name, meaning: KeyUse::EnterOrTake(keys, Field::Finish) }
 }
 
-/// What single servers add to an object.
 pub(crate) const fn also(quirks: &'static [Quirk<Key>]) -> Key {
     Key { name: "", meaning: KeyUse::Quirks(quirks) }
 }
 
-/// A field of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     /// Text of the answer, as a string or as a list of parts, which may hold reasoning and tool calls.
@@ -77,7 +68,6 @@ pub(crate) enum Field {
     EndedText,
     Role,
     ToolCalls,
-    /// A piece of a tool call's arguments.
     ToolArguments,
     Finish,
     Error,

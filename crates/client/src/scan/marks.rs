@@ -7,25 +7,19 @@ pub(crate) struct Marks(u32);
 impl Marks {
     /// It has an entry in `choices`, or the protocol's equivalent.
     pub(crate) const CHOICE: Self = Self(1);
-    /// A choice has a role.
     pub(crate) const ROLE: Self = Self(1 << 1);
     /// A choice has a part of a tool call.
     pub(crate) const TOOL_CALL: Self = Self(1 << 2);
-    /// It has a finish reason.
     pub(crate) const FINISHED: Self = Self(1 << 3);
-    /// It has an error object or message.
     pub(crate) const ERROR: Self = Self(1 << 4);
-    /// It is marked as the last event.
     pub(crate) const LAST: Self = Self(1 << 5);
     /// Its token is a special token, which is not part of the text.
     pub(crate) const SPECIAL: Self = Self(1 << 6);
-    /// Content has been seen.
     pub(crate) const CONTENT: Self = Self(1 << 7);
     /// The end mark, such as `[DONE]`, has been seen.
     pub(crate) const DONE: Self = Self(1 << 8);
     /// Its finish reason reports a failure.
     pub(crate) const ABORTED: Self = Self(1 << 9);
-    /// Its choice is not the first one.
     pub(crate) const FURTHER: Self = Self(1 << 10);
     /// Its type stands only in the event's name, so that its data alone does not say what it means.
     pub(crate) const TYPED_BY_NAME: Self = Self(1 << 11);
@@ -38,7 +32,6 @@ impl Marks {
     /// Its text is all text so far.
     pub(crate) const CUMULATIVE: Self = Self(1 << 15);
 
-    /// Whether all of `marks` are set.
     pub(crate) const fn has(self, marks: Self) -> bool {
         self.0 & marks.0 == marks.0
     }
@@ -48,7 +41,6 @@ impl Marks {
         self.0 & !marks.0 != 0
     }
 
-    /// The union of both sets.
     pub(crate) const fn and(self, marks: Self) -> Self {
         Self(self.0 | marks.0)
     }

@@ -19,7 +19,6 @@ pub(crate) use pooled::{PooledAnswer, scan_pooled};
 pub(crate) use template::EventTemplate;
 pub(crate) use text::Text;
 
-/// The data is not a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotJson;
 

@@ -14,7 +14,6 @@ use super::NotJson;
 use super::fields::whole_count;
 use crate::server_message::says_error;
 
-/// Keys under which an answer has its results.
 const RESULTS: [&str; 4] = ["data", "results", "embeddings", "scores"];
 
 /// Keys under which a result has its value: a vector, a score, or the probabilities of classes.
@@ -29,9 +28,7 @@ pub(crate) struct PooledAnswer {
     pub(crate) empty: u32,
     /// Results among them with the index of another one.
     pub(crate) repeated: u32,
-    /// The server's count of the prompt.
     pub(crate) usage: Option<Usage>,
-    /// Whether the document reports an error.
     pub(crate) is_error: bool,
 }
 

@@ -10,7 +10,6 @@ use tokometer_record::EventKind;
 
 use super::text::Text;
 
-/// The bytes around the text of an event.
 #[derive(Debug, Default)]
 pub(crate) struct EventTemplate {
     before: Vec<u8>,
@@ -19,7 +18,6 @@ pub(crate) struct EventTemplate {
 }
 
 impl EventTemplate {
-    /// Discards the stored bytes.
     pub(crate) fn forget(&mut self) {
         self.kind = None;
     }

@@ -2,19 +2,15 @@
 
 use memchr::memchr;
 
-/// The content of a JSON string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Text<'a> {
-    /// Bytes without escapes.
     Plain(&'a [u8]),
-    /// Bytes with escapes.
     Escaped(&'a [u8]),
     /// Unescaped, from the full parser.
     Owned(String),
 }
 
 impl Text<'_> {
-    /// Whether nothing is between the quotes.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -37,7 +33,6 @@ impl Text<'_> {
         }
     }
 
-    /// The text, unescaped.
     pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         self.append_to(&mut text);

@@ -15,8 +15,8 @@ use crate::profile::Profile;
 use crate::truth::{Fact, SentKind, TrueRequest};
 use crate::vocabulary::{block_hashes, scramble};
 use crate::wire::{
-    AnswerDelivery, AnswerWriter, ApiError, ControlRequest, EngineRequest, Hex, Reply,
-    RequestContext, Response, refuse, route,
+    AnswerDelivery, AnswerWriter, ApiError, EngineRequest, Hex, Reply, RequestContext, Response,
+    refuse, route,
 };
 
 impl Reactor<'_> {
@@ -62,7 +62,7 @@ impl Reactor<'_> {
         };
         match reply {
             Reply::Now(response) => self.respond(key, None, &response, request.persistence),
-            Reply::Control(ControlRequest::ResetPrefixCache, response) => {
+            Reply::ResetPrefixCache(response) => {
                 if let Some(engine) = &mut self.engine {
                     engine.reset_prefix_cache();
                 }
@@ -91,7 +91,7 @@ impl Reactor<'_> {
                     malformed_after: faults.malformed_after_tokens.filter(|_| is_hit),
                     broken_after: faults.broken_after().filter(|_| is_hit),
                 };
-                self.open_stream(&opening, &ask, writer, request);
+                self.open_stream(opening, &ask, writer, request);
             }
         }
     }
@@ -167,7 +167,7 @@ impl Reactor<'_> {
 
     fn open_stream(
         &mut self,
-        opening: &OpeningStream,
+        opening: OpeningStream,
         ask: &EngineRequest,
         writer: Box<dyn AnswerWriter>,
         request: &HttpRequest,
@@ -211,7 +211,6 @@ impl Reactor<'_> {
         self.schedule(key, opening.arrived, ask, seed);
     }
 
-    /// Schedules the stream's tokens.
     pub(super) fn schedule(&mut self, key: u64, now: Nanos, ask: &EngineRequest, seed: u64) {
         match &self.config.pace {
             TokenTiming::Fixed { ttft, .. } => self.timers.set(now + *ttft, Alarm::Token(key)),

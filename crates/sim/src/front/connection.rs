@@ -32,7 +32,6 @@ struct Leaving {
     outcome: Option<StreamEnd>,
 }
 
-/// The last event of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastEvent {
     pub(super) stream: u64,
@@ -40,18 +39,13 @@ pub(super) struct LastEvent {
     pub(super) outcome: StreamEnd,
 }
 
-/// The result of sending output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flushed {
-    /// Everything has left.
     All,
-    /// The socket is full.
     Blocked,
-    /// The client is gone or too slow.
     Gone,
 }
 
-/// A client's connection.
 pub(super) struct ClientConnection {
     pub(super) socket: TcpStream,
     tls: Option<Box<rustls::ServerConnection>>,
@@ -60,15 +54,12 @@ pub(super) struct ClientConnection {
     pub(super) reader: RequestReader,
     /// When the first byte of the request being read came.
     pub(super) first_byte: Option<Nanos>,
-    /// The stream that is being answered.
     pub(super) stream: Option<u64>,
-    /// Requests answered before.
     pub(super) served: u32,
     /// When it last finished something.
     pub(super) idle_since: Nanos,
     /// Whether further requests may follow the answer.
     pub(super) persistence: Persistence,
-    /// Whether an answer has been given in full.
     is_ended: bool,
     /// Events queued since the last write.
     pub(super) waiting_events: u32,
@@ -77,7 +68,6 @@ pub(super) struct ClientConnection {
     /// Nothing leaves before this.
     pub(super) held_until: Option<Nanos>,
     out: Vec<u8>,
-    /// Bytes of `out` that have left.
     out_start: usize,
     /// Where each parcel ends, counted like `Leaving::end`.
     parcels: VecDeque<u64>,
@@ -159,7 +149,6 @@ impl ClientConnection {
         true
     }
 
-    /// Moves what TLS wants to send into the output.
     fn queue_records(&mut self) {
         let Some(tls) = &mut self.tls else { return };
         let before = self.out.len();
@@ -173,7 +162,6 @@ impl ClientConnection {
         }
     }
 
-    /// The answer that was being given is complete.
     pub(super) fn end_answer(&mut self, now: Nanos) {
         self.served += 1;
         self.idle_since = now;
@@ -188,7 +176,6 @@ impl ClientConnection {
         is_last && self.stream.is_none() && !self.has_output()
     }
 
-    /// Whether anything waits to leave.
     pub(super) fn has_output(&self) -> bool {
         self.out_start < self.out.len()
     }

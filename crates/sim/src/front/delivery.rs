@@ -17,17 +17,13 @@ const LATENESS_MAX: Nanos = Nanos::from_millis(20);
 /// Writes that one flooding stream may do before the others get their turn.
 const FLOOD_WRITES_MAX: u32 = 16;
 
-/// How many writes the events of a buffer get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
-    /// One each, unless a fault says otherwise.
     Apart,
-    /// One for all.
     Together,
 }
 
 impl Reactor<'_> {
-    /// A request reaches the engine.
     pub(super) fn arrive(&mut self, key: u64, at: Nanos) {
         let (Some(stream), Some(engine)) = (self.streams.get_mut(key), &mut self.engine) else {
             return;
@@ -80,13 +76,13 @@ impl Reactor<'_> {
             for _ in 0..FLOOD_WRITES_MAX {
                 self.flood(key, events_per_write);
                 let Some(stream) = self.streams.get_mut(key) else { break };
-                let connection = stream.connection;
+                let connection = stream.opening.connection;
                 let is_open = self.connections.get_mut(connection).map(|one| one.waits_for_room);
                 if is_open != Some(false) {
                     break;
                 }
             }
-            let connection = self.streams.get_mut(key).map(|stream| stream.connection);
+            let connection = self.streams.get_mut(key).map(|stream| stream.opening.connection);
             let connection = connection.and_then(|key| self.connections.get_mut(key));
             if connection.is_some_and(|connection| !connection.waits_for_room) {
                 self.ready.push(key);
@@ -137,7 +133,8 @@ impl Reactor<'_> {
     /// Sends a stream's events, breaks it where a fault says so, and ends it after the last token.
     fn pass_on(&mut self, key: u64, buffer: &EventBuffer, packing: Packing) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let (connection, number, hex) = (stream.connection, stream.number, stream.writer.hex());
+        let (connection, number, hex) =
+            (stream.opening.connection, stream.opening.number, stream.writer.hex());
         let (sent_tokens, is_complete) = (stream.sent_tokens, stream.is_complete());
         let is_broken_off = stream.is_broken_off();
         if stream.delivery == AnswerDelivery::Streamed {
@@ -160,31 +157,30 @@ impl Reactor<'_> {
     fn complete(&mut self, key: u64) {
         let now = self.clock.now();
         let Some(mut stream) = self.streams.remove(key) else { return };
-        self.snapshot.succeed(stream.reason(), now - stream.arrived);
+        self.snapshot.succeed(stream.reason(), now - stream.opening.arrived);
         if self.engine.is_none() {
             self.snapshot.counters.prompt_tokens += u64::from(stream.prompt_tokens);
             self.snapshot.counters.generation_tokens += u64::from(stream.answer_tokens);
         }
-        let connection_key = stream.connection;
-        let last = LastEvent { stream: stream.number, outcome: StreamEnd::Complete };
+        let connection_key = stream.opening.connection;
+        let last = LastEvent { stream: stream.opening.number, outcome: StreamEnd::Complete };
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.stream = None;
         match stream.delivery {
             AnswerDelivery::Streamed => {
-                connection.persistence = stream.persistence;
+                connection.persistence = stream.opening.persistence;
                 self.finish_answer(connection_key, Some(last));
             }
             AnswerDelivery::Whole => {
                 let context =
                     SendContext { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
                 let response = stream.whole(&context);
-                self.respond(connection_key, Some(last), &response, stream.persistence);
+                self.respond(connection_key, Some(last), &response, stream.opening.persistence);
             }
         }
         self.read_requests(connection_key);
     }
 
-    /// Ends the chunked body of an answer.
     pub(super) fn finish_answer(&mut self, key: u64, last: Option<LastEvent>) {
         let now = self.clock.now();
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -197,22 +193,31 @@ impl Reactor<'_> {
         self.flush(key);
     }
 
-    /// Refuses a request that was already accepted.
     fn fail(&mut self, key: u64, api_error: &ApiError) {
         let Some(stream) = self.streams.remove(key) else { return };
-        let last = LastEvent { stream: stream.number, outcome: StreamEnd::Broken };
-        let Some(connection) = self.connections.get_mut(stream.connection) else { return };
+        let last = LastEvent { stream: stream.opening.number, outcome: StreamEnd::Broken };
+        let Some(connection) = self.connections.get_mut(stream.opening.connection) else { return };
         connection.stream = None;
-        connection.persistence = stream.persistence;
+        connection.persistence = stream.opening.persistence;
         let response = api_error.response(self.config.flavour);
         if stream.has_head {
             let mut buffer = EventBuffer::default();
             let text = String::from_utf8_lossy(&response.body);
-            buffer.put("data: ").put(&text).close(SentKind::Error, 0);
-            self.post(stream.connection, Some(stream.number), &buffer, stream.writer.hex());
-            self.finish_answer(stream.connection, Some(last));
+            buffer.put("data: ").put(&text).close(SentKind::Error);
+            self.post(
+                stream.opening.connection,
+                Some(stream.opening.number),
+                &buffer,
+                stream.writer.hex(),
+            );
+            self.finish_answer(stream.opening.connection, Some(last));
         } else {
-            self.respond(stream.connection, Some(last), &response, stream.persistence);
+            self.respond(
+                stream.opening.connection,
+                Some(last),
+                &response,
+                stream.opening.persistence,
+            );
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 
-/// The longest head that is read, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The longest body that is read, in bytes: a prompt of a million tokens has about 6 MB.
@@ -13,11 +12,9 @@ const BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 const HEADERS_MAX: usize = 100;
 
-/// A whole request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
-    /// The path without its query.
     pub(crate) path: String,
     pub(crate) request_id: Option<String>,
     pub(crate) authorization: Option<String>,
@@ -27,7 +24,6 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// Whether the connection is kept alive after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Persistence {
     #[default]
@@ -35,10 +31,8 @@ pub(crate) enum Persistence {
     Close,
 }
 
-/// What the bytes so far amount to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestProgress {
-    /// More bytes are needed.
     Incomplete,
     /// The client waits for `100 Continue` before it sends its body.
     WantsContinue,
@@ -60,7 +54,6 @@ struct ParsedHead {
     wants_continue: bool,
 }
 
-/// Collects bytes until they are a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestReader {
     bytes: Vec<u8>,
@@ -201,7 +194,6 @@ fn take_chunks(bytes: &mut Vec<u8>, body: &mut Vec<u8>) -> Result<bool, &'static
     Ok(is_complete)
 }
 
-/// How the body of an answer is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
     Length(usize),

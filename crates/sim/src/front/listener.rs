@@ -24,7 +24,6 @@ use crate::{profile, truth};
 /// Connections that may wait to be accepted: a burst of thousands must not be refused.
 const BACKLOG_MAX: i32 = 16_384;
 
-/// Why the server could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot listen on {address}: {why}\n  use `--port 0` for a free port")]
@@ -49,7 +48,6 @@ pub struct SimServer {
     tls: Option<Tls>,
 }
 
-/// The server's side of TLS.
 struct Tls {
     config: Arc<rustls::ServerConfig>,
     certificate_pem: String,

@@ -35,7 +35,6 @@ impl Reactor<'_> {
         self.flush(key);
     }
 
-    /// Sends the events of a buffer in one write.
     pub(super) fn post_together(&mut self, key: u64, number: u64, buffer: &EventBuffer, hex: Hex) {
         let logged = Some(number).filter(|_| self.truth.is_some());
         let Some(connection) = self.connections.get_mut(key) else { return };
@@ -50,8 +49,9 @@ impl Reactor<'_> {
     pub(super) fn send_head(&mut self, key: u64) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.has_head = true;
-        let (connection_key, number) = (stream.connection, stream.number);
-        let text = head(200, &stream.writer.headers(), BodyFraming::Chunked, stream.persistence);
+        let (connection_key, number) = (stream.opening.connection, stream.opening.number);
+        let text =
+            head(200, &stream.writer.headers(), BodyFraming::Chunked, stream.opening.persistence);
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.queue(text.as_bytes());
         if self.truth.is_some() {
@@ -86,7 +86,6 @@ impl Reactor<'_> {
         }
     }
 
-    /// Closes or resets the connection of a stream.
     pub(super) fn break_off(&mut self, key: u64) {
         let is_reset = self.config.faults.reset_after_tokens.is_some();
         if let Some(connection) = self.connections.get_mut(key).filter(|_| is_reset) {
@@ -100,17 +99,17 @@ impl Reactor<'_> {
     pub(super) fn comment(&mut self, key: u64, now: Nanos) {
         let Some(interval) = self.config.faults.comment_interval else { return };
         let Some(stream) = self.streams.get_mut(key) else { return };
-        let (connection, number, hex) = (stream.connection, stream.number, stream.writer.hex());
+        let (connection, number, hex) =
+            (stream.opening.connection, stream.opening.number, stream.writer.hex());
         if stream.has_head {
             let mut buffer = EventBuffer::default();
-            buffer.put(": ping").close(SentKind::Comment, 0);
+            buffer.put(": ping").close(SentKind::Comment);
             self.post(connection, Some(number), &buffer, hex);
         }
         self.timers.set(now + interval, Alarm::Comment(key));
     }
 }
 
-/// One HTTP chunk of a buffer.
 struct Chunk<'a> {
     bytes: &'a [u8],
     marks: &'a [EventEnd],
@@ -127,13 +126,11 @@ fn chunks(buffer: &EventBuffer) -> impl Iterator<Item = Chunk<'_>> {
     })
 }
 
-/// Into how many writes a chunk is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteParts {
     One,
     /// The chunk's size in a write of its own.
     SizeApart,
-    /// This many, about equally long.
     Even(u32),
 }
 

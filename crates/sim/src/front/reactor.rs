@@ -35,13 +35,11 @@ const TRUTH_INTERVAL: Nanos = Nanos::from_millis(40);
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Bytes that one read may return.
 const READ_BYTES: usize = 256 * 1024;
 
 /// How long accepting pauses when there are no descriptors left.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(50);
 
-/// Everything the server holds while it runs.
 pub(super) struct Reactor<'a> {
     pub(super) config: SimConfig,
     listener: Incoming,
@@ -55,7 +53,6 @@ pub(super) struct Reactor<'a> {
     /// Streams that may send more without waiting.
     pub(super) ready: Vec<u64>,
     pub(super) engine: Option<Engine>,
-    /// Whether an alarm for the end of a step is set.
     pub(super) is_stepping: bool,
     pub(super) vocabulary: Vocabulary,
     pub(super) truth: Option<Log>,
@@ -159,7 +156,6 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Sets the timer to the next alarm.
     fn set_timer(&mut self) -> Result<(), Error> {
         let next = self.timers.next();
         if next == self.timer_set_to {
@@ -234,7 +230,6 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Handles the poller's events of a connection.
     fn attend(&mut self, key: u64, flags: EpollFlags) {
         if flags.contains(EpollFlags::EPOLLOUT) {
             self.flush(key);
@@ -324,7 +319,7 @@ impl<'a> Reactor<'a> {
         if let Some(engine) = &mut self.engine {
             engine.cancel(key);
         }
-        self.log_end(stream.number, outcome);
+        self.log_end(stream.opening.number, outcome);
     }
 
     pub(super) fn log_end(&mut self, stream: u64, outcome: StreamEnd) {

@@ -17,20 +17,15 @@ use crate::wire::{
     PieceKind, Reason, ReportedUsage, Response,
 };
 
-/// An answer in progress.
 pub(super) struct ResponseStream {
-    /// Its number, in order of arrival.
-    pub(super) number: u64,
-    pub(super) connection: u64,
+    pub(super) opening: OpeningStream,
     pub(super) writer: Box<dyn AnswerWriter>,
     pub(super) delivery: AnswerDelivery,
-    pub(super) persistence: Persistence,
     /// What its words are drawn from.
     seed: u64,
     /// Its tokens, where the request constrains them.
     constrained: Option<Vec<String>>,
     pub(super) prompt_tokens: u32,
-    /// Tokens that it will have.
     pub(super) answer_tokens: u32,
     /// Those of them that are reasoning, ahead of the others.
     reasoning_tokens: u32,
@@ -42,28 +37,21 @@ pub(super) struct ResponseStream {
     /// Tokens without text that end the answer.
     end_tokens: u32,
     reason: Reason,
-    pub(super) arrived: Nanos,
     first_token: Option<Nanos>,
-    /// Whether the head has been queued.
     pub(super) has_head: bool,
     /// What the engine will be asked, until it has been.
     pub(super) job: Option<Box<Job>>,
-    /// The token after which one event is not JSON.
-    malformed_after: Option<u32>,
-    /// The token after which the connection is closed or reset.
-    broken_after: Option<u32>,
     /// Draws whether an event waits for the next.
     generator: Generator,
 }
 
-/// What a stream needs in order to write its tokens.
 pub(super) struct SendContext<'a> {
     pub(super) now: Nanos,
     pub(super) faults: &'a Faults,
     pub(super) vocabulary: &'a Vocabulary,
 }
 
-/// A request that is about to become a stream.
+#[derive(Clone, Copy)]
 pub(super) struct OpeningStream {
     pub(super) number: u64,
     pub(super) connection: u64,
@@ -72,11 +60,12 @@ pub(super) struct OpeningStream {
     pub(super) seed: Seed,
     pub(super) answer: AnswerLength,
     pub(super) reasoning_tokens: u32,
+    /// The token after which one event is not JSON.
     pub(super) malformed_after: Option<u32>,
+    /// The token after which the connection is closed or reset.
     pub(super) broken_after: Option<u32>,
 }
 
-/// How many tokens an answer has, and why it ends there.
 fn plan(length: LengthBounds, answer: AnswerLength, generator: &mut Generator) -> (u32, Reason) {
     if length.ignores_eos {
         return (length.limit, Reason::Length);
@@ -93,7 +82,7 @@ fn plan(length: LengthBounds, answer: AnswerLength, generator: &mut Generator) -
 
 impl ResponseStream {
     pub(super) fn new(
-        opening: &OpeningStream,
+        opening: OpeningStream,
         ask: &EngineRequest,
         writer: Box<dyn AnswerWriter>,
     ) -> Self {
@@ -113,13 +102,8 @@ impl ResponseStream {
         let can_reason = writer.can_reason() && ask.constrained.is_none();
         let reasoning_tokens = if can_reason { opening.reasoning_tokens } else { 0 };
         Self {
-            number: opening.number,
-            malformed_after: opening.malformed_after,
-            broken_after: opening.broken_after,
-            connection: opening.connection,
             writer,
             delivery: ask.delivery,
-            persistence: opening.persistence,
             seed: content,
             constrained: ask.constrained.clone(),
             prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
@@ -130,11 +114,11 @@ impl ResponseStream {
             awaits_end_token: false,
             end_tokens: 0,
             reason,
-            arrived: opening.arrived,
             first_token: None,
             has_head: false,
             job: None,
             generator,
+            opening,
         }
     }
 
@@ -146,19 +130,17 @@ impl ResponseStream {
         self.reason
     }
 
-    /// From the arrival to the first token.
     pub(super) fn ttft(&self) -> Option<Nanos> {
-        self.first_token.map(|first| first - self.arrived)
+        self.first_token.map(|first| first - self.opening.arrived)
     }
 
-    /// Whether every token has been sent.
     pub(super) fn is_complete(&self) -> bool {
         self.sent_tokens == self.answer_tokens && !self.awaits_end_token
     }
 
     /// Whether the connection is closed or reset now, so that the answer does not come to its end.
     pub(super) fn is_broken_off(&self) -> bool {
-        self.broken_after.is_some_and(|after| self.sent_tokens >= after)
+        self.opening.broken_after.is_some_and(|after| self.sent_tokens >= after)
     }
 
     /// Makes an answer that ends by itself take one more step, whose token has no text.
@@ -167,7 +149,6 @@ impl ResponseStream {
         self.end_tokens = u32::from(self.awaits_end_token);
     }
 
-    /// Tokens that the engine must produce.
     pub(super) fn engine_tokens(&self) -> u32 {
         self.answer_tokens + u32::from(self.awaits_end_token)
     }
@@ -230,10 +211,12 @@ impl ResponseStream {
     }
 
     fn write_range(&mut self, from: u32, context: &SendContext<'_>, buffer: &mut EventBuffer) {
-        if self.malformed_after.is_some_and(|after| from < after && self.sent_tokens >= after) {
-            buffer
-                .put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te")
-                .close(SentKind::Error, 0);
+        if self
+            .opening
+            .malformed_after
+            .is_some_and(|after| from < after && self.sent_tokens >= after)
+        {
+            buffer.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(SentKind::Error);
         }
         let is_last = self.is_complete() && !self.is_broken_off();
         let last = is_last.then_some(self.reason);
@@ -265,22 +248,18 @@ impl ResponseStream {
         };
         let tokens = range.end - range.start;
         let joined: String;
-        let plain = if tokens == 1 && self.constrained.is_none() {
+        let text = if tokens == 1 && self.constrained.is_none() {
             vocabulary.piece(self.seed, range.start)
         } else {
             joined = self.text(range, vocabulary);
             &joined
         };
-        // Words of the vocabulary need no escape.
-        let escaped = self.constrained.as_ref().map(|_| json_escaped(plain));
-        let text = escaped.as_deref().unwrap_or(plain);
         let usage = self.usage(context.faults).unwrap_or_default();
         let reasoning = "";
-        let piece = AnswerPiece { kind, reasoning, text, plain, ids: &ids, tokens, usage, last };
+        let piece = AnswerPiece { kind, reasoning, text, ids: &ids, tokens, usage, last };
         self.writer.write_piece(&piece, buffer);
     }
 
-    /// The text of these tokens.
     fn text(&self, tokens: Range<u32>, vocabulary: &Vocabulary) -> String {
         let of_constraint = |at: u32| {
             let pieces = self.constrained.as_ref()?;
@@ -296,14 +275,13 @@ impl ResponseStream {
         AnswerEnd {
             reason: self.reason,
             usage: self.usage(faults),
-            first_token: first - self.arrived,
+            first_token: first - self.opening.arrived,
             decoding: now - first,
             reasoning_tokens: self.reasoning_tokens,
             end_tokens: self.end_tokens,
         }
     }
 
-    /// The answer as a whole, once it is complete.
     pub(super) fn whole(&mut self, context: &SendContext<'_>) -> Response {
         let (now, faults, vocabulary) = (context.now, context.faults, context.vocabulary);
         let all = 0..self.answer_tokens;
@@ -318,16 +296,10 @@ impl ResponseStream {
         let usage = self.usage(faults).unwrap_or_default();
         let (kind, text, ids) = (PieceKind::Answer, text.as_str(), ids.as_slice());
         let reasoning = reasoning.as_str();
-        let piece = AnswerPiece { kind, reasoning, text, plain: text, ids, tokens, usage, last };
+        let piece = AnswerPiece { kind, reasoning, text, ids, tokens, usage, last };
         let ending = self.ending(now, faults);
         self.writer.whole(&piece, &ending)
     }
-}
-
-/// A text as JSON writes it between quotes.
-fn json_escaped(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
 }
 
 #[cfg(test)]

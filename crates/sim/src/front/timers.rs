@@ -9,23 +9,17 @@ use tokometer_base as base;
 /// What a timer is for. Keys that are gone by then are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
-    /// The engine's step ends.
     Step,
-    /// A request reaches the engine's queue.
     Arrival(u64),
     /// A stream with its own schedule gets a token.
     Token(u64),
-    /// A stream sends a comment.
     Comment(u64),
-    /// A connection may send again.
     Release(u64),
     /// A connection that did nothing since then is closed.
     Idle(u64),
-    /// Connections are accepted again.
     Accept,
 }
 
-/// A queue of alarms.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     /// The number keeps alarms of one instant in the order in which they were set.
@@ -39,12 +33,10 @@ impl Timers {
         self.heap.push(Reverse((at, self.count, alarm)));
     }
 
-    /// The time of the next alarm.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Takes the next alarm that is due.
     pub(super) fn due(&mut self, now: Nanos) -> Option<(Nanos, Alarm)> {
         if self.next()? > now {
             return None;

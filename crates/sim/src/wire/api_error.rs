@@ -5,12 +5,10 @@ use serde_json::json;
 use super::route::Response;
 use crate::config::Flavour;
 
-/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: u16,
     pub(crate) message: String,
-    /// The field that is wrong.
     pub(crate) param: Option<String>,
     /// Prompt tokens and limit, when the prompt is too long.
     pub(crate) excess: Option<(u32, u32)>,
@@ -21,7 +19,6 @@ impl ApiError {
         Self { status, message: message.into(), param: None, excess: None }
     }
 
-    /// A field that is wrong.
     pub(crate) fn field(param: &str, message: impl Into<String>) -> Self {
         let param = Some(param.to_owned());
         Self { status: 400, message: message.into(), param, excess: None }

@@ -1,12 +1,12 @@
 //! A request to the engine, and what writes its answer, whatever the protocol.
 
 use base::Nanos;
+use serde_json::{Value, json};
 use tokometer_base as base;
 
 use super::event_buffer::{EventBuffer, Hex};
 use super::route::Response;
 
-/// What a request asks of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct EngineRequest {
     /// One hash per token of the prompt, template included.
@@ -19,7 +19,6 @@ pub(crate) struct EngineRequest {
     pub(crate) constrained: Option<Vec<String>>,
 }
 
-/// How long the answer may and must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LengthBounds {
     pub(crate) limit: u32,
@@ -28,7 +27,6 @@ pub(crate) struct LengthBounds {
     pub(crate) ignores_eos: bool,
 }
 
-/// How long a client would like the answer to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct RequestedLength {
     /// `None` leaves it to the model's context.
@@ -37,7 +35,6 @@ pub(crate) struct RequestedLength {
     pub(crate) ignores_eos: bool,
 }
 
-/// How the answer travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum AnswerDelivery {
     Streamed,
@@ -45,12 +42,9 @@ pub(crate) enum AnswerDelivery {
     Whole,
 }
 
-/// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// By itself.
     Stop,
-    /// At its limit.
     Length,
 }
 
@@ -74,26 +68,29 @@ impl ReportedUsage {
     pub(crate) fn total(self) -> u32 {
         self.prompt_tokens + self.completion_tokens
     }
+
+    /// In OpenAI's words.
+    pub(super) fn json(self) -> Value {
+        json!({
+            "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens,
+            "total_tokens": self.total(),
+        })
+    }
 }
 
-/// What a piece belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PieceKind {
     Reasoning,
     Answer,
 }
 
-/// Some tokens of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerPiece<'a> {
     /// What the tokens belong to; a whole answer is one piece of this kind.
     pub(crate) kind: PieceKind,
     /// The reasoning ahead of a whole answer.
     pub(crate) reasoning: &'a str,
-    /// Text as JSON writes it between quotes.
     pub(crate) text: &'a str,
-    /// The text itself.
-    pub(crate) plain: &'a str,
     /// Token ids, if the writer wants them.
     pub(crate) ids: &'a [u32],
     pub(crate) tokens: u32,
@@ -104,17 +101,11 @@ pub(crate) struct AnswerPiece<'a> {
 }
 
 impl AnswerPiece<'_> {
-    /// `null` or the quoted reason.
-    pub(crate) fn finish_reason(&self) -> &'static str {
-        match self.last {
-            None => "null",
-            Some(Reason::Stop) => "\"stop\"",
-            Some(Reason::Length) => "\"length\"",
-        }
+    pub(crate) fn finish_reason(&self) -> Option<&'static str> {
+        self.last.map(Reason::name)
     }
 }
 
-/// What is known when an answer is complete.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnswerEnd {
     pub(crate) reason: Reason,
@@ -139,7 +130,6 @@ pub(super) fn uvicorn_headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Writes one answer in one protocol.
 pub(crate) trait AnswerWriter {
     /// Headers of a streamed answer, framing left out.
     fn headers(&self) -> Vec<(&'static str, String)> {
@@ -152,7 +142,6 @@ pub(crate) trait AnswerWriter {
     /// Events for some tokens, with what must precede the first.
     fn write_piece(&mut self, _piece: &AnswerPiece<'_>, _buffer: &mut EventBuffer) {}
 
-    /// Events after the last token.
     fn end(&mut self, _ending: &AnswerEnd, _buffer: &mut EventBuffer) {}
 
     /// The answer as a whole; `piece` holds all of it.
@@ -163,7 +152,6 @@ pub(crate) trait AnswerWriter {
         false
     }
 
-    /// Whether pieces should carry token ids.
     fn wants_ids(&self) -> bool {
         false
     }

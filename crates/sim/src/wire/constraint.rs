@@ -5,23 +5,18 @@
 
 use serde_json::{Map, Value, json};
 
-/// Characters of a token.
 const TOKEN_CHARS: usize = 4;
-/// Depth of schemas that is followed.
 const DEPTH_MAX: usize = 16;
 /// Items and characters of a document that is made. No model answers with as many.
 const SIZE_MAX: u64 = 1_000_000;
 
-/// What an answer must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Constraint {
-    /// The document, token by token.
     pub(super) pieces: Vec<String>,
     /// The tool whose arguments the document is.
     pub(super) tool: Option<CalledTool>,
 }
 
-/// A tool that must be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CalledTool {
     pub(super) name: String,
@@ -29,11 +24,9 @@ pub(super) struct CalledTool {
     pub(super) is_named: bool,
 }
 
-/// Which tool a request asks for.
 enum ToolChoice<'b> {
     /// It is left to the model.
     Free,
-    /// Any of them.
     Any,
     Named(&'b str),
 }
@@ -48,7 +41,6 @@ impl<'b> ToolChoice<'b> {
     }
 }
 
-/// Of a body of the chat route.
 pub(super) fn of_chat(body: &Value) -> Option<Constraint> {
     let choice = &body["tool_choice"];
     let wanted = ToolChoice::of(choice.pointer("/function/name"), choice, "required");
@@ -57,14 +49,12 @@ pub(super) fn of_chat(body: &Value) -> Option<Constraint> {
         .or_else(|| document(body.pointer("/structured_outputs/json")))
 }
 
-/// Of a body of the Responses route.
 pub(super) fn of_response(body: &Value) -> Option<Constraint> {
     let choice = &body["tool_choice"];
     call(list(body), "parameters", &ToolChoice::of(choice.get("name"), choice, "required"))
         .or_else(|| document(body.pointer("/text/format/schema")))
 }
 
-/// Of a body of the Messages route.
 pub(super) fn of_message(body: &Value) -> Option<Constraint> {
     let choice = &body["tool_choice"];
     call(list(body), "input_schema", &ToolChoice::of(choice.get("name"), &choice["type"], "any"))

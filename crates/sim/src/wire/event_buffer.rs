@@ -1,6 +1,6 @@
 //! The buffer into which answers are written, event by event.
 
-use std::io::Write as _;
+use serde_json::Value;
 
 use crate::truth::SentKind;
 
@@ -11,7 +11,6 @@ pub(crate) struct EventBuffer {
     pub(crate) marks: Vec<EventEnd>,
 }
 
-/// The end of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventEnd {
     pub(crate) end: usize,
@@ -45,36 +44,48 @@ impl EventBuffer {
         self
     }
 
-    pub(crate) fn put_number(&mut self, number: u32) -> &mut Self {
-        let _ = write!(self.bytes, "{number}");
-        self
-    }
-
-    /// `[1,2,3]`.
-    pub(crate) fn put_numbers(&mut self, numbers: &[u32]) -> &mut Self {
-        for (index, number) in numbers.iter().enumerate() {
-            self.put(if index == 0 { "[" } else { "," }).put_number(*number);
-        }
-        self.put(if numbers.is_empty() { "[]" } else { "]" })
-    }
-
-    /// Ends an event that has a chunk of its own.
-    pub(crate) fn close(&mut self, kind: SentKind, tokens: u32) {
-        self.mark(kind, tokens, Joint::Apart);
-    }
-
-    /// Ends an event that shares its chunk with the next one.
-    pub(crate) fn close_joined(&mut self, kind: SentKind, tokens: u32) {
-        self.mark(kind, tokens, Joint::WithNext);
-    }
-
-    fn mark(&mut self, kind: SentKind, tokens: u32, joint: Joint) {
+    /// Ends an event, which has a chunk of its own and no tokens unless the caller says so.
+    pub(crate) fn close(&mut self, kind: SentKind) -> &mut EventEnd {
         self.put("\n\n");
-        self.marks.push(EventEnd { end: self.bytes.len(), kind, tokens, joint });
+        let end = self.bytes.len();
+        self.marks.push(EventEnd { end, kind, tokens: 0, joint: Joint::Apart });
+        self.marks.last_mut().expect("one was just added")
+    }
+
+    pub(crate) fn event(&mut self, data: &Value, kind: SentKind) -> &mut EventEnd {
+        self.put("data: ").put(&data.to_string()).close(kind)
+    }
+
+    /// An event that names its type, before its data and inside of it.
+    pub(crate) fn typed(&mut self, name: &str, mut data: Value, kind: SentKind) -> &mut EventEnd {
+        data["type"] = name.into();
+        self.put("event: ").put(name).put("\n").event(&data, kind)
     }
 
     /// The announced end of a stream.
     pub(crate) fn done(&mut self) {
-        self.put("data: [DONE]").close(SentKind::Done, 0);
+        self.put("data: [DONE]").close(SentKind::Done);
+    }
+}
+
+/// An event that differs from the next only in its text, so that its document is written once per stream: a flood
+/// is to load the client, not this server.
+pub(crate) struct EventTemplate {
+    before: String,
+    after: String,
+}
+
+impl EventTemplate {
+    /// `event` makes the document of a text.
+    pub(crate) fn new(event: impl FnOnce(&str) -> Value) -> Self {
+        let document = event("\0").to_string();
+        let (before, after) = document.split_once("\"\\u0000\"").unwrap_or((&document, ""));
+        Self { before: format!("data: {before}"), after: after.to_owned() }
+    }
+
+    pub(crate) fn write(&self, text: &str, buffer: &mut EventBuffer) {
+        buffer.put(&self.before);
+        serde_json::to_writer(&mut buffer.bytes, text).expect("memory is writable");
+        buffer.put(&self.after);
     }
 }

@@ -9,15 +9,13 @@ use serde_json::{Value, json};
 use tokometer_base as base;
 
 use super::api_error::ApiError;
-use super::ask::{
-    AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage, RequestedLength,
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, RequestedLength};
+use super::event_buffer::{EventBuffer, Joint};
+use super::openai::{
+    OpenAiAnswer, OpenAiRoute, RequestedUsage, delivery, hash_token_ids, is_set, whole_number,
 };
-use super::event_buffer::EventBuffer;
-use super::openai::{OpenAiRoute, RequestedUsage, delivery, is_set, token_id, whole_number};
-use super::route::{Accepted, RequestContext, Response, hash_ids};
+use super::route::{Accepted, RequestContext, Response};
 use crate::truth::SentKind;
-
-const FINGERPRINT: &str = "b0-tokometer-sim";
 
 fn stream_headers() -> Vec<(&'static str, String)> {
     vec![
@@ -45,45 +43,27 @@ fn timings(ending: &AnswerEnd) -> Value {
     })
 }
 
-fn usage_json(usage: ReportedUsage) -> Value {
-    let (completion, prompt) = (usage.completion_tokens, usage.prompt_tokens);
-    json!({
-        "completion_tokens": completion, "prompt_tokens": prompt, "total_tokens": usage.total(),
-        "prompt_tokens_details": { "cached_tokens": 0 },
-    })
+fn usage(ending: &AnswerEnd) -> Option<Value> {
+    let mut usage = ending.usage?.json();
+    usage["prompt_tokens_details"] = json!({ "cached_tokens": 0 });
+    Some(usage)
 }
 
-struct LlamaCppOpenAi {
-    route: OpenAiRoute,
-    /// Everything after the choices, up to the closing brace.
-    closing: String,
-    usage: RequestedUsage,
-    has_begun: bool,
-}
-
-pub(super) fn writer(
-    context: &RequestContext<'_>,
-    route: OpenAiRoute,
-    model: &str,
-    usage: RequestedUsage,
-) -> Box<dyn AnswerWriter> {
-    let id = json!(format!("chatcmpl-{}", context.request_id));
-    let (created, model) = (context.created, json!(model));
-    let closing = match route {
-        OpenAiRoute::Completions => format!(
-            "],\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"text_completion\",\"id\":{id}"
-        ),
-        OpenAiRoute::Chat => format!(
-            "],\"created\":{created},\"id\":{id},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"chat.completion.chunk\""
-        ),
-    };
-    Box::new(LlamaCppOpenAi { route, closing, usage, has_begun: false })
-}
+pub(super) struct LlamaCppOpenAi(OpenAiAnswer);
 
 impl LlamaCppOpenAi {
-    fn put_event(&self, buffer: &mut EventBuffer, choice: &str, extra: &str) {
-        buffer.put("data: {\"choices\":[").put(choice).put(&self.closing);
-        buffer.put(extra).put("}");
+    pub(super) fn new(answer: OpenAiAnswer) -> Self {
+        Self(OpenAiAnswer { id: format!("chatcmpl-{}", answer.id), ..answer })
+    }
+
+    fn event(&self, choices: &[Value]) -> Value {
+        let mut event = self.0.chunk(choices);
+        event["system_fingerprint"] = "b0-tokometer-sim".into();
+        event
+    }
+
+    fn text(text: &str, reason: Option<&str>) -> Value {
+        json!({ "text": text, "index": 0, "logprobs": null, "finish_reason": reason })
     }
 }
 
@@ -93,96 +73,69 @@ impl AnswerWriter for LlamaCppOpenAi {
     }
 
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        let is_first = !std::mem::replace(&mut self.has_begun, true);
-        let text = piece.text;
-        let choice = match self.route {
-            OpenAiRoute::Completions => format!(
-                "{{\"text\":\"{text}\",\"index\":0,\"logprobs\":null,\"finish_reason\":null}}"
-            ),
-            OpenAiRoute::Chat => {
-                if is_first {
-                    let role = "{\"finish_reason\":null,\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null}}";
-                    self.put_event(buffer, role, "");
-                    buffer.close_joined(SentKind::Role, 0);
-                }
-                format!(
-                    "{{\"finish_reason\":null,\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}"
-                )
-            }
+        let delta = |delta: Value| json!({ "finish_reason": null, "index": 0, "delta": delta });
+        if self.0.begins() && self.0.route == OpenAiRoute::Chat {
+            let role = delta(json!({ "role": "assistant", "content": null }));
+            buffer.event(&self.event(&[role]), SentKind::Role).joint = Joint::WithNext;
+        }
+        let choice = match self.0.route {
+            OpenAiRoute::Completions => Self::text(piece.text, None),
+            OpenAiRoute::Chat => delta(json!({ "content": piece.text })),
         };
-        self.put_event(buffer, &choice, "");
-        buffer.close(SentKind::Text, piece.tokens);
+        buffer.event(&self.event(&[choice]), SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
-        let (reason, timings) = (ending.reason.name(), timings(ending));
-        let usage = ending.usage.map_or(json!(null), usage_json);
-        let figures = format!(",\"usage\":{usage},\"timings\":{timings}");
-        match self.route {
-            OpenAiRoute::Completions => {
-                let choice = format!(
-                    "{{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"{reason}\"}}"
-                );
-                self.put_event(buffer, &choice, &figures);
-                buffer.close(SentKind::Finish, 0);
-            }
-            OpenAiRoute::Chat => {
-                let choice =
-                    format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"delta\":{{}}}}");
-                if self.usage == RequestedUsage::Never {
-                    self.put_event(buffer, &choice, &format!(",\"timings\":{timings}"));
-                    buffer.close(SentKind::Finish, 0);
-                } else {
-                    self.put_event(buffer, &choice, "");
-                    buffer.close_joined(SentKind::Finish, 0);
-                    self.put_event(buffer, "", &figures);
-                    buffer.close(SentKind::Usage, 0);
-                }
-            }
+        let reason = Some(ending.reason.name());
+        let choice = match self.0.route {
+            OpenAiRoute::Completions => Self::text("", reason),
+            OpenAiRoute::Chat => json!({ "finish_reason": reason, "index": 0, "delta": {} }),
+        };
+        let is_chat = self.0.route == OpenAiRoute::Chat;
+        let has_usage = !is_chat || self.0.extras.usage != RequestedUsage::Never;
+        let mut last = self.event(std::slice::from_ref(&choice));
+        let mut kind = SentKind::Finish;
+        if is_chat && has_usage {
+            buffer.event(&last, SentKind::Finish).joint = Joint::WithNext;
+            (last, kind) = (self.event(&[]), SentKind::Usage);
         }
+        if has_usage {
+            last["usage"] = json!(usage(ending));
+        }
+        last["timings"] = timings(ending);
+        buffer.event(&last, kind);
         buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        let (reason, timings) = (ending.reason.name(), timings(ending));
-        let choice = match self.route {
-            OpenAiRoute::Completions => {
-                json!({ "text": piece.text, "index": 0, "logprobs": null, "finish_reason": reason })
-            }
+        let reason = piece.finish_reason();
+        let choice = match self.0.route {
+            OpenAiRoute::Completions => Self::text(piece.text, reason),
             OpenAiRoute::Chat => {
                 let message = json!({ "role": "assistant", "content": piece.text });
                 json!({ "finish_reason": reason, "index": 0, "message": message })
             }
         };
-        let closing = self.closing.replace("chat.completion.chunk", "chat.completion");
-        let usage = ending.usage.map_or(json!(null), usage_json);
-        let body =
-            format!("{{\"choices\":[{choice}{closing},\"usage\":{usage},\"timings\":{timings}}}");
-        Response::typed(200, "application/json; charset=utf-8", body)
+        let mut body = self.0.whole(choice, usage(ending));
+        body["system_fingerprint"] = "b0-tokometer-sim".into();
+        body["timings"] = timings(ending);
+        Response::json(200, &body)
     }
 }
 
-/// The native route.
 pub(super) fn completion(
     context: &mut RequestContext<'_>,
     body: &Value,
 ) -> Result<Accepted, ApiError> {
     let prompt = match body.get("prompt") {
         Some(Value::String(text)) => context.hash_text(text),
-        Some(Value::Array(ids)) => {
-            let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
-            let ids = ids.ok_or_else(|| ApiError::field("prompt", "token ids are needed"))?;
-            hash_ids(&ids)
-        }
+        Some(Value::Array(ids)) => hash_token_ids(ids, "prompt")?,
         _ => return Err(ApiError::field("prompt", "\"prompt\" must be a string or a list")),
     };
     // Minus one means without limit here.
-    let asked = body
-        .get("n_predict")
-        .and_then(Value::as_u64)
-        .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let asked = body.get("n_predict").and_then(Value::as_u64);
     let asked = match asked {
-        Some(count) => Some(count),
+        Some(count) => Some(u32::try_from(count).unwrap_or(u32::MAX)),
         None => whole_number(body, "max_tokens")?,
     };
     let requested =
@@ -200,7 +153,7 @@ struct LlamaCppStream {
 impl LlamaCppStream {
     fn last_event(&self, text: &str, ids: &[u32], ending: &AnswerEnd) -> Value {
         let usage = ending.usage.unwrap_or_default();
-        let stop_type = if ending.reason.name() == "stop" { "eos" } else { "limit" };
+        let stop_type = if ending.reason == Reason::Stop { "eos" } else { "limit" };
         json!({
             "index": 0, "content": text, "tokens": ids, "id_slot": 0, "stop": true, "model": self.model,
             "tokens_predicted": usage.completion_tokens, "tokens_evaluated": usage.prompt_tokens,
@@ -221,16 +174,16 @@ impl AnswerWriter for LlamaCppStream {
     }
 
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        buffer.put("data: {\"index\":0,\"content\":\"").put(piece.text);
-        buffer.put("\",\"tokens\":").put_numbers(piece.ids);
-        buffer.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
-        buffer.put_number(piece.usage.completion_tokens).put(",\"tokens_evaluated\":");
-        buffer.put_number(piece.usage.prompt_tokens).put("}").close(SentKind::Text, piece.tokens);
+        let event = json!({
+            "index": 0, "content": piece.text, "tokens": piece.ids, "stop": false, "id_slot": -1,
+            "tokens_predicted": piece.usage.completion_tokens,
+            "tokens_evaluated": piece.usage.prompt_tokens,
+        });
+        buffer.event(&event, SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
-        let event = self.last_event("", &[], ending);
-        buffer.put(&format!("data: {event}")).close(SentKind::Finish, 0);
+        buffer.event(&self.last_event("", &[], ending), SentKind::Finish);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {

@@ -16,7 +16,6 @@ use super::route::{Accepted, RequestContext, Response};
 use super::vllm;
 use crate::truth::SentKind;
 
-/// The signature of every block of reasoning.
 const SIGNATURE: &str = "0123456789abcdef";
 
 pub(super) fn respond(
@@ -52,7 +51,6 @@ struct Messages {
     model: String,
     /// The block that is open: its number, and what it holds.
     block: Option<(u32, PieceKind)>,
-    /// The tool that the answer calls.
     tool: Option<CalledTool>,
 }
 
@@ -64,9 +62,7 @@ impl Messages {
             Reason::Length => "max_tokens",
         }
     }
-}
 
-impl Messages {
     /// Opens the message and the block that a piece belongs to, where they are not open. Returns the
     /// number of the block.
     fn enter(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) -> u32 {
@@ -84,7 +80,7 @@ impl Messages {
                 "model": self.model, "stop_reason": null, "stop_sequence": null,
                 "usage": usage(ReportedUsage { completion_tokens: 0, ..piece.usage }),
             });
-            event("message_start", json!({ "message": message }), SentKind::Role, buffer);
+            buffer.typed("message_start", json!({ "message": message }), SentKind::Role);
             0
         };
         let opened = match (piece.kind, &self.tool) {
@@ -95,7 +91,7 @@ impl Messages {
             (PieceKind::Answer, None) => json!({ "type": "text", "text": "" }),
         };
         let block = json!({ "content_block": opened, "index": index });
-        event("content_block_start", block, SentKind::Role, buffer);
+        buffer.typed("content_block_start", block, SentKind::Role);
         self.block = Some((index, piece.kind));
         index
     }
@@ -106,19 +102,14 @@ impl Messages {
         if kind == PieceKind::Reasoning {
             let delta = json!({ "type": "signature_delta", "signature": SIGNATURE });
             let data = json!({ "delta": delta, "index": index });
-            event("content_block_delta", data, SentKind::Role, buffer);
+            buffer.typed("content_block_delta", data, SentKind::Role);
         }
-        event("content_block_stop", json!({ "index": index }), sent, buffer);
+        buffer.typed("content_block_stop", json!({ "index": index }), sent);
     }
 }
 
 fn usage(usage: ReportedUsage) -> Value {
     json!({ "input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens })
-}
-
-fn event(kind: &str, mut data: Value, sent: SentKind, buffer: &mut EventBuffer) {
-    data["type"] = kind.into();
-    buffer.put("event: ").put(kind).put("\ndata: ").put(&data.to_string()).close(sent, 0);
 }
 
 impl AnswerWriter for Messages {
@@ -128,19 +119,13 @@ impl AnswerWriter for Messages {
 
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let index = self.enter(piece, buffer);
-        let kind = match (piece.kind, &self.tool) {
-            (PieceKind::Reasoning, _) => "\"thinking_delta\",\"thinking\":\"",
-            (PieceKind::Answer, Some(_)) => "\"input_json_delta\",\"partial_json\":\"",
-            (PieceKind::Answer, None) => "\"text_delta\",\"text\":\"",
+        let (kind, field) = match (piece.kind, &self.tool) {
+            (PieceKind::Reasoning, _) => ("thinking_delta", "thinking"),
+            (PieceKind::Answer, Some(_)) => ("input_json_delta", "partial_json"),
+            (PieceKind::Answer, None) => ("text_delta", "text"),
         };
-        buffer
-            .put("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":")
-            .put(kind)
-            .put(piece.text)
-            .put("\"},\"index\":")
-            .put_number(index)
-            .put("}")
-            .close(SentKind::Text, piece.tokens);
+        let data = json!({ "delta": { "type": kind, field: piece.text }, "index": index });
+        buffer.typed("content_block_delta", data, SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
@@ -151,8 +136,8 @@ impl AnswerWriter for Messages {
         if let Some(reported) = ending.usage {
             data["usage"] = usage(reported);
         }
-        event("message_delta", data, SentKind::Usage, buffer);
-        event("message_stop", json!({}), SentKind::Done, buffer);
+        buffer.typed("message_delta", data, SentKind::Usage);
+        buffer.typed("message_stop", json!({}), SentKind::Done);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
@@ -161,12 +146,12 @@ impl AnswerWriter for Messages {
         );
         let answer = match &self.tool {
             Some(tool) => {
-                let input = serde_json::from_str::<Value>(piece.plain).unwrap_or_default();
+                let input = serde_json::from_str::<Value>(piece.text).unwrap_or_default();
                 json!({ "type": "tool_use", "id": vllm::CALL_ID, "name": tool.name, "input": input })
             }
-            None => json!({ "type": "text", "text": piece.plain }),
+            None => json!({ "type": "text", "text": piece.text }),
         };
-        let is_cut = thinking.is_some() && piece.plain.is_empty();
+        let is_cut = thinking.is_some() && piece.text.is_empty();
         let answer = Some(answer).filter(|_| !is_cut);
         let content: Vec<Value> = thinking.into_iter().chain(answer).collect();
         let body = json!({

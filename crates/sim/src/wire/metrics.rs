@@ -69,7 +69,6 @@ impl Lateness {
     }
 }
 
-/// A histogram with fixed bounds.
 #[derive(Debug, Clone)]
 pub(crate) struct FixedHistogram {
     /// In seconds, each with what was at most this and more than the one before.
@@ -108,7 +107,6 @@ impl FixedHistogram {
     }
 }
 
-/// One figure of a page.
 struct PageMetric {
     name: &'static str,
     kind: &'static str,
@@ -125,7 +123,6 @@ const fn counter(name: &'static str, value: f64) -> PageMetric {
     PageMetric { name, kind: "counter", label: "", value }
 }
 
-/// The page of metrics.
 pub(super) fn render(flavour: Flavour, model: &str, snapshot: &Snapshot) -> String {
     let model = model.replace(['"', '\\', '\n'], "_");
     let (labels, figures) = match flavour {

@@ -32,4 +32,4 @@ pub(crate) use ask::{
 };
 pub(crate) use event_buffer::{EventBuffer, EventEnd, Hex, Joint};
 pub(crate) use metrics::Snapshot;
-pub(crate) use route::{ControlRequest, Reply, RequestContext, Response, refuse, route};
+pub(crate) use route::{Reply, RequestContext, Response, refuse, route};

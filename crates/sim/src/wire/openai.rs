@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::api_error::ApiError;
 use super::ask::{AnswerDelivery, EngineRequest, LengthBounds, RequestedLength};
@@ -12,7 +12,6 @@ use super::route::{RequestContext, hash_ids};
 /// Tokens that a chat template adds to each message, and before the answer: hashes that no text has.
 const TEMPLATE_TOKENS: [u64; 4] = [1, 2, 3, 4];
 
-/// When a stream sends its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestedUsage {
     Never,
@@ -20,21 +19,55 @@ pub(super) enum RequestedUsage {
     Continuous,
 }
 
-/// What a client may request besides the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestedExtras {
     pub(super) usage: RequestedUsage,
     /// Ids of the prompt, when token ids are wanted.
     pub(super) prompt_ids: Option<Vec<u32>>,
-    /// The tool that the answer calls.
     pub(super) tool: Option<CalledTool>,
 }
 
-/// The two routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenAiRoute {
     Completions,
     Chat,
+}
+
+/// What an answer on one of the two routes says about itself.
+pub(super) struct OpenAiAnswer {
+    pub(super) route: OpenAiRoute,
+    pub(super) id: String,
+    pub(super) created: u64,
+    pub(super) model: String,
+    pub(super) extras: RequestedExtras,
+    pub(super) has_begun: bool,
+}
+
+impl OpenAiAnswer {
+    pub(super) fn chunk(&self, choices: &[Value]) -> Value {
+        let object = match self.route {
+            OpenAiRoute::Completions => "text_completion",
+            OpenAiRoute::Chat => "chat.completion.chunk",
+        };
+        json!({
+            "id": self.id, "object": object, "created": self.created, "model": self.model,
+            "choices": choices,
+        })
+    }
+
+    pub(super) fn whole(&self, choice: Value, usage: Option<Value>) -> Value {
+        let mut body = self.chunk(&[choice]);
+        if self.route == OpenAiRoute::Chat {
+            body["object"] = "chat.completion".into();
+        }
+        body["usage"] = json!(usage);
+        body
+    }
+
+    /// Whether nothing of it was written before this call.
+    pub(super) fn begins(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_begun, true)
+    }
 }
 
 /// A field of a body as a whole number; `None` where it is absent. An error response names another value.
@@ -53,11 +86,17 @@ pub(super) fn is_set(body: &Value, field: &str) -> bool {
     body.get(field).and_then(Value::as_bool).unwrap_or(false)
 }
 
-pub(super) fn token_id(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|id| u32::try_from(id).ok())
+/// Token ids; `None` where one of the values is none.
+pub(super) fn token_ids(values: &[Value]) -> Option<Vec<u32>> {
+    values.iter().map(|id| u32::try_from(id.as_u64()?).ok()).collect()
 }
 
-/// Reads a body of either route.
+/// One hash per token id of a field.
+pub(super) fn hash_token_ids(values: &[Value], field: &str) -> Result<Vec<u64>, ApiError> {
+    let ids = token_ids(values).ok_or_else(|| ApiError::field(field, "token ids are needed"))?;
+    Ok(hash_ids(&ids))
+}
+
 pub(super) fn read(
     context: &mut RequestContext<'_>,
     body: &Value,
@@ -89,7 +128,6 @@ pub(super) fn read(
     Ok((ask, RequestedExtras { usage, prompt_ids, tool: None }))
 }
 
-/// How the client wants the answer.
 pub(super) fn delivery(body: &Value) -> AnswerDelivery {
     if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole }
 }
@@ -157,8 +195,7 @@ fn read_prompt(
             [one @ (Value::String(_) | Value::Array(_))] => read_prompt(context, one),
             [] => Err(bad()),
             _ => {
-                let ids = items.iter().map(token_id).collect::<Option<Vec<u32>>>();
-                let ids = ids.ok_or_else(bad)?;
+                let ids = token_ids(items).ok_or_else(bad)?;
                 Ok((hash_ids(&ids), Some(ids)))
             }
         },
@@ -203,7 +240,6 @@ pub(super) fn hash_conversation(
     Ok(hashes)
 }
 
-/// A conversation as one text.
 pub(super) fn conversation_text(messages: &Value) -> Result<String, ApiError> {
     let mut text = String::new();
     for message in messages_of(messages)? {

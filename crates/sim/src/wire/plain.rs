@@ -14,21 +14,17 @@ use super::openai::{hash_conversation, is_set, whole_number};
 use super::route::{Accepted, RequestContext, Response};
 use crate::truth::SentKind;
 
-/// A route of this kind.
 struct PlainRoute {
     paths: &'static [&'static str],
     /// The field of the prompt: a text, or a list of messages.
     prompt: &'static str,
-    /// The field of the answer's limit, and the limit where it is absent.
-    limit: &'static str,
+    /// The answer's limit without `max_tokens`.
     default_limit: u32,
     ignores_eos: fn(&Value) -> bool,
     /// Whether the answer to this body is streamed, on the route at this path.
     is_streamed: fn(&Value, &str) -> bool,
     event: fn(&AnswerPiece<'_>) -> Value,
-    /// The event behind the last token, if there is one.
-    end: fn(&AnswerEnd) -> Option<Value>,
-    whole: fn(&AnswerPiece<'_>, &AnswerEnd) -> Value,
+    whole: fn(&AnswerPiece<'_>) -> Value,
 }
 
 static ROUTES: &[PlainRoute] = &[
@@ -36,19 +32,16 @@ static ROUTES: &[PlainRoute] = &[
     PlainRoute {
         paths: &["mii"],
         prompt: "prompt",
-        limit: "max_tokens",
         default_limit: 128,
         ignores_eos: |_| true,
         is_streamed: |_, _| false,
         event: |_| Value::Null,
-        end: |_| None,
-        whole: |piece, _| json!({ "text": [piece.text] }),
+        whole: |piece| json!({ "text": [piece.text] }),
     },
     // TensorRT-LLM behind Triton's generate extension: no announced end.
     PlainRoute {
         paths: &["/v2/models/ensemble/generate_stream", "/v2/models/ensemble/generate"],
         prompt: "text_input",
-        limit: "max_tokens",
         default_limit: 16,
         // A client that wants the whole length asks for an end token that no vocabulary has.
         ignores_eos: |body| body.get("end_id").is_some(),
@@ -56,8 +49,7 @@ static ROUTES: &[PlainRoute] = &[
             path.ends_with("_stream") && body.get("stream") != Some(&json!(false))
         },
         event: triton_event,
-        end: |_| None,
-        whole: |piece, _| triton_event(piece),
+        whole: triton_event,
     },
 ];
 
@@ -96,7 +88,7 @@ impl PlainRoute {
             }
         };
         let requested = RequestedLength {
-            limit: whole_number(body, self.limit)?.or(Some(self.default_limit)),
+            limit: whole_number(body, "max_tokens")?.or(Some(self.default_limit)),
             least: whole_number(body, "min_length")?.unwrap_or(0),
             ignores_eos: (self.ignores_eos)(body) || is_set(body, "ignore_eos"),
         };
@@ -112,17 +104,10 @@ impl PlainRoute {
 
 impl AnswerWriter for &'static PlainRoute {
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        let event = (self.event)(piece);
-        buffer.put(&format!("data: {event}")).close(SentKind::Text, piece.tokens);
+        buffer.event(&(self.event)(piece), SentKind::Text).tokens = piece.tokens;
     }
 
-    fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
-        if let Some(event) = (self.end)(ending) {
-            buffer.put(&format!("data: {event}")).close(SentKind::Finish, 0);
-        }
-    }
-
-    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        Response::json(200, &(self.whole)(piece, ending))
+    fn whole(&mut self, piece: &AnswerPiece<'_>, _: &AnswerEnd) -> Response {
+        Response::json(200, &(self.whole)(piece))
     }
 }

@@ -10,15 +10,13 @@ use super::api_error::ApiError;
 use super::ask::{
     AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds,
 };
-use super::openai::{hash_conversation, token_id, whole_number};
+use super::openai::{hash_conversation, token_ids, whole_number};
 use super::route::{Accepted, RequestContext, Response, hash_ids};
 use crate::config::Flavour;
 use crate::vocabulary::scramble;
 
-/// Numbers in a vector.
 const DIMENSIONS: u64 = 64;
 
-/// What an answer looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// `data[].embedding`, or with another word for the vector.
@@ -28,7 +26,6 @@ enum Shape {
     },
     Classes,
     Scores,
-    /// `results[]` with documents.
     Results,
     /// SGLang's bare list of scores.
     SglangScores,
@@ -39,14 +36,12 @@ enum Shape {
     Cohere,
 }
 
-/// How vectors are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VectorEncoding {
     Float,
     Base64,
     /// Plain bytes, with the header `metadata`.
     Bytes,
-    /// Plain bytes and nothing else.
     BytesOnly,
 }
 
@@ -147,7 +142,6 @@ fn accept(
     Ok((ask, Box::new(writer)))
 }
 
-/// The inputs of a request, each with its tokens.
 struct Inputs {
     hashes: Vec<Vec<u64>>,
     /// The documents, where the answer repeats them.
@@ -165,16 +159,15 @@ impl Inputs {
             let message = format!("`{field}` must be a text, token ids, or a list of either");
             ApiError::field(field, message)
         };
-        let ids = |items: &[Value]| items.iter().map(token_id).collect::<Option<Vec<u32>>>();
         match body.get(field) {
             Some(Value::String(text)) => Ok(Self::one(context.hash_text(text))),
             Some(Value::Array(items)) if items.first().is_some_and(Value::is_number) => {
-                Ok(Self::one(hash_ids(&ids(items).ok_or_else(bad)?)))
+                Ok(Self::one(hash_ids(&token_ids(items).ok_or_else(bad)?)))
             }
             Some(Value::Array(items)) if !items.is_empty() => {
                 let mut one = |item: &Value| match item {
                     Value::String(text) => Ok(context.hash_text(text)),
-                    Value::Array(list) => Ok(hash_ids(&ids(list).ok_or_else(bad)?)),
+                    Value::Array(list) => Ok(hash_ids(&token_ids(list).ok_or_else(bad)?)),
                     _ => Err(bad()),
                 };
                 let hashes = items.iter().map(&mut one).collect::<Result<_, _>>()?;
@@ -215,7 +208,6 @@ fn seed(hashes: &[u64]) -> u64 {
     hashes.iter().fold(1, |seed, hash| scramble(seed ^ hash))
 }
 
-/// A number between -1 and 1.
 fn number(seed: u64) -> f64 {
     f64::from(u32::try_from(scramble(seed) >> 40).unwrap_or(0)) / f64::from(1 << 23) - 1.0
 }
@@ -226,7 +218,6 @@ struct Pooled {
     id: String,
     model: String,
     created: u64,
-    /// One per input.
     seeds: Vec<u64>,
     texts: Vec<String>,
     top: usize,
@@ -250,7 +241,6 @@ impl Pooled {
         }
     }
 
-    /// vLLM's answer of plain bytes.
     fn octets(&self, prompt_tokens: Option<u32>) -> Response {
         let size = DIMENSIONS * 4;
         let item = |index: u64| {

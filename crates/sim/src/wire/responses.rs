@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::api_error::ApiError;
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, PieceKind, Reason, RequestedLength};
 use super::constraint::{self, CalledTool};
-use super::event_buffer::EventBuffer;
+use super::event_buffer::{EventBuffer, EventEnd};
 use super::openai::{is_set, read_conversation, whole_number};
 use super::route::{Accepted, RequestContext, Response};
 use super::vllm;
@@ -61,22 +61,25 @@ struct Responses {
     model: String,
     created: u64,
     limit: Option<u32>,
-    /// Number of the next event.
     sequence: u32,
     /// The reasoning so far, which is an item of its own ahead of the answer.
     reasoning: String,
     /// The answer so far, which the last events repeat.
     text: String,
-    /// The tool that the answer calls.
     tool: Option<CalledTool>,
 }
 
 impl Responses {
-    fn event(&mut self, kind: &str, mut data: Value, sent: SentKind, buffer: &mut EventBuffer) {
+    fn event<'b>(
+        &mut self,
+        kind: &str,
+        mut data: Value,
+        sent: SentKind,
+        buffer: &'b mut EventBuffer,
+    ) -> &'b mut EventEnd {
         data["sequence_number"] = self.sequence.into();
-        data["type"] = kind.into();
         self.sequence += 1;
-        buffer.put("event: ").put(kind).put("\ndata: ").put(&data.to_string()).close(sent, 0);
+        buffer.typed(kind, data, sent)
     }
 
     fn item_id(&self) -> String {
@@ -84,7 +87,6 @@ impl Responses {
         format!("{kind}_{}", self.id)
     }
 
-    /// The number of the answer's item.
     fn index(&self) -> u32 {
         u32::from(!self.reasoning.is_empty())
     }
@@ -112,17 +114,11 @@ impl Responses {
                 json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
             self.event("response.content_part.added", data, SentKind::Role, buffer);
         }
-        self.reasoning.push_str(piece.plain);
-        buffer
-            .put("event: response.reasoning_text.delta\ndata: {\"content_index\":0,\"delta\":\"")
-            .put(piece.text)
-            .put("\",\"item_id\":\"")
-            .put(&id)
-            .put("\",\"output_index\":0,\"sequence_number\":")
-            .put_number(self.sequence)
-            .put(",\"type\":\"response.reasoning_text.delta\"}")
-            .close(SentKind::Text, piece.tokens);
-        self.sequence += 1;
+        self.reasoning.push_str(piece.text);
+        let data =
+            json!({ "content_index": 0, "delta": piece.text, "item_id": id, "output_index": 0 });
+        let kind = "response.reasoning_text.delta";
+        self.event(kind, data, SentKind::Text, buffer).tokens = piece.tokens;
     }
 
     /// Events that end the item of reasoning, where there is one.
@@ -131,12 +127,10 @@ impl Responses {
             return;
         }
         let (id, text) = (self.reasoning_id(), self.reasoning.clone());
-        let part = json!({ "content_index": 0, "item_id": id, "output_index": 0 });
-        let mut data = part.clone();
-        data["text"] = text.as_str().into();
+        let data = json!({ "content_index": 0, "item_id": id, "output_index": 0, "text": text });
         self.event("response.reasoning_text.done", data, SentKind::Role, buffer);
-        let mut data = part;
-        data["part"] = json!({ "text": text, "type": "reasoning_text" });
+        let part = json!({ "text": text, "type": "reasoning_text" });
+        let data = json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
         self.event("response.content_part.done", data, SentKind::Role, buffer);
         let data = json!({ "item": self.reasoning_item("completed"), "output_index": 0 });
         self.event("response.output_item.done", data, SentKind::Role, buffer);
@@ -147,7 +141,6 @@ impl Responses {
         self.text.is_empty() && !self.reasoning.is_empty()
     }
 
-    /// Events that repeat the whole text.
     fn repeat(&mut self, buffer: &mut EventBuffer) {
         let id = self.item_id();
         if let Some(tool) = &self.tool {
@@ -156,7 +149,8 @@ impl Responses {
                 "name": tool.name,
             });
             let kind = "response.function_call_arguments.done";
-            return self.event(kind, data, SentKind::Finish, buffer);
+            self.event(kind, data, SentKind::Finish, buffer);
+            return;
         }
         let data = json!({
             "content_index": 0, "item_id": id, "logprobs": [], "output_index": self.index(),
@@ -262,31 +256,16 @@ impl AnswerWriter for Responses {
                 self.event("response.content_part.added", data, SentKind::Role, buffer);
             }
         }
-        self.text.push_str(piece.plain);
-        let (kind, index, logprobs) = match self.tool {
-            Some(_) => ("response.function_call_arguments.delta", "", ""),
-            None => ("response.output_text.delta", "\"content_index\":0,", "\"logprobs\":[],"),
+        self.text.push_str(piece.text);
+        let mut data = json!({ "delta": piece.text, "item_id": id, "output_index": at });
+        let kind = if self.tool.is_some() {
+            "response.function_call_arguments.delta"
+        } else {
+            data["content_index"] = json!(0);
+            data["logprobs"] = json!([]);
+            "response.output_text.delta"
         };
-        buffer
-            .put("event: ")
-            .put(kind)
-            .put("\ndata: {")
-            .put(index)
-            .put("\"delta\":\"")
-            .put(piece.text)
-            .put("\",\"item_id\":\"")
-            .put(&id)
-            .put("\",")
-            .put(logprobs)
-            .put("\"output_index\":")
-            .put_number(at)
-            .put(",\"sequence_number\":")
-            .put_number(self.sequence)
-            .put(",\"type\":\"")
-            .put(kind)
-            .put("\"}")
-            .close(SentKind::Text, piece.tokens);
-        self.sequence += 1;
+        self.event(kind, data, SentKind::Text, buffer).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
@@ -303,7 +282,7 @@ impl AnswerWriter for Responses {
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        piece.plain.clone_into(&mut self.text);
+        piece.text.clone_into(&mut self.text);
         piece.reasoning.clone_into(&mut self.reasoning);
         Response::json(200, &self.object(Some(ending)))
     }

@@ -8,7 +8,7 @@ use super::ask::{
 };
 use super::event_buffer::EventBuffer;
 use super::metrics::Snapshot;
-use super::openai::{self, OpenAiRoute};
+use super::openai::{self, OpenAiAnswer, OpenAiRoute};
 use super::{
     constraint, llamacpp, messages, metrics, plain, pooling, responses, sglang, tgi, tokens,
     transcription, transformers, vllm,
@@ -30,7 +30,6 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) snapshot: &'a Snapshot,
 }
 
-/// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -53,16 +52,16 @@ impl Response {
     }
 }
 
-/// What happens to a request.
 pub(crate) enum Reply {
-    /// It is answered at once.
     Now(Response),
-    /// It is answered at once with events.
-    Events { headers: Vec<(&'static str, String)>, buffer: EventBuffer },
+    Events {
+        headers: Vec<(&'static str, String)>,
+        buffer: EventBuffer,
+    },
     /// The engine has work to do.
     Later(Box<EngineRequest>, Box<dyn AnswerWriter>),
     /// Changes the engine, then responds.
-    Control(ControlRequest, Response),
+    ResetPrefixCache(Response),
 }
 
 impl Reply {
@@ -71,13 +70,6 @@ impl Reply {
     }
 }
 
-/// What a client may request of the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ControlRequest {
-    ResetPrefixCache,
-}
-
-/// A request to the engine, and what writes its answer.
 pub(super) type Accepted = (EngineRequest, Box<dyn AnswerWriter>);
 
 impl RequestContext<'_> {
@@ -140,7 +132,6 @@ pub(super) fn hash_ids(ids: &[u32]) -> Vec<u64> {
     ids.iter().map(|id| scramble(u64::from(*id))).collect()
 }
 
-/// Answers a request or prepares its answer.
 pub(crate) fn route(context: &mut RequestContext<'_>, request: &HttpRequest) -> Reply {
     let flavour = context.config.flavour;
     if !is_allowed(context.config, request) {
@@ -198,14 +189,13 @@ pub(crate) fn refuse(
     let mut buffer = EventBuffer::default();
     match path {
         "/generate_stream" if is_json => {
-            let body = api_error.tgi_body();
-            buffer.put(&format!("data: {body}")).close(SentKind::Error, 0);
+            buffer.event(&api_error.tgi_body(), SentKind::Error);
             Reply::Events { headers: tgi::stream_headers(0), buffer }
         }
         "/generate" if delivery == AnswerDelivery::Streamed && is_json => {
             let (message, code) = (&api_error.message, api_error.status);
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
-            buffer.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
+            buffer.event(&json!({ "error": error }), SentKind::Error);
             buffer.done();
             Reply::Events { headers: uvicorn_headers(), buffer }
         }
@@ -219,13 +209,8 @@ pub(crate) fn refuse(
 
 fn control(path: &str) -> Option<Reply> {
     match path {
-        "/reset_prefix_cache" => {
-            Some(Reply::Control(ControlRequest::ResetPrefixCache, Response::text(200, "")))
-        }
-        "/flush_cache" => {
-            let response = Response::text(200, "Cache flushed.\n");
-            Some(Reply::Control(ControlRequest::ResetPrefixCache, response))
-        }
+        "/reset_prefix_cache" => Some(Reply::ResetPrefixCache(Response::text(200, ""))),
+        "/flush_cache" => Some(Reply::ResetPrefixCache(Response::text(200, "Cache flushed.\n"))),
         "/start_profile" | "/stop_profile" => Some(Reply::Now(Response::text(200, ""))),
         _ => None,
     }
@@ -309,9 +294,11 @@ fn post(context: &mut RequestContext<'_>, path: &str, body: &Value) -> Result<Re
             check_model(context, body)?;
             messages::respond(context, body)?
         }
-        "/generate" if body.get("inputs").is_some() => tgi::generate(context, body)?,
+        "/generate" if body.get("inputs").is_some() => {
+            tgi::generate(context, body, openai::delivery(body))?
+        }
         "/generate" => sglang::generate(context, body)?,
-        "/generate_stream" => tgi::generate_stream(context, body)?,
+        "/generate_stream" => tgi::generate(context, body, AnswerDelivery::Streamed)?,
         "/completion" | "/completions" => llamacpp::completion(context, body)?,
         "/tokenize" => return Ok(Reply::Now(tokens::tokenize(context, body)?)),
         "/detokenize" => return Ok(Reply::Now(tokens::detokenize(body)?)),
@@ -343,18 +330,19 @@ fn openai(
     let model = body.get("model").and_then(Value::as_str);
     let model = model.unwrap_or(&context.config.model).to_owned();
     let (mut ask, mut extras) = openai::read(context, body, route)?;
-    let writer = match flavour {
-        Flavour::Vllm => {
-            let constraint = constraint::of_chat(body).filter(|_| route == OpenAiRoute::Chat);
-            if let Some(constraint) = constraint {
-                (ask.constrained, extras.tool) = (Some(constraint.pieces), constraint.tool);
-            }
-            vllm::writer(context, route, &model, extras)
-        }
-        Flavour::Sglang => sglang::writer(context, route, &model, extras.usage),
-        Flavour::Llamacpp => llamacpp::writer(context, route, &model, extras.usage),
-        Flavour::Tgi => tgi::writer(context, route, extras.usage),
-        Flavour::Transformers => transformers::writer(context, route, &model),
+    let constraint = constraint::of_chat(body)
+        .filter(|_| route == OpenAiRoute::Chat && flavour == Flavour::Vllm);
+    if let Some(constraint) = constraint {
+        (ask.constrained, extras.tool) = (Some(constraint.pieces), constraint.tool);
+    }
+    let (id, created) = (context.request_id.clone(), context.created);
+    let answer = OpenAiAnswer { route, id, created, model, extras, has_begun: false };
+    let writer: Box<dyn AnswerWriter> = match flavour {
+        Flavour::Vllm => Box::new(vllm::Vllm::new(answer)),
+        Flavour::Sglang => Box::new(sglang::SglangOpenAi(answer)),
+        Flavour::Llamacpp => Box::new(llamacpp::LlamaCppOpenAi::new(answer)),
+        Flavour::Tgi => Box::new(tgi::TgiOpenAi::new(context, answer)),
+        Flavour::Transformers => Box::new(transformers::Transformers::new(answer)),
     };
     Ok((ask, writer))
 }

@@ -7,163 +7,116 @@ use super::ask::{
     AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage, RequestedLength,
 };
 use super::event_buffer::EventBuffer;
-use super::openai::{OpenAiRoute, RequestedUsage, delivery, is_set, token_id, whole_number};
-use super::route::{Accepted, RequestContext, Response, hash_ids};
+use super::openai::{
+    OpenAiAnswer, OpenAiRoute, RequestedUsage, delivery, hash_token_ids, is_set, whole_number,
+};
+use super::route::{Accepted, RequestContext, Response};
 use crate::truth::SentKind;
 
-struct SglangOpenAi {
-    route: OpenAiRoute,
-    /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
-    opening: String,
-    usage: RequestedUsage,
-    has_begun: bool,
-}
-
-pub(super) fn writer(
-    context: &RequestContext<'_>,
-    route: OpenAiRoute,
-    model: &str,
-    usage: RequestedUsage,
-) -> Box<dyn AnswerWriter> {
-    let object = match route {
-        OpenAiRoute::Completions => "text_completion",
-        OpenAiRoute::Chat => "chat.completion.chunk",
-    };
-    let (id, created, model) = (json!(context.request_id), context.created, json!(model));
-    let opening = format!(
-        "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
-    );
-    Box::new(SglangOpenAi { route, opening, usage, has_begun: false })
-}
+pub(super) struct SglangOpenAi(pub(super) OpenAiAnswer);
 
 impl SglangOpenAi {
-    fn usage_json(&self, usage: ReportedUsage) -> String {
-        let (prompt, total, completion) =
-            (usage.prompt_tokens, usage.total(), usage.completion_tokens);
-        let (before, after) = match self.route {
-            OpenAiRoute::Completions => ("", ""),
-            OpenAiRoute::Chat => {
-                ("\"prompt_tokens_details\":null,", ",\"completion_tokens_details\":null")
-            }
-        };
-        format!(
-            "{{\"prompt_tokens\":{prompt},\"total_tokens\":{total},\"completion_tokens\":{completion},{before}\"reasoning_tokens\":0{after}}}"
-        )
+    fn usage(&self, usage: ReportedUsage) -> Value {
+        let mut usage = usage.json();
+        usage["reasoning_tokens"] = json!(0);
+        if self.0.route == OpenAiRoute::Chat {
+            usage["prompt_tokens_details"] = Value::Null;
+            usage["completion_tokens_details"] = Value::Null;
+        }
+        usage
     }
 
-    /// A chat event around the inside of its delta.
-    fn put_delta(&self, buffer: &mut EventBuffer, delta: &str, text: Option<&str>, reason: &str) {
-        buffer.put("data: ").put(&self.opening);
-        buffer.put("{\"index\":0,\"delta\":{\"reasoning_content\":null").put(delta);
-        if let Some(text) = text {
-            buffer.put(",\"content\":\"").put(text).put("\"");
-        }
-        buffer.put("},\"logprobs\":null,\"finish_reason\":").put(reason);
-        buffer.put(",\"matched_stop\":null}]}");
+    fn choice(name: &str, content: Value, reason: Option<&str>) -> Value {
+        json!({
+            "index": 0, name: content, "logprobs": null, "finish_reason": reason,
+            "matched_stop": null,
+        })
+    }
+
+    fn delta(&self, mut delta: Value, reason: Option<&str>) -> Value {
+        delta["reasoning_content"] = Value::Null;
+        self.0.chunk(&[Self::choice("delta", delta, reason)])
     }
 }
 
 impl AnswerWriter for SglangOpenAi {
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        let is_first = !std::mem::replace(&mut self.has_begun, true);
-        match self.route {
-            OpenAiRoute::Completions => {
-                buffer
-                    .put("data: ")
-                    .put(&self.opening)
-                    .put("{\"index\":0,\"text\":\"")
-                    .put(piece.text)
-                    .put("\",\"logprobs\":null,\"finish_reason\":")
-                    .put(piece.finish_reason())
-                    .put(",\"matched_stop\":null}],\"usage\":");
-                match self.usage {
-                    RequestedUsage::Continuous => {
-                        buffer.put(&self.usage_json(piece.usage));
-                    }
-                    RequestedUsage::Never | RequestedUsage::AtEnd => {
-                        buffer.put("null");
-                    }
-                }
-                buffer.put("}").close(SentKind::Text, piece.tokens);
+        let event = if self.0.route == OpenAiRoute::Completions {
+            let choice = Self::choice("text", piece.text.into(), piece.finish_reason());
+            let mut event = self.0.chunk(&[choice]);
+            let is_counted = self.0.extras.usage == RequestedUsage::Continuous;
+            event["usage"] = json!(is_counted.then(|| self.usage(piece.usage)));
+            event
+        } else {
+            if self.0.begins() {
+                let role = self.delta(json!({ "role": "assistant", "content": "" }), None);
+                buffer.event(&role, SentKind::Role);
             }
-            OpenAiRoute::Chat => {
-                if is_first {
-                    self.put_delta(buffer, ",\"role\":\"assistant\"", Some(""), "null");
-                    buffer.close(SentKind::Role, 0);
-                }
-                self.put_delta(buffer, "", Some(piece.text), "null");
-                buffer.close(SentKind::Text, piece.tokens);
-            }
-        }
+            self.delta(json!({ "content": piece.text }), None)
+        };
+        buffer.event(&event, SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
-        if self.route == OpenAiRoute::Chat {
-            self.put_delta(buffer, "", None, &format!("\"{}\"", ending.reason.name()));
-            buffer.close(SentKind::Finish, 0);
+        if self.0.route == OpenAiRoute::Chat {
+            let event = self.delta(json!({}), Some(ending.reason.name()));
+            buffer.event(&event, SentKind::Finish);
         }
-        if let Some(usage) = ending.usage.filter(|_| self.usage != RequestedUsage::Never) {
-            let usage = self.usage_json(usage);
-            buffer.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
-            buffer.put("}").close(SentKind::Usage, 0);
+        if let Some(usage) = ending.usage.filter(|_| self.0.extras.usage != RequestedUsage::Never) {
+            let mut event = self.0.chunk(&[]);
+            event["usage"] = self.usage(usage);
+            buffer.event(&event, SentKind::Usage);
         }
         buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        let reason = ending.reason.name();
-        let choice = match self.route {
-            OpenAiRoute::Completions => json!({
-                "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason, "matched_stop": null,
-            }),
+        let reason = piece.finish_reason();
+        let choice = match self.0.route {
+            OpenAiRoute::Completions => Self::choice("text", piece.text.into(), reason),
             OpenAiRoute::Chat => {
                 let message = json!({ "role": "assistant", "content": piece.text, "reasoning_content": null, "tool_calls": null });
-                json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": reason, "matched_stop": null })
+                Self::choice("message", message, reason)
             }
         };
-        let opening = self.opening.replace("chat.completion.chunk", "chat.completion");
-        let usage = ending.usage.map_or_else(|| "null".to_owned(), |usage| self.usage_json(usage));
-        Response::typed(200, "application/json", format!("{opening}{choice}],\"usage\":{usage}}}"))
+        let usage = ending.usage.map(|usage| self.usage(usage));
+        Response::json(200, &self.0.whole(choice, usage))
     }
 }
 
-/// The native route.
 pub(super) fn generate(
     context: &mut RequestContext<'_>,
     body: &Value,
 ) -> Result<Accepted, ApiError> {
     let prompt = match (body.get("text"), body.get("input_ids")) {
         (Some(Value::String(text)), _) => context.hash_text(text),
-        (_, Some(Value::Array(ids))) => {
-            let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
-            let ids = ids.ok_or_else(|| ApiError::field("input_ids", "token ids are needed"))?;
-            hash_ids(&ids)
-        }
+        (_, Some(Value::Array(ids))) => hash_token_ids(ids, "input_ids")?,
         _ => return Err(ApiError::field("text", "either `text` or `input_ids` is needed")),
     };
     let sampling = body.get("sampling_params").unwrap_or(&Value::Null);
-    let asked = whole_number(sampling, "max_new_tokens")?.or(Some(128));
-    let least = whole_number(sampling, "min_new_tokens")?.unwrap_or(0);
-    let requested =
-        RequestedLength { limit: asked, least, ignores_eos: is_set(sampling, "ignore_eos") };
-    let length = context.length(prompt.len(), requested)?;
-    let delivery = delivery(body);
-    let lora = context.lora(body.get("lora_path").and_then(Value::as_str));
+    let requested = RequestedLength {
+        limit: whole_number(sampling, "max_new_tokens")?.or(Some(128)),
+        least: whole_number(sampling, "min_new_tokens")?.unwrap_or(0),
+        ignores_eos: is_set(sampling, "ignore_eos"),
+    };
+    let ask = EngineRequest {
+        length: context.length(prompt.len(), requested)?,
+        prompt,
+        delivery: delivery(body),
+        lora: context.lora(body.get("lora_path").and_then(Value::as_str)),
+        ..EngineRequest::default()
+    };
     let writer = SglangStream {
-        id: json!(context.request_id).to_string(),
+        id: context.request_id.clone(),
         created: context.created,
         returns_logprobs: is_set(body, "return_logprob"),
         text: String::new(),
         ids: Vec::new(),
     };
-    Ok((
-        EngineRequest { prompt, length, delivery, lora, ..EngineRequest::default() },
-        Box::new(writer),
-    ))
+    Ok((ask, Box::new(writer)))
 }
 
 struct SglangStream {
-    /// Quoted.
     id: String,
     created: u64,
     returns_logprobs: bool,
@@ -172,48 +125,37 @@ struct SglangStream {
 }
 
 impl SglangStream {
-    /// The object of an event, with everything said so far.
-    fn put_object(&self, buffer: &mut EventBuffer, piece: &AnswerPiece<'_>) {
-        let (usage, last) = (piece.usage, piece.last);
-        // Only the first message of an answer says when it was sent.
-        let has_time = usage.completion_tokens == piece.tokens;
-        buffer.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
-        buffer.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
-        buffer.put(",\"finish_reason\":");
-        let completion = usage.completion_tokens;
-        let _ = match last {
-            None => buffer.put("null"),
-            Some(Reason::Length) => {
-                buffer.put(&format!("{{\"type\":\"length\",\"length\":{completion}}}"))
-            }
-            Some(Reason::Stop) => buffer.put("{\"type\":\"stop\",\"matched\":0}"),
-        };
-        buffer.put(",\"prompt_tokens\":").put_number(usage.prompt_tokens);
-        buffer.put(",\"weight_version\":\"default\",\"num_retractions\":0");
+    /// The object of an event, with everything said so far and this piece.
+    fn object(&mut self, piece: &AnswerPiece<'_>) -> Value {
+        self.text.push_str(piece.text);
+        self.ids.extend_from_slice(piece.ids);
+        let completion = piece.usage.completion_tokens;
+        let reason = piece.last.map(|reason| match reason {
+            Reason::Length => json!({ "type": "length", "length": completion }),
+            Reason::Stop => json!({ "type": "stop", "matched": 0 }),
+        });
+        let mut meta = json!({
+            "id": self.id, "finish_reason": reason, "prompt_tokens": piece.usage.prompt_tokens,
+            "weight_version": "default", "num_retractions": 0, "reasoning_tokens": 0,
+            "completion_tokens": completion, "cached_tokens": 0, "cached_tokens_details": null,
+            "dp_rank": null,
+        });
         if self.returns_logprobs {
-            let pairs: Vec<String> =
-                self.ids.iter().map(|id| format!("[-1.0,{id},null]")).collect();
-            let (pairs, count) = (pairs.join(","), self.ids.len());
-            buffer.put(&format!(
-                ",\"input_token_logprobs\":[],\"output_token_logprobs\":[{pairs}],\"output_token_logprobs_length\":{count}"
-            ));
+            let pairs: Vec<Value> = self.ids.iter().map(|id| json!([-1.0, id, null])).collect();
+            meta["input_token_logprobs"] = json!([]);
+            meta["output_token_logprobs"] = json!(pairs);
+            meta["output_token_logprobs_length"] = json!(self.ids.len());
         }
-        buffer.put(",\"reasoning_tokens\":0,\"completion_tokens\":");
-        buffer.put_number(completion).put(",\"cached_tokens\":0");
-        if last.is_some() {
-            buffer.put(&format!(
-                ",\"weight_versions\":[{{\"version\":\"default\",\"start\":0,\"end\":{completion}}}]"
-            ));
+        if piece.last.is_some() {
+            let version = json!({ "version": "default", "start": 0, "end": completion });
+            meta["weight_versions"] = json!([version]);
+            meta["e2e_latency"] = json!(0.0);
         }
-        buffer.put(",\"cached_tokens_details\":null,\"dp_rank\":null");
-        if last.is_some() {
-            buffer.put(",\"e2e_latency\":0.0");
+        // Only the first message of an answer says when it was sent.
+        if completion == piece.tokens {
+            meta["response_sent_to_client_ts"] = json!(self.created as f64);
         }
-        if has_time {
-            let created = self.created;
-            buffer.put(&format!(",\"response_sent_to_client_ts\":{created}.0"));
-        }
-        buffer.put("}}");
+        json!({ "text": self.text, "output_ids": self.ids, "meta_info": meta })
     }
 }
 
@@ -223,11 +165,7 @@ impl AnswerWriter for SglangStream {
     }
 
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        self.text.push_str(piece.text);
-        self.ids.extend_from_slice(piece.ids);
-        buffer.put("data: ");
-        self.put_object(buffer, piece);
-        buffer.close(SentKind::Text, piece.tokens);
+        buffer.event(&self.object(piece), SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, _: &AnswerEnd, buffer: &mut EventBuffer) {
@@ -235,11 +173,6 @@ impl AnswerWriter for SglangStream {
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, _: &AnswerEnd) -> Response {
-        piece.text.clone_into(&mut self.text);
-        self.ids = piece.ids.to_vec();
-        let mut buffer = EventBuffer::default();
-        self.put_object(&mut buffer, piece);
-        let body = String::from_utf8_lossy(&buffer.bytes).into_owned();
-        Response::typed(200, "application/json", body)
+        Response::json(200, &self.object(piece))
     }
 }

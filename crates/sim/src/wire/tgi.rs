@@ -8,13 +8,12 @@ use super::ask::{
     RequestedLength,
 };
 use super::event_buffer::{EventBuffer, Hex};
-use super::openai::{OpenAiRoute, RequestedUsage, delivery, is_set, whole_number};
+use super::openai::{OpenAiAnswer, OpenAiRoute, RequestedUsage, is_set, whole_number};
 use super::route::{Accepted, RequestContext, Response};
 use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "3.3.6-dev0-native";
 
-/// Headers of a streamed answer.
 pub(super) fn stream_headers(characters: usize) -> Vec<(&'static str, String)> {
     vec![
         ("content-type", "text/event-stream".to_owned()),
@@ -36,8 +35,7 @@ pub(super) fn info(context: &RequestContext<'_>) -> Value {
     })
 }
 
-/// The native routes' common part.
-fn read(
+pub(super) fn generate(
     context: &mut RequestContext<'_>,
     body: &Value,
     delivery: AnswerDelivery,
@@ -46,21 +44,17 @@ fn read(
     let inputs = inputs.ok_or_else(|| ApiError::new(400, "`inputs` must be a text"))?;
     let prompt = context.hash_text(inputs);
     let parameters = body.get("parameters").unwrap_or(&Value::Null);
-    let asked = whole_number(parameters, "max_new_tokens")?.or(Some(100));
-    let ignores_eos = is_set(parameters, "ignore_eos_token");
-    let total = u64::from(asked.unwrap_or(0)) + prompt.len() as u64;
-    if total > u64::from(context.max_model_len) {
-        let (max, given) = (context.max_model_len, prompt.len());
-        let new = asked.unwrap_or(0);
-        return Err(ApiError::new(
-            400,
-            format!(
-                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {max}. Given: {given} `inputs` tokens and {new} `max_new_tokens`"
-            ),
-        ));
+    let asked = whole_number(parameters, "max_new_tokens")?.unwrap_or(100);
+    let (max, given) = (context.max_model_len, prompt.len());
+    if u64::from(asked) + given as u64 > u64::from(max) {
+        let message = format!(
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {max}. Given: {given} `inputs` tokens and {asked} `max_new_tokens`"
+        );
+        return Err(ApiError::new(400, message));
     }
-    let length =
-        context.length(prompt.len(), RequestedLength { limit: asked, least: 0, ignores_eos })?;
+    let ignores_eos = is_set(parameters, "ignore_eos_token");
+    let requested = RequestedLength { limit: Some(asked), least: 0, ignores_eos };
+    let length = context.length(prompt.len(), requested)?;
     let writer = TgiStream {
         characters: inputs.len(),
         prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
@@ -71,21 +65,6 @@ fn read(
     Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(writer)))
 }
 
-pub(super) fn generate(
-    context: &mut RequestContext<'_>,
-    body: &Value,
-) -> Result<Accepted, ApiError> {
-    let delivery = delivery(body);
-    read(context, body, delivery)
-}
-
-pub(super) fn generate_stream(
-    context: &mut RequestContext<'_>,
-    body: &Value,
-) -> Result<Accepted, ApiError> {
-    read(context, body, AnswerDelivery::Streamed)
-}
-
 /// One event per token, counted from one; the last also carries the whole text.
 struct TgiStream {
     characters: usize,
@@ -93,10 +72,6 @@ struct TgiStream {
     text: String,
     wants_details: bool,
     index: u32,
-}
-
-fn token(id: u32, text: &str) -> Value {
-    json!({ "id": id, "text": text, "logprob": -1.0, "special": false })
 }
 
 /// Each token's text: a blank and a word.
@@ -129,29 +104,19 @@ impl AnswerWriter for TgiStream {
         let count = piece.ids.len().max(1);
         for (at, (id, text)) in tokens.enumerate() {
             self.index += 1;
-            buffer.put("data: {\"index\":").put_number(self.index);
-            buffer.put(",\"token\":{\"id\":").put_number(id);
-            buffer.put(",\"text\":\"").put(text).put("\",\"logprob\":-1.0,\"special\":");
-            buffer.put(if is_end_token { "true}" } else { "false}" });
-            match piece.last.filter(|_| at + 1 == count) {
-                Some(reason) => {
-                    buffer.put(",\"generated_text\":\"").put(&self.text);
-                    let details = if self.wants_details {
-                        let reason = tgi_reason(reason.name());
-                        let (generated, length) = (self.index, self.prompt_tokens);
-                        format!(
-                            "{{\"finish_reason\":\"{reason}\",\"generated_tokens\":{generated},\"seed\":null,\"input_length\":{length}}}"
-                        )
-                    } else {
-                        "null".to_owned()
-                    };
-                    buffer.put("\",\"details\":").put(&details).put("}");
-                }
-                None => {
-                    buffer.put(",\"generated_text\":null,\"details\":null}");
-                }
-            }
-            buffer.close(SentKind::Text, 1);
+            let last = piece.finish_reason().filter(|_| at + 1 == count);
+            let details = last.filter(|_| self.wants_details).map(|reason| {
+                json!({
+                    "finish_reason": tgi_reason(reason), "generated_tokens": self.index,
+                    "seed": null, "input_length": self.prompt_tokens,
+                })
+            });
+            let token = json!({ "id": id, "text": text, "logprob": -1.0, "special": is_end_token });
+            let event = json!({
+                "index": self.index, "token": token, "generated_text": last.map(|_| &self.text),
+                "details": details,
+            });
+            buffer.event(&event, SentKind::Text).tokens = 1;
         }
     }
 
@@ -159,8 +124,10 @@ impl AnswerWriter for TgiStream {
         let mut body = json!({ "generated_text": piece.text });
         let generated = piece.tokens + ending.end_tokens;
         if self.wants_details {
-            let spoken = piece.ids.iter().copied().zip(words(piece.text));
-            let mut tokens: Vec<Value> = spoken.map(|(id, text)| token(id, text)).collect();
+            let token =
+                |(id, text)| json!({ "id": id, "text": text, "logprob": -1.0, "special": false });
+            let mut tokens: Vec<Value> =
+                piece.ids.iter().zip(words(piece.text)).map(token).collect();
             if ending.end_tokens > 0 {
                 tokens.push(json!({ "id": 0, "text": "", "logprob": -1.0, "special": true }));
             }
@@ -186,59 +153,28 @@ fn tgi_reason(reason: &str) -> &str {
     if reason == "stop" { "eos_token" } else { reason }
 }
 
-struct TgiOpenAi {
-    route: OpenAiRoute,
-    characters: usize,
-    created: u64,
-    /// Quoted.
-    model: String,
-    usage: RequestedUsage,
-}
-
-pub(super) fn writer(
-    context: &RequestContext<'_>,
-    route: OpenAiRoute,
-    usage: RequestedUsage,
-) -> Box<dyn AnswerWriter> {
-    let model = json!(context.config.model).to_string();
-    let created = context.created;
-    Box::new(TgiOpenAi { route, characters: 0, created, model, usage })
-}
-
-fn usage_json(usage: ReportedUsage) -> String {
-    let (prompt, completion, total) = (usage.prompt_tokens, usage.completion_tokens, usage.total());
-    format!(
-        "{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\"total_tokens\":{total}}}"
-    )
-}
+pub(super) struct TgiOpenAi(OpenAiAnswer);
 
 impl TgiOpenAi {
-    fn chat_event(&self, choices: &str, usage: &str) -> String {
-        let (created, model) = (self.created, &self.model);
-        format!(
-            "data: {{\"object\":\"chat.completion.chunk\",\"id\":\"\",\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"choices\":[{choices}],\"usage\":{usage}}}"
-        )
+    /// The model is the server's, whatever the request names.
+    pub(super) fn new(context: &RequestContext<'_>, answer: OpenAiAnswer) -> Self {
+        Self(OpenAiAnswer { id: String::new(), model: context.config.model.clone(), ..answer })
     }
 
-    fn completion_event(&self, piece: &AnswerPiece<'_>) -> String {
-        let (created, model, text) = (self.created, &self.model, piece.text);
-        match piece.last {
-            None => format!(
-                "data: {{\"object\":\"text_completion\",\"id\":\"\",\"created\":{created},\"choices\":[{{\"index\":0,\"text\":\"{text}\",\"logprobs\":null,\"finish_reason\":\"\"}}],\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\"}}"
-            ),
-            Some(reason) => {
-                let (reason, usage) = (reason.name(), usage_json(piece.usage));
-                format!(
-                    "data: {{\"object\":\"text_completion\",\"id\":\"\",\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"choices\":[{{\"index\":0,\"text\":\"{text}\",\"logprobs\":null,\"finish_reason\":\"{reason}\"}}],\"usage\":{usage}}}"
-                )
-            }
-        }
+    fn event(&self, choices: &[Value]) -> Value {
+        let mut event = self.0.chunk(choices);
+        event["system_fingerprint"] = FINGERPRINT.into();
+        event
+    }
+
+    fn choice(name: &str, content: Value, reason: Option<&str>) -> Value {
+        json!({ "index": 0, name: content, "logprobs": null, "finish_reason": reason })
     }
 }
 
 impl AnswerWriter for TgiOpenAi {
     fn headers(&self) -> Vec<(&'static str, String)> {
-        stream_headers(self.characters)
+        stream_headers(0)
     }
 
     fn hex(&self) -> Hex {
@@ -246,46 +182,40 @@ impl AnswerWriter for TgiOpenAi {
     }
 
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        let event = match self.route {
-            OpenAiRoute::Completions => self.completion_event(piece),
-            OpenAiRoute::Chat => {
-                let (text, reason) = (piece.text, piece.finish_reason());
-                let choice = format!(
-                    "{{\"index\":0,\"delta\":{{\"role\":\"assistant\",\"content\":\"{text}\"}},\"logprobs\":null,\"finish_reason\":{reason}}}"
-                );
-                self.chat_event(&choice, "null")
-            }
+        let mut event = if self.0.route == OpenAiRoute::Completions {
+            let reason = Some(piece.finish_reason().unwrap_or_default());
+            self.event(&[Self::choice("text", piece.text.into(), reason)])
+        } else {
+            let delta = json!({ "role": "assistant", "content": piece.text });
+            self.event(&[Self::choice("delta", delta, piece.finish_reason())])
         };
-        buffer.put(&event).close(SentKind::Text, piece.tokens);
+        if self.0.route == OpenAiRoute::Chat {
+            event["usage"] = Value::Null;
+        } else if piece.last.is_some() {
+            event["usage"] = piece.usage.json();
+        }
+        buffer.event(&event, SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
-        let wants_usage = self.route == OpenAiRoute::Chat && self.usage != RequestedUsage::Never;
+        let wants_usage =
+            self.0.route == OpenAiRoute::Chat && self.0.extras.usage != RequestedUsage::Never;
         if let Some(usage) = ending.usage.filter(|_| wants_usage) {
-            let event = self.chat_event("", &usage_json(usage));
-            buffer.put(&event).close(SentKind::Usage, 0);
+            let mut event = self.event(&[]);
+            event["usage"] = usage.json();
+            buffer.event(&event, SentKind::Usage);
         }
         buffer.done();
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        let reason = ending.reason.name();
-        let (object, choice) = match self.route {
-            OpenAiRoute::Completions => {
-                let choice = json!({ "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason });
-                ("text_completion", choice)
-            }
-            OpenAiRoute::Chat => {
-                let message = json!({ "role": "assistant", "content": piece.text });
-                let choice = json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": reason });
-                ("chat.completion", choice)
-            }
+        let (name, content) = match self.0.route {
+            OpenAiRoute::Completions => ("text", json!(piece.text)),
+            OpenAiRoute::Chat => ("message", json!({ "role": "assistant", "content": piece.text })),
         };
-        let (created, model) = (self.created, &self.model);
-        let usage = ending.usage.map_or_else(|| "null".to_owned(), usage_json);
-        let body = format!(
-            "{{\"object\":\"{object}\",\"id\":\"\",\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"choices\":[{choice}],\"usage\":{usage}}}"
-        );
-        Response::typed(200, "application/json", body)
+        let choice = Self::choice(name, content, piece.finish_reason());
+        let mut body = self.0.whole(choice, ending.usage.map(ReportedUsage::json));
+        body["system_fingerprint"] = FINGERPRINT.into();
+        Response::json(200, &body)
     }
 }

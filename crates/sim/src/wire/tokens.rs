@@ -7,7 +7,6 @@ use super::openai;
 use super::route::{RequestContext, Response};
 use crate::vocabulary::{decode, encode};
 
-/// Token ids of a prompt or of a conversation.
 pub(super) fn tokenize(context: &RequestContext<'_>, body: &Value) -> Result<Response, ApiError> {
     let ids = match (body.get("prompt"), body.get("messages"), body.get("content")) {
         (Some(Value::String(prompt)), _, _) | (None, None, Some(Value::String(prompt))) => {
@@ -23,12 +22,11 @@ pub(super) fn tokenize(context: &RequestContext<'_>, body: &Value) -> Result<Res
     ))
 }
 
-/// The text of token ids.
 pub(super) fn detokenize(body: &Value) -> Result<Response, ApiError> {
     let ids = body
         .get("tokens")
         .and_then(Value::as_array)
-        .and_then(|ids| ids.iter().map(openai::token_id).collect::<Option<Vec<u32>>>())
+        .and_then(|ids| openai::token_ids(ids))
         .ok_or_else(|| ApiError::field("tokens", "a list of token ids is needed"))?;
     Ok(Response::json(200, &json!({ "prompt": decode(&ids) })))
 }

@@ -33,7 +33,6 @@ pub(super) fn task(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Answers a form with an audio file.
 pub(super) fn respond(
     context: &mut RequestContext<'_>,
     task: &'static str,
@@ -67,12 +66,11 @@ pub(super) fn respond(
         () if form.is_set("stream_include_usage") => RequestedUsage::AtEnd,
         () => RequestedUsage::Never,
     };
-    let model = json!(form.text("model").unwrap_or(&context.config.model));
-    let (id, created) = (json!(format!("{task}-{}", context.request_id)), context.created);
     let writer = Transcription {
-        opening: format!(
-            "{{\"id\":{id},\"object\":\"{task}.chunk\",\"created\":{created},\"model\":{model},\"choices\":["
-        ),
+        envelope: json!({
+            "id": format!("{task}-{}", context.request_id), "object": format!("{task}.chunk"),
+            "created": context.created, "model": form.text("model").unwrap_or(&context.config.model),
+        }),
         usage,
         seconds,
         format: form.text("response_format").unwrap_or("json").to_owned(),
@@ -101,40 +99,37 @@ fn seconds(sound: &[u8]) -> Option<f64> {
 }
 
 struct Transcription {
-    opening: String,
+    envelope: Value,
     usage: RequestedUsage,
     seconds: f64,
     format: String,
 }
 
-fn usage_json(usage: ReportedUsage) -> Value {
-    json!({
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.total(),
-    })
+impl Transcription {
+    fn event(&self, choices: &[Value], usage: Option<ReportedUsage>) -> Value {
+        let mut event = self.envelope.clone();
+        event["choices"] = json!(choices);
+        if let Some(usage) = usage {
+            event["usage"] = usage.json();
+        }
+        event
+    }
 }
 
 impl AnswerWriter for Transcription {
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        buffer
-            .put("data: ")
-            .put(&self.opening)
-            .put("{\"delta\":{\"content\":\"")
-            .put(piece.text)
-            .put("\"},\"finish_reason\":")
-            .put(piece.finish_reason())
-            .put(",\"stop_reason\":null}]");
-        if self.usage == RequestedUsage::Continuous {
-            buffer.put(&format!(",\"usage\":{}", usage_json(piece.usage)));
-        }
-        buffer.put("}").close(SentKind::Text, piece.tokens);
+        let choice = json!({
+            "delta": { "content": piece.text }, "finish_reason": piece.finish_reason(),
+            "stop_reason": null,
+        });
+        let is_counted = self.usage == RequestedUsage::Continuous;
+        let event = self.event(&[choice], is_counted.then_some(piece.usage));
+        buffer.event(&event, SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
-        if let Some(usage) = ending.usage.filter(|_| self.usage != RequestedUsage::Never) {
-            buffer.put("data: ").put(&self.opening).put("]");
-            buffer.put(&format!(",\"usage\":{}}}", usage_json(usage))).close(SentKind::Usage, 0);
+        if ending.usage.is_some() && self.usage != RequestedUsage::Never {
+            buffer.event(&self.event(&[], ending.usage), SentKind::Usage);
         }
         buffer.done();
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::api_error::ApiError;
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, ReportedUsage};
 use super::event_buffer::EventBuffer;
-use super::openai::OpenAiRoute;
-use super::route::{RequestContext, Response};
+use super::openai::{OpenAiAnswer, OpenAiRoute};
+use super::route::Response;
 use crate::truth::SentKind;
 
 const KNOWN_FIELDS: &str = "model messages prompt max_tokens max_completion_tokens temperature top_p stream \
@@ -27,104 +27,54 @@ pub(super) fn check_fields(body: &Value) -> Result<(), ApiError> {
     Err(ApiError::new(400, message))
 }
 
-struct Transformers {
-    route: OpenAiRoute,
-    /// `{"id":…,"choices":[`
-    opening: String,
-    /// `],"created":…,"model":…,"object":…`
-    closing: String,
-    request_id: String,
-    has_begun: bool,
-}
+pub(super) struct Transformers(OpenAiAnswer);
 
-pub(super) fn writer(
-    context: &RequestContext<'_>,
-    route: OpenAiRoute,
-    model: &str,
-) -> Box<dyn AnswerWriter> {
-    let (id, created) = (json!(context.request_id), context.created);
-    let model = json!(format!("{model}@main"));
-    let (object, extra) = match route {
-        OpenAiRoute::Completions => ("text_completion", ""),
-        OpenAiRoute::Chat => ("chat.completion.chunk", ",\"system_fingerprint\":\"\""),
-    };
-    Box::new(Transformers {
-        route,
-        opening: format!("{{\"id\":{id},\"choices\":["),
-        closing: format!(
-            "],\"created\":{created},\"model\":{model},\"object\":\"{object}\"{extra}"
-        ),
-        request_id: context.request_id.clone(),
-        has_begun: false,
-    })
-}
+impl Transformers {
+    pub(super) fn new(answer: OpenAiAnswer) -> Self {
+        Self(OpenAiAnswer { model: format!("{}@main", answer.model), ..answer })
+    }
 
-fn usage_json(usage: ReportedUsage) -> Value {
-    let (completion, prompt) = (usage.completion_tokens, usage.prompt_tokens);
-    json!({ "completion_tokens": completion, "prompt_tokens": prompt, "total_tokens": usage.total() })
+    fn event(&self, choice: Value) -> Value {
+        let mut event = self.0.chunk(&[choice]);
+        if self.0.route == OpenAiRoute::Chat {
+            event["system_fingerprint"] = "".into();
+        }
+        event
+    }
 }
 
 impl AnswerWriter for Transformers {
-    fn headers(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("server", "uvicorn".to_owned()),
-            ("content-type", "text/event-stream; charset=utf-8".to_owned()),
-            ("x-request-id", self.request_id.clone()),
-        ]
-    }
-
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
-        let (opening, closing) = (&self.opening, &self.closing);
-        if self.route == OpenAiRoute::Chat && !self.has_begun {
-            let role = "{\"delta\":{\"role\":\"assistant\"},\"index\":0}";
-            buffer
-                .put("data: ")
-                .put(opening)
-                .put(role)
-                .put(closing)
-                .put("}")
-                .close(SentKind::Role, 0);
+        if self.0.begins() && self.0.route == OpenAiRoute::Chat {
+            let role = json!({ "delta": { "role": "assistant" }, "index": 0 });
+            buffer.event(&self.event(role), SentKind::Role);
         }
-        self.has_begun = true;
-        let (before, after) = match self.route {
-            OpenAiRoute::Completions => ("{\"index\":0,\"text\":\"", "\"}"),
-            OpenAiRoute::Chat => ("{\"delta\":{\"content\":\"", "\"},\"index\":0}"),
+        let choice = match self.0.route {
+            OpenAiRoute::Completions => json!({ "index": 0, "text": piece.text }),
+            OpenAiRoute::Chat => json!({ "delta": { "content": piece.text }, "index": 0 }),
         };
-        buffer.put("data: ").put(opening).put(before).put(piece.text).put(after);
-        buffer.put(closing).put("}").close(SentKind::Text, piece.tokens);
+        buffer.event(&self.event(choice), SentKind::Text).tokens = piece.tokens;
     }
 
     fn end(&mut self, ending: &AnswerEnd, buffer: &mut EventBuffer) {
-        let reason = ending.reason.name();
-        let choice = match self.route {
-            OpenAiRoute::Completions => {
-                format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"text\":\"\"}}")
-            }
-            OpenAiRoute::Chat => {
-                format!("{{\"delta\":{{}},\"index\":0,\"finish_reason\":\"{reason}\"}}")
-            }
+        let (name, content) = match self.0.route {
+            OpenAiRoute::Completions => ("text", json!("")),
+            OpenAiRoute::Chat => ("delta", json!({})),
         };
-        buffer.put("data: ").put(&self.opening).put(&choice).put(&self.closing);
+        let choice = json!({ "finish_reason": ending.reason.name(), "index": 0, name: content });
+        let mut event = self.event(choice);
         if let Some(usage) = ending.usage {
-            buffer.put(&format!(",\"usage\":{}", usage_json(usage)));
+            event["usage"] = usage.json();
         }
-        buffer.put("}").close(SentKind::Finish, 0);
+        buffer.event(&event, SentKind::Finish);
     }
 
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
-        let reason = ending.reason.name();
-        let choice = match self.route {
-            OpenAiRoute::Completions => {
-                json!({ "finish_reason": reason, "index": 0, "text": piece.text })
-            }
-            OpenAiRoute::Chat => {
-                let message = json!({ "content": piece.text, "role": "assistant" });
-                json!({ "finish_reason": reason, "index": 0, "message": message })
-            }
+        let (name, content) = match self.0.route {
+            OpenAiRoute::Completions => ("text", json!(piece.text)),
+            OpenAiRoute::Chat => ("message", json!({ "content": piece.text, "role": "assistant" })),
         };
-        let closing = self.closing.replace("chat.completion.chunk", "chat.completion");
-        let usage = json!(ending.usage.map(usage_json));
-        let body = format!("{}{choice}{closing},\"usage\":{usage}}}", self.opening);
-        Response::typed(200, "application/json", body)
+        let choice = json!({ "finish_reason": ending.reason.name(), "index": 0, name: content });
+        Response::json(200, &self.0.whole(choice, ending.usage.map(ReportedUsage::json)))
     }
 }

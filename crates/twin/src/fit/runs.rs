@@ -46,6 +46,11 @@ pub struct RunCalibration {
     pub held_out_runs: Option<Accuracy>,
 }
 
+/// A constant that follows from others.
+fn derived(name: &'static str, value: f64) -> MeasuredConstant {
+    MeasuredConstant { name, value, error: None, is_identified: true }
+}
+
 /// What the steps of some runs give, before whole runs are replayed.
 struct FromSteps {
     draft: ProfileDraft,
@@ -282,10 +287,6 @@ impl ProfileDraft {
         self.constants.push(MeasuredConstant { name, value, error: Some(error), is_identified });
     }
 
-    fn note_derived(&mut self, name: &'static str, value: f64, is_identified: bool) {
-        self.constants.push(MeasuredConstant { name, value, error: None, is_identified });
-    }
-
     fn set_decode(&mut self, decode: &DecodeCost) {
         let cost = &mut self.profile.cost;
         (cost.cliff_ms, cost.compute_ms, cost.quantum_ms, cost.waiting_ms) = (0.0, 0.0, 0.0, 0.0);
@@ -300,9 +301,9 @@ impl ProfileDraft {
         self.note("cost.sequence_ms", decode.sequence);
         self.note("cost.context_ms", decode.context);
         if decode.context_free > 0.0 {
-            self.note_derived("cost.context_free", decode.context_free, true);
+            self.constants.push(derived("cost.context_free", decode.context_free));
         }
-        self.note_derived("cost.jitter", decode.jitter, true);
+        self.constants.push(derived("cost.jitter", decode.jitter));
     }
 
     /// What first tokens cost beyond the decodes of their step.
@@ -324,7 +325,9 @@ impl ProfileDraft {
         let is_enough = inputs.len() >= OBSERVATIONS_MIN;
         let Some(line) = is_enough.then(|| regress(&inputs, &targets)).flatten() else {
             let name = "cost of prompt tokens (kept from the template)";
-            return self.note_derived(name, 0.0, false);
+            return self
+                .constants
+                .push(MeasuredConstant { is_identified: false, ..derived(name, 0.0) });
         };
         let [base, token] = [0, 1].map(|at| Estimate::of(&line, at));
         let cost = &mut self.profile.cost;
@@ -359,7 +362,8 @@ impl ProfileDraft {
         }
         let is_identified = delays.len() >= OBSERVATIONS_MIN;
         let arrival_ms = self.profile.front_end.arrival_ms;
-        self.note_derived("front_end.arrival_ms", arrival_ms, is_identified);
+        let arrival = derived("front_end.arrival_ms", arrival_ms);
+        self.constants.push(MeasuredConstant { is_identified, ..arrival });
     }
 
     /// Replaces the constants that whole runs have adjusted.
@@ -370,7 +374,9 @@ impl ProfileDraft {
                     known.value = value;
                     known.is_identified &= is_identified;
                 }
-                None => self.note_derived(name, value, is_identified),
+                None => {
+                    self.constants.push(MeasuredConstant { is_identified, ..derived(name, value) });
+                }
             }
         }
     }

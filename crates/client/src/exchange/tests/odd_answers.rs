@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use flate2::Compression;
-use flate2::write::{GzEncoder, ZlibEncoder};
+use flate2::write::GzEncoder;
 
 use super::*;
 
@@ -23,20 +23,16 @@ fn gzip(text: &str) -> Vec<u8> {
 
 #[test]
 fn a_compressed_stream_is_decoded_and_its_times_are_upper_bounds() {
-    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
-    zlib.write_all(EVENTS.as_bytes()).unwrap();
-    let sse = "Content-Type: text/event-stream\r\nContent-Encoding:";
-    for (name, body) in [("gzip", gzip(EVENTS)), ("deflate", zlib.finish().unwrap())] {
-        let answer = answer(&format!("200 OK\r\n{sse} {name}"), &body);
-        for step in [1, 7, answer.len()] {
-            let mut exchange = exchange("vllm", &settings());
-            let (timeline, progress) = read_pieces(&mut exchange, answer.chunks(step));
-            assert_eq!(outcome_of(&timeline), "ok", "{name} by {step}");
-            assert_eq!(progress, ResponseProgress::Done { keep_alive: true, unread: 0 });
-            assert_eq!(letters(&timeline.events), "tt.");
-            assert!(timeline.events.iter().all(Event::is_upper_bound), "{name}");
-            assert!(exchange.is_compressed());
-        }
+    let head = "200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip";
+    let answer = answer(head, &gzip(EVENTS));
+    for step in [1, 7, answer.len()] {
+        let mut exchange = exchange("vllm", &settings());
+        let (timeline, progress) = read_pieces(&mut exchange, answer.chunks(step));
+        assert_eq!(outcome_of(&timeline), "ok", "by {step}");
+        assert_eq!(progress, ResponseProgress::Done { keep_alive: true, unread: 0 });
+        assert_eq!(letters(&timeline.events), "tt.");
+        assert!(timeline.events.iter().all(Event::is_upper_bound), "by {step}");
+        assert!(exchange.is_compressed());
     }
 }
 
@@ -55,7 +51,7 @@ fn a_compressed_answer_in_one_piece_or_of_refusal_is_decoded_too() {
 
 #[test]
 fn an_encoding_that_cannot_be_decoded_is_named_with_what_to_do() {
-    for name in ["br", "zstd"] {
+    for name in ["br", "deflate", "zstd"] {
         let head = format!("200 OK\r\nContent-Encoding: {name}");
         let outcome = outcome_of(&read_whole("vllm", &answer(&head, b"\x0b\x02\x80")));
         let expected = format!("protocol the server compressed the response ({name}) though it");
