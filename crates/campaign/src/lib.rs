@@ -28,7 +28,7 @@ mod tests;
 pub mod virtual_time;
 
 pub use against::{Against, Compared};
-pub use capacity::{STAIRS, Search, SearchBounds, SearchSetting, StairFindings};
+pub use capacity::{STAIRS, Search, SearchBounds, SearchSetting};
 pub use driver::{Procedure, Step, run};
 pub use event::{Event, Observer, SearchEvent};
 pub use executor::{Executor, Live, RunRecord};

@@ -2,18 +2,18 @@
 
 use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
-use tokometer_decide::capacity::{Ending, Findings, LoadKind};
+use tokometer_decide::capacity::{Ending, Findings};
 use tokometer_decide::compare::Conclusion;
 use tokometer_decide::search::SearchResult;
+use tokometer_decide::staircase;
 use tokometer_decide::staircase::{StairEnd, Staircase};
-use tokometer_decide::{Slo, staircase};
 use tokometer_sim::Profile;
 use tokometer_sim::what_if::changed;
 
-use crate::testing::{figures, plan, run as single};
+use crate::testing::{figures, plan, run as single, search_setting};
 use crate::{
-    Against, Event, Executor, Fate, KeptEvents, Observer, PlannedRun, RunRecord, Search,
-    SearchBounds, SearchSetting, Stairs, Sweep, Virtual, run,
+    Against, Event, Executor, Fate, KeptEvents, Observer, PlannedRun, RunRecord, Search, Stairs,
+    Sweep, Virtual, run,
 };
 
 fn engine() -> Virtual {
@@ -90,32 +90,7 @@ fn a_staircase_climbs_to_its_knee_within_its_budget() {
 }
 
 fn search(budget: Option<Nanos>) -> (Findings, Nanos) {
-    let slo_text = "p99 ttft < 2s".to_owned();
-    let slo = Slo::parse(&slo_text).unwrap();
-    let mut figures = figures();
-    figures.objectives = slo.request_limits();
-    let mut search = Search::new(SearchSetting {
-        slo,
-        slo_text,
-        over: LoadKind::RequestRate,
-        start: None,
-        most: 4_096.0,
-        resolution: 0.05,
-        points: budget.is_none().then_some(12),
-        bounds: SearchBounds {
-            longest: budget.is_none().then_some(Nanos::from_secs(60)),
-            ..SearchBounds::default()
-        },
-        gpus: None,
-        budget,
-        begin: Nanos::ZERO,
-        plan: plan("{}"),
-        folder: "search".into(),
-        figures,
-        kept_events: KeptEvents::Plain,
-        stairs: None,
-    })
-    .unwrap();
+    let mut search = Search::new(search_setting(budget)).unwrap();
     let mut engine = engine();
     (run(&mut search, &mut engine, &mut ()).unwrap(), engine.now)
 }

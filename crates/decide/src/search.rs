@@ -15,7 +15,6 @@ mod budget;
 mod design;
 mod edge;
 mod length;
-mod options;
 mod preload;
 
 use serde::{Deserialize, Serialize};
@@ -30,7 +29,6 @@ pub use self::budget::{
 };
 pub use self::design::{Design, Expected};
 pub use self::length::{PointLength, fit, least, needed, wanted};
-pub use self::options::SearchOptions;
 pub use self::preload::{discard_preload, with_preload};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,25 +12,13 @@ use tokometer_figures::{Distribution, Objectives, Summary};
 use crate::Error;
 use crate::search::WaitLimit;
 
-/// On which side of its limit a good value lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GoodSide {
-    /// At most the limit.
-    Below,
-    /// At least the limit.
-    Above,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     /// As typed.
     pub text: String,
     /// The value that is compared with the limit.
     pub figure: Figure,
-    /// From `<` or `>`.
-    pub side: GoodSide,
-    /// In the unit of the figure.
+    /// In the unit of the figure: the most that is good, or the least where higher is better.
     pub limit: f64,
 }
 
@@ -121,13 +109,21 @@ impl Objective {
         )
     }
 
+    /// Whether a value is on the wrong side of the limit.
+    pub(crate) fn is_beyond(&self, value: f64) -> bool {
+        match self.figure.better() {
+            Better::Lower => value > self.limit,
+            Better::Higher => value < self.limit,
+        }
+    }
+
     /// Share of the values that may lie beyond the limit; `None` where the objective is not about a share.
     pub fn allowed(&self) -> Option<f64> {
         let is_goodput = self.figure.quantity == Quantity::Goodput && self.limit < 1.0;
-        match (self.figure.statistic, self.side) {
-            (Statistic::Percentile(percent), GoodSide::Below) => Some(1.0 - percent.share()),
-            (Statistic::Percentile(percent), GoodSide::Above) => Some(percent.share()),
-            (Statistic::Whole, GoodSide::Above) if is_goodput => Some(1.0 - self.limit),
+        match (self.figure.statistic, self.figure.better()) {
+            (Statistic::Percentile(percent), Better::Lower) => Some(1.0 - percent.share()),
+            (Statistic::Percentile(percent), Better::Higher) => Some(percent.share()),
+            (Statistic::Whole, Better::Higher) if is_goodput => Some(1.0 - self.limit),
             _ => None,
         }
     }
@@ -162,21 +158,16 @@ impl Objective {
         }
         let no_comparison = || Error::NoComparison(text.to_owned());
         let (left, right) = text.split_once(['<', '>']).ok_or_else(no_comparison)?;
-        let side =
-            if text[left.len()..].starts_with('<') { GoodSide::Below } else { GoodSide::Above };
         let limit = right.trim_start_matches('=').trim();
         let figure = Figure::parse(left)
             .map_err(|source| Error::Figure { text: text.to_owned(), source })?;
         // Nobody wants slow responses, or few: the signs are easily mixed up.
-        let good = match figure.better() {
-            Better::Lower => GoodSide::Below,
-            Better::Higher => GoodSide::Above,
+        let (good, wrong) = match figure.better() {
+            Better::Lower => ("<", ">"),
+            Better::Higher => (">", "<"),
         };
-        if side != good {
-            let turned = match good {
-                GoodSide::Below => text.replacen('>', "<", 1),
-                GoodSide::Above => text.replacen('<', ">", 1),
-            };
+        if text[left.len()..].starts_with(wrong) {
+            let turned = text.replacen(wrong, good, 1);
             return Err(Error::WrongSide { text: text.to_owned(), turned });
         }
         let is_bare = limit.ends_with(|last: char| last.is_ascii_digit() || last == '.');
@@ -190,7 +181,7 @@ impl Objective {
         if figure.unit() == Unit::Share && limit > 1.0 {
             return Err(Error::NoShare { text: text.to_owned() });
         }
-        Ok(Self { text: text.to_owned(), figure, side, limit })
+        Ok(Self { text: text.to_owned(), figure, limit })
     }
 
     fn result(&self, summary: &Summary) -> ObjectiveResult {
@@ -203,16 +194,15 @@ impl Objective {
         // A percentile among failed requests is slower than any limit.
         let is_beyond = value.is_none()
             && distribution.is_some_and(|found| found.infinite > 0)
-            && self.side == GoodSide::Below;
-        let is_met = match (value, self.side) {
-            (Some(value), GoodSide::Below) => Some(value <= self.limit),
-            (Some(value), GoodSide::Above) => Some(value >= self.limit),
-            (None, _) => is_beyond.then_some(false),
+            && self.figure.better() == Better::Lower;
+        let is_met = match value {
+            Some(value) => Some(!self.is_beyond(value)),
+            None => is_beyond.then_some(false),
         };
         let use_of_limit = value.and_then(|value| {
-            let (above, below) = match self.side {
-                GoodSide::Below => (value, self.limit),
-                GoodSide::Above => (self.limit, value),
+            let (above, below) = match self.figure.better() {
+                Better::Lower => (value, self.limit),
+                Better::Higher => (self.limit, value),
             };
             (below > 0.0).then(|| above / below)
         });
@@ -258,21 +248,21 @@ mod tests {
 
     #[test]
     fn objectives_are_read_as_people_write_them() {
-        let check = |text: &str, key: &str, side: GoodSide, limit: f64| {
+        let check = |text: &str, key: &str, better: Better, limit: f64| {
             let found = Objective::parse(text).unwrap();
-            assert_eq!((found.figure.key().as_str(), found.side), (key, side));
+            assert_eq!((found.figure.key().as_str(), found.figure.better()), (key, better));
             assert!((found.limit - limit).abs() < 1e-9, "{text}: {}", found.limit);
         };
-        check("p99 ttft < 2s", "ttft_ms_p99", GoodSide::Below, 2_000.0);
-        check("ttft p99.9<=250ms", "ttft_ms_p99.9", GoodSide::Below, 250.0);
-        check("mean TPOT < 50ms", "tpot_ms_mean", GoodSide::Below, 50.0);
-        check("p99 latency < 2s", "e2e_ms_p99", GoodSide::Below, 2_000.0);
-        check("median e2e < 1.5 s", "e2e_ms_p50", GoodSide::Below, 1_500.0);
-        check("p99_ttft_ms < 200", "ttft_ms_p99", GoodSide::Below, 200.0);
-        check("goodput > 99%", "goodput_share", GoodSide::Above, 0.99);
-        check("output > 1200", "output_tokens_per_s", GoodSide::Above, 1_200.0);
-        check("output throughput > 1200 tok/s", "output_tokens_per_s", GoodSide::Above, 1_200.0);
-        check("req/s > 12", "requests_per_s", GoodSide::Above, 12.0);
+        check("p99 ttft < 2s", "ttft_ms_p99", Better::Lower, 2_000.0);
+        check("ttft p99.9<=250ms", "ttft_ms_p99.9", Better::Lower, 250.0);
+        check("mean TPOT < 50ms", "tpot_ms_mean", Better::Lower, 50.0);
+        check("p99 latency < 2s", "e2e_ms_p99", Better::Lower, 2_000.0);
+        check("median e2e < 1.5 s", "e2e_ms_p50", Better::Lower, 1_500.0);
+        check("p99_ttft_ms < 200", "ttft_ms_p99", Better::Lower, 200.0);
+        check("goodput > 99%", "goodput_share", Better::Higher, 0.99);
+        check("output > 1200", "output_tokens_per_s", Better::Higher, 1_200.0);
+        check("output throughput > 1200 tok/s", "output_tokens_per_s", Better::Higher, 1_200.0);
+        check("req/s > 12", "requests_per_s", Better::Higher, 12.0);
     }
 
     /// `ttft < 2s` was the mean without a word about it, and `latency` whatever the reader took it for.

@@ -8,4 +8,4 @@ mod start;
 mod time;
 
 pub use search::{Search, SearchBounds, SearchSetting};
-pub use start::{STAIRS, StairFindings};
+pub use start::STAIRS;

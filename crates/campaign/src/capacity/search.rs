@@ -8,9 +8,9 @@ use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind, MeasuredPoint};
 use tokometer_decide::compare::Half;
 use tokometer_decide::search::{
-    Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions,
-    Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wait_trend,
-    wanted, with_preload,
+    Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, Stage,
+    UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wait_trend, wanted,
+    with_preload,
 };
 use tokometer_decide::staircase::StairStep;
 use tokometer_figures::{Collector, Summary, SummaryOptions};
@@ -18,7 +18,7 @@ use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::RunState;
 use tokometer_record::stored::{self, open, points};
 
-use super::start::{self, STAIRS, StairFindings, first_load, most_per_s};
+use super::start::{self, STAIRS, first_load, most_per_s};
 use super::time::{CountedTime, SearchTime, TimeSpent};
 use crate::driver::{Procedure, Step};
 use crate::event::{Event, Observer, SearchEvent, problem};
@@ -84,7 +84,7 @@ pub struct SearchSetting {
     /// What becomes of the events of judged points.
     pub kept_events: KeptEvents,
     /// The steps of a staircase that an earlier session has climbed.
-    pub stairs: Option<StairFindings>,
+    pub stairs: Option<Vec<StairStep>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -527,6 +527,13 @@ impl Procedure for Search {
     }
 }
 
+/// A load this many times below the first one is still tried.
+const BELOW_START: f64 = 64.0;
+/// Requests that the longest point sends at least, so that the least load still says something.
+const LEAST_REQUESTS: f64 = 20.0;
+
+/// The limits of a search from this load. Requests in flight are whole numbers; a rate is at least so high
+/// that the longest point has some requests.
 fn limits(
     setting: &SearchSetting,
     start: f64,
@@ -534,14 +541,16 @@ fn limits(
     length: PointLength,
 ) -> Result<SearchLimits, Refusal> {
     let SearchSetting { over, most, resolution, .. } = *setting;
-    let options = SearchOptions { over, start, most, resolution, points, longest: length.longest };
-    if !options.is_sound() {
+    if !(start > 0.0 && most >= start && resolution > 0.0) {
         return Err(Refusal::usage(
             "cannot search: `--start` and `--resolution` must be greater than zero, and `--max` at least `--start`",
             "",
         ));
     }
-    Ok(options.limits())
+    let is_whole = over == LoadKind::Concurrency;
+    let least = (start / BELOW_START).max(LEAST_REQUESTS / length.longest.as_secs_f64());
+    let least = if is_whole { 1.0 } else { least.min(start) };
+    Ok(SearchLimits { start, least, most, resolution, points, is_whole, climb: Climb::Far })
 }
 
 /// A part of the load was not sent, or not recorded: the point, and every later one, would describe less.
@@ -569,4 +578,27 @@ fn first_failure(summary: &Summary) -> String {
 /// The plan of a stored run; the inner error is one of another version.
 fn stored_plan(folder: &Path) -> Result<Result<Plan, String>, Refusal> {
     Ok(Plan::of(open(folder)?.info()).map_err(|why| why.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::search_setting;
+
+    #[test]
+    fn the_least_rate_still_fills_the_longest_point_and_flights_are_whole() {
+        let found = |over, start: f64, longest: u64| {
+            let setting = SearchSetting { over, most: 100.0, ..search_setting(None) };
+            let [shortest, longest] = [1, longest].map(Nanos::from_secs);
+            let limits = limits(&setting, start, 20, PointLength { shortest, longest });
+            limits.map(|limits| (limits.least, limits.is_whole))
+        };
+        let rate = LoadKind::RequestRate;
+        assert_eq!(found(rate, 6.4, 10).unwrap(), (2.0, false));
+        assert_eq!(found(rate, 6.4, 1_000).unwrap(), (0.1, false));
+        assert_eq!(found(rate, 0.5, 10).unwrap(), (0.5, false));
+        assert_eq!(found(LoadKind::Concurrency, 6.4, 10).unwrap(), (1.0, true));
+        // Nothing to search.
+        assert!(found(rate, 0.0, 10).is_err() && found(rate, 101.0, 10).is_err());
+    }
 }

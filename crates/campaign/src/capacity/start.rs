@@ -20,9 +20,6 @@ pub(super) fn staircase(budget: Nanos) -> Staircase {
     Staircase { budget: Nanos(budget.0 / PART).min(LONGEST), most: MOST_IN_FLIGHT }
 }
 
-/// The steps of a staircase that was climbed for a search.
-pub type StairFindings = Vec<StairStep>;
-
 /// Most requests per second of these steps.
 pub(super) fn most_per_s(steps: &[StairStep]) -> Option<f64> {
     steps.iter().filter_map(|step| step.requests_per_s).max_by(f64::total_cmp)

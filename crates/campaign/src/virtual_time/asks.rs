@@ -70,14 +70,6 @@ impl Asks {
         }
     }
 
-    /// Random lengths, which differ with the seed; `None` for rows of a dataset.
-    pub(super) fn drawn(&self) -> Option<&RandomLengths> {
-        match self {
-            Self::Drawn(drawn) => Some(drawn),
-            Self::Listed(_) => None,
-        }
-    }
-
     /// The first `count` requests. Lengths that are drawn depend on the seed; rows of a dataset are
     /// the plan's own, whatever the seed.
     pub(super) fn source(

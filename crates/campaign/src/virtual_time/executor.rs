@@ -9,9 +9,8 @@ use tokometer_record::{RunReader, Stop, Timeline};
 use tokometer_sim::Profile;
 use tokometer_twin::{BeyondRange, PredictOptions};
 
-use super::alternating::in_blocks;
 use super::asks::Asks;
-use super::point::{PredictionDepth, PredictionSetting, predict};
+use super::point::PredictionDepth;
 use super::record;
 use crate::event::{Observer, note};
 use crate::executor::{Executor, RunRecord};
@@ -71,23 +70,15 @@ impl Executor for Virtual {
                 note(observer, format!("note: {remark}"));
             }
         }
-        let setting = PredictionSetting {
-            plan,
-            profile,
-            against: self.against.as_ref(),
-            options: self.options,
-            memory_bytes: self.memory_bytes,
-            version: &self.version,
-        };
-        let mut info = record::info(setting, &asks);
+        let mut info = self.info(plan, &asks);
         info.remarks.extend(self.remarks.iter().cloned());
-        if let Some((against, ab)) = setting.against.zip(plan.ab_blocks()) {
-            let (rows, took) = in_blocks(setting, against, ab, &mut asks)?;
+        if let Some((against, ab)) = self.against.as_ref().zip(plan.ab_blocks()) {
+            let (rows, took) = self.in_blocks([&self.profile, against], plan, ab, &mut asks)?;
             self.now += took;
             let end = record::end(rows.len() as u64, took, &info);
             return Ok(RunRecord::new(RunReader::in_memory(info, rows, end.clone()), end));
         }
-        let mut point = predict(setting, &mut asks, self.depth)?;
+        let mut point = self.predict(plan, &mut asks)?;
         self.beyond = point.beyond.max(self.beyond);
         let predicted = &mut point.prediction;
         let mut end = record::end(predicted.figures.completed, predicted.end, &info);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokometer_base::{Nanos, Seed};
 use tokometer_plan::Plan;
 use tokometer_schedule::Arrivals;
-use tokometer_sim::Profile;
 use tokometer_twin::workload::in_flight_max;
 use tokometer_twin::{
     self as twin, BeyondRange, InPlay, KeptDetail, Prediction, RequestLoad, SEEDS, SeedInterval,
@@ -13,28 +12,12 @@ use tokometer_twin::{
 };
 
 use super::asks::Asks;
+use super::executor::Virtual;
 use tokometer_base::refusal::Refusal;
 
 /// Answer tokens up to which every event of every request is kept, so that the usual code makes the
 /// usual report; larger runs use weighted figures.
 pub const EXACT_TOKENS_MAX: u64 = 8_000_000;
-
-/// What is predicted, and how.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PredictionSetting<'a> {
-    /// The plan of the point.
-    pub plan: &'a Plan,
-    /// The engine.
-    pub profile: &'a Profile,
-    /// The engine of the second target, where there are two.
-    pub against: Option<&'a Profile>,
-    /// Fleet, client and threads.
-    pub options: twin::PredictOptions,
-    /// Memory that may be used, in bytes; absent where the system does not report it.
-    pub memory_bytes: Option<u64>,
-    /// Version of this program, for the record.
-    pub version: &'a str,
-}
 
 /// How a predicted run is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,89 +52,91 @@ pub enum PredictionDepth {
     Seeds,
 }
 
-/// Predicts one point.
-pub(super) fn predict(
-    setting: PredictionSetting<'_>,
-    asks: &mut Asks,
-    depth: PredictionDepth,
-) -> Result<PredictedPoint, Refusal> {
-    let seed = Seed(setting.plan.seed);
-    let (workload, quick) = settled(setting, asks, seed)?;
-    let beyond = beyond_range(setting.profile, &workload);
-    let has_seeds = depth == PredictionDepth::Seeds;
-    if has_seeds && quick.figures.output_tokens > EXACT_TOKENS_MAX {
-        let in_play = in_play(setting.profile, &workload, &quick.explanation);
-        let (prediction, detail) = (quick, PredictedDetail::Figures);
-        return Ok(PredictedPoint { prediction, detail, intervals: Vec::new(), in_play, beyond });
+impl Virtual {
+    /// Predicts one point.
+    pub(super) fn predict(&self, plan: &Plan, asks: &mut Asks) -> Result<PredictedPoint, Refusal> {
+        let seed = Seed(plan.seed);
+        let (workload, quick) = self.settled(plan, asks, seed)?;
+        let beyond = beyond_range(&self.profile, &workload);
+        let has_seeds = self.depth == PredictionDepth::Seeds;
+        if has_seeds && quick.figures.output_tokens > EXACT_TOKENS_MAX {
+            let in_play = in_play(&self.profile, &workload, &quick.explanation);
+            let (prediction, detail) = (quick, PredictedDetail::Figures);
+            let intervals = Vec::new();
+            return Ok(PredictedPoint { prediction, detail, intervals, in_play, beyond });
+        }
+        let intervals =
+            if has_seeds { self.over_seeds(seed, asks, &workload)? } else { Vec::new() };
+        let workload = workload.sent_only(quick.figures.completed);
+        let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..self.options };
+        let prediction = twin::predict(&self.profile, &workload, seed, options)?;
+        let in_play = in_play(&self.profile, &workload, &prediction.explanation);
+        let detail = PredictedDetail::Exact;
+        Ok(PredictedPoint { prediction, detail, intervals, in_play, beyond })
     }
-    let intervals = if has_seeds { over_seeds(setting, asks, &workload)? } else { Vec::new() };
-    let workload = workload.sent_only(quick.figures.completed);
-    let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
-    let prediction = twin::predict(setting.profile, &workload, seed, options)?;
-    let in_play = in_play(setting.profile, &workload, &prediction.explanation);
-    Ok(PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play, beyond })
-}
 
-/// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with
-/// more and more requests until it leaves some unsent.
-fn settled(
-    setting: PredictionSetting<'_>,
-    asks: &mut Asks,
-    seed: Seed,
-) -> Result<(RequestLoad, Prediction), Refusal> {
-    let load = &setting.plan.load;
-    let arrivals = load.arrivals(setting.plan.family);
-    let all = asks.count();
-    let is_open_ended = arrivals == Arrivals::AtOnce && load.num_prompts.is_none();
-    let cap = load.max_concurrency.map_or(u64::MAX, u64::from);
-    if is_open_ended && load.max_concurrency.is_none() {
-        return Err(Refusal::usage(
-            "cannot predict an infinite rate for a duration: the number of requests is unlimited",
-            "set `--request-rate`, `--max-concurrency` or `--num-prompts`",
-        ));
-    }
-    let mut count = if is_open_ended { all.min(cap.saturating_mul(4).max(1_024)) } else { all };
-    loop {
-        let workload = RequestLoad {
-            asks: asks.source(count, seed)?,
-            arrivals,
-            max_concurrency: load.max_concurrency,
-            duration: load.duration_s.map(Nanos::from_secs_f64),
-            in_flight_max: in_flight_max(setting.memory_bytes),
-        };
-        let options = twin::PredictOptions { keep: KeptDetail::Figures, ..setting.options };
-        let quick = twin::predict(setting.profile, &workload, seed, options)?;
-        // A short time may hold no arrival.
-        if quick.figures.completed == 0 && count > 0 && load.duration_s.is_none() {
+    /// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with
+    /// more and more requests until it leaves some unsent.
+    fn settled(
+        &self,
+        plan: &Plan,
+        asks: &mut Asks,
+        seed: Seed,
+    ) -> Result<(RequestLoad, Prediction), Refusal> {
+        let load = &plan.load;
+        let arrivals = load.arrivals(plan.family);
+        let all = asks.count();
+        let is_open_ended = arrivals == Arrivals::AtOnce && load.num_prompts.is_none();
+        let cap = load.max_concurrency.map_or(u64::MAX, u64::from);
+        if is_open_ended && load.max_concurrency.is_none() {
             return Err(Refusal::usage(
-                "cannot predict this run: no request of it ends within the time that can be counted",
-                "check the costs of the engine: `--set`, `--roofline` and its profile",
+                "cannot predict an infinite rate for a duration: the number of requests is unlimited",
+                "set `--request-rate`, `--max-concurrency` or `--num-prompts`",
             ));
         }
-        let is_used_up = quick.figures.completed >= count;
-        if !is_open_ended || !is_used_up || count >= all {
-            return Ok((workload, quick));
+        let mut count = if is_open_ended { all.min(cap.saturating_mul(4).max(1_024)) } else { all };
+        loop {
+            let workload = RequestLoad {
+                asks: asks.source(count, seed)?,
+                arrivals,
+                max_concurrency: load.max_concurrency,
+                duration: load.duration_s.map(Nanos::from_secs_f64),
+                in_flight_max: in_flight_max(self.memory_bytes),
+            };
+            let options = twin::PredictOptions { keep: KeptDetail::Figures, ..self.options };
+            let quick = twin::predict(&self.profile, &workload, seed, options)?;
+            // A short time may hold no arrival.
+            if quick.figures.completed == 0 && count > 0 && load.duration_s.is_none() {
+                return Err(Refusal::usage(
+                    "cannot predict this run: no request of it ends within the time that can be counted",
+                    "check the costs of the engine: `--set`, `--roofline` and its profile",
+                ));
+            }
+            let is_used_up = quick.figures.completed >= count;
+            if !is_open_ended || !is_used_up || count >= all {
+                return Ok((workload, quick));
+            }
+            count = all.min(count * 4);
         }
-        count = all.min(count * 4);
     }
-}
 
-/// The main figures over several seeds of lengths, arrivals and the engine's own noise. Rows of a
-/// dataset stay the plan's own. Figures that no request has, such as the TPOT of single tokens, have
-/// no interval.
-fn over_seeds(
-    setting: PredictionSetting<'_>,
-    asks: &Asks,
-    workload: &RequestLoad,
-) -> Result<Vec<SeedInterval>, Refusal> {
-    let drawn = asks.drawn();
-    let count = workload.asks.count();
-    let of_seed = |seed: Seed| match drawn {
-        Some(drawn) => {
-            RequestLoad { asks: Arc::new(drawn.with_seed(seed, count)), ..workload.clone() }
-        }
-        None => workload.clone(),
-    };
-    let seeds = Seeds { first: Seed(setting.plan.seed), count: SEEDS };
-    Ok(twin::intervals(setting.profile, &of_seed, seeds, setting.options)?)
+    /// The main figures over several seeds of lengths, arrivals and the engine's own noise. Rows of a
+    /// dataset stay the plan's own. Figures that no request has, such as the TPOT of single tokens, have
+    /// no interval.
+    fn over_seeds(
+        &self,
+        first: Seed,
+        asks: &Asks,
+        workload: &RequestLoad,
+    ) -> Result<Vec<SeedInterval>, Refusal> {
+        let count = workload.asks.count();
+        let of_seed = |seed: Seed| match asks {
+            Asks::Drawn(drawn) => {
+                RequestLoad { asks: Arc::new(drawn.with_seed(seed, count)), ..workload.clone() }
+            }
+            Asks::Listed(_) => workload.clone(),
+        };
+        let seeds = Seeds { first, count: SEEDS };
+        Ok(twin::intervals(&self.profile, &of_seed, seeds, self.options)?)
+    }
 }

@@ -3,38 +3,42 @@
 use std::path::Path;
 
 use tokometer_base::{Nanos, Seed, WallNanos};
-use tokometer_plan::Target;
+use tokometer_plan::{Plan, Target};
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
 use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo};
 use tokometer_sim::Profile;
 
 use super::asks::Asks;
-use super::point::PredictionSetting;
+use super::executor::Virtual;
 use crate::executor::RunRecord;
 
-/// What is known of the run. It has no date: virtual time begins at zero.
-pub(super) fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
-    let plan = setting.plan;
-    let engines = std::iter::once(setting.profile).chain(setting.against);
-    let targets = plan.targets.iter().map(Some).chain(std::iter::repeat(None));
-    let count = asks.count();
-    RunInfo {
-        schema: SCHEMA_VERSION,
-        version: setting.version.to_owned(),
-        name: plan.name.clone(),
-        started: WallNanos(0),
-        origin: Nanos::ZERO,
-        seed: Seed(plan.seed),
-        salt: plan.seed,
-        family: plan.family,
-        targets: engines.zip(targets).map(|(engine, target)| described(engine, target)).collect(),
-        load: plan.load.asked(plan.ab_blocks().map_or(count, |ab| ab.whole_pairs(count))),
-        dataset: plan.workload.name().to_owned(),
-        tokenizer: asks.tokenizer_name(),
-        plan: serde_json::to_value(plan).unwrap_or_default(),
-        environment: serde_json::Value::Null,
-        remarks: asks.remarks(),
-        sharding: None,
+impl Virtual {
+    /// What is known of the run. It has no date: virtual time begins at zero.
+    pub(super) fn info(&self, plan: &Plan, asks: &Asks) -> RunInfo {
+        let engines = std::iter::once(&self.profile).chain(&self.against);
+        let targets = plan.targets.iter().map(Some).chain(std::iter::repeat(None));
+        let count = asks.count();
+        RunInfo {
+            schema: SCHEMA_VERSION,
+            version: self.version.clone(),
+            name: plan.name.clone(),
+            started: WallNanos(0),
+            origin: Nanos::ZERO,
+            seed: Seed(plan.seed),
+            salt: plan.seed,
+            family: plan.family,
+            targets: engines
+                .zip(targets)
+                .map(|(engine, target)| described(engine, target))
+                .collect(),
+            load: plan.load.asked(plan.ab_blocks().map_or(count, |ab| ab.whole_pairs(count))),
+            dataset: plan.workload.name().to_owned(),
+            tokenizer: asks.tokenizer_name(),
+            plan: serde_json::to_value(plan).unwrap_or_default(),
+            environment: serde_json::Value::Null,
+            remarks: asks.remarks(),
+            sharding: None,
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Outcome, Phase, Timeline};
 
-use crate::slo::{self, GoodSide, Objective, Slo};
+use crate::slo::{self, Objective, Slo};
 use tokometer_figures::attempts::LastAttempts;
 use tokometer_figures::define::Formula;
 use tokometer_figures::summary::Summary;
@@ -21,17 +21,10 @@ struct LimitCounts {
 }
 
 impl LimitCounts {
-    /// Counts a value by its side of the limit.
-    fn add(&mut self, side: LimitSide, weight: u64) {
+    fn add(&mut self, value: f64, weight: u64, objective: &Objective) {
         self.all += weight;
-        self.beyond += if side == LimitSide::Beyond { weight } else { 0 };
+        self.beyond += if objective.is_beyond(value) { weight } else { 0 };
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LimitSide {
-    Within,
-    Beyond,
 }
 
 /// So many good requests in a row end a burst of bad ones.
@@ -133,19 +126,14 @@ impl<'a> Allowance<'a> {
 
 fn tally(objective: &Objective, timeline: &Timeline) -> LimitCounts {
     let mut tally = LimitCounts::default();
-    let side_of = |value: f64| match objective.side {
-        GoodSide::Below if value > objective.limit => LimitSide::Beyond,
-        GoodSide::Above if value < objective.limit => LimitSide::Beyond,
-        _ => LimitSide::Within,
-    };
     let metric = objective.figure.quantity.metric();
     let unit = metric.unit.divisor();
     match (metric.formula, &timeline.outcome) {
         (_, Outcome::Success) => metric.each(timeline, &mut |value, weight| {
-            tally.add(side_of(value / unit), u64::from(weight));
+            tally.add(value / unit, u64::from(weight), objective);
         }),
         // A failed request is slower than any limit.
-        (Formula::Latency(_), Outcome::Failed(_)) => tally.add(side_of(f64::INFINITY), 1),
+        (Formula::Latency(_), Outcome::Failed(_)) => tally.add(f64::INFINITY, 1, objective),
         _ => {}
     }
     tally
