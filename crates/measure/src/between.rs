@@ -37,7 +37,6 @@ pub(crate) struct Beside {
     pub(crate) cell: BesideCell,
 }
 
-/// Called between the phases.
 pub(crate) fn between(
     plan: &Plan,
     reached: &Reached,
@@ -114,7 +113,6 @@ fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
     body.map(Value::Object)
 }
 
-/// Flushes the server's prefix cache.
 struct CacheFlush {
     control: Control,
     route: FlushRoute,
