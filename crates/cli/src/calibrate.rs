@@ -8,23 +8,23 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Seed;
-use tokometer_record::{Phase, RecordedLoad, STDOUT, Timeline, write_whole};
+use tokometer_record::{Phase, RecordedLoad, Timeline};
 use tokometer_report::calibration;
+use tokometer_report::export::{unwritable, write_file};
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{
     self, Calibration, CalibrationTable, Candidate, FitSettings, MeasuredRow, RunCalibration,
-    TemplateChoice,
 };
 use tokometer_twin::{self as twin, OldClient};
 
 use crate::activity::Activity;
 use crate::args::CalibrateArgs;
-use crate::exit::{Exit, Refusal, RefusalKind};
+use crate::exit::{Exit, Refusal};
+use crate::files::{is_standard, try_append};
 use crate::predict::old_client;
 use crate::runs::{self, READING, expanded};
 use crate::terminal::{print, print_message};
 
-/// What the sources hold.
 #[derive(Default)]
 struct CalibrationSources {
     table: CalibrationTable,
@@ -36,15 +36,15 @@ struct CalibrationSources {
     is_artificial: bool,
 }
 
-/// Calibrates, prints the result, and writes the profile.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let from = args.from.as_deref().unwrap_or("default");
     let template = Profile::open(from).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
     let stem = args.output.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let stem = stem.filter(|_| !is_stdout(&args.output));
+    let stem = stem.filter(|_| !is_standard(&args.output));
     let name = args.name.clone().or(stem).unwrap_or_else(|| "engine".to_owned());
-    check_writable(&args.output)?;
+    // A file that cannot be written is found before the search, not after it.
+    try_append(&args.output).map_err(|why| unwritable(&args.output, &why))?;
     let evidence = CalibrationSources::read(&args.sources, args.output_limit)?;
     for block in &evidence.table.unusable {
         print_message(&format!("note: skipping `{}`: {}", block.name, block.reason));
@@ -64,43 +64,20 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     } else {
         from_runs(&evidence, template, client, &name, &args.output)?
     };
-    write_whole(&args.output, profile.to_toml().as_bytes())
-        .map_err(|why| unwritable(&args.output, &why))?;
-    if !is_stdout(&args.output) {
+    write_file(&args.output, &profile.to_toml())?;
+    if !is_standard(&args.output) {
         print_message(&format!("wrote {}", args.output.display()));
     }
     Ok(Exit::Done)
 }
 
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new(STDOUT)
-}
-
 /// The fit, on standard output unless the profile goes there.
 fn tell(text: &str, output: &Path) -> Result<(), Refusal> {
-    if is_stdout(output) {
+    if is_standard(output) {
         print_message(text.trim_end());
         return Ok(());
     }
     print(text)
-}
-
-/// A file that cannot be written is found before the search, not after it.
-fn check_writable(path: &Path) -> Result<(), Refusal> {
-    if is_stdout(path) {
-        return Ok(());
-    }
-    let is_new = !path.exists();
-    let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    let _file = opened.map_err(|why| unwritable(path, &why))?;
-    if is_new {
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
-}
-
-fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
-    Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
 }
 
 impl CalibrationSources {
@@ -158,18 +135,16 @@ fn from_tables(
     name: &str,
 ) -> Result<Profile, Refusal> {
     let memory = template.profile.kv.clone();
-    let is_given = args.from.is_some();
     let settings = FitSettings {
         template: template.for_tables(),
-        choice: if is_given { TemplateChoice::AsGiven } else { TemplateChoice::Kind },
+        chooses_kind: args.from.is_none(),
         searches: args.searches,
         threads: threads(),
         seed: Seed(args.seed),
     };
     let activity = Activity::start("calibrate: fitting the reports");
-    let state = activity.state();
-    let progress =
-        |progress: fit::FitProgress| state.set(progress.done, progress.total, "searches");
+    let report = activity.reporter();
+    let progress = |progress: fit::FitProgress| report(progress.done, progress.total, "searches");
     let found = fit::calibrate(rows, &settings, &progress);
     drop(activity);
     let found: Calibration = found?;
@@ -226,7 +201,7 @@ fn from_runs(
     name.clone_into(&mut profile.name);
     let validated = twin::shown_by(&profile, &evidence.loads);
     if let Some(known) = &mut profile.evidence {
-        known.validated = validated.into_iter().map(|used| used.name().to_owned()).collect();
+        known.validated = validated;
     }
     Ok(profile)
 }

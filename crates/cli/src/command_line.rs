@@ -9,7 +9,6 @@ use tokometer_report::quoted;
 use crate::exit::Refusal;
 use crate::lower::shown_words;
 
-/// The words of this process's command behind its name.
 pub(crate) fn words() -> Result<Vec<String>, Refusal> {
     as_text(std::env::args_os().skip(1).collect())
 }

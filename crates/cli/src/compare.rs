@@ -3,8 +3,6 @@
 //! In: run folders, other tools' result files, printed reports. Out: a comparison as text, Markdown,
 //! JSON or a page, and an exit code for rules.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 use tokometer_base::redact::Secrets;
 use tokometer_base::units;
@@ -12,13 +10,14 @@ use tokometer_decide::compare::{
     Comparison, Criteria, Equivalence, FailRule, RuleOutcome, compared,
 };
 use tokometer_figures::Summary;
-use tokometer_record::{self as record, RunInfo};
+use tokometer_record::RunInfo;
 use tokometer_report::comparison::{self, PointRuns};
 use tokometer_report::html::{Page, facts};
 
 use crate::args::{CompareArgs, ComparisonView};
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal};
+use crate::files::is_standard;
 use crate::pages;
 use crate::runs::{self, READING};
 use crate::terminal::{print, print_message};
@@ -47,11 +46,10 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         pages::write(page(args, &comparison)?, path)?;
     }
     // A page on standard output replaces the text.
-    if args.html.as_deref() != Some(Path::new(record::STDOUT)) {
+    if !args.html.as_deref().is_some_and(is_standard) {
         print(&shown(&comparison, args.format)?)?;
     }
-    let power = if args.require_power { Power::Required } else { Power::Optional };
-    Ok(exit(&comparison, power))
+    Ok(exit(&comparison, args.require_power))
 }
 
 /// The page of a comparison, with where its runs come from.
@@ -97,7 +95,6 @@ fn compare_points(
         )
         .into());
     }
-    let power = if args.require_power { Power::Required } else { Power::Optional };
     let (mut worst, mut documents) = (Exit::Done, Vec::new());
     for point in points {
         let named = |refusal: Refusal| Refusal {
@@ -113,7 +110,7 @@ fn compare_points(
             let head = if args.format == ComparisonView::Markdown { "## " } else { "" };
             print(&format!("{head}{}\n{}\n", point.name, shown(&comparison, args.format)?))?;
         }
-        worst = graver(worst, exit(&comparison, power));
+        worst = graver(worst, exit(&comparison, args.require_power));
     }
     if args.format == ComparisonView::Json {
         print(&format!("{:#}\n", Value::Array(documents)))?;
@@ -134,16 +131,9 @@ fn rule(text: &str) -> Result<FailRule, Refusal> {
     })
 }
 
-/// Whether data that cannot tell are an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Power {
-    Required,
-    Optional,
-}
-
 /// A broken rule is a missed objective. One that cannot be judged must not pass silently: it names
 /// a figure that these runs do not have.
-fn exit(comparison: &Comparison, power: Power) -> Exit {
+fn exit(comparison: &Comparison, requires_power: bool) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
         print_message(&format!("error: {}", comparison::unchecked(judged, comparison)));
@@ -158,7 +148,7 @@ fn exit(comparison: &Comparison, power: Power) -> Exit {
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,
         () if has(RuleOutcome::Unknown) => Exit::Usage,
-        () if has(RuleOutcome::Unproven) && power == Power::Required => Exit::CannotTell,
+        () if has(RuleOutcome::Unproven) && requires_power => Exit::CannotTell,
         () => Exit::Done,
     }
 }
@@ -171,7 +161,6 @@ fn graver(one: Exit, other: Exit) -> Exit {
     found.unwrap_or(Exit::Done)
 }
 
-/// The comparison in the requested format.
 fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String> {
     Ok(match view {
         ComparisonView::Text => comparison::text(comparison),

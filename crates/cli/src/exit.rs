@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 pub(crate) use tokometer_base::refusal::{Refusal, RefusalKind, reason};
 
-/// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// Success.

@@ -13,7 +13,7 @@ mod commands;
 mod compare;
 mod dashboard;
 mod exit;
-mod input;
+mod files;
 mod instrument;
 mod lower;
 mod pages;
@@ -23,7 +23,6 @@ mod session;
 mod shards;
 mod signals;
 mod silence;
-mod store;
 mod terminal;
 mod version;
 

@@ -3,47 +3,37 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_plan::Shown;
-use tokometer_record::{STDOUT, WholeFile, write_whole};
+use tokometer_record::{WholeFile, write_whole};
 use tokometer_report::html::{Page, PageContext};
 use tokometer_report::saved::RunView;
 use tokometer_report::{PageSource, several};
 
 use crate::exit::{Refusal, RefusalKind, reason};
+use crate::files::is_standard;
 use crate::lower::Lowered;
 use crate::runs::READING;
 use crate::terminal::print_note;
 
-/// Writes a page.
 pub(crate) fn write(page: Page, out: &Path) -> Result<(), Refusal> {
     write_whole(out, page.render().as_bytes()).map_err(|why| unwritable(out, &why))
 }
 
-/// Writes one page about these runs.
-pub(crate) fn write_runs(
-    folders: &[PathBuf],
-    view: &RunView,
-    gpus: Option<u32>,
-    out: &Path,
-) -> Result<(), Refusal> {
-    let context = PageContext { gpus, ..PageContext::default() };
+pub(crate) fn write_runs(folders: &[PathBuf], view: &RunView, out: &Path) -> Result<(), Refusal> {
+    let context = PageContext::default();
     write(several::page(READING, &PageSource::of(folders, &[])?, view, &context)?, out)
 }
 
 /// Names a page that was written; standard output needs no name.
 pub(crate) fn say_page(out: &Path) {
-    if !is_stdout(out) {
+    if !is_standard(out) {
         print_note(&format!("page: {}", out.display()));
     }
-}
-
-fn is_stdout(out: &Path) -> bool {
-    out == Path::new(STDOUT)
 }
 
 /// Refuses a page that could not be written, before anything is measured for it.
 pub(crate) fn check(out: Option<&Path>, lowered: &Lowered) -> Result<(), Refusal> {
     let Some(out) = out else { return Ok(()) };
-    if is_stdout(out) && lowered.plan.output.shown == Shown::Json {
+    if is_standard(out) && lowered.plan.output.shown == Shown::Json {
         return Err(Refusal::usage(
             "cannot print both the page and the JSON to standard output",
             "write the page to a file, such as `--html page.html`",
@@ -62,7 +52,7 @@ pub(crate) fn check(out: Option<&Path>, lowered: &Lowered) -> Result<(), Refusal
 
 /// Leaves standard output to a page that goes there.
 pub(crate) fn clear_stdout(out: Option<&Path>, lowered: &mut Lowered) {
-    if out.is_some_and(is_stdout) {
+    if out.is_some_and(is_standard) {
         let points = lowered.points.iter_mut().map(|point| &mut point.plan);
         for plan in points.chain([&mut lowered.plan]) {
             plan.output.shown = Shown::Nothing;

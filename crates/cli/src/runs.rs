@@ -1,20 +1,12 @@
 //! Saved runs, read with this program's standard input and terminal.
 
-use tokometer_record::RunReader;
 use tokometer_report::reading::Reading;
-use tokometer_report::saved::{RunView, SummarisedRun};
 
-use crate::exit::Refusal;
-use crate::input;
+use crate::files;
 use crate::terminal::print_message;
 
 pub(crate) use tokometer_record::stored::{end, first_point, open, timelines, unreadable};
 pub(crate) use tokometer_report::reading::expanded;
 
 /// How every command reads.
-pub(crate) const READING: Reading = Reading { read: input::read, show: print_message };
-
-/// The summary of a run that is open.
-pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<SummarisedRun, Refusal> {
-    READING.summarise_read(reader, view)
-}
+pub(crate) const READING: Reading = Reading { read: files::read, show: print_message };

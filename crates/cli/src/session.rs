@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use tokometer_base::Clock;
+use tokometer_plan::Plan;
 
-use crate::lower::{Environment, Lowered, ProgressView};
+use crate::exit::Exit;
+use crate::lower::{Bar, Environment, Lowered, written};
 use crate::signals::Signals;
-use crate::terminal::{be_quiet, print_note};
+use crate::terminal::{be_quiet, print, print_note};
 
-/// What the program gets from the system.
 pub(crate) struct Given {
     /// The variables that mean something.
     pub(crate) environment: Environment,
-    /// Time.
     pub(crate) clock: Arc<dyn Clock>,
     /// Ctrl-C and other signals that end the program.
     pub(crate) signals: Signals,
@@ -20,10 +21,16 @@ pub(crate) struct Given {
 
 /// Prints what lowering has to say; nothing where a flag or a preset asks for errors alone.
 pub(crate) fn say_remarks(lowered: &Lowered) {
-    if lowered.display.progress == ProgressView::Silent {
+    if lowered.bar == Bar::Silent {
         be_quiet();
     }
     for remark in &lowered.remarks {
         print_note(&format!("note: {remark}"));
     }
+}
+
+/// Prints what `--print-plan` asks for.
+pub(crate) fn show_plan(plan: &Plan, lowered: &Lowered) -> anyhow::Result<Exit> {
+    print(&written(plan, &lowered.origins).context("cannot show the plan")?)?;
+    Ok(Exit::Done)
 }

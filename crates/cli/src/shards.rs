@@ -15,9 +15,9 @@ use tokometer_report::Style;
 use tokometer_shards::{self as shards, Membership, ShardFlags, ShardTls, SharedSecret, TlsFiles};
 
 use crate::args::{BenchArgs, ShardArgs};
-use crate::bench::{Bar, Look, Say, Screen, followed, measurement};
+use crate::bench::{Look, Say, Screen, followed, measurement};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Lowered, ProgressView};
+use crate::lower::{Bar, Lowered};
 use crate::session::Given;
 use crate::terminal::print_note;
 use crate::version;
@@ -45,8 +45,7 @@ pub(crate) fn membership(
     let ShardArgs { shard, shards: count, leader, .. } = args.shards.clone();
     let flags = ShardFlags { shard, shards: count, leader };
     let variables = |name: &str| given.environment.launcher.get(name).cloned();
-    let found =
-        shards::discover(&flags, &variables).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let found = shards::discover(&flags, &variables).map_err(|why| Refusal::usage(why, ""))?;
     let Some(found) = found else {
         for flag in args.shards.for_several() {
             print_note(&format!("note: `{flag}` has no effect: one process makes the whole run"));
@@ -228,7 +227,7 @@ impl PartRequest<'_> {
             earlier,
             plan: &lowered.plan,
             points: lowered.points.iter().map(|point| &point.plan).collect(),
-            shows_latencies: lowered.display.progress == ProgressView::Live,
+            shows_latencies: lowered.bar == Bar::Live,
             version: version::long(),
             clock: Arc::clone(&given.clock),
             is_interrupted: Arc::clone(is_interrupted),
@@ -246,7 +245,6 @@ fn leave_reports(lowered: &mut Lowered) {
     }
 }
 
-/// This process's part of a measurement.
 pub(crate) struct RunPart {
     /// `None` where it makes all of the run.
     role: Option<Arc<Role>>,

@@ -21,9 +21,7 @@ pub(crate) struct Signals {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The run under way.
     interrupt: Option<Arc<Interrupt>>,
-    /// Signals so far.
     count: u32,
     /// Whether something was measured that is still to be reported.
     has_results: bool,
@@ -31,26 +29,19 @@ struct State {
     folder: Option<PathBuf>,
 }
 
-/// What a signal leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reaction {
-    /// The run is notified, or the next check between two runs finds it.
-    Told,
-    /// The program ends at once.
-    Exit,
-}
-
 impl State {
-    fn signal(&mut self) -> Reaction {
+    /// Notifies the run, or lets the next check between two runs find it. Says whether the program ends at
+    /// once.
+    fn signal(&mut self) -> bool {
         self.count += 1;
         let has_nothing_to_save = self.interrupt.is_none() && !self.has_results;
         if self.count >= 3 || has_nothing_to_save {
-            return Reaction::Exit;
+            return true;
         }
         if let Some(interrupt) = &self.interrupt {
             interrupt.raise();
         }
-        Reaction::Told
+        false
     }
 }
 
@@ -149,7 +140,7 @@ fn is_ignored(signal: i32, status: &str) -> bool {
 
 fn raise(state: &Mutex<State>) {
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    if state.signal() == Reaction::Exit {
+    if state.signal() {
         if let Some(folder) = &state.folder {
             // Only an empty folder can be removed this way.
             let _ = std::fs::remove_dir(folder);
@@ -162,19 +153,18 @@ fn raise(state: &Mutex<State>) {
 mod tests {
     use super::*;
 
-    fn reactions(state: &mut State, count: usize) -> Vec<Reaction> {
+    fn exits(state: &mut State, count: usize) -> Vec<bool> {
         (0..count).map(|_| state.signal()).collect()
     }
 
     #[test]
     fn the_first_signal_exits_only_while_there_is_nothing_to_save_and_the_third_always() {
-        use Reaction::{Exit, Told};
-        assert_eq!(reactions(&mut State::default(), 1), [Exit]);
+        assert_eq!(exits(&mut State::default(), 1), [true]);
         let mut between = State { has_results: true, ..State::default() };
-        assert_eq!(reactions(&mut between, 3), [Told, Told, Exit]);
+        assert_eq!(exits(&mut between, 3), [false, false, true]);
         let interrupt = Arc::new(Interrupt::default());
         let mut driven = State { interrupt: Some(Arc::clone(&interrupt)), ..State::default() };
-        assert_eq!(reactions(&mut driven, 3), [Told, Told, Exit]);
+        assert_eq!(exits(&mut driven, 3), [false, false, true]);
         assert!(interrupt.is_raised());
     }
 

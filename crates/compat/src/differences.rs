@@ -13,19 +13,14 @@ use crate::model::{Field, Key, Metric, Report, Stat};
 const WORTH_SAYING: f64 = 0.01;
 
 /// One figure that another tool's block shows otherwise.
+#[expect(missing_docs, reason = "the names say what each is")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureDifference {
-    /// The figure.
     pub key: Key,
-    /// What the block calls it.
     pub label: &'static str,
-    /// Its unit.
     pub unit: &'static str,
-    /// The block's value.
     pub theirs: f64,
-    /// Ours.
     pub ours: f64,
-    /// Why they differ.
     pub why: &'static str,
 }
 

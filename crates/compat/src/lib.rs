@@ -6,14 +6,14 @@
 //! [`family`]: lenses that are applied while timelines stream past.
 
 pub mod differences;
-pub mod error;
+mod error;
 pub mod family;
 pub mod files;
-pub mod from_summary;
-pub mod layout;
+mod from_summary;
+mod layout;
 pub mod model;
-pub mod parse;
-pub mod quantity;
+mod parse;
+mod quantity;
 #[cfg(test)]
 mod testing;
 

@@ -2,8 +2,7 @@
 //!
 //! Made from a run's summary, from a printed block or from a result file; turned into text by a
 //! [`Layout`]. A value that a report does not have is absent, never zero. A report that was read
-//! from text also knows how it stood there ([`Printed`]), which only `--layout same` and the
-//! doctor use: the first for each value's own text, the second for its number of digits.
+//! from text also knows how it stood there ([`Printed`]), which `--layout same` gives back.
 
 use std::fmt;
 
@@ -13,7 +12,6 @@ use tokometer_figures::Figure;
 
 use crate::layout::Layout;
 use crate::layout::print::label_of;
-use crate::parse::rate_in_words;
 pub use crate::quantity::{Field, Key, Metric, Percentile, Scalar, Stat, Value, Values};
 
 /// What the header line calls the report.
@@ -80,110 +78,29 @@ impl Context {
     }
 }
 
-/// One line of a block as it stood in a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PrintedLine {
-    /// The line of this value.
-    Value(Key),
-    /// The rule that opens a section, or a bare line that the layout knows, without trailing blanks.
-    Rule(String),
-    /// A line that the layout does not have.
-    Unknown(String),
-}
-
-/// Whether lines end in the blanks that pad their value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Blanks {
-    /// As all tools print them.
-    #[default]
-    Kept,
-    /// As many ways of copying text leave them.
-    Stripped,
-}
-
 /// How a report stood in the text it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Printed {
-    /// Line of its header, from one.
-    pub first_line: usize,
-    /// Its header line; empty where it has none.
-    pub header: String,
-    /// Its footer line, unless it ends without one.
-    pub footer: Option<String>,
-    /// Its lines between header and footer, in order.
-    pub lines: Vec<PrintedLine>,
-    /// Whether trailing blanks were there.
-    pub blanks: Blanks,
+    /// Its lines, header and footer included, without what stood before them.
+    pub lines: Vec<String>,
     /// `\n` or `\r\n`.
     pub line_end: &'static str,
 }
 
-impl Printed {
-    /// Lines of a text without a header, which no layout prints.
-    pub(crate) fn loose(first_line: usize, lines: Vec<String>) -> Self {
-        Self {
-            first_line,
-            header: String::new(),
-            footer: None,
-            lines: lines.into_iter().map(PrintedLine::Unknown).collect(),
-            blanks: Blanks::Stripped,
-            line_end: "\n",
-        }
-    }
-
-    /// The lines that no layout understood.
-    pub fn unknown_lines(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().filter_map(|line| match line {
-            PrintedLine::Unknown(text) => Some(text.as_str()),
-            PrintedLine::Value(_) | PrintedLine::Rule(_) => None,
-        })
-    }
-}
-
 /// What was wrong with a block as a piece of text.
+#[expect(missing_docs, reason = "their texts say what the numbers are")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// It ends before its footer: the text stops, or another header begins, at this line.
-    Cut {
-        /// The last line of what is there.
-        line: usize,
-    },
+    Cut { line: usize },
     /// Lines of two blocks are mixed.
-    Interleaved {
-        /// The first line that shows it.
-        line: usize,
-    },
+    Interleaved { line: usize },
     /// It has no header: lines that only a report has stand alone.
-    NoHeader {
-        /// The first of them.
-        line: usize,
-    },
-    /// Rows of the whole run stand below a section that no layout has, and are read.
-    OtherSection {
-        /// The first of them.
-        line: usize,
-    },
-    /// Labels name another unit than milliseconds, and the values are converted.
-    OtherUnit {
-        /// The unit as it is written.
-        unit: String,
-        /// How many lines.
-        lines: usize,
-        /// The first of them.
-        line: usize,
-    },
+    NoHeader { line: usize },
     /// Most of its lines with values have labels that are not known.
-    Unknown {
-        /// How many lines.
-        lines: usize,
-        /// The first of them.
-        line: usize,
-    },
+    Unknown { lines: usize, line: usize },
     /// An object of a result file cannot be read.
-    BadObject {
-        /// The reason.
-        why: String,
-    },
+    BadObject { why: String },
 }
 
 /// A value that could not be read. Its line is kept as text.
@@ -191,8 +108,6 @@ pub enum Problem {
 pub struct UnreadValue {
     /// Line in the text, from one; zero in a result file.
     pub line: usize,
-    /// Column of the value, from one.
-    pub column: usize,
     /// The label or the key.
     pub label: String,
     /// What stands where the value should be.
@@ -211,12 +126,6 @@ impl fmt::Display for Problem {
                     f,
                     "no header line; the labelled lines from line {line} on are read as a report"
                 )
-            }
-            Self::OtherSection { line } => {
-                write!(f, "the rows from line {line} on stand below the heading of another section")
-            }
-            Self::OtherUnit { unit, lines, line } => {
-                write!(f, "{lines} latencies are in `{unit}`, first at line {line}")
             }
             Self::Unknown { lines, line } => {
                 write!(f, "{lines} lines with values have unknown labels, first at line {line}")
@@ -314,7 +223,10 @@ impl Report {
     /// The requests per second that were asked for, infinity for a run without a rate; `None` where
     /// the report does not say, or the times were those of a trace.
     pub fn request_rate(&self) -> Option<f64> {
-        let words = self.words(Field::TrafficRate).and_then(rate_in_words);
+        let words = self
+            .words(Field::TrafficRate)
+            .and_then(|words| words.parse::<f64>().ok())
+            .filter(|rate| !rate.is_nan());
         words.or_else(|| self.number(Field::RateConfigured))
     }
 
@@ -374,9 +286,7 @@ mod tests {
         check("20.0", Some(20.0), false);
         check("inf", Some(f64::INFINITY), false);
         check("trace", None, true);
-        check("20,0", Some(20.0), false);
-        check("20.0 (baseline)", Some(20.0), false);
-        check("N/A", None, false);
+        check("20.0 (baseline)", None, false);
         let mut report = Report::default();
         assert_eq!((report.request_rate(), report.max_concurrency()), (None, None));
         report.set_number(Field::RateConfigured, 2.5);

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use tokometer_figures::figure::{self, Figure, Statistic};
 
-use crate::parse::half_unit;
-
 pub use tokometer_figures::figure::Percentile;
 
 /// A labelled quantity that stands alone in a report.
+#[expect(missing_docs, reason = "the labels of the layouts say what each is")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
-    /// Name of the client's protocol.
     Backend,
     /// Rate asked for, as SGLang prints it: `inf`, `20.0`, `trace`.
     TrafficRate,
@@ -19,7 +17,6 @@ pub enum Field {
     MaxConcurrency,
     /// Requests answered to their end.
     Successful,
-    /// Requests that were not.
     Failed,
     /// Finite rate asked for, requests per second.
     RateConfigured,
@@ -27,15 +24,12 @@ pub enum Field {
     Duration,
     /// Prompt tokens of all successful requests.
     InputTokens,
-    /// Of these, text.
     InputTextTokens,
-    /// Of these, images.
     InputVisionTokens,
     /// Answer tokens of all successful requests.
     OutputTokens,
     /// Answer tokens counted again from the text.
     RetokenizedTokens,
-    /// Successful requests per second.
     RequestThroughput,
     /// Inputs per second of a pooling run.
     InputSequenceThroughput,
@@ -51,9 +45,7 @@ pub enum Field {
     TpotAttainment,
     /// Share that met the objective of E2EL, percent.
     E2elAttainment,
-    /// Prompt tokens per second.
     InputThroughput,
-    /// Answer tokens per second.
     OutputThroughput,
     /// Most answer tokens (in the other tools: events) within one second.
     PeakOutputThroughput,
@@ -61,15 +53,12 @@ pub enum Field {
     PeakConcurrency,
     /// Seconds of audio per second.
     Rtfx,
-    /// Prompt and answer tokens per second.
     TotalThroughput,
     /// Mean number of requests in flight.
     Concurrency,
     /// Tokens per step of a speculating server.
     AcceptLength,
-    /// Side probes answered.
     ProbesCompleted,
-    /// Side probes failed.
     ProbesFailed,
     /// Median latency of the probes, ms.
     ProbeMedian,
@@ -79,33 +68,25 @@ pub enum Field {
     ProbeMax,
     /// Tokens per second that a diffusion model committed.
     DiffusionThroughput,
-    /// Denoising steps per canvas.
     DiffusionStepsPerCanvas,
     /// Tokens committed per denoising step.
     DiffusionPerStep,
     /// Tokens committed.
     DiffusionTokens,
-    /// Denoising steps.
     DiffusionSteps,
-    /// Canvas positions evaluated.
     DiffusionPositions,
     /// Accepted share of draft tokens, percent.
     SpecAcceptanceRate,
     /// Tokens per draft, the bonus token included.
     SpecAcceptanceLength,
-    /// Drafts made.
     SpecDrafts,
-    /// Tokens drafted.
     SpecDraftTokens,
-    /// Of these, accepted.
     SpecAcceptedTokens,
     /// Prompt tokens that the cache report covers.
     CachePromptTokens,
     /// Of these, found in a cache.
     CachedTokens,
-    /// Found in device memory.
     CachedDevice,
-    /// Found in host memory.
     CachedHost,
     /// Share of prompt tokens found in a cache, percent.
     CacheHitRate,
@@ -121,28 +102,21 @@ pub enum Field {
     SteadyPeakConcurrency,
     /// Requests begun in the window, of all.
     SteadyStarted,
-    /// Requests ended in the window.
     SteadyCompleted,
-    /// Requests per second in the window.
     SteadyRequestThroughput,
-    /// Answer tokens per second in the window.
     SteadyOutputThroughput,
-    /// Prompt tokens per second in the window.
     SteadyInputThroughput,
-    /// All tokens per second in the window.
     SteadyTotalThroughput,
 }
 
 /// A quantity with a distribution, all in milliseconds.
+#[expect(missing_docs, reason = "the labels of the layouts say what each is")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Time to the first token.
     Ttft,
-    /// Time per output token after the first.
     Tpot,
     /// Time between two events of a stream.
     Itl,
-    /// Time to the last token.
     E2el,
     /// Waiting inside the client before the send.
     ClientQueue,
@@ -155,15 +129,13 @@ pub enum Metric {
 }
 
 /// A statistic of a [`Metric`].
+#[expect(missing_docs, reason = "each has the name of a statistic")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stat {
-    /// Arithmetic mean.
     Mean,
-    /// Middle value.
     Median,
     /// Population standard deviation. In result files, never printed.
     Std,
-    /// Largest value.
     Max,
     /// Value below which this share lies.
     Percentile(Percentile),
@@ -184,14 +156,14 @@ impl Stat {
         }
     }
 
-    /// The statistic of this printed word.
+    /// The statistic of a label's or a key's word: `Mean`, `p99`.
     pub fn from_label(word: &str) -> Option<Self> {
-        match word {
-            "Mean" => Some(Self::Mean),
-            "Median" => Some(Self::Median),
-            "Std" => Some(Self::Std),
-            "Max" => Some(Self::Max),
-            _ => word.strip_prefix('P').and_then(Percentile::parse).map(Self::Percentile),
+        match word.to_ascii_lowercase().as_str() {
+            "mean" => Some(Self::Mean),
+            "median" => Some(Self::Median),
+            "std" => Some(Self::Std),
+            "max" => Some(Self::Max),
+            word => word.strip_prefix('p').and_then(Percentile::parse).map(Self::Percentile),
         }
     }
 }
@@ -296,6 +268,16 @@ impl Value {
         };
         Self { scalar, text: Some(text.to_owned()), half_unit }
     }
+}
+
+/// Half a unit of the last digit of a plain number. Zero for what is no number.
+pub(crate) fn half_unit(text: &str) -> f64 {
+    let text = text.trim();
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let decimals = mantissa.split_once('.').map_or("", |(_, digits)| digits);
+    let decimals = decimals.bytes().take_while(u8::is_ascii_digit).count();
+    let exponent = exponent.parse::<i32>().unwrap_or(0).clamp(-300, 300);
+    0.5 * 10_f64.powi(exponent - i32::try_from(decimals).unwrap_or(300).min(300))
 }
 
 /// Values in the order in which they were given.

@@ -9,7 +9,7 @@
 use serde_json::{Map, Value, json};
 use tokometer_base::Nanos;
 use tokometer_compat::family::lenses;
-use tokometer_compat::files::{Extent, ResultFile, read_results, vllm_json};
+use tokometer_compat::files::{self, Extent, ResultFile, vllm_json};
 use tokometer_compat::{Field, Key, Layout, Metric, Selection, from_summary, parse, print};
 use tokometer_figures::{Collector, Details, Family, Summary, SummaryOptions};
 use tokometer_record::{
@@ -195,7 +195,7 @@ fn newer_blocks_and_files_are_read_back() {
         let expected = if name == "vllm-queue" { Layout::V5 } else { Layout::V4 };
         assert_eq!(layout, expected, "{name}");
         assert_eq!(print(&read, layout).unwrap(), block(name), "{name}");
-        let saved = read_results(&text(name, "json")).unwrap().remove(0);
+        let saved = files::read(&text(name, "json")).unwrap().remove(0);
         for (key, value) in read.values.iter() {
             let is_saved = key != Key::Field(Field::Failed) || !name.starts_with("vllm-r");
             let Some(printed) = value.scalar.as_f64().filter(|_| is_saved) else { continue };
@@ -206,7 +206,7 @@ fn newer_blocks_and_files_are_read_back() {
             }
         }
     }
-    let queue = read_results(&text("vllm-queue", "json")).unwrap().remove(0);
+    let queue = files::read(&text("vllm-queue", "json")).unwrap().remove(0);
     let mean = Key::Latency(Metric::QueuedE2el, tokometer_compat::Stat::Mean);
     assert_eq!(json!(queue.values.get(mean).unwrap().scalar.as_f64()), 1_185.199_061_549_974_4);
 }

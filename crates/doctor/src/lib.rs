@@ -81,11 +81,6 @@ fn text_finding(problem: &Problem) -> Finding {
             (Level::Inconsistent, "figures may be missing or belong to another report")
         }
         Problem::NoHeader { .. } => (Level::Remark, "lines before or after them may be missing"),
-        Problem::OtherSection { .. } => (
-            Level::Remark,
-            "no tool prints this section; the rows are taken for those of the whole run",
-        ),
-        Problem::OtherUnit { .. } => (Level::Remark, "they are converted to milliseconds"),
         Problem::Unknown { .. } => (
             Level::Misleading,
             "the labels may be translated or belong to another tool; most of the block is not checked",

@@ -139,10 +139,7 @@ fn numbers_in_findings_make_sense() {
     let second = &text("004")[text("004").find("## Rust").unwrap()..];
     let rate = "Traffic request rate:                    20.0";
     assert!(second.contains(rate), "{second}");
-    for other in ["20,0", "20.0 (baseline)"] {
-        let text = second.replacen(rate, &format!("Traffic request rate: {other}"), 1);
-        check_said(&text, Level::Misleading, "rate-reached");
-    }
+    check_said(second, Level::Misleading, "rate-reached");
     let text = second.replacen(rate, "Traffic request rate: N/A", 1);
     check_said(&text, Level::Remark, "readable-values: `N/A` is not a rate");
 }

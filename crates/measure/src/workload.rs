@@ -84,7 +84,7 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         batch_size: plan.prompts.batch_size,
         turns: plan.prompts.turns,
         templating: plan.prompts.templating.clone(),
-        template_values: plan.prompts.template_values.clone(),
+        template_values: plan.prompts.template_values.clone().map(|values| values.0),
         hub: means.hub,
         ..DatasetContext::new(means.tokenizer, Seed(plan.seed), prompts_to_make(plan))
     };

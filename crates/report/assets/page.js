@@ -36,7 +36,6 @@ const runPart = (run, index) => {
 const several = () => {
   place.append(make("h1", {}, data.title));
   answer();
-  if (data.subtitle) place.append(make("p", { class: "lead" }, data.subtitle));
   place.append(noteList(data.notes), origin(data.facts, data.command, null),
     make("p", { class: "saves" }, "Download: ", data.differences || data.overview ? csvButton(pageCsv) : null, " ", jsonButton()));
   if (data.differences) {

@@ -8,7 +8,6 @@ use tokometer_twin::fit::{
 
 use crate::Grid;
 
-/// What a table of reports gave.
 pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     let mut grid = Grid::new()
         .left("parameter")
@@ -40,7 +39,6 @@ pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     text
 }
 
-/// What recorded runs gave.
 pub fn of_runs(found: &RunCalibration, runs: usize) -> String {
     let mut grid =
         Grid::new().left("parameter").right("value").right("standard error").left("determined");
@@ -174,18 +172,16 @@ mod tests {
             is_identified,
         };
         let found = Calibration {
-            candidate: candidate.clone(),
+            candidate,
             parameters: vec![
                 fitted("cost.step_ms", 6.123, [6.1, 6.12, 6.2], true),
                 fitted("cost.cliff_ms", 51.33, [3.0, 51.33, 1_200.0], false),
             ],
-            folds: [candidate.clone(), candidate],
             held_out: Vec::new(),
             in_sample: Vec::new(),
             kinds: None,
             left_out: vec![LeftOut { row: 0, reason: "a stall".to_owned() }],
             seen_quantum: Some(100.0),
-            loss: 0.1,
         };
         let rows = [MeasuredRow { label: "1 x 1".to_owned(), ..MeasuredRow::default() }];
         insta::assert_snapshot!(of_tables(&found, &rows), @r"

@@ -9,7 +9,6 @@ use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use crate::grid::Grid;
 use crate::style::{Style, Tone};
 
-/// Width of the column of labels.
 const LABEL: usize = 10;
 
 const STATISTICS: [Statistic; 4] =
@@ -27,7 +26,6 @@ pub fn print_report(report: &Report, layout: Layout, style: Style) -> String {
     tokometer_compat::print(report, layout).unwrap_or_else(|| compact(report, style))
 }
 
-/// The report in a few aligned lines.
 fn compact(report: &Report, style: Style) -> String {
     let mut lines = vec![head(report, style)];
     let rates: Vec<String> = RATES

@@ -3,33 +3,43 @@
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use tokometer_base::{Refusal, RefusalKind};
-use tokometer_record::{WholeFile, stored, write_whole};
+use tokometer_base::{Nanos, Refusal, RefusalKind};
+use tokometer_record::{Timeline, WholeFile, stored, write_whole};
 
+#[cfg(feature = "parquet")]
+use crate::parquet::write_parquet;
 use crate::reading::Reading;
-use crate::rows::CsvWriter;
+use crate::rows::write_csv;
 use crate::saved::RunView;
 use crate::summary_markdown;
 use crate::trace::TraceWriter;
 
-fn unwritable(path: &Path, why: &io::Error) -> Refusal {
+/// The refusal for a file that cannot be written.
+pub fn unwritable(path: &Path, why: &io::Error) -> Refusal {
     Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
 }
 
-/// A file that is complete or not there.
+/// Writes a file that is complete or not there.
+pub fn write_file(path: &Path, text: &str) -> Result<(), Refusal> {
+    write_whole(path, text.as_bytes()).map_err(|why| unwritable(path, &why))
+}
+
+/// Writes something of a run's requests; its measured phase began at the given time.
 fn written(
+    folder: &Path,
     out: &Path,
-    write: impl FnOnce(&mut WholeFile) -> io::Result<()>,
+    write: impl FnOnce(&mut WholeFile, Nanos, &mut dyn Iterator<Item = Timeline>) -> io::Result<()>,
 ) -> Result<(), Refusal> {
+    let reader = stored::open(folder)?;
+    let (mut timelines, begin) = (stored::timelines(&reader)?, stored::measure_begin(&reader)?);
     let whole = || {
         let mut file = WholeFile::create(out)?;
-        write(&mut file)?;
+        write(&mut file, begin, &mut timelines)?;
         file.keep()
     };
     whole().map_err(|why| unwritable(out, &why))
 }
 
-/// Writes the summaries of these runs, one after the other.
 pub fn markdown(
     reading: Reading,
     folders: &[PathBuf],
@@ -41,37 +51,18 @@ pub fn markdown(
         let shown = reading.summarise(folder, view)?;
         parts.push(summary_markdown(&shown.summary, &shown.info));
     }
-    write_whole(out, parts.join("\n").as_bytes()).map_err(|why| unwritable(out, &why))
+    write_file(out, &parts.join("\n"))
 }
 
-/// Writes one row per request as CSV.
 pub fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    let reader = stored::open(folder)?;
-    let (timelines, begin) = (stored::timelines(&reader)?, stored::measure_begin(&reader)?);
-    written(out, |file| {
-        let mut writer = CsvWriter::new(BufWriter::new(file), begin)?;
-        for timeline in timelines {
-            writer.push(&timeline)?;
-        }
-        writer.finish()
-    })
+    written(folder, out, |file, begin, rows| write_csv(BufWriter::new(file), begin, rows))
 }
 
-/// Writes one row per request as Parquet.
 #[cfg(feature = "parquet")]
 pub fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    let reader = stored::open(folder)?;
-    let (timelines, begin) = (stored::timelines(&reader)?, stored::measure_begin(&reader)?);
-    written(out, |file| {
-        let mut writer = crate::parquet::ParquetWriter::new(file, begin)?;
-        for timeline in timelines {
-            writer.push(&timeline)?;
-        }
-        writer.finish()
-    })
+    written(folder, out, |file, begin, rows| write_parquet(file, begin, rows))
 }
 
-/// Refuses: this build has no Parquet support.
 #[cfg(not(feature = "parquet"))]
 pub fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
     Err(Refusal::usage(
@@ -80,12 +71,9 @@ pub fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
     ))
 }
 
-/// Writes the trace of a run.
 pub fn trace(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    let reader = stored::open(folder)?;
-    let (timelines, begin) = (stored::timelines(&reader)?, stored::measure_begin(&reader)?);
-    let scrapes = reader.scrapes().map_err(stored::unreadable)?;
-    written(out, |file| {
+    let scrapes = stored::open(folder)?.scrapes().map_err(stored::unreadable)?;
+    written(folder, out, |file, begin, timelines| {
         let mut writer = TraceWriter::new(BufWriter::new(file), begin)?;
         for timeline in timelines {
             writer.push(&timeline)?;

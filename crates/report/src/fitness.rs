@@ -4,7 +4,6 @@ use tokometer_figures::instrument::{ErrorSpread, Fitness};
 
 use crate::Grid;
 
-/// The passes as a table.
 fn table(fitness: &Fitness) -> Grid {
     let mut grid = Grid::new().left("");
     for head in ["first token p50/p99/max", "gap p50/p99/max", "marked", "CPU s/M"] {
@@ -27,7 +26,6 @@ fn table(fitness: &Fitness) -> Grid {
     grid
 }
 
-/// The check in words.
 pub fn text(fitness: &Fitness) -> String {
     let mut lines = vec![format!(
         "measurement error against the server's log: {} streams, {:.0} events/s",

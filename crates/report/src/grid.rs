@@ -29,7 +29,6 @@ struct Column {
     least: usize,
 }
 
-/// A table under construction.
 #[derive(Debug, Clone, Default)]
 pub struct Grid {
     columns: Vec<Column>,
@@ -37,7 +36,6 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A table without columns.
     pub fn new() -> Self {
         Self::default()
     }
@@ -54,7 +52,6 @@ impl Grid {
         self.column(head, Align::Right)
     }
 
-    /// With one more column.
     #[must_use]
     pub fn column(mut self, head: impl Into<String>, align: Align) -> Self {
         self.columns.push(Column { head: one_line(&head.into()), align, least: 0 });
@@ -78,7 +75,6 @@ impl Grid {
         self.rows.push(cells);
     }
 
-    /// Whether no row was added.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -94,7 +90,6 @@ impl Grid {
         if fits(&narrow) { narrow } else { wide }
     }
 
-    /// The table for a terminal.
     pub fn text(&self) -> String {
         self.lines().iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }

@@ -21,10 +21,8 @@ use crate::html::{
 };
 use crate::reading::Reading;
 use crate::saved::RunView;
-use crate::several::begin;
 use crate::{PageSource, point_name};
 
-/// One run of the history.
 struct HistoryRun {
     folder: PathBuf,
     info: RunInfo,
@@ -39,42 +37,29 @@ struct HistoryStep {
     change: Option<StepChange>,
 }
 
-/// What became of the figures since the step before.
-enum StepChange {
-    Compared(Box<Comparison>),
-    /// Why the two steps cannot be compared.
-    Refused(String),
-}
+/// What became of the figures since the step before, or why the two steps cannot be compared.
+type StepChange = Result<Comparison, String>;
 
-/// What orders the steps on the x axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Date,
-    Label,
-}
-
-/// All steps, first to last.
 pub struct History {
     steps: Vec<HistoryStep>,
-    order: Order,
+    /// Whether steps are ordered by their labels, and not by their dates.
+    is_labelled: bool,
     figures: Vec<Figure>,
 }
 
-/// Reads these sources.
 pub fn history(
     reading: Reading,
     sources: &[PageSource],
     view: &RunView,
 ) -> Result<History, Refusal> {
-    let order =
-        if sources.iter().any(|one| one.name.is_some()) { Order::Label } else { Order::Date };
+    let is_labelled = sources.iter().any(|one| one.name.is_some());
     let mut steps: Vec<HistoryStep> = Vec::new();
     for source in sources {
         for folder in &source.runs {
             let run = reading.summarise(folder, view)?;
             let label = source.name.clone().unwrap_or_else(|| point_name(folder));
             let run = HistoryRun { folder: folder.clone(), info: run.info, summary: run.summary };
-            let known = steps.iter_mut().find(|step| order == Order::Label && step.label == label);
+            let known = steps.iter_mut().find(|step| is_labelled && step.label == label);
             match known {
                 Some(step) => step.runs.push(run),
                 None => steps.push(HistoryStep { label, runs: vec![run], change: None }),
@@ -84,7 +69,7 @@ pub fn history(
     for step in &mut steps {
         step.runs.sort_by_key(|run| run.info.started.0);
     }
-    if order == Order::Date {
+    if !is_labelled {
         steps.sort_by_key(|step| step.runs[0].info.started.0);
     }
     if steps.len() < 2 {
@@ -98,7 +83,7 @@ pub fn history(
         let change = change(reading, &steps[at - 1], &steps[at], &figures)?;
         steps[at].change = Some(change);
     }
-    Ok(History { steps, order, figures })
+    Ok(History { steps, is_labelled, figures })
 }
 
 fn change(
@@ -112,43 +97,31 @@ fn change(
     let has_success =
         |step: &HistoryStep| step.runs.iter().all(|run| run.summary.counts.succeeded > 0);
     if !has_success(before) || !has_success(this) {
-        return Ok(StepChange::Refused("a run without a successful request".to_owned()));
+        return Ok(Err("a run without a successful request".to_owned()));
     }
     let comparison = of_sides(reading, &folders(before), &folders(this), Criteria::of(figures))?;
     let refusals = comparison.refusals().join("; ");
-    Ok(if refusals.is_empty() {
-        StepChange::Compared(Box::new(comparison))
-    } else {
-        StepChange::Refused(refusals)
-    })
+    Ok(if refusals.is_empty() { Ok(comparison) } else { Err(refusals) })
 }
 
 impl HistoryStep {
+    fn compared(&self) -> Option<&Comparison> {
+        self.change.as_ref()?.as_ref().ok()
+    }
+
     fn row(&self, figure: Figure) -> Option<&ComparedFigure> {
-        match self.change.as_ref()? {
-            StepChange::Compared(comparison) => {
-                comparison.rows.iter().find(|row| row.figure == figure)
-            }
-            StepChange::Refused(_) => None,
-        }
+        self.compared()?.rows.iter().find(|row| row.figure == figure)
     }
 
     /// Differences that `compare` calls better or worse.
     fn called(&self) -> Vec<&ComparedFigure> {
-        match &self.change {
-            Some(StepChange::Compared(comparison)) => {
-                comparison.rows.iter().filter(|row| mark(row) != PointMark::Plain).collect()
-            }
-            _ => Vec::new(),
-        }
+        let rows = self.compared().into_iter().flat_map(|comparison| &comparison.rows);
+        rows.filter(|row| mark(row) != PointMark::Plain).collect()
     }
 
     /// The figures that lead what changed; each chart has the others with their intervals.
     fn changes(&self) -> String {
-        let changed = match &self.change {
-            Some(StepChange::Compared(comparison)) => changed(comparison),
-            _ => Vec::new(),
-        };
+        let changed = self.compared().map(changed).unwrap_or_default();
         if changed.is_empty() { self.summary() } else { changed.join("; ") }
     }
 
@@ -156,8 +129,8 @@ impl HistoryStep {
     fn summary(&self) -> String {
         match &self.change {
             None => String::new(),
-            Some(StepChange::Refused(_)) => "not comparable".to_owned(),
-            Some(StepChange::Compared(_)) => {
+            Some(Err(_)) => "not comparable".to_owned(),
+            Some(Ok(_)) => {
                 let count = |wanted| self.called().iter().filter(|row| mark(row) == wanted).count();
                 match (count(PointMark::Worse), count(PointMark::Better)) {
                     (0, 0) => "none called".to_owned(),
@@ -231,7 +204,6 @@ fn is_stamped(label: &str) -> bool {
 }
 
 impl History {
-    /// A table of the steps, and the changes.
     pub fn text(&self) -> String {
         // The name of a run folder begins with its date.
         let is_dated = self.steps.iter().all(|step| is_stamped(&step.label));
@@ -284,7 +256,7 @@ impl History {
     }
 
     /// The page; the caller knows the command that made it.
-    pub fn page(&self) -> Result<Page, Refusal> {
+    pub fn page(&self) -> Page {
         let runs: Vec<(&RunInfo, &Summary)> = self
             .steps
             .iter()
@@ -311,12 +283,11 @@ impl History {
             ..Page::default()
         };
         for run in self.steps.iter().flat_map(|step| &step.runs) {
-            let part = RunPage::new(run.info.clone(), begin(&run.folder)?, run.summary.clone());
-            let part = part.named(&point_name(&run.folder)).brief();
+            let part = RunPage::new(&point_name(&run.folder), &run.info, &run.summary);
             page.cards.push(part.card());
             page.runs.push(part);
         }
-        Ok(page)
+        page
     }
 
     fn notes(&self) -> Vec<PageNote> {
@@ -325,9 +296,9 @@ impl History {
             code: "not comparable".to_owned(),
             text,
         };
-        let of = |step: &HistoryStep| match &step.change {
-            Some(StepChange::Refused(why)) => Some(note(format!("{}: {why}", step.label))),
-            _ => None,
+        let of = |step: &HistoryStep| {
+            let why = step.change.as_ref()?.as_ref().err()?;
+            Some(note(format!("{}: {why}", step.label)))
         };
         let mut notes: Vec<PageNote> = self.steps.iter().filter_map(of).collect();
         if self.steps.iter().any(|step| step.runs.len() < tokometer_decide::compare::ENOUGH_RUNS) {
@@ -392,14 +363,10 @@ impl History {
         let point = |(at, step): (usize, &HistoryStep)| {
             let found = step.estimate(figure)?;
             let row = step.row(figure);
-            let x = match self.order {
-                Order::Date => step.runs.first()?.info.started.0 as f64 / 1e9,
-                Order::Label => at as f64,
-            };
+            let started = step.runs.first()?.info.started.0 as f64 / 1e9;
+            let x = if self.is_labelled { at as f64 } else { started };
             let text = match (&step.change, row) {
-                (Some(StepChange::Refused(_)), _) => {
-                    "not comparable with the step before".to_owned()
-                }
+                (Some(Err(_)), _) => "not comparable with the step before".to_owned(),
                 (_, Some(row)) => format!("{}, against the step before", words(row)),
                 _ => String::new(),
             };
@@ -414,21 +381,13 @@ impl History {
             })
         };
         let points: Vec<ChartPoint> = self.steps.iter().enumerate().filter_map(point).collect();
-        let x = match self.order {
-            Order::Date => {
-                ChartAxis { label: "date (UTC)".to_owned(), scale: Scale::Time, words: Vec::new() }
-            }
-            Order::Label => ChartAxis {
-                label: "label".to_owned(),
-                scale: Scale::Words,
-                words: self.steps.iter().map(|step| step.label.clone()).collect(),
-            },
+        let x = if self.is_labelled {
+            let words = self.steps.iter().map(|step| step.label.clone()).collect();
+            ChartAxis { words, ..ChartAxis::new("label", Scale::Words) }
+        } else {
+            ChartAxis::new("date (UTC)", Scale::Time)
         };
-        let y = ChartAxis {
-            label: format!("{figure} ({})", figure.unit().name()),
-            scale: Scale::Fitted,
-            words: Vec::new(),
-        };
+        let y = ChartAxis::new(format!("{figure} ({})", figure.unit().name()), Scale::Fitted);
         let series = Series { name: figure.label(), look: 0, points, is_line: true };
         (!series.points.is_empty()).then(|| Chart {
             title: figure.label(),

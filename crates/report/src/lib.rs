@@ -28,7 +28,6 @@ pub mod staircase;
 pub mod style;
 pub mod summary;
 pub mod sweep;
-mod sweep_table;
 pub mod table;
 #[cfg(test)]
 mod testing;
@@ -38,7 +37,7 @@ pub use compact::print_report;
 pub use grid::{Align, Grid};
 pub use html::quoted;
 pub use page_source::{PageSource, point_name};
-pub use style::{Colours, Style};
+pub use style::Style;
 pub use summary::fold::wrapped;
 pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
 pub use table::{TableFormat, table};

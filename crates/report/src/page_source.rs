@@ -9,11 +9,9 @@ use crate::reading::expanded;
 /// Runs that were given together.
 #[derive(Debug, Clone)]
 pub struct PageSource {
-    /// As given.
     pub path: PathBuf,
     /// The label, or the name of a folder of several runs; `None` for a run without a label.
     pub name: Option<String>,
-    /// The runs, in their order.
     pub runs: Vec<PathBuf>,
 }
 

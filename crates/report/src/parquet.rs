@@ -7,6 +7,7 @@
 //! Written column by column. The crate's other way leads through Arrow arrays, and compiling that took
 //! longer than the whole rest of the crate.
 
+use std::borrow::Borrow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::mem;
@@ -120,7 +121,6 @@ impl ColumnBuffer {
     }
 }
 
-/// The row group under construction.
 struct RowGroup {
     columns: Vec<ColumnBuffer>,
     event_ms: ColumnBuffer,
@@ -158,8 +158,16 @@ impl RowGroup {
         self.events += events.len();
     }
 
-    fn all(&self) -> impl Iterator<Item = &ColumnBuffer> {
-        self.columns.iter().chain([&self.event_ms, &self.event_tokens])
+    fn write(&self, out: &mut SerializedFileWriter<impl Write + Send>) -> io::Result<()> {
+        let mut group = out.next_row_group()?;
+        for column in self.columns.iter().chain([&self.event_ms, &self.event_tokens]) {
+            let Some(out) = group.next_column()? else {
+                return Err(io::Error::other("the schema has fewer columns than a row"));
+            };
+            column.write(out)?;
+        }
+        group.close()?;
+        Ok(())
     }
 }
 
@@ -185,52 +193,28 @@ fn schema() -> String {
     text + "}"
 }
 
-/// Writes a run as Parquet.
-pub struct ParquetWriter<W: Write + Send> {
-    out: SerializedFileWriter<W>,
-    rows: RowGroup,
+/// Writes a run whose measured phase began at `begin`.
+pub fn write_parquet<T: Borrow<Timeline>>(
+    out: impl Write + Send,
     begin: Nanos,
-}
-
-impl<W: Write + Send> ParquetWriter<W> {
-    /// Begins the file of a run whose measured phase began at `begin`.
-    pub fn new(out: W, begin: Nanos) -> io::Result<Self> {
-        let schema = Arc::new(parse_message_type(&schema())?);
-        let compression = Compression::ZSTD(ZstdLevel::default());
-        let properties = WriterProperties::builder().set_compression(compression).build();
-        let out = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
-        Ok(Self { out, rows: RowGroup::new(), begin })
-    }
-
-    /// Adds one request.
-    pub fn push(&mut self, timeline: &Timeline) -> io::Result<()> {
-        self.rows.push(timeline, self.begin);
-        let is_full = self.rows.rows >= ROWS || self.rows.events >= EVENTS;
-        if is_full { self.write() } else { Ok(()) }
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        let rows = mem::replace(&mut self.rows, RowGroup::new());
-        if rows.rows == 0 {
-            return Ok(());
+    timelines: impl Iterator<Item = T>,
+) -> io::Result<()> {
+    let schema = Arc::new(parse_message_type(&schema())?);
+    let compression = Compression::ZSTD(ZstdLevel::default());
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let mut out = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
+    let mut group = RowGroup::new();
+    for timeline in timelines {
+        group.push(timeline.borrow(), begin);
+        if group.rows >= ROWS || group.events >= EVENTS {
+            mem::replace(&mut group, RowGroup::new()).write(&mut out)?;
         }
-        let mut group = self.out.next_row_group()?;
-        for column in rows.all() {
-            let Some(out) = group.next_column()? else {
-                return Err(io::Error::other("the schema has fewer columns than a row"));
-            };
-            column.write(out)?;
-        }
-        group.close()?;
-        Ok(())
     }
-
-    /// Writes what is left, and the file's end.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.write()?;
-        self.out.close()?;
-        Ok(())
+    if group.rows > 0 {
+        group.write(&mut out)?;
     }
+    out.close()?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -247,9 +231,7 @@ mod tests {
     fn written<'a>(timelines: impl Iterator<Item = &'a Timeline>) -> SerializedFileReader<File> {
         let file = tempfile::tempfile().unwrap();
         let out = file.try_clone().unwrap();
-        let mut writer = ParquetWriter::new(out, Nanos::from_secs(1)).unwrap();
-        timelines.for_each(|timeline| writer.push(timeline).unwrap());
-        writer.finish().unwrap();
+        write_parquet(out, Nanos::from_secs(1), timelines).unwrap();
         SerializedFileReader::new(file).unwrap()
     }
 

@@ -51,7 +51,6 @@ impl Reading {
     }
 }
 
-/// What can be read.
 const SOURCES: &str = "give run folders, printed reports, or results of vLLM, SGLang, \
     AIPerf, GenAI-Perf, genai-bench, GuideLLM or inference-perf";
 

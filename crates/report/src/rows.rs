@@ -11,27 +11,19 @@ use tokometer_base::Nanos;
 use tokometer_figures::define::{Formula, METRICS, Unit};
 use tokometer_record::{CountSource, Outcome, Timeline};
 
-/// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// Whole numbers.
     Count,
-    /// Numbers.
     Number,
-    /// Text.
     Word,
 }
 
-/// One cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// Nothing happened.
     Absent,
-    /// A whole number.
     Count(u64),
-    /// A number.
     Number(f64),
-    /// Text.
     Word(String),
 }
 
@@ -121,35 +113,24 @@ pub(crate) fn csv_text(text: String) -> String {
     if is_formula { format!("'{text}") } else { text }
 }
 
-/// Writes a run as CSV.
-pub struct CsvWriter<W: Write> {
-    out: csv::Writer<W>,
+/// Writes a run whose measured phase began at `begin`.
+pub fn write_csv(
+    out: impl Write,
     begin: Nanos,
-}
-
-impl<W: Write> CsvWriter<W> {
-    /// Begins the table of a run whose measured phase began at `begin`.
-    pub fn new(out: W, begin: Nanos) -> io::Result<Self> {
-        let mut out = csv::Writer::from_writer(out);
-        out.write_record(columns().map(|(name, _)| name))?;
-        Ok(Self { out, begin })
+    timelines: impl Iterator<Item = Timeline>,
+) -> io::Result<()> {
+    let text = |cell: Cell| match cell {
+        Cell::Absent => String::new(),
+        Cell::Count(count) => count.to_string(),
+        Cell::Number(number) => number.to_string(),
+        Cell::Word(word) => csv_text(word),
+    };
+    let mut out = csv::Writer::from_writer(out);
+    out.write_record(columns().map(|(name, _)| name))?;
+    for timeline in timelines {
+        out.write_record(cells(&timeline, begin).map(text))?;
     }
-
-    /// Adds one request.
-    pub fn push(&mut self, timeline: &Timeline) -> io::Result<()> {
-        let text = |cell: Cell| match cell {
-            Cell::Absent => String::new(),
-            Cell::Count(count) => count.to_string(),
-            Cell::Number(number) => number.to_string(),
-            Cell::Word(word) => csv_text(word),
-        };
-        Ok(self.out.write_record(cells(timeline, self.begin).map(text))?)
-    }
-
-    /// Writes what is left.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
-    }
+    out.flush()
 }
 
 #[cfg(test)]
@@ -189,11 +170,7 @@ pub(crate) mod tests {
     #[test]
     fn each_request_is_a_row_with_its_metrics() {
         let mut out = Vec::new();
-        let mut writer = CsvWriter::new(&mut out, Nanos::from_secs(1)).unwrap();
-        for timeline in requests() {
-            writer.push(&timeline).unwrap();
-        }
-        writer.finish().unwrap();
+        write_csv(&mut out, Nanos::from_secs(1), requests().into_iter()).unwrap();
         let mut reader = csv::Reader::from_reader(out.as_slice());
         let heads = reader.headers().unwrap().clone();
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tokometer_base::{Nanos, Refusal};
+use tokometer_base::Refusal;
 use tokometer_decide::Slo;
 use tokometer_figures::Summary;
 use tokometer_record::{RunInfo, stored};
@@ -19,7 +19,6 @@ const RUNS_IN_FULL: usize = 4;
 /// More runs than this have a row and their points, but no part of their own.
 const RUNS_IN_PARTS: usize = 300;
 
-/// One run on the page.
 struct PageRun {
     folder: PathBuf,
     name: String,
@@ -29,7 +28,6 @@ struct PageRun {
     target: Option<u16>,
 }
 
-/// The page of all runs of these sources.
 pub fn page(
     reading: Reading,
     sources: &[PageSource],
@@ -46,8 +44,10 @@ pub fn page(
             all.push(PageRun { folder: folder.clone(), name, source, shown, target: None });
         }
     }
-    if let [only] = all.as_mut_slice() {
-        return single(only, context);
+    if all.len() == 1
+        && let Some(only) = all.pop()
+    {
+        return single(only, context.gpus);
     }
     let mut page = of_several(&sides(all), context)?;
     if let [only] = sources {
@@ -57,27 +57,24 @@ pub fn page(
 }
 
 /// The page of one run; of two targets that took turns, their comparison and both.
-fn single(only: &mut PageRun, context: &PageContext) -> Result<Page, Refusal> {
+fn single(mut only: PageRun, gpus: Option<u32>) -> Result<Page, Refusal> {
     let mut page = match only.shown.against() {
         Some((_, Some(comparison))) => comparison::page(comparison),
         _ => Page::default(),
     };
     page.title.clone_from(&only.shown.info.name);
-    only.name.clone_from(&only.shown.info.name);
     let Some(b) = only.shown.take_against() else {
-        page.runs.push(run_page(only, RunParts::All)?.on_gpus(context.gpus));
+        page.runs.push(only.full(&only.shown.info.name, gpus)?);
         return Ok(page);
     };
-    let PageRun { folder, shown, .. } = only;
-    let infos = [(&shown.info, &shown.summary), (&b.info, &b.summary)];
-    page.facts = facts(&infos, context.gpus);
-    page.command = command(&[&shown.info]).or_else(|| Some(repeat(folder)));
-    let side = |shown: &SummarisedRun, name: &str, target: u16| {
-        let part = RunPage::new(shown.info.clone(), begin(folder)?, shown.summary.clone());
-        filled(part.named(name).on_gpus(context.gpus), folder, Some(target))
-    };
-    page.runs.push(side(shown, "target a", 0)?);
-    page.runs.push(side(&b, "target b", 1)?);
+    let (a, folder) = (only.shown, only.folder);
+    page.facts = facts(&[(&a.info, &a.summary), (&b.info, &b.summary)], gpus);
+    page.command = command(&[&a.info]).or_else(|| Some(repeat(&folder)));
+    for (name, shown, target) in [("target a", a, Some(0)), ("target b", b, Some(1))] {
+        let (folder, name) = (folder.clone(), name.to_owned());
+        let side = PageRun { folder, name, source: None, shown, target };
+        page.runs.push(side.full(&side.name, gpus)?);
+    }
     Ok(page)
 }
 
@@ -152,14 +149,15 @@ fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
         groups: sweep.charts(),
         ..Page::default()
     };
-    let parts = if all.len() <= RUNS_IN_FULL { RunParts::All } else { RunParts::Figures };
     let is_one_source = all.iter().all(|run| run.source == all[0].source);
     for run in all {
         let name = match &run.source {
             Some(source) if !is_one_source => format!("{source}: {}", run.name),
             _ => run.name.clone(),
         };
-        let part = run_page(run, parts)?.named(&name).on_gpus(context.gpus);
+        let is_full = all.len() <= RUNS_IN_FULL;
+        let gpus = context.gpus;
+        let part = if is_full { run.full(&name, gpus)? } else { run.brief(&name, gpus) };
         page.cards.push(part.card());
         if all.len() <= RUNS_IN_PARTS {
             page.runs.push(part);
@@ -178,42 +176,29 @@ fn is_met(slo: &Slo, summary: &Summary) -> Option<bool> {
     is_met.then_some(true)
 }
 
-/// What a page holds of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunParts {
-    /// Its requests too.
-    All,
-    /// Figures, notes and plan.
-    Figures,
-}
-
-fn run_page(run: &PageRun, parts: RunParts) -> Result<RunPage, Refusal> {
-    let PageRun { folder, name, shown, target, .. } = run;
-    let page = RunPage::new(shown.info.clone(), begin(folder)?, shown.summary.clone()).named(name);
-    match parts {
-        RunParts::All => filled(page, folder, *target),
-        RunParts::Figures => Ok(page.brief()),
+impl PageRun {
+    fn brief(&self, name: &str, gpus: Option<u32>) -> RunPage {
+        let mut page = RunPage::new(name, &self.shown.info, &self.shown.summary);
+        page.gpus = gpus;
+        page
     }
-}
 
-/// The same with the requests of a run, or of one of its targets, and with the server's metrics.
-fn filled(mut page: RunPage, folder: &Path, target: Option<u16>) -> Result<RunPage, Refusal> {
-    let reader = stored::open(folder)?;
-    for timeline in stored::timelines(&reader)? {
-        if target.is_none_or(|target| timeline.identity.target == target) {
-            page.push(&timeline);
+    /// The same with the requests of the run, or of one of its targets, and with the server's metrics.
+    fn full(&self, name: &str, gpus: Option<u32>) -> Result<RunPage, Refusal> {
+        let mut page = self.brief(name, gpus);
+        let reader = stored::open(&self.folder)?;
+        page.begin = Some(stored::measure_begin(&reader)?);
+        for timeline in stored::timelines(&reader)? {
+            if self.target.is_none_or(|target| timeline.identity.target == target) {
+                page.push(&timeline);
+            }
         }
-    }
-    // Scrapes do not say which of two targets they belong to.
-    if target.is_none() {
-        for scrape in reader.scrapes().map_err(stored::unreadable)? {
-            page.push_scrape(scrape);
+        // Scrapes do not say which of two targets they belong to.
+        if self.target.is_none() {
+            for scrape in reader.scrapes().map_err(stored::unreadable)? {
+                page.push_scrape(scrape);
+            }
         }
+        Ok(page)
     }
-    Ok(page)
-}
-
-/// When the measured phase of the run in this folder began.
-pub(crate) fn begin(folder: &Path) -> Result<Nanos, Refusal> {
-    stored::measure_begin(&stored::open(folder)?)
 }

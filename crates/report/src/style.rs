@@ -3,21 +3,9 @@
 use tokometer_base::Nanos;
 use tokometer_base::digits::decimals;
 
-/// Whether text carries terminal colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Colours {
-    /// Plain text, for files and pipes.
-    #[default]
-    Off,
-    /// For a terminal.
-    On,
-}
-
-/// The look of our own summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
-    /// Whether to colour.
-    pub colours: Colours,
+    pub is_coloured: bool,
     /// The instrument's error, where it is known: digits below it are not printed.
     pub error: Option<Nanos>,
 }
@@ -42,10 +30,7 @@ impl Style {
             Tone::Doubtful => "33",
             Tone::Bad => "31",
         };
-        match self.colours {
-            Colours::Off => text.to_owned(),
-            Colours::On => format!("\x1b[{code}m{text}\x1b[0m"),
-        }
+        if self.is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// Milliseconds with the digits that they deserve, and none below the instrument's error.
@@ -83,7 +68,7 @@ mod tests {
     #[test]
     fn colours_appear_only_when_asked_for() {
         assert_eq!(Style::default().paint(Tone::Bad, "x"), "x");
-        let style = Style { colours: Colours::On, ..Style::default() };
+        let style = Style { is_coloured: true, ..Style::default() };
         assert_eq!(style.paint(Tone::Bad, "x"), "\x1b[31mx\x1b[0m");
     }
 }

@@ -8,119 +8,97 @@ use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use crate::grid::{Align, Grid};
 use crate::rows::csv_text;
 
-/// What a table is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TableFormat {
-    /// Aligned columns.
     #[default]
     Text,
-    /// Comma-separated values with a header line.
     Csv,
-    /// A list of objects.
     Json,
-    /// A pipe table.
     Markdown,
 }
 
-/// What a column shows.
-#[derive(Debug, Clone, Copy)]
-enum Column {
-    File,
-    Block,
-    Heading,
-    Layout,
-    Value(Key),
-}
-
-/// A column of the table.
-#[derive(Debug, Clone)]
-struct NamedColumn {
-    /// Its head for people.
-    head: String,
-    /// Its name for programs.
-    name: String,
-    column: Column,
-}
-
-fn named(head: &str, name: &str, column: Column) -> NamedColumn {
-    NamedColumn { head: head.to_owned(), name: name.to_owned(), column }
-}
-
-fn field(head: &str, name: &str, field: Field) -> NamedColumn {
-    named(head, name, Column::Value(Key::Field(field)))
-}
-
-/// Mean, median and p99 of each metric. The metric's name stands once, above its mean.
-fn latencies() -> impl Iterator<Item = NamedColumn> {
-    const STATISTICS: [Statistic; 3] = [Statistic::Mean, Statistic::MEDIAN, Statistic::P99];
-    let quantities = [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e];
-    quantities.into_iter().flat_map(|quantity| {
-        STATISTICS.into_iter().filter_map(move |statistic| {
-            let figure = Figure::new(quantity, statistic);
-            let head = match statistic {
-                Statistic::Mean => figure.metric_first(),
-                other => other.to_string(),
-            };
-            // ITL is `itl_ms` here, by other tools' word, and not our `gap_ms`.
-            let name = format!("{}_ms_{statistic}", quantity.label().to_lowercase());
-            Some(NamedColumn { head, name, column: Column::Value(Key::of(figure)?) })
-        })
-    })
-}
-
-fn columns() -> Vec<NamedColumn> {
-    let whole = [
-        named("file", "file", Column::File),
-        named("#", "block", Column::Block),
-        named("heading", "heading", Column::Heading),
-        named("layout", "layout", Column::Layout),
-        field("ok", "successful", Field::Successful),
-        field("failed", "failed", Field::Failed),
-        field("s", "duration_s", Field::Duration),
-        field("tokens in", "input_tokens", Field::InputTokens),
-        field("out", "output_tokens", Field::OutputTokens),
-        field("req/s", Quantity::Requests.key(), Field::RequestThroughput),
-        field("out tok/s", Quantity::Output.key(), Field::OutputThroughput),
-        field("total tok/s", Quantity::Total.key(), Field::TotalThroughput),
-    ];
-    whole.into_iter().chain(latencies()).collect()
-}
-
-/// One row: where a report comes from, and the report.
+/// A report, and where it comes from.
 struct TableRow<'a> {
     file: &'a str,
     block: usize,
     report: &'a Report,
 }
 
-impl TableRow<'_> {
-    fn cell(&self, column: Column) -> Option<Value> {
-        match column {
-            Column::File => Some(self.file.into()),
-            Column::Block => Some(self.block.into()),
-            Column::Heading => self.report.context.heading.as_deref().map(Value::from),
-            Column::Layout => self.report.layout.map(|layout| layout.name().into()),
-            Column::Value(Key::Latency(metric, stat)) => {
-                self.report.latency(metric, stat).map(Value::from)
-            }
-            Column::Value(key) => match self.report.values.get(key)?.scalar {
-                Scalar::Count(count) => Some(count.into()),
-                Scalar::Number(number) => Some(number.into()),
-                Scalar::Words(ref words) => Some(words.as_str().into()),
-            },
+struct Column {
+    /// For people.
+    head: String,
+    /// For programs.
+    name: String,
+    align: Align,
+    cells: Vec<Option<Value>>,
+}
+
+const FIELDS: [(&str, &str, Field); 8] = [
+    ("ok", "successful", Field::Successful),
+    ("failed", "failed", Field::Failed),
+    ("s", "duration_s", Field::Duration),
+    ("tokens in", "input_tokens", Field::InputTokens),
+    ("out", "output_tokens", Field::OutputTokens),
+    ("req/s", Quantity::Requests.key(), Field::RequestThroughput),
+    ("out tok/s", Quantity::Output.key(), Field::OutputThroughput),
+    ("total tok/s", Quantity::Total.key(), Field::TotalThroughput),
+];
+
+fn columns(rows: &[TableRow<'_>]) -> Vec<Column> {
+    let column = |head: &str, name: &str, cells: Vec<Option<Value>>| Column {
+        head: head.to_owned(),
+        name: name.to_owned(),
+        align: Align::Right,
+        cells,
+    };
+    let words = |name: &str, cell: fn(&TableRow<'_>) -> Option<Value>| Column {
+        align: Align::Left,
+        ..column(name, name, rows.iter().map(cell).collect())
+    };
+    let values = |key: Key| rows.iter().map(|row| value(row.report, key)).collect();
+    let mut columns = vec![
+        words("file", |row| Some(row.file.into())),
+        column("#", "block", rows.iter().map(|row| Some(row.block.into())).collect()),
+        words("heading", |row| row.report.context.heading.as_deref().map(Value::from)),
+        words("layout", |row| row.report.layout.map(|layout| layout.name().into())),
+    ];
+    columns.extend(FIELDS.map(|(head, name, field)| column(head, name, values(Key::Field(field)))));
+    for quantity in [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e] {
+        for statistic in [Statistic::Mean, Statistic::MEDIAN, Statistic::P99] {
+            let figure = Figure::new(quantity, statistic);
+            // The metric's name stands once, above its mean.
+            let head = match statistic {
+                Statistic::Mean => figure.metric_first(),
+                other => other.to_string(),
+            };
+            // ITL is `itl_ms` here, by other tools' word, and not our `gap_ms`.
+            let name = format!("{}_ms_{statistic}", quantity.label().to_lowercase());
+            columns.extend(Key::of(figure).map(|key| column(&head, &name, values(key))));
         }
     }
+    columns
+}
 
-    /// The cell for people: two decimals at most.
-    fn shown(&self, column: Column) -> String {
-        match self.cell(column) {
-            None | Some(Value::Null) => String::new(),
-            Some(Value::String(words)) => words,
-            Some(Value::Number(number)) if number.is_f64() => {
-                format!("{:.2}", number.as_f64().unwrap_or(f64::NAN))
-            }
-            Some(other) => other.to_string(),
+fn value(report: &Report, key: Key) -> Option<Value> {
+    if let Key::Latency(metric, stat) = key {
+        return report.latency(metric, stat).map(Value::from);
+    }
+    Some(match report.values.get(key)?.scalar {
+        Scalar::Count(count) => count.into(),
+        Scalar::Number(number) => number.into(),
+        Scalar::Words(ref words) => words.as_str().into(),
+    })
+}
+
+/// The cell for people: two decimals at most.
+fn shown(cell: Option<&Value>) -> String {
+    match cell {
+        None => String::new(),
+        Some(Value::String(words)) => words.clone(),
+        Some(Value::Number(number)) if number.is_f64() => {
+            format!("{:.2}", number.as_f64().unwrap_or(f64::NAN))
         }
+        Some(other) => other.to_string(),
     }
 }
 
@@ -131,47 +109,42 @@ pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
     let rows: Vec<TableRow<'_>> = files
         .iter()
         .flat_map(|(file, reports)| {
-            reports.iter().enumerate().map(|(index, report)| TableRow {
-                file,
-                block: index + 1,
-                report,
-            })
+            (1..).zip(reports).map(move |(block, report)| TableRow { file, block, report })
         })
         .collect();
+    let mut columns = columns(&rows);
     if format == TableFormat::Json {
-        return json(&rows);
+        return json(&columns, rows.len());
     }
-    let is_single = files.iter().all(|(_, reports)| reports.len() == 1);
-    let shown = |one: NamedColumn| match (one.column, format) {
-        (Column::File, _) if is_single => Some(NamedColumn { head: "run".to_owned(), ..one }),
-        (Column::Block, TableFormat::Text | TableFormat::Markdown) if is_single => None,
-        _ => Some(one),
-    };
-    let is_used = |one: &NamedColumn| rows.iter().any(|row| row.cell(one.column).is_some());
-    let columns: Vec<NamedColumn> =
-        columns().into_iter().filter(is_used).filter_map(shown).collect();
-    match format {
-        TableFormat::Csv => csv(&columns, &rows),
-        TableFormat::Markdown => grid(&columns, &rows).markdown(),
-        TableFormat::Text | TableFormat::Json => grid(&columns, &rows).text(),
+    columns.retain(|one| one.cells.iter().any(Option::is_some));
+    if format == TableFormat::Csv {
+        return csv(&columns, rows.len());
     }
+    if files.iter().all(|(_, reports)| reports.len() == 1) {
+        columns.retain(|one| one.name != "block");
+        columns.iter_mut().take(1).for_each(|file| "run".clone_into(&mut file.head));
+    }
+    let mut grid = columns.iter().fold(Grid::new(), |grid, one| grid.column(&one.head, one.align));
+    for at in 0..rows.len() {
+        grid.push(columns.iter().map(|one| shown(one.cells[at].as_ref())));
+    }
+    if format == TableFormat::Markdown { grid.markdown() } else { grid.text() }
 }
 
-fn json(rows: &[TableRow<'_>]) -> String {
-    let columns = columns();
-    let object = |row: &TableRow<'_>| {
+fn json(columns: &[Column], rows: usize) -> String {
+    let object = |at: usize| {
         let cells = columns
             .iter()
-            .map(|one| (one.name.clone(), row.cell(one.column).unwrap_or(Value::Null)));
+            .map(|one| (one.name.clone(), one.cells[at].clone().unwrap_or(Value::Null)));
         Value::Object(cells.collect::<Map<String, Value>>())
     };
-    format!("{:#}\n", Value::Array(rows.iter().map(object).collect()))
+    format!("{:#}\n", Value::Array((0..rows).map(object).collect()))
 }
 
-fn csv(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> String {
-    let exact = |row: &TableRow<'_>, column: Column| match row.cell(column) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(words)) => csv_text(words),
+fn csv(columns: &[Column], rows: usize) -> String {
+    let exact = |cell: Option<&Value>| match cell {
+        None => String::new(),
+        Some(Value::String(words)) => csv_text(words.clone()),
         Some(other) => other.to_string(),
     };
     let mut out = csv::Writer::from_writer(Vec::new());
@@ -179,27 +152,11 @@ fn csv(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> String {
         out.write_record(&cells).expect("writing to memory cannot fail");
     };
     write(columns.iter().map(|one| one.name.clone()).collect());
-    for row in rows {
-        write(columns.iter().map(|one| exact(row, one.column)).collect());
+    for at in 0..rows {
+        write(columns.iter().map(|one| exact(one.cells[at].as_ref())).collect());
     }
     let bytes = out.into_inner().expect("writing to memory cannot fail");
     String::from_utf8(bytes).expect("cells are text")
-}
-
-fn is_text(column: Column) -> bool {
-    matches!(column, Column::File | Column::Heading | Column::Layout)
-}
-
-fn grid(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> Grid {
-    let mut grid = Grid::new();
-    for one in columns {
-        let align = if is_text(one.column) { Align::Left } else { Align::Right };
-        grid = grid.column(one.head.as_str(), align);
-    }
-    for row in rows {
-        grid.push(columns.iter().map(|one| row.shown(one.column)));
-    }
-    grid
 }
 
 #[cfg(test)]

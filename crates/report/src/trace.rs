@@ -12,12 +12,9 @@ use tokometer_base::Nanos;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, Timeline};
 
-/// Lanes of requests.
 const REQUESTS: u32 = 1;
-/// Lanes of the server's own figures.
 const SERVER: u32 = 2;
 
-/// Writes a trace.
 #[derive(Debug)]
 pub struct TraceWriter<W: Write> {
     out: W,
@@ -64,7 +61,6 @@ impl<W: Write> TraceWriter<W> {
         lane
     }
 
-    /// Adds one request.
     pub fn push(&mut self, timeline: &Timeline) -> io::Result<()> {
         let times = &timeline.times;
         let begin = times.intended.unwrap_or(times.admitted).min(times.admitted);
@@ -123,7 +119,6 @@ impl<W: Write> TraceWriter<W> {
         self.row(&row)
     }
 
-    /// Adds one scrape of the server.
     pub fn push_scrape(&mut self, scrape: &Scrape) -> io::Result<()> {
         let at = self.micros(scrape.at);
         let shown = ["running", "waiting", "queue", "usage", "deferred", "processing"];

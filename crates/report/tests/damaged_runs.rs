@@ -253,7 +253,7 @@ fn show(folder: &Path) -> Result<(), Refusal> {
     let shown = READING.summarise(folder, &view())?;
     let text = shown.text(Style::default())?;
     assert!(text.contains("requests"), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&shown.json()).unwrap();
+    let json = shown.json();
     assert!(json.is_object());
     let _csv = shown.csv();
     let _findings = tokometer_doctor::examine(&[shown.report()?]);

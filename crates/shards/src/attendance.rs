@@ -12,42 +12,27 @@ use tokometer_base::Nanos;
 use crate::message::{LatencyBins, ShardCounts};
 
 /// A shard that says nothing for so long is lost. Followers say something twice a second.
-pub const SILENCE_MAX: Nanos = Nanos::from_secs(30);
+pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 
 /// What a shard is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ShardState {
+pub(crate) enum ShardState {
     /// Let in; it prepares its prompts.
     Joined,
     /// Waits for the start of a point.
     Ready {
-        /// The point of the measurement.
         point: u32,
         /// Identifies its prompts.
         prompts: String,
     },
     /// Sends requests of a point.
-    Running {
-        /// The point of the measurement.
-        point: u32,
-    },
+    Running { point: u32 },
     /// Has ended a point, with a complete record.
-    Ended {
-        /// The point of the measurement.
-        point: u32,
-    },
+    Ended { point: u32 },
     /// Takes no part in a point, and may take part in the next one.
-    Unable {
-        /// The point of the measurement.
-        point: u32,
-        /// What happened, for people.
-        why: String,
-    },
+    Unable { point: u32, why: String },
     /// Will not come back.
-    Lost {
-        /// What happened, for people.
-        why: String,
-    },
+    Lost { why: String },
 }
 
 /// One shard.
@@ -72,7 +57,7 @@ impl Member {
 
 /// All shards besides the leader's own.
 #[derive(Debug)]
-pub struct Attendance {
+pub(crate) struct Attendance {
     count: u32,
     members: BTreeMap<u32, Member>,
     /// Why processes that gave these ranks were refused, the last one of each.
@@ -81,23 +66,14 @@ pub struct Attendance {
     has_begun: bool,
 }
 
-/// Whether a point can begin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Barrier {
-    /// Not yet: these ranks are missing.
-    Waiting(Vec<u32>),
-    /// Every shard that is not lost is ready.
-    Open,
-}
-
 impl Attendance {
     /// A run of `count` shards, the leader's own among them.
-    pub fn new(count: u32) -> Self {
+    pub(crate) fn new(count: u32) -> Self {
         Self { count, members: BTreeMap::new(), refused: BTreeMap::new(), has_begun: false }
     }
 
     /// Notes that a process was refused which said that it had this rank.
-    pub fn refuse(&mut self, rank: u32, why: &str) {
+    pub(crate) fn refuse(&mut self, rank: u32, why: &str) {
         if (1..self.count).contains(&rank) {
             let _earlier = self.refused.insert(rank, why.to_owned());
         }
@@ -105,7 +81,7 @@ impl Attendance {
 
     /// Lets a shard in, unless its rank is taken or does not exist. Before the first point begins, one whose
     /// connection was lost may come back: it has sent nothing.
-    pub fn join(&mut self, rank: u32, now: Nanos) -> Result<(), String> {
+    pub(crate) fn join(&mut self, rank: u32, now: Nanos) -> Result<(), String> {
         if rank == 0 || rank >= self.count {
             return Err(format!("there is no shard {rank} to join a run of {} shards", self.count));
         }
@@ -123,14 +99,14 @@ impl Attendance {
     }
 
     /// Notes that a shard has said something.
-    pub fn heard(&mut self, rank: u32, now: Nanos) {
+    pub(crate) fn heard(&mut self, rank: u32, now: Nanos) {
         if let Some(member) = self.members.get_mut(&rank) {
             member.heard = member.heard.max(now);
         }
     }
 
     /// A shard's new state. What is lost stays lost.
-    pub fn set(&mut self, rank: u32, state: ShardState) {
+    pub(crate) fn set(&mut self, rank: u32, state: ShardState) {
         if let Some(member) = self.members.get_mut(&rank)
             && !matches!(member.state, ShardState::Lost { .. })
         {
@@ -147,14 +123,14 @@ impl Attendance {
     }
 
     /// Notes how far a shard is.
-    pub fn progress(&mut self, rank: u32, counts: ShardCounts) {
+    pub(crate) fn progress(&mut self, rank: u32, counts: ShardCounts) {
         if let Some(member) = self.members.get_mut(&rank) {
             member.counts = counts;
         }
     }
 
     /// Notes the latencies of a shard, of the point that it is making.
-    pub fn spread(&mut self, rank: u32, point: u32, bins: LatencyBins) {
+    pub(crate) fn spread(&mut self, rank: u32, point: u32, bins: LatencyBins) {
         if let Some(member) = self.members.get_mut(&rank)
             && member.state == (ShardState::Running { point })
         {
@@ -163,7 +139,7 @@ impl Attendance {
     }
 
     /// Marks shards as lost that have been silent for too long, and returns them.
-    pub fn find_silent(&mut self, now: Nanos) -> Vec<u32> {
+    pub(crate) fn find_silent(&mut self, now: Nanos) -> Vec<u32> {
         let is_silent = |member: &Member| {
             !matches!(member.state, ShardState::Lost { .. }) && now - member.heard > SILENCE_MAX
         };
@@ -176,7 +152,7 @@ impl Attendance {
     }
 
     /// Shards that are ready for a point with other prompts than these: rank and prompts.
-    pub fn with_other_prompts(&self, wanted: u32, own: &str) -> Vec<(u32, String)> {
+    pub(crate) fn with_other_prompts(&self, wanted: u32, own: &str) -> Vec<(u32, String)> {
         let differing = self.members.iter().filter_map(|(rank, member)| match &member.state {
             ShardState::Ready { point, prompts } if *point == wanted && prompts != own => {
                 Some((*rank, prompts.clone()))
@@ -186,8 +162,8 @@ impl Attendance {
         differing.collect()
     }
 
-    /// Whether a point can begin.
-    pub fn barrier(&self, wanted: u32) -> Barrier {
+    /// Shards that a point waits for. It can begin when every shard that is not lost is ready.
+    pub(crate) fn missing(&self, wanted: u32) -> Vec<u32> {
         let is_waited_for = |rank: &u32| match self.members.get(rank).map(|member| &member.state) {
             Some(ShardState::Ready { point, .. } | ShardState::Unable { point, .. }) => {
                 *point != wanted
@@ -195,12 +171,11 @@ impl Attendance {
             Some(ShardState::Lost { .. }) => false,
             _ => true,
         };
-        let missing: Vec<u32> = (1..self.count).filter(is_waited_for).collect();
-        if missing.is_empty() { Barrier::Open } else { Barrier::Waiting(missing) }
+        (1..self.count).filter(is_waited_for).collect()
     }
 
     /// Begins a point with the shards that are ready for it, and returns them.
-    pub fn begin(&mut self, wanted: u32) -> Vec<u32> {
+    pub(crate) fn begin(&mut self, wanted: u32) -> Vec<u32> {
         self.has_begun = true;
         let ready = self.members.iter_mut().filter(|(_, member)| {
             matches!(&member.state, ShardState::Ready { point, .. } if *point == wanted)
@@ -214,7 +189,7 @@ impl Attendance {
     }
 
     /// Shards that still send requests of a point.
-    pub fn running(&self, wanted: u32) -> Vec<u32> {
+    pub(crate) fn running(&self, wanted: u32) -> Vec<u32> {
         let is_running = |member: &Member| member.state == ShardState::Running { point: wanted };
         self.members
             .iter()
@@ -224,7 +199,7 @@ impl Attendance {
     }
 
     /// Notes that a shard waits for a block of the point that it is making.
-    pub fn wait_for_block(&mut self, rank: u32, point: u32, block: u64) {
+    pub(crate) fn wait_for_block(&mut self, rank: u32, point: u32, block: u64) {
         if let Some(member) = self.members.get_mut(&rank)
             && member.state == (ShardState::Running { point })
         {
@@ -233,7 +208,7 @@ impl Attendance {
     }
 
     /// Whether every shard that still makes its part of a point waits for a block.
-    pub fn is_block_ready(&self, point: u32, block: u64) -> bool {
+    pub(crate) fn is_block_ready(&self, point: u32, block: u64) -> bool {
         let is_late = |member: &Member| {
             member.state == ShardState::Running { point } && member.block < Some(block)
         };
@@ -241,7 +216,7 @@ impl Attendance {
     }
 
     /// Shards that were lost before they had ended a point, or never came, with the reason.
-    pub fn lost(&self, point: u32) -> Vec<(u32, String)> {
+    pub(crate) fn lost(&self, point: u32) -> Vec<(u32, String)> {
         let why = |rank: u32| {
             let Some(member) = self.members.get(&rank) else {
                 return Some(match self.refused.get(&rank) {
@@ -259,7 +234,7 @@ impl Attendance {
     }
 
     /// The latencies of all shards besides the leader's own.
-    pub fn latencies(&self) -> LatencyBins {
+    pub(crate) fn latencies(&self) -> LatencyBins {
         let sum = |latency: usize| {
             let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
             for (bin, count) in self.members.values().flat_map(|member| &member.bins[latency]) {
@@ -272,7 +247,7 @@ impl Attendance {
     }
 
     /// The counters of all shards besides the leader's own.
-    pub fn counts(&self) -> ShardCounts {
+    pub(crate) fn counts(&self) -> ShardCounts {
         self.members
             .values()
             .map(|member| member.counts)
@@ -354,7 +329,7 @@ mod tests {
         attendance.set(1, ready(0));
         attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
         attendance.join(1, Nanos::ZERO).unwrap();
-        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![1, 2]));
+        assert_eq!(attendance.missing(0), [1, 2]);
         attendance.set(1, ready(0));
         assert_eq!(attendance.begin(0), [1]);
         attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
@@ -366,13 +341,13 @@ mod tests {
     fn the_barrier_opens_when_all_are_ready_or_lost() {
         let mut attendance = with(4);
         attendance.set(1, ready(0));
-        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![2, 3]));
+        assert_eq!(attendance.missing(0), [2, 3]);
         attendance.set(2, ShardState::Lost { why: "gone".to_owned() });
         attendance.set(2, ready(0));
         attendance.set(3, ready(1));
-        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![3]), "of another point");
+        assert_eq!(attendance.missing(0), [3], "of another point");
         attendance.set(3, ready(0));
-        assert_eq!(attendance.barrier(0), Barrier::Open);
+        assert!(attendance.missing(0).is_empty());
         assert_eq!(attendance.begin(0), [1, 3]);
         assert_eq!(attendance.running(0), [1, 3]);
         attendance.set(1, ShardState::Ended { point: 0 });
@@ -390,7 +365,7 @@ mod tests {
         attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
         assert_eq!(attendance.lost(0), []);
         assert_eq!(attendance.lost(1), [(1, "closed".to_owned())]);
-        assert_eq!(attendance.barrier(1), Barrier::Open, "nobody waits for it");
+        assert!(attendance.missing(1).is_empty(), "nobody waits for it");
     }
 
     /// A point that one shard cannot make, such as one with too few slots, must not cost the others.
@@ -399,14 +374,14 @@ mod tests {
         let mut attendance = with(3);
         attendance.set(1, ready(0));
         attendance.set(2, ShardState::Unable { point: 0, why: "no file".to_owned() });
-        assert_eq!(attendance.barrier(0), Barrier::Open);
+        assert!(attendance.missing(0).is_empty());
         assert_eq!(attendance.begin(0), [1]);
         assert_eq!(attendance.lost(0), [(2, "no file".to_owned())]);
         attendance.set(1, ShardState::Ended { point: 0 });
         attendance.set(1, ready(1));
-        assert_eq!(attendance.barrier(1), Barrier::Waiting(vec![2]));
+        assert_eq!(attendance.missing(1), [2]);
         attendance.set(2, ready(1));
-        assert_eq!(attendance.barrier(1), Barrier::Open);
+        assert!(attendance.missing(1).is_empty());
     }
 
     #[test]
@@ -449,14 +424,14 @@ mod tests {
             for step in 0..SHARDS - 1 {
                 // In an order of their own, each later than the one before.
                 let rank = 1 + step * 617 % (SHARDS - 1);
-                assert!(matches!(attendance.barrier(point), Barrier::Waiting(_)));
+                assert!(!attendance.missing(point).is_empty());
                 now += Nanos::from_millis(1);
                 for other in 1..SHARDS {
                     attendance.heard(other, now);
                 }
                 attendance.set(rank, ready(point));
             }
-            assert_eq!(attendance.barrier(point), Barrier::Open);
+            assert!(attendance.missing(point).is_empty());
             assert_eq!(attendance.begin(point).len(), 999);
             for rank in 1..SHARDS {
                 attendance.progress(rank, ShardCounts { sent: 3, ..ShardCounts::default() });

@@ -10,15 +10,15 @@ use tokometer_record::ClockFit;
 
 /// One message to the leader and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoundTrip {
+pub(crate) struct RoundTrip {
     /// When it was sent, on this machine's clock.
-    pub sent: Nanos,
+    pub(crate) sent: Nanos,
     /// When the leader received it, on the leader's clock.
-    pub received: Nanos,
+    pub(crate) received: Nanos,
     /// When the leader answered, on the leader's clock.
-    pub replied: Nanos,
+    pub(crate) replied: Nanos,
     /// When the answer was here, on this machine's clock.
-    pub returned: Nanos,
+    pub(crate) returned: Nanos,
 }
 
 /// Clocks of machines differ in speed by less than this, in parts per million. Within one round trip
@@ -27,18 +27,18 @@ const DRIFT_PPM_MAX: u64 = 500;
 
 /// An offset that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OffsetSample {
+pub(crate) struct OffsetSample {
     /// On this machine's clock.
-    pub at: Nanos,
+    pub(crate) at: Nanos,
     /// Leader's clock minus this one, in nanoseconds.
-    pub offset: i64,
+    pub(crate) offset: i64,
     /// The true offset is no further away.
-    pub bound: Nanos,
+    pub(crate) bound: Nanos,
 }
 
 impl RoundTrip {
     /// What it says of the offset. `None` where it contradicts itself, as after a clock was set.
-    pub fn sample(&self) -> Option<OffsetSample> {
+    pub(crate) fn sample(&self) -> Option<OffsetSample> {
         let most = self.received.signed_since(self.sent);
         let least = self.replied.signed_since(self.returned);
         let width = u64::try_from(i128::from(most) - i128::from(least)).ok()?;
@@ -58,7 +58,7 @@ const WINDOWS_MAX: usize = 256;
 
 /// The best offsets of a run, window by window.
 #[derive(Debug, Clone)]
-pub struct ClockSamples {
+pub(crate) struct ClockSamples {
     best: Vec<OffsetSample>,
     window: Nanos,
     added: u32,
@@ -72,7 +72,7 @@ impl Default for ClockSamples {
 
 impl ClockSamples {
     /// Adds a round trip.
-    pub fn add(&mut self, trip: &RoundTrip) {
+    pub(crate) fn add(&mut self, trip: &RoundTrip) {
         let Some(sample) = trip.sample() else { return };
         self.added = self.added.saturating_add(1);
         keep_best(&mut self.best, sample, self.window);
@@ -85,18 +85,8 @@ impl ClockSamples {
         }
     }
 
-    /// Number of round trips.
-    pub fn len(&self) -> u32 {
-        self.added
-    }
-
-    /// Whether nothing was measured yet.
-    pub fn is_empty(&self) -> bool {
-        self.best.is_empty()
-    }
-
     /// The offset over the time that was measured. `None` before the first measurement.
-    pub fn fit(&self) -> Option<ClockFit> {
+    pub(crate) fn fit(&self) -> Option<ClockFit> {
         let whole = (self.best.first()?.at, self.best.last()?.at);
         let end = self.best.len().div_ceil(4);
         let (firsts, lasts) = (&self.best[..end], &self.best[self.best.len() - end..]);
@@ -395,6 +385,6 @@ mod tests {
         assert_eq!(trip.sample(), None);
         let mut samples = ClockSamples::default();
         samples.add(&trip);
-        assert!(samples.is_empty() && samples.fit().is_none());
+        assert!(samples.fit().is_none());
     }
 }

@@ -93,66 +93,6 @@ impl fmt::Display for RankSource {
     }
 }
 
-/// Why it cannot be said which part a process makes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DiscoverError {
-    /// `--shard` with something else than two numbers.
-    #[error("cannot use `--shard {0}`: it must be K/N with K from 0 to N-1, such as 2/4")]
-    Shard(String),
-    /// No launcher said which part this is.
-    #[error(
-        "cannot tell which of {0} shards this process is: no launcher has set its variables\n  use `--shard K/N`, or start it with `srun`, `mpirun`, an indexed Job or `torchrun`"
-    )]
-    NoRank(u32),
-    /// `--leader` without the number of shards.
-    #[error(
-        "cannot use `--leader`: the number of shards is unknown\n  add `--shard K/N` or `--shards N`"
-    )]
-    NoCount,
-    /// The launcher and the flag disagree.
-    #[error("cannot use `--shards {flag}`: {source_name} says that there are {launcher}")]
-    OtherCount {
-        /// As typed.
-        flag: u32,
-        /// As the launcher says.
-        launcher: u32,
-        /// The launcher's variable.
-        source_name: RankSource,
-    },
-    /// A rank that is not below the number of shards.
-    #[error(
-        "cannot be shard {rank} of {count} ({source_name}): ranks begin at 0\n  use `--shard K/N`, as for array jobs with a list of ids"
-    )]
-    Rank {
-        /// The launcher's rank.
-        rank: u32,
-        /// The number of shards.
-        count: u32,
-        /// The launcher's variable.
-        source_name: RankSource,
-    },
-    /// More shards than a run can have.
-    #[error("cannot divide a run into {0} shards: there can be at most {SHARDS_MAX}")]
-    TooMany(u32),
-    /// A variable of a launcher that is no rank.
-    #[error(
-        "cannot tell which of {count} shards this process is: `{name}={value}` is no rank from 0\n  correct the variable, or use `--shard K/N`"
-    )]
-    NoNumber {
-        /// The launcher's variable.
-        name: &'static str,
-        /// As set.
-        value: String,
-        /// The number of shards.
-        count: u32,
-    },
-    /// The launcher does not say where shard 0 runs.
-    #[error(
-        "cannot find shard 0: {0} does not say on which machine it runs\n  add `--leader HOST:PORT` with the address of shard 0"
-    )]
-    NoLeader(RankSource),
-}
-
 /// What a launcher's variables say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Launched {
@@ -174,13 +114,17 @@ enum VariableTrust {
 /// The variables of a process.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Which part this process makes; `None` where it makes all of the run.
+/// Which part this process makes; `None` where it makes all of the run. An error says what to do.
 pub fn discover(
     flags: &ShardFlags,
     variables: Variables<'_>,
-) -> Result<Option<Membership>, DiscoverError> {
+) -> Result<Option<Membership>, String> {
     if let Some(typed) = &flags.shard {
-        let share = parse(typed).ok_or_else(|| DiscoverError::Shard(typed.clone()))?;
+        let share = parse(typed).ok_or_else(|| {
+            format!(
+                "cannot use `--shard {typed}`: it must be K/N with K from 0 to N-1, such as 2/4"
+            )
+        })?;
         check_count(share.count())?;
         let leader = flags.leader.clone();
         return Ok((!share.is_whole()).then_some(Membership {
@@ -198,31 +142,48 @@ pub fn discover(
     let Some(found) = found else {
         return match (flags.shards, &flags.leader) {
             (Some(count), _) => Err(no_rank(count, variables)),
-            (None, Some(_)) => Err(DiscoverError::NoCount),
+            (None, Some(_)) => Err(NO_COUNT.to_owned()),
             (None, None) => Ok(None),
         };
     };
     let count = match (flags.shards, found.count) {
         (Some(flag), Some(launcher)) if flag != launcher => {
-            let source_name = found.source;
-            return Err(DiscoverError::OtherCount { flag, launcher, source_name });
+            return Err(format!(
+                "cannot use `--shards {flag}`: {} says that there are {launcher}",
+                found.source
+            ));
         }
-        (flag, launcher) => flag.or(launcher).ok_or(DiscoverError::NoCount)?,
+        (flag, launcher) => flag.or(launcher).ok_or(NO_COUNT)?,
     };
     check_count(count)?;
     if count <= 1 {
         return Ok(None);
     }
     let Launched { source, rank, .. } = found;
-    let share =
-        Share::new(rank, count).ok_or(DiscoverError::Rank { rank, count, source_name: source })?;
+    let share = Share::new(rank, count).ok_or_else(|| {
+        format!(
+            "cannot be shard {rank} of {count} ({source}): ranks begin at 0\n  use `--shard K/N`, as for array jobs with a list of ids"
+        )
+    })?;
     let leader = flags.leader.clone().or_else(|| leader_of(source, count, variables));
-    let leader = leader.ok_or(DiscoverError::NoLeader(source))?;
+    let leader = leader.ok_or_else(|| {
+        format!(
+            "cannot find shard 0: {source} does not say on which machine it runs\n  add `--leader HOST:PORT` with the address of shard 0"
+        )
+    })?;
     Ok(Some(Membership { share, leader: Some(leader), source }))
 }
 
-fn check_count(count: u32) -> Result<(), DiscoverError> {
-    if count > SHARDS_MAX { Err(DiscoverError::TooMany(count)) } else { Ok(()) }
+const NO_COUNT: &str =
+    "cannot use `--leader`: the number of shards is unknown\n  add `--shard K/N` or `--shards N`";
+
+fn check_count(count: u32) -> Result<(), String> {
+    if count > SHARDS_MAX {
+        return Err(format!(
+            "cannot divide a run into {count} shards: there can be at most {SHARDS_MAX}"
+        ));
+    }
+    Ok(())
 }
 
 /// Variables with the rank of a process.
@@ -236,12 +197,17 @@ const RANKS: [&str; 6] = [
 ];
 
 /// Why no launcher says which part this is.
-fn no_rank(count: u32, variables: Variables<'_>) -> DiscoverError {
+fn no_rank(count: u32, variables: Variables<'_>) -> String {
     let unusable = RANKS.into_iter().find_map(|name| {
         let value = variables(name).filter(|_| number(variables, name).is_none())?;
-        Some(DiscoverError::NoNumber { name, value, count })
+        Some(format!(
+            "`{name}={value}` is no rank from 0\n  correct the variable, or use `--shard K/N`"
+        ))
     });
-    unusable.unwrap_or(DiscoverError::NoRank(count))
+    let why = unusable.unwrap_or_else(|| {
+        "no launcher has set its variables\n  use `--shard K/N`, or start it with `srun`, `mpirun`, an indexed Job or `torchrun`".to_owned()
+    });
+    format!("cannot tell which of {count} shards this process is: {why}")
 }
 
 /// `2/4`.
@@ -355,7 +321,7 @@ mod tests {
             assert!(VARIABLES.contains(&name), "{name} is not in the list of variables");
             set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        let found = discover(flags, &variables).map_err(|why| why.to_string())?;
+        let found = discover(flags, &variables)?;
         Ok(found.map(|found| (found.share.rank(), found.share.count(), found.source, found.leader)))
     }
 

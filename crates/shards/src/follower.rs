@@ -17,7 +17,6 @@ use crate::handover::{RecordOutlet, SentRecord};
 use crate::joining::{JoinError, connect, enter};
 use crate::link::{ShardReader, ShardWriter};
 use crate::local_run::LocalRun;
-use crate::loss::Loss;
 use crate::message::{ToFollower, ToLeader, Welcome};
 use crate::secret::SharedSecret;
 use crate::tls::ShardTls;
@@ -105,6 +104,14 @@ impl RecordOutlet for FollowerShared {
     }
 }
 
+/// Why a follower has no leader any more.
+#[derive(Debug, Clone)]
+struct Loss {
+    why: String,
+    /// Whether the leader is there and does not take this shard.
+    is_refusal: bool,
+}
+
 #[derive(Default)]
 struct State {
     samples: ClockSamples,
@@ -127,6 +134,11 @@ struct State {
 }
 
 impl State {
+    /// The first reason stays.
+    fn lose(&mut self, why: String, is_refusal: bool) {
+        let _first = self.lost.get_or_insert(Loss { why, is_refusal });
+    }
+
     /// The run of a point, once the leader knows that it is ready.
     fn local(&self, point: u32) -> Option<Arc<dyn LocalRun>> {
         let running = self.run.as_ref().filter(|run| run.point == point).map(|run| &run.local);
@@ -178,7 +190,7 @@ impl FollowerShared {
 
     fn lose(&self, why: String) {
         let mut state = self.state();
-        let _first = state.lost.get_or_insert(Loss::Connection(why));
+        state.lose(format!("there is no leader any more: {why}"), false);
         let run = state.run.clone();
         drop(state);
         self.changed.notify_all();
@@ -245,11 +257,9 @@ impl FollowerShared {
                     local.stop(cause);
                 }
             }
-            ToFollower::Over { why } => {
-                let _first = state.lost.get_or_insert(Loss::Over(why));
-            }
+            ToFollower::Over { why } => state.lose(why, false),
             ToFollower::Refused { why } => {
-                let _first = state.lost.get_or_insert(Loss::Refused(why));
+                state.lose(format!("shard 0 refused this shard: {why}"), true);
             }
             ToFollower::Hello { .. } | ToFollower::Welcome(_) => {}
         }
@@ -365,8 +375,8 @@ impl Follower {
             if let Some(found) = find(&state) {
                 return Ok(Some(found));
             }
-            if let Some(why) = &state.lost {
-                return Err(why.to_string());
+            if let Some(lost) = &state.lost {
+                return Err(lost.why.clone());
             }
             if is_stopped {
                 return Ok(None);
@@ -442,12 +452,12 @@ impl Follower {
 
     /// Why there is no leader any more. `None` while there is one.
     pub fn lost(&self) -> Option<String> {
-        self.shared.state().lost.as_ref().map(ToString::to_string)
+        self.shared.state().lost.as_ref().map(|lost| lost.why.clone())
     }
 
     /// Whether the leader is there and does not take this shard.
     pub fn is_refused(&self) -> bool {
-        matches!(self.shared.state().lost, Some(Loss::Refused(_)))
+        self.shared.state().lost.as_ref().is_some_and(|lost| lost.is_refusal)
     }
 
     /// Ends a point: measures the clock once more, hands the record over where the leader does not have
@@ -465,16 +475,8 @@ impl Follower {
             sent.complete(&run.folder, &*self.shared).map_err(|why| why.to_string())?;
         }
         self.shared.say(&ToLeader::Ended { point });
-        loop {
-            let state = self.shared.state();
-            if state.taken == Some(point) {
-                return Ok(());
-            }
-            if let Some(why) = &state.lost {
-                return Err(why.to_string());
-            }
-            drop(self.shared.changed.wait_timeout(state, LOOK));
-        }
+        let is_taken = |state: &State| (state.taken == Some(point)).then_some(());
+        self.wait_for(&|| false, is_taken).map(drop)
     }
 }
 

@@ -27,65 +27,29 @@ pub(crate) fn handshake_time(count: u32) -> Nanos {
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Why a follower has no leader.
+#[expect(missing_docs, reason = "the messages say what each is")]
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// Nobody listens there.
     #[error(
         "cannot join the leader at {address}: {why}\n  shard 0 must run there; check `--leader` and firewalls"
     )]
-    Unreached {
-        /// As given.
-        address: String,
-        /// Of the last attempt.
-        why: String,
-    },
-    /// The leader does not take this shard.
+    Unreached { address: String, why: String },
     #[error("the leader at {address} refused shard {rank}: {why}")]
-    Refused {
-        /// As given.
-        address: String,
-        /// Of this shard.
-        rank: u32,
-        /// In the leader's words.
-        why: String,
-    },
-    /// Something else answers there, or with another secret.
+    Refused { address: String, rank: u32, why: String },
     #[error(
         "cannot trust the leader at {address}: {why}\n  check that all shards have the same secret"
     )]
-    Untrusted {
-        /// As given.
-        address: String,
-        /// What was wrong.
-        why: String,
-    },
-    /// No TLS connection, although there is somebody.
+    Untrusted { address: String, why: String },
     #[error("cannot make a TLS connection to the leader at {address}: {why}")]
-    Tls {
-        /// As given.
-        address: String,
-        /// What was wrong.
-        why: String,
-    },
-    /// Somebody listens there who sends nothing.
+    Tls { address: String, why: String },
     #[error(
         "cannot join the leader at {address}: it sent nothing\n  if shard 0 uses TLS, give this shard the same `--shard-tls-…` flags"
     )]
-    Silent {
-        /// As given.
-        address: String,
-    },
-    /// The leader answered and was gone.
+    Silent { address: String },
     #[error(
         "cannot join the leader at {address}: it closed the connection ({why})\n  shard 0 has exited, or a firewall ends connections; see the messages of shard 0"
     )]
-    Closed {
-        /// As given.
-        address: String,
-        /// What was wrong.
-        why: String,
-    },
-    /// Interrupted by the user.
+    Closed { address: String, why: String },
     #[error("interrupted before joining the leader")]
     Stopped,
 }

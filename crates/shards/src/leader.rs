@@ -17,7 +17,7 @@ use tokometer_schedule::Share;
 
 use crate::RUN_MARK;
 use crate::admission::greet;
-use crate::attendance::{Attendance, Barrier, ShardState};
+use crate::attendance::{Attendance, ShardState};
 use crate::leases::{LeaseChange, LeasePool};
 use crate::link::ShardWriter;
 use crate::local_run::LocalRun;
@@ -208,24 +208,13 @@ impl LeaderShared {
 }
 
 /// Why nobody can be led.
+#[expect(missing_docs, reason = "the messages say what each is")]
 #[derive(Debug, thiserror::Error)]
 pub enum LeadError {
-    /// The address cannot be listened on.
     #[error("cannot listen on {address} for the other shards: {source}")]
-    Listen {
-        /// As given.
-        address: String,
-        /// From the operating system.
-        source: std::io::Error,
-    },
-    /// The folder of the run cannot be written.
+    Listen { address: String, source: std::io::Error },
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// From the operating system.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
 }
 
 /// Lets all shards connect at once. The standard library keeps 128 connections until they are accepted; where
@@ -314,18 +303,13 @@ impl Leader {
             self.shared.drop_silent();
             self.refuse_other_prompts(point, prompts);
             let state = self.shared.state();
-            if state.attendance.barrier(point) == Barrier::Open
-                || self.shared.clock.now() >= deadline
-            {
+            if state.attendance.missing(point).is_empty() || self.shared.clock.now() >= deadline {
                 break;
             }
             drop(self.shared.wait(state));
         }
         let mut state = self.shared.state();
-        let late = match state.attendance.barrier(point) {
-            Barrier::Waiting(late) => late,
-            Barrier::Open => Vec::new(),
-        };
+        let late = state.attendance.missing(point);
         let ready = state.attendance.begin(point);
         state.begun = Some(point);
         state.lending = shared_cap.map(|(cap, own)| {
@@ -352,10 +336,7 @@ impl Leader {
 
     /// Shards that must become ready before a point begins.
     pub fn awaited(&self, point: u32) -> usize {
-        match self.shared.state().attendance.barrier(point) {
-            Barrier::Waiting(late) => late.len(),
-            Barrier::Open => 0,
-        }
+        self.shared.state().attendance.missing(point).len()
     }
 
     fn refuse_other_prompts(&self, point: u32, own: &str) {

@@ -41,7 +41,7 @@ impl Holder {
 
 /// All slots of a run.
 #[derive(Debug, Clone, Default)]
-pub struct LeasePool {
+pub(crate) struct LeasePool {
     free: u32,
     /// Counts slots that moved.
     moves: u64,
@@ -50,7 +50,7 @@ pub struct LeasePool {
 
 impl LeasePool {
     /// A run whose shards begin with these slots, by rank. What is left of `cap` is free.
-    pub fn new(cap: u32, parts: impl IntoIterator<Item = (u32, u32)>) -> Self {
+    pub(crate) fn new(cap: u32, parts: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let holder = |held| Holder { held, ..Holder::default() };
         let holders: BTreeMap<u32, Holder> =
             parts.into_iter().map(|(rank, held)| (rank, holder(held))).collect();
@@ -59,7 +59,12 @@ impl LeasePool {
     }
 
     /// A shard gives slots back and says how many requests wait. Returns what changes, by rank.
-    pub fn report(&mut self, rank: u32, freed: u32, want: u32) -> BTreeMap<u32, LeaseChange> {
+    pub(crate) fn report(
+        &mut self,
+        rank: u32,
+        freed: u32,
+        want: u32,
+    ) -> BTreeMap<u32, LeaseChange> {
         if let Some(holder) = self.holders.get_mut(&rank) {
             // A shard cannot give back more than it holds: the cap would grow.
             let freed = freed.min(holder.held);
@@ -78,7 +83,7 @@ impl LeasePool {
     }
 
     /// A shard has ended or is lost: its slots are free.
-    pub fn remove(&mut self, rank: u32) -> BTreeMap<u32, LeaseChange> {
+    pub(crate) fn remove(&mut self, rank: u32) -> BTreeMap<u32, LeaseChange> {
         if let Some(holder) = self.holders.remove(&rank) {
             self.free += holder.held;
         }

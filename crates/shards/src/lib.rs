@@ -6,22 +6,21 @@
 //! Nothing here sends a request or computes a figure.
 
 mod admission;
-pub mod attendance;
-pub mod clock;
+mod attendance;
+mod clock;
 pub mod discover;
-pub mod follower;
+mod follower;
 mod handover;
 mod health;
 mod incoming;
 mod joining;
-pub mod leader;
-pub mod leases;
+mod leader;
+mod leases;
 mod link;
 mod local_run;
-mod loss;
-pub mod merge;
+mod merge;
 mod message;
-pub mod secret;
+mod secret;
 mod tls;
 mod wire;
 
@@ -30,7 +29,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-pub use discover::{DiscoverError, Membership, RankSource, ShardFlags, discover};
+pub use discover::{Membership, RankSource, ShardFlags, discover};
 pub use follower::{Follower, FollowerConfig, NextPoint, RecordStorage};
 pub use joining::JoinError;
 pub use leader::{LeadError, Leader, LeaderConfig};

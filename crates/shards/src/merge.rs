@@ -23,61 +23,9 @@ use crate::{SHARDS_MAX, clock, health};
 /// Why shards cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// A folder of another kind.
-    #[error(
-        "cannot merge {}: it is not the record of a shard\n  shards are written by `tokometer bench --shard K/N`",
-        path.display()
-    )]
-    NotAShard {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Two folders that do not belong together.
-    #[error(
-        "cannot merge {} with {}: they are shards of different runs ({other_run} and {run})",
-        other.display(),
-        path.display()
-    )]
-    OtherRun {
-        /// The first folder.
-        path: PathBuf,
-        /// Its run.
-        run: String,
-        /// The folder that differs.
-        other: PathBuf,
-        /// Its run.
-        other_run: String,
-    },
-    /// One shard twice.
-    #[error(
-        "cannot merge {} and {}: both are shard {rank}\n  name the one that has `end.json` or, of two that broke off, the larger one",
-        path.display(),
-        other.display()
-    )]
-    Twice {
-        /// Their rank.
-        rank: u32,
-        /// One folder.
-        path: PathBuf,
-        /// The other one.
-        other: PathBuf,
-    },
-    /// A rank that no shard has.
-    #[error(
-        "cannot merge {}: it says that it is shard {rank} of {count}, and a run has at most {SHARDS_MAX}\n  its `plan.json` is damaged; leave this folder out",
-        path.display()
-    )]
-    Impossible {
-        /// The folder.
-        path: PathBuf,
-        /// As recorded.
-        rank: u32,
-        /// As recorded.
-        count: u32,
-    },
-    /// There is nothing to merge.
-    #[error("cannot merge: no shard was given")]
-    Nothing,
+    /// Folders that are not the shards of one run.
+    #[error("cannot merge{0}")]
+    Unusable(String),
     /// The record of a shard cannot be read.
     #[error(transparent)]
     Unread(#[from] record::Error),
@@ -127,11 +75,18 @@ impl OpenShard {
     fn open(path: &Path, target: &dyn Fn(&RunInfo) -> TargetRule) -> Result<Self, MergeError> {
         let reader = RunReader::open(path)?;
         let Some(shard_info) = reader.info().shard().cloned() else {
-            return Err(MergeError::NotAShard { path: path.to_owned() });
+            return Err(MergeError::Unusable(format!(
+                " {}: it is not the record of a shard\n  shards are written by `tokometer bench --shard K/N`",
+                path.display()
+            )));
         };
         if shard_info.count > SHARDS_MAX || shard_info.rank >= shard_info.count {
-            let (rank, count) = (shard_info.rank, shard_info.count);
-            return Err(MergeError::Impossible { path: path.to_owned(), rank, count });
+            return Err(MergeError::Unusable(format!(
+                " {}: it says that it is shard {} of {}, and a run has at most {SHARDS_MAX}\n  its `plan.json` is damaged; leave this folder out",
+                path.display(),
+                shard_info.rank,
+                shard_info.count
+            )));
         }
         let known = reader.clock();
         let fit = known.map_or(ClockFit::SAME, |known| known.fit);
@@ -241,19 +196,19 @@ fn open_all(
     shards.sort_by_key(|shard| (shard.shard_info.rank, !shard.has_ended));
     for pair in shards.windows(2) {
         let [one, other] = pair else { continue };
-        let (path, second) = (one.path().to_owned(), other.path().to_owned());
-        if (&one.shard_info.run, one.shard_info.count)
-            != (&other.shard_info.run, other.shard_info.count)
-        {
-            return Err(MergeError::OtherRun {
-                path,
-                run: one.shard_info.run.clone(),
-                other: second,
-                other_run: other.shard_info.run.clone(),
-            });
+        let (path, second) = (one.path().display(), other.path().display());
+        let (first, later) = (&one.shard_info, &other.shard_info);
+        if (&first.run, first.count) != (&later.run, later.count) {
+            return Err(MergeError::Unusable(format!(
+                " {second} with {path}: they are shards of different runs ({} and {})",
+                later.run, first.run
+            )));
         }
-        if one.shard_info.rank == other.shard_info.rank && one.has_ended == other.has_ended {
-            return Err(MergeError::Twice { rank: one.shard_info.rank, path, other: second });
+        if first.rank == later.rank && one.has_ended == other.has_ended {
+            return Err(MergeError::Unusable(format!(
+                " {path} and {second}: both are shard {}\n  name the one that has `end.json` or, of two that broke off, the larger one",
+                first.rank
+            )));
         }
     }
     // Of two copies the complete one, which comes first, has what the other one has.
@@ -295,7 +250,8 @@ fn set_clocks(shards: &mut [OpenShard]) {
 
 /// What was known before the first request of any shard.
 fn merged_info(shards: &[OpenShard]) -> Result<RunInfo, MergeError> {
-    let first = shards.first().ok_or(MergeError::Nothing)?;
+    let first =
+        shards.first().ok_or_else(|| MergeError::Unusable(": no shard was given".to_owned()))?;
     let begin = |shard: &OpenShard| shard.fit.on_leader(shard.info().origin);
     let origin = shards.iter().map(begin).min().unwrap_or_default();
     let mut info = RunInfo {

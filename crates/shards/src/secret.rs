@@ -11,7 +11,7 @@ use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// Shortest secret that is accepted.
-pub const LEAST_BYTES: usize = 16;
+pub(crate) const LEAST_BYTES: usize = 16;
 
 /// Length of a proof and of a message's seal.
 pub(crate) const TAG_BYTES: usize = 32;

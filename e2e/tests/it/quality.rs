@@ -209,7 +209,7 @@ fn a_canary_that_cannot_be_used_is_named_with_its_line() {
     check(&second(r#"{"expected":"b"}"#), file, &["line 2", "either a `prompt` or `messages`"]);
     check(&second(r#"{"promt":"a","expected":"b"}"#), file, &["line 2", "promt"]);
     check("", file, &["it has no canaries"]);
-    check(good, "--canary c.jsonl --canary-share 2", &["`canary.share`: the most is 1"]);
+    check(good, "--canary c.jsonl --canary-share 2", &["`--canary-share`: the most is 1"]);
     check(good, "--canary-share 0.1", &["without `--canary`"]);
     check(good, "--canary c.jsonl --backend openai-embeddings", &["`openai-embeddings`"]);
 }

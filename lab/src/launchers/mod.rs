@@ -1,10 +1,9 @@
 //! One run from several processes, started by what people start programs with.
 //!
-//! Real Open MPI and real Slurm from Debian's packages on this machine, the variables of `torchrun`, and
-//! records on S3 storage. `cargo xtask manifest` checks the Kubernetes manifest.
+//! Real Open MPI and real Slurm from Debian's packages on this machine, the variables of `torchrun`.
+//! `cargo xtask manifest` checks the Kubernetes manifest.
 
 mod slurm;
-mod store;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +20,8 @@ const REQUESTS: u64 = 60;
 const SECRET: &str = "a secret for this machine alone";
 
 /// In the order in which they run.
-const PARTS: [&str; 4] = ["s3", "torchrun", "mpi", "slurm"];
+const PARTS: [&str; 3] = ["torchrun", "mpi", "slurm"];
 
-/// Runs the named parts, or all of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let all = PARTS.map(str::to_owned);
     let named = if arguments.is_empty() { &all[..] } else { arguments };
@@ -31,7 +29,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         announce(&format!("launchers {part}"));
         match part.as_str() {
             "mpi" => mpi()?,
-            "s3" => store::run()?,
             "torchrun" => torchrun()?,
             "slurm" => slurm::run()?,
             other => bail!("no launcher is called `{other}`: {}", PARTS.join(", ")),
@@ -40,7 +37,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A folder for what this task makes.
 fn empty_folder(name: &str) -> Result<PathBuf> {
     let folder = root().join("target/launchers").join(name);
     if folder.exists() {

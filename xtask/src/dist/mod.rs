@@ -10,10 +10,9 @@ mod binary;
 mod image;
 mod pack;
 mod target;
-mod tools;
 mod wheel;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -23,12 +22,10 @@ use target::{Libc, Target};
 
 const USAGE: &str = "usage: cargo xtask dist [--target TRIPLE] [--host-libc]";
 
-/// Where everything is written.
 pub(super) fn folder() -> PathBuf {
     root().join("target/distribution")
 }
 
-/// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct DistOptions {
     /// `None` for this machine.
@@ -51,7 +48,6 @@ impl DistOptions {
     }
 }
 
-/// Builds, checks, tries and packs.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = DistOptions::parse(arguments)?;
     let host = target::host()?;
@@ -65,8 +61,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         }
         _ => std::fs::create_dir_all(&folder)?,
     }
-    let tools = tools::install()?;
-    let wheel = wheel::build(&tools, target, options.libc, &folder)?;
+    let wheel = wheel::build(target, options.libc, &folder)?;
     let program = wheel::unpack_program(&wheel, &folder)?;
     let facts = binary::check(&program, target, options.libc)?;
     let mut made = vec![program.clone(), wheel.clone()];
@@ -106,13 +101,6 @@ fn output(command: &mut Command) -> Result<String> {
         text(&output.stderr)
     );
     Ok(text(&output.stdout))
-}
-
-/// A virtual environment of Python, without what an earlier one held.
-fn fresh_environment(folder: &Path) -> Result<()> {
-    output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))
-        .context("cannot make a virtual environment; Debian has it in `python3-venv`")?;
-    Ok(())
 }
 
 #[cfg(test)]

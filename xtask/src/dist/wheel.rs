@@ -7,9 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::output;
 use super::target::{Libc, Target};
-use super::{fresh_environment, output, tools};
 use crate::ci::{announce, finish, root};
+use crate::provision::environment;
 
 /// Folders of this machine with sources, and what the program calls them. The same commit gives the same
 /// program on another machine, and nobody learns who built it.
@@ -19,9 +20,16 @@ pub(super) fn builders_folders() -> [(PathBuf, &'static str); 2] {
     [(cargo.join("registry/src"), "registry"), (root(), "tokometer")]
 }
 
+const PACKAGES: [&str; 2] = ["maturin==1.16.0", "ziglang==0.17.0"];
+
 /// Builds the wheel, and the program in it.
-pub(super) fn build(tools: &Path, target: &Target, libc: Libc, folder: &Path) -> Result<PathBuf> {
-    let mut maturin = tools::command(tools, "maturin")?;
+pub(super) fn build(target: &Target, libc: Libc, folder: &Path) -> Result<PathBuf> {
+    let tools = environment(&root().join("target/distribution-tools"), &PACKAGES)?;
+    // These tools come before others: maturin starts zig as a module of `python3`.
+    let mut folders = vec![tools.clone()];
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let mut maturin = Command::new(tools.join("maturin"));
+    maturin.env("PATH", std::env::join_paths(folders)?);
     // The profile and the rest are in `pyproject.toml`.
     maturin.current_dir(root()).args(["build", "--target", target.triple, "--out"]).arg(folder);
     match libc {
@@ -62,11 +70,8 @@ pub(super) fn unpack_program(wheel: &Path, folder: &Path) -> Result<PathBuf> {
 pub(super) fn try_out(wheel: &Path, program: &Path, target: &Target) -> Result<()> {
     let folder = super::folder().join("try");
     let installed = if target.glibc.is_some() {
-        announce("pip install, in a fresh virtual environment");
-        fresh_environment(&folder.join("venv"))?;
-        let mut pip = Command::new(folder.join("venv/bin/pip"));
-        output(pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(wheel))?;
-        folder.join("venv/bin/tokometer")
+        let wheel = wheel.display().to_string();
+        environment(&folder.join("venv"), &["--no-index", "--no-deps", &wheel])?.join("tokometer")
     } else {
         std::fs::create_dir_all(&folder)?;
         program.to_owned()

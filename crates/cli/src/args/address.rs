@@ -23,7 +23,7 @@ pub(crate) fn in_front(words: &[String]) -> Vec<String> {
         has_scheme(&words[at]) && !is_value
     };
     let Some(at) = (0..words.len()).find(|at| is_free(*at)) else { return words.to_vec() };
-    let others = words.iter().enumerate().filter(|(place, _)| *place != at);
+    let others = words.iter().enumerate().filter(|(other, _)| *other != at);
     std::iter::once(&words[at]).chain(others.map(|(_, word)| word)).cloned().collect()
 }
 
@@ -35,7 +35,6 @@ fn takes_address(flag: &str) -> bool {
     flag.starts_with("--") && ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a word is an address with its scheme.
 fn has_scheme(word: &str) -> bool {
     ["http://", "https://", "unix:/", "http+unix://"].iter().any(|scheme| {
         word.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))

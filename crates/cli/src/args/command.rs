@@ -7,13 +7,13 @@ use clap::{
     ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
 };
 use clap_complete::Shell;
+use tokometer_decide::capacity::LoadKind;
+use tokometer_twin::Routing;
 
 use super::address;
 use super::compat::{Rewritten, rewrite};
 use super::help::shaped;
-use super::{
-    AddressArgs, BenchArgs, CalibrateArgs, CapacityArgs, ColourArg, CompareArgs, PredictArgs,
-};
+use super::{AddressArgs, BenchArgs};
 use crate::exit::Refusal;
 
 /// Measure LLM inference servers.
@@ -42,6 +42,17 @@ Examples:
 An address alone is measured at 1, 2, 4, … requests in flight for two minutes (a staircase).
 
 `tokometer help COMMAND` and `tokometer COMMAND -h` explain a command.";
+
+/// When output is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColourArg {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Always, also in files and pipes
+    Always,
+    /// Never
+    Never,
+}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -86,7 +97,6 @@ pub(crate) enum Command {
     },
 }
 
-/// A documentation page that is generated from the program.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum DocPage {
     /// `docs/migrating.md`
@@ -105,7 +115,6 @@ pub(crate) struct BenchCommand {
     pub(crate) bench: BenchArgs,
 }
 
-/// Output format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum TableFormatArg {
     /// Aligned columns.
@@ -197,6 +206,230 @@ pub(crate) struct ReportArgs {
     /// Goodput objectives in milliseconds, such as ttft:200 tpot:50
     #[arg(long, value_name = "METRIC:MS", num_args = 1.., hide_short_help = true)]
     pub(crate) goodput: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum ComparisonView {
+    /// For a terminal.
+    #[default]
+    Text,
+    /// For a pull request.
+    Markdown,
+    /// For other programs.
+    Json,
+}
+
+/// `tokometer compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// A run of `bench --against`, which holds both targets
+    #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
+    pub(crate) run: Option<PathBuf>,
+    /// Runs of the first side: run folders, other tools' results, printed reports
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) a: Vec<PathBuf>,
+    /// Runs of the second side
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) b: Vec<PathBuf>,
+    /// Exit with code 1 if this is true, such as "ttft p99 worse by 5%"; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) fail_if: Vec<String>,
+    /// Exit with code 8 if the data cannot tell whether a rule is violated
+    #[arg(long, requires = "fail_if")]
+    pub(crate) require_power: bool,
+    /// Differences within this share of A are negligible
+    #[arg(long, default_value = "1%", value_name = "SHARE")]
+    pub(crate) equivalence: String,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: ComparisonView,
+    /// Also write the comparison as an HTML page to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Compare the runs even if their workloads differ
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Over {
+    /// Requests per second (open loop)
+    #[default]
+    RequestRate,
+    /// Requests in flight (closed loop)
+    Concurrency,
+}
+
+impl From<Over> for LoadKind {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::RequestRate => Self::RequestRate,
+            Over::Concurrency => Self::Concurrency,
+        }
+    }
+}
+
+/// Flags of `tokometer capacity`, besides those of `bench`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CapacityArgs {
+    /// Objectives, such as "p99 ttft < 2s, p99 tpot < 100ms, goodput > 99%"
+    #[arg(long, value_name = "OBJECTIVES", help_heading = "Search")]
+    pub(crate) slo: String,
+    /// Kind of load to vary
+    #[arg(long, value_enum, default_value_t, help_heading = "Search")]
+    pub(crate) over: Over,
+    /// First load to try [default: 1; with --budget: 78 % of the highest throughput of a short staircase]
+    #[arg(long, value_name = "LOAD", help_heading = "Search", hide_short_help = true)]
+    pub(crate) start: Option<f64>,
+    /// Highest load to try
+    #[arg(
+        long,
+        default_value_t = 4096.0,
+        value_name = "LOAD",
+        help_heading = "Search",
+        hide_short_help = true
+    )]
+    pub(crate) max: f64,
+    /// Precision to aim for: half width of the 95 % confidence interval, relative to the result
+    #[arg(
+        long,
+        default_value = "5%",
+        value_name = "SHARE",
+        help_heading = "Search",
+        hide_short_help = true
+    )]
+    pub(crate) resolution: String,
+    /// Maximum number of points to measure [default: 20; with --budget: as many as fit]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    pub(crate) points: Option<usize>,
+    /// Minimum duration of a point [default: 10s; with --budget: depends on the budget]
+    #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
+    pub(crate) min_duration: Option<String>,
+    /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed [default: 180s; with --budget: depends on the budget]
+    #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
+    pub(crate) max_duration: Option<String>,
+    /// Number of GPUs behind the endpoint, for tokens per second per GPU
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    pub(crate) gpus: Option<u32>,
+    #[command(flatten)]
+    pub(crate) at: AddressArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// Flags of a search in virtual time.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Prediction instead of measurement")]
+pub(crate) struct EngineArgs {
+    /// Search in virtual time with this engine profile: the name of a built-in one, or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) engine: Option<String>,
+    /// What-if: change a value of the profile; a list gives one search per value, such as cost.scale=1,1.1
+    #[arg(long, value_name = "KEY=VALUES", requires = "engine", hide_short_help = true)]
+    pub(crate) set: Vec<String>,
+    /// Number of servers behind a router; a list gives one search per number [default: 1]
+    #[arg(
+        long,
+        value_name = "LIST",
+        requires = "engine",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub(crate) replicas: Vec<usize>,
+    /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "round-robin",
+        requires = "engine",
+        hide_short_help = true
+    )]
+    pub(crate) router: Routing,
+}
+
+/// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PredictArgs {
+    /// Engine profile: the name of a built-in profile, or a file
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        required_unless_present = "roofline",
+        help_heading = "Engine"
+    )]
+    pub(crate) engine: Option<String>,
+    /// Engine from a data sheet, without measurements: "params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350"
+    #[arg(long, value_name = "DATA SHEET", help_heading = "Engine")]
+    pub(crate) roofline: Option<String>,
+    /// What-if: change a value of the profile, such as cost.scale=1.1
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Engine")]
+    pub(crate) set: Vec<String>,
+    /// Number of servers behind a router
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
+    pub(crate) replicas: usize,
+    /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "round-robin",
+        help_heading = "Engine",
+        hide_short_help = true
+    )]
+    pub(crate) router: Routing,
+    /// Add the overhead of the older single-threaded clients [default: 1.5,0.05]
+    #[arg(
+        long,
+        value_name = "REQUEST_MS,EVENT_MS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1.5,0.05",
+        help_heading = "Engine",
+        hide_short_help = true
+    )]
+    pub(crate) old_client: Option<String>,
+    /// Explain what limited the run
+    #[arg(long, help_heading = "Engine")]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// `tokometer calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Printed reports, result files and run folders of one server
+    #[arg(required = true, value_name = "REPORT|RUN")]
+    pub(crate) sources: Vec<PathBuf>,
+    /// File to write the profile to
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Template: a profile whose scheduler and other values that are not fitted are kept [default: the
+    /// template that fits the reports best; `default` for runs]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) from: Option<String>,
+    /// Name of the profile [default: the name of the file]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Maximum output length of the requests, if the reports do not state it
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) output_limit: Option<u32>,
+    /// The reports come from a single-threaded client with this overhead [default: 1.5,0.05]
+    #[arg(
+        long,
+        value_name = "REQUEST_MS,EVENT_MS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1.5,0.05"
+    )]
+    pub(crate) old_client: Option<String>,
+    /// Number of searches from each of the three starting points of a fit to reports
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub(crate) searches: usize,
+    /// Random seed of the search
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
 }
 
 /// `tokometer dataset`.
@@ -352,7 +585,6 @@ pub(crate) fn parse(words: &[String]) -> Result<ParsedArguments, ParseOutcome> {
     Ok(ParsedArguments { command: cli.command, order, remarks, colour: cli.color })
 }
 
-/// All commands and flags as they are declared.
 pub(crate) fn declaration() -> clap::Command {
     shaped(Cli::command())
 }
@@ -377,7 +609,6 @@ fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), ParseOutcom
     Ok((std::iter::once(command.clone()).chain(words).collect(), remarks))
 }
 
-/// Whether a word names a command.
 pub(super) fn is_command(word: &str) -> bool {
     Cli::command().find_subcommand(word).is_some()
 }

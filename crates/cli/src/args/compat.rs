@@ -28,10 +28,8 @@ pub(crate) enum FlagSupport {
     Refused(&'static str),
 }
 
-/// A command line in our own spelling.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rewritten {
-    /// The words to parse.
     pub(crate) words: Vec<String>,
     /// One sentence per flag that has no effect here.
     pub(crate) remarks: Vec<String>,

@@ -1,7 +1,7 @@
 //! Messages about values that a flag does not accept.
 //!
 //! In: clap's error and the words as typed. Out: the same in our own form (what, why, what to try), or
-//! nothing where clap's own words are as good. One place for all flags: none says what its type says.
+//! nothing where clap's own words are as good. All flags get them here: none says what its type says.
 
 use std::error::Error as _;
 
@@ -52,7 +52,7 @@ pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal
     }
 }
 
-/// A word that the command has no place for.
+/// A word that the command does not take.
 fn unexpected(command: &str, typed: &str) -> Option<Refusal> {
     match (command, typed) {
         ("report", "--json") => Some(Refusal::usage(

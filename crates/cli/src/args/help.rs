@@ -11,7 +11,6 @@ struct HelpShape {
     command: &'static str,
     /// Flags of `bench` that `-h` lists, separated by blanks. The command's own flags are always listed.
     short: &'static str,
-    /// What `--help` lists.
     long: ListedFlags,
     /// Arguments of `bench` that mean something else here, by their ids, and what they mean.
     meanings: &'static [(&'static str, &'static str)],

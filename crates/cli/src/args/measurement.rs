@@ -1,7 +1,6 @@
 //! The flags of a measurement, made from the table of options.
 
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
@@ -58,25 +57,10 @@ impl FromArgMatches for BenchArgs {
     }
 }
 
-/// A server by its address alone, and what a command about it takes besides.
+/// A server by its address alone. The flags that belong to it are in [`BenchArgs`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressArgs {
     pub(crate) url: Option<String>,
-    pub(crate) budget: Option<String>,
-    pub(crate) html: Option<PathBuf>,
-    pub(crate) keep_events: bool,
-}
-
-impl AddressArgs {
-    /// What flags or a preset say beside the address.
-    pub(crate) fn of(fragment: &Fragment) -> Self {
-        Self {
-            url: None,
-            budget: fragment.budget.clone(),
-            html: fragment.html.clone(),
-            keep_events: fragment.keep_events,
-        }
-    }
 }
 
 impl Args for AddressArgs {
@@ -93,8 +77,7 @@ impl Args for AddressArgs {
 
 impl FromArgMatches for AddressArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let url = matches.get_one::<String>("url").cloned();
-        Ok(Self { url, ..Self::of(&BenchArgs::from_arg_matches(matches)?.0) })
+        Ok(Self { url: matches.get_one::<String>("url").cloned() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -113,7 +96,6 @@ fn given(row: &'static OptionRow, matches: &ArgMatches) -> Option<GivenOption> {
     Some(GivenOption { row, words: words.cloned().collect() })
 }
 
-/// The declaration of an option.
 fn arg(row: &'static OptionRow) -> Arg {
     let arg = Arg::new(row.flag)
         .long(row.flag)

@@ -21,7 +21,6 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Listens on a port of loopback.
     pub(crate) fn start(port: u16, live: &Arc<Live>) -> Result<Self, Error> {
         let fault = |why: std::io::Error| {
             Error::usage(format!("cannot listen on `--prometheus-port {port}`: {why}"), "")
@@ -58,7 +57,6 @@ fn answer(counts: &LiveCounts) -> String {
     )
 }
 
-/// The counters in Prometheus' form.
 fn page(counts: &LiveCounts) -> String {
     let rows = [
         ("requests_sent_total", "counter", counts.sent as f64),

@@ -3,7 +3,6 @@
 //! [`tokometer_campaign`] makes the runs. What is shown comes from the record alone, so `report`
 //! shows the same.
 
-mod document;
 mod exporter;
 mod identified;
 mod next_command;
@@ -13,17 +12,15 @@ mod results;
 mod screen;
 mod staircase;
 
-pub(crate) use crate::runs::summarise_read;
-pub(crate) use document::SweepDocument;
 pub(crate) use identified::identified;
 pub(crate) use next_command::workload as workload_words;
 pub(crate) use observer::measurement;
-pub(crate) use progress::Bar;
 pub(crate) use results::{
-    RunFacts, check as check_result_files, write as write_results, write_summary,
+    RunFacts, check as check_result_files, result as result_file, write as write_results,
+    write_summary,
 };
 pub(crate) use screen::{
-    Look, Say, Screen, earlier, followed, kept_events, overall, planned_runs, write_findings,
+    Look, Say, Screen, SweepDocument, followed, kept_events, overall, planned_runs,
 };
 pub(crate) use staircase::{ShownStairs, StairsScreen};
 pub(crate) use tokometer_report::saved::{RunView, SummarisedRun, layout_of};

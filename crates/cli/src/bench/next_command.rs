@@ -1,5 +1,6 @@
 //! The command to type after a staircase: a search for capacity with objectives that fit the server.
 
+use tokometer_figures::Quantity;
 use tokometer_plan::Plan;
 use tokometer_workload::Spec;
 use tokometer_workload::datasets::{random_audio, random_rerank};
@@ -30,7 +31,6 @@ pub(crate) fn workload(plan: &Plan) -> String {
     }
 }
 
-/// Whether nothing is generated.
 fn is_pooling(plan: &Plan) -> bool {
     plan.targets.first().is_some_and(|target| target.backend.is_pooling())
 }
@@ -113,20 +113,19 @@ fn generated(plan: &Plan) -> Vec<String> {
 }
 
 fn objectives(run: &SummarisedRun) -> String {
-    let slow = |key: &str| {
-        let found = run.summary.distribution(key)?;
-        found.percentile(99.0)?.value.or(found.max)
-    };
-    let limit = |name: &str, key: &str| {
-        slow(key).map(|millis| format!("p99 {name} < {}", shown(nice(ROOM * millis))))
+    let limit = |quantity: Quantity| {
+        let found = run.summary.distribution(quantity)?;
+        let millis = found.percentile(99.0)?.value.or(found.max)?;
+        let name = quantity.label().to_lowercase();
+        Some(format!("p99 {name} < {}", shown(nice(ROOM * millis))))
     };
     let both: Vec<String> =
-        [limit("ttft", "ttft_ms"), limit("tpot", "tpot_ms")].into_iter().flatten().collect();
+        [Quantity::Ttft, Quantity::Tpot].into_iter().filter_map(limit).collect();
     if !both.is_empty() {
         return both.join(", ");
     }
     // Answers in one piece have no first token.
-    limit("e2e", "e2e_ms").unwrap_or_else(|| "p99 e2e < 10s".to_owned())
+    limit(Quantity::E2e).unwrap_or_else(|| "p99 e2e < 10s".to_owned())
 }
 
 /// The next limit that people agree on.

@@ -10,17 +10,17 @@ use tokometer_measure::{
 };
 
 use super::exporter::Exporter;
-use super::progress::{Bar, Progress};
+use super::progress::Progress;
 use crate::activity::Activity;
 use crate::command_line::command_line;
 use crate::dashboard::{Dashboard, DashboardSource};
+use crate::lower::Bar;
 use crate::session::Given;
 use crate::signals::Signals;
 use crate::terminal::{self, print_message, print_note_once};
 use crate::version;
 use tokometer_plan::{Load, Plan, Shown, Target, Timing};
 
-/// The terminal as a measurement's observer.
 struct TerminalObserver {
     signals: Signals,
     bar: Bar,
@@ -117,7 +117,7 @@ impl Observer for TerminalObserver {
     fn preparing(&self, step: &'static str) {
         let preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(activity) = &*preparing {
-            activity.state().rename(step);
+            activity.rename(step);
         }
     }
 

@@ -12,7 +12,7 @@ use tokometer_record::Phase;
 
 use tokometer_plan::Shown;
 
-use crate::lower::{Display, ProgressView};
+use crate::lower::Bar;
 use crate::silence::{Silence, waiting_for_shards};
 use crate::terminal::print_message;
 
@@ -116,31 +116,6 @@ impl Stragglers {
 /// A bar that follows a run until it is dropped.
 pub(crate) struct Progress {
     _thread: Option<Background>,
-}
-
-/// Whether a bar may be shown at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bar {
-    /// On a terminal.
-    Allowed,
-    /// The whole terminal instead of a bar.
-    Live,
-    /// Never; lines instead.
-    Hidden,
-    /// Never, and no lines.
-    Silent,
-}
-
-impl From<Display> for Bar {
-    /// The whole terminal can be taken only where there is one.
-    fn from(display: Display) -> Self {
-        match display.progress {
-            ProgressView::Live if std::io::stderr().is_terminal() => Self::Live,
-            ProgressView::Live | ProgressView::Bar => Self::Allowed,
-            ProgressView::Hidden => Self::Hidden,
-            ProgressView::Silent => Self::Silent,
-        }
-    }
 }
 
 impl Progress {

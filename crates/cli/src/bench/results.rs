@@ -1,6 +1,6 @@
 //! Result files of other tools: vLLM's JSON and SGLang's JSONL.
 //!
-//! Their places are checked before the run: an hour of measuring must not end in a missing folder.
+//! Their folders are checked before the run: an hour of measuring must not end in a missing folder.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -14,39 +14,31 @@ use tokometer_compat::files::{
 };
 use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
 use tokometer_record::{RunInfo, STDOUT, write_whole};
+use tokometer_report::export::write_file;
 use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::SummarisedRun;
 use crate::exit::{Refusal, RefusalKind};
+use crate::files::try_append;
 use crate::terminal::print;
 
-/// Refuses places that cannot be written.
+/// Refuses files that cannot be written.
 pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
     if let Some(file) = &output.vllm_result {
         let folder = file.dir.clone().unwrap_or_else(|| PathBuf::from("."));
         probe(&folder)
             .map_err(|refusal| refusal.hint("choose another place with `--result-dir`"))?;
         if let Some(name) = &file.filename {
-            can_append(&folder.join(name))?;
+            let path = folder.join(name);
+            if !is_stdout(&path) {
+                try_append(&path).map_err(|why| unwritable(&path, &why))?;
+            }
         }
     }
     match output.sglang_result.as_ref().and_then(|file| file.file.as_ref()) {
-        Some(path) => can_append(path),
+        Some(path) => try_append(path).map_err(|why| unwritable(path, &why)),
         None => Ok(()),
     }
-}
-
-/// Opens a file as it will be opened, and leaves no empty one behind.
-fn can_append(path: &Path) -> Result<(), Refusal> {
-    if is_stdout(path) {
-        return Ok(());
-    }
-    let is_new = !path.exists();
-    let _file = open(path)?;
-    if is_new {
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
 }
 
 fn is_stdout(path: &Path) -> bool {
@@ -137,23 +129,34 @@ fn unmade(why: &tokometer_compat::Error) -> Refusal {
     Refusal::new(RefusalKind::Write, format!("cannot make the result file: {why}"))
 }
 
+/// A run as a result file, without a label.
+pub(crate) fn result<'a>(
+    shown: &'a SummarisedRun,
+    workload: &'a [(String, Value)],
+    is_detailed: bool,
+) -> ResultFile<'a> {
+    ResultFile {
+        summary: &shown.summary,
+        info: &shown.info,
+        label: None,
+        metadata: &[],
+        shown: &shown.statistics,
+        workload,
+        extent: if is_detailed { Extent::Requests } else { Extent::Run },
+    }
+}
+
 fn write_vllm(
     shown: &SummarisedRun,
     file: &VllmResult,
     workload: &WorkloadKeys,
 ) -> Result<PathBuf, Refusal> {
-    let result = ResultFile {
-        summary: &shown.summary,
-        info: &shown.info,
-        label: file.label.as_deref(),
-        metadata: &file.metadata.shown(),
-        shown: &shown.statistics,
-        workload,
-        extent: if file.is_detailed { Extent::Requests } else { Extent::Run },
-    };
+    let label = file.label.as_deref();
+    let metadata = file.metadata.shown();
+    let result =
+        ResultFile { label, metadata: &metadata, ..result(shown, workload, file.is_detailed) };
     let text = vllm_json(&result).map_err(|why| unmade(&why))?;
-    let name =
-        file.filename.clone().unwrap_or_else(|| vllm_file_name(&shown.info, file.label.as_deref()));
+    let name = file.filename.clone().unwrap_or_else(|| vllm_file_name(&shown.info, label));
     let path = file.dir.clone().unwrap_or_default().join(name);
     let has_content = std::fs::metadata(&path).is_ok_and(|found| found.len() > 0);
     if is_stdout(&path) {
@@ -174,15 +177,8 @@ fn write_sglang(
     file: &SglangResult,
     workload: &WorkloadKeys,
 ) -> Result<PathBuf, Refusal> {
-    let result = ResultFile {
-        summary: &shown.summary,
-        info: &shown.info,
-        label: file.tag.as_deref(),
-        metadata: &[],
-        shown: &shown.statistics,
-        workload,
-        extent: if file.is_detailed { Extent::Requests } else { Extent::Run },
-    };
+    let label = file.tag.as_deref();
+    let result = ResultFile { label, ..result(shown, workload, file.is_detailed) };
     let line = sglang_line(&result).map_err(|why| unmade(&why))?;
     let length = |name: &str| {
         workload.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.as_u64())
@@ -214,10 +210,7 @@ fn workload(plan: &Plan) -> WorkloadKeys {
         .collect()
 }
 
-/// The summary for other programs, beside the record.
 pub(crate) fn write_summary(shown: &SummarisedRun, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
-    write_whole(&path, shown.json().as_bytes()).map_err(|why| {
-        Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
-    })
+    write_file(&path, &format!("{:#}\n", shown.json()))
 }

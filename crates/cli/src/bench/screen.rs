@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
+use serde_json::{Value, json};
 use tokometer_campaign::{
-    Earlier, Event, Fate, KeptEvents, Observer, PlannedRun, Reading, RunRecord, RunRest,
-    SweepFindings, point_folder,
+    Event, Fate, KeptEvents, Observer, PlannedRun, Reading, RunRecord, RunRest, SweepFindings,
+    point_folder,
 };
 use tokometer_figures::summary::FailureGroup;
-use tokometer_plan::{Output, Plan, Shown};
+use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
 
-use super::document::SweepDocument;
 use super::{RunView, SummarisedRun, SweepEntry, results, sweep_text};
-use crate::args::{AddressArgs, OutputArgs};
-use crate::exit::{Exit, Refusal, RefusalKind};
+use crate::args::BenchArgs;
+use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, PlannedPoint, Preset};
 use crate::runs::READING;
 use crate::terminal::{print, print_message, print_note};
@@ -50,14 +50,9 @@ pub(crate) fn followed(found: &SweepFindings) -> Exit {
     }
 }
 
-/// What becomes of an earlier run in the folder, as the flags say.
-pub(crate) fn earlier(args: &OutputArgs, output: &Output) -> Result<Earlier, Refusal> {
-    Earlier::checked(args, output)
-}
-
 /// What becomes of the events of points, as the flags say, or a preset.
-pub(crate) fn kept_events(at: &AddressArgs, presets: &[Preset]) -> KeptEvents {
-    let is_plain = at.keep_events || presets.iter().any(|preset| preset.fragment.keep_events);
+pub(crate) fn kept_events(typed: &BenchArgs, presets: &[Preset]) -> KeptEvents {
+    let is_plain = typed.keep_events || presets.iter().any(|preset| preset.fragment.keep_events);
     if is_plain { KeptEvents::Plain } else { KeptEvents::Packed }
 }
 
@@ -97,15 +92,39 @@ impl Observer for Say {
     }
 }
 
-/// How runs are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// One run alone.
     Single,
     /// One of several: its text follows its heading, its JSON is part of a document.
     Sweep,
-    /// Not at all.
     Silent,
+}
+
+/// The points of a sweep so far: each is the document of a single run with its values under `point`.
+#[derive(Debug, Default)]
+pub(crate) struct SweepDocument(Vec<Value>);
+
+impl SweepDocument {
+    /// Adds a point: the JSON of its run, or why there is none.
+    pub(crate) fn push(&mut self, point: &PlannedPoint, run: Result<Value, &Refusal>) {
+        // `inf` is a word.
+        let number = |text: &str| {
+            let number = serde_json::from_str::<serde_json::Number>(text);
+            number.map_or_else(|_| text.into(), Value::Number)
+        };
+        let values = point.coordinates.iter().map(|(name, value)| (name.clone(), number(value)));
+        let mut entry = run.unwrap_or_else(|refusal| json!({ "error": refusal.message }));
+        entry["point"] = values.collect();
+        if let Some(heading) = &point.heading {
+            entry["heading"] = heading.as_str().into();
+        }
+        self.0.push(entry);
+    }
+
+    pub(crate) fn text(&self) -> String {
+        format!("{:#}\n", json!({ "points": self.0 }))
+    }
 }
 
 /// Shows every run when it ends, and writes the files that belong to it.
@@ -127,7 +146,6 @@ impl<'a> Screen<'a> {
         Self { points, style, look, runs, rows, document, is_stored: false }
     }
 
-    /// Points that have a result.
     pub(crate) fn results(&self) -> usize {
         self.rows.len()
     }
@@ -170,7 +188,7 @@ impl<'a> Screen<'a> {
         let shown = READING.summarise_sides(sides, reading.comparison.clone(), reader, &view)?;
         match (plan.output.shown, self.look) {
             (Shown::Text, Look::Single | Look::Sweep) => print(&shown.text(self.style)?)?,
-            (Shown::Json, Look::Single) => print(&shown.json())?,
+            (Shown::Json, Look::Single) => print(&format!("{:#}\n", shown.json()))?,
             _ => {}
         }
         // A result file of zeros would be read as a measurement.
@@ -259,16 +277,10 @@ fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &Plan) -> Option<St
     })
 }
 
-/// The refusal for a file of findings that cannot be written.
-pub(crate) fn write_findings(path: &Path, json: &str) -> Result<(), Refusal> {
-    tokometer_record::write_whole(path, json.as_bytes()).map_err(|why| {
-        Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::RefusalKind;
 
     #[test]
     fn the_exit_code_of_several_points_tells_some_failures_from_all() {
@@ -290,5 +302,25 @@ mod tests {
         check(&[Fate::Done, Fate::Interrupted], Exit::Interrupted, Exit::Interrupted);
         check(&[], Exit::Done, Exit::Done);
         assert_eq!(overall(&found(&[unusable]), Look::Single), Exit::Usage);
+    }
+
+    #[test]
+    fn points_with_and_without_a_run_are_one_document() {
+        let plan = crate::lower::complete_part(tokometer_plan::PartialPlan::default()).unwrap();
+        let point = |rate: &str| PlannedPoint {
+            heading: None,
+            coordinates: vec![("request_rate".to_owned(), rate.to_owned())],
+            plan: plan.clone(),
+        };
+        let mut document = SweepDocument::default();
+        document.push(&point("4"), Ok(json!({"summary": {"a": 1}})));
+        let refusal = Refusal::new(RefusalKind::Target, "cannot reach it");
+        document.push(&point("inf"), Err(&refusal));
+        let page: Value = serde_json::from_str(&document.text()).unwrap();
+        let expected = json!({"points": [
+            {"point": {"request_rate": 4}, "summary": {"a": 1}},
+            {"point": {"request_rate": "inf"}, "error": "cannot reach it"},
+        ]});
+        assert_eq!(page, expected);
     }
 }

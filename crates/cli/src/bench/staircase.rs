@@ -6,14 +6,16 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_campaign::{Event, Observer};
 use tokometer_decide::staircase::{StairEnd, StairStep, StaircaseFindings, knee};
+use tokometer_figures::Quantity;
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
+use tokometer_report::export::write_file;
 use tokometer_report::staircase::{STAIRCASE, text as staircase_text};
 
 use super::SummarisedRun;
-use super::screen::{Look, Screen, write_findings};
-use crate::exit::{Refusal, RefusalKind};
+use super::screen::{Look, Screen};
+use crate::exit::Refusal;
 use crate::terminal::{print, print_note};
 
 /// Shows the steps of a staircase as they end.
@@ -37,7 +39,6 @@ impl<'a> StairsScreen<'a> {
         Self { screen, plan, server, budget }
     }
 
-    /// What the steps show.
     pub(crate) fn shown(&mut self, steps: &[StairStep], ending: StairEnd) -> ShownStairs {
         let runs = std::mem::take(&mut self.screen.runs);
         let knee = knee(steps);
@@ -89,16 +90,16 @@ fn say_step_remarks(shown: &SummarisedRun) {
 /// `8 in flight: 12.1 req/s · 1548 tok/s · p50 TTFT 26 ms · p50 E2E 790 ms (61 s left)`.
 fn step_line(step: &StairStep, shown: &SummarisedRun, left: Nanos) -> String {
     let summary = &shown.summary;
-    let median = |key: &str| {
-        let entry = summary.distribution(key)?.percentile(50.0)?;
+    let median = |quantity: Quantity| {
+        let entry = summary.distribution(quantity)?.percentile(50.0)?;
         entry.value.map(Nanos::from_millis_f64)
     };
     let rate = |value: Option<f64>, unit: &str| value.map(|value| format!("{value:.1} {unit}"));
     let parts: Vec<String> = [
-        rate(summary.figure("requests_per_s"), "req/s"),
-        rate(summary.figure("output_tokens_per_s"), "tok/s"),
-        median("ttft_ms").map(|time| format!("p50 TTFT {time}")),
-        median("e2e_ms").map(|time| format!("p50 E2E {time}")),
+        rate(summary.figure(Quantity::Requests), "req/s"),
+        rate(summary.figure(Quantity::Output), "tok/s"),
+        median(Quantity::Ttft).map(|time| format!("p50 TTFT {time}")),
+        median(Quantity::E2e).map(|time| format!("p50 E2E {time}")),
         Some(format!("{} failed", summary.counts.failed)).filter(|_| summary.counts.failed > 0),
     ]
     .into_iter()
@@ -109,34 +110,21 @@ fn step_line(step: &StairStep, shown: &SummarisedRun, left: Nanos) -> String {
 }
 
 impl ShownStairs {
-    /// Keeps the findings beside the steps.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), Refusal> {
         let text = serde_json::to_string_pretty(&self.findings).unwrap_or_default();
-        write_findings(&folder.join(STAIRCASE), &text)
+        write_file(&folder.join(STAIRCASE), &text)
     }
 
-    /// The whole staircase for other programs.
-    pub(crate) fn json(&self) -> Result<String, Refusal> {
-        let internal =
-            |why: serde_json::Error| Refusal::new(RefusalKind::Internal, why.to_string());
-        let runs: Vec<Value> = self
-            .runs
-            .iter()
-            .map(|run| serde_json::from_str(&run.json()))
-            .collect::<Result<_, _>>()
-            .map_err(internal)?;
-        let document = json!({ "staircase": self.findings, "runs": runs });
-        serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(internal)
-    }
-
-    /// Prints what the plan asks for.
     pub(crate) fn show(&self, shown: Shown, style: Style) -> Result<(), Refusal> {
         match shown {
             Shown::Text => {
                 let runs: Vec<&SummarisedRun> = self.runs.iter().collect();
                 print(&staircase_text(&self.findings, &runs, style))
             }
-            Shown::Json => print(&self.json()?),
+            Shown::Json => {
+                let runs: Vec<Value> = self.runs.iter().map(SummarisedRun::json).collect();
+                print(&format!("{:#}\n", json!({ "staircase": self.findings, "runs": runs })))
+            }
             Shown::Nothing => Ok(()),
         }
     }

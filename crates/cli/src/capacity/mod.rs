@@ -7,7 +7,6 @@ mod screen;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use tokometer_base::{Clock as _, Nanos, units};
 use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{Earlier, RunFolder, STAIRS, Search, SearchBounds, SearchSetting, run};
@@ -18,20 +17,17 @@ use tokometer_decide::slo::Objective;
 use tokometer_measure::{IdentifiedServer, ServerIdentity};
 use tokometer_plan::{self as plan, Plan};
 use tokometer_report::capacity::{self as views, CAPACITY};
+use tokometer_report::export::write_file;
 use tokometer_report::staircase;
 use tokometer_shards::Membership;
 
 use crate::args::{BenchArgs, CapacityArgs, Over};
-use crate::bench::{
-    Bar, RunView, StairsScreen, earlier, identified, kept_events, planned_runs, write_findings,
-};
+use crate::bench::{RunView, StairsScreen, identified, kept_events, planned_runs};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{
-    Lowered, OwnDefaults, Preset, ProgressView, layered, lower_over, put_address, seconds, written,
-};
+use crate::lower::{Bar, Lowered, OwnDefaults, Preset, layered, lower_over, put_address, seconds};
 use crate::pages;
 use crate::runs::READING;
-use crate::session::{Given, say_remarks};
+use crate::session::{Given, say_remarks, show_plan};
 use crate::shards::{self, PartRequest};
 use crate::terminal::{print, print_note};
 
@@ -40,7 +36,6 @@ use screen::SearchScreen;
 /// Time for a search whose command line is an address and objectives.
 const BUDGET_S: f64 = 300.0;
 
-/// Runs the command.
 pub(crate) fn capacity(
     args: &CapacityArgs,
     order: &[String],
@@ -63,8 +58,7 @@ pub(crate) fn capacity(
     say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
     let budget = budget(args, &presets)?;
     if bench.print_plan {
-        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
-        return Ok(Exit::Done);
+        return show_plan(&lowered.plan, &lowered);
     }
     lowered.require_secrets()?;
     let server = match &own {
@@ -75,12 +69,12 @@ pub(crate) fn capacity(
         print_note(&format!("server: {}", server.identity));
     }
     let begin = given.clock.now();
-    let earlier = earlier(&bench.output, &lowered.plan.output)?;
+    let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
     let found = membership(args, &bench, &lowered, given)?;
     if found.is_none() {
-        pages::check(args.at.html.as_deref(), &lowered)?;
+        pages::check(args.bench.html.as_deref(), &lowered)?;
     }
-    pages::clear_stdout(args.at.html.as_deref(), &mut lowered);
+    pages::clear_stdout(args.bench.html.as_deref(), &mut lowered);
     let bar = bar(&lowered);
     let request = PartRequest { args: &bench, varied: Varied::Load, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
@@ -92,7 +86,7 @@ pub(crate) fn capacity(
     let setting = SearchSetting {
         budget,
         begin,
-        kept_events: kept_events(&args.at, &presets),
+        kept_events: kept_events(&args.bench, &presets),
         ..setting(args, plan, part.folder.path().to_owned())?
     };
     let searched = searched(setting, server, earlier, &mut part);
@@ -207,7 +201,7 @@ fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refu
     let is_bounded = args.points.is_some() || args.max_duration.is_some();
     let preset = || presets.iter().rev().find_map(|preset| preset.fragment.budget.as_deref());
     let preset = || preset().filter(|_| !is_bounded);
-    let typed = seconds("--budget", args.at.budget.as_deref().or_else(preset))?;
+    let typed = seconds("--budget", args.bench.budget.as_deref().or_else(preset))?;
     if typed.is_some_and(|seconds| seconds <= 0.0) {
         return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `5m`"));
     }
@@ -229,7 +223,7 @@ fn membership(
             "add `--leader HOST:PORT` to all shards",
         ));
     }
-    let has_staircase = args.at.budget.is_some() && args.start.is_none();
+    let has_staircase = args.bench.budget.is_some() && args.start.is_none();
     if (args.over == Over::Concurrency || has_staircase) && !bench.shards.global_cap {
         return Err(Refusal::usage(
             "cannot divide a search for a concurrency into shards: it tries fewer requests in flight than there are shards",
@@ -241,18 +235,15 @@ fn membership(
 
 /// A search has many short runs: a full-screen dashboard would open and close with each.
 fn bar(lowered: &Lowered) -> Bar {
-    if lowered.display.progress == ProgressView::Live {
-        print_note(
-            "note: `--live` has no effect on a search, whose runs are short: a line follows each point",
-        );
+    if lowered.bar != Bar::Live {
+        return lowered.bar;
     }
-    match Bar::from(lowered.display) {
-        Bar::Live => Bar::Allowed,
-        bar => bar,
-    }
+    print_note(
+        "note: `--live` has no effect on a search, whose runs are short: a line follows each point",
+    );
+    Bar::Allowed
 }
 
-/// Shows and keeps what was found.
 fn finish(
     args: &CapacityArgs,
     findings: &Findings,
@@ -260,9 +251,9 @@ fn finish(
     folder: &RunFolder,
 ) -> anyhow::Result<Exit> {
     report(findings, lowered, folder.path())?;
-    if let Some(out) = &args.at.html {
+    if let Some(out) = &args.bench.html {
         let view = RunView::new(&lowered.plan.metrics)?;
-        pages::write(views::page(READING, findings, folder.path(), &view, None)?, out)?;
+        pages::write(views::page(READING, findings, folder.path(), &view, None), out)?;
         pages::say_page(out);
     }
     if folder.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
@@ -280,7 +271,7 @@ fn finish(
 
 fn report(findings: &Findings, lowered: &Lowered, folder: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(findings)?;
-    write_findings(&folder.join(CAPACITY), &json)?;
+    write_file(&folder.join(CAPACITY), &json)?;
     match lowered.plan.output.shown {
         plan::Shown::Text => print(&views::text(findings))?,
         plan::Shown::Json => print(&format!("{json}\n"))?,

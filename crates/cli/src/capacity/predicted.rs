@@ -7,7 +7,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use tokometer_campaign::{Search, Virtual, run};
 use tokometer_decide::capacity::{Ending, LoadKind};
 use tokometer_decide::search::SearchResult;
@@ -22,9 +21,8 @@ use crate::activity::Activity;
 use crate::args::{CapacityArgs, EngineArgs};
 use crate::bench::{Say, workload_words};
 use crate::exit::{Exit, Refusal};
-use crate::lower::written;
 use crate::predict::{EngineChoice, free_memory, prediction_plan};
-use crate::session::{Given, say_remarks};
+use crate::session::{Given, say_remarks, show_plan};
 use crate::terminal::print;
 use crate::version;
 
@@ -63,7 +61,6 @@ fn combinations(args: &EngineArgs) -> Result<Vec<PredictedChoice>, Refusal> {
     Ok(all)
 }
 
-/// Runs the command.
 pub(super) fn capacity(
     args: &CapacityArgs,
     order: &[String],
@@ -76,7 +73,7 @@ pub(super) fn capacity(
         )
         .into());
     }
-    if let Some(page) = &args.at.html {
+    if let Some(page) = &args.bench.html {
         return Err(Refusal::usage(
             format!("cannot write `{}`: `--engine` measures nothing to draw", page.display()),
             "use `--json` for the predicted points",
@@ -87,8 +84,7 @@ pub(super) fn capacity(
     let lowered = prediction_plan(Some(name), &args.bench, order, &given.environment)?;
     say_remarks(&lowered);
     if args.bench.print_plan {
-        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
-        return Ok(Exit::Done);
+        return show_plan(&lowered.plan, &lowered);
     }
     say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
     let over = LoadKind::from(args.over);
@@ -109,7 +105,7 @@ pub(super) fn capacity(
     let combinations = combinations(&args.engine)?;
     let (activity, total) = (Activity::start("capacity: predicting"), combinations.len());
     for (done, combination) in combinations.into_iter().enumerate() {
-        activity.state().set(done, total, "searches");
+        activity.reporter()(done, total, "searches");
         let engine = EngineChoice::open(Some(name), None)?.set(&combination.set)?;
         let mut engine = Virtual {
             options: twin::PredictOptions {

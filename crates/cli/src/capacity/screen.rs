@@ -13,11 +13,9 @@ use crate::terminal::print_note;
 /// Points shorter than this end before an overloaded server's queue has grown.
 const SHORT_POINT: Nanos = Nanos::from_secs(1);
 
-/// Shows a search while it measures.
 pub(super) struct SearchScreen<'a> {
     /// Shows the staircase that finds the first load.
     pub(super) stairs: StairsScreen<'a>,
-    /// Folder of that staircase.
     pub(super) folder: &'a Path,
     /// Whether its steps are under way.
     pub(super) is_climbing: bool,

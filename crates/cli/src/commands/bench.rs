@@ -1,9 +1,7 @@
 //! `tokometer bench`.
 
-use std::io::IsTerminal as _;
 use std::path::Path;
 
-use anyhow::Context as _;
 use tokometer_base::Nanos;
 use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{
@@ -15,20 +13,20 @@ use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_shards::Membership;
 
-use crate::args::{AddressArgs, BenchArgs, BenchCommand};
+use crate::args::{BenchArgs, BenchCommand};
 use crate::bench::{
-    Bar, Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, earlier, identified,
-    kept_events, next_line, overall, planned_runs,
+    Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, identified, kept_events,
+    next_line, overall, planned_runs,
 };
 use crate::exit::{Exit, Refusal};
-use crate::input::say_pipe;
+use crate::files::say_pipe;
 use crate::instrument;
 use crate::lower::{
-    Environment, Lowered, OwnDefaults, Preset, ProgressView, SelfCheck, key_variable, layered,
-    load_flag, lower_over, put_address, seconds, written,
+    Bar, Environment, Lowered, OwnDefaults, Preset, key_variable, layered, load_flag, lower_over,
+    put_address, seconds,
 };
 use crate::pages;
-use crate::session::{Given, say_remarks};
+use crate::session::{Given, say_remarks, show_plan};
 use crate::shards::{self, PartRequest, RunPart};
 use crate::terminal::{print, print_note};
 
@@ -53,13 +51,13 @@ struct AskedBench {
 
 impl AskedBench {
     fn new(command: &BenchCommand, environment: &Environment) -> Result<Self, Refusal> {
-        let AddressArgs { url, budget, .. } = &command.at;
+        let (url, budget) = (&command.at.url, &command.bench.budget);
         let mut args = command.bench.clone();
         if let Some(url) = url {
             put_address(&mut args, url)?;
         }
         let presets = environment.presets.layers()?;
-        let events = kept_events(&command.at, &presets);
+        let events = kept_events(&command.bench, &presets);
         if url.is_none() && budget.is_none() {
             return Ok(Self { args, staircase: None, own: None, events });
         }
@@ -88,7 +86,7 @@ fn is_one_run(command: &BenchCommand, presets: &[Preset]) -> bool {
     }
     let preset = presets.iter().rev().find_map(|one| Some((load_flag(&one.fragment)?, one.origin)));
     let Some((flag, origin)) = preset else { return false };
-    let (name, is_staircase) = (flag.trim_start_matches('-'), command.at.budget.is_some());
+    let (name, is_staircase) = (flag.trim_start_matches('-'), command.bench.budget.is_some());
     print_note(&if is_staircase {
         format!("note: the staircase sets the load; `{name}` ({}) has no effect", origin.name())
     } else {
@@ -134,8 +132,7 @@ pub(crate) fn bench(
         let plan = asked
             .staircase
             .map_or(lowered.plan.clone(), |staircase| with_steps(&lowered.plan, staircase));
-        print(&written(&plan, &lowered.origins).context("cannot show the plan")?)?;
-        return Ok(Exit::Done);
+        return show_plan(&plan, &lowered);
     }
     lowered.require_secrets()?;
     say_missing_key(args, &lowered);
@@ -150,7 +147,7 @@ pub(crate) fn bench(
         let stairs = AskedStairs { command, staircase, server, events: asked.events };
         return stairs.climb(found.as_ref(), lowered, given);
     }
-    if command.at.keep_events {
+    if command.bench.keep_events {
         print_note(
             "note: `--keep-events` has no effect: a single run keeps its events as they are",
         );
@@ -171,13 +168,13 @@ fn measure_points(
     mut lowered: Lowered,
     given: &Given,
 ) -> anyhow::Result<Exit> {
-    let earlier = earlier(&args.output, &lowered.plan.output)?;
+    let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
     let mut style = given.environment.style();
-    if lowered.display.calibration == SelfCheck::Asked {
+    if lowered.is_calibrated {
         style.error = instrument::calibrate(&lowered.plan, given)?;
     }
     let found = shards::membership(args, &lowered, given)?;
-    let page = command.at.html.as_deref();
+    let page = command.bench.html.as_deref();
     if let Some(found) = &found {
         shards::note_unused_cap(found, &args.shards, &lowered);
         shards::note_uneven_cap(found, &args.shards, &lowered);
@@ -256,7 +253,7 @@ fn check_staircase(
             "add a load, such as `--max-concurrency 8` or `--request-rate 4`, for one run per value",
         ));
     }
-    if earlier(&args.output, &lowered.plan.output)? == Earlier::Resumed {
+    if Earlier::checked(&args.output, &lowered.plan.output)? == Earlier::Resumed {
         return Err(Refusal::usage(
             "cannot resume a staircase: its steps follow from each other",
             "measure it again with `--overwrite`",
@@ -275,14 +272,14 @@ fn say_missing_key(args: &BenchArgs, lowered: &Lowered) {
 }
 
 fn bar(lowered: &Lowered) -> Bar {
-    let is_live = lowered.display.progress == ProgressView::Live;
-    if is_live && !std::io::stderr().is_terminal() {
+    let bar = lowered.bar.on_this_terminal();
+    if bar != lowered.bar {
         print_note(
             "note: `--live` has no effect here: stderr is not a terminal\n  \
              run it in a terminal; elsewhere progress is one line every 10 s, and `--prometheus-port PORT` serves counters",
         );
     }
-    Bar::from(lowered.display)
+    bar
 }
 
 /// The plan of a staircase, as a sweep over all of its steps.
@@ -303,12 +300,10 @@ struct AskedStairs<'a> {
     command: &'a BenchCommand,
     staircase: Staircase,
     server: IdentifiedServer,
-    /// What becomes of the events of the steps.
     events: KeptEvents,
 }
 
 impl AskedStairs<'_> {
-    /// Measures the staircase and shows it.
     fn climb(
         self,
         found: Option<&Membership>,
@@ -317,11 +312,11 @@ impl AskedStairs<'_> {
     ) -> anyhow::Result<Exit> {
         let Self { command, staircase, server, events } = self;
         if found.is_none() {
-            pages::check(command.at.html.as_deref(), &lowered)?;
+            pages::check(command.bench.html.as_deref(), &lowered)?;
         }
-        pages::clear_stdout(command.at.html.as_deref(), &mut lowered);
+        pages::clear_stdout(command.bench.html.as_deref(), &mut lowered);
         let (args, bar, style) = (&command.bench, bar(&lowered), given.environment.style());
-        let earlier = earlier(&args.output, &lowered.plan.output)?;
+        let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
         let request = PartRequest { args, varied: Varied::Load, earlier, bar, given };
         let mut part = request.take(found, &mut lowered)?;
         let runs = planned_runs(&lowered, part.folder.path())?;
@@ -351,7 +346,7 @@ impl AskedStairs<'_> {
         stairs.write(folder.path())?;
         stairs.show(shown, style)?;
         let own_page = folder.is_kept().then(|| folder.path().join(PAGE));
-        let page = command.at.html.clone().or(own_page);
+        let page = command.bench.html.clone().or(own_page);
         if let Some(page) = &page {
             write_page(folder.path(), plan, page)?;
         }
@@ -365,7 +360,6 @@ impl AskedStairs<'_> {
     }
 }
 
-/// Where the results are, and what to do next.
 fn say_where(stairs: &ShownStairs, page: Option<&Path>, folder: &RunFolder) -> Result<(), Refusal> {
     let page = page.map(|page| format!("page: {}\n", page.display()));
     print(&format!("{}{}", page.unwrap_or_default(), next_line(&stairs.findings)))?;
@@ -375,8 +369,7 @@ fn say_where(stairs: &ShownStairs, page: Option<&Path>, folder: &RunFolder) -> R
     Ok(())
 }
 
-/// Writes the page of the runs in a folder.
 fn write_page(folder: &Path, plan: &Plan, page: &Path) -> Result<(), Refusal> {
     let view = RunView::new(&plan.metrics)?;
-    pages::write_runs(&[folder.to_owned()], &view, None, page)
+    pages::write_runs(&[folder.to_owned()], &view, page)
 }

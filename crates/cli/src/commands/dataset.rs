@@ -1,23 +1,21 @@
 //! `tokometer dataset`: what bench would send, without sending it.
 
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
 
-use anyhow::Context as _;
 use tokometer_base::Seed;
-use tokometer_record::{STDOUT, WholeFile};
+use tokometer_record::WholeFile;
+use tokometer_report::export::unwritable;
 
 use crate::args::DatasetArgs;
-use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::lower::{Environment, lower, written};
-use crate::session::say_remarks;
+use crate::exit::Exit;
+use crate::files::is_standard;
+use crate::lower::{Environment, lower};
+use crate::session::{say_remarks, show_plan};
 use crate::terminal::{print, print_message, print_note};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
 
-/// Default number of prompts shown.
 const SHOWN: u64 = 2;
 
-/// Describes the prompts of each point, and exports them.
 pub(crate) fn dataset(
     args: &DatasetArgs,
     order: &[String],
@@ -27,8 +25,7 @@ pub(crate) fn dataset(
     let lowered = lower(&args.bench, order, environment)?;
     say_remarks(&lowered);
     if args.bench.print_plan {
-        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
-        return Ok(Exit::Done);
+        return show_plan(&lowered.plan, &lowered);
     }
     for point in &lowered.points {
         let plan = &point.plan;
@@ -50,22 +47,17 @@ pub(crate) fn dataset(
             description.to_text()
         );
         match args.export.as_deref() {
-            Some(path) if path == Path::new(STDOUT) => print_message(description.trim_end()),
+            Some(path) if is_standard(path) => print_message(description.trim_end()),
             _ => print(&description)?,
         }
         if let Some(path) = &args.export {
-            let unwritable = |why: std::io::Error| {
-                Refusal::new(
-                    RefusalKind::Write,
-                    format!("cannot write `{}`: {why}", path.display()),
-                )
-            };
+            let unwritable = |why: std::io::Error| unwritable(path, &why);
             let mut file = WholeFile::create(path).map_err(unwritable)?;
             let mut rows = BufWriter::new(&mut file);
             opened.workload.export(&mut rows)?.and_then(|()| rows.flush()).map_err(unwritable)?;
             drop(rows);
             file.keep().map_err(unwritable)?;
-            if path != Path::new(STDOUT) {
+            if !is_standard(path) {
                 print_note(&format!("wrote {} prompts to {}", opened.len(), path.display()));
             }
         }

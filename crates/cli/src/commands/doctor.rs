@@ -1,19 +1,18 @@
 //! `tokometer doctor`: is this report consistent?
 
-use std::path::Path;
-
 use serde_json::json;
 use tokometer_compat::{Report, Selection};
 use tokometer_doctor::{
     Examination, ExaminedFile, Finding, Level, doctor_comment, doctor_csv, doctor_html,
     doctor_text, examine,
 };
-use tokometer_report::saved::NamedSource;
+use tokometer_report::export::write_file;
+use tokometer_report::sources::NamedSource;
 
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
-use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::input::STDIN;
+use crate::exit::{Exit, Refusal};
+use crate::files::is_standard;
 use crate::instrument;
 use crate::runs::READING;
 use crate::session::Given;
@@ -49,7 +48,6 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     last.map_or(Ok(Exit::Done), |why| Err(why.into()))
 }
 
-/// Prints the findings in the wanted format.
 fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refusal> {
     let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();
     let views: Vec<ExaminedFile<'_>> = files
@@ -59,7 +57,13 @@ fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refu
         .collect();
     match args.format {
         _ if args.markdown => print(&doctor_comment(&views))?,
-        _ if args.html.is_some() => write_page(args.html.as_deref(), &doctor_html(&views))?,
+        _ if args.html.is_some() => {
+            let page = doctor_html(&views);
+            match args.html.as_deref().filter(|path| !is_standard(path)) {
+                Some(path) => write_file(path, &without_secrets(&page))?,
+                None => print(&page)?,
+            }
+        }
         TableFormatArg::Markdown => print(&doctor_comment(&views))?,
         TableFormatArg::Json => print(&findings(&views))?,
         TableFormatArg::Csv => print(&doctor_csv(&views))?,
@@ -69,15 +73,6 @@ fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refu
     Ok(if worst == Some(Level::Inconsistent) { Exit::Missed } else { Exit::Done })
 }
 
-/// The page goes to standard output unless a file is named.
-fn write_page(path: Option<&Path>, page: &str) -> Result<(), Refusal> {
-    let Some(path) = path.filter(|path| *path != Path::new(STDIN)) else { return print(page) };
-    let unwritable =
-        |why| Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()));
-    std::fs::write(path, without_secrets(page)).map_err(unwritable)
-}
-
-/// All findings as one JSON list.
 fn findings(files: &[ExaminedFile<'_>]) -> String {
     let entry = |file: &str, block: Option<usize>, finding: &Finding| {
         json!({

@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_compat::files::{
-    Extent, LlmdContext, ResultFile, UnixWindow, inferencex_aggregate, inferencex_json, llm_d_json,
+    LlmdContext, ResultFile, UnixWindow, inferencex_aggregate, inferencex_json, llm_d_json,
     llm_d_percentiles,
 };
 use tokometer_figures::Family;
 use tokometer_plan::Metrics;
-use tokometer_record::{RunReader, RunState, write_whole};
+use tokometer_record::{RunReader, RunState};
+use tokometer_report::export::write_file;
 
 use crate::args::ReportArgs;
-use crate::bench::{RunView, SummarisedRun, summarise_read};
+use crate::bench::{RunView, SummarisedRun, result_file};
 use crate::exit::{Refusal, RefusalKind};
 use crate::lower::sections;
-use crate::runs;
+use crate::runs::{self, READING};
 
 /// Writes the files that were asked for. Returns their paths.
 pub(crate) fn write(
@@ -33,7 +34,7 @@ pub(crate) fn write(
         metrics.percentiles.extend(llm_d_percentiles());
     }
     let view = RunView::new(&metrics)?.with_family(Family::OldVllm);
-    let shown = summarise_read(&reader, &view)?;
+    let shown = READING.summarise_read(&reader, &view)?;
     if shown.against().is_some() {
         return Err(Refusal::usage(
             format!("cannot write `{}` as one result: it contains two targets", folder.display()),
@@ -55,7 +56,7 @@ pub(crate) fn write(
                 "the report requires the length of the prompts",
             )
         })?;
-        put(out, &report)?;
+        write_file(out, &report)?;
         written.push(out.clone());
     }
     Ok(written)
@@ -74,25 +75,17 @@ fn inferencex(
             "measure with `--max-concurrency N --request-rate inf`, as the kit does",
         ));
     }
-    let file = ResultFile {
-        summary: &shown.summary,
-        info: &shown.info,
-        label: None,
-        metadata: &args.metadata,
-        shown: &shown.statistics,
-        workload: &[],
-        extent: Extent::Run,
-    };
+    let file = ResultFile { metadata: &args.metadata, ..result_file(shown, &[], false) };
     let result = inferencex_json(&file, window).map_err(|why| {
         Refusal::new(RefusalKind::Write, format!("cannot make the result for InferenceX: {why}"))
     })?;
-    put(out, &result)?;
+    write_file(out, &result)?;
     let mut written = vec![out.to_owned()];
     let aggregate = args.gpus.and_then(|gpus| inferencex_aggregate(&result, gpus, &args.metadata));
     if let Some(aggregate) = aggregate {
         let name = out.file_name().unwrap_or_default().to_string_lossy();
         let path = out.with_file_name(format!("agg_{name}"));
-        put(&path, &aggregate)?;
+        write_file(&path, &aggregate)?;
         written.push(path);
     }
     Ok(written)
@@ -106,10 +99,4 @@ fn window(reader: &RunReader) -> Result<Option<UnixWindow>, Refusal> {
         info.started.0 as f64 / 1e9 + at.signed_since(info.origin) as f64 / 1e9
     };
     Ok(Some((seconds(end.measure_begin), seconds(end.measure_end))))
-}
-
-fn put(path: &Path, text: &str) -> Result<(), Refusal> {
-    write_whole(path, text.as_bytes()).map_err(|why| {
-        Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
-    })
 }

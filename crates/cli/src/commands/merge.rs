@@ -8,21 +8,21 @@ use tokometer_plan::Plan;
 use tokometer_record::folder::names;
 use tokometer_shards::{self as shards, SHARDS};
 
+use super::refuse_store;
 use crate::args::MergeArgs;
-use crate::bench::{RunView, Say, summarise_read, write_summary};
+use crate::bench::{RunView, Say, write_summary};
 use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::runs;
-use crate::store;
+use crate::runs::{self, READING};
 use crate::terminal::print_message;
 
 /// Merges shards into one run folder. Shards that are missing or broken off are named; the others are
 /// merged all the same.
 pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
-    let (given, _fetched) = store::fetched(&args.folders)?;
-    let folders = shard_folders(&given)?;
+    args.folders.iter().try_for_each(|folder| refuse_store(folder))?;
+    let folders = shard_folders(&args.folders)?;
     let out = match (&args.output, args.folders.as_slice()) {
         (Some(out), _) => out.clone(),
-        (None, [run]) if given == args.folders && !is_run(run) => run.clone(),
+        (None, [run]) if !is_run(run) => run.clone(),
         (None, _) => {
             return Err(Refusal::usage(
                 "cannot merge: no output folder",
@@ -61,7 +61,7 @@ fn write_figures(folder: &Path) -> Result<(), Refusal> {
         // Of another version: its record can be read, and has the figures that need no plan.
         Err(_) => RunView::plain(Selection::default()),
     };
-    write_summary(&summarise_read(&reader, &view)?, folder)
+    write_summary(&READING.summarise_read(&reader, &view)?, folder)
 }
 
 fn is_run(folder: &Path) -> bool {

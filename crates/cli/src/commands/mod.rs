@@ -6,21 +6,21 @@ mod doctor;
 mod kit;
 mod merge;
 mod report;
-mod shell;
 mod sim;
 
+use std::path::Path;
 use std::sync::Arc;
 
+use clap_complete::Shell;
 use tokometer_base::Clock;
 
 use crate::activity::Activity;
-use crate::args::{Command, DocPage, ParsedArguments};
-use crate::exit::Exit;
+use crate::args::{BenchArgs, Command, DocPage, ParsedArguments, declaration};
+use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::Environment;
 use crate::session::Given;
 use crate::signals::Signals;
-use crate::store;
-use crate::terminal::{be_quiet, hide, print, print_note};
+use crate::terminal::{be_quiet, hide, print, print_message, print_note};
 
 /// Progress of commands that show none of their own.
 fn activity(command: &Command) -> Option<Activity> {
@@ -35,24 +35,26 @@ fn activity(command: &Command) -> Option<Activity> {
     Some(Activity::start(what))
 }
 
-/// Whether the command line asks for errors alone.
-fn is_quiet(command: &Command) -> bool {
+/// The flags of a measurement, where the command takes them.
+fn flags(command: &Command) -> Option<&BenchArgs> {
     match command {
-        Command::Bench(args) => args.bench.output.quiet,
-        Command::Capacity(args) => args.bench.output.quiet,
-        Command::Dataset(args) => args.bench.output.quiet,
-        Command::Predict(args) => args.bench.output.quiet,
-        _ => false,
+        Command::Bench(args) => Some(&args.bench),
+        Command::Capacity(args) => Some(&args.bench),
+        Command::Dataset(args) => Some(&args.bench),
+        Command::Predict(args) => Some(&args.bench),
+        _ => None,
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let ParsedArguments { command, order, remarks, colour } = typed;
     let environment = Environment::read().with_colour(colour)?;
     hide(&environment.secrets);
-    if is_quiet(&command) {
-        be_quiet();
+    if let Some(flags) = flags(&command) {
+        if flags.output.quiet {
+            be_quiet();
+        }
+        flags.output.run_dir.as_deref().map_or(Ok(()), refuse_store)?;
     }
     for remark in remarks {
         print_note(&format!("note: {remark}"));
@@ -66,30 +68,18 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
     let environment = &given.environment;
     let _activity = activity(&command);
     match command {
-        Command::Bench(mut args) => {
-            let mut output = args.bench.output.clone();
-            store::recorded(&mut output, |output| {
-                args.bench.output = output.clone();
-                bench::bench(&args, &order, &given)
-            })
-        }
+        Command::Bench(args) => bench::bench(&args, &order, &given),
         Command::Dataset(args) => dataset::dataset(&args, &order, environment),
         Command::Report(args) => report::report(&args, environment),
         Command::Compare(args) => crate::compare::compare(&args),
-        Command::Capacity(mut args) => {
-            let mut output = args.bench.output.clone();
-            store::recorded(&mut output, |output| {
-                args.bench.output = output.clone();
-                crate::capacity::capacity(&args, &order, &given)
-            })
-        }
+        Command::Capacity(args) => crate::capacity::capacity(&args, &order, &given),
         Command::Predict(args) => crate::predict::predict(&args, &order, environment),
         Command::Calibrate(args) => crate::calibrate::calibrate(&args),
         Command::Merge(args) => merge::merge(&args),
         Command::Doctor(args) => doctor::doctor(&args, &given),
         Command::Sim(args) => sim::sim(&args, &*given.clock),
-        Command::Completions { shell } => shell::completions(shell),
-        Command::Man { folder } => shell::man(&folder),
+        Command::Completions { shell } => completions(shell),
+        Command::Man { folder } => man(&folder),
         Command::Docs { page } => {
             print(&match page {
                 DocPage::Migrating => crate::args::compat::migrating_markdown(),
@@ -98,4 +88,30 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
             Ok(Exit::Done)
         }
     }
+}
+
+/// Refuses the address of a store, which would become a folder of this name.
+fn refuse_store(folder: &Path) -> Result<(), Refusal> {
+    let Some(_) = folder.to_str().filter(|text| text.starts_with("s3://")) else { return Ok(()) };
+    Err(Refusal::usage(
+        format!("cannot use `{}`: a run is recorded in a folder", folder.display()),
+        "copy the folder to the store when the run has ended",
+    ))
+}
+
+fn completions(shell: Shell) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut declaration(), "tokometer", &mut script);
+    print(&String::from_utf8(script)?)?;
+    Ok(Exit::Done)
+}
+
+fn man(folder: &Path) -> anyhow::Result<Exit> {
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(declaration(), folder));
+    written.map_err(|why| {
+        Refusal::new(RefusalKind::Write, format!("cannot write to `{}`: {why}", folder.display()))
+    })?;
+    print_message(&format!("wrote the manual pages to {}", folder.display()));
+    Ok(Exit::Done)
 }

@@ -8,12 +8,11 @@ use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
 use tokometer_plan::options::percentiles;
 use tokometer_plan::{Judgement, Metrics};
-use tokometer_record::{RunReader, STDOUT};
+use tokometer_record::RunReader;
 use tokometer_report::capacity;
 use tokometer_report::export::{csv, markdown, parquet, trace};
 use tokometer_report::html::{Page, PageContext, Price};
-use tokometer_report::saved::NamedSource;
-use tokometer_report::sources::{self, SourcesView};
+use tokometer_report::sources::{self, NamedSource, SourcesView};
 use tokometer_report::{PageSource, TableFormat, history, several};
 
 use super::kit;
@@ -21,6 +20,7 @@ use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal, RefusalKind};
+use crate::files::is_standard;
 use crate::lower::{Environment, objective, sections};
 use crate::pages;
 use crate::runs::{READING, expanded};
@@ -83,7 +83,6 @@ fn capacity_text(args: &ReportArgs) -> Result<Option<String>, Refusal> {
     })
 }
 
-/// Many runs over time.
 fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut sources = PageSource::of(&args.sources, &args.label)?;
     // The name of a folder is no label: its runs are steps of their own.
@@ -93,7 +92,7 @@ fn show_history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let history = history::history(READING, &sources, view)?;
     match &args.html {
         Some(out) => {
-            let page = Page { command: Some(command_line(&Secrets::new())), ..history.page()? };
+            let page = Page { command: Some(command_line(&Secrets::new())), ..history.page() };
             pages::write(page, out)?;
             tell_written(out);
         }
@@ -128,7 +127,8 @@ fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
     {
         let mut findings = capacity::read(folder)?;
         findings.gpus = args.gpus.or(findings.gpus);
-        return capacity::page(READING, &findings, folder, view, context(args)?.price.as_ref());
+        let price = context(args)?.price;
+        return Ok(capacity::page(READING, &findings, folder, view, price.as_ref()));
     }
     let sources = PageSource::of(&args.sources, &args.label)?;
     several::page(READING, &sources, view, &context(args)?)
@@ -137,7 +137,6 @@ fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
 /// Writes something of one run into a file.
 type Write = fn(&Path, &Path) -> Result<(), Refusal>;
 
-/// Writes files instead of printing.
 fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut folders = Vec::new();
     for source in &args.sources {
@@ -180,7 +179,7 @@ fn only<'a>(folders: &'a [PathBuf], out: &Path) -> Result<&'a Path, Refusal> {
 
 /// Names a file that was written; standard output needs no name.
 fn tell_written(path: &Path) {
-    if path != Path::new(STDOUT) {
+    if !is_standard(path) {
         print_message(&format!("wrote {}", path.display()));
     }
 }

@@ -32,14 +32,12 @@ const FIXED_ROWS: u16 = 12;
 const PERCENTILES: [&str; 3] = ["p50", "p90", "p99"];
 const KEYS: &str = "q or Ctrl-C: stop sending, drain and report · ?: help";
 
-/// One reading.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BoardValues {
     /// Since the measured phase began.
     pub(crate) elapsed: Nanos,
     /// The part of it in which there was something to send.
     pub(crate) sending: Nanos,
-    /// The run's counters.
     pub(crate) counts: LiveCounts,
     /// Whether the user has ended the run.
     pub(crate) is_stopping: bool,
@@ -47,15 +45,12 @@ pub(crate) struct BoardValues {
     pub(crate) silent: Option<Nanos>,
     /// TTFT and TPOT so far.
     pub(crate) latencies: [Option<LivePercentiles>; 2],
-    /// What the server reports about itself.
     pub(crate) gauges: LiveGauges,
-    /// Notes so far.
     pub(crate) notes: Vec<String>,
     /// For what the run waits before it begins. `None` once it has begun.
     pub(crate) waiting: Option<String>,
 }
 
-/// The state behind the screen.
 #[derive(Debug)]
 pub(crate) struct Board {
     title: String,
@@ -90,7 +85,6 @@ impl Board {
         }
     }
 
-    /// Takes a reading.
     pub(crate) fn push(&mut self, reading: BoardValues) {
         let span = reading.elapsed - self.last.elapsed;
         let rates = reading.counts.rates_since(&self.last.counts, span);
@@ -105,7 +99,6 @@ impl Board {
         self.has_help = !self.has_help;
     }
 
-    /// Draws the whole screen.
     pub(crate) fn render(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
         if area.width < LEAST_WIDTH || area.height < LEAST_HEIGHT {

@@ -38,7 +38,6 @@ pub(crate) struct Dashboard {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a dashboard watches.
 pub(crate) struct DashboardSource {
     pub(crate) title: String,
     /// Requests per second that the plan asks for; `None` without a fixed rate.

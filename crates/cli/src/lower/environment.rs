@@ -10,7 +10,7 @@ use tokometer_base::{Backend, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
 use tokometer_plan::resolve::{ConfigFile, PREFIX, Presets, config_text, of_variable};
-use tokometer_report::{Colours, Style};
+use tokometer_report::Style;
 use tokometer_shards::discover::VARIABLES;
 use tokometer_tokenize::hub;
 
@@ -29,24 +29,15 @@ pub(crate) enum TerminalCodes {
     Nothing,
 }
 
-/// What the environment says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
-    /// `OPENAI_API_KEY`.
     pub(crate) openai_api_key: Option<String>,
-    /// `ANTHROPIC_API_KEY`.
     pub(crate) anthropic_api_key: Option<String>,
     /// `API_KEY`, which SGLang's client falls back to.
     pub(crate) api_key: Option<String>,
-    /// `HF_ENDPOINT`.
-    pub(crate) hub_endpoint: Option<String>,
-    /// `HF_TOKEN`, or the older `HUGGING_FACE_HUB_TOKEN`.
-    pub(crate) hub_token: Option<String>,
-    /// `HF_HUB_CACHE`, or the folder below `HF_HOME`.
-    pub(crate) hub_cache: Option<PathBuf>,
-    /// `HF_HUB_OFFLINE`.
-    pub(crate) is_hub_offline: bool,
-    /// `TOKOMETER_SHARD_SECRET`.
+    /// How the hub is reached: `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_CACHE`, `HF_HUB_OFFLINE` and their older
+    /// or fallback names.
+    pub(crate) hub: hub::HubAccess,
     pub(crate) shard_secret: Option<String>,
     /// Variables of launchers that say which part of a run this process makes.
     pub(crate) launcher: BTreeMap<String, String>,
@@ -100,7 +91,6 @@ fn secrets(variable: &dyn Fn(&str) -> Option<String>) -> Secrets {
 }
 
 impl Environment {
-    /// Reads the process's environment.
     pub(crate) fn read() -> Self {
         let text = |name: &std::ffi::OsStr| name.to_str().map(str::to_owned);
         let is_ours = |(name, _): &(String, String)| name.starts_with(PREFIX);
@@ -128,7 +118,7 @@ impl Environment {
                 std::io::stdout().is_terminal() && self.codes == TerminalCodes::All
             }
         };
-        Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }
+        Style { is_coloured, ..Style::default() }
     }
 
     /// The same without the config file and `TOKOMETER_*`.
@@ -175,10 +165,16 @@ impl Environment {
             openai_api_key: variable("OPENAI_API_KEY"),
             anthropic_api_key: variable("ANTHROPIC_API_KEY"),
             api_key: variable("API_KEY"),
-            hub_endpoint: variable("HF_ENDPOINT"),
-            hub_token: variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")),
-            hub_cache: variable("HF_HUB_CACHE").map(PathBuf::from).or_else(below_home),
-            is_hub_offline: is_on("HF_HUB_OFFLINE"),
+            hub: hub::HubAccess {
+                endpoint: variable("HF_ENDPOINT"),
+                token: variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")),
+                cache: variable("HF_HUB_CACHE").map(PathBuf::from).or_else(below_home),
+                traffic: if is_on("HF_HUB_OFFLINE") {
+                    hub::NetworkUse::CacheOnly
+                } else {
+                    hub::NetworkUse::Fetch
+                },
+            },
             shard_secret: variable(SHARD_SECRET),
             launcher: VARIABLES
                 .iter()
@@ -205,20 +201,6 @@ impl Environment {
         match family {
             Conventions::Vllm => bearer,
             Conventions::Sglang => bearer.or_else(|| self.api_key.clone().map(ApiKey::Raw)),
-        }
-    }
-
-    /// How the hub is reached.
-    pub(crate) fn hub(&self) -> hub::HubAccess {
-        hub::HubAccess {
-            endpoint: self.hub_endpoint.clone(),
-            token: self.hub_token.clone(),
-            cache: self.hub_cache.clone(),
-            traffic: if self.is_hub_offline {
-                hub::NetworkUse::CacheOnly
-            } else {
-                hub::NetworkUse::Fetch
-            },
         }
     }
 }
@@ -276,8 +258,8 @@ mod tests {
         assert_eq!(key(Conventions::Sglang, "sglang"), Some(ApiKey::Raw("raw".to_owned())));
         let own = Some(ApiKey::Anthropic("sk-ant".to_owned()));
         assert_eq!(key(Conventions::Vllm, "anthropic"), own);
-        assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));
-        assert_eq!(environment.hub().traffic, hub::NetworkUse::CacheOnly);
+        assert_eq!(environment.hub.cache, Some(PathBuf::from("/h/hub")));
+        assert_eq!(environment.hub.traffic, hub::NetworkUse::CacheOnly);
     }
 
     #[test]

@@ -1,32 +1,34 @@
 //! The plan of a command with what no plan holds: keys, and how the run is shown.
 
+use std::io::IsTerminal as _;
+
 use tokometer_measure::Credentials;
+use tokometer_plan::options::Fragment;
 use tokometer_plan::resolve::{
     Origins, OwnDefaults, PlannedPoint, Resolved, Sources, layered, parsed, resolve,
 };
 use tokometer_plan::{Missing, Plan};
 
-use super::display::Display;
-use super::{Environment, file};
+use super::{Environment, TerminalCodes, file};
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
-use crate::input;
+use crate::files;
 
 /// Flags, file and environment, as meant.
 #[derive(Debug)]
 pub(crate) struct Lowered {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
     pub(crate) plan: Plan,
-    /// Where its values come from.
     pub(crate) origins: Origins,
     /// One run each, in order. At least one.
     pub(crate) points: Vec<PlannedPoint>,
-    /// Keys.
     pub(crate) secrets: Credentials,
     /// Flags that have no effect.
     pub(crate) remarks: Vec<String>,
-    /// What is no part of a plan: how the run is shown while it lasts.
-    pub(crate) display: Display,
+    /// How the run is shown while it lasts.
+    pub(crate) bar: Bar,
+    /// Whether the client's own error is measured first.
+    pub(crate) is_calibrated: bool,
 }
 
 impl Lowered {
@@ -44,6 +46,39 @@ impl Lowered {
             format!("cannot run the plan: secrets are not stored with it: {}", fields.join(", ")),
             format!("set them again with {}", flags.join(", ")),
         ))
+    }
+}
+
+/// What shows the progress of a run. Presets may set it as flags do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bar {
+    /// A bar, on a terminal.
+    Allowed,
+    /// The dashboard.
+    Live,
+    /// Lines instead of a bar.
+    Hidden,
+    /// No bar and no lines.
+    Silent,
+}
+
+impl Bar {
+    /// What any of these layers asks for. A terminal that knows no codes gets lines.
+    fn of(layers: &[&Fragment], codes: TerminalCodes) -> Self {
+        let any = |is_set: fn(&Fragment) -> bool| layers.iter().any(|args| is_set(args));
+        match () {
+            () if any(|args| args.output.quiet) => Self::Silent,
+            () if codes == TerminalCodes::Nothing => Self::Hidden,
+            () if any(|args| args.output.live) => Self::Live,
+            () if any(|args| args.output.disable_tqdm) => Self::Hidden,
+            () => Self::Allowed,
+        }
+    }
+
+    /// The whole terminal can be taken only where there is one.
+    pub(crate) fn on_this_terminal(self) -> Self {
+        let has_none = self == Self::Live && !std::io::stderr().is_terminal();
+        if has_none { Self::Allowed } else { self }
     }
 }
 
@@ -66,13 +101,15 @@ pub(crate) fn lower_over(
     let (mut presets, mut remarks) = parsed(&environment.presets)?;
     presets.splice(..0, own.map(OwnDefaults::preset));
     let file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
-    let read = input::read_text;
+    let read = files::read_text;
     let resolved = resolve(Sources { presets: &presets, typed: args, order, file, read })?;
     let secrets = credentials(&resolved, environment);
-    let display = Display::of(&layered(&presets, args), environment.codes);
+    let layers = layered(&presets, args);
+    let bar = Bar::of(&layers, environment.codes);
+    let is_calibrated = layers.iter().any(|layer| layer.calibrate);
     let Resolved { plan, origins, points, .. } = resolved;
     remarks.extend(resolved.remarks);
-    Ok(Lowered { plan, origins, points, secrets, remarks, display })
+    Ok(Lowered { plan, origins, points, secrets, remarks, bar, is_calibrated })
 }
 
 /// Keys, and everything else that must not be shown.
@@ -87,6 +124,24 @@ fn credentials(resolved: &Resolved, environment: &Environment) -> Credentials {
     if let Some(key) = &api_key {
         key.add_to(&mut known);
     }
-    let (hub, proxies) = (environment.hub(), environment.proxies.clone());
+    let (hub, proxies) = (environment.hub.clone(), environment.proxies.clone());
     Credentials { api_key, hub, known, proxies }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_without_codes_gets_lines_instead_of_a_bar_or_the_dashboard() {
+        let shown = |is_live: bool, is_quiet: bool, codes: TerminalCodes| {
+            let mut args = Fragment::default();
+            (args.output.live, args.output.quiet) = (is_live, is_quiet);
+            Bar::of(&[&args], codes)
+        };
+        assert_eq!(shown(true, false, TerminalCodes::NoColours), Bar::Live);
+        assert_eq!(shown(true, false, TerminalCodes::Nothing), Bar::Hidden);
+        assert_eq!(shown(false, false, TerminalCodes::Nothing), Bar::Hidden);
+        assert_eq!(shown(false, true, TerminalCodes::Nothing), Bar::Silent);
+    }
 }

@@ -10,7 +10,6 @@ use crate::exit::Refusal;
 /// An engine and how far its times may be off by construction.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineChoice {
-    /// Its rules and costs.
     pub(crate) profile: Profile,
     /// Share by which times may be off; absent where the profile has its own evidence.
     pub(crate) uncertainty: Option<f64>,
@@ -44,7 +43,6 @@ impl EngineChoice {
 const SHEET_HINT: &str = "write it as `--roofline \"params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350\"`; `active=` and `context=` \
      (bytes of keys and values per token) may follow";
 
-/// Names in a data sheet.
 const KEYS: [&str; 7] = ["params", "bytes", "gpus", "tflops", "gbs", "active", "context"];
 
 /// A data sheet such as `params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350`.

@@ -6,168 +6,75 @@ use tokometer_figures::figure::Quantity;
 
 use super::statistics;
 use super::written::WrittenNumber;
-use crate::model::{Context, Field, Key, Metric, Percentile, Problem, Report, Stat, UnreadValue};
+use crate::model::{Context, Field, Key, Metric, Problem, Report, Stat, UnreadValue};
 use crate::{Error, Layout, parse};
 
-/// More broken objects than this are not skipped: the text is something else.
-const MOST_BROKEN: usize = 64;
-
 /// The reports in any text: result files, printed blocks, and either of them inside other JSON such
-/// as a container's log or a notebook.
+/// as a container's log or a notebook. A line that cannot be read is named in the report before it, or in the
+/// first one.
 pub fn read(text: &str) -> Result<Vec<Report>, Error> {
     let text = text.trim_start_matches('\u{feff}');
-    match text.trim_start().chars().next() {
-        Some('{') => read_results(text).or_else(|why| {
-            let values = values(text);
-            let inside = nested(&values).or_else(|| {
-                let printed = parse(&strings(&values));
-                Some(printed).filter(|printed| !printed.is_empty())
-            });
-            inside.ok_or(why)
-        }),
-        Some('[') => Ok(read_list(text).unwrap_or_else(|| parse(text))),
-        _ => {
-            let printed = parse(text);
-            // The keys of a JSON object on lines of their own look like the lines of a report.
-            let is_loose = |report: &Report| {
-                report.problems.iter().any(|it| matches!(it, Problem::NoHeader { .. }))
-            };
-            if !printed.iter().all(is_loose) {
-                return Ok(printed);
-            }
-            Ok(Some(read_embedded(text)).filter(|found| !found.is_empty()).unwrap_or(printed))
-        }
+    if !text.trim_start().starts_with(['{', '[']) {
+        return Ok(parse(text));
     }
-}
-
-/// A JSON list of result objects; `None` when it is none.
-fn read_list(text: &str) -> Option<Vec<Report>> {
-    let list: Vec<Value> = serde_json::from_str(&with_valid_numbers(text)).ok()?;
-    let reports = nested(&list).unwrap_or_else(|| parse(&strings(&list)));
-    Some(reports).filter(|reports| !reports.is_empty())
-}
-
-/// Result objects at any depth of some JSON: `{"results": [...]}`, or one per name. `None` without any.
-fn nested(values: &[Value]) -> Option<Vec<Report>> {
-    fn add(value: &Value, reports: &mut Vec<Report>) {
-        match value {
-            Value::Array(list) => list.iter().for_each(|value| add(value, reports)),
-            Value::Object(object) => match report(object) {
-                Ok(report) => reports.push(report),
-                Err(_) => object.values().for_each(|value| add(value, reports)),
-            },
-            _ => {}
-        }
-    }
-    let mut reports = Vec::new();
-    for value in values {
-        add(value, &mut reports);
-    }
-    Some(reports).filter(|reports| !reports.is_empty())
-}
-
-/// Result objects that stand between other words, as in a Markdown fence or behind a log's prefix.
-fn read_embedded(text: &str) -> Vec<Report> {
-    let mut reports = Vec::new();
-    let mut broken = 0;
-    let mut rest = text;
-    while let Some(begin) = rest.find('{').filter(|_| broken < MOST_BROKEN) {
-        let from = &rest[begin..];
-        let is_object = from[1..].trim_start().starts_with('"');
-        let end = if is_object { end_of_object(from) } else { None };
-        let object =
-            end.and_then(|end| serde_json::from_str(&with_valid_numbers(&from[..end])).ok());
-        if let (Some(end), Some(object)) = (end, object) {
-            reports.extend(nested(&[Value::Object(object)]).unwrap_or_default());
-            rest = &from[end..];
-        } else {
-            broken += usize::from(is_object);
-            rest = &from[1..];
-        }
-    }
-    reports
-}
-
-/// The bytes of the object at the beginning of a text; `None` where it does not end.
-fn end_of_object(text: &str) -> Option<usize> {
-    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_string => is_escaped = true,
-            b'"' => is_string = !is_string,
-            b'{' if !is_string => depth += 1,
-            b'}' if !is_string => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at + 1);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The reports of a result file, which may hold several objects. An object that
-/// cannot be read is named in the report before it, or in the first one.
-pub fn read_results(text: &str) -> Result<Vec<Report>, Error> {
+    let values = values(text);
     let mut reports: Vec<Report> = Vec::new();
     let mut problems: Vec<(usize, String)> = Vec::new();
-    for object in objects(text) {
-        match object.and_then(|object| report(&object)) {
-            Ok(report) => reports.push(report),
+    for value in &values {
+        let found = value.as_ref().map_err(String::clone).and_then(nested);
+        match found {
+            Ok(found) => reports.extend(found),
             Err(why) => problems.push((reports.len().saturating_sub(1), why)),
         }
     }
+    if reports.is_empty() {
+        let printed = parse(&strings(values.iter().flatten()));
+        let is_json = text.trim_start().starts_with('{') || values.iter().any(Result::is_ok);
+        return match problems.into_iter().next() {
+            Some((_, why)) if printed.is_empty() && is_json => Err(Error::BadResult(why)),
+            _ if is_json => Ok(printed),
+            // Lines of a log begin with a bracket too.
+            _ => Ok(parse(text)),
+        };
+    }
     for (at, why) in problems {
-        let Some(report) = reports.get_mut(at) else { return Err(Error::BadResult(why)) };
-        report.problems.push(Problem::BadObject { why });
+        reports[at].problems.push(Problem::BadObject { why });
     }
     Ok(reports)
 }
 
-/// The JSON values of a text that are there; those behind a broken one are left out.
-fn values(text: &str) -> Vec<Value> {
+/// The JSON of a text: values one after the other, or one on each line where some are broken.
+fn values(text: &str) -> Vec<Result<Value, String>> {
     let text = with_valid_numbers(text);
-    let stream = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-    stream.map_while(Result::ok).collect()
+    let whole: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_str(&text).into_iter().collect();
+    if let Ok(values) = whole {
+        return values.into_iter().map(Ok).collect();
+    }
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let value = |(number, line): (u64, &str)| {
+        serde_json::from_str(line).map_err(|why| format!("object {number}: {why}"))
+    };
+    (1..).zip(lines).map(value).collect()
 }
 
-/// Every object of a text. A broken one ends at the next line that begins with a brace.
-fn objects(text: &str) -> Vec<Result<Map<String, Value>, String>> {
-    let text = with_valid_numbers(text);
-    let mut rest = text.as_str();
-    let mut found = Vec::new();
-    let mut broken = 0;
-    loop {
-        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Map<String, Value>>();
-        // The offset is that of the broken object only until the stream is asked again.
-        let mut failure = None;
-        while failure.is_none() {
-            match stream.next() {
-                Some(Ok(object)) => found.push(Ok(object)),
-                Some(Err(why)) => failure = Some(why),
-                None => return found,
-            }
-        }
-        let Some(why) = failure else { return found };
-        found.push(Err(format!("object {}: {why}", found.len() + 1)));
-        broken += 1;
-        let begin = stream.byte_offset();
-        let next = rest.get(begin..).and_then(|after| {
-            let skipped = after.len() - after.trim_start().len() + 1;
-            Some(begin + skipped + after.get(skipped..)?.find("\n{")? + 1)
-        });
-        match next.filter(|_| broken < MOST_BROKEN) {
-            Some(next) => rest = &rest[next..],
-            None => return found,
-        }
-    }
+/// Result objects at any depth of some JSON: `{"results": [...]}`, or one per name. Without any, what is
+/// wrong with it.
+fn nested(value: &Value) -> Result<Vec<Report>, String> {
+    let own = report(value).map(|report| vec![report]);
+    own.or_else(|why| {
+        let parts: Vec<&Value> = match value {
+            Value::Array(list) => list.iter().collect(),
+            Value::Object(object) => object.values().collect(),
+            _ => Vec::new(),
+        };
+        let found: Vec<Report> = parts.into_iter().flat_map(nested).flatten().collect();
+        if found.is_empty() { Err(why) } else { Ok(found) }
+    })
 }
 
 /// All strings of some JSON as one text: what a log or a notebook says.
-fn strings(values: &[Value]) -> String {
+fn strings<'a>(values: impl Iterator<Item = &'a Value>) -> String {
     fn add(value: &Value, text: &mut String) {
         match value {
             Value::String(words) => {
@@ -261,10 +168,15 @@ const SGLANG: [(&str, Field); 6] = [
     ("accept_length", Field::AcceptLength),
 ];
 
-fn report(object: &Map<String, Value>) -> Result<Report, String> {
-    if let Some(report) = statistics::report(object) {
+/// The keys of both tools' files.
+pub(crate) const FILE_KEYS: [&[(&str, Field)]; 3] = [&SHARED, &VLLM, &SGLANG];
+
+fn report(value: &Value) -> Result<Report, String> {
+    if let Some(report) = statistics::report(value) {
         return Ok(report);
     }
+    let empty = Map::new();
+    let object = value.as_object().unwrap_or(&empty);
     let has = |key: &str| object.get(key).is_some_and(|told| !told.is_object() && !told.is_array());
     let is_sglang = has("total_throughput");
     if !is_sglang && !has("request_throughput") {
@@ -327,7 +239,7 @@ fn scalar(value: &Value) -> Result<Option<WrittenNumber>, String> {
 }
 
 fn unread(key: &str, text: &str) -> UnreadValue {
-    UnreadValue { line: 0, column: 0, label: printable::short(key), text: printable::short(text) }
+    UnreadValue { line: 0, label: printable::short(key), text: printable::short(text) }
 }
 
 /// The label, tag or model names the run; the number of prompts is what was asked for.
@@ -349,12 +261,5 @@ fn latency_key(key: &str) -> Option<(Metric, Stat)> {
     // Only the words of the two tools: what another tool calls `latency` is not known to be E2E.
     let is_theirs = |one: &Quantity| one.section() == Some(metric) || metric == super::SGLANG_E2E;
     let metric = Metric::of(Quantity::parse(metric).ok().filter(is_theirs)?)?;
-    let stat = match stat {
-        "mean" => Stat::Mean,
-        "median" => Stat::Median,
-        "std" => Stat::Std,
-        "max" => Stat::Max,
-        other => Stat::Percentile(Percentile::parse(other.strip_prefix('p')?)?),
-    };
-    Some((metric, stat))
+    Some((metric, Stat::from_label(stat)?))
 }

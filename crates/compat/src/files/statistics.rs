@@ -1,228 +1,200 @@
 //! Reads the result files of tools that keep an object of statistics per metric: `AIPerf` and GenAI-Perf,
 //! genai-bench, `GuideLLM`, inference-perf.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokometer_base::printable;
 
 use super::written::WrittenNumber;
 use crate::Layout;
 use crate::model::{Field, Key, Metric, Percentile, Report, Stat};
 
-/// The report of such a file; `None` for another.
-pub(super) fn report(object: &Map<String, Value>) -> Option<Report> {
-    let readers = [aiperf, genai_bench, guidellm, inference_perf];
-    readers.iter().find_map(|read| read(object))
+/// Where a tool's file has what, as JSON pointers.
+struct Tool {
+    /// Only its files have this.
+    mark: &'static str,
+    /// What names the run: the first that there is.
+    headings: &'static [&'static str],
+    /// Of several values of one field the first counts.
+    fields: &'static [(&'static str, Field)],
+    times: &'static [(&'static str, Metric, TimeUnit)],
 }
 
-/// Each metric of `AIPerf` and GenAI-Perf is an object with its unit; what has one value has only a mean.
-fn aiperf(object: &Map<String, Value>) -> Option<Report> {
-    const FIELDS: [(&str, Field); 9] = [
-        ("request_count", Field::Successful),
-        ("error_request_count", Field::Failed),
-        ("request_throughput", Field::RequestThroughput),
-        ("output_token_throughput", Field::OutputThroughput),
-        ("total_token_throughput", Field::TotalThroughput),
-        ("total_isl", Field::InputTokens),
+/// The unit of a time.
+#[derive(Clone, Copy)]
+enum TimeUnit {
+    Millis,
+    Seconds,
+    /// As the metric says, else milliseconds.
+    OfMetric,
+    /// As the file says, else seconds.
+    OfFile,
+}
+
+/// Each metric is an object with its unit; what has one value has only a mean. Their inter-token latency is
+/// one value per request: its time behind the first token divided by its other tokens.
+const AIPERF: Tool = Tool {
+    mark: "/request_throughput/avg",
+    headings: &[],
+    fields: &[
+        ("/request_count/avg", Field::Successful),
+        ("/error_request_count/avg", Field::Failed),
+        ("/request_throughput/avg", Field::RequestThroughput),
+        ("/output_token_throughput/avg", Field::OutputThroughput),
+        ("/total_token_throughput/avg", Field::TotalThroughput),
+        ("/total_isl/avg", Field::InputTokens),
         // With the tokens of reasoning, as its throughput.
-        ("total_osl", Field::OutputTokens),
-        ("total_output_tokens", Field::OutputTokens),
-        ("benchmark_duration", Field::Duration),
-    ];
-    // Their inter-token latency is one value per request: its time behind the first token divided by
-    // its other tokens.
-    const TIMES: [(&str, Metric); 3] = [
-        ("time_to_first_token", Metric::Ttft),
-        ("inter_token_latency", Metric::Tpot),
-        ("request_latency", Metric::E2el),
-    ];
-    object.get("request_throughput")?.get("avg")?;
+        ("/total_osl/avg", Field::OutputTokens),
+        ("/total_output_tokens/avg", Field::OutputTokens),
+    ],
+    times: &[
+        ("/time_to_first_token", Metric::Ttft, TimeUnit::OfMetric),
+        ("/inter_token_latency", Metric::Tpot, TimeUnit::OfMetric),
+        ("/request_latency", Metric::E2el, TimeUnit::OfMetric),
+    ],
+};
+
+const GENAI_BENCH: Tool = Tool {
+    mark: "/aggregated_metrics/stats",
+    headings: &["/aggregated_metrics/scenario"],
+    fields: &[
+        ("/aggregated_metrics/num_completed_requests", Field::Successful),
+        ("/aggregated_metrics/num_error_requests", Field::Failed),
+        ("/aggregated_metrics/run_duration", Field::Duration),
+        ("/aggregated_metrics/requests_per_second", Field::RequestThroughput),
+        ("/aggregated_metrics/mean_input_throughput_tokens_per_s", Field::InputThroughput),
+        ("/aggregated_metrics/mean_output_throughput_tokens_per_s", Field::OutputThroughput),
+        ("/aggregated_metrics/mean_total_tokens_throughput_tokens_per_s", Field::TotalThroughput),
+        ("/aggregated_metrics/stats/num_input_tokens/sum", Field::InputTokens),
+        ("/aggregated_metrics/stats/num_output_tokens/sum", Field::OutputTokens),
+    ],
+    times: &[
+        ("/aggregated_metrics/stats/ttft", Metric::Ttft, TimeUnit::OfFile),
+        ("/aggregated_metrics/stats/tpot", Metric::Tpot, TimeUnit::OfFile),
+        ("/aggregated_metrics/stats/e2e_latency", Metric::E2el, TimeUnit::OfFile),
+    ],
+};
+
+/// One run of a report. Its statistics stand apart for requests that succeeded, failed, or were stopped at
+/// the end of the run. Its inter-token latency is one value per request; what it calls time per output token
+/// has the first token in it, so it is no TPOT. Its duration goes on to the end of requests that were
+/// stopped, so no rate is a count divided by it.
+const GUIDELLM: Tool = Tool {
+    mark: "/metrics/requests_per_second/successful",
+    headings: &["/config/strategy/type_", "/config/strategy"],
+    fields: &[
+        ("/metrics/requests_per_second/successful/mean", Field::RequestThroughput),
+        ("/metrics/prompt_tokens_per_second/successful/mean", Field::InputThroughput),
+        ("/metrics/output_tokens_per_second/successful/mean", Field::OutputThroughput),
+        ("/metrics/tokens_per_second/successful/mean", Field::TotalThroughput),
+        ("/metrics/prompt_token_count/successful/total_sum", Field::InputTokens),
+        ("/metrics/output_token_count/successful/total_sum", Field::OutputTokens),
+        ("/metrics/request_totals/successful", Field::Successful),
+        ("/metrics/request_totals/errored", Field::Failed),
+        ("/config/strategy/streams", Field::MaxConcurrency),
+        ("/config/strategy/rate", Field::RateConfigured),
+    ],
+    times: &[
+        ("/metrics/time_to_first_token_ms/successful", Metric::Ttft, TimeUnit::Millis),
+        ("/metrics/inter_token_latency_ms/successful", Metric::Tpot, TimeUnit::Millis),
+        ("/metrics/request_latency/successful", Metric::E2el, TimeUnit::Seconds),
+    ],
+};
+
+/// The summary of a run or of one of its stages.
+const INFERENCE_PERF: Tool = Tool {
+    mark: "/successes/latency",
+    headings: &[],
+    fields: &[
+        ("/successes/count", Field::Successful),
+        ("/failures/count", Field::Failed),
+        ("/load_summary/requested_rate", Field::RateConfigured),
+        ("/successes/throughput/requests_per_sec", Field::RequestThroughput),
+        ("/successes/throughput/input_tokens_per_sec", Field::InputThroughput),
+        ("/successes/throughput/output_tokens_per_sec", Field::OutputThroughput),
+        ("/successes/throughput/total_tokens_per_sec", Field::TotalThroughput),
+        ("/successes/prompt_tokens/total", Field::InputTokens),
+        ("/successes/output_tokens/total", Field::OutputTokens),
+    ],
+    times: &[
+        ("/successes/latency/time_to_first_token", Metric::Ttft, TimeUnit::Seconds),
+        ("/successes/latency/time_per_output_token", Metric::Tpot, TimeUnit::Seconds),
+        ("/successes/latency/inter_token_latency", Metric::Itl, TimeUnit::Seconds),
+        ("/successes/latency/request_latency", Metric::E2el, TimeUnit::Seconds),
+    ],
+};
+
+/// The report of such a file; `None` for another.
+pub(super) fn report(file: &Value) -> Option<Report> {
+    let tools = [AIPERF, GENAI_BENCH, GUIDELLM, INFERENCE_PERF];
+    let tool = tools.into_iter().find(|tool| file.pointer(tool.mark).is_some())?;
     let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
-    for (name, field) in FIELDS {
-        let Some(metric) = object.get(name).and_then(Value::as_object) else { continue };
-        let in_seconds = millis_per(metric.get("unit")).map_or(1.0, |millis| millis / 1e3);
-        let avg = metric.get("avg").and_then(WrittenNumber::of);
-        match avg.filter(|_| field == Field::Duration) {
-            Some(duration) => report.values.set(Key::Field(field), duration.scaled(in_seconds)),
-            None => set_field(&mut report, field, metric.get("avg")),
+    let heading = tool.headings.iter().find_map(|at| file.pointer(at)?.as_str());
+    report.context.heading = heading.map(printable::short);
+    for (at, field) in tool.fields {
+        if let Some(number) = number(file, at) {
+            set(&mut report, *field, number.of_field(*field));
         }
     }
-    for (name, metric) in TIMES {
-        if let Some(told) = object.get(name).and_then(Value::as_object) {
-            let factor = millis_per(told.get("unit")).unwrap_or(1.0);
-            set_times(&mut report, metric, told, factor);
+    for (at, metric, unit) in tool.times {
+        if let Some(told) = file.pointer(at) {
+            let millis = match unit {
+                TimeUnit::Millis => 1.0,
+                TimeUnit::Seconds => 1e3,
+                TimeUnit::OfMetric => millis_per(told.get("unit")).unwrap_or(1.0),
+                TimeUnit::OfFile => millis_per(file.get("_time_unit")).unwrap_or(1e3),
+            };
+            set_times(&mut report, *metric, told, millis);
+            set_times(&mut report, *metric, &told["percentiles"], millis);
         }
     }
+    set_closed_loop(&mut report, file);
+    set_derived(&mut report, file);
     Some(report)
 }
 
-/// genai-bench says once in which unit its times are.
-fn genai_bench(object: &Map<String, Value>) -> Option<Report> {
-    const FIELDS: [(&str, Field); 7] = [
-        ("num_completed_requests", Field::Successful),
-        ("num_error_requests", Field::Failed),
-        ("run_duration", Field::Duration),
-        ("requests_per_second", Field::RequestThroughput),
-        ("mean_input_throughput_tokens_per_s", Field::InputThroughput),
-        ("mean_output_throughput_tokens_per_s", Field::OutputThroughput),
-        ("mean_total_tokens_throughput_tokens_per_s", Field::TotalThroughput),
-    ];
-    const SUMS: [(&str, Field); 2] =
-        [("num_input_tokens", Field::InputTokens), ("num_output_tokens", Field::OutputTokens)];
-    const TIMES: [(&str, Metric); 3] =
-        [("ttft", Metric::Ttft), ("tpot", Metric::Tpot), ("e2e_latency", Metric::E2el)];
-    let run = object.get("aggregated_metrics")?.as_object()?;
-    let stats = run.get("stats")?.as_object()?;
-    let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
-    let scenario = run.get("scenario").and_then(Value::as_str);
-    report.context.heading = scenario.map(printable::short);
-    for (name, field) in FIELDS {
-        set_field(&mut report, field, run.get(name));
-    }
-    let is_closed = run.get("iteration_type").and_then(Value::as_str) == Some("num_concurrency");
-    if is_closed {
-        set_field(&mut report, Field::MaxConcurrency, run.get("num_concurrency"));
-    }
-    for (name, field) in SUMS {
-        set_field(&mut report, field, stats.get(name).and_then(|told| told.get("sum")));
-    }
-    let factor = millis_per(object.get("_time_unit")).unwrap_or(1e3);
-    for (name, metric) in TIMES {
-        if let Some(told) = stats.get(name).and_then(Value::as_object) {
-            set_times(&mut report, metric, told, factor);
-        }
-    }
-    Some(report)
+fn number(file: &Value, at: &str) -> Option<WrittenNumber> {
+    file.pointer(at).and_then(WrittenNumber::of)
 }
 
-/// One run of a `GuideLLM` report. Its statistics stand apart for requests that succeeded, failed, or were
-/// stopped at the end of the run.
-fn guidellm(object: &Map<String, Value>) -> Option<Report> {
-    const RATES: [(&str, Field); 4] = [
-        ("requests_per_second", Field::RequestThroughput),
-        ("prompt_tokens_per_second", Field::InputThroughput),
-        ("output_tokens_per_second", Field::OutputThroughput),
-        ("tokens_per_second", Field::TotalThroughput),
-    ];
-    const SUMS: [(&str, Field); 2] =
-        [("prompt_token_count", Field::InputTokens), ("output_token_count", Field::OutputTokens)];
-    // Its inter-token latency is one value per request. What it calls time per output token has the
-    // first token in it, so it is no TPOT.
-    const TIMES: [(&str, Metric, f64); 3] = [
-        ("time_to_first_token_ms", Metric::Ttft, 1.0),
-        ("inter_token_latency_ms", Metric::Tpot, 1.0),
-        ("request_latency", Metric::E2el, 1e3),
-    ];
-    let metrics = object.get("metrics")?.as_object()?;
-    let of = |name: &str| metrics.get(name)?.get("successful")?.as_object();
-    of("requests_per_second")?;
-    let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
-    for (name, field) in RATES {
-        set_field(&mut report, field, of(name).and_then(|told| told.get("mean")));
-    }
-    for (name, field) in SUMS {
-        set_field(&mut report, field, of(name).and_then(|told| told.get("total_sum")));
-    }
-    // Its duration goes on to the end of requests that were stopped, so no rate is a count divided by it.
-    if let Some(requests) = metrics.get("request_totals") {
-        set_field(&mut report, Field::Successful, requests.get("successful"));
-        set_field(&mut report, Field::Failed, requests.get("errored"));
-    }
-    if let Some(strategy) = object.get("config").and_then(|part| part.get("strategy")) {
-        set_field(&mut report, Field::MaxConcurrency, strategy.get("streams"));
-        set_field(&mut report, Field::RateConfigured, strategy.get("rate"));
-        let kind = strategy.get("type_").or(Some(strategy)).and_then(Value::as_str);
-        report.context.heading = kind.map(printable::short);
-    }
-    for (name, metric, factor) in TIMES {
-        let Some(told) = of(name) else { continue };
-        set_times(&mut report, metric, told, factor);
-        if let Some(percentiles) = told.get("percentiles").and_then(Value::as_object) {
-            set_guidellm_percentiles(&mut report, metric, percentiles, factor);
-        }
-    }
-    Some(report)
-}
-
-/// `GuideLLM` writes P0.1 as `p001` and P99.9 as `p999`.
-fn set_guidellm_percentiles(
-    report: &mut Report,
-    metric: Metric,
-    told: &Map<String, Value>,
-    factor: f64,
-) {
-    for (name, value) in told {
-        let percent = match name.as_str() {
-            "p001" => "0.1",
-            "p999" => "99.9",
-            other => other.trim_start_matches('p'),
-        };
-        if let (Some(percentile), Some(time)) =
-            (Percentile::parse(percent), WrittenNumber::of(value))
-        {
-            let key = Key::Latency(metric, Stat::Percentile(percentile));
-            report.values.set(key, time.scaled(factor));
-        }
+/// Sets a field that has no value yet.
+fn set(report: &mut Report, field: Field, value: crate::model::Value) {
+    if report.values.get(Key::Field(field)).is_none() {
+        report.values.set(Key::Field(field), value);
     }
 }
 
-/// The summary of an inference-perf run or of one of its stages; times are in seconds.
-fn inference_perf(object: &Map<String, Value>) -> Option<Report> {
-    const RATES: [(&str, Field); 4] = [
-        ("requests_per_sec", Field::RequestThroughput),
-        ("input_tokens_per_sec", Field::InputThroughput),
-        ("output_tokens_per_sec", Field::OutputThroughput),
-        ("total_tokens_per_sec", Field::TotalThroughput),
-    ];
-    const SUMS: [(&str, Field); 2] =
-        [("prompt_tokens", Field::InputTokens), ("output_tokens", Field::OutputTokens)];
-    const TIMES: [(&str, Metric); 4] = [
-        ("time_to_first_token", Metric::Ttft),
-        ("time_per_output_token", Metric::Tpot),
-        ("inter_token_latency", Metric::Itl),
-        ("request_latency", Metric::E2el),
-    ];
-    let successes = object.get("successes")?.as_object()?;
-    let (latency, throughput) = (successes.get("latency")?, successes.get("throughput")?);
-    let mut report = Report { layout: Some(Layout::V4), ..Report::default() };
-    set_field(&mut report, Field::Successful, successes.get("count"));
-    let failures = object.get("failures").and_then(|told| told.get("count"));
-    set_field(&mut report, Field::Failed, failures);
-    let rate = object.get("load_summary").and_then(|load| load.get("requested_rate"));
-    set_field(&mut report, Field::RateConfigured, rate);
-    for (name, field) in RATES {
-        set_field(&mut report, field, throughput.get(name));
+/// genai-bench has a concurrency also for loads that it does not limit.
+fn set_closed_loop(report: &mut Report, file: &Value) {
+    let run = &file["aggregated_metrics"];
+    if let Some(cap) = WrittenNumber::of(&run["num_concurrency"])
+        && run["iteration_type"] == "num_concurrency"
+    {
+        set(report, Field::MaxConcurrency, cap.of_field(Field::MaxConcurrency));
     }
-    for (name, field) in SUMS {
-        set_field(&mut report, field, successes.get(name).and_then(|told| told.get("total")));
-    }
-    for (name, metric) in TIMES {
-        if let Some(told) = latency.get(name).and_then(Value::as_object) {
-            set_times(&mut report, metric, told, 1e3);
-        }
-    }
-    set_from_means(&mut report, successes);
-    Some(report)
 }
 
-/// What a file of inference-perf has only as a mean per request or per second: tokens, and the duration.
-fn set_from_means(report: &mut Report, successes: &Map<String, Value>) {
-    const LENGTHS: [(&str, Field); 2] =
-        [("prompt_len", Field::InputTokens), ("output_len", Field::OutputTokens)];
+/// The duration of `AIPerf`, in its unit; what inference-perf has only as a mean per request or per second.
+fn set_derived(report: &mut Report, file: &Value) {
+    if let Some(duration) = number(file, "/benchmark_duration/avg") {
+        let unit = millis_per(file.pointer("/benchmark_duration/unit"));
+        set(report, Field::Duration, duration.scaled(unit.map_or(1.0, |millis| millis / 1e3)));
+    }
     let Some(requests) = report.number(Field::Successful).filter(|count| *count > 0.0) else {
         return;
     };
-    let mut set = |field: Field, value: Option<crate::model::Value>| {
-        if let Some(value) = value.filter(|_| report.values.get(Key::Field(field)).is_none()) {
-            report.values.set(Key::Field(field), value);
+    let lengths = [
+        ("/successes/prompt_len/mean", Field::InputTokens),
+        ("/successes/output_len/mean", Field::OutputTokens),
+    ];
+    for (at, field) in lengths {
+        if let Some(length) = number(file, at) {
+            set(report, field, length.scaled(requests));
         }
-    };
-    let mean = |of: Option<&Value>| of?.get("mean").and_then(WrittenNumber::of);
-    for (name, field) in LENGTHS {
-        set(field, mean(successes.get(name)).map(|length| length.scaled(requests)));
     }
-    let rate = successes.get("throughput").and_then(|told| told.get("requests_per_sec"));
-    let rate = rate.and_then(WrittenNumber::of);
-    set(Field::Duration, rate.and_then(|rate| rate.dividing(requests)));
+    let rate = number(file, "/successes/throughput/requests_per_sec");
+    if let Some(duration) = rate.and_then(|rate| rate.dividing(requests)) {
+        set(report, Field::Duration, duration);
+    }
 }
 
 /// Milliseconds in a unit of time; `None` for another unit and without one.
@@ -236,25 +208,18 @@ fn millis_per(unit: Option<&Value>) -> Option<f64> {
     }
 }
 
-/// Sets a field that has no value yet. A whole number of things becomes a count.
-fn set_field(report: &mut Report, field: Field, value: Option<&Value>) {
-    let Some(number) = value.and_then(WrittenNumber::of) else { return };
-    if report.values.get(Key::Field(field)).is_none() {
-        report.values.set(Key::Field(field), number.of_field(field));
-    }
-}
-
-fn set_times(report: &mut Report, metric: Metric, told: &Map<String, Value>, factor: f64) {
-    for (name, value) in told {
+/// The statistics of an object. `GuideLLM` writes P0.1 as `p001` and P99.9 as `p999`.
+fn set_times(report: &mut Report, metric: Metric, told: &Value, millis: f64) {
+    for (name, value) in told.as_object().into_iter().flatten() {
         let stat = match name.as_str() {
-            "avg" | "mean" => Some(Stat::Mean),
-            "max" => Some(Stat::Max),
-            "median" => Some(Stat::Median),
-            "std" | "stddev" | "std_dev" => Some(Stat::Std),
-            other => other.strip_prefix('p').and_then(Percentile::parse).map(Stat::Percentile),
+            "avg" => Some(Stat::Mean),
+            "stddev" | "std_dev" => Some(Stat::Std),
+            "p001" => Percentile::parse("0.1").map(Stat::Percentile),
+            "p999" => Percentile::parse("99.9").map(Stat::Percentile),
+            other => Stat::from_label(other),
         };
         if let (Some(stat), Some(time)) = (stat, WrittenNumber::of(value)) {
-            report.values.set(Key::Latency(metric, stat), time.scaled(factor));
+            report.values.set(Key::Latency(metric, stat), time.scaled(millis));
         }
     }
 }

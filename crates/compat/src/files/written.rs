@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use tokometer_base::units::nearest_count;
 
 use crate::model::{Field, Scalar, Value};
-use crate::parse::half_unit;
+use crate::quantity::half_unit;
 
 /// A number of a result file.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,7 +62,7 @@ impl WrittenNumber {
 }
 
 /// Whether a field counts things, which nobody rounds.
-fn is_counted(field: Field) -> bool {
+pub(crate) fn is_counted(field: Field) -> bool {
     matches!(
         field,
         Field::Successful

@@ -1,11 +1,11 @@
 //! Layouts: the looks of printed reports, each a table of lines.
 //!
 //! One file per family of tools (`vllm`, `vllm_rust`, `sglang`) holds tables and nothing else;
-//! [`print`](mod@print) turns a report into text by a table, and `parse` reads text by the same one.
+//! `print` turns a report into text by a table, and `parse` reads text by the same one.
 //! A new layout is a table, an arm in `Layout::table` and a row in the tests.
 
-pub mod name;
-pub mod print;
+mod name;
+pub(crate) mod print;
 mod sglang;
 #[cfg(test)]
 mod snapshots;

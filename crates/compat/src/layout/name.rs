@@ -9,31 +9,20 @@ use super::{sglang, vllm, vllm_rust};
 use crate::Error;
 
 /// A look of a printed report, with the definitions that belong to it.
+#[expect(missing_docs, reason = "the table says which tool prints each")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layout {
-    /// vLLM 0.4 to 0.5.
     V1,
-    /// vLLM 0.6 to 0.10, and the fork for TGI.
     V2,
-    /// vLLM, autumn of 2025.
     V3,
-    /// vLLM, autumn of 2025, with failures.
     V35,
-    /// vLLM since the end of 2025.
     V4,
-    /// vLLM with the client's queue.
     V5,
-    /// vLLM's Rust client.
     Vr,
-    /// SGLang, January 2025.
     S0,
-    /// SGLang, 2025.
     S1,
-    /// SGLang, end of 2025.
     S2,
-    /// SGLang, newest.
     S3,
-    /// Our own summary.
     Tokometer,
 }
 

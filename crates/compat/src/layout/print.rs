@@ -5,7 +5,7 @@
 
 use super::Layout;
 use super::table::{Element, Format, LayoutTable, Section, Stats, Widths, centred};
-use crate::model::{Blanks, Key, Printed, PrintedLine, Report, Scalar, Stat, Value};
+use crate::model::{Key, Printed, Report, Scalar, Stat, Value};
 
 /// The report in this layout, byte for byte as its tool prints it: scripts read these lines. `None`
 /// for our own layout, which is no table.
@@ -23,54 +23,10 @@ pub fn print(report: &Report, layout: Layout) -> Option<String> {
     Some(format!("{}{}\n", table.opening, page.lines.join("\n")))
 }
 
-/// The report as it stood in the text it was read from: each value in its own digits, unknown lines
-/// where they were. `None` for a report that was not read from a block of text.
+/// The report as it stood in the text it was read from. `None` for one that was not read from text.
 pub fn print_same(report: &Report) -> Option<String> {
-    let printed = report.printed.as_ref()?;
-    let table = report.layout.and_then(Layout::table);
-    let widths = table.map_or(super::table::CLASSIC, |table| table.widths);
-    let mut lines: Vec<String> =
-        Some(printed.header.clone()).filter(|header| !header.is_empty()).into_iter().collect();
-    let mut widths_here = widths;
-    for line in &printed.lines {
-        let line = same_line(report, table, line, widths_here);
-        if let Some(tail) = table.and_then(|table| table.tail)
-            && line == centred(tail.title, '=', tail.widths.header)
-        {
-            widths_here = tail.widths;
-        }
-        lines.push(line);
-    }
-    lines.extend(printed.footer.clone());
-    Some(joined(lines, printed))
-}
-
-fn joined(mut lines: Vec<String>, printed: &Printed) -> String {
-    if printed.blanks == Blanks::Stripped {
-        for line in &mut lines {
-            line.truncate(line.trim_end_matches(' ').len());
-        }
-    }
-    lines.iter().flat_map(|line| [line.as_str(), printed.line_end]).collect()
-}
-
-fn same_line(
-    report: &Report,
-    table: Option<&LayoutTable>,
-    line: &PrintedLine,
-    widths: Widths,
-) -> String {
-    match line {
-        PrintedLine::Rule(text) | PrintedLine::Unknown(text) => text.clone(),
-        PrintedLine::Value(key) => {
-            let value = report.values.get(*key);
-            let text = value.and_then(|value| value.text.as_deref()).unwrap_or_default();
-            let (label, format) = table
-                .and_then(|table| label_of(table, *key))
-                .unwrap_or((String::new(), Format::Words));
-            data_line(&label, text, format, widths)
-        }
-    }
+    let Printed { lines, line_end, .. } = report.printed.as_ref()?;
+    Some(lines.iter().flat_map(|line| [line.as_str(), line_end]).collect())
 }
 
 /// Whether the report, printed in its own layout, has a line for `key`.

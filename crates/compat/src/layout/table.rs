@@ -140,12 +140,6 @@ fn fixed(number: f64, decimals: usize) -> String {
     if number.is_nan() { "nan".to_owned() } else { format!("{number:.decimals$}") }
 }
 
-/// Words without a comment that stands two blanks behind them.
-pub(crate) fn without_comment(words: &str) -> &str {
-    let comment = ["  #", "  //", "  <"].into_iter().filter_map(|mark| words.find(mark)).min();
-    comment.map_or(words, |at| words[..at].trim_end())
-}
-
 impl Format {
     /// The value as this format writes it.
     pub(crate) fn write(self, scalar: &Scalar) -> String {
@@ -165,13 +159,13 @@ impl Format {
     pub(crate) fn read(self, text: &str) -> Option<Scalar> {
         let number = |text: &str| text.parse::<f64>().ok().map(Scalar::Number);
         match self {
-            Self::Count => text.parse().ok().map(Scalar::Count),
+            // Libraries for tables write a column of counts with a point.
+            Self::Count => text.strip_suffix(".0").unwrap_or(text).parse().ok().map(Scalar::Count),
             Self::Fixed => number(text),
             Self::CountOrWords => text.parse().ok().map(Scalar::Count).or_else(|| {
                 (text == "not set" || text == "None").then(|| Scalar::Words(text.to_owned()))
             }),
-            Self::Words => (!text.is_empty() && without_comment(text) == text)
-                .then(|| Scalar::Words(text.to_owned())),
+            Self::Words => (!text.is_empty()).then(|| Scalar::Words(text.to_owned())),
             Self::Percent => number(text.strip_suffix('%')?),
         }
     }

@@ -2,16 +2,13 @@
 //!
 //! A block runs from a header line to a line of `=`. Where a header comes before the footer of the
 //! block above, that block is cut, or two blocks are mixed: then lines that can only belong to a
-//! block also stand after the footer. What stands before or behind every line of a block (a quote
-//! mark, a log's time stamp, the border of a box) is taken off.
+//! block also stand after the footer. What stands before every line of a block (a quote mark, a log's time
+//! stamp) is taken off.
 
-use super::fit::is_block_line;
-use super::labels;
-use super::lines::TextLine;
-use super::loose;
-use crate::layout::Layout;
-use crate::layout::table::centred;
-use crate::model::{Problem, Title};
+use super::labels::{MAIN, is_padded, start_of_printed};
+use super::reading::{is_tail_header, labelled, read, rule_title};
+use super::text::TextLine;
+use crate::model::{Field, Key, Problem, Title};
 
 /// The lines of one block and of what stands before it.
 #[derive(Debug, Clone)]
@@ -19,8 +16,7 @@ pub(super) struct TextBlock<'a> {
     pub(super) title: Title,
     /// Characters of the header line.
     pub(super) width: usize,
-    /// The header; empty where a block has none.
-    pub(super) header: &'a str,
+    pub(super) header: Option<&'a str>,
     /// The footer, unless the block ends without one.
     pub(super) footer: Option<&'a str>,
     /// Line of the header.
@@ -33,81 +29,66 @@ pub(super) struct TextBlock<'a> {
     pub(super) problems: Vec<Problem>,
 }
 
+impl<'a> TextBlock<'a> {
+    fn begin(line: TextLine<'a>, lead: Vec<TextLine<'a>>) -> Self {
+        Self {
+            title: Title::Serving,
+            width: 0,
+            header: None,
+            footer: None,
+            first_line: line.number,
+            line_end: if line.end == "\r\n" { "\r\n" } else { "\n" },
+            lines: Vec::new(),
+            lead,
+            problems: Vec::new(),
+        }
+    }
+}
+
 /// What a line opens.
 struct Header<'a> {
     title: Title,
     text: &'a str,
     /// What stands before it on its line: a log prefix, or a progress bar without a line end.
     prefix: &'a str,
-    /// What stands behind it: the border of a box.
-    suffix: &'a str,
 }
 
-fn is_fill(letter: char) -> bool {
-    matches!(letter, '=' | '═' | '━')
-}
-
-/// `==== Serving Benchmark Result ====` behind any prefix, also with other words before the last two.
+/// `==== Serving Benchmark Result ====` behind any prefix, also with other words before the last two. The
+/// header of a block that a narrow terminal has wrapped is not in the middle: `200` behind a label of 40
+/// columns would be read as 2 there.
 fn header(text: &str) -> Option<Header<'_>> {
-    const WORDS: &str = "benchmark result";
-    let bytes = text.as_bytes();
-    let at =
-        bytes.windows(WORDS.len()).position(|part| part.eq_ignore_ascii_case(WORDS.as_bytes()))?;
-    let left = text[..at].trim_end_matches(|letter| !is_fill(letter));
-    let start = left.trim_end_matches(is_fill).len();
-    let after = &text[at + WORDS.len()..];
-    let right = after.find(is_fill)?;
-    let tail = after[right..].trim_start_matches(is_fill);
-    let end = text.len() - tail.len();
-    let words = &text[left.len()..at + WORDS.len() + right];
-    let runs = [&text[start..left.len()], &text[text.len() - after.len() + right..end]];
-    let is_framed = runs.iter().all(|run| run.chars().count() >= 3);
+    const WORDS: &str = "Benchmark Result";
+    let (before, after) = text.split_at(text.find(WORDS)? + WORDS.len());
+    let left = before.trim_end_matches(|letter| letter != '=');
+    let start = left.trim_end_matches('=').len();
+    let right = after.trim_start_matches(|letter| letter != '=');
+    let end = text.len() - right.trim_start_matches('=').len();
+    let words = &text[left.len()..text.len() - right.len()];
+    let (fill, more) = (left.len() - start, right.len() - (text.len() - end));
+    let is_centred = fill >= 3 && (more == fill || more == fill + 1);
     // A sentence between two runs is none of ours.
-    (is_framed && words.len() <= 60).then(|| Header {
-        title: title_of(words),
+    (is_centred && words.len() <= 60).then(|| Header {
+        title: Title::ALL.into_iter().find(|title| title.words() == words).unwrap_or_default(),
         text: &text[start..end],
         prefix: &text[..start],
-        suffix: tail.trim(),
     })
 }
 
-fn title_of(words: &str) -> Title {
-    let words = words.to_ascii_lowercase();
-    let has = |title: &Title| words.contains(title.words().trim().to_ascii_lowercase().as_str());
-    Title::ALL.into_iter().find(has).unwrap_or_default()
-}
-
 /// A line of `=` and nothing else, as wide as any layout's footer.
-pub(super) fn is_footer(text: &str) -> bool {
+fn is_footer(text: &str) -> bool {
     let text = text.trim_end();
     text.len() >= 40 && text.bytes().all(|byte| byte == b'=')
 }
 
-/// The same inside a block, where narrower and drawn ones end it too.
+/// The same inside a block, where narrower ones end it too.
 fn is_own_footer(text: &str) -> bool {
-    let text = without_markup(text);
-    let text = text.trim_matches(|letter: char| letter.is_whitespace() || loose::is_corner(letter));
-    text.chars().count() >= 10 && text.chars().all(is_fill)
-}
-
-/// A line without the closing tags of a web page, or the fence, behind it.
-fn without_markup(text: &str) -> &str {
-    let mut text = text.trim_end();
-    while let Some(at) = text.strip_suffix('>').and_then(|inside| inside.rfind('<')) {
-        text = text[..at].trim_end();
-    }
-    text.trim_end_matches('`')
-}
-
-fn is_tail_header(text: &str) -> bool {
-    let tails = Layout::ALL.into_iter().filter_map(|layout| layout.table()?.tail);
-    tails.into_iter().any(|tail| text.trim_end() == centred(tail.title, '=', tail.widths.header))
+    let text = text.trim_matches([' ', '|', '│', '`']);
+    text.len() >= 10 && text.bytes().all(|byte| byte == b'=')
 }
 
 /// All blocks of the text, in order.
 pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
-    let mut finder =
-        Finder { found: Vec::new(), open: None, frame: LineFrame::default(), lead: Vec::new() };
+    let mut finder = Finder { found: Vec::new(), open: None, prefix: "", lead: Vec::new() };
     let mut rest = lines;
     while let Some((line, after)) = rest.split_first() {
         rest = after;
@@ -119,50 +100,81 @@ pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
     finder.found
 }
 
-/// What a block's header had around it, which its other lines may share.
-#[derive(Debug, Clone, Copy, Default)]
-struct LineFrame<'a> {
-    prefix: &'a str,
-    suffix: &'a str,
-}
-
-impl LineFrame<'_> {
-    /// The line without its frame. Time stamps differ from line to line: a line that begins with
-    /// another prefix is cut where its label, its rule or its footer begins.
-    fn inside(self, line: TextLine<'_>) -> TextLine<'_> {
-        let line = line.without_suffix(self.suffix).without_prefix(self.prefix);
-        match start_of_own(line.text) {
-            Some(start) => line.from(start),
-            None => line,
-        }
-    }
+/// The line without its prefix. Time stamps differ from line to line: a line that begins with another
+/// prefix is cut where its label, its rule or its footer begins.
+fn inside<'a>(line: TextLine<'a>, prefix: &str) -> TextLine<'a> {
+    let text = line.text.strip_prefix(prefix).unwrap_or(line.text);
+    TextLine { text: &text[start_of_own(text).unwrap_or(0)..], ..line }
 }
 
 /// Where the block's own text begins in a line.
-pub(super) fn start_of_own(text: &str) -> Option<usize> {
-    labels::start_of_printed(text).or_else(|| start_of_footer(text)).or_else(|| start_of_rule(text))
-}
-
-fn start_of_footer(text: &str) -> Option<usize> {
-    let start = text.trim_end().trim_end_matches('=').len();
-    is_footer(&text[start..]).then_some(start)
+fn start_of_own(text: &str) -> Option<usize> {
+    let footer = || {
+        let start = text.trim_end().trim_end_matches('=').len();
+        is_footer(&text[start..]).then_some(start)
+    };
+    start_of_printed(text).or_else(footer).or_else(|| start_of_rule(text))
 }
 
 /// The first run of dashes that begins a rule. A prefix may have dashes too; then the title that follows
 /// them holds the rule's own.
 fn start_of_rule(text: &str) -> Option<usize> {
-    if loose::is_table_rule(text) {
-        return None;
-    }
     let runs = text.match_indices("---").map(|(at, _)| at);
     runs.filter(|at| !text[..*at].ends_with('-'))
-        .find(|at| loose::rule_title(&text[*at..]).is_some_and(|title| !title.contains("---")))
+        .find(|at| rule_title(&text[*at..]).is_some_and(|title| !title.contains("---")))
+}
+
+/// Whether a line outside of a block can only belong to one: a known label padded to its column, or
+/// the rule of a known section.
+fn is_block_line(text: &str) -> bool {
+    let is_label = || {
+        let (label, after) = text.split_at(text.find(':').map_or(0, |colon| colon + 1));
+        start_of_printed(text) == Some(0) && is_padded(label, after)
+    };
+    rule_title(text).is_some_and(|title| MAIN.has_title(title)) || is_label()
+}
+
+fn is_known(line: &TextLine<'_>) -> bool {
+    let is_rule = || rule_title(line.text).is_some_and(|title| MAIN.has_title(title));
+    labelled(line.text).is_some_and(|parts| !MAIN.meanings(parts.label).is_empty()) || is_rule()
+}
+
+/// Fewer labelled values than this are taken for ordinary text.
+const FEWEST: usize = 3;
+
+/// The lines of a text that read like a report without its header. Some of its values must be results:
+/// settings and counts alone are those of a command. A text with the first piece of a header is wrapped.
+pub(super) fn without_header<'a>(lines: &[TextLine<'a>]) -> Option<TextBlock<'a>> {
+    if lines.iter().any(|line| line.text.contains("=== ")) {
+        return None;
+    }
+    let lines: Vec<TextLine<'a>> = lines.iter().map(|line| inside(*line, "")).collect();
+    let (first, last) = (lines.iter().position(is_known)?, lines.iter().rposition(is_known)?);
+    let values = read(&lines[first..=last]).values;
+    let is_result = |key: Key| match key {
+        Key::Latency(..) => true,
+        Key::Field(field) => matches!(
+            field,
+            Field::Duration
+                | Field::RequestThroughput
+                | Field::OutputThroughput
+                | Field::TotalThroughput
+        ),
+        Key::Position(_) => false,
+    };
+    let is_report = values.iter().count() >= FEWEST && values.iter().any(|(key, _)| is_result(key));
+    is_report.then(|| TextBlock {
+        lines: lines[first..=last].to_vec(),
+        problems: vec![Problem::NoHeader { line: lines[first].number }],
+        ..TextBlock::begin(lines[first], lines[..first].to_vec())
+    })
 }
 
 struct Finder<'a> {
     found: Vec<TextBlock<'a>>,
     open: Option<TextBlock<'a>>,
-    frame: LineFrame<'a>,
+    /// What stood before the header of the open block, which its other lines may share.
+    prefix: &'a str,
     lead: Vec<TextLine<'a>>,
 }
 
@@ -188,8 +200,8 @@ impl<'a> Finder<'a> {
         line: TextLine<'a>,
         after: &[TextLine<'a>],
     ) {
-        let bare = self.frame.inside(line);
-        if is_own_footer(bare.text) && !block.has_tail(after, self.frame) {
+        let bare = inside(line, self.prefix);
+        if is_own_footer(bare.text) && !self.has_tail(&block, after) {
             block.footer = Some(bare.text.trim_end());
             self.found.push(block);
         } else {
@@ -199,41 +211,33 @@ impl<'a> Finder<'a> {
     }
 
     fn begin(&mut self, line: TextLine<'a>, header: &Header<'a>) {
-        self.frame = LineFrame { prefix: header.prefix, suffix: header.suffix };
+        self.prefix = header.prefix;
         if !header.prefix.trim().is_empty() {
             self.lead.push(TextLine { text: header.prefix, ..line });
         }
         self.open = Some(TextBlock {
             title: header.title,
-            width: header.text.chars().count(),
-            header: header.text,
-            footer: None,
-            first_line: line.number,
-            line_end: if line.end == "\r\n" { "\r\n" } else { "\n" },
-            lines: Vec::new(),
-            lead: std::mem::take(&mut self.lead),
-            problems: Vec::new(),
+            width: header.text.len(),
+            header: Some(header.text),
+            ..TextBlock::begin(line, std::mem::take(&mut self.lead))
         });
+    }
+
+    /// Whether the footer just met is followed by the block's second part. Only a warning may stand
+    /// between the two.
+    fn has_tail(&self, block: &TextBlock<'_>, after: &[TextLine<'_>]) -> bool {
+        let is_passed = |text: &&str| !text.trim().is_empty() && !text.starts_with("Warning: ");
+        let is_in_tail = block.lines.iter().any(|line| is_tail_header(line.text));
+        let mut after =
+            after.iter().map(|line| line.text.strip_prefix(self.prefix).unwrap_or(line.text));
+        !is_in_tail && after.find(is_passed).is_some_and(is_tail_header)
     }
 
     /// Ends a block that has no footer. What follows its last recognisable line is not its own, and
     /// a last line without an end may be half a line, whose value cannot be trusted.
     fn close_cut(&mut self, mut block: TextBlock<'a>) {
-        // Lines of a copied block have lost their padding, so a label in its exact spelling counts too. Where
-        // no line has one, a line in any spelling does.
-        let is_printed = |line: &TextLine<'_>| {
-            is_block_line(line.text) || labels::start_of_printed(line.text) == Some(0)
-        };
-        let has_printed = block.lines.iter().any(is_printed);
-        let is_own = |line: &TextLine<'_>| {
-            if has_printed { is_printed(line) } else { loose::read(line.text, None).is_some() }
-        };
-        let is_half = |line: &TextLine<'_>| line.end.is_empty();
-        let own = block
-            .lines
-            .iter()
-            .rposition(|line| is_own(line) && !is_half(line))
-            .map_or(0, |last| last + 1);
+        let is_own = |line: &TextLine<'_>| is_known(line) && !line.end.is_empty();
+        let own = block.lines.iter().rposition(is_own).map_or(0, |last| last + 1);
         self.lead = block.lines.split_off(own);
         let line = block.lines.last().map_or(block.first_line, |line| line.number);
         block.problems.push(Problem::Cut { line });
@@ -242,24 +246,8 @@ impl<'a> Finder<'a> {
 
     /// A line that only a block can hold stands outside of any: its block was mixed with the last.
     fn stray(&mut self, line: TextLine<'a>) {
-        let Some(last) = self.found.len().checked_sub(1) else { return };
-        let mixed = Problem::Interleaved { line: line.number };
-        let block = &mut self.found[last];
-        if !block.problems.contains(&mixed) && block.problems.is_empty() {
-            block.problems.push(mixed);
+        if let Some(block) = self.found.last_mut().filter(|block| block.problems.is_empty()) {
+            block.problems.push(Problem::Interleaved { line: line.number });
         }
-    }
-}
-
-impl TextBlock<'_> {
-    /// Whether the footer just met is followed by the block's second part. Only a warning may stand
-    /// between the two.
-    fn has_tail(&self, after: &[TextLine<'_>], frame: LineFrame<'_>) -> bool {
-        let is_passed = |line: &TextLine<'_>| {
-            !line.text.trim().is_empty() && !line.text.starts_with("Warning: ")
-        };
-        let is_in_tail = self.lines.iter().any(|line| is_tail_header(line.text));
-        let mut after = after.iter().map(|line| line.without_prefix(frame.prefix));
-        !is_in_tail && after.find(is_passed).is_some_and(|line| is_tail_header(line.text))
     }
 }

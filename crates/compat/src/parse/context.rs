@@ -2,7 +2,7 @@
 
 use tokometer_base::printable;
 
-use super::lines::TextLine;
+use super::text::TextLine;
 use crate::model::Context;
 
 /// Every block that follows carries these, so a text of another kind must not fill them.
@@ -86,7 +86,7 @@ fn setting(text: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines::lines;
+    use super::super::text::lines;
     use super::*;
 
     fn of(text: &str, before: Option<&Context>) -> Context {

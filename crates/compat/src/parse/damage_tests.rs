@@ -52,10 +52,6 @@ fn every_frame_around_a_block_gives_the_same_figures() {
     check("indent", &|_, line| format!("      {line}"));
     check("uneven indent", &|at, line| " ".repeat(at % 5) + line);
     check("carriage return", &|_, line| format!("{line}\r"));
-    check("web page", &|_, line| {
-        let is_last = line.len() >= 40 && line.bytes().all(|byte| byte == b'=');
-        format!("{line}{}", if is_last { "</code></pre>" } else { "" })
-    });
     check("fence", &|at, line| if at == 0 { format!("```text\n{line}") } else { line.to_owned() });
     check("one blank", &|_, line| match line.split_once(": ") {
         Some((label, value)) => format!("{label}: {}", value.trim()),
@@ -65,28 +61,6 @@ fn every_frame_around_a_block_gives_the_same_figures() {
         Some((label, value)) => format!("{label}:\t{}", value.trim()),
         None => line.to_owned(),
     });
-    check("comment", &|_, line| match line.split_once(": ") {
-        Some((_, value)) if value.trim().parse::<f64>().is_ok_and(|_| value.contains('.')) => {
-            format!("{}   # checked by 2 people", line.trim_end())
-        }
-        _ => line.to_owned(),
-    });
-}
-
-#[test]
-fn drawn_boxes_and_narrow_headers_are_read() {
-    let block = raw_blocks(SEEDS[0].1).remove(0);
-    let plain = figures(&parse(&block)[0]);
-    let drawn = framed(&block, |_, line| match line.chars().next() {
-        Some('=') => line.replace('=', "═"),
-        Some('-') => format!("╟{}╢", line.replace('-', "─")),
-        _ => format!("║ {line} ║"),
-    });
-    assert_eq!(figures(&parse(&format!("╔{}", drawn.replacen('\n', "╗\n", 1)))[0]), plain);
-    let narrow = block
-        .replace("============ Serving", "== = ==== SERVING")
-        .replace("Benchmark Result ============", "BENCHMARK RESULTS ====");
-    assert_eq!(figures(&parse(&narrow)[0]), plain, "{narrow}");
 }
 
 #[test]
@@ -142,13 +116,10 @@ fn values_in_other_spellings_are_the_same_values() {
         assert_eq!((figures(report), &report.unread), (plain.clone(), &vec![]), "{to}");
     };
     check("3000      ", "3,000");
-    check("3000      ", "3000 requests");
-    check("463.85    ", "463.85 ms");
-    check("463.85    ", "463,85");
-    check("463.85    ", "463.85    <- here");
-    check("Mean TTFT (ms):                          463.85", "Mean TTFT (s): 0.46385");
-    check("Mean TTFT (ms):", "Average TTFT (ms):");
-    check("1055.18   ", "1,055.18 s");
+    check("1055.18   ", "1,055.18");
+    check("Mean TTFT (ms):", "- **mean TTFT (ms):**");
+    check("Mean TTFT (ms):", "mean_ttft_ms =");
+    check("Mean TTFT (ms):", "| Mean TTFT (ms) |");
 }
 
 #[test]
@@ -178,44 +149,23 @@ fn a_part_of_a_report_without_its_header_is_read() {
     assert_eq!(found.len(), 1);
     assert_eq!(figures(&found[0]), figures(&parse(&block)[0]));
     assert_eq!(found[0].problems, [Problem::NoHeader { line: 3 }]);
-    let twice =
-        format!("{0}\n\n{1}", inner.join("\n"), inner.join("\n").replace("1         ", "2"));
-    assert_eq!(parse(&twice).len(), 2);
     assert_eq!(parse("A run:\nMean time: 5\nBackend: vllm\nDuration: long\n"), []);
 }
 
 #[test]
-fn tables_are_read_in_all_three_directions() {
-    let mean = |report: &Report| report.latency(Metric::Ttft, Stat::Mean);
-    let check = |text: &str, expected: &[f64]| {
+fn tables_have_a_report_per_row() {
+    let check = |text: &str| {
         let found = parse(text);
+        let mean = |report: &Report| report.latency(Metric::Ttft, Stat::Mean);
         let means: Vec<f64> = found.iter().filter_map(mean).collect();
-        assert_eq!(means, expected, "{text}\n{found:#?}");
+        assert_eq!(means, [500.0, 600.0], "{text}\n{found:#?}");
         assert!(found.iter().all(|report| report.number(Field::Duration) == Some(10.0)), "{text}");
     };
     check(
-        "| Metric | Value | Unit |\n|:---|---:|---|\n| Successful requests | 100 | |\n\
-         | Benchmark duration | 10.0 | s |\n| **Mean TTFT** | 0.5 | s |\n| P99 TTFT | 900 | ms |\n",
-        &[500.0],
-    );
-    check(
-        "| | before | after |\n|---|---|---|\n| Successful requests | 100 | 100 |\n\
-         | Benchmark duration (s) | 10.0 | 10.0 |\n| Mean TTFT (ms) | 500 | `400` |\n",
-        &[500.0, 400.0],
-    );
-    check(
         "> | run | Successful requests | Benchmark duration (s) | Mean TTFT (ms) |\n> |---|---|---|---|\n\
          > | a | 100 | 10.0 | 500 |\n> | b | 200 | 10.0 | 600 |\n",
-        &[500.0, 600.0],
     );
-    let crossed = parse(
-        "┌─────┬──────┬────────┬─────┐\n│     │ mean │ median │ p99 │\n├─────┼──────┼────────┼─────┤\n\
-         │ TTFT (ms) │ 500 │ 450 │ 900 │\n│ ITL (ms) │ 20 │ N/A │ 40 │\n└─────┴──────┴────────┴─────┘\n",
-    );
-    assert_eq!(crossed.len(), 1);
-    assert_eq!(mean(&crossed[0]), Some(500.0));
-    assert_eq!(crossed[0].latency(Metric::Itl, Stat::P99), Some(40.0));
-    assert_eq!(crossed[0].unread.len(), 1);
+    check("name,completed,duration,mean_ttft_ms\n\"a, b\",100,10.0,500\nc,200,10.0,600\n");
     assert_eq!(parse("| a | b |\n|---|---|\n| 1 | 2 |\n"), []);
 }
 
@@ -235,10 +185,7 @@ fn blocks_inside_json_logs_and_result_files_inside_text_are_found() {
     assert_eq!(figures(&files::read(&notebook).unwrap()[0]), plain);
     let result =
         r#"{"request_throughput": 2.0, "completed": 4, "mean_ttft_ms": "N/A", "duration": "2.0"}"#;
-    let fenced = format!("Result:\n```json\n{result}\n```\n");
-    for text in
-        [result.to_owned(), fenced, format!("[{result}]"), format!("{{\"cut\": \n{result}\n{{x")]
-    {
+    for text in [result.to_owned(), format!("[{result}]"), format!("{{\"cut\": \n{result}\n{{x")] {
         let found = files::read(&text).unwrap();
         assert_eq!(found.len(), 1, "{text}");
         assert_eq!(found[0].number(Field::Duration), Some(2.0), "{text}");
@@ -320,44 +267,18 @@ proptest! {
     }
 }
 
-/// What an editor keeps of a piece of a line.
-type PieceOf = fn(&str) -> &str;
-
-/// The block's lines, broken after so many characters.
-fn wrapped(block: &str, width: usize, piece_of: PieceOf) -> String {
-    let mut text = String::new();
-    for line in block.lines() {
-        let letters: Vec<char> = line.chars().collect();
-        for piece in letters.chunks(width) {
-            let piece: String = piece.iter().collect();
-            text.push_str(piece_of(&piece));
-            text.push('\n');
-        }
-    }
-    text
-}
-
 /// In a terminal of 42 columns, 200 requests became 2 and the block passed as consistent.
 #[test]
-fn a_block_of_a_narrow_terminal_gives_the_same_figures() {
+fn a_block_of_a_narrow_terminal_is_not_read() {
     for block in samples() {
-        let whole = figures(&parse(&block)[0]);
-        let is_padded = block.lines().any(|line| line.ends_with(' '));
         for width in [17, 25, 31, 36, 41, 42, 44, 45, 47, 49] {
-            let ways: [(bool, PieceOf); 2] = [(false, |piece| piece), (true, str::trim_end)];
-            for (is_stripped, piece_of) in ways {
-                let text = wrapped(&block, width, piece_of);
-                let found = parse(&format!("$ run\n{text}then\n"));
-                assert_eq!(found.len(), 1, "{width}\n{text}");
-                let seen = figures(&found[0]);
-                for (key, value) in &seen {
-                    assert_eq!(Some(value), whole.get(key), "{key:?} at {width}\n{text}");
-                }
-                // Where blanks at the end of a line are gone, a label in two pieces may be lost.
-                let is_whole = (is_padded && !is_stripped) || width > 41;
-                let is_all = seen.len() == whole.len() || !is_whole;
-                assert!(is_all, "{width}, {is_stripped}\n{text}");
-            }
+            let pieces = |line: &str| -> Vec<String> {
+                let letters: Vec<char> = line.chars().collect();
+                letters.chunks(width).map(|piece| piece.iter().collect()).collect()
+            };
+            let text: Vec<String> = block.lines().flat_map(pieces).collect();
+            let found = parse(&format!("$ run\n{}\nthen\n", text.join("\n")));
+            assert_eq!(found, [], "{width}");
         }
     }
 }

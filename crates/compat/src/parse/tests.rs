@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::layout::print_same;
-use crate::model::{Blanks, Field, Metric, Percentile, Problem, Stat, Title};
+use crate::model::{Field, Metric, Percentile, Problem, Stat, Title};
 use crate::{Layout, Report, parse};
 
 pub(super) const SEEDS: [(&str, &str); 5] = [
@@ -80,8 +80,6 @@ fn the_seeds_are_read_in_the_layouts_they_were_printed_in() {
     ] {
         assert!(seed(name).iter().all(|report| report.layout == Some(layout)), "{name}");
     }
-    let blanks = |name| seed(name)[0].printed.as_ref().unwrap().blanks;
-    assert_eq!((blanks("000"), blanks("004")), (Blanks::Kept, Blanks::Stripped));
 }
 
 #[test]
@@ -119,9 +117,6 @@ fn every_layout_reads_what_it_prints() {
         assert_eq!(reports[0].layout, Some(layout), "{text}");
         assert_eq!(reports[0].problems, []);
         assert_eq!(print(&reports[0], layout), text);
-        let unknown: Vec<_> = reports[0].printed.as_ref().unwrap().unknown_lines().collect();
-        // The Rust client's first footer stands inside its block.
-        assert!(unknown.iter().all(|line| line.starts_with("===")), "{layout:?} {unknown:?}");
         let same = print_same(&reports[0]).unwrap();
         assert_eq!(same, text.trim_start_matches('\n'), "{layout:?}");
     }
@@ -154,8 +149,6 @@ fn unknown_lines_keep_their_place_and_foreign_ones_tell_their_value() {
     let report = &parse(&text)[0];
     assert_eq!(report.layout, Some(Layout::V2));
     assert_eq!(print_same(report).unwrap(), text);
-    let unknown: Vec<_> = report.printed.as_ref().unwrap().unknown_lines().collect();
-    assert!(unknown[0].starts_with("Energy (J):"), "{unknown:?}");
     assert_eq!(report.number(Field::Concurrency), Some(16.42));
 }
 
@@ -182,19 +175,19 @@ fn line_ends_progress_bars_and_prefixes_do_not_matter() {
 #[test]
 fn a_value_that_cannot_be_read_is_named_with_its_place_and_costs_only_itself() {
     let whole = &seed("000")[0];
-    let check = |from: &str, to: &str, (line, column): (usize, usize), label: &str| {
+    let check = |from: &str, to: &str, line: usize, label: &str| {
         let text = SEEDS[0].1.replacen(from, to, 1);
         let report = &parse(&text)[0];
         let [unread] = &report.unread[..] else { panic!("{:?}", report.unread) };
-        assert_eq!((unread.line, unread.column), (line, column), "{to}");
+        assert_eq!(unread.line, line, "{to}");
         assert_eq!((unread.label.as_str(), unread.text.as_str()), (label, to.trim()));
         assert_eq!(report.layout, whole.layout);
         assert_eq!(report.values.iter().count(), whole.values.iter().count() - 1);
         assert_eq!(print_same(report).unwrap(), text);
     };
-    check("463.85", "fast  ", (10, 42), "Mean TTFT (ms)");
-    check(" 3000      ", " 1/1       ", (2, 42), "Successful requests");
-    check("463.85    ", "", (10, 16), "Mean TTFT (ms)");
+    check("463.85", "fast  ", 10, "Mean TTFT (ms)");
+    check(" 3000      ", " 1/1       ", 2, "Successful requests");
+    check("463.85    ", "", 10, "Mean TTFT (ms)");
 }
 
 #[test]
@@ -319,15 +312,4 @@ fn a_block_with_unknown_labels_says_so() {
     // Times and line numbers of a log are no labels.
     let logged = "2026-11-16T12:00:01.1Z\nbench.go:12\n12:00:01\n[a.py:7]\nnote: see below\n";
     check(&format!("{head}\n{some}{logged}{foot}\n"), &[]);
-}
-
-/// vLLM-Omni parts a block by what was generated.
-#[test]
-fn a_part_about_text_belongs_to_the_block() {
-    let text = "============ Serving Benchmark Result ============\nSuccessful requests: 2\n\
-        ================== Text Result ===================\nTotal generated tokens: 5926\n\
-        ================== Audio Result ==================\nTotal generated tokens: 7\n";
-    let report = &parse(&format!("{text}{}\n", "=".repeat(50)))[0];
-    assert_eq!(report.number(Field::OutputTokens), Some(5_926.0));
-    assert!(report.problems.is_empty(), "{:?}", report.problems);
 }

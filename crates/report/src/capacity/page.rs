@@ -20,19 +20,16 @@ use crate::html::{
 use crate::quoted;
 use crate::reading::Reading;
 use crate::saved::{RunView, SummarisedRun};
-use crate::several::begin;
 
 pub use tokometer_record::stored::CAPACITY;
 
 /// Loads within this factor of each other are close.
 const CLOSE: f64 = 3.0;
 
-/// Whether a folder holds a capacity search.
 pub fn found(folder: &Path) -> bool {
     folder.join(CAPACITY).is_file()
 }
 
-/// The findings of a search, as its folder holds them.
 pub fn read(folder: &Path) -> Result<Findings, Refusal> {
     let path = folder.join(CAPACITY);
     let unreadable =
@@ -58,7 +55,7 @@ pub fn page(
     folder: &Path,
     view: &RunView,
     price: Option<&Price>,
-) -> Result<Page, Refusal> {
+) -> Page {
     let slo = Slo::parse(&findings.slo).unwrap_or_default();
     let view = &view.clone().with_objectives(&slo);
     let points: Vec<PagePoint<'_>> = findings
@@ -90,25 +87,17 @@ pub fn page(
         }],
         ..Page::default()
     };
-    for one in &points {
-        let part = part(folder, one)?;
+    for PagePoint { run, name, .. } in &points {
+        let part = run.as_ref().map(|run| RunPage::new(name, &run.info, &run.summary));
         page.cards.extend(part.as_ref().map(RunPage::card));
         page.runs.extend(part);
     }
-    Ok(page)
+    page
 }
 
 /// Where a point's run is: below the folder of the search, wherever that was moved to.
 fn run_folder(folder: &Path, point: &MeasuredPoint) -> Option<std::path::PathBuf> {
     Path::new(&point.folder).file_name().map(|name| folder.join(name)).filter(|run| run.is_dir())
-}
-
-fn part(folder: &Path, one: &PagePoint<'_>) -> Result<Option<RunPage>, Refusal> {
-    let Some((run, at)) = one.run.as_ref().zip(run_folder(folder, one.point)) else {
-        return Ok(None);
-    };
-    let part = RunPage::new(run.info.clone(), begin(&at)?, run.summary.clone());
-    Ok(Some(part.named(&one.name).brief()))
 }
 
 /// The sentence: the load with its interval, and what follows.
@@ -199,7 +188,6 @@ fn repeat(findings: &Findings, folder: &Path) -> String {
     )
 }
 
-/// The objectives as typed.
 fn objectives(findings: &Findings) -> Vec<String> {
     findings.slo.split(',').map(|text| text.trim().to_owned()).collect()
 }
@@ -307,7 +295,6 @@ fn load_axis(label: String, loads: &[f64]) -> ChartAxis {
     if is_close { ChartAxis { scale: Scale::Fitted, ..axis } } else { axis }
 }
 
-/// The confidence interval of the answer.
 fn interval(findings: &Findings) -> Option<Band> {
     let Ending::Answered(SearchResult::Found { low, high, .. }) = &findings.ending else {
         return None;
@@ -352,7 +339,7 @@ mod tests {
 
     fn made(price: Option<&Price>) -> Page {
         let view = RunView::plain(tokometer_compat::Selection::default());
-        page(READING, &findings(), Path::new("nowhere"), &view, price).unwrap()
+        page(READING, &findings(), Path::new("nowhere"), &view, price)
     }
 
     /// The legend had digits that the interval does not support, and the objective stood without a word.

@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use tokometer_base::Nanos;
 use tokometer_base::digits::digits;
 use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
     Design, Expected, Forecast, PointOutcome, SearchResult, with_preload,
 };
+use tokometer_twin::BeyondRange;
 
-use super::predicted::PredictedCapacities;
 use crate::grid::{GAP, TERMINAL};
 use crate::prediction::beyond_text;
 use crate::{Grid, wrapped};
@@ -28,6 +29,44 @@ pub fn text(findings: &Findings) -> String {
     let caveats: Vec<String> = findings.caveats().iter().map(caveat).collect();
     lines.extend(caveats.iter().flat_map(|caveat| caveat.lines()).flat_map(wrapped));
     lines.join("\n") + "\n"
+}
+
+/// One combination of the lists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PredictedChoice {
+    /// Servers behind the router.
+    pub replicas: usize,
+    /// `KEY=VALUE`, one value each.
+    pub set: Vec<String>,
+}
+
+impl PredictedChoice {
+    /// What distinguishes it from the others.
+    pub fn name(&self) -> String {
+        let replicas = format!("replicas={}", self.replicas);
+        std::iter::once(replicas).chain(self.set.iter().cloned()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct PredictedCapacity {
+    #[serde(flatten)]
+    pub combination: PredictedChoice,
+    pub findings: Findings,
+}
+
+/// All searches of a command.
+#[derive(Debug, Serialize)]
+pub struct PredictedCapacities {
+    pub is_prediction: bool,
+    pub engine: String,
+    /// Prompts and lengths, in words.
+    pub workload: String,
+    /// The load that must be held, where `--request-rate` or `--max-concurrency` names one.
+    pub wanted: Option<f64>,
+    /// Prompts that the profile's data do not cover.
+    pub beyond_range: Option<BeyondRange>,
+    pub capacities: Vec<PredictedCapacity>,
 }
 
 /// The heading of everything that was computed instead of measured.
@@ -204,7 +243,6 @@ pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> 
     format!("  {}{limit}{bracket}{}", outcome(last.fit), left.unwrap_or_default())
 }
 
-/// The outcome of a point, in a word.
 pub(super) fn outcome(fit: PointOutcome) -> &'static str {
     match fit {
         PointOutcome::Met => "met",
@@ -333,7 +371,6 @@ fn bar(share: f64, room: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::predicted::{PredictedCapacity, PredictedChoice};
     use super::*;
 
     /// A point of 0.4 s was announced as one of 0 s.

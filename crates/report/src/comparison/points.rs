@@ -22,7 +22,6 @@ pub struct PairedPoints {
 /// The runs of one point on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointRuns {
-    /// Name of the point's folders.
     pub name: String,
     /// Runs of the base line.
     pub a: Vec<PathBuf>,

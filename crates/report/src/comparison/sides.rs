@@ -20,11 +20,8 @@ use tokometer_record::{RunInfo, RunReader, stored};
 
 use crate::reading::{Reading, expanded};
 
-/// What a path holds.
 enum RunSource {
-    /// A run folder.
     Folder(Box<RunReader>),
-    /// Reports in a file.
     Reports(Vec<Report>),
 }
 
@@ -36,30 +33,12 @@ pub(super) struct SideRuns {
     pub(super) plans: Vec<KnownPlan>,
 }
 
-/// Both sides, read.
-pub(super) struct Sides {
-    /// The base line.
-    pub(super) a: SideRuns,
-    /// The side under test.
-    pub(super) b: SideRuns,
-}
-
-/// Whether the figures of a run's blocks are wanted besides its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// The run alone: between-run scatter decides.
-    Runs,
-    /// Its blocks too.
-    Blocks,
-}
-
-/// Reads both sides.
 pub(super) fn sides(
     reading: Reading,
     a: &[PathBuf],
     b: &[PathBuf],
     figures: &[Figure],
-) -> Result<Sides, Refusal> {
+) -> Result<[SideRuns; 2], Refusal> {
     let opened = |paths: &[PathBuf]| -> Result<Vec<(String, RunSource)>, Refusal> {
         let (mut sources, mut seen) = (Vec::new(), BTreeSet::new());
         for path in paths {
@@ -88,9 +67,8 @@ pub(super) fn sides(
         };
         side.iter().map(|(_, source)| runs(source)).sum::<usize>()
     };
-    let is_enough = count(&a).min(count(&b)) >= ENOUGH_RUNS;
-    let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
-    let wanted = Wanted { reading, figures, layout, depth };
+    let has_blocks = count(&a).min(count(&b)) < ENOUGH_RUNS;
+    let wanted = Wanted { reading, figures, layout, has_blocks };
     let side = |sources: Vec<(String, RunSource)>| -> Result<SideRuns, Refusal> {
         let mut side = SideRuns::default();
         for (name, source) in sources {
@@ -101,7 +79,7 @@ pub(super) fn sides(
         }
         Ok(side)
     };
-    Ok(Sides { a: side(a)?, b: side(b)? })
+    Ok([side(a)?, side(b)?])
 }
 
 /// One run given twice would count as two that agree.
@@ -127,14 +105,14 @@ fn open(reading: Reading, path: &Path) -> Result<RunSource, Refusal> {
     reading.reports(path).map(RunSource::Reports)
 }
 
-/// What is read of each run.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     reading: Reading,
     figures: &'a [Figure],
     /// The layout whose definitions the figures follow; absent: our own.
     layout: Option<Layout>,
-    depth: Depth,
+    /// Whether the figures of its blocks are wanted: scatter between few runs decides nothing.
+    has_blocks: bool,
 }
 
 fn read(
@@ -179,7 +157,7 @@ fn family(layout: Layout) -> Family {
 }
 
 fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, Refusal> {
-    let Wanted { reading, figures, layout, depth } = wanted;
+    let Wanted { reading, figures, layout, has_blocks } = wanted;
     let summary = reading.summary(reader, &options(figures, layout))?;
     let mut run = Run::of_summary(name, reader.info(), &summary, figures)?;
     run.facts.process = process(reader)?;
@@ -187,7 +165,7 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
         run.answers = greedy_answers(reader)?;
     }
     let Some(layout) = layout else {
-        if depth == Depth::Blocks {
+        if has_blocks {
             let requests = last_attempts(stored::timelines(reader)?);
             run.blocks = block_values(&requests, figures);
             run.blocks.extend(throughput_blocks(&summary));
@@ -245,7 +223,6 @@ fn process(reader: &RunReader) -> Result<Option<String>, Refusal> {
     Ok((!words.is_empty()).then(|| words.join(", ")))
 }
 
-/// Which tool's definitions the figures follow.
 fn definitions(layout: Layout) -> &'static str {
     match family(layout) {
         Family::Vllm => "vLLM's",
@@ -338,8 +315,7 @@ P99 TTFT (ms):                           90.00
             "mean_ttft_ms": 51.0, "p99_ttft_ms": 0.0}"#;
         let a = written(folder.path(), "a.txt", &format!("{PRINTED}\n{PRINTED}"));
         let b = written(folder.path(), "b.json", json);
-        let sides = sides(READING, &[a], &[b], &compared([])).unwrap();
-        let (a, b) = (sides.a, sides.b);
+        let [a, b] = sides(READING, &[a], &[b], &compared([])).unwrap();
         assert_eq!((a.runs.len(), b.runs.len()), (2, 1));
         assert!(a.runs[1].name.ends_with("a.txt#2"), "{}", a.runs[1].name);
         let shown = |run: &Run| -> Vec<String> {

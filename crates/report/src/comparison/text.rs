@@ -12,10 +12,8 @@ use tokometer_figures::Statistic;
 
 use crate::{Grid, wrapped};
 
-/// Heads of the table's columns.
 pub(super) const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % CI", "detectable", "verdict"];
 
-/// The cells of a row.
 pub(super) fn cells(row: &ComparedFigure) -> [String; 7] {
     let figure = row.figure;
     let interval = row.difference.map_or(String::new(), |difference| {
@@ -168,7 +166,6 @@ fn share(equivalence: Equivalence) -> String {
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The result of a rule in words.
 pub fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
     match (judged.outcome, judged.more_units) {
         (RuleOutcome::Broken, _) => "FAIL".to_owned(),
@@ -276,7 +273,6 @@ pub(super) fn answers(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// The comparison for a terminal.
 pub fn text(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let sides = [("a", &comparison.a), ("b", &comparison.b)];

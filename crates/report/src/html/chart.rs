@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use tokometer_figures::figure::{Figure, Statistic};
+use tokometer_figures::{ConfidenceInterval, Summary};
 
-/// A table of the page.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Table {
-    /// Heads of the columns.
     pub columns: Vec<String>,
     /// Cells; `null` is shown as absent.
     pub rows: Vec<Vec<Value>>,
@@ -29,12 +29,9 @@ pub enum Scale {
     Words,
 }
 
-/// One axis of a chart.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChartAxis {
-    /// What it shows, with the unit.
     pub label: String,
-    /// How values become positions.
     pub scale: Scale,
     /// The words of [`Scale::Words`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,9 +39,12 @@ pub struct ChartAxis {
 }
 
 impl ChartAxis {
-    /// A linear axis.
+    pub fn new(label: impl Into<String>, scale: Scale) -> Self {
+        Self { label: label.into(), scale, words: Vec::new() }
+    }
+
     pub fn linear(label: impl Into<String>) -> Self {
-        Self { label: label.into(), ..Self::default() }
+        Self::new(label, Scale::Linear)
     }
 
     /// Linear, or by factors where the values spread over more than `ratio`.
@@ -52,8 +52,7 @@ impl ChartAxis {
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(0.0, f64::max);
         let is_log = low > 0.0 && high / low > ratio;
-        let scale = if is_log { Scale::Log } else { Scale::Linear };
-        Self { label: label.into(), scale, words: Vec::new() }
+        Self::new(label, if is_log { Scale::Log } else { Scale::Linear })
     }
 }
 
@@ -66,13 +65,10 @@ pub enum PointMark {
     Plain,
     /// Another point of its series is better in both directions.
     Dominated,
-    /// All objectives met.
     Met,
-    /// An objective violated.
     Missed,
     /// The server could not keep up.
     Overloaded,
-    /// The server failed.
     Failed,
     /// Better than the point before it.
     Better,
@@ -80,30 +76,24 @@ pub enum PointMark {
     Worse,
 }
 
-/// One point.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChartPoint {
-    /// Position on the x axis.
     pub x: f64,
-    /// Position on the y axis.
     pub y: f64,
     /// Lower end of the 95 % confidence interval of `y`, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end, where it is known and finite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Index into the runs of the page; `None` for a point without a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<usize>,
-    /// How it looks.
     pub mark: PointMark,
     /// A remark of the point's own, such as a verdict.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
-/// Points that belong together.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Series {
     /// For the legend.
@@ -120,77 +110,87 @@ pub struct Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
-    /// A vertical line.
     X,
-    /// A horizontal line.
     Y,
 }
 
 /// A line across the chart, such as an objective.
 #[derive(Debug, Clone, Serialize)]
 pub struct LimitLine {
-    /// Which axis it is a value of.
     pub of: Of,
-    /// Where.
     pub at: f64,
-    /// What it is.
     pub label: String,
 }
 
 /// A shaded range, such as a confidence interval.
 #[derive(Debug, Clone, Serialize)]
 pub struct Band {
-    /// Which axis it is a range of.
     pub of: Of,
     /// Lower end; `None` is open.
     pub low: Option<f64>,
-    /// Upper end; `None` is open.
     pub high: Option<f64>,
-    /// What it is.
     pub label: String,
 }
 
-/// One chart.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Chart {
-    /// Heading above it.
     pub title: String,
     /// A sentence under the heading; empty for none.
     pub remark: String,
-    /// The horizontal axis.
     pub x: ChartAxis,
-    /// The vertical axis.
     pub y: ChartAxis,
     /// One per configuration.
     pub series: Vec<Series>,
-    /// Objectives.
     pub limits: Vec<LimitLine>,
     /// Confidence intervals of what an axis shows.
     pub bands: Vec<Band>,
 }
 
-/// Charts with a heading of their own.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChartGroup {
-    /// The heading.
     pub title: String,
-    /// In the order shown.
     pub charts: Vec<Chart>,
 }
 
-/// Which direction of an axis is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Prefer {
-    Smaller,
-    Larger,
+/// A figure's value with the ends of its interval, where they are known and finite.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureEstimate {
+    /// In the unit of the figure.
+    pub value: f64,
+    /// Lower end of the 95 % confidence interval.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+}
+
+/// A figure of a run; `None` where it has none, or must not be shown.
+pub fn estimate(summary: &Summary, figure: Figure) -> Option<FigureEstimate> {
+    let key = figure.quantity.key();
+    let found = summary.distribution(key).filter(|found| !found.is_withheld);
+    let (value, interval) = match figure.statistic {
+        Statistic::Whole => (summary.figure(key), summary.intervals.get(key)),
+        Statistic::Mean => (found?.mean, Some(&found?.mean_interval)),
+        Statistic::Std => (found?.std, None),
+        Statistic::Min => (found?.min, None),
+        Statistic::Max => (found?.max, None),
+        Statistic::Percentile(one) => {
+            let entry = found?.percentile(one.percent())?;
+            (entry.value, Some(&entry.interval))
+        }
+    };
+    let ends = interval.and_then(ConfidenceInterval::ends);
+    let finite = |end: f64| Some(end).filter(|end| end.is_finite());
+    Some(FigureEstimate {
+        value: value.filter(|value| value.is_finite())?,
+        low: ends.and_then(|ends| finite(ends.0)),
+        high: ends.and_then(|ends| finite(ends.1)),
+    })
 }
 
 /// Sorts points by x and marks those for which another point is at least as good in both directions
-/// and better in one.
-pub(super) fn mark_front(points: &mut [ChartPoint], (x, y): (Prefer, Prefer)) {
-    let signed = |value: f64, prefer| if prefer == Prefer::Larger { value } else { -value };
-    let positions: Vec<(f64, f64)> =
-        points.iter().map(|one| (signed(one.x, x), signed(one.y, y))).collect();
+/// and better in one. `better` is the sign of the better direction of each axis.
+pub(super) fn mark_front(points: &mut [ChartPoint], better: [f64; 2]) {
+    let [x, y] = better;
+    let positions: Vec<(f64, f64)> = points.iter().map(|one| (x * one.x, y * one.y)).collect();
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 >= b.0 && a.1 >= b.1 && a != b;
     for (point, position) in points.iter_mut().zip(&positions) {
         let is_beaten = positions.iter().any(|other| beats(other, position));
@@ -203,7 +203,7 @@ pub(super) fn mark_front(points: &mut [ChartPoint], (x, y): (Prefer, Prefer)) {
 mod tests {
     use super::*;
 
-    fn front(prefer: (Prefer, Prefer), positions: &[(f64, f64)]) -> Vec<f64> {
+    fn front(prefer: [f64; 2], positions: &[(f64, f64)]) -> Vec<f64> {
         let mut points: Vec<ChartPoint> = positions
             .iter()
             .map(|(x, y)| ChartPoint { x: *x, y: *y, ..ChartPoint::default() })
@@ -215,11 +215,11 @@ mod tests {
     #[test]
     fn the_front_holds_points_that_no_other_beats_in_both_directions() {
         let positions = [(1.0, 5.0), (2.0, 6.0), (3.0, 4.0), (4.0, 1.0), (3.5, 0.5)];
-        assert_eq!(front((Prefer::Larger, Prefer::Larger), &positions), [2.0, 3.0, 4.0]);
-        assert_eq!(front((Prefer::Smaller, Prefer::Larger), &positions), [1.0, 2.0]);
-        assert_eq!(front((Prefer::Larger, Prefer::Smaller), &positions), [3.5, 4.0]);
+        assert_eq!(front([1.0, 1.0], &positions), [2.0, 3.0, 4.0]);
+        assert_eq!(front([-1.0, 1.0], &positions), [1.0, 2.0]);
+        assert_eq!(front([1.0, -1.0], &positions), [3.5, 4.0]);
         // Of two equal points neither beats the other.
-        assert_eq!(front((Prefer::Larger, Prefer::Larger), &[(1.0, 1.0), (1.0, 1.0)]), [1.0, 1.0]);
+        assert_eq!(front([1.0, 1.0], &[(1.0, 1.0), (1.0, 1.0)]), [1.0, 1.0]);
     }
 
     #[test]

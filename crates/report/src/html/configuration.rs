@@ -45,35 +45,30 @@ pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
         let of_source = runs.iter().zip(&fields).filter(|((_, other), _)| *other == source);
         of_source.map(|(_, fields)| fields.get(path)).collect::<BTreeSet<_>>().len() > 1
     };
-    let name = |run: &(&RunInfo, Option<&str>), fields: &ConfigurationFields, zeros: Zeros| {
+    let name = |run: &(&RunInfo, Option<&str>), fields: &ConfigurationFields, has_zeros: bool| {
         let (info, source) = run;
         let source = source.filter(|_| has_sources);
         let own: Vec<String> = varying
             .iter()
             .filter(|path| source.is_none() || varies_within(source, path))
             .filter_map(|path| Some((path, fields.get(*path)?)))
-            .filter(|(_, value)| zeros == Zeros::Named || !is_zero(value))
+            .filter(|(_, value)| has_zeros || !is_zero(value))
             .map(|(path, value)| format!("{}={value}", last(path, &varying)))
             .collect();
         let own = (!own.is_empty()).then(|| own.join(", "));
         let parts: Vec<String> = source.map(str::to_owned).into_iter().chain(own).collect();
         if parts.is_empty() { plain(info) } else { parts.join(": ") }
     };
-    let all =
-        |zeros| runs.iter().zip(&fields).map(|(run, fields)| name(run, fields, zeros)).collect();
-    let (long, short): (Vec<String>, Vec<String>) = (all(Zeros::Named), all(Zeros::LeftOut));
+    let all = |has_zeros: bool| -> Vec<String> {
+        runs.iter().zip(&fields).map(|(run, fields)| name(run, fields, has_zeros)).collect()
+    };
+    // Fields that are zero are mostly options that were not used.
+    let (long, short) = (all(true), all(false));
     // A name without zeros must distinguish what the whole name distinguishes.
     let count = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len();
     let is_enough =
         long.iter().zip(&short).all(|(long, short)| long == short || short.contains('='));
     if count(&long) == count(&short) && is_enough { short } else { long }
-}
-
-/// Whether a name has the fields that are zero, mostly options that were not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Zeros {
-    Named,
-    LeftOut,
 }
 
 fn is_zero(text: &str) -> bool {

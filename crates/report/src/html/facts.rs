@@ -18,9 +18,7 @@ const LISTED: usize = 6;
 /// One line of a page's origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PageFact {
-    /// Such as `model`.
     pub name: &'static str,
-    /// For people.
     pub value: String,
 }
 
@@ -33,10 +31,10 @@ pub fn date(at: WallNanos) -> String {
 /// The origin of these runs. `gpus` is the number of GPUs that the user gave.
 pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> {
     let of = |value: fn(&RunInfo, &Summary) -> Option<String>| {
-        distinct(runs.iter().filter_map(|(info, summary)| value(info, summary)))
+        listed(runs.iter().filter_map(|(info, summary)| value(info, summary)))
     };
     let given = gpus.map(|gpus| format!("{} (as given)", counted(gpus, "GPU")));
-    let hardware = distinct(given.into_iter().chain(runs.iter().filter_map(|(_, s)| hardware(s))));
+    let hardware = listed(given.into_iter().chain(runs.iter().filter_map(|(_, s)| hardware(s))));
     let lines = [
         ("date", dates(runs)),
         ("model", of(|info, _| targets(info, model))),
@@ -66,13 +64,7 @@ pub fn quoted(word: &str) -> String {
 /// a run does not hold its own, as those of older versions do not.
 pub fn command(runs: &[&RunInfo]) -> Option<String> {
     let of = |info: &&RunInfo| info.environment.get("command")?.as_str().map(str::to_owned);
-    let mut commands: Vec<String> = Vec::new();
-    for info in runs {
-        let command = of(info)?;
-        if !commands.contains(&command) {
-            commands.push(command);
-        }
-    }
+    let commands = distinct(runs.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter());
     (!commands.is_empty()).then(|| command_lines(commands))
 }
 
@@ -100,27 +92,33 @@ fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
         tokometer_base::sort_numbers(&mut values);
         values.dedup();
         if values.len() < 2 {
-            texts.extend(distinct(
+            texts.extend(listed(
                 mine.iter().map(|(info, summary)| load_text(&info.load, summary.load_class)),
             ));
             continue;
         }
-        let listed: Vec<String> =
+        let shown: Vec<String> =
             values.iter().take(2 * LISTED).map(|value| brief(*value)).collect();
         let more = if values.len() > 2 * LISTED { ", …" } else { "" };
-        texts.push(format!("{}: {}{more} {}", axis.words(), listed.join(", "), axis.unit()));
+        texts.push(format!("{}: {}{more} {}", axis.words(), shown.join(", "), axis.unit()));
     }
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// Different values in the order of their first appearance, on one line. `None` without any.
-fn distinct(values: impl Iterator<Item = String>) -> Option<String> {
-    let mut all: Vec<String> = Vec::new();
+/// Different values in the order of their first appearance.
+pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = Vec::new();
     for value in values {
         if !all.contains(&value) {
             all.push(value);
         }
     }
+    all
+}
+
+/// The same on one line. `None` without any.
+fn listed(values: impl Iterator<Item = String>) -> Option<String> {
+    let mut all = distinct(values);
     let more = all.len().saturating_sub(LISTED);
     all.truncate(LISTED);
     if more > 0 {
@@ -138,7 +136,7 @@ fn dates(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
 
 /// Of each target, where there are two.
 fn targets(info: &RunInfo, of: fn(&TargetInfo) -> String) -> Option<String> {
-    distinct(info.targets.iter().map(of))
+    listed(info.targets.iter().map(of))
 }
 
 fn model(target: &TargetInfo) -> String {

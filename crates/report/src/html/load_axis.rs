@@ -32,40 +32,38 @@ impl LoadAxis {
         }
     }
 
-    pub(super) fn label(self) -> &'static str {
+    /// The label of the axis, the title of its charts, the kind of load in words, and its unit.
+    fn texts(self) -> [&'static str; 4] {
         match self {
-            Self::InFlight => "maximum requests in flight",
-            Self::Rate => "request rate (req/s)",
-            Self::Burst => "requests sent at once",
-            Self::Course => "",
+            Self::InFlight => [
+                "maximum requests in flight",
+                "Concurrency sweep (closed loop)",
+                "closed loop",
+                "in flight",
+            ],
+            Self::Rate => {
+                ["request rate (req/s)", "Request-rate sweep (open loop)", "open loop", "req/s"]
+            }
+            Self::Burst => {
+                ["requests sent at once", "Bursts (all requests at once)", "bursts", "at once"]
+            }
+            Self::Course => ["", "Traces and ramps", "", ""],
         }
+    }
+
+    pub(super) fn label(self) -> &'static str {
+        self.texts()[0]
     }
 
     pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::InFlight => "Concurrency sweep (closed loop)",
-            Self::Rate => "Request-rate sweep (open loop)",
-            Self::Burst => "Bursts (all requests at once)",
-            Self::Course => "Traces and ramps",
-        }
+        self.texts()[1]
     }
 
-    /// For the origin of a page.
     pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::InFlight => "closed loop",
-            Self::Rate => "open loop",
-            Self::Burst => "bursts",
-            Self::Course => "",
-        }
+        self.texts()[2]
     }
 
     pub(super) fn unit(self) -> &'static str {
-        match self {
-            Self::InFlight => "in flight",
-            Self::Rate => "req/s",
-            Self::Burst => "at once",
-            Self::Course => "",
-        }
+        self.texts()[3]
     }
 }

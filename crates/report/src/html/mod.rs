@@ -7,7 +7,6 @@
 mod chart;
 mod configuration;
 mod cost;
-mod estimate;
 mod facts;
 mod inside;
 mod lanes;
@@ -20,10 +19,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use chart::{
-    Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, PointMark, Scale, Series, Table,
+    Band, Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, LimitLine, Of, PointMark,
+    Scale, Series, Table, estimate,
 };
 pub use cost::Price;
-pub use estimate::{FigureEstimate, estimate};
 pub use facts::{PageFact, command, command_lines, date, facts, quoted};
 pub use run::RunPage;
 pub use sweep::{PageContext, SweepPoint, SweepView};
@@ -47,7 +46,6 @@ pub struct PageNote {
     pub severity: &'static str,
     /// Its word, such as `warning`.
     pub code: String,
-    /// What there is to know.
     pub text: String,
 }
 
@@ -58,35 +56,27 @@ pub struct PageAnswer {
     pub tone: &'static str,
     /// The answer itself, such as `12.4 req/s`.
     pub headline: String,
-    /// What to know with it, one line each.
     pub lines: Vec<String>,
 }
 
 /// One figure of a comparison, for the chart of differences.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DifferenceBar {
-    /// Such as `p99 TTFT`.
     pub figure: String,
     /// B minus A as a share of A.
     pub change: f64,
     /// Lower end of its 95 % confidence interval; `None` where there is none.
     pub low: Option<f64>,
-    /// Upper end.
     pub high: Option<f64>,
     /// `better`, `worse`, `negligible`, `same` or `open`.
     pub verdict: &'static str,
-    /// The verdict for people.
     pub words: String,
 }
 
-/// Differences of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Differences {
-    /// Heads of the table's columns.
     pub columns: Vec<String>,
-    /// Its cells.
     pub rows: Vec<Vec<Value>>,
-    /// One bar per row.
     pub bars: Vec<DifferenceBar>,
     /// Differences within this share are negligible.
     pub margin: f64,
@@ -95,19 +85,15 @@ pub struct Differences {
 /// What a chart says of a point's run when it is pointed at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunCard {
-    /// As in the table.
     pub name: String,
     /// The run's plan in brief, one line each.
     pub lines: Vec<String>,
 }
 
-/// A page under construction.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct Page {
     /// Title of the window, and of the page when it holds more than one run.
     pub title: String,
-    /// A line under the title.
-    pub subtitle: String,
     /// What the page is about.
     pub answer: Option<PageAnswer>,
     /// What to know of all that follows.
@@ -118,70 +104,45 @@ pub struct Page {
     pub command: Option<String>,
     /// One row per run of a sweep or a search.
     pub overview: Option<Table>,
-    /// Differences of a comparison.
     pub differences: Option<Differences>,
-    /// Charts over the runs.
     pub groups: Vec<ChartGroup>,
     /// One per run that a chart's points refer to.
     pub cards: Vec<RunCard>,
     /// The runs, each with its own part of the page. Points refer to them by index.
+    #[serde(skip)]
     pub runs: Vec<RunPage>,
 }
 
 impl Page {
-    /// The file's text.
     pub fn render(self) -> String {
         let is_single =
             self.runs.len() == 1 && self.overview.is_none() && self.differences.is_none();
         // Only runs have time axes, which are what the plotting library is for.
         let has_runs = !self.runs.is_empty();
-        let data = json!({
-            "title": self.title,
-            "is_single": is_single,
-            "subtitle": self.subtitle,
-            "answer": self.answer,
-            "notes": self.notes,
-            "facts": self.facts,
-            "command": self.command,
-            "overview": self.overview,
-            "differences": self.differences,
-            "groups": self.groups,
-            "cards": self.cards,
-            "runs": self.runs.into_iter().map(RunPage::into_json).collect::<Vec<_>>(),
-            "footer": format!("Made by tokometer {}.", env!("CARGO_PKG_VERSION")),
-        });
+        let mut data = json!(self);
+        data["is_single"] = json!(is_single);
+        data["footer"] = json!(format!("Made by tokometer {}.", env!("CARGO_PKG_VERSION")));
+        data["runs"] = self.runs.into_iter().map(RunPage::into_json).collect();
         let library = |text: &str| if has_runs { text.to_owned() } else { String::new() };
         let parts = [
             ("@TITLE@", escape(&self.title)),
             ("@UPLOT_CSS@", library(UPLOT_CSS)),
             ("@PAGE_CSS@", PAGE_CSS.to_owned()),
+            ("@DATA@", embedded(&data)),
             ("@UPLOT_JS@", library(UPLOT_JS)),
             ("@PAGE_JS@", format!("(() => {{\n\"use strict\";\n{}}})();", SCRIPTS.concat())),
-            ("@DATA@", embedded(&data)),
         ];
-        let mut page = String::with_capacity(
-            PAGE.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>(),
-        );
+        let mut page = String::new();
         let mut rest = PAGE;
         // One pass over the frame: text that was put in is never searched for marks again.
-        while let Some((at, mark, text)) = next_mark(rest, &parts) {
-            page.push_str(&rest[..at]);
-            page.push_str(text);
-            rest = &rest[at + mark.len()..];
+        for (mark, text) in parts {
+            let (before, after) =
+                rest.split_once(mark).expect("the frame has its marks in this order");
+            page.extend([before, &text]);
+            rest = after;
         }
-        page.push_str(rest);
-        page
+        page + rest
     }
-}
-
-fn next_mark<'a>(
-    rest: &str,
-    parts: &'a [(&'static str, String)],
-) -> Option<(usize, &'static str, &'a str)> {
-    parts
-        .iter()
-        .filter_map(|(mark, text)| Some((rest.find(mark)?, *mark, text.as_str())))
-        .min_by_key(|(at, ..)| *at)
 }
 
 /// JSON inside a script element. HTML looks for `</script` and `<!--` in it, so every `<` is written as
@@ -248,7 +209,9 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_requests_stay_below_ten_megabytes() {
-        let mut run = RunPage::new(crate::testing::info(), Nanos::ZERO, crate::testing::summary());
+        let (info, summary) = (crate::testing::info(), crate::testing::summary());
+        let mut run = RunPage::new("run", &info, &summary);
+        run.begin = Some(Nanos::ZERO);
         for index in 0..100_000 {
             let at = |ms: u64| Nanos::from_millis(index * 3 + ms);
             let mut timeline = Timeline::new(

@@ -9,7 +9,7 @@ use tokometer_figures::define::{self, Unit};
 use tokometer_figures::figure::{self, Quantity, Statistic};
 use tokometer_figures::steps;
 use tokometer_figures::summary::{Distribution, Summary};
-use tokometer_figures::{ConfidenceInterval, NoInterval, Severity, Verdict};
+use tokometer_figures::{ConfidenceInterval, NoInterval, Verdict};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 
@@ -32,7 +32,6 @@ const LISTED: [&str; 9] = [
     Quantity::ClientQueue.key(),
     "connect_ms",
 ];
-/// Percentiles of each row.
 const PERCENTILES: [figure::Percentile; 3] =
     [figure::Percentile::whole(50), figure::Percentile::whole(90), figure::Percentile::whole(99)];
 /// Figures shown large, in this order.
@@ -44,24 +43,16 @@ const TILES: [&str; 6] = [
     "peak_in_flight",
     Quantity::GoodputRate.key(),
 ];
-/// How much of a run a page holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// Everything, with a course over time.
-    Full,
-    /// Figures, notes and plan.
-    Brief,
-}
-
 /// Collects one run.
 #[derive(Debug)]
 pub struct RunPage {
-    /// As the page names it; `None` for the run's own name.
-    label: Option<String>,
-    extent: Extent,
-    gpus: Option<u32>,
+    name: String,
+    /// That the user gave.
+    pub(crate) gpus: Option<u32>,
+    /// When the measured phase began; `None` where a page has figures, notes and plan alone: a page of
+    /// many runs must stay small.
+    pub(crate) begin: Option<Nanos>,
     info: RunInfo,
-    begin: Nanos,
     spreads: BTreeMap<Quantity, Spread>,
     lanes: Lanes,
     scrapes: Vec<Scrape>,
@@ -70,41 +61,23 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// A run whose measured phase began at `begin`.
-    pub fn new(info: RunInfo, begin: Nanos, summary: Summary) -> Self {
+    /// A run without its requests.
+    pub fn new(name: &str, info: &RunInfo, summary: &Summary) -> Self {
         Self {
-            label: None,
-            extent: Extent::Full,
+            name: name.to_owned(),
             gpus: None,
-            info,
-            begin,
+            begin: None,
+            info: info.clone(),
             spreads: BTreeMap::new(),
             lanes: Lanes::default(),
             scrapes: Vec::new(),
             steps: steps::StepCollector::default(),
-            summary,
+            summary: summary.clone(),
         }
     }
 
-    /// The same with another name, such as the point of a sweep.
-    #[must_use]
-    pub fn named(mut self, label: &str) -> Self {
-        self.label = Some(label.to_owned());
-        self
-    }
-
-    /// The same with the number of GPUs that the user gave.
-    #[must_use]
-    pub fn on_gpus(mut self, gpus: Option<u32>) -> Self {
-        self.gpus = gpus;
-        self
-    }
-
-    /// The same with figures, notes and plan alone: a page of many runs must stay small.
-    #[must_use]
-    pub fn brief(mut self) -> Self {
-        self.extent = Extent::Brief;
-        self
+    fn origin(&self) -> Nanos {
+        self.begin.unwrap_or(self.info.origin)
     }
 
     /// What a chart says of this run.
@@ -115,7 +88,7 @@ impl RunPage {
         let lines = lines.filter(|fact| shown.contains(&fact.name));
         let verdict = format!("verdict: {}", self.summary.verdict.name());
         RunCard {
-            name: self.label.clone().unwrap_or_else(|| self.info.name.clone()),
+            name: self.name.clone(),
             lines: lines
                 .map(|fact| format!("{}: {}", fact.name, fact.value))
                 .chain([verdict])
@@ -123,12 +96,11 @@ impl RunPage {
         }
     }
 
-    /// Takes one request.
     pub fn push(&mut self, timeline: &Timeline) {
         if timeline.identity.phase != Phase::Measure {
             return;
         }
-        self.lanes.add(timeline, self.begin);
+        self.lanes.add(timeline, self.origin());
         self.steps.push(timeline);
         for quantity in PLOTTED.into_iter().filter(|_| timeline.is_success()) {
             let spread = self.spreads.entry(quantity).or_default();
@@ -138,7 +110,6 @@ impl RunPage {
         }
     }
 
-    /// Takes one scrape of the server.
     pub fn push_scrape(&mut self, scrape: Scrape) {
         self.scrapes.push(scrape);
     }
@@ -154,8 +125,9 @@ impl RunPage {
             })
             .collect();
         // Windows count from the run's origin; everything else here from the measured phase.
-        let warming_s = self.begin.signed_since(self.info.origin) as f64 / 1e9;
-        let shown = if self.extent == Extent::Full { summary.windows.as_slice() } else { &[] };
+        let begin = self.origin();
+        let warming_s = begin.signed_since(self.info.origin) as f64 / 1e9;
+        let shown = if self.begin.is_some() { summary.windows.as_slice() } else { &[] };
         let windows: Vec<Value> = shown
             .iter()
             .map(|w| {
@@ -163,13 +135,12 @@ impl RunPage {
                 json!([at, w.arrivals, w.completions, w.failures, w.in_flight, w.output_tokens])
             })
             .collect();
-        let gauges = inside::gauges(&self.scrapes, self.begin);
+        let gauges = inside::gauges(&self.scrapes, begin);
         let lanes_remark = self.lanes.remark();
-        let title = title(&self.info, self.label.as_deref());
-        let name = self.label.as_ref().unwrap_or(&self.info.name);
+        let title = title(&self.info, &self.name);
         let (lanes, lane_names) = self.lanes.into_json();
         json!({
-            "name": name,
+            "name": self.name,
             "title": title,
             "load": load_text(&self.info.load, summary.load_class),
             "facts": facts::facts(&[(&self.info, summary)], self.gpus),
@@ -182,7 +153,7 @@ impl RunPage {
             })).collect::<Vec<_>>(),
             "notes": summary.notes.iter().map(|note| json!({
                 "code": note.code,
-                "severity": severity(note.severity),
+                "severity": note.severity.name().to_lowercase(),
                 "text": format!("{}: {}", note.found, note.why),
                 "advice": note.action,
             })).collect::<Vec<_>>(),
@@ -191,7 +162,7 @@ impl RunPage {
             "spreads": spreads,
             "windows": windows,
             "gauges": gauges,
-            "steps": inside::steps(summary.steps.as_ref(), self.steps, self.begin),
+            "steps": inside::steps(summary.steps.as_ref(), self.steps, begin),
             "split": inside::split(&summary.ttft_parts),
             "server": summary.server.as_ref().map(|server| inside::server(server, summary)),
             "lanes": lanes,
@@ -204,16 +175,7 @@ impl RunPage {
     }
 }
 
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Remark => "remark",
-        Severity::Suspect => "suspect",
-        Severity::Invalid => "invalid",
-    }
-}
-
-fn title(info: &RunInfo, label: Option<&str>) -> String {
-    let name = label.unwrap_or(&info.name);
+fn title(info: &RunInfo, name: &str) -> String {
     match info.targets.first() {
         Some(target) if target.is_simulated => match target.predicted_engine() {
             Some(engine) => format!("{name}: predicted, engine profile {engine}"),

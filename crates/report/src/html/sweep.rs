@@ -13,23 +13,21 @@ use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_record::RunInfo;
 
 use super::chart::{
-    Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, Prefer, Series, Table, mark_front,
+    Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, LimitLine, Of, Series, Table,
+    estimate, mark_front,
 };
 use super::configuration;
 use super::cost::Price;
-use super::estimate::{FigureEstimate, estimate};
+use super::facts::distinct;
 use super::load_axis::LoadAxis;
 
-/// One run of several.
 #[derive(Debug, Clone, Copy)]
 pub struct SweepPoint<'a> {
     /// For the table, such as `concurrency 8`.
     pub name: &'a str,
     /// The folder or the label that it was given with; `None` for a run that was given by itself.
     pub source: Option<&'a str>,
-    /// What was run.
     pub info: &'a RunInfo,
-    /// What was measured.
     pub summary: &'a Summary,
     /// Whether it meets all objectives; `None` without any, or where that is unknown.
     pub is_met: Option<bool>,
@@ -40,7 +38,6 @@ pub struct SweepPoint<'a> {
 pub struct PageContext {
     /// GPUs behind the endpoint.
     pub gpus: Option<u32>,
-    /// What a GPU costs.
     pub price: Option<Price>,
     /// Objectives to draw and to judge; empty for none.
     pub slo: Slo,
@@ -101,12 +98,7 @@ impl<'a> SweepView<'a> {
         let runs: Vec<(&RunInfo, Option<&str>)> =
             points.iter().map(|point| (point.info, point.source)).collect();
         let names = configuration::names(&runs);
-        let mut configurations: Vec<String> = Vec::new();
-        for name in &names {
-            if !configurations.contains(name) {
-                configurations.push(name.clone());
-            }
-        }
+        let configurations = distinct(names.iter().cloned());
         Self { points, context, names, configurations }
     }
 
@@ -120,7 +112,6 @@ impl<'a> SweepView<'a> {
         if self.is_pooled() { ITEMS } else { OUTPUT }
     }
 
-    /// Kinds of load among the runs.
     fn axes(&self) -> Vec<LoadAxis> {
         let mut axes: Vec<LoadAxis> = self.points.iter().map(SweepPoint::axis).collect();
         axes.sort();
@@ -128,16 +119,15 @@ impl<'a> SweepView<'a> {
         axes
     }
 
-    /// One row per run.
     pub fn overview(&self) -> Table {
         let rows: Vec<Vec<HeadedCell>> =
             self.points.iter().enumerate().map(|(index, point)| self.row(index, point)).collect();
         let heads = rows.first().into_iter().flatten();
         Table {
-            columns: heads.map(|cell| cell.head.clone()).collect(),
+            columns: heads.map(|(head, _)| head.clone()).collect(),
             rows: rows
                 .into_iter()
-                .map(|row| row.into_iter().map(|cell| cell.value).collect())
+                .map(|row| row.into_iter().map(|(_, value)| value).collect())
                 .collect(),
         }
     }
@@ -346,13 +336,8 @@ impl<'a> SweepView<'a> {
 
     /// Throughput against each latency that an objective names, or against the usual ones.
     fn against_latency(&self, axis: LoadAxis) -> Vec<Chart> {
-        let mut figures: Vec<Figure> = Vec::new();
         let named = self.context.slo.objectives.iter().map(|one| one.figure);
-        for figure in named.filter(|figure| figure.quantity.is_distribution()) {
-            if !figures.contains(&figure) {
-                figures.push(figure);
-            }
-        }
+        let mut figures = distinct(named.filter(|figure| figure.quantity.is_distribution()));
         if figures.is_empty() {
             let usual: &[Figure] = if self.is_pooled() { &POOLED_LATENCIES[1..] } else { &AGAINST };
             figures.extend(usual);
@@ -363,8 +348,9 @@ impl<'a> SweepView<'a> {
                 Some((point.value(figure)?, self.per_gpu(found)))
             };
             let mut series = self.series(axis, position);
-            front(&mut series, (Prefer::Smaller, Prefer::Larger));
-            let values: Vec<f64> = xs(&series);
+            front(&mut series, [-1.0, 1.0]);
+            let values: Vec<f64> =
+                series.iter().flat_map(|one| &one.points).map(|point| point.x).collect();
             Chart {
                 title: format!("Throughput against {figure}"),
                 remark: FRONT.to_owned(),
@@ -383,7 +369,7 @@ impl<'a> SweepView<'a> {
             Some((point.value(USER_SPEED)?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
         };
         let mut series = self.series(axis, position);
-        front(&mut series, (Prefer::Larger, Prefer::Larger));
+        front(&mut series, [1.0, 1.0]);
         Chart {
             title: "Pareto front: throughput against speed for one user".to_owned(),
             remark: FRONT.to_owned(),
@@ -407,7 +393,7 @@ impl<'a> SweepView<'a> {
             ))
         };
         let mut series = self.series(axis, position);
-        front(&mut series, (Prefer::Larger, Prefer::Smaller));
+        front(&mut series, [1.0, -1.0]);
         Some(Chart {
             title: "Cost per million tokens against speed for one user".to_owned(),
             remark: format!(
@@ -426,31 +412,23 @@ impl<'a> SweepView<'a> {
 /// What the line of a front means.
 const FRONT: &str = "The line connects the points of a configuration that no other of its points beats in both directions; hollow points are beaten.";
 
-fn front(series: &mut [Series], prefer: (Prefer, Prefer)) {
+fn front(series: &mut [Series], better: [f64; 2]) {
     for one in series {
-        mark_front(&mut one.points, prefer);
+        mark_front(&mut one.points, better);
     }
-}
-
-fn xs(series: &[Series]) -> Vec<f64> {
-    series.iter().flat_map(|one| one.points.iter().map(|point| point.x)).collect()
 }
 
 /// The y axis of these series, by factors where they spread over more than `ratio`.
 fn spread_of(series: &[Series], label: String, ratio: f64) -> ChartAxis {
-    let values: Vec<f64> =
-        series.iter().flat_map(|one| one.points.iter().map(|point| point.y)).collect();
+    let values: Vec<f64> = series.iter().flat_map(|one| &one.points).map(|point| point.y).collect();
     ChartAxis::spread(label, &values, ratio)
 }
 
 /// A cell of the overview with the head of its column.
-struct HeadedCell {
-    head: String,
-    value: Value,
-}
+type HeadedCell = (String, Value);
 
 fn cell(head: impl Into<String>, value: Value) -> HeadedCell {
-    HeadedCell { head: head.into(), value }
+    (head.into(), value)
 }
 
 fn rounded(value: Option<f64>) -> Value {

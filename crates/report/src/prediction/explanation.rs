@@ -13,7 +13,6 @@ use crate::sparkline::sparkline;
 /// Characters of a course over time.
 const COURSE: usize = 50;
 
-/// The account of a run.
 pub(super) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
     let explanation = &prediction.explanation;
     let limit = Bottleneck::of(prediction, profile, in_play);
@@ -38,15 +37,15 @@ pub(super) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
             "KV cache          {:.0} % on average, {:.0} % at most; {} preemptions",
             100.0 * explanation.mean_when_busy(|window| window.kv),
             100.0 * peak,
-            explanation.preemptions
+            explanation.memory.preemptions
         );
     }
-    if let Some(share) = explanation.prefix_hit_share() {
+    if let Some(share) = explanation.memory.hit_share() {
         let _ = writeln!(
             text,
             "prefix cache      {} of {} prompt tokens hit ({:.0} %)",
-            explanation.prefix_hits,
-            explanation.prefix_queries,
+            explanation.memory.prefix_hits,
+            explanation.memory.prefix_queries,
             100.0 * share
         );
     }
@@ -55,7 +54,6 @@ pub(super) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
     text
 }
 
-/// One sentence about the bottleneck.
 fn sentence(limit: Bottleneck) -> String {
     match limit {
         Bottleneck::Memory => "KV-cache memory: running requests were preempted".to_owned(),
@@ -113,7 +111,7 @@ fn courses(explanation: &Explanation) -> String {
         ("waiting", explanation.course(|window| window.waiting), count),
         ("KV cache", explanation.kv_course(), percent),
         ("preemptions", memory.clone().map(|one| one.preemptions as f64).collect(), count),
-        ("prefix hits", memory.map(|one| one.hit_share()).collect(), percent),
+        ("prefix hits", memory.map(|one| one.hit_share().unwrap_or(0.0)).collect(), percent),
     ];
     let mut text = String::new();
     for (name, series, shown) in rows {

@@ -5,4 +5,4 @@ mod explanation;
 mod page;
 
 pub use block::block;
-pub use page::{Explain, PredictionPage, beyond_text};
+pub use page::{PredictionPage, beyond_text};

@@ -12,22 +12,11 @@ use super::explanation;
 use crate::Grid;
 use crate::summary::fold::beside;
 
-/// Width of the labels.
 pub(super) const LABEL: usize = 17;
-
-/// Whether to explain the engine's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Explain {
-    /// It is.
-    Yes,
-    /// It is not.
-    No,
-}
 
 /// A prediction with what it was made from.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionPage<'a> {
-    /// The engine.
     pub profile: &'a Profile,
     /// Share by which its times may be off; `None` where the profile has its own evidence.
     pub uncertainty: Option<f64>,
@@ -43,16 +32,13 @@ pub struct PredictionPage<'a> {
     pub in_play: &'a [InPlay],
     /// Prompts that the profile's data do not cover.
     pub beyond: Option<BeyondRange>,
-    /// Fleet and client.
     pub options: twin::PredictOptions,
-    /// Whether to explain the engine's work.
-    pub explain: Explain,
+    pub is_explained: bool,
     /// Most memory that this process held, in bytes; only for runs where it matters.
     pub peak_memory_bytes: Option<u64>,
 }
 
 impl PredictionPage<'_> {
-    /// The page as text.
     pub fn text(&self) -> String {
         let profile = self.profile;
         let mut lines = vec![line(
@@ -60,7 +46,11 @@ impl PredictionPage<'_> {
             &format!("from the engine profile `{}`; no server was measured", profile.name),
         )];
         lines.push(line("provenance", &profile.provenance));
-        lines.extend(self.what_if());
+        if !self.changes.is_empty() {
+            // The error below is that of the profile as it was.
+            let changes: Vec<String> = self.changes.iter().map(Change::to_string).collect();
+            lines.push(line("what-if", &changes.join("; ")));
+        }
         lines.push(line("held-out error", &self.evidence()));
         if let Some(beyond) = self.beyond {
             lines.push(line("beyond data", &beyond_text(beyond)));
@@ -70,20 +60,10 @@ impl PredictionPage<'_> {
         lines.extend(self.intervals());
         let mut text = lines.join("\n");
         text.push('\n');
-        if self.explain == Explain::Yes {
+        if self.is_explained {
             text.push_str(&explanation::text(self.prediction, profile, self.in_play));
         }
         text
-    }
-
-    /// What was changed. The error below is that of the profile as it was.
-    fn what_if(&self) -> Vec<String> {
-        let changes: Vec<String> = self.changes.iter().map(Change::to_string).collect();
-        let mut lines = Vec::new();
-        if !changes.is_empty() {
-            lines.push(line("what-if", &changes.join("; ")));
-        }
-        lines
     }
 
     fn evidence(&self) -> String {
@@ -119,7 +99,7 @@ impl PredictionPage<'_> {
     fn mechanisms(&self) -> Vec<String> {
         let named = |is_validated: bool| {
             let used = self.in_play.iter().filter(|one| one.is_validated == is_validated);
-            used.map(|one| one.mechanism.name()).collect::<Vec<_>>().join(", ")
+            used.map(|one| one.mechanism).collect::<Vec<_>>().join(", ")
         };
         let (validated, open) = (named(true), named(false));
         if self.profile.evidence.is_none() {
@@ -142,11 +122,9 @@ impl PredictionPage<'_> {
     fn fleet_and_client(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.options.replicas > 1 {
-            let text = format!(
-                "{} replicas behind {}",
-                self.options.replicas,
-                router(self.options.routing)
-            );
+            let router = json!(self.options.routing);
+            let router = router.as_str().unwrap_or_default();
+            let text = format!("{} replicas behind {router}", self.options.replicas);
             lines.push(line("fleet", &text));
         }
         let client = self.options.client;
@@ -192,7 +170,7 @@ impl PredictionPage<'_> {
         let profile = self.profile;
         let used = self.in_play.iter();
         let mechanisms: Vec<Value> = used
-            .map(|one| json!({ "name": one.mechanism.name(), "is_validated": one.is_validated }))
+            .map(|one| json!({ "name": one.mechanism, "is_validated": one.is_validated }))
             .collect();
         let figures = &self.prediction.figures;
         let of_seeds = self.intervals.iter();
@@ -217,7 +195,7 @@ impl PredictionPage<'_> {
             "mechanisms": mechanisms,
             "beyond_range": self.beyond,
         });
-        if self.explain == Explain::Yes {
+        if self.is_explained {
             page["explanation"] = json!(self.prediction.explanation);
         }
         if let Some(bytes) = self.peak_memory_bytes {
@@ -234,15 +212,6 @@ pub fn beyond_text(beyond: BeyondRange) -> String {
         "prompts of up to {asked} tokens, but the profile was fitted to prompts of up to {calibrated}: TTFT and \
          throughput are extrapolated and usually too optimistic, because short prompts do not show what attention costs"
     )
-}
-
-fn router(routing: twin::Routing) -> &'static str {
-    match routing {
-        twin::Routing::RoundRobin => "round-robin",
-        twin::Routing::LeastLoaded => "least-loaded",
-        twin::Routing::PrefixAffinity => "prefix-affinity",
-        twin::Routing::Random2 => "random2",
-    }
 }
 
 /// A label and its text, wrapped beside it.
@@ -267,7 +236,7 @@ mod tests {
     use tokometer_figures::Quantity;
     use tokometer_twin::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
-    fn page(profile: &Profile, uncertainty: Option<f64>, explain: Explain) -> (String, Value) {
+    fn page(profile: &Profile, uncertainty: Option<f64>, is_explained: bool) -> (String, Value) {
         let options = PredictOptions { replicas: 2, ..PredictOptions::default() };
         let workload = RequestLoad::burst(vec![Ask::new(20, 5); 4]);
         let prediction = predict(profile, &workload, Seed(1), options).unwrap();
@@ -286,7 +255,7 @@ mod tests {
             in_play: &in_play(profile, &workload, &prediction.explanation),
             beyond: Some(BeyondRange { asked: 9_000, calibrated: 80 }),
             options,
-            explain,
+            is_explained,
             peak_memory_bytes: None,
         };
         (page.text(), page.json())
@@ -303,7 +272,7 @@ mod tests {
             longest_prompt: None,
             validated: vec!["chunked-prefill".to_owned()],
         });
-        let (text, value) = page(&profile, None, Explain::No);
+        let (text, value) = page(&profile, None, false);
         insta::assert_snapshot!(text, @r"
         prediction        from the engine profile `default`; no server was measured
         provenance        Made by hand.
@@ -329,7 +298,7 @@ mod tests {
     #[test]
     fn a_data_sheet_s_figures_carry_their_uncertainty() {
         let profile = Profile { evidence: None, ..Profile::open("default").unwrap() };
-        let (text, value) = page(&profile, Some(0.5), Explain::Yes);
+        let (text, value) = page(&profile, Some(0.5), true);
         assert!(text.contains("±50 %") && text.contains("10.00 … 30.00"), "{text}");
         assert!(text.contains("limited by"), "{text}");
         assert!(text.contains("communication between devices"), "{text}");

@@ -1,14 +1,15 @@
 //! The summary for programs: JSON and CSV.
 
+use serde_json::{Value, json};
 use tokometer_figures::Summary;
 use tokometer_figures::figure::{self, Statistic};
 use tokometer_record::RunInfo;
 
 /// The run and everything said about it: what `--json` prints and `summary.json` holds. Missing
 /// values are null.
-pub fn summary_json(summary: &Summary, info: &RunInfo) -> String {
+pub fn summary_json(summary: &Summary, info: &RunInfo) -> Value {
     let is_simulated = info.targets.iter().any(|target| target.is_simulated);
-    let mut page = serde_json::json!({
+    let mut page = json!({
         "tokometer": {
             "version": info.version,
             "schema": info.schema,
@@ -27,9 +28,9 @@ pub fn summary_json(summary: &Summary, info: &RunInfo) -> String {
         "summary": summary,
     });
     if let Some(sharding) = &info.sharding {
-        page["run"]["sharding"] = serde_json::json!(sharding);
+        page["run"]["sharding"] = json!(sharding);
     }
-    format!("{page:#}\n")
+    page
 }
 
 /// One line per number: key, statistic, value. A missing value is an empty cell.
@@ -87,7 +88,7 @@ mod tests {
     fn our_own_json_has_null_for_what_is_missing_and_says_the_target() {
         let (summary, mut info) = (summary(), info());
         info.targets[0].is_simulated = true;
-        let page: Value = serde_json::from_str(&summary_json(&summary, &info)).unwrap();
+        let page: Value = summary_json(&summary, &info);
         assert_eq!(page["run"]["is_simulated"], true);
         assert_eq!(page["summary"]["figures"]["goodput_share"], Value::Null);
         assert_eq!(page["summary"]["verdict"], "SUSPECT");

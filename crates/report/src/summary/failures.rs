@@ -11,7 +11,6 @@ use crate::style::Tone;
 const BODY_SHOWN: usize = 300;
 
 impl SummaryPage<'_> {
-    /// One line for each cause.
     pub(super) fn failures(&self) -> Vec<String> {
         let groups = self.summary.failures.iter();
         groups.map(|group| line("failed", &failure_text(group))).collect()

@@ -57,7 +57,6 @@ pub(crate) fn beside(label: &str, text: &str) -> Vec<String> {
     folded.lines
 }
 
-/// Lines so far.
 struct Folded {
     lines: Vec<String>,
     indent: usize,

@@ -8,7 +8,6 @@ use super::{CELL, COLUMNS, LABEL, LATENCIES, SummaryPage, line};
 use crate::grid::{GAP, Grid};
 use crate::style::Tone;
 
-/// The meaning of the mark behind a percentile.
 const DOUBTFUL: &str = "too few independent values beyond this percentile; a longer run helps";
 
 impl SummaryPage<'_> {

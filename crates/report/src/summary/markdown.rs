@@ -9,7 +9,6 @@ use tokometer_record::RunInfo;
 use super::{LABEL, SummaryPage};
 use crate::style::Style;
 
-/// The summary of a run.
 pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
     let page = SummaryPage { summary, info, style: Style::default() };
     let mut parts = Vec::new();

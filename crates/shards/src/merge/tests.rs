@@ -368,7 +368,7 @@ fn a_number_of_shards_that_no_run_has_is_refused_and_long_lists_are_short() {
     let out = root.path().join("run");
     let one = Shard::new(0, 4_000_000_000).write(root.path());
     let why = merge(&[one], &out).unwrap_err();
-    assert!(matches!(why, MergeError::Impossible { count: 4_000_000_000, .. }), "{why:?}");
+    assert!(why.to_string().contains("it is shard 0 of 4000000000"), "{why}");
     let info = Shard { planned: 3_000, ..Shard::new(0, 1_000) };
     let merged = merge(&[info.write(root.path())], &out).unwrap();
     let said = lacking(&merged.run);

@@ -8,7 +8,6 @@ use super::Attachment;
 /// Samples per second of generated clips: what speech models are trained with.
 pub(crate) const SAMPLE_RATE: u32 = 16_000;
 
-/// Bytes of a WAV head with one channel of 16-bit samples.
 const HEAD_BYTES: u32 = 44;
 
 /// Bursts of noise and pauses alternate about as fast as syllables.
@@ -30,20 +29,15 @@ pub(crate) fn noise(salt: Seed, number: u64, length: Nanos) -> Attachment {
     Attachment { kind: "audio/wav", bytes }
 }
 
-/// The head of a WAV file with one channel of 16-bit samples.
+/// Of one channel of 16-bit samples.
 fn head(data_bytes: u32) -> Vec<u8> {
     let mut head = Vec::with_capacity((HEAD_BYTES + data_bytes) as usize);
     head.extend_from_slice(b"RIFF");
     head.extend_from_slice(&(HEAD_BYTES - 8 + data_bytes).to_le_bytes());
-    head.extend_from_slice(b"WAVEfmt ");
-    head.extend_from_slice(&16_u32.to_le_bytes());
-    head.extend_from_slice(&1_u16.to_le_bytes());
-    head.extend_from_slice(&1_u16.to_le_bytes());
+    head.extend_from_slice(b"WAVEfmt \x10\0\0\0\x01\0\x01\0");
     head.extend_from_slice(&SAMPLE_RATE.to_le_bytes());
     head.extend_from_slice(&(SAMPLE_RATE * 2).to_le_bytes());
-    head.extend_from_slice(&2_u16.to_le_bytes());
-    head.extend_from_slice(&16_u16.to_le_bytes());
-    head.extend_from_slice(b"data");
+    head.extend_from_slice(b"\x02\0\x10\0data");
     head.extend_from_slice(&data_bytes.to_le_bytes());
     head
 }

@@ -9,7 +9,6 @@ use tokometer_plan::options;
 
 use super::FlagSupport::{self, Ignored, Kept, Refused, Renamed};
 
-/// A flag of another tool and how it is treated here.
 #[derive(Debug)]
 pub(crate) struct CompatFlag {
     /// The flag as the tool spells it, with its dashes.
@@ -17,7 +16,6 @@ pub(crate) struct CompatFlag {
     /// The tools that know it: `P` vLLM's Python client, `R` vLLM's Rust client, `S` SGLang's
     /// `bench_serving`, `O` the older `benchmark_serving.py` and its forks.
     pub(crate) tools: &'static str,
-    /// What becomes of it.
     pub(crate) fate: FlagSupport,
 }
 

@@ -1,7 +1,8 @@
-//! From a record to what is shown of it: the same way for every command.
+//! From the record of a run to what is shown of it: the same way for every command.
 
 use std::path::Path;
 
+use serde_json::{Value, json};
 use tokometer_base::{Conventions, Refusal, RefusalKind};
 use tokometer_compat::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
@@ -14,12 +15,9 @@ use crate::comparison;
 use crate::reading::Reading;
 use crate::{Style, failure_lines, print_report, print_summary, summary_csv, summary_json};
 
-/// What to show of a run.
 #[derive(Debug, Clone)]
 pub struct RunView {
-    /// The classic block.
     pub layout: LayoutChoice,
-    /// Its sections and percentiles.
     pub shown: classic::Selection,
     /// Limits that good requests meet.
     objectives: Objectives,
@@ -110,7 +108,8 @@ impl RunView {
 /// The sections of these names. V5 is V4 with the sections of the client's queue: who names it asks
 /// for them.
 fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
-    let mut found: Vec<Metric> = names.iter().filter_map(|name| section(name)).collect();
+    let mut found: Vec<Metric> =
+        names.iter().filter_map(|name| Quantity::parse(name).ok().and_then(Metric::of)).collect();
     if layout == LayoutChoice::Named(Layout::V5) {
         for metric in [Metric::ClientQueue, Metric::QueuedE2el] {
             if !found.contains(&metric) {
@@ -121,21 +120,12 @@ fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
     found
 }
 
-/// The section of this name.
-fn section(name: &str) -> Option<Metric> {
-    Quantity::parse(name).ok().and_then(Metric::of)
-}
-
 /// A run read back from disk.
 #[derive(Debug)]
 pub struct SummarisedRun {
-    /// What was known before it.
     pub info: RunInfo,
-    /// Its numbers.
     pub summary: Summary,
-    /// The layout of its classic block.
     layout: Layout,
-    /// The block's sections and percentiles.
     pub statistics: classic::Selection,
     /// The other target, where two were measured in turn; this is then the first.
     against: Option<Box<Against>>,
@@ -168,7 +158,6 @@ fn layout_for(view: &RunView, family: Conventions, backend: &str) -> Layout {
 }
 
 impl Reading {
-    /// Reads a run and computes its summary.
     pub fn summarise(self, folder: &Path, view: &RunView) -> Result<SummarisedRun, Refusal> {
         self.summarise_read(&stored::open(folder)?, view)
     }
@@ -249,13 +238,14 @@ impl SummarisedRun {
     }
 
     /// The summary for other programs.
-    pub fn json(&self) -> String {
+    pub fn json(&self) -> Value {
         let own = summary_json(&self.summary, &self.info);
-        let Some(against) = &self.against else { return own };
-        let b = against.shown.json();
-        // Absent is `null`.
-        let comparison = serde_json::to_string_pretty(&against.comparison).unwrap_or_default();
-        format!("{{\"a\": {own},\n\"b\": {b},\n\"comparison\": {comparison}}}\n")
+        match &self.against {
+            None => own,
+            Some(against) => {
+                json!({ "a": own, "b": against.shown.json(), "comparison": against.comparison })
+            }
+        }
     }
 
     /// The targets of which no request succeeded, with their most frequent failure. Two targets are
@@ -274,14 +264,6 @@ impl SummarisedRun {
         }
     }
 
-    /// The most frequent failure, in the server's words.
-    pub fn first_failure(&self) -> String {
-        let Some(group) = self.summary.failures.first() else { return "none was sent".to_owned() };
-        let status = group.status.map(|status| format!(" (status {status})")).unwrap_or_default();
-        let kind = group.kind.describe();
-        format!("{} of them failed with: {kind}{status}: {}", group.count, group.example)
-    }
-
     /// All causes of failure, on lines of their own.
     fn causes(&self) -> String {
         let lines = failure_lines(&self.summary);
@@ -292,20 +274,10 @@ impl SummarisedRun {
         }
     }
 
-    /// Whether all requests failed because the server rejected them as they are, so that others may
-    /// succeed.
-    pub fn is_rejected(&self) -> bool {
-        let statuses = self.summary.failures.iter().map(|group| group.status);
-        self.summary.counts.succeeded == 0
-            && statuses.into_iter().all(|status| matches!(status, Some(400 | 413 | 422)))
-    }
-
-    /// One line per number.
     pub fn csv(&self) -> String {
         summary_csv(&self.summary)
     }
 
-    /// The run as another tool's report.
     pub fn report(&self) -> Result<classic::Report, Refusal> {
         classic::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
             .map_err(|why| Refusal::new(RefusalKind::Usage, why.to_string()))

@@ -1,21 +1,39 @@
-//! Input files; `-` is standard input.
+//! Files that are given; `-` is standard input or standard output.
 
+use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use tokometer_record::STDOUT;
+
 use crate::terminal::print_message;
 
-/// The path that stands for standard input.
-pub(crate) const STDIN: &str = "-";
+/// Whether a path stands for standard input or standard output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path == Path::new(STDOUT)
+}
+
+/// Opens a file as it will be opened, and leaves no empty one behind.
+pub(crate) fn try_append(path: &Path) -> io::Result<()> {
+    if is_standard(path) {
+        return Ok(());
+    }
+    let is_new = !path.exists();
+    let _file = OpenOptions::new().create(true).append(true).open(path)?;
+    if is_new {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
 
 /// Standard input, which ends once; flags are read again where a server's answer changes a default.
 static READ: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// The bytes of a file, or of standard input to its end.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if path != Path::new(STDIN) {
+    if !is_standard(path) {
         if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
             say_pipe(path);
         }

@@ -6,11 +6,9 @@
 //! it can take. On loopback this shows the error of reading, parsing and harvesting, not of a network
 //! card.
 
-mod load;
-
 use std::path::{Path, PathBuf};
 
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, units};
 use tokometer_client::Url;
 use tokometer_client::tls::Trust;
 use tokometer_drive::{Connections, Harvest};
@@ -25,9 +23,9 @@ use tokometer_sim::truth;
 use tokometer_workload::{OrNone, PartialSpec};
 
 use crate::args::{self, Command, ParseOutcome, TableFormatArg};
-use crate::bench::{Bar, measurement};
+use crate::bench::measurement;
 use crate::exit::{Exit, Refusal, RefusalKind};
-use crate::lower::{self, Lowered, lower};
+use crate::lower::{self, Bar, Lowered, lower};
 use crate::runs;
 use crate::session::Given;
 use crate::terminal::{print, print_message};
@@ -51,7 +49,6 @@ const PASSES: [Pass; 3] = [
     },
 ];
 
-/// Runs the check and prints it.
 pub(crate) fn doctor(
     load: &StreamLoad,
     given: &Given,
@@ -101,13 +98,12 @@ fn examine(load: &StreamLoad, given: &Given, passes: &[Pass]) -> anyhow::Result<
 /// The load that is asked about: words such as `concurrency=64`, or the flags of a `bench`.
 pub(crate) fn load_of(text: &str, given: &Given) -> anyhow::Result<StreamLoad> {
     if !text.split_whitespace().any(|word| word.starts_with("--")) {
-        return Ok(load::parse(text)?);
+        return Ok(parse(text)?);
     }
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     Ok(StreamLoad::of(&lower_words(&words, given)?.plan))
 }
 
-/// The flags of a `bench`, lowered.
 fn lower_words(words: &[String], given: &Given) -> anyhow::Result<Lowered> {
     let words = [&["bench".to_owned()], words].concat();
     let typed = args::parse(&words).map_err(|outcome| match outcome {
@@ -168,7 +164,7 @@ fn run(
     let _ = std::fs::remove_dir_all(&record);
     let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
     // The simulated server takes no key.
-    let secrets = Credentials { hub: given.environment.hub(), ..Credentials::default() };
+    let secrets = Credentials { hub: given.environment.hub.clone(), ..Credentials::default() };
     let mut measurement = measurement(&secrets, None, Bar::Hidden, given);
     if let Some(why) = measurement.run(&plan, 0, &record)?.write_failure {
         return Err(Refusal::new(RefusalKind::Write, why.to_string()).into());
@@ -216,4 +212,78 @@ fn flood(load: &StreamLoad, given: &Given, folder: &Path) -> anyhow::Result<f64>
 
 fn emission(request: &truth::TrueRequest) -> Option<Emission> {
     Some(Emission { index: request.index()?, sent: request.texts_sent() })
+}
+
+const HINT: &str = "write it as `concurrency=2048 itl=20ms`, also with rate=, ttft=, tokens= and tls, or give the flags of bench";
+
+/// Reads words such as `concurrency=2048 itl=20ms tls`.
+fn parse(text: &str) -> Result<StreamLoad, Refusal> {
+    let mut load = StreamLoad::default();
+    for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let span = || {
+            units::parse_span(value, Nanos::from_millis(1))
+                .map_err(|why| Refusal::usage(format!("cannot use `{word}`: {why}"), HINT))
+        };
+        let count = || {
+            value.parse::<u32>().ok().filter(|count| *count > 0).ok_or_else(|| {
+                Refusal::usage(
+                    format!("cannot use `{word}`: it must be a whole number greater than zero"),
+                    HINT,
+                )
+            })
+        };
+        let rate = || {
+            rate(value).ok_or_else(|| {
+                let message =
+                    format!("cannot use `{word}`: the rate must be a number greater than zero");
+                Refusal::usage(message, HINT)
+            })
+        };
+        match name {
+            "concurrency" | "streams" => load.concurrency = count()?,
+            "tokens" => load.tokens = count()?.max(2),
+            "ttft" => load.ttft = span()?,
+            "itl" => load.itl = span()?,
+            "rate" => load.rate = Some(rate()?),
+            "tls" => load.is_tls = true,
+            _ => {
+                return Err(Refusal::usage(
+                    format!("cannot use `{word}` in `--load`: unknown key"),
+                    HINT,
+                ));
+            }
+        }
+    }
+    if load.itl == Nanos::ZERO {
+        return Err(Refusal::usage(
+            "cannot use `itl=0`: the time between tokens must be greater than zero",
+            HINT,
+        ));
+    }
+    Ok(load)
+}
+
+fn rate(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_read_as_typed_and_the_rest_is_by_default() {
+        let load = parse("concurrency=2048 itl=20ms, tls").unwrap();
+        assert_eq!(
+            (load.concurrency, load.itl, load.is_tls),
+            (2_048, Nanos::from_millis(20), true)
+        );
+        assert_eq!(load.ttft, StreamLoad::default().ttft);
+        let load = parse("rate=50 tokens=100").unwrap();
+        assert_eq!((load.rate, load.tokens), (Some(50.0), 100));
+        for bad in ["concurrency=0", "rate=0", "rate=inf", "speed=3", "itl=0ms", "itl=soon"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
 }
