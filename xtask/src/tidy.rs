@@ -74,7 +74,8 @@ fn read(name: &str) -> Result<String> {
     fs::read_to_string(root().join(name)).with_context(|| format!("cannot read {name}"))
 }
 
-/// The documentation for readers: pages at the root and below `docs`, with their names.
+/// The documentation for readers, with its names: pages at the root, below `docs` and `lab`, and the maps of
+/// the code. Data of finished studies may name what no longer exists.
 fn pages() -> Result<Vec<(String, String)>> {
     let mut names = Vec::new();
     for folder in [root(), root().join("docs"), root().join("lab")] {
@@ -83,7 +84,9 @@ fn pages() -> Result<Vec<(String, String)>> {
         }
     }
     names.retain(|name| name.extension().is_some_and(|end| end == "md"));
+    names.extend(names::MAPS.map(|map| root().join(map)));
     names.sort();
+    names.dedup();
     let page = |path: PathBuf| {
         let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         Ok((name, fs::read_to_string(&path)?))

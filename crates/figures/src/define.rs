@@ -613,10 +613,10 @@ pub fn metrics_markdown() -> String {
         "# Metrics\n\n\
          What does each number mean? Generated from the program's table of definitions; do not edit by hand. The summary, the JSON and\n\
          the record use these definitions. A block in another tool's layout follows that tool's definitions\n\
-         instead.\n\n\
+         instead: [Metrics across tools](parity.md).\n\n\
          Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their\n\
          confidence intervals are two-sided at 95 %. Requests that share a queue are slow together, so all\n\
-         intervals come from how blocks of time scatter ([Confidence intervals](intervals.md)). P99 needs 368\n\
+         intervals come from how blocks of time scatter ([Percentiles and confidence intervals](intervals.md)). P99 needs 368\n\
          values, P99.9 needs 3,688; with fewer, a value is shown with `?`. Where requests depend on each\n\
          other, an interval needs twice as many effective values. The last column says how failed\n\
          requests count. *Infinitely slow*: a percentile that falls among the failed requests is\n\

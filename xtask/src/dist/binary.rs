@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::target::{Libc, Target};
 use super::{output, wheel};
 
-/// The goal of `docs/building.md`.
+/// The goal of `lab/data/building.md`.
 const BYTES_MAX: u64 = 20_000_000;
 
 /// Libraries that belong to glibc. The image has these and no others.

@@ -16,13 +16,11 @@ const FOREIGN_SOURCES: [&str; 4] = [
 ];
 
 /// Pages about the project's tasks and other servers' flags.
-const FOREIGN_PAGES: [&str; 8] = [
+const FOREIGN_PAGES: [&str; 6] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
-    "docs/building.md",
     "docs/faults.md",
-    "docs/real-servers.md",
     "docs/verdict.md",
     "lab/README.md",
 ];

@@ -5,8 +5,12 @@ use std::collections::BTreeSet;
 use super::SourceFile;
 
 /// Pages whose types must exist: they lead a reader through the code.
-const MAPS: [&str; 4] =
-    ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md", "docs/life-of-a-request.md"];
+pub(super) const MAPS: [&str; 4] = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "lab/data/decisions.md",
+    "lab/data/life-of-a-request.md",
+];
 
 /// Names of the standard library that these pages use.
 const STANDARD: [&str; 6] = ["Arc", "Box", "Default", "None", "Option", "Some"];

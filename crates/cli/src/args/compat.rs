@@ -169,13 +169,34 @@ Flags of other load tools are refused, with exit code 2, and the message names o
 | AIPerf, GenAI-Perf | `--output-tokens-mean` | `--output-len` |
 | AIPerf | `--benchmark-duration` | `--duration` |
 | GenAI-Perf | `--measurement-interval` | `--duration` |
-| GuideLLM | `--target` | `--base-url` |
-| GuideLLM | `--rate-type` | `--request-rate`, `--max-concurrency` |
-| GuideLLM | `--rate` | `--request-rate` |
-| GuideLLM | `--max-requests` | `--num-prompts` |
-| GuideLLM | `--max-seconds` | `--duration` |
+| GuideLLM before 0.7 | `--target` | `--base-url` |
+| GuideLLM before 0.7 | `--rate-type` | `--request-rate`, `--max-concurrency` |
+| GuideLLM before 0.7 | `--rate` | `--request-rate` |
+| GuideLLM before 0.7 | `--max-requests` | `--num-prompts` |
+| GuideLLM before 0.7 | `--max-seconds` | `--duration` |
 | k6 | `--vus` | `--max-concurrency` |
 | k6 | `--iterations` | `--num-prompts` |
+
+GuideLLM since 0.7 (`guidellm run`) writes kinds and values instead of flags:
+
+| GuideLLM | here |
+|---|---|
+| `--backend kind=openai_http,target=URL,model=NAME` | `--base-url URL --model NAME` |
+| `--profile kind=synchronous` | `--max-concurrency 1` |
+| `--profile kind=concurrent,streams=32`, `kind=throughput,max_concurrency=32` | `--max-concurrency 32` |
+| `--profile kind=poisson,rate=10` | `--request-rate 10` |
+| `--profile kind=constant,rate=10` | `--request-rate 10 --burstiness inf` |
+| `--profile kind=sweep`, `kind=knee` | `tokometer URL`, or lists such as `--max-concurrency 1,2,...,64` |
+| `--constraint kind=max_requests,count=1000` | `--num-prompts 1000` |
+| `--constraint kind=max_duration,seconds=60` | `--duration 60s` |
+| `--constraint kind=over_saturation` | `--stop-when-overloaded` |
+| `--data kind=synthetic_text,prompt_tokens=256,output_tokens=128` | `--random-input-len 256 --random-output-len 128` |
+| `--data kind=huggingface,source=ID` | `--dataset-name hf --dataset-path ID` |
+| `--tokenizer kind=huggingface_auto,model=NAME` | `--tokenizer NAME` |
+| `--seed kind=static,value=42` | `--seed 42` |
+| `--output kind=json,path=FILE` | `summary.json` in the run folder |
+
+What TTFT, TPOT and ITL mean in each tool: [Metrics across tools](parity.md).
 
 The last table says what happens to each flag of vLLM and SGLang. The program uses the same table, and
 `tokometer docs migrating` prints this page. `--extra-body.a.b VALUE` sets one field of a JSON flag. Backends and datasets have the names of the tools;

@@ -176,7 +176,7 @@ pub fn notes_markdown() -> String {
          | VALID | no note puts the figure in doubt |\n\
          | SUSPECT | the figure may have moved a little, or it is correct but does not support the obvious conclusion |\n\
          | INVALID | the client or the machine may have moved the figure too far |\n\n\
-         [Verdicts](verdict.md) has the rules and how they were tested, [Diagnose](diagnose.md) the way from a verdict to its cause.\n\n",
+         [Verdicts](verdict.md) has the rules, how they were tested, and the way from a verdict to its cause.\n\n",
     );
     // Writing to a string cannot fail.
     for (judgement, heading, _) in PARTS {

@@ -186,7 +186,7 @@ pub(super) const CASES: &[Case] = &[
         AfterResponse::Close
     })
     .says(&["1 × "]),
-    Case::second("a Content-Length that is no number", |mut asked| {
+    Case::second("a Content-Length that is not a number", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n");
         AfterResponse::Close
     })

@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
         .exit(3)
         .says(&["unknown engine profile `nope`"]),
     flag("a rate of zero", "--request-rate 0").says(&["a rate must be greater than zero"]),
-    flag("a rate that is no number", "--request-rate nan")
+    flag("a rate that is not a number", "--request-rate nan")
         .says(&["cannot use `nan` for `--request-rate`"]),
     flag("a burstiness of zero", "--burstiness 0").says(&["cannot use `--burstiness 0`"]),
     flag("a negative length", "--random-input-len -3").says(&["must not be negative"]),
@@ -153,14 +153,14 @@ pub(super) const CASES: &[Case] = &[
     dataset("burstgpt: a column is missing", "--dataset-name burstgpt --dataset-path text.txt")
         .says(&["there is no column `Model`"]),
     dataset(
-        "burstgpt: a length that is no number",
+        "burstgpt: a length that is not a number",
         "--dataset-name burstgpt --dataset-path text.csv",
     )
     .says(&["`text.csv`, line 2"]),
     dataset("openai: a row without messages", "--dataset-name openai --dataset-path object.json")
         .says(&["line 1: it has no `messages`"]),
     dataset(
-        "timed_trace: a time that is no number",
+        "timed_trace: a time that is not a number",
         "--dataset-name timed_trace --dataset-path time.jsonl",
     )
     .says(&["`time.jsonl`, line 1"]),

@@ -86,7 +86,7 @@ pub(super) const CASES: &[Case] = &[
     .counts(3, 0)
     .tokens(12)
     .says(&["3 of 3 succeeded"]),
-    Case::second("a chunk size is no number", |asked| chunked(asked, "xyz\r\nabc\r\n0\r\n\r\n"))
+    Case::second("a chunk size is not a number", |asked| chunked(asked, "xyz\r\nabc\r\n0\r\n\r\n"))
         .says(&["1 × "]),
     Case::second("a chunk size is negative", |asked| chunked(asked, "-5\r\nabcde\r\n0\r\n\r\n"))
         .says(&["1 × "]),

@@ -55,7 +55,8 @@ fn page() -> String {
     let mut page = String::from(
         "# Command line\n\n\
          Which commands and flags are there? Generated from the program; do not edit by hand. `-h` shows the most used\n\
-         flags, `--help` all of them. Flags of other tools: [Coming from another tool](migrating.md).\n",
+         flags, `--help` all of them. Flags of other tools: [Coming from another tool](migrating.md).\n\
+         [Exit codes](#exit-codes) are at the end.\n",
     );
     for command in std::iter::once(String::new()).chain(commands()) {
         let (help, remark) = match command.as_str() {
@@ -70,7 +71,7 @@ fn page() -> String {
         let title = title.trim_end();
         page.extend(["\n## ", title, "\n", remark, "\n```text\n", &help, "\n```\n"]);
     }
-    page
+    page + &super::lists::exit_codes()
 }
 
 #[test]

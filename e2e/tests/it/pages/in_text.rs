@@ -21,10 +21,8 @@ const FILLED: [(&str, &str); 10] = [
 ];
 
 /// Commands that are only parsed, by a part of them, and why.
-const PARSED_ONLY: [(&str, &str); 5] = [
-    ("doctor -", "reads standard input; docs/check-report.md has it with a file"),
+const PARSED_ONLY: [(&str, &str); 3] = [
     ("tokometer merge", "needs shards without a merged run; e2e/tests/it/shards.rs merges them"),
-    ("calibrate fixtures/", "takes a minute; e2e/tests/it/predict.rs runs one"),
     ("tokometer help", "is run by e2e/tests/it/help.rs"),
     ("COMMAND", "is run by e2e/tests/it/help.rs"),
 ];
@@ -89,7 +87,7 @@ fn a_complete_command_has_flags_and_files() {
     );
     check("tokometer predict --engine NAME", Some("tokometer predict --engine default"));
     check("tokometer bench --backend NAME -n 4", Some("tokometer bench --backend openai -n 4"));
-    check("tokometer doctor -", None);
+    check("tokometer merge RUN --overwrite", None);
 }
 
 /// A reason that no command has any more hides a command that could be run.

@@ -41,7 +41,7 @@ fn pages_of(part: &str) -> Vec<Page> {
 
 /// Every page of the book with README.md.
 fn all_pages() -> Vec<Page> {
-    let parts = ["Tutorials", "How-to guides", "Reference", "Explanation", "For contributors"];
+    let parts = ["Tutorials", "How-to guides", "Reference", "Explanation"];
     let pages = parts.into_iter().flat_map(pages_of);
     pages.chain([Page::open("README.md")]).collect()
 }
@@ -125,7 +125,7 @@ fn commands_of_the_how_to_guides_print_what_the_pages_show() {
 #[test]
 fn commands_of_the_other_pages_print_what_the_pages_show() {
     let mut pages = Vec::new();
-    for part in ["Reference", "Explanation", "For contributors"] {
+    for part in ["Reference", "Explanation"] {
         pages.extend(pages_of(part));
     }
     pages.push(Page::open("README.md"));
@@ -155,7 +155,7 @@ fn commands_without_output_work_in_the_reference() {
 
 #[test]
 fn commands_without_output_work_in_the_other_pages() {
-    let pages = ["Explanation", "For contributors"].into_iter().flat_map(pages_of);
+    let pages = pages_of("Explanation").into_iter();
     check_small(&pages.chain([Page::open("README.md")]).collect::<Vec<_>>());
 }
 
