@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::provision::{self, Install, Part};
-use crate::{manifest, tidy};
+use crate::{dist, manifest, tidy};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -96,6 +96,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     // The end-to-end tests drive the built program. Built here, with the workspace's own choice of
     // features, because a build of the one package would compile half of its parts again.
     cargo("build --workspace --bins")?;
+    if present.contains(&Part::Package) {
+        dist::try_built(&root().join("target/debug/tokometer"))?;
+    }
     let runner = if has_cargo_command("nextest") { "nextest run" } else { "test" };
     cargo(format!("{runner} --workspace {}", features(&present)).trim_end())?;
     document()?;
@@ -146,7 +149,7 @@ mod tests {
     #[test]
     fn a_part_that_is_absent_is_named_and_its_tests_are_not_asked_for() {
         let lines = skipped(&[Part::RealServer]);
-        assert_eq!(lines.len(), 2);
+        assert_eq!(lines.len(), 3);
         assert!(lines[1].contains("kubernetes-validate"), "{lines:?}");
         assert!(lines[0].starts_with("skipped: browser tests"), "{lines:?}");
         assert!(lines[0].contains("--install"), "{lines:?}");

@@ -20,6 +20,8 @@ pub(crate) enum Part {
     RealServer,
     /// The Kubernetes manifest against the API's schemas.
     Manifest,
+    /// The program as a wheel, installed in a fresh environment.
+    Package,
 }
 
 /// A command that succeeds where a program is there, and the Debian package that brings it.
@@ -31,14 +33,15 @@ const VENV: [Needed; 1] = [("python3 -c 'import venv, ensurepip'", "python3-venv
 
 impl Part {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Browser, Self::RealServer, Self::Manifest];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Browser, Self::RealServer, Self::Manifest, Self::Package];
 
     /// The feature of the end-to-end tests that adds it; `None` for a step of its own.
     pub(crate) fn feature(self) -> Option<&'static str> {
         match self {
             Self::Browser => Some("tokometer-e2e/browser"),
             Self::RealServer => Some("tokometer-e2e/real"),
-            Self::Manifest => None,
+            Self::Manifest | Self::Package => None,
         }
     }
 
@@ -50,6 +53,7 @@ impl Part {
             Self::Manifest => {
                 "the Kubernetes manifest's check (kubernetes-validate, below target/launchers)"
             }
+            Self::Package => "the wheel (Python's venv)",
         }
     }
 
@@ -58,6 +62,7 @@ impl Part {
             Self::Browser => missing(&BROWSER).is_empty(),
             Self::RealServer => servers::is_installed(),
             Self::Manifest => manifest::is_installed(),
+            Self::Package => missing(&VENV).is_empty(),
         }
     }
 
@@ -72,6 +77,7 @@ impl Part {
                 install_packages(&VENV)?;
                 manifest::install()
             }
+            Self::Package => install_packages(&VENV),
         }
     }
 }

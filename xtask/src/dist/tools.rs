@@ -1,6 +1,5 @@
-//! maturin and zig, in a virtual environment below `target`.
+//! cargo-zigbuild and zig, in a virtual environment below `target`.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -9,10 +8,10 @@ use super::{fresh_environment, output};
 use crate::ci::{announce, root};
 
 /// What is installed from the Python registry.
-const PACKAGES: [&str; 2] = ["maturin==1.16.0", "ziglang==0.17.0"];
+const PACKAGES: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.0"];
 
-/// Installs both unless they are there. Returns the folder with the programs.
-pub(super) fn install() -> Result<PathBuf> {
+/// A cargo that links with zig against an old glibc. Installs both tools unless they are there.
+pub(super) fn zigbuild() -> Result<Command> {
     let environment = root().join("target/distribution-tools");
     let mark = environment.join("ready");
     let wanted = PACKAGES.join(" ");
@@ -24,14 +23,10 @@ pub(super) fn install() -> Result<PathBuf> {
             .with_context(|| format!("cannot install {wanted} from the Python registry"))?;
         std::fs::write(&mark, wanted)?;
     }
-    Ok(environment.join("bin"))
-}
-
-/// A command that finds these tools before others: maturin starts zig as a module of `python3`.
-pub(super) fn command(tools: &Path, program: &str) -> Result<Command> {
-    let mut folders = vec![tools.to_owned()];
+    // It starts zig as a module of `python3`.
+    let mut folders = vec![environment.join("bin")];
     folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    let mut command = Command::new(tools.join(program));
+    let mut command = Command::new(environment.join("bin/cargo-zigbuild"));
     command.env("PATH", std::env::join_paths(folders)?);
     Ok(command)
 }
