@@ -263,7 +263,9 @@ impl SummarisedRun {
         }
         let beside = self.report()?;
         let block = print_report(&beside, self.layout, style);
-        let own = print_summary(&self.summary, &self.info, Some(&beside), style);
+        let own = print_summary(&self.summary, &self.info, Some(&beside), style)
+            + "-----\n"
+            + &crate::print_screen(&self.summary, &self.info, style);
         Ok(format!("{block}\n{own}"))
     }
 
