@@ -5,18 +5,12 @@
 
 use crate::Conventions;
 
-/// A wire protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// OpenAI's `/v1/completions`.
     Completions,
-    /// OpenAI's `/v1/chat/completions`.
     Chat,
-    /// OpenAI's `/v1/responses`.
     Responses,
-    /// Anthropic's `/v1/messages`.
     Messages,
-    /// SGLang's `/generate`.
     SglangGenerate,
     /// Text Generation Inference's `/generate_stream`.
     TgiGenerate,
@@ -24,7 +18,6 @@ pub enum Protocol {
     TensorRtLlm,
     /// DeepSpeed-MII's unstreamed route.
     DeepspeedMii,
-    /// llama.cpp's `/completion`.
     LlamaCpp,
     /// OpenAI's `/v1/audio/transcriptions` and `/v1/audio/translations`, whose bodies are forms.
     Transcription,
@@ -35,30 +28,21 @@ pub enum Protocol {
 /// The routes that generate nothing, as far as their bodies differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PoolingRoute {
-    /// OpenAI's `/v1/embeddings`.
     Embeddings,
     /// The same with a conversation, as vLLM's server accepts it.
     EmbeddingsChat,
-    /// Infinity's `/embeddings`.
     Infinity,
-    /// vLLM's `/pooling`.
     Pooling,
-    /// vLLM's `/classify`.
     Classify,
-    /// vLLM's `/score`.
     Score,
     /// Rerank routes with `documents`: vLLM's, SGLang's, Cohere's and Jina's.
     Rerank,
-    /// Cohere's `/v2/embed`.
     CohereEmbed,
-    /// Text Embeddings Inference's `/embed`.
     TeiEmbed,
-    /// Text Embeddings Inference's `/rerank`.
     TeiRerank,
 }
 
 impl PoolingRoute {
-    /// Whether a request is a query with documents.
     pub const fn is_ranking(self) -> bool {
         matches!(self, Self::Score | Self::Rerank | Self::TeiRerank)
     }
@@ -68,9 +52,7 @@ impl PoolingRoute {
     }
 }
 
-/// What a protocol implies for every backend that speaks it.
 struct ProtocolFacts {
-    /// The measured route.
     path: &'static str,
     /// The route for answers in one piece, where it is another one.
     whole_path: Option<&'static str>,
@@ -81,11 +63,8 @@ struct ProtocolFacts {
 enum ProtocolTrait {
     /// Requests are conversations, to which the server applies its chat template.
     Chat,
-    /// Requests name their model.
     Model,
-    /// A prompt may be sent as token ids.
     TokenIds,
-    /// Requests may have `ignore_eos`.
     IgnoreEos,
     /// Usage has the tokens of an answer, so that its text is not needed to count them.
     Usage,
@@ -134,19 +113,14 @@ impl Protocol {
 /// The server product that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServerKind {
-    /// vLLM's own.
     Vllm,
-    /// SGLang's own.
     Sglang,
-    /// Text Generation Inference.
     Tgi,
-    /// llama.cpp's.
     LlamaCpp,
     /// Any server with this protocol.
     Any,
 }
 
-/// How a server's prefix cache is flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
     /// `POST /reset_prefix_cache`: vLLM's server in its development mode.
@@ -157,7 +131,6 @@ pub enum Flush {
     FlushCache,
 }
 
-/// One backend name and what it implies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backend {
     name: &'static str,
@@ -238,17 +211,14 @@ static BACKENDS: &[Backend] = &[
 ];
 
 impl Backend {
-    /// `None` for an unknown name.
     pub fn named(name: &str) -> Option<&'static Self> {
         BACKENDS.iter().find(|backend| backend.name == name)
     }
 
-    /// All backends, the most used first.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         BACKENDS.iter()
     }
 
-    /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -257,12 +227,10 @@ impl Backend {
         self.protocol.facts().traits.contains(wanted)
     }
 
-    /// Its wire protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// The server product that the name stands for.
     pub fn server(&self) -> ServerKind {
         self.server
     }
@@ -301,7 +269,6 @@ impl Backend {
         if is_triton && conventions == Sglang { "/" } else { "/v1/models" }
     }
 
-    /// How its server's prefix cache is flushed.
     pub fn flush_by(&self, conventions: Conventions) -> Flush {
         match (conventions, self.server) {
             (Vllm, _) | (Sglang, ServerKind::Vllm) => Flush::ResetPrefixCache,
@@ -310,7 +277,6 @@ impl Backend {
         }
     }
 
-    /// Whether its server describes itself at `/server_info`.
     pub fn has_server_info(&self) -> bool {
         self.server == ServerKind::Sglang
     }
@@ -338,12 +304,10 @@ impl Backend {
         }
     }
 
-    /// Whether its answers are vectors, scores or classes, which come in one piece.
     pub fn is_pooling(&self) -> bool {
         self.pooling().is_some()
     }
 
-    /// Whether a request is a query with documents.
     pub fn is_ranking(&self) -> bool {
         self.pooling().is_some_and(PoolingRoute::is_ranking)
     }
@@ -353,7 +317,6 @@ impl Backend {
         self.protocol == Protocol::Transcription
     }
 
-    /// Whether it uses OpenAI's completions, plain or chat.
     pub fn is_openai(&self) -> bool {
         matches!(self.protocol, Protocol::Completions | Protocol::Chat)
     }
@@ -363,7 +326,6 @@ impl Backend {
         self.has(&ProtocolTrait::IgnoreEos)
     }
 
-    /// Whether requests carry the headers of Anthropic's protocol.
     pub fn is_anthropic(&self) -> bool {
         self.protocol == Protocol::Messages
     }
@@ -374,7 +336,6 @@ impl Backend {
         self.has(&ProtocolTrait::Usage)
     }
 
-    /// Whether a request names its model.
     pub fn sends_model(&self) -> bool {
         self.has(&ProtocolTrait::Model)
     }
@@ -384,7 +345,6 @@ impl Backend {
         self.sends_model() && self.server != ServerKind::LlamaCpp
     }
 
-    /// Whether a prompt may be sent as token ids.
     pub fn takes_token_ids(&self) -> bool {
         self.has(&ProtocolTrait::TokenIds)
     }
@@ -409,9 +369,9 @@ mod tests {
     fn every_fact_of_every_name() {
         let mut page = String::new();
         for backend in Backend::all() {
-            let ports = Conventions::ALL.map(|conventions| backend.port_by(conventions));
-            let up = Conventions::ALL.map(|conventions| backend.up_path_by(conventions));
-            let flush = Conventions::ALL.map(|conventions| backend.flush_by(conventions));
+            let ports = [Vllm, Sglang].map(|conventions| backend.port_by(conventions));
+            let up = [Vllm, Sglang].map(|conventions| backend.up_path_by(conventions));
+            let flush = [Vllm, Sglang].map(|conventions| backend.flush_by(conventions));
             let short = |flush: Flush| match flush {
                 Flush::ResetPrefixCache => "reset",
                 Flush::FlushCacheWithin => "flush-within",

@@ -55,7 +55,6 @@ impl Drop for Background {
     }
 }
 
-/// Tells a background thread to stop.
 #[derive(Debug)]
 pub struct StopSignal(Receiver<()>);
 

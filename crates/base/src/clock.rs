@@ -12,9 +12,7 @@ use crate::time::{Nanos, WallNanos};
 
 /// Reads time. Implementations never go backwards in [`Clock::now`].
 pub trait Clock: Send + Sync {
-    /// Now on the monotonic clock.
     fn now(&self) -> Nanos;
-    /// Now on the wall clock.
     fn wall(&self) -> WallNanos;
 
     /// Sleeps for this time. A manual clock advances instead.
@@ -48,7 +46,6 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// The kernel's clocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MonotonicClock;
 
@@ -86,12 +83,10 @@ impl ManualClock {
         Self { now: AtomicU64::new(0), wall_origin: wall_origin.0 }
     }
 
-    /// Moves forward by `span`.
     pub fn advance(&self, span: Nanos) {
         self.now.fetch_add(span.0, Ordering::SeqCst);
     }
 
-    /// Moves forward to `time`; does nothing if that has passed.
     pub fn advance_to(&self, time: Nanos) {
         self.now.fetch_max(time.0, Ordering::SeqCst);
     }

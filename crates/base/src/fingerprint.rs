@@ -27,7 +27,6 @@ impl Fingerprint {
         Self((self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
-    /// The hash of what was added.
     pub fn value(self) -> u64 {
         let mixed = (self.0 ^ (self.0 >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
         mixed ^ (mixed >> 33)

@@ -15,13 +15,11 @@ use crate::neighbours::suggestion;
 
 /// A value of which only some fields may be set.
 pub trait Partial: Default {
-    /// The value with every field set.
     type Whole;
 
     /// Takes over what `over` sets.
     fn merge(&mut self, over: Self);
 
-    /// Whether no field is set.
     fn is_unset(&self) -> bool;
 
     /// The whole value. A field that is not set takes its default, where it has one.
@@ -41,7 +39,6 @@ pub trait FieldVisitor {
     fn field<T: PartialEq + Serialize>(&mut self, path: &str, values: &[Option<&T>]);
 }
 
-/// The path of a field of the struct at `path`.
 pub fn field_path(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
@@ -75,7 +72,6 @@ impl Incomplete {
         Self { path: path.to_owned(), why: why.into() }
     }
 
-    /// The field is not set and has no default.
     pub fn missing(path: &str) -> Self {
         Self::new(path, "is missing")
     }
@@ -289,7 +285,6 @@ macro_rules! part {
         }
 
         impl $Part {
-            /// The names of all fields.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($field)),*];
 
             fn take_over(&mut self, over: Self) {
@@ -319,7 +314,6 @@ macro_rules! part {
                 Ok(true)
             }
 
-            /// The names of the fields that are set.
             pub fn keys_set(&self) -> Vec<&'static str> {
                 let mut keys = Vec::new();
                 $( if $crate::part!(@is_set self.$field $(, as $twin)?) {

@@ -16,7 +16,6 @@ pub fn certificates(bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, String
     }
 }
 
-/// Why a file gives no private key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
     #[error("it contains no private key in PEM format")]
@@ -27,7 +26,6 @@ pub enum KeyFault {
     Unreadable(String),
 }
 
-/// The first private key of a file.
 pub fn private_key(bytes: &[u8]) -> Result<PrivateKeyDer<'static>, KeyFault> {
     PrivateKeyDer::from_pem_slice(bytes).map_err(|why| {
         // Both forms of an encrypted key say so in their first lines.

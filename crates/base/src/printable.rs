@@ -7,7 +7,6 @@
 /// The longest that a name or a message from outside is shown.
 pub const LINE_CHARS: usize = 300;
 
-/// Stands for a character that is not shown.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Whether a character changes how others are shown, or is not shown itself.
@@ -51,12 +50,10 @@ pub fn short(text: &str) -> String {
     line(text, LINE_CHARS)
 }
 
-/// Whether colours may be in an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColourCodes {
     /// Codes of the form `ESC [ … m` stay.
     Kept,
-    /// No code stays.
     Dropped,
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fingerprint, Nanos, Script};
 
-/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// `system`, `user`, `assistant` or another role that the server knows.
@@ -20,13 +19,11 @@ pub struct Message {
 }
 
 impl Message {
-    /// A role and a text, and nothing else.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         Self { role: role.into(), content: content.into(), verbatim: None }
     }
 }
 
-/// An audio clip to transcribe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sound {
     /// Such as `audio/wav`.
@@ -45,18 +42,14 @@ pub enum PromptContent {
     Text(String),
     /// Token ids, for servers that take them: the length is then exact by construction.
     TokenIds(Vec<u32>),
-    /// A conversation, for chat routes.
     Messages(Vec<Message>),
     /// Several texts in one request, for routes that answer with vectors or classes.
     Inputs(Vec<String>),
     /// Documents that are compared with a query, for rerank and score routes.
     Ranking {
-        /// What they are compared with.
         query: String,
-        /// Each gets a score.
         documents: Vec<String>,
     },
-    /// An audio clip, for transcription routes.
     Sound(Sound),
 }
 
@@ -108,7 +101,6 @@ impl PromptContent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IgnoreEos {
-    /// The model may end early.
     #[default]
     Off,
     /// Continue, because the workload implies it. The field is removed when a server refuses it.

@@ -16,7 +16,6 @@ use std::fmt;
 pub use names::{is_public_header, is_public_parameter, is_secret_name};
 pub use url::hide_in_url;
 
-/// What is shown instead of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
 /// A shorter text cannot be removed: it occurs everywhere by chance.
@@ -43,7 +42,6 @@ impl Secrets {
         Self::default()
     }
 
-    /// Adds a text that is known to be a secret.
     pub fn add(&mut self, secret: &str) {
         self.certain.extend(forms_of(secret, SECRET_BYTES_MIN));
     }
@@ -92,7 +90,6 @@ impl Secrets {
         }
     }
 
-    /// Adds everything that another set holds.
     pub fn extend(&mut self, other: &Self) {
         self.certain.extend(other.certain.iter().cloned());
         self.possible.extend(other.possible.iter().cloned());
@@ -113,7 +110,6 @@ impl Secrets {
         self.forms().next().is_none()
     }
 
-    /// Whether a text holds one of them.
     pub fn are_in(&self, text: &str) -> bool {
         self.forms().any(|form| text.contains(form))
     }
@@ -135,7 +131,6 @@ impl Secrets {
     }
 }
 
-/// The forms of a text that is long enough to be removed.
 fn forms_of(secret: &str, bytes_min: usize) -> Vec<String> {
     let secret = secret.trim();
     // Part of the mark itself cannot be removed: the mark would bring it back.
@@ -143,7 +138,6 @@ fn forms_of(secret: &str, bytes_min: usize) -> Vec<String> {
     if is_long { forms::of(secret) } else { Vec::new() }
 }
 
-/// `text` with each of `forms` replaced.
 fn without<'a>(text: &str, forms: impl Iterator<Item = &'a str> + Clone) -> String {
     let ranges = ranges(text, forms.clone());
     if ranges.is_empty() {

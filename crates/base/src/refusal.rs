@@ -8,7 +8,6 @@ use std::io;
 pub enum RefusalKind {
     /// The command line, the plan, or a file that they name cannot be used.
     Usage,
-    /// The target cannot be used.
     Target,
     /// A file or stdout could not be written.
     Write,
@@ -18,14 +17,12 @@ pub enum RefusalKind {
     Points,
     /// Interrupted by the user before anything could be reported.
     Interrupted,
-    /// A bug in this program.
     Internal,
 }
 
 /// A message and, on a line of its own, what to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Decides the exit code.
     pub kind: RefusalKind,
     /// What could not be done, to what, and why.
     pub message: String,
@@ -34,17 +31,14 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal without a hint.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: String::new() }
     }
 
-    /// Bad usage, with what to try.
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { kind: RefusalKind::Usage, message: message.into(), hint: hint.into() }
     }
 
-    /// The same refusal with what to try.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }

@@ -23,43 +23,30 @@ pub enum Script {
     /// Hindi, Marathi, Nepali.
     Devanagari,
     Thai,
-    /// Korean.
     Hangul,
-    /// Chinese and Japanese.
     Han,
 }
 
 impl Script {
-    const ALL: [Self; 9] = [
-        Self::Latin,
-        Self::Cyrillic,
-        Self::Greek,
-        Self::Arabic,
-        Self::Hebrew,
-        Self::Devanagari,
-        Self::Thai,
-        Self::Hangul,
-        Self::Han,
+    /// All of them, in order, with their names on disk.
+    const ALL: [(Self, &'static str); 9] = [
+        (Self::Latin, "latin"),
+        (Self::Cyrillic, "cyrillic"),
+        (Self::Greek, "greek"),
+        (Self::Arabic, "arabic"),
+        (Self::Hebrew, "hebrew"),
+        (Self::Devanagari, "devanagari"),
+        (Self::Thai, "thai"),
+        (Self::Hangul, "hangul"),
+        (Self::Han, "han"),
     ];
 
-    /// The name on disk.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Latin => "latin",
-            Self::Cyrillic => "cyrillic",
-            Self::Greek => "greek",
-            Self::Arabic => "arabic",
-            Self::Hebrew => "hebrew",
-            Self::Devanagari => "devanagari",
-            Self::Thai => "thai",
-            Self::Hangul => "hangul",
-            Self::Han => "han",
-        }
+        Self::ALL[self as usize].1
     }
 
-    /// `None` for another name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|script| script.name() == name)
+        Self::ALL.into_iter().find(|(_, known)| *known == name).map(|(script, _)| script)
     }
 
     /// The script of a letter; `None` for scripts that are not told apart here.
@@ -92,8 +79,8 @@ impl Script {
         if letters < LETTERS_MIN {
             return None;
         }
-        let of_all = Self::ALL.into_iter().zip(counts);
-        of_all.filter(|(_, count)| count * 10 >= letters * TENTHS).map(|(script, _)| script).next()
+        let mut of_all = Self::ALL.into_iter().zip(counts);
+        of_all.find(|(_, count)| count * 10 >= letters * TENTHS).map(|((script, _), _)| script)
     }
 }
 
@@ -113,7 +100,7 @@ mod tests {
         check("short", None);
         check("half Latin letters и половина кириллицы здесь", None);
         check("12345 67890 !!! ??? 12345 67890 12345", None);
-        for script in Script::ALL {
+        for (script, _) in Script::ALL {
             assert_eq!(Script::named(script.name()), Some(script));
         }
     }

@@ -44,7 +44,6 @@ impl Stream {
         Generator::seed_from_u64(mix(self.key ^ mix(index)))
     }
 
-    /// A single 64-bit draw for item `index`.
     pub fn draw(self, index: u64) -> u64 {
         self.at(index).next_u64()
     }

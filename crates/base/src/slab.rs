@@ -26,12 +26,10 @@ fn parts(key: u64) -> (u32, u32) {
 }
 
 impl<T> Slab<T> {
-    /// Keys in use.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// Whether no key is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -52,7 +50,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// A new key with this value.
     pub fn insert(&mut self, value: T) -> u64 {
         let key = self.reserve();
         self.put(key, value);
@@ -64,14 +61,12 @@ impl<T> Slab<T> {
         self.entries.get_mut(index as usize).filter(|entry| entry.generation == generation)
     }
 
-    /// The value under a key.
     pub fn get(&self, key: u64) -> Option<&T> {
         let (index, generation) = parts(key);
         let entry = self.entries.get(index as usize);
         entry.filter(|entry| entry.generation == generation)?.value.as_ref()
     }
 
-    /// The value under a key.
     pub fn get_mut(&mut self, key: u64) -> Option<&mut T> {
         self.entry(key)?.value.as_mut()
     }
@@ -81,7 +76,6 @@ impl<T> Slab<T> {
         self.entry(key)?.value.take()
     }
 
-    /// Ends a key, with its value.
     pub fn release(&mut self, key: u64) {
         let (index, _) = parts(key);
         if let Some(entry) = self.entry(key) {
@@ -91,7 +85,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes a value out and ends its key.
     pub fn remove(&mut self, key: u64) -> Option<T> {
         let value = self.take(key)?;
         self.release(key);

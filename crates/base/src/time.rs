@@ -36,22 +36,18 @@ pub const fn days_since_1970(year: i32, month: u32, day: u32) -> i64 {
 }
 
 impl Nanos {
-    /// No time at all.
     pub const ZERO: Self = Self(0);
     /// Later than any clock reading.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of whole microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
 
-    /// A span of whole milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// A span of whole seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
@@ -72,12 +68,10 @@ impl Nanos {
         Self::from_secs_f64(millis / 1e3)
     }
 
-    /// The span in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Seconds that have passed wholly.
     pub const fn whole_seconds(self) -> u64 {
         self.0 / 1_000_000_000
     }
@@ -87,7 +81,6 @@ impl Nanos {
         self.0 as f64 / 1e6
     }
 
-    /// The span in microseconds.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
@@ -119,7 +112,6 @@ impl Nanos {
         }
     }
 
-    /// The same span as the standard library's type.
     pub const fn to_duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }

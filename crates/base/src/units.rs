@@ -4,7 +4,6 @@
 
 use crate::time::Nanos;
 
-/// Why a quantity could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("`{0}` does not start with a number")]

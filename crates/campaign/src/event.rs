@@ -9,52 +9,41 @@ use tokometer_decide::staircase::{StairEnd, StairStep};
 use crate::executor::RunRecord;
 use crate::outcome::{PlannedRun, Reading};
 
-/// Something that happened.
 pub enum Event<'a> {
     /// A run is about to be made; one that is stored already will be read.
     Started {
-        /// The run.
         run: &'a PlannedRun,
         /// Whether an earlier session has made it.
         is_stored: bool,
     },
     /// A run has ended and was read. An error becomes that of the run.
     Done {
-        /// The run.
         run: &'a PlannedRun,
-        /// What it left.
         record: &'a RunRecord,
         /// What it shows. An observer that keeps the figures may take them.
         reading: &'a mut Reading,
     },
     /// A run could not be made, read or shown.
     Failed {
-        /// The run.
         run: &'a PlannedRun,
-        /// Why.
         refusal: &'a Refusal,
     },
     /// The server does not respond, and is waited for.
     Waiting,
-    /// A remark.
     Note(String),
     /// Something failed; the campaign goes on or says itself why it does not.
     Problem(String),
     /// A step of a staircase was taken.
     Step {
-        /// The step.
         step: &'a StairStep,
         /// The part of the budget that is left.
         left: Nanos,
     },
     /// A staircase has ended that only finds the first load of a search.
     StairsDone {
-        /// Its steps.
         steps: &'a [StairStep],
-        /// Why it ended.
         end: StairEnd,
     },
-    /// The course of a search.
     Search(SearchEvent<'a>),
 }
 
@@ -65,11 +54,9 @@ pub enum SearchEvent<'a> {
     /// Before the first point: the margin to expect from a server that completes at most `rate` requests
     /// per second.
     Forecast {
-        /// What to expect.
         forecast: &'a Forecast,
         /// The margin that was asked for.
         resolution: f64,
-        /// Requests per second.
         rate: f64,
     },
     /// There is no time for an estimate whose points last at least so long.
@@ -78,27 +65,22 @@ pub enum SearchEvent<'a> {
     SecondStage {
         /// Its loads.
         design: &'a Design,
-        /// What is varied.
         over: LoadKind,
         /// Seconds that it takes.
         seconds: f64,
         /// The flags that give it more.
         more: &'static str,
-        /// The margin to expect.
         expected: Option<Expected>,
     },
     /// After a point: all points so far, and the time left.
     Course {
-        /// The points.
         points: &'a [MeasuredPoint],
-        /// What is varied.
         over: LoadKind,
         /// Absent where no time bounds the search.
         left: Option<Nanos>,
     },
 }
 
-/// Receives events.
 pub trait Observer {
     /// Takes one. An error ends the campaign, except that of a run that was just made.
     fn event(&mut self, event: Event<'_>) -> Result<(), Refusal>;
@@ -116,7 +98,6 @@ pub(crate) fn note(observer: &mut dyn Observer, text: impl Into<String>) {
     let _ = observer.event(Event::Note(text.into()));
 }
 
-/// Tells a problem.
 pub(crate) fn problem(observer: &mut dyn Observer, text: impl Into<String>) {
     let _ = observer.event(Event::Problem(text.into()));
 }

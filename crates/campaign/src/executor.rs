@@ -1,51 +1,39 @@
 //! What makes a run from its plan.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_base::{Clock, Nanos};
 use tokometer_measure::{MeasuredRun, Measurement};
-use tokometer_record::stored::{timelines, unreadable};
-use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
+use tokometer_record::stored::unreadable;
+use tokometer_record::{self as record, RunEnd, RunReader, RunState};
 
 use crate::event::{Event, Observer};
 use crate::outcome::PlannedRun;
+use crate::virtual_time::PredictedPoint;
 
 /// What a run left.
 pub struct RunRecord {
-    /// Where it is; empty for one in memory.
-    pub folder: PathBuf,
-    /// What was known before it.
-    pub info: RunInfo,
-    /// How it ended.
+    /// What was known before it, and its requests. Of a run in virtual time all of it is in memory.
+    pub reader: RunReader,
     pub end: RunEnd,
-    /// Its requests.
-    pub rows: RunRows,
     /// Why it could not be written to its end.
     pub write_failure: Option<record::Error>,
     /// Whether the process that leads the run did not get this part of it.
     pub is_withheld: bool,
     /// SGLang's `/server_info`; absent: not requested, or no answer.
     pub server_info: Option<Value>,
-}
-
-/// The requests of a run.
-#[expect(clippy::large_enum_variant, reason = "there is one per run")]
-pub enum RunRows {
-    /// On disk; of a run that could not be written to its end, partly in memory.
-    Stored(RunReader),
-    /// In memory alone.
-    Kept(Vec<Timeline>),
+    /// What a prediction shows besides its record, where that was asked for.
+    pub predicted: Option<Box<PredictedPoint>>,
 }
 
 impl RunRecord {
-    /// A run that has ended.
     pub fn open(folder: &Path) -> Result<Self, Refusal> {
         let reader = RunReader::open(folder).map_err(unreadable)?;
         match reader.state().map_err(unreadable)? {
-            RunState::Ended(end) => Ok(Self::of_reader(reader, *end)),
+            RunState::Ended(end) => Ok(Self::new(reader, *end)),
             RunState::Killed { .. } => {
                 let message = format!("cannot use `{}`: its run was killed", folder.display());
                 Err(Refusal::usage(message, ""))
@@ -53,24 +41,14 @@ impl RunRecord {
         }
     }
 
-    /// The record behind a reader.
-    pub(crate) fn of_reader(reader: RunReader, end: RunEnd) -> Self {
+    pub(crate) fn new(reader: RunReader, end: RunEnd) -> Self {
         Self {
-            folder: reader.folder().to_owned(),
-            info: reader.info().clone(),
+            reader,
             end,
-            rows: RunRows::Stored(reader),
             write_failure: None,
             is_withheld: false,
             server_info: None,
-        }
-    }
-
-    /// All requests, in memory.
-    pub fn timelines(&self) -> Result<Vec<Timeline>, Refusal> {
-        match &self.rows {
-            RunRows::Kept(timelines) => Ok(timelines.clone()),
-            RunRows::Stored(reader) => Ok(timelines(reader)?.collect()),
+            predicted: None,
         }
     }
 }
@@ -82,7 +60,6 @@ pub(crate) fn unwritten(why: &impl std::fmt::Display) -> Refusal {
 
 /// Makes runs, one after the other.
 pub trait Executor {
-    /// Makes a run and returns its record.
     fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal>;
 
     /// The time, on the clock that the runs take theirs from.
@@ -98,7 +75,6 @@ pub trait Executor {
         false
     }
 
-    /// Whether the user has interrupted the campaign.
     fn is_interrupted(&self) -> bool {
         false
     }
@@ -125,7 +101,6 @@ pub trait Executor {
 
 /// Against a server, in this process.
 pub struct Live {
-    /// Makes the runs.
     pub measurement: Measurement,
     /// Time outside of runs.
     pub clock: Arc<dyn Clock>,
@@ -144,7 +119,7 @@ impl Executor for Live {
             None => RunReader::open(&folder).map_err(unreadable)?,
         };
         let server_info = self.measurement.server_info(&run.plan);
-        Ok(RunRecord { folder, write_failure, server_info, ..RunRecord::of_reader(reader, end) })
+        Ok(RunRecord { write_failure, server_info, ..RunRecord::new(reader, end) })
     }
 
     fn now(&self) -> Nanos {

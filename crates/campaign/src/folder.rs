@@ -48,14 +48,12 @@ impl Earlier {
 pub enum RunFolder {
     /// Kept, and locked against other runs as long as this value lives.
     Kept {
-        /// The folder.
         path: PathBuf,
         /// The folder itself, opened: a lock on it leaves no file behind.
         _lock: File,
     },
     /// Used by other processes as well, each with a folder of its own below it, which it locks.
     Shared {
-        /// The folder.
         path: PathBuf,
         /// Against a run that has all of the folder. `None` where shard 0 has locked it for all.
         _lock: Option<File>,
@@ -153,7 +151,6 @@ impl RunFolder {
         Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
     }
 
-    /// The folder.
     pub fn path(&self) -> &Path {
         match self {
             Self::Kept { path, .. } | Self::Shared { path, .. } => path,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_decide::capacity::MeasuredPoint;
-use tokometer_decide::compare::Half;
+use tokometer_decide::compare::{Comparison, Half};
 use tokometer_decide::staircase::StairStep;
-use tokometer_figures::{Collector, SummaryOptions, Verdict};
+use tokometer_figures::{SummaryOptions, Verdict};
 use tokometer_plan::{Judgement, Plan, ab_blocks};
-use tokometer_record::{FailureKind, RunState, Stop};
+use tokometer_record::{FailureKind, Stop};
 
-use crate::executor::{RunRecord, RunRows};
+use crate::executor::RunRecord;
 use crate::kept_events::KeptEvents;
 
 /// A run to make.
@@ -23,20 +23,15 @@ pub struct PlannedRun {
     pub label: String,
     /// Where it is recorded.
     pub folder: PathBuf,
-    /// What is measured.
     pub plan: Plan,
-    /// Which figures are wanted of it.
     pub figures: SummaryOptions,
-    /// What becomes of its events afterwards.
     pub kept_events: KeptEvents,
-    /// What is waited for after it.
     pub rest: RunRest,
 }
 
 /// What is waited for after a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunRest {
-    /// Nothing.
     None,
     /// That the server has finished what it works on: the next load must not meet the last one's queue.
     UntilIdle,
@@ -60,7 +55,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// How the run came out.
     pub fn fate(&self) -> Fate {
         match &self.reading {
             Ok(reading) => reading.fate,
@@ -76,7 +70,6 @@ pub enum Fate {
     Done,
     /// They are INVALID, and the plan is strict.
     Invalid,
-    /// It was interrupted.
     Interrupted,
     /// Its record is incomplete.
     Unwritten,
@@ -119,7 +112,8 @@ impl Fate {
 pub struct Reading {
     /// One, or two where targets took turns.
     pub sides: Vec<Half>,
-    /// How it came out.
+    /// How the second target compares; absent for one target, and where one has no success.
+    pub comparison: Option<Comparison>,
     pub fate: Fate,
     /// Why its record is incomplete.
     pub write_failure: Option<String>,
@@ -132,14 +126,17 @@ pub struct Reading {
 impl Reading {
     /// The figures that the run asks for.
     pub(crate) fn of(run: &PlannedRun, record: &RunRecord) -> Result<Self, Refusal> {
-        Ok(Self::judged(run, record, sides(record, &run.figures)?))
+        let (reader, ab) = (&record.reader, ab_blocks(record.reader.info())?);
+        let sides = Half::all(reader, ab, &run.figures)?;
+        let comparison = Comparison::of_sides(reader, ab, &sides)?;
+        Ok(Self { comparison, ..Self::judged(run, record, sides) })
     }
 
     /// What these figures of a run say.
     pub(crate) fn judged(run: &PlannedRun, record: &RunRecord, sides: Vec<Half>) -> Self {
         let fate = fate(record, &sides, &run.plan);
         let write_failure = record.write_failure.as_ref().map(ToString::to_string);
-        Self { sides, fate, write_failure, point: None, step: None }
+        Self { sides, comparison: None, fate, write_failure, point: None, step: None }
     }
 
     /// Whether requests failed because nothing listened.
@@ -151,30 +148,16 @@ impl Reading {
     }
 }
 
-/// The figures of a run: one side, or two where targets took turns.
-pub fn sides(record: &RunRecord, options: &SummaryOptions) -> Result<Vec<Half>, Refusal> {
-    let reader = match &record.rows {
-        RunRows::Stored(reader) => reader,
-        RunRows::Kept(timelines) => {
-            let mut collector = Collector::new(&record.info, options.clone());
-            for timeline in timelines {
-                collector.push(timeline);
-            }
-            let state = RunState::Ended(Box::new(record.end.clone()));
-            let summary = tokometer_judge::judge(collector.finish(&state));
-            return Ok(vec![Half { info: record.info.clone(), summary }]);
-        }
-    };
-    Half::all(reader, ab_blocks(reader.info())?, options)
-}
-
 /// How a recorded run came out. An incomplete record takes precedence.
 pub(crate) fn fate(record: &RunRecord, sides: &[Half], plan: &Plan) -> Fate {
     let is_dead = sides.iter().any(|side| side.summary.counts.succeeded == 0);
     let is_invalid = sides.first().is_some_and(|side| side.summary.verdict == Verdict::Invalid);
     // A shard of a run that has fewer requests than shards has done its part.
-    let has_no_part = record.info.shard().is_some() && record.info.load.planned_requests == Some(0);
+    let info = record.reader.info();
+    let has_no_part = info.shard().is_some() && info.load.planned_requests == Some(0);
     match record.end.stop {
+        // Nothing fails in a prediction; a short time may hold no request, a large run has only figures.
+        _ if record.predicted.is_some() => Fate::Done,
         _ if record.is_withheld => Fate::ShardsLost,
         _ if record.write_failure.is_some() => Fate::Unwritten,
         Stop::Interrupted => Fate::Interrupted,

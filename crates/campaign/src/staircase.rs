@@ -18,13 +18,11 @@ use crate::kept_events::KeptEvents;
 use crate::outcome::{Fate, Outcome, PlannedRun, Reading, RunRest};
 use crate::sweep::point_folder;
 
-/// A staircase to climb.
 pub struct Stairs {
     /// Its budget and its highest step.
     pub staircase: Staircase,
     /// Every step's plan but for its load.
     pub plan: Plan,
-    /// Folder of the measurement.
     pub folder: PathBuf,
     /// Figures of each step.
     pub figures: SummaryOptions,
@@ -41,7 +39,6 @@ pub struct Climbed {
     pub steps: Vec<StairStep>,
     /// Why there are no more.
     pub end: StairEnd,
-    /// How each run came out.
     pub fates: Vec<Fate>,
 }
 

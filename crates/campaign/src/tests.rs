@@ -3,15 +3,17 @@
 use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
+use tokometer_decide::compare::Conclusion;
 use tokometer_decide::search::SearchResult;
 use tokometer_decide::staircase::{StairEnd, Staircase};
 use tokometer_decide::{Slo, staircase};
 use tokometer_sim::Profile;
+use tokometer_sim::what_if::changed;
 
 use crate::testing::{figures, plan, run as single};
 use crate::{
-    Event, Executor, Fate, KeptEvents, Observer, PlannedRun, RunRecord, Search, SearchBounds,
-    SearchSetting, Stairs, Sweep, Virtual, run,
+    Against, Event, Executor, Fate, KeptEvents, Observer, PlannedRun, RunRecord, Search,
+    SearchBounds, SearchSetting, Stairs, Sweep, Virtual, run,
 };
 
 fn engine() -> Virtual {
@@ -116,6 +118,42 @@ fn search(budget: Option<Nanos>) -> (Findings, Nanos) {
     .unwrap();
     let mut engine = engine();
     (run(&mut search, &mut engine, &mut ()).unwrap(), engine.now)
+}
+
+/// Of server B against server A, whose steps take this many times as long.
+fn against(scale: f64, load: &str) -> Vec<(String, f64, Option<Conclusion>)> {
+    let turns = r#""interleave": {"block_requests": 20, "order": "drawn"}"#;
+    let mut plan = plan(&format!(r#"{{"load": {{"num_prompts": 400, {load}}}, {turns}}}"#));
+    plan.targets.push(plan.targets[0].clone());
+    let (slower, _) = changed(engine().profile, &[format!("cost.scale={scale}")]).unwrap();
+    let mut engines = Virtual { against: Some(slower), ..engine() };
+    let mut procedure = Against { run: PlannedRun { plan, ..single() } };
+    let found = run(&mut procedure, &mut engines, &mut ()).unwrap();
+    assert_eq!(found.fate, Fate::Done);
+    let comparison = found.comparison.unwrap();
+    assert_eq!(
+        (comparison.pairs, comparison.a.succeeded, comparison.b.succeeded),
+        (Some(10), 200, 200)
+    );
+    let row = |row: &tokometer_decide::compare::ComparedFigure| {
+        let conclusion = row.difference.map(|difference| difference.conclusion);
+        (row.figure.label(), row.change(), conclusion)
+    };
+    comparison.rows.iter().map(row).collect()
+}
+
+#[test]
+fn two_equal_servers_in_turn_do_not_differ_and_a_slower_one_does() {
+    for load in [r#""request_rate": 4.0"#, r#""request_rate": "inf", "max_concurrency": 4"#] {
+        for (figure, change, conclusion) in against(1.0, load) {
+            let is_other = matches!(conclusion, Some(Conclusion::Better | Conclusion::Worse));
+            assert!(!is_other, "{figure} {change} {conclusion:?} at {load}");
+        }
+        let slower = against(1.2, load);
+        let tpot = slower.iter().find(|(figure, ..)| figure == "mean TPOT").unwrap();
+        assert_eq!(tpot.2, Some(Conclusion::Worse), "{tpot:?} at {load}");
+        assert!((0.1..0.4).contains(&tpot.1), "{tpot:?} at {load}");
+    }
 }
 
 /// Of the engine `small` with these lengths, in requests per second (`lab/data/capacity.md`).

@@ -42,7 +42,7 @@ impl<'a> RequestInput<'a> {
 }
 
 /// One request, ready to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PreparedRequest {
     /// Header and body.
     pub bytes: Vec<u8>,

@@ -135,7 +135,7 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
     let text = include_str!("../../../fixtures/run/info.json");
     let base: RunInfo = serde_json::from_str(text).unwrap();
     RunInfo {
-        family: tool.parse().unwrap(),
+        family: serde_json::from_value(tool.into()).unwrap(),
         targets: vec![TargetInfo {
             endpoint: endpoint.to_owned(),
             backend: backend.to_owned(),

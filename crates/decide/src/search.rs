@@ -33,13 +33,10 @@ pub use self::length::{PointLength, fit, least, needed, wanted};
 pub use self::options::SearchOptions;
 pub use self::preload::{discard_preload, with_preload};
 
-/// The result of a point against all objectives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PointOutcome {
-    /// All objectives were met.
     Met,
-    /// At least one was violated.
     Missed,
     /// The server could not keep up; the point was ended early.
     Overloaded,
@@ -53,16 +50,13 @@ impl PointOutcome {
     }
 }
 
-/// One measured point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Requests per second, or requests in flight.
     pub load: f64,
     /// What it was measured for.
     pub stage: Stage,
-    /// Over all objectives.
     pub fit: PointOutcome,
-    /// Requests measured.
     pub requests: u64,
     /// Share of each objective's allowance that was used. `None` where nothing was measured.
     pub uses: Vec<Option<Use>>,
@@ -94,10 +88,8 @@ const FAR_OUTSIDE: f64 = 1.25;
 /// Least use that counts for a point that was ended for overload.
 const LEAST_MISS: f64 = 2.0;
 
-/// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchLimits {
-    /// The first load.
     pub start: f64,
     /// No lower load is tried.
     pub least: f64,
@@ -109,7 +101,6 @@ pub struct SearchLimits {
     pub points: usize,
     /// Whether loads are integers.
     pub is_whole: bool,
-    /// How the first stage reaches the limit.
     pub climb: Climb,
 }
 
@@ -137,27 +128,22 @@ pub enum Stage {
     Estimate,
 }
 
-/// The next step of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// Measure this load.
     Measure {
         /// Requests per second, or requests in flight.
         load: f64,
         /// Decides how long the point is.
         stage: Stage,
     },
-    /// The search has ended.
     Done(SearchResult),
 }
 
-/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchResult {
     /// The highest load that meets the objectives.
     Found {
-        /// The estimate.
         load: f64,
         /// Half the width of its 95 % confidence interval. `None` if an end is open.
         margin: Option<f64>,
@@ -167,22 +153,14 @@ pub enum SearchResult {
         high: Option<f64>,
         /// Index of the objective that limits it; `None` where unknown.
         objective: Option<usize>,
-        /// The highest measured load that met the objectives.
         highest_met: f64,
-        /// The lowest measured load that violated them.
         lowest_missed: f64,
     },
     /// Every load up to the maximum meets the objectives, so the maximum is the limit, not the
     /// server.
-    LimitedByMost {
-        /// The highest measured load.
-        load: f64,
-    },
+    LimitedByMost { load: f64 },
     /// Even the minimum load violates the objectives.
-    NoneMeets {
-        /// The lowest measured load.
-        load: f64,
-    },
+    NoneMeets { load: f64 },
     /// The points, or the time for them, were used up before the estimate, or it lies far away from all of
     /// them.
     Unfinished {
@@ -251,7 +229,6 @@ impl SearchLimits {
         }
     }
 
-    /// The second stage, once the first has ended.
     pub fn second_stage(&self, points: &[Point]) -> Option<(usize, Design)> {
         match self.course(points) {
             Course::First(_) => None,
@@ -272,7 +249,6 @@ impl SearchLimits {
         Course::First(self.bracket(points))
     }
 
-    /// The answer from the points of the second stage.
     fn answer(&self, points: &[Point], first: usize) -> SearchResult {
         let loads = |is_met: bool| {
             let of = points.iter().filter(move |point| point.fit.is_met() == is_met);

@@ -77,9 +77,7 @@ fn is_margin(share: f64) -> bool {
 pub struct FigureSoFar {
     /// In the unit of the values.
     pub value: f64,
-    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end of the interval.
     pub high: f64,
 }
 

@@ -22,7 +22,6 @@ pub enum GoodSide {
     Above,
 }
 
-/// One objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     /// As typed.
@@ -38,11 +37,9 @@ pub struct Objective {
 /// All objectives of a text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slo {
-    /// In the order typed.
     pub objectives: Vec<Objective>,
 }
 
-/// The result of one objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectiveResult {
     /// As typed.
@@ -51,7 +48,6 @@ pub struct ObjectiveResult {
     pub value: Option<f64>,
     /// In the unit of the figure.
     pub limit: f64,
-    /// `None` if unknown.
     pub is_met: Option<bool>,
     /// Share of the limit that is used: above one is a violation. `None` without a value.
     pub use_of_limit: Option<f64>,

@@ -27,7 +27,6 @@ const FEW_STEPS: f64 = 4.0;
 /// No step is shorter.
 const SHORTEST: Nanos = Nanos::from_millis(100);
 
-/// One measured step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StairStep {
     /// Requests in flight.
@@ -38,14 +37,11 @@ pub struct StairStep {
     pub output_tokens_per_s: Option<f64>,
     /// Mean response time in seconds.
     pub e2e_s: Option<f64>,
-    /// Requests with a complete response.
     pub succeeded: u64,
-    /// Requests without one.
     pub failed: u64,
 }
 
 impl StairStep {
-    /// A step from the figures of its run.
     pub fn new(concurrency: u32, summary: &Summary) -> Self {
         Self {
             concurrency,
@@ -74,31 +70,25 @@ impl StairStep {
 pub enum StairEnd {
     /// More requests in flight hardly bring more throughput.
     Flat,
-    /// Requests fail.
     Failing,
     /// The next step would exceed the budget.
     BudgetSpent,
     /// The highest number in flight was reached.
     Most,
-    /// The user ended it.
     Interrupted,
 }
 
-/// The next step of a staircase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StairNext {
     /// Keep so many requests in flight for so long.
     Measure {
-        /// Requests in flight.
         concurrency: u32,
         /// Requests are sent for this long; their responses are waited for.
         length: Nanos,
     },
-    /// There is none.
     Done(StairEnd),
 }
 
-/// The limits of a staircase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staircase {
     /// Time for all steps together.
@@ -191,15 +181,12 @@ pub struct StaircaseFindings {
     pub model: String,
     /// Route, prompts and lengths, in words.
     pub workload: String,
-    /// Time for all steps together, in seconds.
     pub budget_s: f64,
-    /// Why there was no further step.
     pub ending: StairEnd,
     /// Requests in flight at the knee; `None` where throughput has not stopped growing.
     pub knee: Option<u32>,
     /// A command to type next; `None` where no request succeeded.
     pub next: Option<String>,
-    /// In the order of measuring.
     pub steps: Vec<StairStep>,
 }
 

@@ -68,7 +68,6 @@ impl CapSlots {
         }
     }
 
-    /// What has changed since the last report.
     pub fn report(&self) -> CapReport {
         self.shared.upgrade().map_or_else(CapReport::default, |shared| shared.gate.take_report())
     }

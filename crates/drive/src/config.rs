@@ -31,7 +31,6 @@ pub enum Connections {
 /// Most requests of a first wave.
 const MOST_IN_WAVE: u64 = 16_384;
 
-/// How often readable sockets are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Harvest {
@@ -53,7 +52,6 @@ pub enum WarmUps {
     Needed,
 }
 
-/// Limits after which a request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeouts {
     /// For connecting, including the TLS handshake.
@@ -89,17 +87,12 @@ pub const RETRY_MAX_WAIT: Nanos = Nanos::from_secs(60);
 /// A server under test, and how its responses are read.
 #[derive(Debug, Clone)]
 pub struct TargetServer {
-    /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
-    /// How requests are built and responses read.
     pub dialect: Dialect,
-    /// Settings that all requests to this server share.
     pub settings: Arc<Settings>,
-    /// Whether the text of responses is kept.
     pub keep_text: KeepText,
 }
 
-/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct RunConfig {
     /// Requests name their target by its index here
@@ -115,19 +108,13 @@ pub struct RunConfig {
     pub cap_lending: Option<Arc<dyn CapLending>>,
     /// The end of the whole run, which arrival times depend on. `None`: that of `limits`.
     pub whole_extent: Option<SendLimit>,
-    /// What happens when every warm-up fails.
     pub warm_ups: WarmUps,
-    /// Seed of the arrivals.
     pub seed: Seed,
-    /// When connections are opened and whether they are kept.
     pub connections: Connections,
-    /// How often readable sockets are read.
     pub harvest: Harvest,
     /// Which clock gives a read its time.
     pub stamps: Stamps,
-    /// When a conversation counts against the limit of requests in flight.
     pub slot_use: SlotUse,
-    /// Limits after which a request fails.
     pub timeouts: Timeouts,
     /// Retries of a failed request; each attempt has its own timeline.
     pub retries: u32,
@@ -185,7 +172,6 @@ impl RunConfig {
         }
     }
 
-    /// Worker threads on a machine with `cores` cores.
     pub fn worker_count(&self, cores: usize) -> u16 {
         let by_cores =
             if cores <= 2 { 1 } else { u16::try_from(cores / 2).unwrap_or(MOST_WORKERS) };

@@ -22,17 +22,13 @@ const TICK: Nanos = Nanos::from_millis(20);
 /// Delays up to this length are normal for a sleeping thread.
 const STALL: Nanos = Nanos::from_millis(2);
 
-/// Most stalls that are kept.
 const MOST_STALLS: usize = 4_096;
 
-/// What the reference thread saw.
 #[derive(Debug, Default)]
 pub(crate) struct ControlRecord {
-    /// How late it woke at the times of the schedule.
     pub(crate) lateness: DelayHistogram,
     /// Delays of any wake-up, the longest ones.
     pub(crate) stalls: Vec<ThreadStall>,
-    /// The last wake-up.
     last: Nanos,
 }
 

@@ -29,7 +29,6 @@ pub fn most_connections(limit: u64) -> u64 {
     limit.saturating_sub(reserved).max(1)
 }
 
-/// An error when so many connections cannot be opened.
 pub(crate) fn check(wanted: u64, limit: Option<u64>) -> Result<(), Error> {
     match limit {
         Some(limit) if wanted > most_connections(limit) => {

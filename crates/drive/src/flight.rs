@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_client::{PreparedRequest, refused_field};
-use tokometer_record::{Failure, FailureKind, Outcome, RequestedLengths, Timeline};
+use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
 use crate::item::QueuedRequest;
 
@@ -11,26 +11,21 @@ use crate::item::QueuedRequest;
 pub(crate) struct Flight {
     pub(crate) request: PreparedRequest,
     pub(crate) timeline: Timeline,
-    /// Bytes of the request that were written to the connection.
     pub(crate) written: usize,
     /// Whether a byte of the response has arrived: from then on a dead connection is a failure of the
     /// server.
     pub(crate) has_response: bool,
     pub(crate) progress: SendProgress,
-    /// Retries left after this attempt.
     pub(crate) tries_left: u32,
-    /// The wait that the server requested before a retry.
     pub(crate) retry_after: Option<Nanos>,
     /// When the request ended whose slot in the gate this one took.
     pub(crate) slot_freed: Option<Nanos>,
 }
 
-/// How far the sending of a flight has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendProgress {
     /// It waits for the start of the first wave.
     Held,
-    /// It is to be sent.
     Waiting,
     /// Its start was reported. That is done once, even when it is sent again on another connection.
     Reported,
@@ -38,17 +33,19 @@ pub(crate) enum SendProgress {
 
 /// First wait between attempts; it doubles, unless the server sends `Retry-After`.
 const FIRST_RETRY_WAIT: Nanos = Nanos::from_millis(500);
-/// Limit of that doubling.
 const LONGEST_BACKOFF: Nanos = Nanos::from_secs(30);
 
 impl Flight {
-    /// The first attempt of `item`.
     pub(crate) fn new(item: QueuedRequest, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
         let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&item.request.own_tools);
         timeline.times.intended = intended;
+        Self::unsent(item.request, timeline, tries_left)
+    }
+
+    fn unsent(request: PreparedRequest, timeline: Timeline, tries_left: u32) -> Box<Self> {
         Box::new(Self {
-            request: item.request,
+            request,
             timeline,
             written: 0,
             has_response: false,
@@ -59,7 +56,6 @@ impl Flight {
         })
     }
 
-    /// Whether it waits for the start of the first wave.
     pub(crate) fn is_held(&self) -> bool {
         self.progress == SendProgress::Held
     }
@@ -135,16 +131,8 @@ impl Flight {
         let mut timeline = Timeline::new(identity, self.timeline.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&self.timeline.own_tools);
         timeline.times.intended = self.timeline.times.intended;
-        Box::new(Self {
-            request: std::mem::replace(&mut self.request, nothing()),
-            timeline,
-            written: 0,
-            has_response: false,
-            progress: SendProgress::Waiting,
-            tries_left: self.tries_left.saturating_sub(1),
-            retry_after: None,
-            slot_freed: None,
-        })
+        let request = std::mem::take(&mut self.request);
+        Self::unsent(request, timeline, self.tries_left.saturating_sub(1))
     }
 
     /// Prepares for sending again on another connection. The record keeps the time of the first send;
@@ -155,19 +143,6 @@ impl Flight {
         let times = &mut self.timeline.times;
         times.lost_send = times.first_byte_sent.take();
         times.last_byte_sent = None;
-    }
-}
-
-/// A placeholder for a request whose bytes moved to the next attempt.
-fn nothing() -> PreparedRequest {
-    PreparedRequest {
-        bytes: Vec::new(),
-        body_start: 0,
-        requested: RequestedLengths::default(),
-        optional_fields: Vec::new(),
-        index: 0,
-        lora: None,
-        own_tools: None,
     }
 }
 
@@ -196,8 +171,8 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn flight(index: u64) -> Box<Flight> {
-        let mut request = nothing();
-        request.bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        let bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        let request = PreparedRequest { bytes, ..PreparedRequest::default() };
         let identity = AttemptId::new(index, Phase::Measure);
         Flight::new(QueuedRequest { request, identity, due: None }, Some(Nanos(index)), 1)
     }

@@ -25,7 +25,6 @@ struct State {
     queue: VecDeque<Box<Flight>>,
     /// Flights that had to wait for a slot since they were last asked for.
     waits: u64,
-    /// From this time on no request is admitted.
     closes: Nanos,
     lent: LentSlots,
 }
@@ -37,7 +36,6 @@ struct LentSlots {
     recalled: u32,
     /// To be given up once nothing waits for them here.
     offered: u32,
-    /// Given up, and not reported yet.
     freed: u32,
 }
 
@@ -143,13 +141,11 @@ impl Gate {
         CapReport { freed, waiting: u32::try_from(state.queue.len()).unwrap_or(u32::MAX) }
     }
 
-    /// Admits no flight from this time on.
     pub(crate) fn close_at(&self, time: Nanos) {
         let mut state = self.state();
         state.closes = state.closes.min(time);
     }
 
-    /// Whether the gate is still open at this time.
     pub(crate) fn is_open_at(&self, time: Nanos) -> bool {
         time < self.state().closes
     }

@@ -24,7 +24,6 @@ const DENSE_FROM: u64 = 8_000;
 /// and stops below this many.
 const DENSE_UNTIL: u64 = 4_000;
 
-/// Reads per second of a worker.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReadCounts {
     reads: u64,
@@ -45,19 +44,15 @@ impl ReadCounts {
         *self = Self { reads: 0, since: now, is_dense: self.is_dense };
     }
 
-    /// Whether lazy reading saves CPU time.
     pub(crate) fn is_dense(&self) -> bool {
         self.is_dense
     }
 }
 
-/// How often a stream's socket is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lane {
-    /// As soon as it is readable.
     #[default]
     Eager,
-    /// About once per millisecond.
     Lazy,
 }
 

@@ -16,10 +16,11 @@ pub(crate) enum WorkerCommand {
     Pace(Box<Flight>),
     /// Keep this flight, with a connection, until the first wave begins.
     Hold(Box<Flight>),
-    /// The first wave is due at this time.
     Begin(Nanos),
-    /// Open so many connections to this target.
-    Preopen { target: u16, count: u32 },
+    Preopen {
+        target: u16,
+        count: u32,
+    },
     /// The measured phase begins: start measuring this thread's health.
     Measure,
 }
@@ -45,12 +46,10 @@ impl Inbox {
         }
     }
 
-    /// Wakes the worker without a command.
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
 
-    /// Moves all queued commands to `commands`.
     pub(crate) fn take(&self, commands: &mut Vec<WorkerCommand>) {
         // A plain load first: the queue is usually empty, and a swap locks the cache line.
         if self.has_commands.load(Ordering::Relaxed)

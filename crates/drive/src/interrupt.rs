@@ -8,39 +8,18 @@ pub struct Interrupt {
     raised: AtomicU32,
 }
 
-/// What a run does after an interrupt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Urgency {
-    /// No interrupt so far.
-    None,
-    /// Send nothing more, and wait a while for the requests in flight.
-    Drain,
-    /// Abandon the requests in flight.
-    Leave,
-}
-
 impl Interrupt {
     /// Requests a stop; the second call requests an immediate one.
     pub fn raise(&self) {
         self.raised.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True from the first call of [`Interrupt::raise`] on.
     pub fn is_raised(&self) -> bool {
-        self.urgency() != Urgency::None
+        self.times() > 0
     }
 
-    /// How often a stop was requested.
     pub fn times(&self) -> u32 {
         self.raised.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn urgency(&self) -> Urgency {
-        match self.times() {
-            0 => Urgency::None,
-            1 => Urgency::Drain,
-            _ => Urgency::Leave,
-        }
     }
 }
 
@@ -53,9 +32,8 @@ mod tests {
         let interrupt = Interrupt::default();
         assert!(!interrupt.is_raised());
         interrupt.raise();
-        assert_eq!(interrupt.urgency(), Urgency::Drain);
+        assert!(interrupt.is_raised());
         interrupt.raise();
-        interrupt.raise();
-        assert_eq!(interrupt.urgency(), Urgency::Leave);
+        assert_eq!(interrupt.times(), 2);
     }
 }

@@ -6,10 +6,8 @@ use tokometer_record::{AttemptId, Timeline};
 
 use crate::turns::{FollowUp, TurnEnd};
 
-/// One request, ready to be sent.
 #[derive(Debug, Clone)]
 pub struct QueuedRequest {
-    /// With the bytes to send.
     pub request: PreparedRequest,
     /// Items of [`Phase::Warmup`](tokometer_record::Phase) come before all others. The run sets the
     /// attempt number.
@@ -77,6 +75,5 @@ pub enum Notice {
         /// On the monotonic clock.
         at: Nanos,
     },
-    /// An attempt ended, successfully or not.
     Ended(Box<Timeline>),
 }

@@ -1,8 +1,7 @@
 //! Sets up a run: threads, phases, and the summary at its end.
 
-mod opening;
-
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use tokometer_base::{Clock, Nanos};
@@ -11,12 +10,12 @@ use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
 use crate::cap::CapSlots;
-use crate::config::RunConfig;
+use crate::config::{Connections, RunConfig};
 use crate::control::{self, ControlRecord};
 use crate::descriptors;
 use crate::error::Error;
 use crate::inbox::WorkerCommand;
-use crate::interrupt::{Interrupt, Urgency};
+use crate::interrupt::Interrupt;
 use crate::item::{Notice, Prepare};
 use crate::live::Live;
 use crate::native::Native;
@@ -39,9 +38,7 @@ pub struct Outlets {
     /// Receives a notice for every start and end of an attempt. When the receiver is closed, the run
     /// stops as if the disk were full: what cannot be recorded need not be measured.
     pub notices: Sender<Notice>,
-    /// Counters for a display.
     pub live: Arc<Live>,
-    /// Requests from outside to stop.
     pub interrupt: Arc<Interrupt>,
     /// Called after the warm-up and before the measured phase.
     pub between: Option<Between>,
@@ -89,7 +86,12 @@ pub fn run_on<P: Platform>(
         let clock = platform.clock();
         lending.begin(CapSlots::new(&shared, Arc::new(move || clock.now())));
     }
-    let workers = Workers::start(platform, &shared, &outlets.notices, links)?;
+    let mut workers: Vec<Thread<Account>> = Vec::new();
+    for (id, links) in (0..).zip(links) {
+        let (shared_by, notices) = (Arc::clone(&shared), outlets.notices.clone());
+        let worker = Worker::new(id, shared_by, notices, platform.clone(), links);
+        workers.push(thread::spawn(platform, "worker", &shared, move || worker.run())?);
+    }
     let progress = Arc::new(PreparerProgress::default());
     let preparer = Preparer {
         platform: platform.clone(),
@@ -117,7 +119,7 @@ pub fn run_on<P: Platform>(
     };
     let measured = owner.conduct(outlets.between, outlets.start, preparer.waker().as_ref());
     owner.shared.finish();
-    let accounts = workers.join();
+    let accounts = workers.into_iter().filter_map(Thread::join).collect();
     // A preparer that waits for a server must not keep the run from ending. It ends by itself later.
     if !owner.is_preparer_left {
         let _ = preparer.join();
@@ -155,31 +157,6 @@ fn make_room(
     Ok(())
 }
 
-struct Workers {
-    threads: Vec<Thread<Account>>,
-}
-
-impl Workers {
-    fn start<P: Platform>(
-        platform: &P,
-        shared: &Arc<Shared>,
-        notices: &Sender<Notice>,
-        links: Vec<P::Links>,
-    ) -> Result<Self, Error> {
-        let mut threads = Vec::new();
-        for (id, links) in (0..).zip(links) {
-            let worker =
-                Worker::new(id, Arc::clone(shared), notices.clone(), platform.clone(), links);
-            threads.push(thread::spawn(platform, "worker", shared, move || worker.run())?);
-        }
-        Ok(Self { threads })
-    }
-
-    fn join(self) -> Vec<Account> {
-        self.threads.into_iter().filter_map(Thread::join).collect()
-    }
-}
-
 /// The calling thread, which runs the phases.
 struct Owner<P: Platform> {
     platform: P,
@@ -188,13 +165,10 @@ struct Owner<P: Platform> {
     progress: Arc<PreparerProgress>,
     offsets: Offsets,
     interrupt: Arc<Interrupt>,
-    /// Why the run stops early.
     stop: Option<Stop>,
-    /// When that was decided.
     stopped: Option<Nanos>,
     /// Whether the preparer did not notice the end and is left behind.
     is_preparer_left: bool,
-    /// Open files that this process may have.
     descriptor_limit: Option<u64>,
 }
 
@@ -206,13 +180,65 @@ struct BegunRequests {
     turns: u64,
 }
 
-/// Results of the measured phase.
 struct PhaseResults {
     begin: Nanos,
     health: Health,
 }
 
 impl<P: Platform> Owner<P> {
+    /// Opens the connections whose number is known, and waits for them.
+    fn preopen(&self) {
+        let config = &self.shared.config;
+        if config.connections != Connections::Preopen {
+            return;
+        }
+        let targets = u16::try_from(config.targets.len()).unwrap_or(1).max(1);
+        let Some(wanted) = wanted_per_target(config) else { return };
+        let workers = self.shared.inboxes.len() as u64;
+        let opening = &self.shared.opening;
+        for (worker, inbox) in (0_u64..).zip(&self.shared.inboxes) {
+            let share = wanted / workers + u64::from(worker < wanted % workers);
+            let count = u32::try_from(share).unwrap_or(u32::MAX);
+            for target in 0..targets {
+                // Counted before the worker knows: it may be done before this thread goes on, and what it
+                // takes from a count of zero would be missing for ever.
+                opening.fetch_add(u64::from(count), Ordering::AcqRel);
+                inbox.post(WorkerCommand::Preopen { target, count });
+            }
+        }
+        let deadline = self.clock.now() + config.timeouts.connect;
+        while opening.load(Ordering::Acquire) > 0
+            && self.clock.now() < deadline
+            && !self.interrupt.is_raised()
+        {
+            self.platform.pause(LOOK);
+        }
+    }
+
+    /// Lets the requests that leave together reach their workers, and their connections be opened. Waits
+    /// as long as connections are being made.
+    fn gather_wave(&mut self, preparer: &dyn Wake) {
+        if self.shared.config.wave_size() == 0 || self.stop.is_some() {
+            return;
+        }
+        self.progress.want_wave();
+        preparer.wake();
+        let timeout = self.shared.config.timeouts.connect;
+        let (mut deadline, mut left) = (self.clock.now() + timeout, u64::MAX);
+        while !self.progress.is_wave_fed() || self.shared.arming() > 0 {
+            self.platform.pause(LOOK);
+            let now = self.clock.now();
+            self.check_stop(now);
+            let still = self.shared.arming();
+            if still != left {
+                (deadline, left) = (now + timeout, still);
+            }
+            if self.stop.is_some() || now >= deadline {
+                return;
+            }
+        }
+    }
+
     /// Runs all phases: connections, warm-up, the calls between, the measured phase.
     fn conduct(
         &mut self,
@@ -344,9 +370,8 @@ impl<P: Platform> Owner<P> {
             }
             if self.stop.is_some() {
                 let drain_ends = *drain_ends.get_or_insert(now + DRAIN);
-                let is_urgent = now >= drain_ends
-                    || self.interrupt.urgency() == Urgency::Leave
-                    || self.shared.is_abandoning();
+                let is_urgent =
+                    now >= drain_ends || self.interrupt.times() > 1 || self.shared.is_abandoning();
                 if is_urgent && given_up.is_none() {
                     self.shared.abandon();
                     given_up = Some(now);
@@ -365,7 +390,6 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// Stops sending if there is a reason to.
     fn check_stop(&mut self, now: Nanos) {
         if self.stop.is_some() {
             return;
@@ -421,7 +445,6 @@ impl<P: Platform> Owner<P> {
         first_turns + sent.turns + self.shared.unsent_turns()
     }
 
-    /// Adds up the workers' results.
     fn close(&self, measured: PhaseResults, accounts: Vec<Account>) -> RunEnd {
         let mut health = measured.health;
         let mut end = measured.begin;
@@ -461,5 +484,18 @@ impl<P: Platform> Owner<P> {
             never_sent: due.saturating_sub(sent.all),
             health,
         }
+    }
+}
+
+/// Connections to open to each target before a phase, where their number is known. A block of
+/// requests may go to one target alone, so each target needs as many as the limit allows.
+fn wanted_per_target(config: &RunConfig) -> Option<u64> {
+    let cap = config.limits.max_concurrency.map(u64::from);
+    let targets = (config.targets.len() as u64).max(1);
+    let planned = config.limits.extent.count.map(|count| count.div_ceil(targets));
+    match (cap, planned) {
+        (Some(cap), Some(planned)) => Some(cap.min(planned)),
+        (Some(cap), None) => Some(cap),
+        (None, planned) => planned.filter(|_| config.arrivals == Arrivals::AtOnce),
     }
 }

@@ -66,11 +66,9 @@ impl WorkerCounters {
     }
 }
 
-/// Counters of all workers.
 #[derive(Debug)]
 pub struct Live {
     slots: Vec<WorkerCounters>,
-    /// Requests of other processes of the run.
     others: WorkerCounters,
     phase: AtomicU8,
     began: AtomicU64,
@@ -80,12 +78,10 @@ pub struct Live {
     awaited: AtomicU64,
 }
 
-/// Sums over all workers at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LiveCounts {
     /// Requests whose first byte was sent.
     pub sent: u64,
-    /// Requests with a complete response.
     pub succeeded: u64,
     /// Requests that failed after their last attempt.
     pub failed: u64,
@@ -95,22 +91,17 @@ pub struct LiveCounts {
     pub ttft_mean: Option<Nanos>,
 }
 
-/// How fast counts grow.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rates {
-    /// Content events per second.
     pub tokens_per_s: f64,
-    /// Requests ended per second.
     pub requests_per_s: f64,
 }
 
 impl LiveCounts {
-    /// Requests sent and not ended.
     pub fn in_flight(&self) -> u64 {
         self.sent.saturating_sub(self.succeeded + self.failed)
     }
 
-    /// Requests ended, successfully or not.
     pub fn ended(&self) -> u64 {
         self.succeeded + self.failed
     }
@@ -143,7 +134,6 @@ impl Default for Live {
 }
 
 impl Live {
-    /// The sums now.
     pub fn counts(&self) -> LiveCounts {
         let sum = |pick: fn(&WorkerCounters) -> &AtomicU64| {
             self.slots
@@ -176,7 +166,6 @@ impl Live {
         }
     }
 
-    /// Sets how many other processes must become ready before the run begins.
     pub fn set_awaited(&self, processes: u64) {
         self.awaited.store(processes, Ordering::Relaxed);
     }

@@ -8,10 +8,8 @@ use tokometer_base::Nanos;
 /// Time before a send that is polled instead of slept.
 pub(crate) const SPIN: Nanos = Nanos::from_micros(80);
 
-/// How to wait for the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Poll the sockets and return at once.
     Poll,
     /// Sleep until a socket is ready or the timer expires.
     Sleep {

@@ -18,7 +18,6 @@ use crate::harvest::Lane;
 /// Most links that one wait reports.
 pub const BATCH: usize = 256;
 
-/// The body of a thread.
 pub type Work = Box<dyn FnOnce() + Send>;
 
 /// Wakes a thread from a pause or from waiting for its links. Callable from any thread.
@@ -27,11 +26,9 @@ pub trait Wake: fmt::Debug + Send + Sync {
     fn wake(&self);
 }
 
-/// A running thread.
 pub trait Task: Send {
     /// Wakes it from [`Platform::pause`].
     fn waker(&self) -> Arc<dyn Wake>;
-    /// Waits until it has ended.
     fn join(self: Box<Self>);
 }
 
@@ -40,12 +37,10 @@ pub trait Kernel {
     /// Content of a small kernel file, such as `/proc/stat`.
     fn text(&self, path: &str) -> Option<String>;
 
-    /// CPU time of this process so far.
     fn process_cpu(&self) -> Option<Nanos> {
         None
     }
 
-    /// Cores that this process may use.
     fn cores(&self) -> Option<usize> {
         None
     }
@@ -55,18 +50,14 @@ pub trait Kernel {
         None
     }
 
-    /// Grows the descriptor table for so many connections.
     fn grow_descriptor_table(&self, _connections: u64) {}
 }
 
 /// Time, threads and links of a run.
 pub trait Platform: Kernel + Clone + Send + Sync + 'static {
-    /// Source of all times in the run.
     type Clock: Clock + Clone + 'static;
-    /// Connections of one worker.
     type Links: Links + 'static;
 
-    /// Shared by all threads of the run.
     fn clock(&self) -> Self::Clock;
 
     /// The links of a new worker, and the waker for [`Links::wait`].
@@ -85,7 +76,6 @@ pub trait Platform: Kernel + Clone + Send + Sync + 'static {
 /// How long a wait for links may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxWait {
-    /// Returns at once.
     None,
     /// About a millisecond, because lazy streams must be read.
     Interval,
@@ -98,10 +88,8 @@ impl MaxWait {
     pub const LONGEST: Nanos = Nanos::from_millis(50);
 }
 
-/// An event for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
-    /// Another thread woke the worker.
     Woken,
     /// The time set by [`Links::arm`] has come.
     Timer,
@@ -109,7 +97,6 @@ pub enum Ready {
     ClockStep,
     /// A link can be read or written, or has ended.
     Link {
-        /// The key that it was opened with.
         key: u64,
         /// Whether bytes or the end can be read.
         is_readable: bool,
@@ -118,13 +105,10 @@ pub enum Ready {
     },
 }
 
-/// Which changes of a link are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interest {
-    /// Bytes to read, room to write, and the end.
     #[default]
     ReadsAndWrites,
-    /// Bytes to read and the end.
     Reads,
 }
 
@@ -133,7 +117,6 @@ pub enum Interest {
 /// Reports are edge-triggered: one for every change (connected, bytes arrived, writable again,
 /// closed), and none while nothing changes. Dropping a wire closes its link.
 pub trait Links: Send {
-    /// One connection.
     type Wire: Wire + 'static;
 
     /// Begins to connect. The link is reported under `key` in the eager lane once connected or

@@ -25,7 +25,6 @@ use crate::turns::{FollowUp, SlotUse};
 /// Measured items to prepare before the measured phase begins, so that its first sends are not
 /// delayed.
 const HEAD_START: usize = 1_024;
-/// Limit on their bytes.
 const HEAD_START_BYTES: u64 = 64 << 20;
 /// The same for the requests that leave at the start.
 const WAVE_BYTES: u64 = 256 << 20;
@@ -33,7 +32,6 @@ const WAVE_BYTES: u64 = 256 << 20;
 /// Time from entering a block to its start, for its first items to reach the workers.
 const BLOCK_LEAD: Nanos = Nanos::from_millis(2);
 
-/// Pause while enough is prepared.
 const PAUSE: Nanos = Nanos::from_millis(2);
 
 /// How far preparing has come; shared with the thread that owns the run.
@@ -63,22 +61,18 @@ impl fmt::Debug for Returned {
 }
 
 impl PreparerProgress {
-    /// Whether all warm-up items are with the workers.
     pub(crate) fn are_warmups_fed(&self) -> bool {
         self.are_warmups_fed.load(Ordering::Acquire)
     }
 
-    /// Whether enough is prepared to begin the measured phase.
     pub(crate) fn is_head_start_made(&self) -> bool {
         self.is_head_start_made.load(Ordering::Acquire)
     }
 
-    /// Lets the workers get the requests of the first wave.
     pub(crate) fn want_wave(&self) {
         self.is_wave_wanted.store(true, Ordering::Release);
     }
 
-    /// Whether they have them.
     pub(crate) fn is_wave_fed(&self) -> bool {
         self.is_wave_fed.load(Ordering::Acquire)
     }
@@ -91,7 +85,6 @@ impl PreparerProgress {
         Some(Nanos(self.start.load(Ordering::Acquire))).filter(|start| *start != Nanos::ZERO)
     }
 
-    /// Whether nothing more will be fed.
     pub(crate) fn is_finished(&self) -> bool {
         self.is_finished.load(Ordering::Acquire)
     }
@@ -101,7 +94,6 @@ impl PreparerProgress {
         self.has_own_times.load(Ordering::Acquire)
     }
 
-    /// Measured items fed.
     pub(crate) fn fed(&self) -> u64 {
         self.fed.load(Ordering::Acquire)
     }
@@ -113,7 +105,6 @@ impl PreparerProgress {
         source.as_ref().map_or(0, |source| source.due_before(end, most))
     }
 
-    /// Stores why the run cannot continue.
     pub(crate) fn fail(&self, error: Error) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
@@ -132,7 +123,6 @@ pub(crate) struct Preparer<P: Platform> {
     pub(crate) offsets: Offsets,
     /// Start of the current block, relative to the start of the measured phase.
     pub(crate) block_begin: Nanos,
-    /// Conversations in progress.
     pub(crate) conversations: u64,
 }
 

@@ -25,7 +25,6 @@ impl Rotation {
         Self { connections: AtomicU64::new(0), avoided_until }
     }
 
-    /// The order of the addresses for the next connection.
     pub(crate) fn next(&self, now: Nanos) -> Vec<usize> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let is_avoided: Vec<bool> =
@@ -40,7 +39,6 @@ impl Rotation {
         }
     }
 
-    /// Notes that an address was connected.
     pub(crate) fn worked(&self, address: usize) {
         if let Some(until) = self.avoided_until.get(address)
             && until.load(Ordering::Relaxed) != 0

@@ -37,7 +37,6 @@ pub(crate) struct Shared {
     pending: AtomicU64,
     ahead_items: AtomicU64,
     ahead_bytes: AtomicU64,
-    /// Connections that are being preopened.
     pub(crate) opening: AtomicU64,
     /// Flights of the first wave that have no connection yet.
     arming: AtomicU64,
@@ -46,9 +45,7 @@ pub(crate) struct Shared {
     /// Those of them that are later turns of a conversation.
     unsent_turns: AtomicU64,
     connection_ids: AtomicU64,
-    /// The addresses of each target.
     pub(crate) rotations: Vec<Rotation>,
-    /// Failed connections in a row, per target.
     connect_failures: Vec<AtomicU32>,
     is_stopping: AtomicBool,
     is_abandoning: AtomicBool,
@@ -58,11 +55,9 @@ pub(crate) struct Shared {
     /// Refused fields, each with the target that refuses it.
     dropped_fields: Mutex<Vec<(u16, &'static str)>>,
     warm_up: Mutex<WarmUp>,
-    /// The first panic of a thread.
     panic: Mutex<Option<Error>>,
 }
 
-/// Results of the warm-up.
 #[derive(Debug, Default)]
 struct WarmUp {
     answered: u64,
@@ -110,7 +105,6 @@ impl Shared {
         }
     }
 
-    /// Records how a warm-up ended.
     pub(crate) fn warmed_up(&self, outcome: &Outcome) {
         let mut warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
@@ -134,7 +128,6 @@ impl Shared {
         Some(Error::WarmUps { count: self.config.limits.warmups, why })
     }
 
-    /// Counts a flight that is now queued for a worker.
     pub(crate) fn fed(&self, flight: &Flight) {
         self.pending.fetch_add(1, Ordering::AcqRel);
         self.ahead_items.fetch_add(1, Ordering::Relaxed);
@@ -150,7 +143,6 @@ impl Shared {
         self.ahead_bytes.fetch_sub(flight.weight(), Ordering::Relaxed);
     }
 
-    /// Counts flights that have finally ended.
     pub(crate) fn ended(&self, count: u64) {
         self.pending.fetch_sub(count, Ordering::AcqRel);
     }
@@ -187,12 +179,10 @@ impl Shared {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Whether no prepared flight waits to be sent.
     pub(crate) fn is_all_sent(&self) -> bool {
         self.ahead_items.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether enough is prepared, so that the preparer may pause.
     pub(crate) fn is_well_ahead(&self) -> bool {
         self.ahead_items.load(Ordering::Relaxed) >= AHEAD_ITEMS
             || self.ahead_bytes.load(Ordering::Relaxed) >= AHEAD_BYTES
@@ -236,7 +226,6 @@ impl Shared {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// Abandons the requests in flight.
     pub(crate) fn abandon(&self) {
         self.is_abandoning.store(true, Ordering::Release);
         self.wake_all();
@@ -246,7 +235,6 @@ impl Shared {
         self.is_abandoning.load(Ordering::Acquire)
     }
 
-    /// Lets the worker threads end.
     pub(crate) fn finish(&self) {
         self.is_over.store(true, Ordering::Release);
         self.wake_all();
@@ -256,7 +244,6 @@ impl Shared {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Stores the panic of a thread.
     pub(crate) fn panicked(&self, panic: Error) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(panic);
@@ -270,7 +257,6 @@ impl Shared {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Records that the receiver of notices is closed.
     pub(crate) fn notices_closed(&self) {
         self.are_notices_closed.store(true, Ordering::Release);
     }
@@ -283,13 +269,11 @@ impl Shared {
         self.inboxes.iter().for_each(Inbox::wake);
     }
 
-    /// The inbox of the worker that handles request `index`.
     pub(crate) fn inbox_of(&self, index: u64) -> &Inbox {
         let workers = self.inboxes.len() as u64;
         &self.inboxes[usize::try_from(index % workers).unwrap_or(0)]
     }
 
-    /// Admits a flight, or queues it until a slot is free.
     pub(crate) fn admit(&self, flight: Box<Flight>, now: Nanos) -> Option<Box<Flight>> {
         let admitted = self.gate.admit(flight, now);
         if admitted.is_none() {
@@ -298,7 +282,6 @@ impl Shared {
         admitted
     }
 
-    /// Releases a slot. The next flight in the queue, if any, takes it.
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let next = self.gate.release(now);
         if next.is_none() {
@@ -338,7 +321,6 @@ impl Shared {
         self.arming.load(Ordering::Acquire)
     }
 
-    /// Records an optional field that a target refuses.
     pub(crate) fn drop_field(&self, target: u16, field: &'static str) {
         let mut dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner);
         if !dropped.contains(&(target, field)) {
@@ -347,7 +329,6 @@ impl Shared {
         self.has_dropped_fields.store(true, Ordering::Release);
     }
 
-    /// Removes the fields that the target is known to refuse.
     pub(crate) fn trim(&self, flight: &mut Flight) {
         if !self.has_dropped_fields.load(Ordering::Acquire) {
             return;

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::platform::{Platform, Task, Wake};
 use crate::shared::Shared;
 
-/// A running thread, with its result.
 pub(crate) struct Thread<T> {
     task: Box<dyn Task>,
     result: Arc<Mutex<Option<T>>>,
@@ -42,7 +41,6 @@ fn message(payload: &(dyn Any + Send)) -> String {
 }
 
 impl<T> Thread<T> {
-    /// Wakes it from a pause.
     pub(crate) fn waker(&self) -> Arc<dyn Wake> {
         self.task.waker()
     }

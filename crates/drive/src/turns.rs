@@ -12,10 +12,8 @@ use tokometer_record::{AttemptId, Outcome, Timeline};
 use crate::item::QueuedRequest;
 use crate::platform::Wake;
 
-/// A turn of a conversation that has ended.
 #[derive(Debug, Clone)]
 pub struct TurnEnd {
-    /// Names the turn and its conversation.
     pub identity: AttemptId,
     /// The response's text; `None` when the response is incomplete or its text was not kept.
     pub answer: Option<String>,
@@ -23,11 +21,9 @@ pub struct TurnEnd {
     pub at: Nanos,
 }
 
-/// The next turn of a conversation.
 #[derive(Debug, Clone)]
 pub struct FollowUp {
     pub item: QueuedRequest,
-    /// Think time after the previous response.
     pub think: Nanos,
 }
 
@@ -76,7 +72,6 @@ impl EndedTurns {
         }
     }
 
-    /// All turns posted since the last call.
     pub(crate) fn take(&self) -> Vec<TurnEnd> {
         std::mem::take(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner))
     }

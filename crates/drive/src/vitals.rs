@@ -15,7 +15,6 @@ use crate::platform::Kernel;
 /// Ticks per second in `/proc/stat`, which Linux fixes for user space.
 const TICKS_PER_SEC: u64 = 100;
 
-/// One thread's values at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ThreadSample {
     cpu: Option<Nanos>,
@@ -24,7 +23,6 @@ pub(crate) struct ThreadSample {
 }
 
 impl ThreadSample {
-    /// Values of the calling thread.
     pub(crate) fn take(kernel: &impl Kernel) -> Self {
         let schedstat = kernel.text("/proc/thread-self/schedstat").unwrap_or_default();
         let mut fields = schedstat.split_ascii_whitespace().map(|field| field.parse().ok());
@@ -58,7 +56,6 @@ fn field(text: &str, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Values of the process and the machine at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct VitalsSample {
     cpu: Option<Nanos>,
@@ -127,7 +124,6 @@ fn throttled(kernel: &impl Kernel) -> Option<Nanos> {
     v2.or_else(v1)
 }
 
-/// Local ports available for connections to one address.
 fn port_limit(kernel: &impl Kernel) -> Option<u32> {
     let range = kernel.text("/proc/sys/net/ipv4/ip_local_port_range")?;
     let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse::<u32>().ok());

@@ -26,15 +26,12 @@ pub(crate) type AwaitBlock = Box<dyn Fn(u64) -> Result<Option<Nanos>, String> + 
 
 /// The requests for two targets, block by block.
 pub(crate) struct Alternating {
-    /// One per target.
     pub(crate) sides: [RequestPreparer; 2],
-    /// Which target a request goes to.
     pub(crate) blocks: AbBlocks,
     /// Warm-up requests; they go to both targets alternately.
     pub(crate) warmups: u64,
     /// Number of requests of all processes, in complete pairs. `None` when time ends the run.
     pub(crate) count: Option<u64>,
-    /// The requests that this process sends.
     pub(crate) share: Share,
     /// Waits for the other processes before a block; `None` where this one makes all of the run.
     pub(crate) await_block: Option<AwaitBlock>,
@@ -89,7 +86,7 @@ impl Prepare for Alternating {
 
 /// Intended times within a block: drawn for the first block of a pair, repeated for the second.
 #[derive(Debug)]
-pub(crate) struct BlockTimes {
+pub struct BlockTimes {
     offsets: Offsets,
     /// The last time drawn, from which the next block counts.
     drawn_until: Nanos,
@@ -103,14 +100,14 @@ pub(crate) struct BlockTimes {
 
 impl BlockTimes {
     /// `offsets` are the arrivals of one side's requests.
-    pub(crate) fn new(offsets: Offsets) -> Self {
+    pub fn new(offsets: Offsets) -> Self {
         let (drawn_until, pairs) = (Nanos::ZERO, 0);
         Self { offsets, drawn_until, pairs, of_pair: Vec::new(), traced_from: None }
     }
 
     /// Intended time of request `index`, relative to the start of its block. `traced` is the time
     /// from a trace.
-    fn due(&mut self, blocks: AbBlocks, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
+    pub fn due(&mut self, blocks: AbBlocks, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
         if blocks.is_first(index) {
             self.traced_from = traced;
         }

@@ -37,7 +37,6 @@ pub(crate) struct Beside {
     pub(crate) cell: BesideCell,
 }
 
-/// Called between the phases.
 pub(crate) fn between(
     plan: &Plan,
     reached: &Reached,
@@ -106,7 +105,7 @@ fn pause(family: Conventions, phases: &Phases) -> Option<Nanos> {
 
 /// The body of the profiler request: SGLang's client sends at least the activities, vLLM's none.
 fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
-    let mut body = phases.profile_request.clone();
+    let mut body = phases.profile_request.clone().map(|body| body.0);
     if family == Conventions::Sglang {
         let activities = body.get_or_insert_default().entry("activities");
         activities.or_insert_with(|| json!(["CPU", "GPU"]));
@@ -114,7 +113,6 @@ fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
     body.map(Value::Object)
 }
 
-/// Flushes the server's prefix cache.
 struct CacheFlush {
     control: Control,
     route: FlushRoute,
@@ -173,6 +171,7 @@ mod tests {
     fn the_profiler_gets_what_the_plan_says_and_sglang_s_activities() {
         let check = |family, request: Option<Value>, expected: Option<Value>| {
             let profile_request = request.and_then(|request| request.as_object().cloned());
+            let profile_request = profile_request.map(tokometer_client::secret::ExtraBody);
             let phases = Phases { profile_request, ..phases(0, Cache::Keep) };
             assert_eq!(profile_body(family, &phases), expected);
         };

@@ -129,7 +129,6 @@ fn is_due(sent: u64, ended: u64, share: f64) -> bool {
     sent == 0 || (sent as f64) < ended as f64 * share
 }
 
-/// The most tokens of an answer.
 fn limit(row: &CanaryRow) -> u32 {
     row.output_tokens.unwrap_or(OUTPUT_TOKENS)
 }

@@ -14,13 +14,10 @@ const JOINT: &str = "\n\n";
 /// How a route accepts the history of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HistoryForm {
-    /// As a list of messages.
     Messages,
-    /// As one text.
     Text,
 }
 
-/// Conversations in progress.
 #[derive(Debug)]
 pub(crate) struct Conversations {
     form: HistoryForm,
@@ -55,14 +52,12 @@ impl Conversations {
         Ok(Prompt { content, prompt_tokens, ..prompt })
     }
 
-    /// Adds the server's response to the history.
     pub(crate) fn answered(&mut self, session: u64, answer: &str) {
         if let Some(said) = self.said.get_mut(&session) {
             said.push(Message::new("assistant", answer));
         }
     }
 
-    /// Removes a conversation that has ended.
     pub(crate) fn forget(&mut self, session: u64) {
         self.said.remove(&session);
     }

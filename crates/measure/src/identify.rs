@@ -100,12 +100,10 @@ const PROBE_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Longest version that is shown.
 const VERSION_CHARS: usize = 40;
 
-/// What answers at an address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerIdentity {
     /// `None` where no sign tells.
     pub product: Option<&'static str>,
-    /// As the server reports it.
     pub version: Option<String>,
     /// What the requests pass before they reach it; `None` where nothing shows.
     pub gateway: Option<&'static str>,
@@ -125,10 +123,8 @@ impl fmt::Display for ServerIdentity {
     }
 }
 
-/// A server and how to measure it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IdentifiedServer {
-    /// What answers at the address.
     pub identity: ServerIdentity,
     /// The model that will be measured; `None` where the server lists none and none was named.
     pub model: Option<String>,

@@ -31,6 +31,7 @@ mod tokenizer;
 mod watch;
 mod workload;
 
+pub use alternating::BlockTimes;
 pub use identify::{IdentifiedServer, ServerIdentity, identify};
 pub use live_notes::{LiveBins, LiveGauges, LiveNotes, LivePercentiles, OtherRequests};
 pub use measurement::{MeasuredRun, Measurement, Tools};

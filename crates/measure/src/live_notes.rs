@@ -86,7 +86,6 @@ pub type LiveBins = [Vec<(u16, u64)>; 2];
 pub struct OtherRequests {
     /// Successfully or not.
     pub ended: u64,
-    /// Those of them that failed.
     pub failed: u64,
     /// As [`LiveNotes::sends`] has them in the other processes.
     pub sends: Sends,
@@ -97,11 +96,8 @@ pub struct OtherRequests {
 /// Percentiles so far, of successful requests that ended; within 1.2 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LivePercentiles {
-    /// The median.
     pub p50: Nanos,
-    /// The 90th percentile.
     pub p90: Nanos,
-    /// The 99th percentile.
     pub p99: Nanos,
 }
 
@@ -183,7 +179,6 @@ impl LiveNotes {
         Self { is_capped: Capped::by(max_concurrency), state: Mutex::default() }
     }
 
-    /// Stores the gauges of a scrape.
     pub fn scraped(&self, scrape: &Scrape) {
         let gauges = LiveGauges::of(scrape);
         if let Ok(mut state) = self.state.lock() {
@@ -191,7 +186,6 @@ impl LiveNotes {
         }
     }
 
-    /// Counts an ended attempt.
     pub fn ended(&self, timeline: &Timeline) {
         if timeline.identity.phase != Phase::Measure {
             return;
@@ -209,7 +203,6 @@ impl LiveNotes {
         }
     }
 
-    /// The latest gauges of all servers together.
     pub fn gauges(&self) -> LiveGauges {
         let all = |state: std::sync::MutexGuard<'_, State>| {
             state.gauges.values().copied().fold(LiveGauges::default(), LiveGauges::and)

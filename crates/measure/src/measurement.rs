@@ -83,12 +83,9 @@ fn busy(metrics_text: &str) -> Option<f64> {
     Some(reading.running.unwrap_or(0.0) + reading.waiting.unwrap_or(0.0))
 }
 
-/// The result of a run.
 #[derive(Debug)]
 pub struct MeasuredRun {
-    /// The run folder.
     pub folder: PathBuf,
-    /// Why it stopped.
     pub end: RunEnd,
     /// Why the record could not be written to its end.
     pub write_failure: Option<record::Error>,
@@ -128,7 +125,6 @@ impl MeasuredRun {
 }
 
 impl Measurement {
-    /// Connects to no server yet.
     pub fn new(tools: Tools) -> Self {
         Self { tools, ready: None, points: 1 }
     }

@@ -45,15 +45,12 @@ impl Guard {
     }
 }
 
-/// A run in progress, for a display.
 pub struct RunInProgress<'a> {
     /// As resolved, with all defaults.
     pub plan: &'a Plan,
     /// Number of the point of a sweep, from one, and of how many; `None` for a single run.
     pub point: Option<(u32, usize)>,
-    /// When it ends.
     pub goal: Goal,
-    /// Its counters.
     pub live: &'a Arc<Live>,
     /// Raise it to end the run early.
     pub interrupt: &'a Arc<Interrupt>,

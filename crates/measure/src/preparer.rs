@@ -22,9 +22,7 @@ pub(crate) struct RequestPreparer {
     /// Indexes of the prompts to send. `None` sends all.
     pub(crate) kept: Option<Vec<u64>>,
     pub(crate) dialect: Dialect,
-    /// Settings that all requests share.
     pub(crate) settings: Arc<Settings>,
-    /// Number of warm-up requests.
     pub(crate) warmups: u64,
     /// Limit on their output tokens.
     pub(crate) warmup_output_max: Option<u32>,

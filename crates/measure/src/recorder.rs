@@ -60,7 +60,6 @@ impl Disk for RunWriter {
     }
 }
 
-/// A record that is being written.
 pub(crate) struct Recorder<D> {
     thread: JoinHandle<WriteResult<D>>,
     folder: PathBuf,
@@ -70,7 +69,6 @@ pub(crate) struct Recorder<D> {
 pub(crate) struct Consumers {
     /// A rule that may end the run.
     pub(crate) tap: Option<Arc<Tap>>,
-    /// A display.
     pub(crate) notes: Arc<LiveNotes>,
     /// What a server may have sent back, to be removed first.
     pub(crate) secrets: Credentials,
@@ -88,7 +86,6 @@ pub(crate) struct WriteResult<D> {
     pub(crate) disk: Option<D>,
     /// Rows that never reached it.
     pub(crate) unwritten: PendingRows,
-    /// Why writing stopped.
     pub(crate) failure: Option<Error>,
     /// Longest wait for the disk, and most rows that waited.
     longest_wait: Nanos,

@@ -39,12 +39,10 @@ pub(crate) struct RunSetup<'a> {
 /// A run whose record has ended.
 pub(crate) struct DrivenRun {
     pub(crate) measured: MeasuredRun,
-    /// Whether the record holds texts.
     pub(crate) has_text: bool,
 }
 
 impl RunSetup<'_> {
-    /// Makes the run and ends its record.
     pub(crate) fn drive(&self, writer: RunWriter, info: &RunInfo) -> Result<DrivenRun, Error> {
         let Self { tools, plan, ready, opened, .. } = *self;
         let folder = writer.folder().to_owned();

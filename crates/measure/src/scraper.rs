@@ -68,7 +68,6 @@ impl Scraper {
     }
 }
 
-/// One source of metrics.
 pub(crate) struct MetricsSource {
     origin: Origin,
     /// Index among the scraped endpoints.
@@ -83,12 +82,10 @@ enum Origin {
 }
 
 impl MetricsSource {
-    /// The page that `control` asks for.
     pub(crate) fn page(control: Control, endpoint: u16) -> Self {
         Self { origin: Origin::Page(Box::new(control)), endpoint }
     }
 
-    /// The GPUs of this host.
     pub(crate) fn devices(devices: Devices, endpoint: u16) -> Self {
         Self { origin: Origin::Devices(Box::new(devices)), endpoint }
     }

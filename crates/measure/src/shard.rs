@@ -46,14 +46,12 @@ pub trait Coordination: Send + Sync {
 /// A process among those that make a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardPart {
-    /// Its part of the requests.
     pub share: Share,
     /// Equal in all processes of the run.
     pub run: String,
     /// Stands for the time of the run where the content of prompts is new in every run: prompts that
     /// share a prefix must share it across processes.
     pub content_root: WallNanos,
-    /// The machine's name.
     pub host: Option<String>,
     /// Identifies the machine's monotonic clock.
     pub clock: Option<String>,
@@ -70,9 +68,7 @@ pub struct ShardRun {
     pub point: u32,
     /// Identifies the prompts: equal in all processes that would send the same ones.
     pub prompts: String,
-    /// Where its record is written.
     pub folder: PathBuf,
-    /// Counters of this process.
     pub live: Arc<Live>,
     /// Raise it to end this process's part.
     pub interrupt: Arc<Interrupt>,

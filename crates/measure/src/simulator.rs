@@ -19,10 +19,8 @@ pub struct Simulator {
     url: Url,
 }
 
-/// Options of a simulated server.
 #[derive(Debug)]
 pub struct SimulatorOptions<'a> {
-    /// Name of an engine profile.
     pub profile: &'a str,
     /// The server whose streams it imitates.
     pub dialect: &'a Dialect,
@@ -31,7 +29,6 @@ pub struct SimulatorOptions<'a> {
 }
 
 impl Simulator {
-    /// Starts a server with an engine profile.
     pub fn start(wanted: &SimulatorOptions<'_>) -> Result<Self, Error> {
         let mut flags = vec!["--profile", wanted.profile, "--flavour", wanted.dialect.flavour()];
         flags.extend(wanted.model.into_iter().flat_map(|model| ["--model", model]));

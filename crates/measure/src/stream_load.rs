@@ -73,7 +73,6 @@ impl StreamLoad {
         self.ttft.as_secs_f64() + f64::from(self.tokens - 1) * self.itl.as_secs_f64()
     }
 
-    /// Events per second that this load sends.
     pub fn events_per_s(&self) -> f64 {
         let by_streams = f64::from(self.concurrency) / self.itl.as_secs_f64();
         self.rate.map_or(by_streams, |rate| by_streams.min(rate * f64::from(self.tokens)))

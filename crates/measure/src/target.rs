@@ -26,7 +26,7 @@ pub(crate) const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// A server that does not report its version within this time is measured without it.
 pub(crate) const VERSION_TIMEOUT: Nanos = Nanos::from_secs(5);
 
-/// A reading of metrics that takes longer is none.
+/// A page of metrics that takes longer is not read.
 const SCRAPE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Pause between attempts to reach a server that is starting.
@@ -40,7 +40,6 @@ pub struct Reached {
     pub settings: Arc<Settings>,
     /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
-    /// For control requests.
     pub control: Control,
     /// The model's entry in `/v1/models`; `None` where it has none.
     pub model: Option<ModelEntry>,

@@ -21,7 +21,6 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Adds an ended attempt.
     pub(crate) fn take(&self, timeline: &Timeline) {
         if timeline.identity.phase != Phase::Measure || !timeline.is_success() {
             return;

@@ -17,7 +17,6 @@ pub struct OpenedWorkload {
     pub workload: Arc<Workload>,
     /// Indexes of the prompts to send, where some are skipped. `None` sends all.
     pub kept: Option<Vec<u64>>,
-    /// Messages for the user.
     pub remarks: Vec<String>,
     /// The second target's prompts in an A/B measurement.
     pub against: Option<SecondTarget>,
@@ -59,7 +58,6 @@ impl OpenedWorkload {
         self.len() == 0
     }
 
-    /// Whether some are conversations of several turns.
     pub fn has_turns(&self) -> bool {
         self.workload.next_turn(0).is_some()
     }
@@ -67,7 +65,6 @@ impl OpenedWorkload {
 
 /// Inputs for opening a plan's prompts.
 pub struct WorkloadInputs {
-    /// Counts tokens.
     pub tokenizer: Arc<dyn Tokenizer>,
     /// Seed of the content.
     pub salt: Seed,
@@ -87,7 +84,7 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         batch_size: plan.prompts.batch_size,
         turns: plan.prompts.turns,
         templating: plan.prompts.templating.clone(),
-        template_values: plan.prompts.template_values.clone(),
+        template_values: plan.prompts.template_values.clone().map(|values| values.0),
         hub: means.hub,
         ..DatasetContext::new(means.tokenizer, Seed(plan.seed), prompts_to_make(plan))
     };

@@ -12,16 +12,13 @@ tokometer_base::partial! {
     pub struct CanaryPlan / PartialCanaryPlan {
         /// Sent one after the other, over and over.
         pub rows: Vec<CanaryRow>,
-        /// Canaries per request of the load.
         pub share: f64 = SHARE,
     }
 }
 
-/// One canary.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CanaryRow {
-    /// The prompt as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The prompt as a conversation, for chat routes.

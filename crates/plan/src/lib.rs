@@ -11,14 +11,13 @@
 //!   `output`, `interleave` (two targets in turn) and `canary`.
 //! - `options` is the table of all options, from which flags, presets and plan files are read.
 //! - `resolve` merges what flags, presets and files say into one plan per point.
-//! - `sweep` has fields with several values, `field` their names and types, `values` lists as typed, and
-//!   `variation` the fields that differ between stored runs.
-//! - `likeness` compares plans, `secret` and `object` keep secrets out of what is written, and `laws` tests
+//! - `sweep` has fields with several values, `field` their names, types and which of them differ between
+//!   stored runs, `values` lists as typed.
+//! - `likeness` compares plans, `secret` keeps secrets out of what is written, and `laws` tests
 //!   what holds for every plan.
 
 mod canary;
 mod client;
-mod error;
 mod field;
 mod interleave;
 #[cfg(test)]
@@ -26,7 +25,6 @@ mod laws;
 mod likeness;
 mod load;
 mod metrics;
-mod object;
 pub mod options;
 mod output;
 mod phases;
@@ -39,29 +37,25 @@ mod sweep;
 mod target;
 mod valid;
 mod values;
-mod variation;
 
 pub use canary::{CanaryPlan, CanaryRow, PartialCanaryPlan};
 pub use client::{Client, PartialClient};
-pub use error::Error;
-pub use field::{FieldError, PlanField};
-pub use interleave::{Interleave, NoBlock, PartialInterleave, TurnOrder};
+pub use field::{PlanField, varied_fields};
+pub use interleave::{Interleave, PartialInterleave, TurnOrder};
 pub use likeness::{KnownPlan, PlanCoverage, differing_lines, first_change};
 pub use load::{
     Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,
 };
 pub use metrics::{Judgement, Metrics, PartialMetrics};
-pub use object::PartialObject;
 pub use output::{
     Output, PartialOutput, PartialSglangResult, PartialVllmResult, Record, SglangResult, Shown,
     VllmResult,
 };
 pub use phases::{Cache, PartialPhases, Phases, Profiler};
-pub use plan::{Content, PartialPlan, Plan, ab_blocks};
+pub use plan::{Content, Error, PartialPlan, Plan, ab_blocks};
 pub use prompts::{Form, PartialPrompts, Prompts};
 pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
 pub use sweep::{Axis, AxisValues, PlanSection, SweepValue};
 pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target};
-pub use values::{FlagValues, Rate, Term};
-pub use variation::varied_fields;
+pub use values::Rate;

@@ -13,7 +13,6 @@ use tokometer_record::RunInfo;
 
 use crate::{Error, PartialPlan, Plan};
 
-/// How much of a plan is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PlanCoverage {
     /// The fields that are set; the others may have any value.
@@ -26,9 +25,7 @@ pub enum PlanCoverage {
 /// A plan as far as it is known.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KnownPlan {
-    /// Its fields.
     pub fields: PartialPlan,
-    /// What an unset field means.
     pub known: PlanCoverage,
 }
 
@@ -126,7 +123,6 @@ fn resumed_weight(field: &str) -> Option<Weight> {
     (!is_free).then_some(Weight::Meaningless)
 }
 
-/// Collects the fields in which plans differ.
 struct Differing {
     /// The first so many plans are those of A.
     of_a: usize,

@@ -10,10 +10,8 @@ use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 use crate::values::Rate;
 
 tokometer_base::partial! {
-    /// When requests are sent, and how many.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Load / PartialLoad {
-        /// Requests per second.
         pub request_rate: Rate,
         /// Shape of the gaps between requests.
         pub burstiness: Rate,
@@ -32,15 +30,12 @@ tokometer_base::partial! {
         /// The run ends once a figure is known well enough; absent: no such rule.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub until: Option<Until> as Option<PartialUntil>,
-        /// What happens when the server is overloaded and its backlog keeps growing.
         pub overload: Overload = Overload::default(),
-        /// Whether a trace's own times are used.
         pub timing: Timing,
     }
 }
 
 impl Load {
-    /// When the requests are intended to start.
     pub fn arrivals(&self, conventions: Conventions) -> Arrivals {
         if self.timing == Timing::Trace {
             return Arrivals::Traced;
@@ -96,21 +91,16 @@ impl Load {
     }
 }
 
-/// Which send times requests follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
-    /// Those of the rate.
     Rate,
-    /// Those of the trace.
     Trace,
 }
 
 tokometer_base::partial! {
-    /// A rising rate.
     #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
     pub struct Ramp / PartialRamp {
-        /// Its curve.
         pub strategy: Strategy,
         /// Requests per second at the first request.
         pub from: f64,
@@ -123,34 +113,26 @@ tokometer_base::partial! {
 const UNTIL_AT_LEAST_S: f64 = 5.0;
 
 tokometer_base::partial! {
-    /// A run that ends once a figure is known well enough.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Until / PartialUntil {
-        /// The figure and how well it should be known.
         pub rule: tokometer_decide::sequential::PrecisionGoal,
-        /// Not before this many seconds.
         pub min_s: f64 = UNTIL_AT_LEAST_S,
     }
 }
 
-/// What happens when the server is overloaded and its backlog keeps growing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overload {
     /// The run goes on: its figures then depend on its length, and a note says so.
     #[default]
     Continue,
-    /// The run ends.
     Stop,
 }
 
-/// The curve of a ramp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Equal steps.
     Linear,
-    /// Equal ratios.
     Exponential,
 }
 

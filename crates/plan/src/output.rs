@@ -7,15 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::secret::Metadata;
 
 tokometer_base::partial! {
-    /// Where results go.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Output / PartialOutput {
-        /// Whether a run folder is kept.
         pub record: Record,
         /// Folder of the run; absent: one below `runs/`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub run_dir: Option<PathBuf> = None,
-        /// What stdout gets.
         pub shown: Shown,
         /// Loopback port that serves the run's counters in Prometheus format; `None` serves none.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,30 +26,23 @@ tokometer_base::partial! {
     }
 }
 
-/// Whether a run folder is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Record {
-    /// It is.
     Kept,
-    /// It is removed once the report is made.
     Dropped,
 }
 
-/// What stdout gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shown {
     /// The classic block and our summary.
     Text,
-    /// The summary as JSON.
     Json,
-    /// Nothing.
     Nothing,
 }
 
 tokometer_base::partial! {
-    /// vLLM's result file.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct VllmResult / PartialVllmResult {
         /// Its folder; absent: the working folder.
@@ -64,11 +54,8 @@ tokometer_base::partial! {
         /// Beginning of a made name; absent: the backend.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub label: Option<String> = None,
-        /// Facts to add.
         pub metadata: Metadata = Metadata::default(),
-        /// Whether every request's figures are in it.
         pub is_detailed: bool = false,
-        /// Whether an existing file is added to.
         pub is_appended: bool = false,
     }
 }
@@ -80,10 +67,8 @@ tokometer_base::partial! {
         /// The file; absent: made of backend, date and workload.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub file: Option<PathBuf> = None,
-        /// Tag of the line.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub tag: Option<String> = None,
-        /// Whether every request's figures are in it.
         pub is_detailed: bool = false,
     }
 }

@@ -1,51 +1,38 @@
 //! What happens around the measured phase.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::object::{self, PartialObject};
+use tokometer_client::secret::ExtraBody;
 
 tokometer_base::partial! {
-    /// What happens around the measured phase.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Phases / PartialPhases {
-        /// Seconds to wait for the server to come up.
         pub ready_timeout_s: f64,
-        /// Requests before the measured phase.
         pub warmups: u64,
         /// Longest answer of such a request; absent: as in the run.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub warmup_output_max: Option<u32> = None,
-        /// What is done to the server's prefix cache before the measured phase.
         pub cache: Cache,
         /// Seconds to wait for that.
         pub flush_timeout_s: f64,
-        /// Whether the server's profiler runs during the measured phase.
         pub profiler: Profiler,
         /// Body of the request that starts it; absent: by the rules of the tool.
-        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "object::hidden")]
-        pub profile_request: Option<serde_json::Map<String, Value>> as PartialObject,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub profile_request: Option<ExtraBody> as Option<ExtraBody>,
         /// One-token side requests per second.
         pub probe_rate: f64,
     }
 }
 
-/// What is done to the server's prefix cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
-    /// Nothing.
     Keep,
-    /// It is emptied.
     Flush,
 }
 
-/// Whether the server's profiler runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profiler {
-    /// It does not.
     Off,
-    /// From the start of the measured phase to its end.
     On,
 }

@@ -1,13 +1,13 @@
 //! The whole of a measurement.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::partial::Incomplete;
 use tokometer_base::{Conventions, Partial, Refusal, Seed};
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{BlockChange, BlockOrder};
 use tokometer_record as record;
 use tokometer_workload as workload;
 
-use crate::Error;
 use crate::canary::{CanaryPlan, PartialCanaryPlan};
 use crate::client::{Client, PartialClient};
 use crate::interleave::{Interleave, PartialInterleave, TurnOrder};
@@ -26,29 +26,18 @@ tokometer_base::partial! {
     pub struct Plan / PartialPlan {
         /// Name of the run, part of its folder's name.
         pub name: String,
-        /// Which tool's conventions to follow where tools differ.
         pub family: Conventions,
         /// Root of lengths and arrivals.
         pub seed: u64,
-        /// Whether the content of prompts is new in every run.
         pub content: Content,
-        /// What is measured.
         pub targets: Vec<Target> as Vec<PartialTarget>,
-        /// Where prompts come from.
         pub workload: workload::Spec as workload::PartialSpec,
-        /// How prompts are made and counted.
         pub prompts: Prompts as PartialPrompts,
-        /// When requests are sent, and how many.
         pub load: Load as PartialLoad,
-        /// What happens around the measured phase.
         pub phases: Phases as PartialPhases,
-        /// What every request's body says.
         pub request: Request as PartialRequest,
-        /// How this client works.
         pub client: Client as PartialClient,
-        /// Figures and objectives.
         pub metrics: Metrics as PartialMetrics,
-        /// Where results go.
         pub output: Output as PartialOutput,
         /// Fields that take several values. Empty for a single run.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -125,7 +114,6 @@ pub fn ab_blocks(info: &record::RunInfo) -> Result<Option<AbBlocks>, Refusal> {
     Ok(plan.ab_blocks())
 }
 
-/// Whether the content of prompts is new in every run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
@@ -133,4 +121,12 @@ pub enum Content {
     Fresh,
     /// The same for the same seed.
     Repeated,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read the plan of the record: {0}")]
+    Record(String),
+    #[error("cannot use the plan: {0}")]
+    Incomplete(#[from] Incomplete),
 }

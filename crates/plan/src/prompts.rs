@@ -1,35 +1,27 @@
 //! How prompts are made, counted and handed over.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use tokometer_client::secret::ExtraBody;
 use tokometer_workload as workload;
 
-use crate::object::{self, PartialObject};
-
 tokometer_base::partial! {
-    /// How prompts are made and counted.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Prompts / PartialPrompts {
         /// The tokenizer as the user named it; absent: the server's, the hub's or the built-in one.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub tokenizer: Option<String> = None,
-        /// Text or token ids.
         pub form: Form,
-        /// Order of a file's rows.
         pub row_order: workload::RowOrder,
-        /// What to do when rows run out.
         pub oversample: workload::Oversample,
-        /// What to do with a row of a file that cannot be used.
         #[serde(skip_serializing_if = "is_default")]
         pub bad_rows: workload::BadRows = workload::BadRows::ByDataset,
         /// Prompts in one request, for backends that answer each of them.
         #[serde(skip_serializing_if = "is_one")]
         pub batch_size: u32 = 1,
-        /// Whether chat templates are applied here.
         pub templating: workload::Templating,
         /// Further values for a chat template; absent: none.
-        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "object::hidden")]
-        pub template_values: Option<serde_json::Map<String, Value>> as PartialObject,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub template_values: Option<ExtraBody> as Option<ExtraBody>,
         /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub max_model_len: Option<u64> = None,
@@ -48,12 +40,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// How prompts reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// As the backend takes them: text, or messages on chat routes.
     Text,
-    /// As token ids.
     TokenIds,
 }

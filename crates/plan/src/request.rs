@@ -7,14 +7,10 @@ use tokometer_client::secret::ExtraBody;
 use tokometer_client::settings::Delivery;
 
 tokometer_base::partial! {
-    /// What every request's body says.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Request / PartialRequest {
-        /// End-of-sequence rule.
         pub ignore_eos: IgnoreEos,
-        /// Stream or one piece.
         pub delivery: Delivery,
-        /// Counts asked for.
         pub usage: client::UsageReports,
         /// Number of log probabilities per token; absent: none.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +24,6 @@ tokometer_base::partial! {
         /// Tools that the model may call; absent: none.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub tools: Option<client::ToolSet> = None,
-        /// Sampling parameters.
         pub sampling: client::Sampling as client::PartialSampling,
         /// Merged into every body. Values of secrets are not written.
         pub extra_body: ExtraBody as ExtraBody,
@@ -42,26 +37,19 @@ tokometer_base::partial! {
 const ZIPF_ALPHA: f64 = 1.5;
 
 tokometer_base::partial! {
-    /// Adapters and how they are assigned.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Lora / PartialLora {
-        /// Their names.
         pub names: Vec<String>,
-        /// How they are assigned.
         pub assignment: Assignment = Assignment::Random,
-        /// Steepness of a skewed assignment.
         pub alpha: f64 = ZIPF_ALPHA,
     }
 }
 
-/// How adapters are assigned to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assignment {
-    /// Each equally likely.
     #[serde(alias = "uniform")]
     Random,
-    /// In turn.
     #[serde(alias = "distinct")]
     RoundRobin,
     /// The first most often, each next one `alpha` times less.

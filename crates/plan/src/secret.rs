@@ -7,7 +7,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 use tokometer_base::redact::{HIDDEN, Secrets, hide_in_url, is_secret_name, redact};
-use tokometer_client::secret::add_object;
 
 use crate::plan::Plan;
 use crate::target::Address;
@@ -85,7 +84,6 @@ impl ShellCommand {
 }
 
 impl Metadata {
-    /// Its facts, without the values of secrets.
     pub fn shown(&self) -> Vec<(String, String)> {
         let shown = |(name, value): &(String, String)| {
             let is_hidden = is_secret_name(name);
@@ -110,9 +108,7 @@ impl Serialize for Metadata {
 /// A field whose secret is not in a stored plan, with the flag that sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing {
-    /// The field's path in the plan.
     pub field: &'static str,
-    /// How it is given again.
     pub flag: &'static str,
 }
 
@@ -133,7 +129,7 @@ impl Plan {
         }
         self.request.extra_body.add_to(secrets);
         let objects = [&self.prompts.template_values, &self.phases.profile_request];
-        objects.into_iter().flatten().for_each(|object| add_object(object, secrets));
+        objects.into_iter().flatten().for_each(|object| object.add_to(secrets));
         for (name, value) in self.output.vllm_result.iter().flat_map(|file| &file.metadata.0) {
             if is_secret_name(name) {
                 secrets.add(value);
@@ -147,7 +143,6 @@ impl Plan {
         names.flatten().chain([&self.name]).for_each(|public| secrets.remove_public(public));
     }
 
-    /// What is run before a block of the other side.
     pub fn switch_command(&self) -> Option<&str> {
         Some(self.interleave.as_ref()?.switch_command.as_ref()?.0.as_str())
     }

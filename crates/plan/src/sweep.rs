@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use serde::de::value::Error as Refused;
-use serde::de::{self, DeserializeOwned, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{self, MapAccess, Visitor};
 use serde::ser::SerializeStruct as _;
-use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+use serde::{Deserialize, Deserializer, Serialize};
 use tokometer_base::partial;
 
 use crate::PartialPlan;
@@ -15,7 +14,6 @@ use crate::field::PlanField;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// The field.
     pub field: PlanField,
     /// Its values in order: a list, or a text such as `1,2,...,64`.
     pub values: AxisValues,
@@ -40,9 +38,7 @@ impl Serialize for Axis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AxisValues {
-    /// One by one.
     List(Vec<SweepValue>),
-    /// As on the command line.
     Text(String),
 }
 
@@ -51,7 +47,6 @@ pub enum AxisValues {
 pub struct PlanSection {
     /// Printed before its blocks, as it is.
     pub heading: String,
-    /// Fields that take several values in this part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<Axis>,
     /// Fields of the plan that have other values in this part.
@@ -99,11 +94,8 @@ impl<'de> Visitor<'de> for SectionVisitor {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, from = "Written")]
 pub enum SweepValue {
-    /// A whole number.
     Whole(u64),
-    /// A finite number.
     Number(f64),
-    /// A word, such as `inf`.
     Text(String),
 }
 
@@ -138,12 +130,6 @@ impl From<f64> for SweepValue {
     }
 }
 
-impl From<String> for SweepValue {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
 impl fmt::Display for SweepValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -152,43 +138,5 @@ impl fmt::Display for SweepValue {
             Self::Number(number) => write!(f, "{number:?}"),
             Self::Text(text) => f.write_str(text),
         }
-    }
-}
-
-impl SweepValue {
-    /// The value in the type of a field.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
-        T::deserialize(self).map_err(|why| why.to_string())
-    }
-}
-
-/// Read like a value of a plan file, so that a swept field takes what a written one takes.
-impl<'de> Deserializer<'de> for &SweepValue {
-    type Error = Refused;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
-        match self {
-            SweepValue::Whole(count) => visitor.visit_u64(*count),
-            SweepValue::Number(number) => visitor.visit_f64(*number),
-            SweepValue::Text(text) => visitor.visit_str(text),
-        }
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Refused> {
-        self.to_string().into_deserializer().deserialize_enum(name, variants, visitor)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct newtype_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }

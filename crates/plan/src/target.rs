@@ -12,12 +12,10 @@ use tokometer_client::tls::Trust;
 
 use crate::secret::UrlText;
 
-/// Where requests go.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Address {
     /// The embedded simulated server with this engine profile.
     Simulator(String),
-    /// A server somewhere.
     Server(client::Url),
 }
 
@@ -55,7 +53,6 @@ impl<'de> Deserialize<'de> for Address {
 }
 
 tokometer_base::partial! {
-    /// One server and its protocol.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Target / PartialTarget {
         /// Where requests go: a URL, or `simulator:PROFILE`.
@@ -73,7 +70,6 @@ tokometer_base::partial! {
         pub served_model_name: Option<String> = None,
         /// Sent with every request. Only values of public headers are written.
         pub headers: Headers = Headers::default(),
-        /// Which certificates are trusted.
         pub trust: Trust = Trust::default(),
         /// The certificate shown to the server, where it asks for one.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +77,6 @@ tokometer_base::partial! {
         /// Fixed addresses of host names, used instead of DNS.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub resolve: Vec<NamedAddresses> = Vec::new(),
-        /// Whether the environment's proxies are used.
         #[serde(skip_serializing_if = "ProxyUse::is_default")]
         pub proxy: ProxyUse = ProxyUse::default(),
     }
@@ -91,10 +86,8 @@ tokometer_base::partial! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyUse {
-    /// As the environment variables say.
     #[default]
     Environment,
-    /// Never.
     Never,
 }
 

@@ -10,13 +10,11 @@ use tokometer_workload::PartialSpec;
 use crate::options;
 use crate::{Load, Plan};
 
-/// Requests of one run.
 const MOST_REQUESTS: u64 = 1_000_000_000;
 /// Tokens of all shared prefixes together, which are kept in memory.
 const MOST_SHARED_TOKENS: u64 = 1_000_000_000;
 
 impl Plan {
-    /// Refuses a plan whose values make no sense.
     pub fn check(&self) -> Result<(), Refusal> {
         check_numbers(self)?;
         let spec = PartialSpec::of(self.workload.clone());
@@ -26,7 +24,6 @@ impl Plan {
     }
 }
 
-/// Refuses a number that its option cannot be.
 fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
     // Written once as a whole: a reader per type of field would be a large part of the program.
     let json = serde_json::to_value(plan).unwrap_or_default();
@@ -38,7 +35,7 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
         let infinite = || float_at(toml.as_ref()?, row.key);
         let number = written.and_then(serde_json::Value::as_f64).or_else(infinite);
         let Some(number) = number else { continue };
-        check_number(row.key, number, if row.is_unsigned() { Sign::Positive } else { Sign::Any })?;
+        check_number(row.key, number, row.is_unsigned())?;
         if let Some(most) = row.limit().filter(|most| number > *most) {
             let shown = written.map_or_else(|| number.to_string(), ToString::to_string);
             return Err(Refusal::usage(
@@ -49,7 +46,7 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
     }
     let listed = plan.metrics.percentiles.iter().map(|number| ("metrics.percentiles", number));
     let goodput = plan.metrics.goodput.values().map(|number| ("metrics.goodput", number));
-    listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, Sign::Positive))
+    listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, true))
 }
 
 fn float_at(table: &toml::Value, key: &str) -> Option<f64> {
@@ -60,17 +57,11 @@ fn float_at(table: &toml::Value, key: &str) -> Option<f64> {
     key.split('.').try_fold(table.clone(), |value, name| inner(&value, name))?.as_float()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
-    Positive,
-    Any,
-}
-
-fn check_number(name: &str, number: f64, sign: Sign) -> Result<(), Refusal> {
-    let why = match sign {
-        _ if !number.is_finite() => "it must be a finite number",
-        Sign::Positive if number < 0.0 => "it must not be negative",
-        _ => return Ok(()),
+fn check_number(name: &str, number: f64, is_unsigned: bool) -> Result<(), Refusal> {
+    let why = match () {
+        () if !number.is_finite() => "it must be a finite number",
+        () if is_unsigned && number < 0.0 => "it must not be negative",
+        () => return Ok(()),
     };
     Err(Refusal::usage(
         format!("cannot use {number} for `{name}`: {why}"),

@@ -3,12 +3,11 @@
 //! A flag that takes such a list turns a bench into a sweep when the list holds more than one value.
 //! Syntax only: whether a value makes sense is decided by lowering.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::units;
-
-use crate::sweep::SweepValue;
 
 /// Requests per second. `inf` sends without waiting; it is a word and not a number on disk, because
 /// JSON has no infinity.
@@ -16,7 +15,6 @@ use crate::sweep::SweepValue;
 pub struct Rate(pub f64);
 
 impl Rate {
-    /// Whether no request waits for its turn.
     pub fn is_infinite(self) -> bool {
         self.0.is_infinite()
     }
@@ -51,95 +49,48 @@ impl FromStr for Rate {
     }
 }
 
-/// A value that a list can hold: read from text, continued by an ellipsis, put into a plan.
-pub trait Term: Copy + PartialEq + FromStr {
-    /// The term as a number, for continuing a series.
-    fn number(self) -> f64;
-    /// The term of this number; `None` where the type cannot hold it.
-    fn from_number(number: f64) -> Option<Self>;
-    /// The term as a swept value.
-    fn scalar(self) -> SweepValue;
-}
-
-impl Term for u64 {
-    fn number(self) -> f64 {
-        self as f64
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked to be a whole number far below 2^53 on the line before"
-    )]
-    fn from_number(number: f64) -> Option<Self> {
-        let is_whole = (0.0..1e15).contains(&number) && number.fract() == 0.0;
-        is_whole.then_some(number as Self)
-    }
-
-    fn scalar(self) -> SweepValue {
-        self.into()
-    }
-}
-
-impl Term for Rate {
-    fn number(self) -> f64 {
-        self.0
-    }
-
-    fn from_number(number: f64) -> Option<Self> {
-        Some(Self(number))
-    }
-
-    fn scalar(self) -> SweepValue {
-        self.0.into()
-    }
-}
-
-/// One or more values for one flag, in the order in which they are to be run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FlagValues<T>(pub Vec<T>);
-
 /// No series is longer: a slip of a digit must not plan a year of runs.
 const SERIES_MAX: usize = 4_096;
 
-impl<T: Term> FromStr for FlagValues<T>
-where
-    T::Err: std::fmt::Display,
-{
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split(',').map(str::trim).collect();
-        let mut values = Vec::new();
-        let mut words = words.into_iter();
-        while let Some(word) = words.next() {
-            if word == "..." {
-                let last = words.next().ok_or_else(|| "`...` needs a last value".to_owned())?;
-                continue_series(&mut values, term(last)?, text)?;
-            } else {
-                values.push(term(word)?);
-            }
-        }
-        Ok(Self(values))
-    }
+/// One or more counts, in the order in which they are to be run.
+pub(crate) fn counts(text: &str) -> Result<Vec<u64>, String> {
+    let count = |word: &str| word.parse::<u64>().map(|count| count as f64);
+    Ok(series(text, count)?.into_iter().map(units::nearest_count).collect())
 }
 
-fn term<T: Term>(word: &str) -> Result<T, String>
-where
-    T::Err: std::fmt::Display,
-{
-    word.parse().map_err(|why: T::Err| {
-        if word.is_empty() { "an empty value in the list".to_owned() } else { format!("{why}") }
-    })
+/// One or more rates, in the order in which they are to be run.
+pub(crate) fn rates(text: &str) -> Result<Vec<Rate>, String> {
+    Ok(series(text, units::parse_rate)?.into_iter().map(Rate).collect())
+}
+
+fn series<E: Display>(
+    text: &str,
+    parse: impl Fn(&str) -> Result<f64, E>,
+) -> Result<Vec<f64>, String> {
+    let term = |word: &str| {
+        parse(word).map_err(|why| {
+            if word.is_empty() { "an empty value in the list".to_owned() } else { why.to_string() }
+        })
+    };
+    let mut values = Vec::new();
+    let mut words = text.split(',').map(str::trim);
+    while let Some(word) = words.next() {
+        if word == "..." {
+            let last = words.next().ok_or_else(|| "`...` needs a last value".to_owned())?;
+            continue_series(&mut values, term(last)?, text)?;
+        } else {
+            values.push(term(word)?);
+        }
+    }
+    Ok(values)
 }
 
 /// Appends the terms up to `last`: doubling when the second given term is twice the first, else with
 /// the step between them.
-fn continue_series<T: Term>(values: &mut Vec<T>, last: T, text: &str) -> Result<(), String> {
-    let [.., first, second] = values.as_slice() else {
+fn continue_series(values: &mut Vec<f64>, last: f64, text: &str) -> Result<(), String> {
+    let [.., first, second] = *values.as_slice() else {
         return Err("`...` needs two values before it, such as `1,2,...,64`".to_owned());
     };
-    let (first, second, last) = (first.number(), second.number(), last.number());
     let doubles = (second - 2.0 * first).abs() < 1e-9 && first > 0.0;
     let step = second - first;
     let next = |at: f64| if doubles { at * 2.0 } else { at + step };
@@ -147,7 +98,7 @@ fn continue_series<T: Term>(values: &mut Vec<T>, last: T, text: &str) -> Result<
     let mut length = 0;
     while at < last - 1e-9 && next(at) > at && length < SERIES_MAX {
         at = next(at);
-        values.extend(T::from_number(at));
+        values.push(at);
         length += 1;
     }
     if (at - last).abs() < 1e-9 {
@@ -160,10 +111,6 @@ fn continue_series<T: Term>(values: &mut Vec<T>, last: T, text: &str) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn counts(text: &str) -> Result<Vec<u64>, String> {
-        text.parse::<FlagValues<u64>>().map(|values| values.0)
-    }
 
     #[test]
     fn lists_are_read_in_order_and_an_ellipsis_goes_on_as_its_start_suggests() {
@@ -195,10 +142,10 @@ mod tests {
 
     #[test]
     fn rates_may_be_infinite_and_survive_json() {
-        let rates: FlagValues<Rate> = "1,2.5,inf".parse().unwrap();
-        let text = serde_json::to_string(&rates.0).unwrap();
+        let read = rates("1,2.5,inf").unwrap();
+        let text = serde_json::to_string(&read).unwrap();
         assert_eq!(text, r#"[1.0,2.5,"inf"]"#);
-        assert_eq!(serde_json::from_str::<Vec<Rate>>(&text).unwrap(), rates.0);
-        assert!("1,fast".parse::<FlagValues<Rate>>().is_err());
+        assert_eq!(serde_json::from_str::<Vec<Rate>>(&text).unwrap(), read);
+        assert!(rates("1,fast").is_err());
     }
 }

@@ -217,6 +217,12 @@ impl RunReader {
         Self::of_kept(folder.to_owned(), info.clone(), kept)
     }
 
+    /// Reads a run that is in memory alone, as one in virtual time is.
+    pub fn in_memory(info: RunInfo, rows: Vec<Timeline>, end: RunEnd) -> Self {
+        let kept = Kept { requests: None, server: None, rows, scrapes: Vec::new(), end };
+        Self::of_kept(PathBuf::new(), info, kept)
+    }
+
     /// Opens a folder and reads its plan.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let plan = folder.join(names::PLAN);

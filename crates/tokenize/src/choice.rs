@@ -9,14 +9,11 @@ use crate::{
     Tokenizer, TokenizerConfig, config, model,
 };
 
-/// A tokenizer as a user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     /// A `tokenizer.json` or a model folder.
     File(PathBuf),
-    /// A model on the hub.
     Hub(String),
-    /// An encoding carried in the binary.
     BuiltIn(Encoding),
 }
 
@@ -56,11 +53,9 @@ pub struct TokenizerSources {
     /// The tokenizer that the user named. A file or encoding that fails is an error; a hub id that
     /// fails gives way to the next choice, because gated and offline hubs are common.
     pub given: Option<Choice>,
-    /// The server's own `/tokenize`.
     pub server: Option<ServerCalls>,
     /// The model's root as the server reports it: a folder on this machine or a hub id.
     pub model_root: Option<String>,
-    /// What is used when nothing else opens.
     pub built_in: Encoding,
     pub hub: HubAccess,
 }
@@ -79,7 +74,6 @@ impl std::fmt::Debug for OpenedTokenizer {
     }
 }
 
-/// Opens the first tokenizer that works.
 pub fn open(sources: TokenizerSources) -> Result<OpenedTokenizer> {
     let TokenizerSources { given, server, model_root, built_in, hub } = sources;
     let mut notes = Vec::new();

@@ -22,9 +22,7 @@ pub const TEMPLATE_NAME: &str = "chat_template.jinja";
 pub struct TokenizerConfig {
     /// The Jinja text that turns messages into one prompt.
     pub chat_template: Option<String>,
-    /// The text of the token that begins a sequence.
     pub bos_token: Option<String>,
-    /// The text of the token that ends a sequence.
     pub eos_token: Option<String>,
     /// Whether the model's own tokenizer puts BOS first, where the file says so.
     pub add_bos_token: Option<bool>,
@@ -56,7 +54,6 @@ fn template_text(value: Option<&Value>) -> Option<String> {
 }
 
 impl TokenizerConfig {
-    /// Reads the text of a `tokenizer_config.json`.
     pub fn parse(text: &str) -> serde_json::Result<Self> {
         let raw: Raw = serde_json::from_str(text)?;
         Ok(Self {

@@ -9,7 +9,6 @@ use tiktoken_rs::CoreBPE;
 
 use crate::{Error, Result, SafeWords, Specials, Tokenizer, vocabulary};
 
-/// A built-in vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
@@ -23,10 +22,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Every built-in encoding, smallest first.
     pub const ALL: [Self; 3] = [Self::R50k, Self::Cl100k, Self::O200k];
 
-    /// The name by which it is chosen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::R50k => "r50k",
@@ -78,7 +75,6 @@ pub struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// The tokenizer of an encoding.
     pub const fn new(encoding: Encoding) -> Self {
         Self { encoding }
     }

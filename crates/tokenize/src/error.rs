@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-/// The result of every fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a tokenizer could not be opened or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read the tokenizer `{path}`: {source}")]
@@ -15,12 +13,7 @@ pub enum Error {
     )]
     Malformed { path: PathBuf, reason: String },
     #[error("cannot fetch `{file}` of `{id}` from the hub: {reason}")]
-    Hub {
-        id: String,
-        file: String,
-        /// The message of the hub or the network.
-        reason: String,
-    },
+    Hub { id: String, file: String, reason: String },
     #[error(
         "cannot find the tokenizer `{0}`\n  try a path, a hub id such as `org/name`, or one of r50k, cl100k, o200k"
     )]

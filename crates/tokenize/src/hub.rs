@@ -11,7 +11,6 @@ use hf_hub::{Cache, Repo, RepoType};
 
 use crate::{Error, Result};
 
-/// How the hub is reached.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct HubAccess {
     /// Another address than the hub's own (`HF_ENDPOINT`).
@@ -20,7 +19,6 @@ pub struct HubAccess {
     pub token: Option<String>,
     /// The cache folder (`HF_HUB_CACHE`, or `hub` below `HF_HOME`). `None` is the usual one.
     pub cache: Option<PathBuf>,
-    /// Whether the network may be used.
     pub traffic: NetworkUse,
 }
 
@@ -35,7 +33,6 @@ impl std::fmt::Debug for HubAccess {
     }
 }
 
-/// Whether the network may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NetworkUse {
     /// Fetch what the cache lacks.
@@ -52,7 +49,6 @@ pub enum RepoKind {
     Dataset,
 }
 
-/// One model or dataset on the hub.
 pub struct Repository<'a> {
     access: &'a HubAccess,
     id: &'a str,

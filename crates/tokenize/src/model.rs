@@ -8,7 +8,6 @@ use crate::{Error, Result, SafeWords, Specials, Tokenizer, TokenizerConfig};
 /// The file that holds a whole tokenizer.
 pub const FILE_NAME: &str = "tokenizer.json";
 
-/// A tokenizer read from a `tokenizer.json`.
 pub struct ModelTokenizer {
     name: String,
     inner: tokenizers::Tokenizer,

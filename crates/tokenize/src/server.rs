@@ -10,23 +10,17 @@ use crate::{Error, Reach, Result, SafeWords, Specials, Tokenizer};
 /// The server's result: the value, or its message.
 pub type Answer<T> = std::result::Result<T, String>;
 
-/// Text and kind of encoding to token ids.
 pub type TokenizeCall = Box<dyn Fn(&str, Specials) -> Answer<Vec<u32>> + Send + Sync>;
 
-/// Token ids to text.
 pub type DetokenizeCall = Box<dyn Fn(&[u32]) -> Answer<String> + Send + Sync>;
 
-/// The two requests that make a server a tokenizer.
 pub struct ServerCalls {
     /// How the tokenizer is named in reports: the address, say.
     pub name: String,
-    /// `/tokenize`.
     pub tokenize: TokenizeCall,
-    /// `/detokenize`.
     pub detokenize: DetokenizeCall,
 }
 
-/// A tokenizer that sends requests to the server.
 pub struct ServerTokenizer {
     calls: ServerCalls,
     added_specials: u32,

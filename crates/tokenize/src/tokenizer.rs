@@ -9,11 +9,9 @@ use crate::{Result, SafeWords, TokenizerConfig};
 pub enum Specials {
     /// As the server counts a plain prompt: with BOS where the model has one.
     Add,
-    /// The text alone.
     Skip,
 }
 
-/// Where the work of a tokenizer is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// In this process: a call costs microseconds.
@@ -22,7 +20,6 @@ pub enum Reach {
     Remote,
 }
 
-/// Text to token ids and back.
 pub trait Tokenizer: Send + Sync {
     /// The tokenizer as a report names it: a path, a hub id, or an encoding.
     fn name(&self) -> &str;
@@ -61,7 +58,6 @@ pub trait Tokenizer: Send + Sync {
         None
     }
 
-    /// Where the work is done.
     fn reach(&self) -> Reach {
         Reach::Local
     }

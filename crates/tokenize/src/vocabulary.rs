@@ -11,7 +11,6 @@ use crate::Encoding;
 struct EncodingParts {
     /// Which of all tokens it has, and their ranks, compressed.
     ranks: &'static [u8],
-    /// Special tokens with their ids.
     specials: &'static [(&'static str, Rank)],
     /// How text is split before its pieces are merged.
     pattern: &'static str,

@@ -88,12 +88,10 @@ impl SafeWords {
         Ok((words.len() >= WORDS_MIN).then(|| Arc::new(Self { words, starters })))
     }
 
-    /// The number of words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }

@@ -3,43 +3,22 @@
 //! A tokenizer on the server must not be used while the server is measured: its requests would add
 //! load, and an overloaded server would not answer them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use rayon::prelude::*;
 
-use crate::{Item, Result};
+use crate::{Error, Item, Result};
 
 /// More prompts than this are not kept in memory.
 pub(crate) const MOST_PROMPTS: u64 = 20_000;
 
-/// Requests in flight at one time.
-const THREADS: u64 = 16;
+/// Requests in flight at one time: the threads wait for the server, so they may be more than the cores.
+const THREADS: usize = 16;
 
 /// The items of indexes below `count`, made on several threads.
 pub(crate) fn items(
     count: u64,
     item_at: &(dyn Fn(u64) -> Result<Item> + Sync),
 ) -> Result<Vec<Item>> {
-    let next = AtomicU64::new(0);
-    let work = || {
-        let mut made = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return made;
-            }
-            let item = item_at(index);
-            let is_failure = item.is_err();
-            made.push(item);
-            if is_failure {
-                // The other threads can stop.
-                next.store(count, Ordering::Relaxed);
-            }
-        }
-    };
-    let mut items = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS.min(count)).map(|_| scope.spawn(work)).collect();
-        let made = threads.into_iter().filter_map(|thread| thread.join().ok()).flatten();
-        made.collect::<Result<Vec<Item>>>()
-    })?;
-    items.sort_unstable_by_key(|item| item.index);
-    Ok(items)
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build();
+    let pool = pool.map_err(|why| Error::Threads { reason: why.to_string() })?;
+    pool.install(|| (0..count).into_par_iter().map(item_at).collect())
 }

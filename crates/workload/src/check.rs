@@ -5,7 +5,6 @@ use tokometer_tokenize::Reach;
 
 use crate::{DatasetContext, DatasetNote, Result, Source};
 
-/// At most so many prompts are counted.
 const SAMPLE_PROMPTS: u64 = 300;
 
 /// At most so many tokens are counted: a tokenizer does some 300,000 a second on one core, and the
@@ -15,7 +14,6 @@ const SAMPLE_TOKENS: u64 = 100_000;
 /// With a server's tokenizer every count is a round trip.
 const SAMPLE_PROMPTS_REMOTE: u64 = 20;
 
-/// The outcome of counting a sample again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct LengthCheck {
     pub checked: u64,
@@ -26,7 +24,6 @@ pub struct LengthCheck {
 }
 
 impl LengthCheck {
-    /// A note about the misses, if there are any.
     pub fn note(self) -> Option<DatasetNote> {
         let Self { checked, missed, worst } = self;
         (missed > 0).then(|| {
@@ -41,21 +38,9 @@ impl LengthCheck {
         Self {
             checked: self.checked + 1,
             missed: self.missed + u64::from(difference != 0),
-            worst: larger(self.worst, difference),
+            worst: if difference.abs() > self.worst.abs() { difference } else { self.worst },
         }
     }
-
-    fn joined(self, other: Self) -> Self {
-        Self {
-            checked: self.checked + other.checked,
-            missed: self.missed + other.missed,
-            worst: larger(self.worst, other.worst),
-        }
-    }
-}
-
-fn larger(left: i64, right: i64) -> i64 {
-    if right.abs() > left.abs() { right } else { left }
 }
 
 /// Counts prompts that are evenly spread over the source. Only generated prompts have an asked
@@ -72,13 +57,11 @@ pub(crate) fn sample(source: &dyn Source, context: &DatasetContext) -> Result<Le
         Reach::Remote => SAMPLE_PROMPTS_REMOTE,
     };
     let wanted = total.min(prompts_max);
-    (0..wanted)
+    let differences: Result<Vec<Option<i64>>> = (0..wanted)
         .into_par_iter()
         .map(|at| difference(source, context, at * total / wanted))
-        .try_fold(LengthCheck::default, |check, difference| {
-            Ok(difference?.map_or(check, |difference| check.with(difference)))
-        })
-        .try_reduce(LengthCheck::default, |left, right| Ok(left.joined(right)))
+        .collect();
+    Ok(differences?.into_iter().flatten().fold(LengthCheck::default(), LengthCheck::with))
 }
 
 fn difference(source: &dyn Source, context: &DatasetContext, index: u64) -> Result<Option<i64>> {

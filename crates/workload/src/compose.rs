@@ -26,7 +26,6 @@ pub struct Composed {
 /// Made content in the form that is sent, special tokens not counted.
 pub(crate) struct MadeContent {
     pub(crate) content: PromptContent,
-    /// Tokens it has.
     pub(crate) tokens: u32,
     /// Tokens it was to have.
     pub(crate) asked: u32,
@@ -51,10 +50,8 @@ pub(crate) struct Piece {
     pub(crate) generator: Generator,
 }
 
-/// Makes texts and token ids of a wanted length.
 pub struct Composer {
     tokenizer: Arc<dyn Tokenizer>,
-    /// Ids that stand for ordinary text.
     ordinary: OnceLock<Vec<u32>>,
 }
 
@@ -68,7 +65,6 @@ impl Composer {
         &*self.tokenizer
     }
 
-    /// Random text of `tokens` tokens.
     pub fn text(&self, tokens: u32, generator: &mut Generator) -> Result<Composed> {
         if let Some(words) = self.tokenizer.words()? {
             return Ok(Composed { text: text_of_words(&words, tokens, generator), tokens });
@@ -117,7 +113,6 @@ impl Composer {
         Ok(MadeContent { content, tokens: counted, asked })
     }
 
-    /// Random ids of ordinary tokens.
     pub fn ids(&self, tokens: u32, generator: &mut Generator) -> Result<Vec<u32>> {
         let ordinary = self.ordinary_ids()?;
         let last = (ordinary.len() as u64).saturating_sub(1);

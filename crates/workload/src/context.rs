@@ -8,7 +8,6 @@ use tokometer_tokenize::{Specials, Tokenizer, hub};
 
 use crate::Turns;
 
-/// How prompts reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WireForm {
@@ -19,7 +18,6 @@ pub enum WireForm {
     Chat,
     /// As token ids, to which the server adds nothing.
     TokenIds,
-    /// As the audio file of a form.
     Sound,
 }
 
@@ -31,7 +29,6 @@ pub enum Templating {
     /// SGLang only when asked.
     #[default]
     ByTool,
-    /// Never.
     Skip,
     /// For every dataset that can, sent as text.
     Apply,
@@ -44,7 +41,6 @@ pub enum Oversample {
     /// As the tool whose conventions are followed does: vLLM repeats rows, SGLang sends fewer.
     #[default]
     ByTool,
-    /// Send fewer.
     Never,
 }
 
@@ -59,46 +55,35 @@ pub enum BadRows {
     Skip,
 }
 
-/// The order in which the rows of a file are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowOrder {
-    /// Shuffled by the seed.
     #[default]
     Shuffled,
     AsInFile,
 }
 
-/// What a dataset needs to know beside its own options.
 #[derive(Clone)]
 pub struct DatasetContext {
-    /// Counts tokens and makes texts of an exact length.
     pub tokenizer: Arc<dyn Tokenizer>,
     /// The root of lengths and of the choice of rows.
     pub seed: Seed,
     /// The root of generated content. Fresh for every run unless the user named a seed.
     pub salt: Seed,
-    /// Which tool's conventions to follow.
     pub conventions: Conventions,
-    /// How prompts reach the server.
     pub form: WireForm,
     /// The number of prompts, or of conversations. 0 means every row of a file.
     pub count: u64,
     /// Makes conversations of the prompts. `None` leaves each alone.
     pub turns: Option<Turns>,
-    /// The order of a file's rows.
     pub row_order: RowOrder,
-    /// What to do when rows run out.
     pub oversample: Oversample,
-    /// What to do with a row that cannot be used.
     pub bad_rows: BadRows,
     /// Prompts in one request, for routes that answer each of them.
     pub batch_size: u32,
-    /// Whether chat templates are applied here.
     pub templating: Templating,
     /// A JSON object of further values for the chat template.
     pub template_values: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The hub, for datasets that come from there.
     pub hub: hub::HubAccess,
 }
 
@@ -123,7 +108,6 @@ impl DatasetContext {
         }
     }
 
-    /// A context with a built-in tokenizer.
     #[cfg(test)]
     pub(crate) fn for_test(seed: u64, count: u64) -> Self {
         use tokometer_tokenize::{BuiltIn, Encoding};

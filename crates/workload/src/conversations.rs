@@ -11,12 +11,9 @@ use tokometer_base::{Nanos, Seed};
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, Spec, TurnPosition};
 
 tokometer_base::partial! {
-    /// How long conversations are.
     #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
     pub struct Turns / PartialTurns {
-        /// Turns of the shortest conversation.
         pub least: u32,
-        /// Turns of the longest one.
         pub most: u32,
         /// Milliseconds between an answer and the next question.
         pub think_ms: f64 = 0.0,

@@ -12,32 +12,23 @@ use crate::{DatasetNote, Error, Result, Workload};
 /// Prompts whose lengths are counted for the histogram.
 const COUNTED_PROMPTS: u64 = 10_000;
 
-/// Characters shown of a prompt.
 const SHOWN_CHARS: usize = 160;
 
-/// Characters of the longest bar.
 const BAR_CHARS: usize = 40;
 
-/// Rows of a histogram.
 const BINS: u64 = 10;
 
-/// Lengths in equal bins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Histogram {
-    /// How many values there are.
     pub count: u64,
-    /// Their sum.
     pub total: u64,
-    /// The bins in order.
     pub bins: Vec<Bin>,
 }
 
 /// The values from `low` to `high`, both included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bin {
-    /// The smallest value of the bin.
     pub low: u64,
-    /// The largest value of the bin.
     pub high: u64,
     pub count: u64,
 }
@@ -83,20 +74,14 @@ impl Histogram {
     }
 }
 
-/// What a workload holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Description {
-    /// Prompts planned.
     pub count: u64,
     /// Prompts whose lengths were counted: the first ones.
     pub counted: u64,
-    /// Prompt lengths in tokens.
     pub inputs: Histogram,
-    /// Answer lengths in tokens.
     pub outputs: Histogram,
-    /// The beginnings of the first prompts.
     pub first: Vec<String>,
-    /// What was noticed while opening the dataset.
     pub notes: Vec<DatasetNote>,
 }
 
@@ -122,7 +107,6 @@ impl Description {
     }
 }
 
-/// The beginning of a prompt on one line.
 fn beginning(content: &PromptContent) -> String {
     let text = match content {
         PromptContent::Text(text) => text.clone(),
@@ -180,7 +164,6 @@ enum Exported<'a> {
     Texts(&'a [String]),
 }
 
-/// A message as it is sent.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ExportedMessage<'a> {

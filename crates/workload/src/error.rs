@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The result of every fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a dataset cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot open the dataset `{0}`: no file was named\n  try `--dataset-path FILE`")]
@@ -24,6 +22,8 @@ pub enum Error {
     Batch { reason: String },
     #[error("cannot apply the chat template of `{tokenizer}`: {reason}")]
     Template { tokenizer: String, reason: String },
+    #[error("cannot start threads that make prompts: {reason}")]
+    Threads { reason: String },
     #[error(transparent)]
     Tokenizer(#[from] tokometer_tokenize::Error),
 }

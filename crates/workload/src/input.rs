@@ -15,7 +15,6 @@ use tokometer_base::Partial as _;
 
 use crate::{PartialSpec, Spec};
 
-/// The path that stands for standard input.
 const STDIN: &str = "-";
 
 /// What was read from where it can be read once, for the rest of the program's life.
@@ -44,7 +43,6 @@ fn rewound(copy: &File) -> io::Result<File> {
     copy.rewind().map(|()| copy)
 }
 
-/// First bytes of compressed files.
 const COMPRESSED: [(&[u8], &str, &str); 5] = [
     (&[0x1f, 0x8b], "gzip", "zcat"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "Zstandard", "zstdcat"),
@@ -153,14 +151,12 @@ impl Fnv {
     }
 }
 
-/// The bytes of a file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let _count = open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The text of a file.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     let why = "it is not text in UTF-8\n  try `iconv -t UTF-8 FILE`, with `-f` and its encoding";
     let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, why);

@@ -8,7 +8,6 @@
 
 mod ahead;
 mod batches;
-mod cells;
 mod check;
 mod compose;
 mod context;
@@ -18,7 +17,6 @@ pub mod datasets;
 mod describe;
 mod error;
 mod input;
-mod item;
 pub mod lengths;
 mod media;
 mod order;
@@ -26,6 +24,7 @@ mod rows;
 mod selection;
 mod source;
 mod spec;
+mod tables;
 mod template;
 mod workload;
 
@@ -36,8 +35,7 @@ pub use conversations::{PartialTurns, Turns};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};
 pub use input::{fingerprint, pipe};
-pub use item::{DatasetNote, Item, TurnPosition};
 pub use lengths::Ratio;
-pub use source::Source;
+pub use source::{DatasetNote, Item, Source, TurnPosition};
 pub use spec::{OrNone, PartialSpec, Spec};
 pub use workload::{Workload, open};

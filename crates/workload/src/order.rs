@@ -3,11 +3,21 @@
 use tokometer_base::Seed;
 use tokometer_base::seed::{shuffle, whole_between};
 
+use crate::{DatasetContext, RowOrder};
+
 /// The numbers `0..count`, shuffled by the seed.
 pub(crate) fn shuffled(count: usize, seed: Seed, name: &str) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     shuffle(&mut order, &mut seed.stream(name).at(0));
     order
+}
+
+/// The rows of a file in the order in which they are used.
+pub(crate) fn of_rows(count: usize, context: &DatasetContext) -> Vec<usize> {
+    match context.row_order {
+        RowOrder::Shuffled => shuffled(count, context.seed, "rows"),
+        RowOrder::AsInFile => (0..count).collect(),
+    }
 }
 
 /// A row for prompt `index` of a file with too few: any of `count`, by the seed.

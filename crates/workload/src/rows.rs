@@ -5,7 +5,7 @@
 //! at brackets and strings: whether a row is valid JSON is checked by its reader.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufWriter, Read, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -16,65 +16,59 @@ use crate::{Error, Result, input};
 /// Read at once while looking for rows.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Where a row lies in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RowSpan {
     offset: u64,
     bytes: u64,
 }
 
-/// Rows of one file, rows that were made in memory from another format, or several of those.
+/// Rows of one file, or of several, one after the other.
 #[derive(Debug)]
-pub(crate) enum FileRows {
-    File(RowFile),
-    Memory { path: PathBuf, rows: Vec<String> },
-    Joined { path: PathBuf, parts: Vec<FileRows> },
+pub(crate) struct FileRows {
+    path: PathBuf,
+    parts: Vec<RowFile>,
 }
 
 /// A file whose rows are known by their offsets.
 #[derive(Debug)]
-pub(crate) struct RowFile {
+struct RowFile {
     path: PathBuf,
     file: File,
     spans: Vec<RowSpan>,
-    /// Whether the file ended within a row.
     is_cut: bool,
 }
 
-#[cfg(feature = "parquet")]
-impl RowFile {
-    /// Rows that lie one after the other in `file`, made from the file at `path`.
-    pub(crate) fn spooled(path: PathBuf, file: File, lengths: &[u64]) -> Self {
-        let mut offset = 0;
-        let span = |bytes: &u64| {
-            let span = RowSpan { offset, bytes: *bytes };
-            offset += bytes;
-            span
-        };
-        let spans = lengths.iter().map(span).collect();
-        Self { path, file, spans, is_cut: false }
-    }
-}
-
 impl FileRows {
-    /// The rows of several files, one file after the other. `path` is what they have in common.
-    pub(crate) fn join(path: PathBuf, mut parts: Vec<Self>) -> Self {
-        match parts.len() {
-            1 => parts.remove(0),
-            _ => Self::Joined { path, parts },
+    fn of(part: RowFile) -> Self {
+        Self { path: part.path.clone(), parts: vec![part] }
+    }
+
+    /// The rows of several files. `path` is what they have in common.
+    pub(crate) fn join(path: PathBuf, mut rows: Vec<Self>) -> Self {
+        match rows.len() {
+            1 => rows.remove(0),
+            _ => Self { path, parts: rows.into_iter().flat_map(|rows| rows.parts).collect() },
         }
     }
 
-    /// The part that holds a row, and the row's number in it.
-    fn part(&self, mut row: usize) -> (&Self, usize) {
-        let Self::Joined { parts, .. } = self else { return (self, row) };
-        for part in parts {
-            if row < part.len() {
-                return (part, row);
-            }
-            row -= part.len();
+    /// Rows that were made of the file at `path`, which has another format. They may be larger than memory,
+    /// so they go to a temporary file without a name, which the system removes when the program ends.
+    pub(crate) fn spooled(
+        path: &Path,
+        rows: impl IntoIterator<Item = Result<String>>,
+    ) -> Result<Self> {
+        let file = tempfile::tempfile().map_err(Error::read(path))?;
+        let mut out = BufWriter::new(&file);
+        let (mut spans, mut offset) = (Vec::new(), 0);
+        for row in rows {
+            let row = row?;
+            writeln!(out, "{row}").map_err(Error::read(path))?;
+            spans.push(RowSpan { offset, bytes: row.len() as u64 });
+            offset += row.len() as u64 + 1;
         }
-        (self, row)
+        out.flush().map_err(Error::read(path))?;
+        drop(out);
+        Ok(Self::of(RowFile { path: path.to_owned(), file, spans, is_cut: false }))
     }
 
     /// Finds the rows of a JSON array or of JSON lines.
@@ -97,78 +91,58 @@ impl FileRows {
         if scan.shape == Shape::Unknown {
             return Err(Error::Empty(path.to_owned()));
         }
-        Ok(Self::File(RowFile { path: path.to_owned(), file, spans: scan.spans, is_cut }))
+        Ok(Self::of(RowFile { path: path.to_owned(), file, spans: scan.spans, is_cut }))
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::File(file) => file.spans.len(),
-            Self::Memory { rows, .. } => rows.len(),
-            Self::Joined { parts, .. } => parts.iter().map(Self::len).sum(),
-        }
+        self.parts.iter().map(|part| part.spans.len()).sum()
     }
 
     pub(crate) fn path(&self) -> &Path {
-        match self {
-            Self::File(RowFile { path, .. })
-            | Self::Memory { path, .. }
-            | Self::Joined { path, .. } => path,
-        }
+        &self.path
     }
 
-    /// The file that holds a row.
+    /// The file that holds a row, and where in it.
+    fn part(&self, mut row: usize) -> (&RowFile, RowSpan) {
+        for part in &self.parts {
+            match part.spans.get(row) {
+                Some(span) => return (part, *span),
+                None => row -= part.spans.len(),
+            }
+        }
+        unreachable!("rows are numbered below their count")
+    }
+
     pub(crate) fn path_of(&self, row: usize) -> &Path {
-        self.part(row).0.path()
+        &self.part(row).0.path
     }
 
-    /// Whether the file ended within its last row.
     pub(crate) fn is_cut(&self) -> bool {
-        match self {
-            Self::File(file) => file.is_cut,
-            Self::Memory { .. } => false,
-            Self::Joined { parts, .. } => parts.iter().any(Self::is_cut),
-        }
+        self.parts.iter().any(|part| part.is_cut)
     }
 
     /// The text of a row. Bytes that are no UTF-8 give the replacement character.
     pub(crate) fn text(&self, row: usize) -> Result<String> {
-        match self {
-            Self::Joined { .. } => {
-                let (part, row) = self.part(row);
-                part.text(row)
-            }
-            Self::Memory { rows, .. } => Ok(rows[row].clone()),
-            Self::File(RowFile { path, file, spans, .. }) => {
-                let RowSpan { offset, bytes } = spans[row];
-                let mut text = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-                file.read_exact_at(&mut text, offset).map_err(Error::read(path))?;
-                Ok(String::from_utf8(text)
-                    .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-            }
-        }
+        let (RowFile { path, file, .. }, RowSpan { offset, bytes }) = self.part(row);
+        let mut text = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        file.read_exact_at(&mut text, offset).map_err(Error::read(path))?;
+        Ok(String::from_utf8(text)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
     /// The line on which a row begins, counted from 1. Reads the file again: for messages only.
     pub(crate) fn line(&self, row: usize) -> u64 {
-        match self {
-            Self::Joined { .. } => {
-                let (part, row) = self.part(row);
-                part.line(row)
-            }
-            Self::Memory { .. } => row as u64 + 1,
-            Self::File(RowFile { file, spans, .. }) => {
-                let (mut at, mut lines) = (0, 1);
-                let mut block = vec![0; BLOCK_BYTES];
-                while at < spans[row].offset {
-                    let left = usize::try_from(spans[row].offset - at).unwrap_or(BLOCK_BYTES);
-                    let wanted = left.min(BLOCK_BYTES);
-                    let Ok(read @ 1..) = file.read_at(&mut block[..wanted], at) else { break };
-                    lines += memchr::memchr_iter(b'\n', &block[..read]).count() as u64;
-                    at += read as u64;
-                }
-                lines
-            }
+        let (part, span) = self.part(row);
+        let (mut at, mut lines) = (0, 1);
+        let mut block = vec![0; BLOCK_BYTES];
+        while at < span.offset {
+            let left = usize::try_from(span.offset - at).unwrap_or(BLOCK_BYTES);
+            let wanted = left.min(BLOCK_BYTES);
+            let Ok(read @ 1..) = part.file.read_at(&mut block[..wanted], at) else { break };
+            lines += memchr::memchr_iter(b'\n', &block[..read]).count() as u64;
+            at += read as u64;
         }
+        lines
     }
 }
 
@@ -186,9 +160,7 @@ enum Shape {
 struct Scan {
     shape: Shape,
     spans: Vec<RowSpan>,
-    /// Bytes before the current block.
     passed: u64,
-    /// Where the current row began.
     row_start: Option<u64>,
     depth: u32,
     within: Within,
@@ -197,14 +169,11 @@ struct Scan {
 /// What the bytes of an array are part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Within {
-    /// Brackets, numbers and blanks.
     #[default]
     Structure,
-    /// A string.
     Text,
     /// A string, right behind a backslash.
     Escape,
-    /// What follows the end of the array.
     Nothing,
 }
 

@@ -8,16 +8,12 @@ use rayon::prelude::*;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use crate::rows::FileRows;
-use crate::{
-    BadRows, DatasetContext, DatasetNote, Error, Item, Oversample, Result, RowOrder, Source, order,
-};
+use crate::{BadRows, DatasetContext, DatasetNote, Error, Item, Oversample, Result, Source, order};
 
 /// Rows read and counted at once, on all cores.
 const BATCH_ROWS: usize = 256;
 
-/// How a dataset reads its rows.
 pub(crate) trait RowReader: Send + Sync {
-    /// Reads the text of one row.
     fn read(&self, row: &str, context: &DatasetContext) -> RowReading;
 
     /// Counts the tokens of a draft. `None` when the dataset's filters refuse it.
@@ -29,12 +25,10 @@ pub(crate) trait RowReader: Send + Sync {
         Ok(Some(TokenCounts { prompt, output: None }))
     }
 
-    /// What to do with a row that cannot be read.
     fn tolerance(&self) -> Tolerance {
         Tolerance::Refuse
     }
 
-    /// What was noticed in the rows read so far.
     fn notes(&self) -> Vec<DatasetNote> {
         Vec::new()
     }
@@ -64,16 +58,12 @@ pub(crate) struct TokenCounts {
     pub(crate) output: Option<u32>,
 }
 
-/// What to do with a row that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tolerance {
-    /// Leave it out and say so.
     Skip,
-    /// Refuse the file.
     Refuse,
 }
 
-/// The chosen rows of a file.
 pub(crate) struct ChosenRows {
     rows: FileRows,
     reader: Box<dyn RowReader>,
@@ -89,7 +79,6 @@ struct Chosen {
     counts: TokenCounts,
 }
 
-/// Rows that were skipped.
 #[derive(Default)]
 struct SkippedRows {
     tried: usize,
@@ -99,24 +88,13 @@ struct SkippedRows {
 }
 
 impl ChosenRows {
-    /// Chooses rows for the prompts that the context asks for.
     pub(crate) fn open(
         rows: FileRows,
         reader: impl RowReader + 'static,
         context: &DatasetContext,
     ) -> Result<Self> {
-        Self::choose(rows, Box::new(reader), context)
-    }
-
-    fn choose(
-        rows: FileRows,
-        reader: Box<dyn RowReader>,
-        context: &DatasetContext,
-    ) -> Result<Self> {
-        let order = match context.row_order {
-            RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
-            RowOrder::AsInFile => (0..rows.len()).collect(),
-        };
+        let reader: Box<dyn RowReader> = Box::new(reader);
+        let order = order::of_rows(rows.len(), context);
         let wanted = match usize::try_from(context.count) {
             Ok(count @ 1..) => count,
             _ => rows.len(),

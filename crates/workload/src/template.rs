@@ -11,7 +11,6 @@ const NAME: &str = "chat";
 /// Instructions of one rendering. Templates in use need a few dozen per message.
 const FUEL: u64 = 10_000_000;
 
-/// A tokenizer's chat template, ready to be applied.
 pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     values: serde_json::Map<String, serde_json::Value>,
@@ -101,7 +100,6 @@ impl ChatTemplate {
         Ok(stripped.map(str::to_owned).unwrap_or(text))
     }
 
-    /// The prompt for a single message of the user.
     pub(crate) fn apply_to_text(&self, content: &str) -> Result<String> {
         self.apply(&[Message::new("user", content)])
     }

@@ -13,7 +13,6 @@ use crate::{
 /// The prompt length of a warm-up whose dataset does not count tokens.
 const UNCOUNTED_TOKENS: u32 = 32;
 
-/// An opened dataset.
 pub struct Workload {
     source: Box<dyn Source>,
     context: DatasetContext,
@@ -49,17 +48,14 @@ fn source(spec: &Spec, context: &DatasetContext) -> Result<Box<dyn Source>> {
 }
 
 impl Workload {
-    /// The number of prompts planned.
     pub fn len(&self) -> u64 {
         self.source.len()
     }
 
-    /// Whether no prompt is planned.
     pub fn is_empty(&self) -> bool {
         self.source.is_empty()
     }
 
-    /// The turn after the prompt at `index`; see [`Source::next_turn`].
     pub fn next_turn(&self, index: u64) -> Option<u64> {
         self.source.next_turn(index)
     }
@@ -73,13 +69,11 @@ impl Workload {
                 || tokenizer.words()?.is_none()))
     }
 
-    /// The prompt at `index`; see [`Source::item`].
     pub fn item(&self, index: u64) -> Result<Item> {
         let made = usize::try_from(index).ok().and_then(|index| self.made.get(index));
         made.map_or_else(|| self.fresh_item(index), |item| Ok(item.clone()))
     }
 
-    /// When the prompt at `index` is due; see [`Source::due`].
     pub fn due(&self, index: u64) -> Option<Nanos> {
         self.source.due(index)
     }
@@ -141,7 +135,6 @@ impl Workload {
         Ok(Item { index, due: None, after: None, ..item })
     }
 
-    /// What was noticed while opening the dataset.
     pub fn notes(&self) -> Vec<DatasetNote> {
         let mut notes = self.source.notes();
         let is_late = self.made.is_empty() && self.asks_during_the_run().unwrap_or(false);

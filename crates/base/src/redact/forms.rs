@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
 /// Shorter pieces of base64 occur by chance.
 const BASE64_CHARS_MIN: usize = 8;
-
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// A secret as it is, percent-encoded and decoded, in base64, and escaped for JSON and HTML.
 pub(super) fn of(secret: &str) -> Vec<String> {
@@ -20,8 +21,8 @@ pub(super) fn of(secret: &str) -> Vec<String> {
             forms.push(upper.replace("%20", "+"));
             forms.push(upper);
         }
-        forms.extend(base64_pieces(text.as_bytes(), STANDARD));
-        forms.extend(base64_pieces(text.as_bytes(), URL_SAFE));
+        forms.extend(base64_pieces(text.as_bytes(), &STANDARD_NO_PAD));
+        forms.extend(base64_pieces(text.as_bytes(), &URL_SAFE_NO_PAD));
         forms.extend([json(&text, NonAscii::Kept), json(&text, NonAscii::Escaped)]);
         forms.push(json(&text, NonAscii::Kept).replace('/', "\\/"));
         forms.push(json(&json(&text, NonAscii::Kept), NonAscii::Kept));
@@ -85,35 +86,19 @@ pub(super) fn decoded_percent(text: &str) -> Option<String> {
 
 /// The characters of base64 that `bytes` have at each of the three offsets within a larger text. Those
 /// that also depend on the bytes around are left out, and so is padding.
-fn base64_pieces(bytes: &[u8], alphabet: &[u8; 64]) -> Vec<String> {
+fn base64_pieces(bytes: &[u8], engine: &GeneralPurpose) -> Vec<String> {
     let piece = |before: usize| {
-        let all: Vec<u8> = std::iter::repeat_n(0, before).chain(bytes.iter().copied()).collect();
-        let first = (before * 8).div_ceil(6);
-        let characters = (first..all.len() * 8 / 6).map(|number| {
-            let bit = number * 6;
-            let pair = [all[bit / 8], all.get(bit / 8 + 1).copied().unwrap_or(0)];
-            let value = u16::from_be_bytes(pair) >> (10 - bit % 8) & 0x3f;
-            char::from(alphabet[usize::from(value)])
-        });
-        characters.collect::<String>()
+        let all = [&vec![0; before][..], bytes].concat();
+        let whole = (before * 8).div_ceil(6)..all.len() * 8 / 6;
+        engine.encode(&all).get(whole).unwrap_or_default().to_owned()
     };
     (0..3).map(piece).filter(|piece| piece.len() >= BASE64_CHARS_MIN).collect()
 }
 
 /// The text that a word in base64 stands for; `None` where it stands for none.
 pub(super) fn decoded_base64(word: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(word.len());
-    let (mut bits, mut count) = (0_u32, 0);
-    for letter in word.trim_end_matches('=').bytes() {
-        let is_it = |known: &u8| *known == letter;
-        let value = STANDARD.iter().position(is_it).or(URL_SAFE.iter().position(is_it))?;
-        bits = bits << 6 | u32::try_from(value).ok()?;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from(bits >> count & 0xff).ok()?);
-        }
-    }
+    let word = word.trim_end_matches('=');
+    let bytes = STANDARD_NO_PAD.decode(word).or_else(|_| URL_SAFE_NO_PAD.decode(word)).ok()?;
     String::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control))
 }
 
@@ -172,7 +157,7 @@ mod tests {
 
     #[test]
     fn base64_is_found_at_every_offset_of_a_longer_text() {
-        let pieces = base64_pieces(b"hunter22", STANDARD);
+        let pieces = base64_pieces(b"hunter22", &STANDARD_NO_PAD);
         for encoded in ["aHVudGVyMjI=", "dTpodW50ZXIyMg==", "dXM6aHVudGVyMjI=", "dXNlOmh1bnRlcjIy"]
         {
             assert!(pieces.iter().any(|piece| encoded.contains(piece)), "{encoded}: {pieces:?}");

@@ -59,12 +59,10 @@ const PUBLIC_NAMES: [&str; 9] = [
     "promptcachekey",
 ];
 
-/// Whether the value of this header may be shown and stored.
 pub fn is_public_header(name: &str) -> bool {
     PUBLIC_HEADERS.iter().any(|public| public.eq_ignore_ascii_case(name.trim()))
 }
 
-/// Whether the value of this parameter of a URL may be shown and stored.
 pub fn is_public_parameter(name: &str) -> bool {
     PUBLIC_PARAMETERS.iter().any(|public| public.eq_ignore_ascii_case(name.trim()))
 }

@@ -3,9 +3,7 @@
 use super::HIDDEN;
 use super::names::is_public_parameter;
 
-/// The parts of an address that may be secret.
 pub(super) struct UrlSecrets<'a> {
-    /// What stands before `@`.
     pub(super) user_info: Option<&'a str>,
     /// Parameters that are not known to be public; a parameter without `=` is a value without a name.
     pub(super) parameters: Vec<(&'a str, &'a str)>,

@@ -16,7 +16,7 @@ use tokometer_decide::staircase::StairStep;
 use tokometer_figures::{Collector, Summary, SummaryOptions};
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::RunState;
-use tokometer_record::stored::{open, points};
+use tokometer_record::stored::{self, open, points};
 
 use super::start::{self, STAIRS, StairFindings, first_load, most_per_s};
 use super::time::{CountedTime, SearchTime, TimeSpent};
@@ -32,9 +32,7 @@ use crate::stored::check_stored_run;
 /// The bounds of a point's length; absent: the usual ones.
 #[derive(Debug, Clone, Default)]
 pub struct SearchBounds {
-    /// The shortest time of a point.
     pub shortest: Option<Nanos>,
-    /// The longest time of a point.
     pub longest: Option<Nanos>,
     /// The longest time as typed.
     pub longest_text: String,
@@ -59,11 +57,9 @@ impl SearchBounds {
 /// What is searched for, and within which limits.
 #[derive(Debug, Clone)]
 pub struct SearchSetting {
-    /// The objectives.
     pub slo: Slo,
     /// The same as typed.
     pub slo_text: String,
-    /// What is varied.
     pub over: LoadKind,
     /// First load; absent: 1, or with a budget one near the knee of a staircase.
     pub start: Option<f64>,
@@ -73,7 +69,6 @@ pub struct SearchSetting {
     pub resolution: f64,
     /// Most points; absent: 20, or with a budget as many as fit.
     pub points: Option<usize>,
-    /// How long points may be.
     pub bounds: SearchBounds,
     /// Devices behind the endpoint.
     pub gpus: Option<u32>,
@@ -83,7 +78,6 @@ pub struct SearchSetting {
     pub begin: Nanos,
     /// Every point's plan but for its load.
     pub plan: Plan,
-    /// Folder of the search.
     pub folder: PathBuf,
     /// Figures of each point, with those of the objectives.
     pub figures: SummaryOptions,
@@ -93,14 +87,12 @@ pub struct SearchSetting {
     pub stairs: Option<StairFindings>,
 }
 
-/// A point that was asked for.
 #[derive(Debug, Clone, Copy)]
 struct AskedPoint {
     load: f64,
     stage: Stage,
 }
 
-/// A search in progress.
 pub struct Search {
     setting: SearchSetting,
     limits: SearchLimits,
@@ -151,7 +143,6 @@ impl Search {
         })
     }
 
-    /// The objectives.
     pub fn slo(&self) -> &Slo {
         &self.setting.slo
     }
@@ -452,24 +443,30 @@ impl Search {
         record: &RunRecord,
     ) -> Result<Reading, Refusal> {
         let AskedPoint { load, stage } = asked;
-        let slo = &self.setting.slo;
-        let (mut timelines, mut end) = (record.timelines()?, record.end.clone());
+        let (slo, info) = (&self.setting.slo, record.reader.info());
+        let (mut timelines, mut end) =
+            (stored::timelines(&record.reader)?.collect::<Vec<_>>(), record.end.clone());
         if let Some(from) = discard_preload(&mut timelines) {
             end.measure_begin = from.clamp(end.measure_begin, end.measure_end);
         }
         let stop = end.stop;
-        let mut collector = Collector::new(&record.info, self.setting.figures.clone());
+        let mut collector = Collector::new(info, self.setting.figures.clone());
         let mut allowance = Allowance::new(slo);
         for timeline in &timelines {
             collector.push(timeline);
             allowance.push(timeline);
         }
         let summary = tokometer_judge::judge(collector.finish(&RunState::Ended(Box::new(end))));
-        let trend = wait_trend(&timelines, slo.wait_limit(record.info.load.max_concurrency));
+        let trend = wait_trend(&timelines, slo.wait_limit(info.load.max_concurrency));
         let fit = fit(slo, &summary, Some(stop), trend);
-        let point =
-            MeasuredPoint::new((load, stage, fit), slo, &summary, &allowance, &record.folder);
-        let side = Half { info: record.info.clone(), summary };
+        let point = MeasuredPoint::new(
+            (load, stage, fit),
+            slo,
+            &summary,
+            &allowance,
+            record.reader.folder(),
+        );
+        let side = Half { info: info.clone(), summary };
         Ok(Reading { point: Some(point), ..Reading::judged(run, record, vec![side]) })
     }
 }

@@ -29,7 +29,6 @@ pub type Interrupted = Arc<dyn Fn() -> bool + Send + Sync>;
 /// What every process of a run knows of itself.
 #[derive(Debug, Clone)]
 pub(super) struct ShardIdentity {
-    /// Its part.
     pub(super) share: Share,
     /// Name of the measurement; points add their number.
     pub(super) run: String,
@@ -91,7 +90,6 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 pub struct LeadingShard {
     pub(super) identity: ShardIdentity,
     pub(super) leader: Arc<Leader>,
-    /// Folder of the measurement.
     pub(super) measurement: PathBuf,
     /// Points that were handed out.
     pub(super) turns: AtomicU32,

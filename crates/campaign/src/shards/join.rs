@@ -53,11 +53,8 @@ pub struct JoinSetting<'a> {
     pub points: Vec<&'a Plan>,
     /// Whether shard 0 shows latencies while it measures.
     pub shows_latencies: bool,
-    /// Version of this program.
     pub version: String,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Whether the user has interrupted this process.
     pub is_interrupted: Interrupted,
 }
 

@@ -183,7 +183,7 @@ impl<E: Executor> Sharded<E> {
             }
             Role::Follower(shard) => {
                 let Err(why) = shard.end() else { return Ok(own) };
-                let kept = own.folder.display();
+                let kept = own.reader.folder().display();
                 problem(
                     observer,
                     format!(
@@ -215,7 +215,7 @@ fn merged_record(folder: &Path, own: RunRecord) -> Result<RunRecord, Refusal> {
 /// A run that has not begun: that of all shards, of which nobody has sent anything. The own record alone
 /// would have one part of the planned requests.
 fn unbegun(folder: &Path, own: RunRecord) -> RunRecord {
-    let merged = merge_quietly(std::slice::from_ref(&own.folder), folder);
+    let merged = merge_quietly(&[own.reader.folder().to_owned()], folder);
     match merged.and_then(|_merged| RunRecord::open(folder)) {
         Ok(all) => RunRecord { server_info: own.server_info, ..all },
         Err(_) => own,

@@ -24,7 +24,7 @@ use tokometer_workload::{self as workload, Spec};
 use tokometer_base::refusal::Refusal;
 
 /// The requests of a plan.
-pub enum Asks {
+pub(super) enum Asks {
     /// Drawn by index.
     Drawn(RandomLengths),
     /// Taken from a dataset.
@@ -33,7 +33,11 @@ pub enum Asks {
 
 impl Asks {
     /// Opens the requests of a plan for an engine.
-    pub fn open(plan: &Plan, profile: &Profile, secrets: &Credentials) -> Result<Self, Refusal> {
+    pub(super) fn open(
+        plan: &Plan,
+        profile: &Profile,
+        secrets: &Credentials,
+    ) -> Result<Self, Refusal> {
         match &plan.workload {
             Spec::Random(options) if is_drawn(plan, options) => {
                 RandomLengths::new(plan, options, shared_blocks(profile)).map(Self::Drawn)
@@ -43,7 +47,7 @@ impl Asks {
     }
 
     /// Requests that the plan may need.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         match self {
             Self::Drawn(drawn) => drawn.count,
             Self::Listed(listed) => listed.opened.len(),
@@ -51,7 +55,7 @@ impl Asks {
     }
 
     /// What was noticed on the way.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(super) fn remarks(&self) -> Vec<String> {
         match self {
             Self::Drawn(_) => Vec::new(),
             Self::Listed(listed) => listed.remarks.clone(),
@@ -59,7 +63,7 @@ impl Asks {
     }
 
     /// The tokenizer that counted prompts; `None` where lengths were drawn.
-    pub fn tokenizer_name(&self) -> Option<String> {
+    pub(super) fn tokenizer_name(&self) -> Option<String> {
         match self {
             Self::Drawn(_) => None,
             Self::Listed(listed) => Some(listed.tokenizer.name().to_owned()),
@@ -67,7 +71,7 @@ impl Asks {
     }
 
     /// Random lengths, which differ with the seed; `None` for rows of a dataset.
-    pub fn drawn(&self) -> Option<&RandomLengths> {
+    pub(super) fn drawn(&self) -> Option<&RandomLengths> {
         match self {
             Self::Drawn(drawn) => Some(drawn),
             Self::Listed(_) => None,
@@ -76,7 +80,11 @@ impl Asks {
 
     /// The first `count` requests. Lengths that are drawn depend on the seed; rows of a dataset are
     /// the plan's own, whatever the seed.
-    pub fn source(&mut self, count: u64, seed: Seed) -> Result<Arc<dyn RequestSource>, Refusal> {
+    pub(super) fn source(
+        &mut self,
+        count: u64,
+        seed: Seed,
+    ) -> Result<Arc<dyn RequestSource>, Refusal> {
         match self {
             Self::Drawn(drawn) => Ok(Arc::new(drawn.with_seed(seed, count))),
             Self::Listed(listed) => listed.first(count),
@@ -98,7 +106,7 @@ fn shared_blocks(profile: &Profile) -> Option<u32> {
 }
 
 #[derive(Debug, Clone)]
-pub struct RandomLengths {
+pub(super) struct RandomLengths {
     prompt: Span,
     output: Span,
     prefix_tokens: u32,
@@ -128,7 +136,7 @@ impl RandomLengths {
     }
 
     /// As many requests of another seed.
-    pub fn with_seed(&self, seed: Seed, count: u64) -> Self {
+    pub(super) fn with_seed(&self, seed: Seed, count: u64) -> Self {
         Self { seed, count, ..self.clone() }
     }
 }
@@ -150,7 +158,7 @@ impl RequestSource for RandomLengths {
 }
 
 /// Requests of a dataset, made as far as they were asked for.
-pub struct Listed {
+pub(super) struct Listed {
     opened: OpenedWorkload,
     tokenizer: Arc<dyn Tokenizer>,
     block_tokens: Option<u32>,

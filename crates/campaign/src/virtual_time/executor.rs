@@ -1,21 +1,20 @@
 //! The executor of predictions.
 
-use std::path::PathBuf;
-
 use tokometer_base::Nanos;
 use tokometer_base::refusal::Refusal;
 use tokometer_decide::sequential::overloaded_at;
 use tokometer_measure::Credentials;
 use tokometer_plan::{Overload, Plan};
-use tokometer_record::{Stop, Timeline};
+use tokometer_record::{RunReader, Stop, Timeline};
 use tokometer_sim::Profile;
 use tokometer_twin::{BeyondRange, PredictOptions};
 
+use super::alternating::in_blocks;
 use super::asks::Asks;
-use super::point::{PredictionSetting, run_once};
+use super::point::{PredictionDepth, PredictionSetting, predict};
 use super::record;
-use crate::event::Observer;
-use crate::executor::{Executor, RunRecord, RunRows};
+use crate::event::{Observer, note};
+use crate::executor::{Executor, RunRecord};
 use crate::outcome::PlannedRun;
 
 /// Requests in flight may end for so long after a run was stopped for overload, as in `drive`.
@@ -25,6 +24,12 @@ const DRAIN: Nanos = Nanos::from_secs(5);
 pub struct Virtual {
     /// The engine.
     pub profile: Profile,
+    /// The engine of the second target of plans with two.
+    pub against: Option<Profile>,
+    /// What is wanted of each run.
+    pub depth: PredictionDepth,
+    /// What every record says besides what its dataset says.
+    pub remarks: Vec<String>,
     /// Fleet, client and threads.
     pub options: PredictOptions,
     /// For datasets and tokenizers.
@@ -44,6 +49,9 @@ impl Virtual {
     pub fn new(profile: Profile) -> Self {
         Self {
             profile,
+            against: None,
+            depth: PredictionDepth::Run,
+            remarks: Vec::new(),
             options: PredictOptions::default(),
             secrets: Credentials::default(),
             version: String::new(),
@@ -55,39 +63,46 @@ impl Virtual {
 }
 
 impl Executor for Virtual {
-    fn run(
-        &mut self,
-        run: &PlannedRun,
-        _observer: &mut dyn Observer,
-    ) -> Result<RunRecord, Refusal> {
+    fn run(&mut self, run: &PlannedRun, observer: &mut dyn Observer) -> Result<RunRecord, Refusal> {
         let (plan, profile) = (&run.plan, &self.profile);
         let mut asks = Asks::open(plan, profile, &self.secrets)?;
+        if self.depth == PredictionDepth::Seeds {
+            for remark in asks.remarks() {
+                note(observer, format!("note: {remark}"));
+            }
+        }
         let setting = PredictionSetting {
             plan,
             profile,
+            against: self.against.as_ref(),
             options: self.options,
             memory_bytes: self.memory_bytes,
             version: &self.version,
         };
-        let (predicted, beyond) = run_once(setting, &mut asks)?;
-        self.beyond = beyond.max(self.beyond);
-        let info = record::info(setting, &asks);
-        let mut end = record::end(&predicted, &info);
+        let mut info = record::info(setting, &asks);
+        info.remarks.extend(self.remarks.iter().cloned());
+        if let Some((against, ab)) = setting.against.zip(plan.ab_blocks()) {
+            let (rows, took) = in_blocks(setting, against, ab, &mut asks)?;
+            self.now += took;
+            let end = record::end(rows.len() as u64, took, &info);
+            return Ok(RunRecord::new(RunReader::in_memory(info, rows, end.clone()), end));
+        }
+        let mut point = predict(setting, &mut asks, self.depth)?;
+        self.beyond = point.beyond.max(self.beyond);
+        let predicted = &mut point.prediction;
+        let mut end = record::end(predicted.figures.completed, predicted.end, &info);
         let mut took = predicted.end;
-        if let Some(at) = stopped_at(&predicted.timelines, plan) {
+        let rows = std::mem::take(&mut predicted.timelines);
+        let is_shown = self.depth == PredictionDepth::Seeds;
+        // What is shown is the whole run, however long its queue grows.
+        if let Some(at) = stopped_at(&rows, plan).filter(|_| !is_shown) {
             end.stop = Stop::Overloaded;
             took = took.min(at + DRAIN);
         }
         self.now += took;
-        Ok(RunRecord {
-            folder: PathBuf::new(),
-            info,
-            end,
-            rows: RunRows::Kept(predicted.timelines),
-            write_failure: None,
-            is_withheld: false,
-            server_info: None,
-        })
+        let predicted = is_shown.then(|| Box::new(point));
+        let reader = RunReader::in_memory(info, rows, end.clone());
+        Ok(RunRecord { predicted, ..RunRecord::new(reader, end) })
     }
 
     fn now(&self) -> Nanos {

@@ -21,11 +21,13 @@ pub const EXACT_TOKENS_MAX: u64 = 8_000_000;
 
 /// What is predicted, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct PredictionSetting<'a> {
+pub(super) struct PredictionSetting<'a> {
     /// The plan of the point.
     pub plan: &'a Plan,
     /// The engine.
     pub profile: &'a Profile,
+    /// The engine of the second target, where there are two.
+    pub against: Option<&'a Profile>,
     /// Fleet, client and threads.
     pub options: twin::PredictOptions,
     /// Memory that may be used, in bytes; absent where the system does not report it.
@@ -58,36 +60,36 @@ pub struct PredictedPoint {
     pub beyond: Option<BeyondRange>,
 }
 
+/// What is wanted of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PredictionDepth {
+    /// The run of the plan's seed, with its timelines.
+    Run,
+    /// Also how much other seeds differ; runs that are too large for timelines by figures alone.
+    Seeds,
+}
+
 /// Predicts one point.
-pub fn predict(setting: PredictionSetting<'_>, asks: &mut Asks) -> Result<PredictedPoint, Refusal> {
+pub(super) fn predict(
+    setting: PredictionSetting<'_>,
+    asks: &mut Asks,
+    depth: PredictionDepth,
+) -> Result<PredictedPoint, Refusal> {
     let seed = Seed(setting.plan.seed);
     let (workload, quick) = settled(setting, asks, seed)?;
     let beyond = beyond_range(setting.profile, &workload);
-    if quick.figures.output_tokens > EXACT_TOKENS_MAX {
+    let has_seeds = depth == PredictionDepth::Seeds;
+    if has_seeds && quick.figures.output_tokens > EXACT_TOKENS_MAX {
         let in_play = in_play(setting.profile, &workload, &quick.explanation);
         let (prediction, detail) = (quick, PredictedDetail::Figures);
         return Ok(PredictedPoint { prediction, detail, intervals: Vec::new(), in_play, beyond });
     }
-    let intervals = over_seeds(setting, asks, &workload)?;
+    let intervals = if has_seeds { over_seeds(setting, asks, &workload)? } else { Vec::new() };
     let workload = workload.sent_only(quick.figures.completed);
     let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
     let prediction = twin::predict(setting.profile, &workload, seed, options)?;
     let in_play = in_play(setting.profile, &workload, &prediction.explanation);
     Ok(PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play, beyond })
-}
-
-/// The run of the plan's seed alone, with its timelines and the prompts that the profile's data do not
-/// cover.
-pub fn run_once(
-    setting: PredictionSetting<'_>,
-    asks: &mut Asks,
-) -> Result<(Prediction, Option<BeyondRange>), Refusal> {
-    let seed = Seed(setting.plan.seed);
-    let (workload, quick) = settled(setting, asks, seed)?;
-    let beyond = beyond_range(setting.profile, &workload);
-    let workload = workload.sent_only(quick.figures.completed);
-    let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
-    Ok((twin::predict(setting.profile, &workload, seed, options)?, beyond))
 }
 
 /// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with

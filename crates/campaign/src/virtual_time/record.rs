@@ -3,18 +3,21 @@
 use std::path::Path;
 
 use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_plan::Target;
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
-use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo, Timeline};
-use tokometer_twin::Prediction;
+use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo};
+use tokometer_sim::Profile;
 
 use super::asks::Asks;
 use super::point::PredictionSetting;
+use crate::executor::RunRecord;
 
 /// What is known of the run. It has no date: virtual time begins at zero.
-pub fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
+pub(super) fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
     let plan = setting.plan;
-    let target = plan.targets.first();
-    let engine = &setting.profile.name;
+    let engines = std::iter::once(setting.profile).chain(setting.against);
+    let targets = plan.targets.iter().map(Some).chain(std::iter::repeat(None));
+    let count = asks.count();
     RunInfo {
         schema: SCHEMA_VERSION,
         version: setting.version.to_owned(),
@@ -24,17 +27,8 @@ pub fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
         seed: Seed(plan.seed),
         salt: plan.seed,
         family: plan.family,
-        targets: vec![TargetInfo {
-            base_url: format!("{PREDICTION}{engine}"),
-            endpoint: String::new(),
-            backend: target.map(|target| target.backend.name().to_owned()).unwrap_or_default(),
-            model: target.and_then(|target| target.model.clone()).unwrap_or_else(|| engine.clone()),
-            is_simulated: true,
-            server: None,
-            addresses: Vec::new(),
-            proxy: None,
-        }],
-        load: plan.load.asked(asks.count()),
+        targets: engines.zip(targets).map(|(engine, target)| described(engine, target)).collect(),
+        load: plan.load.asked(plan.ab_blocks().map_or(count, |ab| ab.whole_pairs(count))),
         dataset: plan.workload.name().to_owned(),
         tokenizer: asks.tokenizer_name(),
         plan: serde_json::to_value(plan).unwrap_or_default(),
@@ -44,13 +38,26 @@ pub fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
     }
 }
 
-/// How the run ended.
-pub fn end(run: &Prediction, info: &RunInfo) -> RunEnd {
-    let completed = run.figures.completed;
+fn described(engine: &Profile, target: Option<&Target>) -> TargetInfo {
+    let model = target.and_then(|target| target.model.clone());
+    TargetInfo {
+        base_url: format!("{PREDICTION}{}", engine.name),
+        endpoint: String::new(),
+        backend: target.map(|target| target.backend.name().to_owned()).unwrap_or_default(),
+        model: model.unwrap_or_else(|| engine.name.clone()),
+        is_simulated: true,
+        server: None,
+        addresses: Vec::new(),
+        proxy: None,
+    }
+}
+
+/// How a run ended that completed so many requests.
+pub(super) fn end(completed: u64, measure_end: Nanos, info: &RunInfo) -> RunEnd {
     RunEnd {
         stop: Stop::Complete,
         measure_begin: Nanos::ZERO,
-        measure_end: run.end,
+        measure_end,
         abandoned: 0,
         never_sent: info.load.planned_requests.map_or(0, |all| all.saturating_sub(completed)),
         health: Health::default(),
@@ -58,18 +65,13 @@ pub fn end(run: &Prediction, info: &RunInfo) -> RunEnd {
 }
 
 /// Writes the run as a folder that `report` and `compare` read.
-pub fn write(
-    folder: &Path,
-    info: &RunInfo,
-    timelines: Vec<Timeline>,
-    end: &RunEnd,
-) -> Result<(), Error> {
-    let mut writer = RunWriter::create(folder, info)?;
-    for timeline in timelines {
+pub fn write(folder: &Path, record: &RunRecord) -> Result<(), Error> {
+    let mut writer = RunWriter::create(folder, record.reader.info())?;
+    for timeline in record.reader.timelines()? {
         let identity = &timeline.identity;
         writer.start(identity.index, identity.attempt, timeline.times.admitted);
         writer.push(timeline)?;
     }
-    let _folder = writer.finish(end)?;
+    let _folder = writer.finish(&record.end)?;
     Ok(())
 }

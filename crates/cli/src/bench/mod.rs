@@ -26,6 +26,6 @@ pub(crate) use screen::{
     Look, Say, Screen, earlier, followed, kept_events, overall, planned_runs, write_findings,
 };
 pub(crate) use staircase::{ShownStairs, StairsScreen};
-pub(crate) use tokometer_report::saved::{RunView, SummarisedRun, layout_of, summarise_kept};
+pub(crate) use tokometer_report::saved::{RunView, SummarisedRun, layout_of};
 pub(crate) use tokometer_report::staircase::next_line;
 pub(crate) use tokometer_report::sweep::{SweepEntry, sweep_text};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tokometer_campaign::{
-    Earlier, Event, Fate, KeptEvents, Observer, PlannedRun, Reading, RunRecord, RunRest, RunRows,
+    Earlier, Event, Fate, KeptEvents, Observer, PlannedRun, Reading, RunRecord, RunRest,
     SweepFindings, point_folder,
 };
 use tokometer_figures::summary::FailureGroup;
@@ -164,10 +164,10 @@ impl<'a> Screen<'a> {
         record: &RunRecord,
         reading: &mut Reading,
     ) -> Result<(), Refusal> {
-        let (plan, RunRows::Stored(reader)) = (&run.plan, &record.rows) else { return Ok(()) };
+        let (plan, reader) = (&run.plan, &record.reader);
         let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
         let sides = std::mem::take(&mut reading.sides);
-        let shown = READING.summarise_sides(sides, reader, &view)?;
+        let shown = READING.summarise_sides(sides, reading.comparison.clone(), reader, &view)?;
         match (plan.output.shown, self.look) {
             (Shown::Text, Look::Single | Look::Sweep) => print(&shown.text(self.style)?)?,
             (Shown::Json, Look::Single) => print(&shown.json())?,
@@ -183,7 +183,7 @@ impl<'a> Screen<'a> {
         }
         say_fate(reading, record, &shown, plan);
         if !self.is_stored && reading.fate != Fate::Unwritten {
-            results::write_summary(&shown, &record.folder)?;
+            results::write_summary(&shown, reader.folder())?;
         }
         self.rows.push(SweepEntry::new(run.label.clone(), &shown));
         if let Some(point) = self.points.get(run.number as usize) {
@@ -220,7 +220,10 @@ fn say_fate(reading: &Reading, record: &RunRecord, shown: &SummarisedRun, plan: 
         (Fate::Unwritten, Some(why)) => {
             let kept = match plan.output.shown {
                 Shown::Nothing => {
-                    format!("the record up to that point is in {}", record.folder.display())
+                    format!(
+                        "the record up to that point is in {}",
+                        record.reader.folder().display()
+                    )
                 }
                 _ => "results up to that point are reported above".to_owned(),
             };

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use tokometer_base::Nanos;
 use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{
-    Earlier, KeptEvents, RunFolder, Stairs, Sweep, SweepFindings, check_stored_sweep, run,
+    Against, Earlier, KeptEvents, RunFolder, Stairs, Sweep, SweepFindings, check_stored_sweep, run,
 };
 use tokometer_decide::staircase::{StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
@@ -222,7 +222,14 @@ fn swept(
         }
         check_stored_sweep(part.folder.path(), &runs)?;
     }
-    let found = run(&mut Sweep { runs }, &mut *part.executor, screen)?;
+    let found = match runs.as_slice() {
+        [only] if only.plan.ab_blocks().is_some() => {
+            let mut against = Against { run: only.clone() };
+            let compared = run(&mut against, &mut *part.executor, screen)?;
+            SweepFindings { fates: vec![compared.fate] }
+        }
+        _ => run(&mut Sweep { runs }, &mut *part.executor, screen)?,
+    };
     screen.show_all(plan.output.shown)?;
     if part.folder.is_kept() && plan.output.shown == Shown::Text {
         print_note(&format!("record: {}", part.folder.path().display()));

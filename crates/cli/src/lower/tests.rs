@@ -179,7 +179,10 @@ fn flags_of_the_profiler_become_the_fields_that_sglang_s_server_reads() {
         "profile_stages": ["decode"], "output_dir": "/tmp/p", "profile_prefix": "a",
         "start_step": 3,
     });
-    assert_eq!(plan.phases.profile_request.map(serde_json::Value::Object), Some(expected));
+    assert_eq!(
+        plan.phases.profile_request.map(|body| serde_json::Value::Object(body.0)),
+        Some(expected)
+    );
 }
 
 /// Once `--ready-check-timeout-sec inf` silently meant the default, because JSON has no infinity.

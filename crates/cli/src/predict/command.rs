@@ -1,17 +1,18 @@
 //! `tokometer predict`: every point of a plan, predicted and shown.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::Value;
 use tokometer_campaign::virtual_time::{
-    self, Asks, EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint, PredictionSetting,
+    self, EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint, PredictionDepth,
 };
-use tokometer_campaign::{Earlier, RunFolder};
+use tokometer_campaign::{
+    Earlier, Event, Observer, PlannedRun, Reading, RunFolder, RunRecord, Sweep, Virtual, run,
+};
 use tokometer_compat::Report;
-use tokometer_measure::Credentials;
+use tokometer_decide::compare::Half;
 use tokometer_plan as plan;
-use tokometer_record::{RunInfo, RunState};
 use tokometer_report::prediction::{self, Explain, PredictionPage, beyond_text};
 use tokometer_report::{self as report, TableFormat};
 use tokometer_twin as twin;
@@ -19,32 +20,34 @@ use tokometer_twin as twin;
 use super::engine::{EngineChoice, old_client};
 use crate::args::{BenchArgs, PredictArgs};
 use crate::bench::{
-    RunFacts, RunView, SweepDocument, SweepEntry, earlier, layout_of, summarise_kept, sweep_text,
-    write_results,
+    Look, RunFacts, RunView, Say, SweepDocument, SweepEntry, earlier, layout_of, overall,
+    planned_runs, sweep_text, write_results,
 };
 use crate::exit::{Exit, Refusal, RefusalKind};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
+use crate::runs::READING;
 use crate::session::say_remarks;
-use crate::terminal::{print, print_message, print_note};
+use crate::terminal::{print, print_note};
 use crate::version;
 
-/// A predicted point, for the table and the document of a sweep.
+/// A predicted point, for the table of a sweep.
 struct ShownPoint {
     /// What distinguishes it from the others.
     label: String,
     /// `None` where only figures were kept.
     entry: Option<SweepEntry>,
     block: Report,
-    json: Value,
 }
 
-/// A prediction in progress.
-struct PredictRun<'a> {
+/// Shows every prediction, and writes the files that belong to it.
+struct PredictScreen<'a> {
+    points: &'a [PlannedPoint],
     engine: EngineChoice,
     options: twin::PredictOptions,
     explain: Explain,
-    secrets: &'a Credentials,
     style: report::Style,
+    shown: Vec<ShownPoint>,
+    document: SweepDocument,
 }
 
 /// Predicts every point and shows it.
@@ -70,12 +73,23 @@ pub(crate) fn predict(
         threads,
         ..twin::PredictOptions::default()
     };
-    let command = PredictRun {
+    let mut executor = Virtual {
+        options,
+        depth: PredictionDepth::Seeds,
+        remarks: engine.changes.iter().map(|change| format!("what-if: {change}")).collect(),
+        secrets: lowered.secrets.clone(),
+        version: version::long(),
+        memory_bytes: free_memory(),
+        ..Virtual::new(engine.profile.clone())
+    };
+    let mut screen = PredictScreen {
+        points: &lowered.points,
         engine,
         options,
         explain: if args.explain { Explain::Yes } else { Explain::No },
-        secrets: &lowered.secrets,
         style: environment.style(),
+        shown: Vec::new(),
+        document: SweepDocument::default(),
     };
     // A prediction has no points to resume, and must not replace a run by chance.
     let earlier = match earlier(&args.bench.output, &lowered.plan.output)? {
@@ -84,11 +98,16 @@ pub(crate) fn predict(
     };
     let place = lowered.plan.output.run_dir.as_deref();
     let place = place.map(|folder| RunFolder::named(folder, earlier)).transpose()?;
-    let outcome = command.all(&lowered);
+    let mut sweep = Sweep { runs: planned_runs(&lowered, Path::new(""))? };
+    let found = run(&mut sweep, &mut executor, &mut screen);
+    let shown = found.and_then(|found| {
+        screen.show_all(lowered.plan.output.shown)?;
+        Ok(overall(&found, Look::Sweep))
+    });
     if let Some(place) = place {
         place.leave_if_empty();
     }
-    Ok(outcome?)
+    Ok(shown?)
 }
 
 /// The plan of a prediction: that of a bench whose target is the engine.
@@ -119,46 +138,23 @@ pub(crate) fn prediction_plan(
     Ok(lowered)
 }
 
-impl PredictRun<'_> {
-    fn all(&self, lowered: &Lowered) -> Result<Exit, Refusal> {
-        let is_single = lowered.points.len() == 1;
-        let is_text = lowered.plan.output.shown == plan::Shown::Text;
-        let mut shown: Vec<ShownPoint> = Vec::new();
-        let mut document = SweepDocument::default();
-        let mut exit = Exit::Done;
-        for (number, point) in lowered.points.iter().enumerate() {
-            if let Some(heading) = point.heading.as_ref().filter(|_| is_text) {
-                print(&format!("{heading}\n"))?;
-            }
-            let folder = point.plan.output.run_dir.as_deref().map(|place| {
-                if is_single { place.to_owned() } else { place.join(format!("{number:03}")) }
-            });
-            let outcome = self.one(point, folder);
-            document.push(point, outcome.as_ref().map(|one| one.json.to_string()));
-            match outcome {
-                Ok(one) => {
-                    if is_single && lowered.plan.output.shown == plan::Shown::Json {
-                        print(&format!("{:#}\n", one.json))?;
-                    }
-                    shown.push(one);
-                }
-                Err(refusal) if is_single => return Err(refusal),
-                Err(refusal) => {
-                    print_message(&format!("error: point `{}` failed: {refusal}", point.label()));
-                    exit = Exit::Points;
-                }
-            }
+impl PredictScreen<'_> {
+    fn is_single(&self) -> bool {
+        self.points.len() == 1
+    }
+
+    /// Prints what the points have in common.
+    fn show_all(&mut self, shown: plan::Shown) -> Result<(), Refusal> {
+        match shown {
+            plan::Shown::Text if !self.is_single() => print(&format!("\n{}", self.table())),
+            plan::Shown::Json if !self.is_single() => print(&self.document.text()),
+            _ => Ok(()),
         }
-        match lowered.plan.output.shown {
-            plan::Shown::Text if !is_single => print(&format!("\n{}", self.table(shown)))?,
-            plan::Shown::Json if !is_single => print(&document.text())?,
-            _ => {}
-        }
-        Ok(exit)
     }
 
     /// The table of a sweep: that of `bench`, where every point has its requests.
-    fn table(&self, shown: Vec<ShownPoint>) -> String {
+    fn table(&mut self) -> String {
+        let shown = std::mem::take(&mut self.shown);
         if shown.iter().all(|one| one.entry.is_some()) {
             let entries: Vec<SweepEntry> = shown.into_iter().filter_map(|one| one.entry).collect();
             return sweep_text(&entries, self.style);
@@ -168,45 +164,54 @@ impl PredictRun<'_> {
         format!("PREDICTED, not measured\n{}", report::table(&rows, TableFormat::Text))
     }
 
-    /// The point as rows of tables and as JSON; its text is printed.
-    fn one(&self, point: &PlannedPoint, folder: Option<PathBuf>) -> Result<ShownPoint, Refusal> {
-        let plan = &point.plan;
-        let profile = &self.engine.profile;
-        let mut asks = Asks::open(plan, profile, self.secrets)?;
-        for remark in asks.remarks() {
-            print_note(&format!("note: {remark}"));
-        }
-        let (memory_bytes, version) = (free_memory(), &version::long());
-        let setting =
-            PredictionSetting { plan, profile, options: self.options, memory_bytes, version };
-        let mut predicted = virtual_time::predict(setting, &mut asks)?;
+    /// Shows a point, and leaves its run in a folder where the plan names one.
+    fn done(
+        &mut self,
+        run: &PlannedRun,
+        record: &RunRecord,
+        reading: &mut Reading,
+    ) -> Result<(), Refusal> {
+        let Some(predicted) = record.predicted.as_deref() else { return Ok(()) };
         if let Some(beyond) = predicted.beyond {
             print_note(&format!("note: {}", beyond_text(beyond)));
         }
-        let mut info = virtual_time::info(setting, &asks);
-        info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
-        let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
-        let (text, shown) = self.views(&info, &predicted, &view, point)?;
-        if plan.output.shown == plan::Shown::Text {
+        let sides = std::mem::take(&mut reading.sides);
+        let (text, json, shown) = self.views(run, record, predicted, sides)?;
+        let output = &run.plan.output;
+        if output.shown == plan::Shown::Text {
             print(&text)?;
         }
-        if let Some(folder) = folder {
-            save(&folder, &info, &mut predicted)?;
-            if plan.output.shown == plan::Shown::Text {
+        if let Some(folder) = &output.run_dir {
+            let folder = if self.is_single() {
+                folder.clone()
+            } else {
+                folder.join(format!("{:03}", run.number))
+            };
+            save(&folder, record, predicted)?;
+            if output.shown == plan::Shown::Text {
                 print_note(&format!("record: {}", folder.display()));
             }
         }
-        Ok(shown)
+        if self.is_single() && output.shown == plan::Shown::Json {
+            print(&format!("{json:#}\n"))?;
+        }
+        if let Some(point) = self.points.get(run.number as usize) {
+            self.document.push(point, Ok(json.to_string()));
+        }
+        self.shown.push(shown);
+        Ok(())
     }
 
-    /// The point as text, and as what the others are shown with.
+    /// The point as text, as JSON, and as what the others are shown with.
     fn views(
         &self,
-        info: &RunInfo,
+        run: &PlannedRun,
+        record: &RunRecord,
         predicted: &PredictedPoint,
-        view: &RunView,
-        point: &PlannedPoint,
-    ) -> Result<(String, ShownPoint), Refusal> {
+        sides: Vec<Half>,
+    ) -> Result<(String, Value, ShownPoint), Refusal> {
+        let (plan, info, label) = (&run.plan, record.reader.info(), run.label.clone());
+        let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
         let is_figures = predicted.detail == PredictedDetail::Figures;
         let is_large = is_figures || self.options.replicas > 1;
         let peak = || kibibytes("/proc/self/status", "VmHWM:");
@@ -224,39 +229,57 @@ impl PredictRun<'_> {
             peak_memory_bytes: if is_large { peak() } else { None },
         };
         if is_figures {
-            let layout = layout_of(view, info);
+            let layout = layout_of(&view, info);
             let block = prediction::block(info, &predicted.prediction.figures, layout, &view.shown);
             let text =
                 format!("{}\n{}", report::print_report(&block, layout, self.style), page.text());
             let json = serde_json::json!({ "prediction": page.json() });
-            return Ok((text, ShownPoint { label: point.label(), entry: None, block, json }));
+            return Ok((text, json, ShownPoint { label, entry: None, block }));
         }
-        let end = virtual_time::end(&predicted.prediction, info);
-        let state = RunState::Ended(Box::new(end));
-        let run = summarise_kept(info.clone(), &predicted.prediction.timelines, &state, view);
-        for path in write_results(&run, &point.plan, &RunFacts::default())? {
+        let run = READING.summarise_sides(sides, None, &record.reader, &view)?;
+        for path in write_results(&run, plan, &RunFacts::default())? {
             print_note(&format!("results: {}", path.display()));
         }
         let mut json: Value = serde_json::from_str(&run.json()).unwrap_or_default();
         json["prediction"] = page.json();
         let text = format!("{}\n{}", run.text(self.style)?, page.text());
-        let (label, block) = (point.label(), run.report()?);
-        let entry = Some(SweepEntry::new(label.clone(), &run));
-        Ok((text, ShownPoint { label, entry, block, json }))
+        let (entry, block) = (Some(SweepEntry::new(label.clone(), &run)), run.report()?);
+        Ok((text, json, ShownPoint { label, entry, block }))
+    }
+}
+
+impl Observer for PredictScreen<'_> {
+    fn event(&mut self, event: Event<'_>) -> Result<(), Refusal> {
+        match event {
+            Event::Started { run, .. } => {
+                let point = self.points.get(run.number as usize);
+                let heading = point.and_then(|point| point.heading.as_ref());
+                match heading.filter(|_| run.plan.output.shown == plan::Shown::Text) {
+                    Some(heading) => print(&format!("{heading}\n")),
+                    None => Ok(()),
+                }
+            }
+            Event::Done { run, record, reading } => self.done(run, record, reading),
+            Event::Failed { run, refusal } => {
+                if let Some(point) = self.points.get(run.number as usize) {
+                    self.document.push(point, Err(refusal));
+                }
+                Ok(())
+            }
+            other => Say.event(other),
+        }
     }
 }
 
 /// Leaves the run in a folder, where a plan names one.
-fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result<(), Refusal> {
+fn save(folder: &Path, record: &RunRecord, predicted: &PredictedPoint) -> Result<(), Refusal> {
     if predicted.detail == PredictedDetail::Figures {
         return Err(Refusal::usage(
             "cannot save the run: a prediction of this size keeps figures only, no timelines",
             "omit `--run-dir`, or predict fewer requests",
         ));
     }
-    let end = virtual_time::end(&predicted.prediction, info);
-    let timelines = std::mem::take(&mut predicted.prediction.timelines);
-    virtual_time::write(folder, info, timelines, &end)
+    virtual_time::write(folder, record)
         .map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))
 }
 

@@ -6,7 +6,6 @@ use tokometer_base::digits::digits;
 use super::measured_point::{MeasuredPoint, ObjectiveAtPoint};
 use crate::search::{PointOutcome, SearchResult};
 
-/// What a search varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
@@ -34,13 +33,10 @@ impl LoadKind {
     }
 }
 
-/// How a search ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// The search reached a result.
     Answered(SearchResult),
-    /// A signal ended the search.
     Interrupted,
     /// The server became unreachable and did not recover.
     ServerGone,
@@ -51,16 +47,13 @@ pub enum Ending {
     },
 }
 
-/// The result of a capacity search.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Findings {
-    /// What was varied.
     pub over: LoadKind,
     /// The objectives as typed.
     pub slo: String,
     /// Decides the sentence and the exit code.
     pub ending: Ending,
-    /// The result in one sentence.
     pub sentence: String,
     /// GPUs behind the endpoint. `None` when the user did not give the number.
     pub gpus: Option<u32>,
@@ -116,18 +109,15 @@ const AT_THE_EDGE: f64 = 0.25;
 pub enum Caveat {
     /// Points had too few requests for their percentiles.
     TooShort {
-        /// Points with too few requests.
         points: usize,
         /// All points near the answer.
         of: usize,
         /// Requests of the shortest one.
         fewest: u64,
-        /// Requests that a point needs.
         needed: u64,
     },
     /// The client, not the server, was at its limit.
     ClientAtLimit {
-        /// Points at which it was.
         points: usize,
         /// All points near the answer.
         of: usize,
@@ -169,7 +159,6 @@ impl Findings {
         sorted.into_iter().map(|point| (point, share(point))).collect()
     }
 
-    /// The answer in one sentence, with its uncertainty.
     pub fn sentence(&self) -> String {
         let unit = self.over.unit();
         let answer = match &self.ending {
@@ -278,7 +267,6 @@ impl Findings {
         format!("{known}{} ({why})", brief.unwrap_or_default())
     }
 
-    /// Reasons not to rely on the answer.
     pub fn caveats(&self) -> Vec<Caveat> {
         let near = |point: &&MeasuredPoint| match &self.ending {
             Ending::Answered(SearchResult::Found { load, .. }) => {

@@ -10,7 +10,6 @@ use tokometer_figures::{Quantity, Severity, Summary};
 use crate::search::{Allowance, Point, PointOutcome, Stage, Use};
 use crate::slo::{self, Slo};
 
-/// The result of one objective at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectiveAtPoint {
     /// As typed.
@@ -19,7 +18,6 @@ pub struct ObjectiveAtPoint {
     pub shown: Option<String>,
     /// In the unit of the metric.
     pub value: Option<f64>,
-    /// `None` if unknown.
     pub is_met: Option<bool>,
     /// Share of the allowance that was used: 1 is the limit.
     pub allowance: Option<Use>,
@@ -27,7 +25,6 @@ pub struct ObjectiveAtPoint {
     pub is_supported: bool,
 }
 
-/// One measured point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredPoint {
     /// Requests per second, or requests in flight.
@@ -47,11 +44,9 @@ pub struct MeasuredPoint {
     /// Mean E2E in seconds; absent in findings of older versions.
     #[serde(default)]
     pub e2e_s: Option<f64>,
-    /// Requests measured.
     pub requests: u64,
     /// Notes about a client at its limit.
     pub client_notes: Vec<String>,
-    /// The run folder.
     pub folder: String,
 }
 
@@ -61,7 +56,6 @@ impl MeasuredPoint {
         self.tokens_per_s.or(self.requests_per_s)
     }
 
-    /// A point from a finished run.
     pub fn new(
         (load, stage, fit): (f64, Stage, PointOutcome),
         slo: &Slo,
@@ -96,7 +90,6 @@ impl MeasuredPoint {
         }
     }
 
-    /// A point that could not be measured.
     pub fn failed(load: f64, stage: Stage, folder: &Path) -> Self {
         Self {
             load,

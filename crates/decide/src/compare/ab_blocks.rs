@@ -24,9 +24,7 @@ use super::requests::{self, ComparedRequest};
 pub struct AbBlocks {
     /// Requests per block.
     pub block: u64,
-    /// Which side of a pair comes first.
     pub order: BlockOrder,
-    /// What happens between blocks.
     pub between: BlockChange,
 }
 
@@ -56,7 +54,6 @@ const COUPLE: u64 = 2;
 const FEWEST_GROUPS: usize = 5;
 
 impl AbBlocks {
-    /// The target of request `index`.
     pub fn target(self, index: u64) -> u16 {
         let first = self.first(self.pair(index) / COUPLE);
         match (index / self.block) % (2 * COUPLE) {
@@ -78,7 +75,6 @@ impl AbBlocks {
         self.is_first(index) && (index / self.block).is_multiple_of(2 * COUPLE)
     }
 
-    /// The pair that request `index` belongs to.
     pub fn pair(self, index: u64) -> u64 {
         index / self.block / 2
     }
@@ -141,7 +137,6 @@ impl AbBlocks {
 /// Values of both sides per pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairs {
-    /// Of each figure.
     pub values: BTreeMap<Figure, PairedValues>,
     /// Number of complete pairs.
     pub count: usize,
@@ -150,12 +145,10 @@ pub struct Pairs {
     pub restarted: Option<(usize, usize)>,
 }
 
-/// One figure of both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairedValues {
     /// One (A, B) per pair or group of pairs.
     pub values: Vec<(f64, f64)>,
-    /// Pairs in a group.
     pub pairs_each: usize,
 }
 
@@ -263,7 +256,6 @@ struct RecordedRun<'a> {
     info: &'a RunInfo,
     /// Of the whole run.
     state: &'a RunState,
-    /// Options for each side's summary.
     options: &'a SummaryOptions,
 }
 
@@ -296,7 +288,6 @@ impl Spans {
         (moves, end)
     }
 
-    /// Summarises one side from all timelines of the run.
     fn half(
         &self,
         run: RecordedRun<'_>,

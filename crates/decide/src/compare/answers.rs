@@ -45,10 +45,8 @@ impl GreedyAnswers {
     }
 }
 
-/// Greedy answers to the same prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct DifferingAnswers {
-    /// Prompts that both sides answered.
     pub compared: u64,
     /// Of these, with different answers.
     pub differ: u64,
@@ -74,7 +72,6 @@ impl DifferingAnswers {
 pub struct GoodAnswers {
     /// Those as they should be.
     pub good: u64,
-    /// All that were judged.
     pub judged: u64,
 }
 
@@ -113,7 +110,6 @@ pub(super) fn good_answers(summary: &Summary) -> [GoodAnswers; 4] {
 /// A share of good answers on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct QualityRow {
-    /// Which answers.
     pub what: &'static str,
     /// Of A's runs together.
     pub a: GoodAnswers,
@@ -130,7 +126,6 @@ pub struct AnswerComparison {
     pub greedy: Option<DifferingAnswers>,
     /// The same between runs of A. `None` for a single run.
     pub within_a: Option<DifferingAnswers>,
-    /// Kinds of answers that both sides have.
     pub quality: Vec<QualityRow>,
 }
 

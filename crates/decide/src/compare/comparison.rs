@@ -6,14 +6,18 @@
 
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
+use tokometer_base::Refusal;
 use tokometer_base::units::counted;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
-use tokometer_figures::statistics;
+use tokometer_figures::{SummaryOptions, statistics};
+use tokometer_record::{RunReader, stored};
 
-use super::ab_blocks::Pairs;
+use super::ab_blocks::{AbBlocks, Half, Pairs};
 use super::answers::AnswerComparison;
 use super::difference::{self, Basis, Difference, DifferenceRule, Equivalence, LOOKED_FOR};
+use super::figures::{compared, percentiles};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
+use super::requests::last_attempts;
 use super::restarts::{self, Restarts, one_process};
 use super::rule::{FailRule, RuleResult};
 use super::run::Run;
@@ -24,9 +28,7 @@ pub const ENOUGH_RUNS: usize = 3;
 /// What is compared, and what counts as a difference.
 #[derive(Debug, Clone, Copy)]
 pub struct Criteria<'a> {
-    /// One row each.
     pub figures: &'a [Figure],
-    /// What is negligible.
     pub equivalence: Equivalence,
 }
 
@@ -127,18 +129,14 @@ impl Serialize for ComparedFigure {
 pub struct Side {
     /// As the user named them.
     pub runs: Vec<String>,
-    /// URLs of its targets.
     pub targets: Vec<String>,
     /// Server processes that its runs come from. `None` where one is unknown.
     pub processes: Option<usize>,
-    /// Over all runs.
     pub succeeded: u64,
-    /// Over all runs.
     pub failed: u64,
 }
 
 impl Side {
-    /// Sums over `runs`.
     pub fn of(runs: &[Run]) -> Self {
         let mut targets: Vec<String> =
             runs.iter().filter_map(|run| run.facts.target.clone()).collect();
@@ -154,17 +152,14 @@ impl Side {
     }
 }
 
-/// The result of comparing two sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Where the values come from.
     pub basis: Basis,
     /// Number of pairs in an A/B measurement; `None` otherwise.
     pub pairs: Option<usize>,
     /// Server processes behind the runs of A and of B, where they are the units of evidence; `None`
     /// where the runs are.
     pub restarts: Option<(usize, usize)>,
-    /// What counts as negligible.
     pub equivalence: Equivalence,
     /// The base line.
     pub a: Side,
@@ -175,7 +170,6 @@ pub struct Comparison {
     /// Whether both sides answer alike; `None` where the runs do not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<AnswerComparison>,
-    /// How similar the runs' conditions are.
     #[serde(flatten)]
     pub likeness: Likeness,
     /// Results of the `--fail-if` rules.
@@ -223,8 +217,36 @@ impl Comparison {
         }
     }
 
-    /// Compares the two targets of an A/B measurement.
-    pub fn of_pairs(a: &Run, b: &Run, criteria: Criteria<'_>, pairs: &Pairs) -> Self {
+    /// Compares the two targets of a run in A/B blocks.
+    pub fn of_targets(
+        reader: &RunReader,
+        ab: AbBlocks,
+        criteria: Criteria<'_>,
+    ) -> Result<Self, Refusal> {
+        let (folder, figures) = (reader.folder(), criteria.figures);
+        let options =
+            SummaryOptions { percentiles: percentiles(figures), ..SummaryOptions::default() };
+        let [a, b] = Half::both(reader, ab, &options)?;
+        let pairs = ab.pairs(&last_attempts(stored::timelines(reader)?), figures);
+        let side = |name: &str, half: &Half| {
+            let name = format!("{} {name}", folder.display());
+            Run::of_summary(&name, &half.info, &half.summary, figures)
+        };
+        Ok(Self::of_pairs(&side("a", &a)?, &side("b", &b)?, criteria, &pairs))
+    }
+
+    /// The same by the usual figures; `None` for a run of one side, and where one side has no success.
+    pub fn of_sides(
+        reader: &RunReader,
+        ab: Option<AbBlocks>,
+        sides: &[Half],
+    ) -> Result<Option<Self>, Refusal> {
+        let is_comparable = sides.iter().all(|half| half.summary.counts.succeeded > 0);
+        let ab = ab.filter(|_| is_comparable);
+        ab.map(|ab| Self::of_targets(reader, ab, Criteria::of(&compared([])))).transpose()
+    }
+
+    fn of_pairs(a: &Run, b: &Run, criteria: Criteria<'_>, pairs: &Pairs) -> Self {
         let row = |figure: &Figure| {
             let figure = *figure;
             let judgement = criteria.judgement(figure, Basis::Pairs);
@@ -260,7 +282,6 @@ impl Comparison {
         }
     }
 
-    /// Adds the results of these rules.
     #[must_use]
     pub fn judged(mut self, rules: &[FailRule]) -> Self {
         self.rules = rules.iter().map(|rule| rule.judge(&self.rows, self.equivalence)).collect();
@@ -319,7 +340,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::ab_blocks::PairedValues;
-    use super::super::figures::compared;
     use super::*;
 
     const TTFT: Figure = Figure::mean(Quantity::Ttft);

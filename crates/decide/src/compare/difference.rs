@@ -21,7 +21,7 @@ const TINY: f64 = 5e-4;
 /// No comparison is advised of more runs than this: nobody would make them.
 const MOST_UNITS: usize = 10_000;
 
-/// The largest difference that nobody minds, as a share of A.
+/// The largest difference that counts as none, as a share of A.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Equivalence(pub f64);
 
@@ -47,11 +47,9 @@ pub enum Basis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conclusion {
-    /// B is better.
     Better,
-    /// B is worse.
     Worse,
-    /// B differs, and by no more than nobody minds.
+    /// B differs, but by no more than the margin of [`Equivalence`].
     Negligible,
     /// No difference was found, and a relevant one would probably have been.
     NoDifferenceShown,
@@ -70,11 +68,9 @@ pub struct Difference {
     pub change: f64,
     /// Lower end of the 95 % confidence interval.
     pub low: f64,
-    /// Upper end of that interval.
     pub high: f64,
     /// The smallest change, as a share of A, that would be detected with 80 % probability.
     pub detectable: f64,
-    /// Where the values come from.
     pub basis: Basis,
     /// Independent values per side (the fewer of both), or of pairs.
     pub units: usize,
@@ -84,7 +80,6 @@ pub struct Difference {
     pub pairs_per_unit: usize,
     /// From the interval and the detectable change.
     pub conclusion: Conclusion,
-    /// Whether a higher value is better.
     #[serde(skip)]
     better: Better,
 }
@@ -101,11 +96,8 @@ struct Estimate {
 /// How a difference is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DifferenceRule {
-    /// Where the values come from.
     pub basis: Basis,
-    /// Whether a higher value is better.
     pub better: Better,
-    /// What counts as negligible.
     pub equivalence: Equivalence,
 }
 

@@ -21,7 +21,6 @@ pub enum Weight {
     Meaningless,
 }
 
-/// A field in which plans differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DifferingLine {
     /// Path of the field.
@@ -30,7 +29,6 @@ pub struct DifferingLine {
     pub a: String,
     /// Its values in B, joined.
     pub b: String,
-    /// Depends on the field.
     pub weight: Weight,
 }
 
@@ -58,10 +56,8 @@ pub struct Warning {
     pub text: String,
 }
 
-/// The differences between the conditions of two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Likeness {
-    /// Fields in which plans differ.
     pub lines: Vec<DifferingLine>,
     /// The most severe first.
     pub warnings: Vec<Warning>,

@@ -27,4 +27,4 @@ pub use figures::{compared, percentiles};
 pub use likeness::{DifferingLine, Likeness, Warning, Weight};
 pub use requests::{ComparedRequest, block_values, last_attempts};
 pub use rule::{FailRule, RuleOutcome, RuleResult};
-pub use run::{Facts, Run, throughput_blocks};
+pub use run::{Facts, Run, throughput_blocks, without_success};

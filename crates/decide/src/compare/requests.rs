@@ -18,10 +18,8 @@ use tokometer_record::{Outcome, Phase, Timeline};
 /// One request, reduced to what is compared. Latencies are in milliseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparedRequest {
-    /// Index in the plan.
     pub index: u64,
     attempt: u32,
-    /// Index of its target.
     pub target: u16,
     /// When its first byte was sent.
     pub start: Nanos,

@@ -41,12 +41,10 @@ impl Restarts {
         (is_nested && is_enough).then_some(Self { a: a_groups, b: b_groups })
     }
 
-    /// Processes of A and of B.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.a.len(), self.b.len())
     }
 
-    /// The mean of each process.
     pub(super) fn means(&self, of_a: &[f64], of_b: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let means = |groups: &[Vec<usize>], values: &[f64]| {
             let of = |group: &Vec<usize>| {

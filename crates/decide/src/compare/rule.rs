@@ -38,12 +38,10 @@ pub enum RuleOutcome {
     Unknown,
 }
 
-/// A rule with its result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleResult {
     /// As typed.
     pub rule: String,
-    /// Of this comparison.
     pub outcome: RuleOutcome,
     /// Further runs per side, or pairs, that would detect such a loss four times in five; only where
     /// these data cannot tell. `None` also beyond what anybody would measure.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use tokometer_base::Refusal;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_figures::windows::Block;
 use tokometer_figures::{Summary, Verdict};
 use tokometer_record::RunInfo;
 
 use super::answers::{GoodAnswers, GreedyAnswers, good_answers};
-use crate::Error;
 
 /// A run, a result file or a printed report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -28,7 +28,6 @@ pub struct Run {
 /// Conditions of a run. What is unknown is `None` and is not compared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Facts {
-    /// URL of the target.
     pub target: Option<String>,
     /// What identifies the server process that answered, such as its start time; `None` where the
     /// server does not report it.
@@ -37,9 +36,7 @@ pub struct Facts {
     pub definitions: String,
     /// Why its plan cannot be compared with the others.
     pub unreadable_plan: Option<String>,
-    /// Dataset as opened.
     pub dataset: Option<String>,
-    /// Name of the tokenizer.
     pub tokenizer: Option<String>,
     /// Per successful request.
     pub prompt_tokens: Option<f64>,
@@ -47,9 +44,7 @@ pub struct Facts {
     pub output_tokens: Option<f64>,
     /// Program version that wrote the record.
     pub version: Option<String>,
-    /// Successful requests.
     pub succeeded: u64,
-    /// Failed requests.
     pub failed: u64,
     /// Good answers by kind; none judged where they are unknown.
     pub good_answers: [GoodAnswers; 4],
@@ -71,9 +66,9 @@ impl Run {
         info: &RunInfo,
         summary: &Summary,
         figures: &[Figure],
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Refusal> {
         if summary.counts.succeeded == 0 {
-            return Err(Error::NoSuccess { name: name.to_owned() });
+            return Err(without_success(name));
         }
         let value = |figure: &Figure| {
             let key = figure.quantity.key();
@@ -121,6 +116,12 @@ impl Facts {
 /// A tokenizer's name. The server's own is named by its address, which is not a difference.
 fn tokenizer(name: &str) -> String {
     if name.starts_with("http") { "the server's own".to_owned() } else { name.to_owned() }
+}
+
+/// The refusal for a run without a successful request.
+pub fn without_success(name: &str) -> Refusal {
+    let message = format!("cannot compare `{name}`: none of its requests succeeded");
+    Refusal::usage(message, "`tokometer report` shows why its requests failed")
 }
 
 /// Mean times in flight that a block must last. Streams of equal lengths end in waves: shorter blocks

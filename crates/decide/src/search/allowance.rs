@@ -40,7 +40,6 @@ const QUIET: u32 = 20;
 /// Most use of an objective that limits no load.
 const FREE: f64 = 0.5;
 
-/// The use of an objective's allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Use {
     /// 1 is the limit.
@@ -63,7 +62,6 @@ pub struct Allowance<'a> {
 }
 
 impl<'a> Allowance<'a> {
-    /// Counts nothing yet.
     pub fn new(slo: &'a Slo) -> Self {
         Self { slo, requests: LastAttempts::default() }
     }
@@ -78,7 +76,6 @@ impl<'a> Allowance<'a> {
         self.requests.push(identity.index, identity.attempt, tallies);
     }
 
-    /// Number of distinct requests.
     pub fn requests(&self) -> u64 {
         self.requests.requests()
     }

@@ -20,18 +20,15 @@ const FAR: f64 = 4.0;
 /// Whether an objective would be missed if requests waited ever longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitLimit {
-    /// It would.
     Limited,
     /// None would: all are about the speed of tokens, or requests wait in the client for a slot.
     Free,
 }
 
-/// How long requests waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitTrend {
     /// As long at the end as before, or too few to tell.
     Steady,
-    /// Ever longer.
     Growing,
 }
 

@@ -42,7 +42,6 @@ pub(super) struct Bracket {
     pub(super) high: f64,
 }
 
-/// The next step of the first stage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum BracketStep {
     Measure(f64, Stage),
@@ -126,7 +125,6 @@ impl SearchLimits {
         if next > met { next } else { self.tidy(met + 1.0) }
     }
 
-    /// The next step of the first stage.
     pub(super) fn bracket(&self, points: &[Point]) -> BracketStep {
         let rungs = rungs(points);
         let stage = self.climb.stage();

@@ -30,7 +30,6 @@ pub const UNLIMITED_POINTS: usize = 100;
 /// The second stage of a search that ends in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecondStage {
-    /// Number of points.
     pub points: usize,
     /// Time of each that counts.
     pub counted: Nanos,
@@ -114,7 +113,6 @@ impl SearchLimits {
         Some(Forecast { expected, needed: Nanos::from_secs_f64(needed) })
     }
 
-    /// The same search with `points` in all.
     #[must_use]
     pub fn with_points(self, points: usize) -> Self {
         Self { points, ..self }

@@ -51,7 +51,6 @@ pub(super) struct EdgeSample {
     /// Share of the requests that may be beyond the limit, at which the use is 1. `None` where the use
     /// is a ratio of values.
     pub(super) allowed: Option<f64>,
-    /// Requests of the run.
     pub(super) requests: f64,
 }
 
@@ -157,7 +156,6 @@ fn minimum(range: Range<f64>, steps: usize, value: impl Fn(f64) -> f64) -> Minim
     }
 }
 
-/// The golden section.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
 /// The edge. `None` for too few points, or where no use changes between them.

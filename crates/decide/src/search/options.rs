@@ -13,17 +13,12 @@ const LEAST_REQUESTS: f64 = 20.0;
 /// A search as the user asks for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchOptions {
-    /// What is varied.
     pub over: LoadKind,
-    /// The first load.
     pub start: f64,
-    /// The highest load.
     pub most: f64,
     /// Precision of the answer, as a share of it.
     pub resolution: f64,
-    /// Most points in all.
     pub points: usize,
-    /// The longest point.
     pub longest: Nanos,
 }
 

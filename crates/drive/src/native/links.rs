@@ -30,14 +30,12 @@ const STEP: u64 = u64::MAX - 2;
 const LONGEST_SLEEP_MS: u8 = 50;
 const _: () = assert!(LONGEST_SLEEP_MS as u64 * 1_000_000 == MaxWait::LONGEST.0);
 
-/// Sockets under `epoll`.
 pub struct EpollLinks {
     eager: Epoll,
     lazy: Epoll,
     timer: TimerFd,
     armed: Option<Nanos>,
     steps: StepWatch,
-    /// Results of the last wait.
     events: Vec<EpollEvent>,
     _stamps: StampKeeper,
 }

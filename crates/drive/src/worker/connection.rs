@@ -12,17 +12,13 @@ use crate::platform::Interest;
 pub(crate) enum ConnectionStage {
     /// A proxy's tunnel or TLS is being set up.
     Securing,
-    /// Open, without a request.
     Idle,
     /// Open, with a request of the first wave that has not begun.
     Armed,
-    /// A request is being written.
     Writing,
-    /// Waiting for a response, or reading one.
     Reading,
 }
 
-/// Times at which the connection was made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConnectionSetup {
     pub(crate) begin: Nanos,
@@ -30,7 +26,6 @@ pub(crate) struct ConnectionSetup {
     pub(crate) secured: Option<Nanos>,
 }
 
-/// One connection with the request it carries, if any.
 #[derive(Debug)]
 pub(crate) struct OpenConnection<W> {
     pub(crate) link: Link<W>,
@@ -41,20 +36,16 @@ pub(crate) struct OpenConnection<W> {
     pub(crate) address: usize,
     pub(crate) stage: ConnectionStage,
     pub(crate) setup: ConnectionSetup,
-    /// Requests completed on it.
     pub(crate) uses: u32,
     pub(crate) flight: Option<Box<Flight>>,
     pub(crate) exchange: Exchange,
     pub(crate) segments: Segments,
     pub(crate) pulse: Pulse,
     pub(crate) lane: Lane,
-    /// Which of its changes are reported.
     pub(crate) interest: Interest,
-    /// Whether the stream was read lazily at some time.
     pub(crate) was_lazy: bool,
     /// Whether it was opened before any request needed it.
     pub(crate) is_preopened: bool,
-    /// Time of the server's last activity.
     pub(crate) last_activity: Nanos,
     /// Time of the last content of the present response. `None` before the first.
     pub(crate) last_content: Option<Nanos>,
@@ -65,7 +56,6 @@ pub(crate) struct OpenConnection<W> {
 }
 
 impl<W: Wire> OpenConnection<W> {
-    /// Prepares for another request.
     pub(crate) fn clear(&mut self) {
         self.exchange.reset();
         self.pulse = Pulse::default();

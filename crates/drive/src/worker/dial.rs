@@ -13,7 +13,6 @@ use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
 use crate::platform::{Interest, Links, Platform};
 
-/// A connection to be.
 #[derive(Debug)]
 pub(super) struct Dial<W> {
     id: u64,
@@ -43,7 +42,6 @@ impl<P: Platform> Worker<P> {
         self.dial(key, dial);
     }
 
-    /// Carries a race on.
     fn dial(&mut self, key: u64, mut dial: Dial<WireOf<P>>) {
         let (now, stamps) = (self.reader.now, self.shared.config.stamps);
         let addresses = &self.shared.config.targets[usize::from(dial.target)].endpoint.addresses;
@@ -76,7 +74,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// One of the target's addresses is connected.
     fn connected(&mut self, key: u64, dial: Dial<WireOf<P>>, address: usize, wire: WireOf<P>) {
         let now = self.reader.now;
         self.shared.target_responded(dial.target);
@@ -117,19 +114,31 @@ impl<P: Platform> Worker<P> {
         self.settle(connection, fate);
     }
 
-    /// No connection was made.
     fn undialled(&mut self, key: u64, dial: Dial<WireOf<P>>, kind: FailureKind, why: &str) {
         self.connections.release(key);
-        let is_held = dial.flight.as_ref().is_some_and(|flight| flight.is_held());
+        self.give_up(dial.target, dial.flight, kind, why);
+    }
+
+    /// What waited for a connection, or was carried by one, will not go on with it.
+    pub(super) fn give_up(
+        &mut self,
+        target: u16,
+        flight: Option<Box<Flight>>,
+        kind: FailureKind,
+        why: &str,
+    ) {
+        let is_held = flight.as_ref().is_some_and(|flight| flight.is_held());
+        let is_unopened =
+            matches!(kind, FailureKind::Connect | FailureKind::ConnectTimeout | FailureKind::Tls);
         // A limit of this machine says nothing about the target, and a request that is not due has not
         // failed.
-        if kind != FailureKind::Client && !is_held {
-            self.shared.connection_failed(dial.target, self.reader.now);
+        if is_unopened && !is_held {
+            self.shared.connection_failed(target, self.reader.now);
         }
-        match dial.flight {
+        match flight {
             Some(flight) if is_held => self.set_aside(flight),
             Some(flight) => self.fail(flight, kind, why),
-            None => self.spare_is_open(dial.target),
+            None => self.spare_is_open(target),
         }
     }
 
@@ -167,7 +176,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Gives up the connections that flights wait for.
     pub(super) fn abandon_dials(&mut self) {
         let is_wanted = |dial: &Dial<WireOf<P>>| dial.flight.is_some();
         let wanted = self.dials.iter().filter(|(_, dial)| is_wanted(dial)).map(|(key, _)| *key);

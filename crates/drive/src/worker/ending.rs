@@ -177,7 +177,6 @@ impl<P: Platform> Worker<P> {
         self.shared.ended(1);
     }
 
-    /// Ends a flight because the run stops.
     pub(super) fn abandon(&mut self, mut flight: Box<Flight>) {
         flight.timeline.outcome = Outcome::Abandoned;
         flight.timeline.times.end = Some(self.reader.now);
@@ -192,7 +191,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// The server closed the connection.
     pub(super) fn on_closed(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.as_deref_mut() else { return KeepOrClose::Close };
         if !flight.has_response {

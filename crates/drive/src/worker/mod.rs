@@ -57,7 +57,6 @@ pub(crate) struct Account {
     /// Those of them that are later turns of a conversation.
     pub(crate) started_turns: u64,
     pub(crate) abandoned: u64,
-    /// When the last measured request ended.
     pub(crate) last_end: Nanos,
 }
 
@@ -81,11 +80,9 @@ pub(crate) struct Worker<P: Platform> {
     idle: Vec<Vec<u64>>,
     /// Flights that the gate has admitted and that have no connection yet.
     ready: VecDeque<Box<Flight>>,
-    /// Flights in the order of their intended times.
     paced: VecDeque<Box<Flight>>,
     /// Counts of connections opened ahead for these.
     spares: Spares,
-    /// Flights that leave together when the measured phase begins.
     wave: Wave,
     /// Retries, with their times. Usually empty.
     deferred: Vec<(Nanos, Box<Flight>)>,
@@ -112,7 +109,6 @@ impl Readiness {
     }
 }
 
-/// What happens to a connection next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeepOrClose {
     Keep,
@@ -158,7 +154,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Runs until the run has ended.
     pub(crate) fn run(mut self) -> Account {
         let mut commands = Vec::new();
         while !self.shared.is_over() {
@@ -211,7 +206,6 @@ impl<P: Platform> Worker<P> {
             || !(self.ready.is_empty() && self.paced.is_empty() && self.deferred.is_empty())
     }
 
-    /// Reads all lazy streams that have bytes.
     fn harvest(&mut self) {
         self.reader.lazy.begin(self.reader.now);
         loop {
@@ -287,7 +281,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Handles an event of a connection.
     fn attend(&mut self, key: u64, readiness: Readiness) {
         let Some(mut connection) = self.connections.take(key) else { return self.on_dial(key) };
         let disposition = match connection.stage {
@@ -313,7 +306,6 @@ impl<P: Platform> Worker<P> {
         self.settle(connection, disposition);
     }
 
-    /// Stores a connection or closes it.
     fn settle(&mut self, connection: Box<WorkerConnection<P>>, disposition: KeepOrClose) {
         match disposition {
             KeepOrClose::Keep => self.connections.put(connection.key, connection),
@@ -330,7 +322,6 @@ impl<P: Platform> Worker<P> {
         self.connections.release(connection.key);
     }
 
-    /// Reads until the socket has nothing more.
     fn drain(&mut self, connection: &mut WorkerConnection<P>, readiness: Readiness) -> KeepOrClose {
         // An end of the connection that came with the bytes is not reported a second time.
         let is_ending = readiness.is_ending;
@@ -380,7 +371,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Changes what is reported of a connection.
     fn watch(&mut self, connection: &mut WorkerConnection<P>, interest: Interest) {
         let (key, lane) = (connection.key, connection.lane);
         if interest != connection.interest

@@ -30,13 +30,11 @@ pub(crate) struct LinkReader<C> {
     pub(crate) lazy: Lookout,
     /// When the last read's bytes arrived, if they were one event by themselves.
     single: Option<Nanos>,
-    /// When the clock offset was last measured.
     offset_at: Nanos,
     /// Steps of the wall clock in the measured phase.
     pub(crate) clock_steps: Vec<ClockStep>,
 }
 
-/// The result of a read for its connection.
 #[derive(Debug)]
 pub(crate) enum ReadEnd {
     /// The socket is drained; the response continues.
@@ -102,7 +100,6 @@ impl<C: Clock> LinkReader<C> {
         self.offset_at = self.now;
     }
 
-    /// Performs one read and passes the bytes to the connection's flight.
     pub(crate) fn read<W: Wire>(
         &mut self,
         connection: &mut OpenConnection<W>,
@@ -171,10 +168,8 @@ fn judge(kernel: Option<Nanos>, since: Nanos, now: Nanos, source: StampSource) -
     }
 }
 
-/// What the bytes of a read were for their response.
 struct Fed {
     progress: ResponseProgress,
-    /// Whether they were a single event.
     is_single: bool,
 }
 

@@ -18,7 +18,6 @@ const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
 /// Most events to reserve memory for; longer responses grow the list.
 const MOST_EVENTS_AHEAD: u32 = 1_024;
 
-/// Reserves memory for the events of the response.
 pub(super) fn reserve_events(flight: &mut Flight) {
     let timeline = &mut flight.timeline;
     let asked = timeline.requested.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
@@ -54,7 +53,6 @@ impl Announcement {
 }
 
 impl<P: Platform> Worker<P> {
-    /// Inserts a flight in the order of intended times.
     pub(super) fn line_up(&mut self, flight: Box<Flight>) {
         let due = flight.timeline.times.intended;
         let index = self.paced.partition_point(|earlier| earlier.timeline.times.intended <= due);
@@ -72,7 +70,6 @@ impl<P: Platform> Worker<P> {
         paced.into_iter().chain(deferred).min()
     }
 
-    /// Sends what is due, as far as the gate admits it.
     pub(super) fn send_due(&mut self) {
         let now = self.reader.now;
         while let Some(flight) = self.paced.pop_front_if(|flight| {
@@ -99,7 +96,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Opens connections for the flights that are due soon.
     fn open_ahead(&mut self) {
         let horizon = self.reader.now + PREOPEN_LEAD;
         while let Some(flight) = self.paced.get(self.spares.provided()) {
@@ -135,13 +131,11 @@ impl<P: Platform> Worker<P> {
         self.connect(flight);
     }
 
-    /// Opens a connection for this flight.
     pub(super) fn connect(&mut self, mut flight: Box<Flight>) {
         flight.timeline.times.connect_begin = Some(self.reader.now);
         self.open(flight.target(), Some(flight));
     }
 
-    /// Opens a connection that is not assigned to a flight.
     pub(super) fn open_spare(&mut self, target: u16) {
         self.spares.opening(target);
         self.open(target, None);
@@ -182,7 +176,6 @@ impl<P: Platform> Worker<P> {
         self.on_open(connection)
     }
 
-    /// The connection can carry requests.
     pub(super) fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         match connection.flight.take() {
             Some(flight) if flight.is_held() => self.arm(connection, flight),
@@ -197,24 +190,16 @@ impl<P: Platform> Worker<P> {
     }
 
     fn never_opened(&mut self, connection: &mut WorkerConnection<P>, why: &str) -> KeepOrClose {
-        let (target, now) = (connection.target, self.reader.now);
         let is_proxy_s = connection.link.is_tunnelling();
         let kind = if is_proxy_s { FailureKind::Connect } else { FailureKind::Tls };
         // The next connections try the target's other addresses first.
-        self.shared.rotations[usize::from(target)].failed(connection.address, now);
-        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held());
-        if !is_held {
-            self.shared.connection_failed(target, now);
-        }
-        match connection.flight.take() {
-            Some(flight) if is_held => self.set_aside(flight),
-            Some(flight) => self.fail(flight, kind, why),
-            None => self.spare_is_open(target),
-        }
+        let rotation = &self.shared.rotations[usize::from(connection.target)];
+        rotation.failed(connection.address, self.reader.now);
+        let flight = connection.flight.take();
+        self.give_up(connection.target, flight, kind, why);
         KeepOrClose::Close
     }
 
-    /// Writes a request on an open connection.
     pub(super) fn send(
         &mut self,
         connection: &mut WorkerConnection<P>,
@@ -253,7 +238,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Records the connection in the timeline.
     pub(super) fn describe(
         &mut self,
         connection: &WorkerConnection<P>,
@@ -275,7 +259,6 @@ impl<P: Platform> Worker<P> {
         carrier.address = u16::try_from(connection.address).ok();
     }
 
-    /// Writes the rest of the request.
     pub(super) fn write_on(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.as_deref_mut() else { return KeepOrClose::Close };
         match connection.link.write(&flight.request.bytes[flight.written..]) {

@@ -45,7 +45,6 @@ impl Spares {
         count.provided = count.provided.saturating_sub(1);
     }
 
-    /// The paced queue was emptied.
     pub(super) fn forget_flights(&mut self) {
         self.provided = 0;
         for count in &mut self.targets {
@@ -57,7 +56,6 @@ impl Spares {
         self.targets[usize::from(target)].opening += 1;
     }
 
-    /// A spare connection is open, or could not be opened.
     pub(super) fn settled(&mut self, target: u16) {
         let count = &mut self.targets[usize::from(target)];
         count.opening = count.opening.saturating_sub(1);

@@ -31,7 +31,6 @@ impl<P: Platform> Worker<P> {
         self.shared.dismiss(line, self.reader.now);
     }
 
-    /// Fails flights that exceeded a timeout.
     fn expire(&mut self) {
         let timeouts = self.shared.config.timeouts;
         self.sweep_dials(&timeouts);
@@ -53,18 +52,10 @@ impl<P: Platform> Worker<P> {
 
     /// Fails what the connection carries.
     fn exceed(&mut self, connection: &mut WorkerConnection<P>, limit: Limit) {
-        let is_held = connection.flight.as_ref().is_some_and(|flight| flight.is_held());
-        if limit == Limit::Connect && !is_held {
-            self.shared.connection_failed(connection.target, self.reader.now);
-        }
-        match connection.flight.take() {
-            Some(flight) if is_held => self.set_aside(flight),
-            Some(flight) => {
-                let message = limit.message(&self.shared.config.timeouts, &flight.timeline);
-                self.fail(flight, limit.kind(), &message);
-            }
-            None => self.spare_is_open(connection.target),
-        }
+        let flight = connection.flight.take();
+        let timeline = flight.as_ref().map(|flight| &flight.timeline);
+        let message = limit.message(&self.shared.config.timeouts, timeline);
+        self.give_up(connection.target, flight, limit.kind(), &message);
     }
 
     /// Ends a complete or failed response whose body the server has left open.
@@ -77,7 +68,6 @@ impl<P: Platform> Worker<P> {
         let _closed = self.complete(connection, KeepOrClose::Close);
     }
 
-    /// Drops flights that have not been sent.
     fn dismiss_paced(&mut self) {
         self.dismiss_wave();
         self.shared.dismiss(std::mem::take(&mut self.paced), self.reader.now);
@@ -86,7 +76,6 @@ impl<P: Platform> Worker<P> {
         self.shared.dismiss(deferred.into_iter().map(|(_at, flight)| flight), self.reader.now);
     }
 
-    /// Abandons everything in flight.
     fn abandon_all(&mut self) {
         self.dismiss_paced();
         self.abandon_dials();
@@ -114,8 +103,9 @@ impl<P: Platform> Worker<P> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expiry {
     /// The response is complete since `end`, or has failed; only its body has not ended.
-    OpenBody { end: Nanos },
-    /// A limit was exceeded.
+    OpenBody {
+        end: Nanos,
+    },
     Failed(Limit),
 }
 
@@ -135,12 +125,15 @@ impl Limit {
         }
     }
 
-    fn message(self, timeouts: &Timeouts, timeline: &Timeline) -> String {
+    fn message(self, timeouts: &Timeouts, timeline: Option<&Timeline>) -> String {
         match self {
             Self::Connect => format!("timed out: no connection within {}", timeouts.connect),
             Self::Stall => {
                 let limit = timeouts.stall.unwrap_or_default();
-                format!("timed out: no token for {limit} after token {}", tokens(timeline))
+                format!(
+                    "timed out: no token for {limit} after token {}",
+                    timeline.map_or(0, tokens)
+                )
             }
             Self::Total => format!(
                 "timed out: no complete response within {}",

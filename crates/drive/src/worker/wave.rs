@@ -24,7 +24,6 @@ const GROUP: usize = 256;
 /// enough, and the kernel tries again only after a second; common limits are 128 and more.
 const DIALS_MOST: usize = 64;
 
-/// Flights of the first wave.
 #[derive(Debug, Default)]
 pub(super) struct Wave {
     due: Option<Nanos>,
@@ -110,7 +109,6 @@ impl<P: Platform> Worker<P> {
         disposition
     }
 
-    /// Sends the next group of the wave once it is due.
     pub(super) fn send_wave(&mut self) {
         let Some(due) = self.wave.due.filter(|due| *due <= self.reader.now) else { return };
         if self.shared.is_stopping() {
@@ -165,7 +163,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Sends the flights that have no connection, each on a new one.
     fn launch_bare(&mut self, admitted: Nanos) {
         let flights = std::mem::take(&mut self.wave.bare).into_iter();
         for mut flight in flights.chain(std::mem::take(&mut self.wave.unopened)) {
@@ -190,7 +187,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Drops the flights of the wave that have not been sent.
     pub(super) fn dismiss_wave(&mut self) {
         self.wave.due = None;
         let mut flights = std::mem::take(&mut self.wave.bare);

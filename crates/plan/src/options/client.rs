@@ -55,7 +55,6 @@ fn text(text: &str) -> Result<Value, String> {
     Ok(Value::from(text))
 }
 
-/// `a,b,c` as words.
 fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }

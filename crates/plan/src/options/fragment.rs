@@ -13,31 +13,23 @@ use crate::{Axis, AxisValues, PartialPlan, PlanField, SweepValue};
 /// An option as given: the words behind its flag.
 #[derive(Debug, Clone)]
 pub struct GivenOption {
-    /// Which one.
     pub row: &'static OptionRow,
     /// Empty for a switch.
     pub words: Vec<String>,
 }
 
-/// Several values of one option.
 #[derive(Debug, Clone)]
 pub struct OptionList {
-    /// The flag that has them.
     pub flag: &'static str,
-    /// The sweep that they make.
     pub axis: Axis,
 }
 
 /// Files whose content becomes part of a plan.
 #[derive(Debug, Clone, Default)]
 pub struct ContentFiles {
-    /// What answers must be.
     pub structured: Option<PathBuf>,
-    /// Tools that the model may call.
     pub tools: Option<PathBuf>,
-    /// Whether it must call one of them.
     pub tool_choice: Option<String>,
-    /// Prompts with known answers.
     pub canary: Option<PathBuf>,
 }
 
@@ -45,40 +37,25 @@ pub struct ContentFiles {
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct OutputArgs {
-    /// Folder of the run.
     pub run_dir: Option<PathBuf>,
-    /// Skip points that are already in the folder.
     pub resume: bool,
-    /// Remove an earlier run first.
     pub overwrite: bool,
-    /// Print nothing but errors.
     pub quiet: bool,
-    /// Show a dashboard.
     pub live: bool,
-    /// Show no progress bar.
     pub disable_tqdm: bool,
 }
 
-/// One run from several processes.
 #[derive(Debug, Clone, Default)]
 pub struct ShardArgs {
     /// `K/N`.
     pub shard: Option<String>,
-    /// Number of shards.
     pub shards: Option<u32>,
-    /// Address at which shard 0 listens.
     pub leader: Option<String>,
-    /// File with the shared secret.
     pub shard_secret_file: Option<PathBuf>,
-    /// Certificate of this shard.
     pub shard_tls_cert: Option<PathBuf>,
-    /// Its private key.
     pub shard_tls_key: Option<PathBuf>,
-    /// Authorities of all certificates.
     pub shard_tls_ca: Option<PathBuf>,
-    /// Time for all shards to become ready.
     pub shard_wait: Option<String>,
-    /// One limit of requests in flight for all shards together.
     pub global_cap: bool,
 }
 
@@ -104,41 +81,25 @@ impl ShardArgs {
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Fragment {
-    /// Single values.
     pub part: PartialPlan,
     /// Lists, in the order of the table.
     pub lists: Vec<OptionList>,
     /// Options of datasets, whose meaning depends on the dataset.
     pub of_dataset: Vec<GivenOption>,
-    /// Flags that are given.
     pub given: Vec<&'static str>,
-    /// The plan file.
     pub plan: Option<PathBuf>,
-    /// Whether the plan is only printed.
     pub print_plan: bool,
-    /// The backend's name.
     pub backend: Option<String>,
-    /// Host without a whole address.
     pub host: Option<String>,
-    /// Port without a whole address.
     pub port: Option<u16>,
-    /// A key.
     pub api_key: Option<ApiKey>,
-    /// A file with a key.
     pub api_key_file: Option<PathBuf>,
-    /// Files whose content becomes part of the plan.
     pub files: ContentFiles,
-    /// Whether the client's own error is measured first.
     pub calibrate: bool,
-    /// Time for all steps of a staircase or a search.
     pub budget: Option<String>,
-    /// File for a page of the results.
     pub html: Option<PathBuf>,
-    /// Whether events stay in plain columns.
     pub keep_events: bool,
-    /// What happens with results.
     pub output: OutputArgs,
-    /// One run from several processes.
     pub shards: ShardArgs,
 }
 
@@ -176,13 +137,11 @@ impl Fragment {
         self.put(row, words).map_err(|why| refused(row, words, &why))
     }
 
-    /// Whether a flag is given.
     pub fn has(&self, flag: &str) -> bool {
         debug_assert!(super::named(flag).is_some(), "no option is called `{flag}`");
         self.given.contains(&flag)
     }
 
-    /// Whether one of these flags is given.
     pub fn has_any(&self, flags: &[&str]) -> bool {
         flags.iter().any(|flag| self.has(flag))
     }
@@ -290,7 +249,6 @@ pub fn set_key(part: &mut PartialPlan, key: &str, value: Value) -> Result<(), St
     Ok(())
 }
 
-/// Whether a partial plan sets the field at `key`.
 pub fn is_set(part: &PartialPlan, key: &str) -> bool {
     struct Sought<'a> {
         key: &'a str,

@@ -5,7 +5,7 @@ use tokometer_base::redact::{HIDDEN, hide_in_url, redact};
 use tokometer_base::{Conventions, Nanos, units};
 
 use super::fragment::Fragment;
-use crate::values::{FlagValues, Rate};
+use crate::values::{Rate, counts, rates};
 
 /// Seconds of anything that is waited for: thirty years.
 const MOST_SECONDS: f64 = 1e9;
@@ -13,26 +13,19 @@ const MOST_SECONDS: f64 = 1e9;
 /// Reads one word as a value in the form of a plan file.
 pub(super) type Parser = fn(&str) -> Result<Value, String>;
 
-/// The type of an option.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// No value: the flag sets its key to this word, number or `true`.
     Switch(&'static str),
-    /// Any text.
     Text,
-    /// A path of this machine.
     Path,
-    /// A whole number.
     Count,
     /// A whole number; zero is the same as no flag.
     CountUnlessZero,
-    /// A whole number, possibly negative.
     Signed,
     /// A number that is not negative.
     Number,
-    /// A number, possibly negative.
     SignedNumber,
-    /// A number of seconds.
     Seconds,
     /// A time with its unit, such as `30s`; the plan has seconds.
     Time,
@@ -42,15 +35,11 @@ pub enum Kind {
     Counts,
     /// One rate, or a list that makes a sweep.
     Rates,
-    /// One of these words.
     Choice(&'static [&'static str]),
-    /// A JSON object.
     Object,
-    /// What this parser reads.
     Parsed(Parser),
     /// The same, or this word where the flag has no value.
     Optional(&'static str, Parser),
-    /// Several words behind one flag.
     Texts,
     /// Several `NAME=VALUE` behind one flag.
     Pairs,
@@ -61,15 +50,12 @@ pub enum Kind {
 /// What the value of an option may hold that must not be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// A URL or a path.
     Url,
     /// `NAME=VALUE`, where few names are public.
     Header,
     /// `NAME=VALUE`, where some names are those of secrets.
     Pair,
-    /// A JSON object.
     Json,
-    /// A command for the shell.
     Command,
     /// A secret and nothing else.
     Key,
@@ -80,17 +66,13 @@ pub enum Holds {
 pub(super) enum Target {
     /// Nothing: the value of its key is all.
     Key,
-    /// A text of the fragment.
     Text(fn(&mut Fragment) -> &mut Option<String>),
-    /// A path of the fragment.
     Path(fn(&mut Fragment) -> &mut Option<std::path::PathBuf>),
-    /// A switch of the fragment.
     Flag(fn(&mut Fragment) -> &mut bool),
     /// Several things; called once for each word.
     Several(fn(&mut Fragment, &str) -> Result<(), String>),
 }
 
-/// The spelling of an option in another tool.
 #[derive(Debug, Clone, Copy)]
 pub struct OtherName {
     /// The tool's flag, without dashes.
@@ -102,14 +84,11 @@ pub struct OtherName {
 /// Default values by the conventions of a tool, as typed.
 #[derive(Debug, Clone, Copy)]
 pub struct Defaults {
-    /// Ours and vLLM's.
     pub vllm: &'static str,
-    /// SGLang's.
     pub sglang: &'static str,
 }
 
 impl Defaults {
-    /// The one of these conventions.
     pub const fn by(self, conventions: Conventions) -> &'static str {
         match conventions {
             Conventions::Vllm => self.vllm,
@@ -124,11 +103,9 @@ impl Defaults {
 pub struct OptionRow {
     /// The long flag, without dashes.
     pub flag: &'static str,
-    /// The short flag.
     pub short: Option<char>,
     /// What its value is called in the help; empty for a switch.
     pub value: &'static str,
-    /// Its type with the parser.
     pub kind: Kind,
     /// One line.
     pub help: &'static str,
@@ -137,7 +114,6 @@ pub struct OptionRow {
     pub(super) target: Target,
     /// Its default, where it depends on nothing but conventions.
     pub default: Option<Defaults>,
-    /// The largest number that it may be.
     pub most: Option<f64>,
     /// Of a dataset's option: the datasets that the flag is for. `Some` of none: for all that have it.
     pub datasets: Option<&'static [&'static str]>,
@@ -149,7 +125,6 @@ pub struct OptionRow {
     pub needs: &'static [&'static str],
     /// A flag for the contrary: of both the last one applies.
     pub replaces: Option<&'static str>,
-    /// What may be secret in it.
     pub holds: Option<Holds>,
     /// Whether it is meant for one command, so that no preset can set it.
     pub is_per_command: bool,
@@ -162,11 +137,9 @@ pub struct OptionRow {
     pub tools: &'static str,
     /// What their users should know.
     pub remark: &'static str,
-    /// The same option under other names.
     pub also: &'static [OtherName],
 }
 
-/// An option with a value.
 pub(super) const fn option(
     flag: &'static str,
     value: &'static str,
@@ -198,7 +171,6 @@ pub(super) const fn option(
     }
 }
 
-/// An option without a value.
 pub(super) const fn switch(
     flag: &'static str,
     word: &'static str,
@@ -245,13 +217,11 @@ columns! {
     also(names: &'static [OtherName]) => also = names;
 }
 
-/// The spelling of an option in another tool.
 pub(super) const fn other(flag: &'static str, tools: &'static str) -> OtherName {
     OtherName { flag, tools }
 }
 
 impl OptionRow {
-    /// Its help with the default.
     pub fn described(&self) -> String {
         match self.default {
             Some(Defaults { vllm, sglang }) if vllm == sglang => {
@@ -273,17 +243,14 @@ impl OptionRow {
         }
     }
 
-    /// Whether it takes a value.
     pub const fn takes_value(&self) -> bool {
         !matches!(self.kind, Kind::Switch(_))
     }
 
-    /// Whether one flag takes several words.
     pub const fn takes_words(&self) -> bool {
         matches!(self.kind, Kind::Texts | Kind::Pairs)
     }
 
-    /// Whether a list of values makes a sweep.
     pub const fn makes_sweep(&self) -> bool {
         matches!(self.kind, Kind::Counts | Kind::Rates)
     }
@@ -293,7 +260,6 @@ impl OptionRow {
         matches!(self.kind, Kind::Number | Kind::Seconds | Kind::Time)
     }
 
-    /// The largest number that it may be.
     pub(crate) fn limit(&self) -> Option<f64> {
         let is_time = matches!(self.kind, Kind::Seconds | Kind::Time);
         self.most.or(is_time.then_some(MOST_SECONDS))
@@ -352,15 +318,12 @@ impl OptionRow {
     /// The values of a word that may be a list.
     pub(super) fn list(&self, word: &str) -> Result<Vec<Value>, String> {
         Ok(match self.kind {
-            Kind::Counts => {
-                word.parse::<FlagValues<u64>>()?.0.into_iter().map(Value::from).collect()
-            }
-            Kind::Rates => word.parse::<FlagValues<Rate>>()?.0.into_iter().map(rate).collect(),
+            Kind::Counts => counts(word)?.into_iter().map(Value::from).collect(),
+            Kind::Rates => rates(word)?.into_iter().map(rate).collect(),
             _ => vec![self.parse(word)?],
         })
     }
 
-    /// All words of the option as one value.
     pub(super) fn value_of(&self, words: &[String]) -> Result<Value, String> {
         match self.kind {
             Kind::Texts | Kind::Pairs | Kind::Repeated(_) => words

@@ -64,7 +64,6 @@ struct Routed {
     base: String,
     /// The backend of the route; `None` without one.
     backend: Option<&'static str>,
-    /// The route.
     endpoint: Option<String>,
 }
 
@@ -117,18 +116,14 @@ const LOAD_FLAGS: [&str; 12] = [
 /// What the server may still change of our defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenChoices {
-    /// Whether nothing names a backend.
     pub backend: bool,
-    /// Whether nothing sets a length.
     pub lengths: bool,
 }
 
 /// Our own values for a server by its address, weaker than any flag and any preset.
 #[derive(Debug, Clone, Default)]
 pub struct OwnDefaults {
-    /// They are merged as the flags of a preset are.
     pub fragment: Fragment,
-    /// What the server may still change.
     pub open: OpenChoices,
 }
 
@@ -165,7 +160,6 @@ impl OwnDefaults {
         self.put("duration", time);
     }
 
-    /// The values as a preset.
     pub fn preset(&self) -> Preset {
         Preset { origin: ValueOrigin::Default, fragment: self.fragment.clone() }
     }

@@ -14,7 +14,6 @@ use tokometer_figures::quality::{Canary, Schema};
 use tokometer_base::Refusal;
 use tokometer_base::refusal::reason;
 
-/// What the files hold.
 const STRUCTURED_FORM: &str =
     r#"write a JSON schema, or one of {"regex": "…"}, {"choice": ["…"]}, {"grammar": "…"}"#;
 const TOOLS_FORM: &str =
@@ -34,7 +33,6 @@ fn read(flag: &str, form: &str, path: &Path, text_of: ReadText) -> Result<String
     })
 }
 
-/// The constraint of `--structured`.
 pub(super) fn structured(
     files: &ContentFiles,
     text_of: ReadText,
@@ -58,7 +56,6 @@ fn check_schema(text: &str, pointer: &str) -> Result<(), String> {
     Schema::check(schema).map_err(|why| format!("it is not a JSON schema: {why}"))
 }
 
-/// The tools of `--tools`, with `--tool-choice`.
 pub(super) fn tools(files: &ContentFiles, text_of: ReadText) -> Result<Option<ToolSet>, Refusal> {
     let choice = files.tool_choice.as_ref();
     let Some(path) = &files.tools else { return Ok(None) };
@@ -85,7 +82,6 @@ pub(super) fn tools(files: &ContentFiles, text_of: ReadText) -> Result<Option<To
     Ok(Some(tools))
 }
 
-/// The canaries of `--canary`.
 pub(super) fn canaries(
     files: &ContentFiles,
     text_of: ReadText,
@@ -124,14 +120,4 @@ pub(super) fn settle(plan: &mut Plan) {
     if is_constrained && request.ignore_eos == IgnoreEos::Implied {
         request.ignore_eos = IgnoreEos::Off;
     }
-}
-
-/// Refuses canaries where nothing answers with text.
-pub(super) fn check_canaries(plan: &Plan) -> Result<(), Refusal> {
-    let Some(dialect) = plan.targets.first().map(|target| target.backend) else { return Ok(()) };
-    if plan.canary.is_none() || !(dialect.is_pooling() || dialect.is_audio()) {
-        return Ok(());
-    }
-    let message = format!("cannot use `--canary` with the backend `{}`", dialect.name());
-    Err(Refusal::usage(message, "canaries are prompts; omit `--canary`"))
 }

@@ -16,40 +16,44 @@ use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Spec, Templa
 use super::foreign;
 use tokometer_base::Refusal;
 
-/// Whether anything names a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Addressed {
-    /// A flag or a plan does.
-    Yes,
-    /// Nothing does: the embedded simulator is meant.
-    No,
-}
-
 /// What the defaults depend on.
 #[derive(Debug, Clone)]
 pub(crate) struct Situation {
-    /// The backend.
     pub(crate) dialect: Dialect,
-    /// Which tool's conventions to follow.
     pub(crate) family: Conventions,
-    /// The dataset's name.
     pub(crate) dataset: String,
-    /// Whether anything names a target.
-    pub(crate) addressed: Addressed,
-    /// Whether a flag or a file sets the load.
+    /// Whether anything names a target; otherwise the embedded simulator is meant.
+    pub(crate) is_addressed: bool,
     pub(crate) has_load: bool,
-    /// Whether the run ends by time.
     pub(crate) has_duration: bool,
 }
 
 impl Situation {
+    /// What a plan of these fields has, with a dataset by its name unless the plan names one.
+    pub(crate) fn of(part: &PartialPlan, dataset: Option<String>) -> Result<Self, Refusal> {
+        let dialect = match part.targets.first().and_then(|target| target.backend) {
+            Some(dialect) => dialect,
+            None => dialect(backend_of(part.family))?,
+        };
+        let family = part.family.unwrap_or(dialect.conventions().unwrap_or_default());
+        let dataset = dataset.or(part.workload.dataset.clone());
+        Ok(Self {
+            dialect,
+            family,
+            dataset: dataset.unwrap_or_else(|| dataset_of(family).to_owned()),
+            is_addressed: !part.targets.is_empty(),
+            has_load: !part.load.is_unset(),
+            has_duration: part.load.duration_s.is_some(),
+        })
+    }
+
     fn is_sglang(&self) -> bool {
         self.family == Conventions::Sglang
     }
 
     /// Whether nothing but the embedded simulator and random prompts are asked for.
     fn is_demo(&self) -> bool {
-        self.addressed == Addressed::No && self.has_dataset(|spec| matches!(spec, Spec::Random(_)))
+        !self.is_addressed && self.has_dataset(|spec| matches!(spec, Spec::Random(_)))
     }
 
     /// Whether the dataset is one of some kind; a name of no dataset is none.
@@ -58,7 +62,6 @@ impl Situation {
     }
 }
 
-/// The dialect of a backend's name.
 pub fn dialect(name: &str) -> Result<Dialect, Refusal> {
     Dialect::named(name).ok_or_else(|| {
         if let Some(instead) = foreign::backend(name) {
@@ -76,16 +79,13 @@ const DEMO_WARMUPS: u64 = 8;
 const DEMO_INPUT: u32 = 256;
 const DEMO_OUTPUT: u32 = 64;
 
-/// vLLM's words for the sections of its report.
 fn sections(shown: &Selection) -> Vec<String> {
     let words = shown.metrics.iter().filter_map(|metric| metric.quantity()?.section());
     words.map(str::to_owned).collect()
 }
 
-/// All defaults.
 pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
-    let is_unaddressed = situation.addressed == Addressed::No;
-    let name = if is_unaddressed { "simulator" } else { situation.dialect.name() };
+    let name = if situation.is_addressed { situation.dialect.name() } else { "simulator" };
     let target = PartialTarget {
         address: Some(address(situation)),
         backend: Some(situation.dialect),
@@ -145,7 +145,6 @@ fn by_table(conventions: Conventions) -> Result<PartialPlan, Refusal> {
     Ok(fragment.part)
 }
 
-/// The defaults of a dataset.
 pub(crate) fn of_dataset(name: &str, family: Conventions) -> Result<Spec, Refusal> {
     Spec::defaults(name, family).ok_or_else(|| {
         if let Some(instead) = foreign::dataset(name) {
@@ -194,7 +193,7 @@ fn phases(situation: &Situation) -> PartialPhases {
 }
 
 fn address(situation: &Situation) -> Address {
-    if situation.addressed == Addressed::No {
+    if !situation.is_addressed {
         return Address::Simulator("default".to_owned());
     }
     // SGLang's tool says 0.0.0.0, which a connect takes for this host: the name says so.

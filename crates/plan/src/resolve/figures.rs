@@ -60,7 +60,6 @@ pub fn objective(word: &str) -> Result<(String, f64), Refusal> {
     Ok((name.to_owned(), limit))
 }
 
-/// A span of time as typed, in seconds.
 pub fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Refusal> {
     let refused =
         |text: &str, why| Refusal::usage(format!("cannot use `{flag} {text}`: {why}"), "");

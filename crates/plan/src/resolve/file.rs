@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::{PartialOutput, PartialPlan, Plan};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokometer_base::Partial;
 use tokometer_base::redact::Secrets;
@@ -13,34 +14,19 @@ use tokometer_workload::{PartialSpec, Spec};
 use super::origin::Origins;
 use super::secrets::of_plan_file;
 
-/// Distinguishes a run's `plan.json` from a plan: its plan is beside facts of the run.
-#[derive(Deserialize)]
-struct Kind {
-    schema: Option<IgnoredAny>,
-    plan: Option<IgnoredAny>,
-}
-
+/// A run's `plan.json`, whose plan is beside facts of the run. A plan has neither field.
 #[derive(Deserialize)]
 struct OfRun<'a> {
+    schema: Option<IgnoredAny>,
     #[serde(borrow)]
-    plan: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct OfEnvironment {
-    environment: KeyVariable,
-}
-
-#[derive(Deserialize)]
-struct KeyVariable {
-    key_variable: Option<String>,
+    plan: Option<&'a RawValue>,
 }
 
 /// The variable whose key the run of this plan sent. `None` for a plan that is not a run's, or whose
 /// run sent none.
 pub fn key_variable(text: &str) -> Option<String> {
-    let run: OfEnvironment = serde_json::from_str(text).ok()?;
-    run.environment.key_variable
+    let run: Value = serde_json::from_str(text).ok()?;
+    run.pointer("/environment/key_variable")?.as_str().map(str::to_owned)
 }
 
 /// The plan in the text of a file, or what is wrong with it, without its secrets.
@@ -54,10 +40,9 @@ fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
     if !is_json {
         return toml::from_str(text).map_err(|why| without_the_line(text, &why));
     }
-    let kind: Kind = serde_json::from_str(text).map_err(|why| why.to_string())?;
-    if kind.schema.is_some() && kind.plan.is_some() {
-        let run: OfRun = serde_json::from_str(text).map_err(|why| why.to_string())?;
-        let mut plan = PartialPlan::from_json(run.plan.get()).map_err(|why| why.to_string())?;
+    let run: OfRun = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    if let (Some(_), Some(plan)) = (run.schema, run.plan) {
+        let mut plan = PartialPlan::from_json(plan.get()).map_err(|why| why.to_string())?;
         // Where that run's results went and how they were shown: a new run must not replace them, and
         // is shown as its own flags say.
         plan.output = PartialOutput::default();

@@ -33,12 +33,10 @@ const DATASETS: [(&str, &str); 12] = [
 const SPEED: &str =
     "use `--dataset-name hf --dataset-path FILE` with the dataset's files, or `spec_bench`";
 
-/// What to use instead of a backend of this name.
 pub(super) fn backend(name: &str) -> Option<&'static str> {
     BACKENDS.iter().find(|(known, _)| *known == name).map(|(_, hint)| *hint)
 }
 
-/// What to use instead of a dataset of this name.
 pub(super) fn dataset(name: &str) -> Option<&'static str> {
     DATASETS.iter().find(|(known, _)| *known == name).map(|(_, hint)| *hint)
 }

@@ -6,7 +6,7 @@
 //!
 //! - `preset` has the config file and the variables, `file` plan files, `bare_url` a server by its address,
 //!   `defaults` the rest; `origin` says where a value comes from, `points` makes a sweep's points.
-//! - `check`, `pooling` and `route` refuse plans that make no sense. `constraints`, `figures`, `turns` and
+//! - `check` refuses plans that make no sense. `constraints`, `figures`, `turns` and
 //!   `foreign` are about single options; `secrets` finds keys in what was given.
 
 mod bare_url;
@@ -18,9 +18,7 @@ mod file;
 mod foreign;
 mod origin;
 mod points;
-mod pooling;
 mod preset;
-mod route;
 mod secrets;
 mod turns;
 
@@ -36,7 +34,7 @@ use crate::options::{Fragment, api_key};
 use crate::{Address, Axis, PartialPlan, PartialTarget, Plan, PlanField, PlanSection};
 
 use check::check;
-use defaults::{Addressed, Situation};
+use defaults::Situation;
 
 pub use bare_url::{OpenChoices, OwnDefaults, PROMPT_LEN, dataset_for, load_flag, put_address};
 pub use defaults::dialect;
@@ -55,32 +53,25 @@ pub type ReadText = fn(&Path) -> io::Result<String>;
 pub struct Sources<'a> {
     /// The weakest first.
     pub presets: &'a [Preset],
-    /// The command line.
     pub typed: &'a Fragment,
     /// Its flags as typed, first to last.
     pub order: &'a [String],
-    /// The plan file.
     pub file: PartialPlan,
-    /// How files are read.
     pub read: ReadText,
 }
 
-/// All sources as one plan.
 #[derive(Debug)]
 pub struct Resolved {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
     pub plan: Plan,
-    /// Where its values come from.
     pub origins: Origins,
     /// One run each, in order. At least one.
     pub points: Vec<PlannedPoint>,
-    /// The key that an option gives.
     pub api_key: Option<ApiKey>,
     /// Flags that have no effect.
     pub remarks: Vec<String>,
 }
 
-/// Merges what the sources say.
 pub fn resolve(sources: Sources<'_>) -> Result<Resolved, Refusal> {
     let Sources { presets, typed: args, order, mut file, read } = sources;
     let fragment = completed(args, read)?;
@@ -156,7 +147,6 @@ fn first_target(part: &mut PartialPlan) -> &mut PartialTarget {
     &mut part.targets[0]
 }
 
-/// The key that the flags give.
 fn key(args: &Fragment, read: ReadText) -> Result<Option<ApiKey>, Refusal> {
     let Some(path) = &args.api_key_file else { return Ok(args.api_key.clone()) };
     let refused = |why: String| {
@@ -168,7 +158,6 @@ fn key(args: &Fragment, read: ReadText) -> Result<Option<ApiKey>, Refusal> {
     api_key(text.trim()).map(Some).map_err(refused)
 }
 
-/// Flags of one origin.
 struct FlagLayer<'a> {
     origin: ValueOrigin,
     order: &'a [String],
@@ -188,7 +177,6 @@ impl<'a> FlagLayer<'a> {
         self.lists(field) || field.is_set(&self.fragment.part)
     }
 
-    /// Whether the layer has a list for a field.
     fn lists(&self, field: PlanField) -> bool {
         self.fragment.lists.iter().any(|list| list.axis.field == field)
     }
@@ -269,31 +257,24 @@ impl<'a> Lowering<'a> {
         all.merge(changes.clone());
         all.merge(self.typed.fragment.part.clone());
 
-        let dialect = match all.targets.first().and_then(|target| target.backend) {
-            Some(dialect) => dialect,
-            None => defaults::dialect(defaults::backend_of(all.family))?,
-        };
-        let family = all.family.unwrap_or(dialect.conventions().unwrap_or_default());
         let filed = changes.workload.dataset.clone().or(file.workload.dataset.clone());
         let named = |layer: &FlagLayer<'_>| layer.fragment.part.workload.dataset.clone();
         let dataset = named(&self.typed).or(filed.clone());
         let dataset = dataset.or_else(|| self.presets.iter().rev().find_map(named));
-        let dataset = dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned());
-        if filed.is_some_and(|filed| filed != dataset) {
+        let mut situation = Situation::of(&all, dataset)?;
+        if filed.is_some_and(|filed| filed != situation.dataset) {
             // Options of another dataset mean nothing to this one.
             (file.workload, changes.workload) = (PartialSpec::default(), PartialSpec::default());
         }
         let has_target = !file.targets.is_empty() || !changes.targets.is_empty();
         let is_named = has_target || self.layers().any(|layer| layer.fragment.has_any(&TARGET));
-        let addressed = if is_named { Addressed::Yes } else { Addressed::No };
         let is_listed = |field| self.layers().any(|layer| layer.lists(field));
-        let has_load = all.load.request_rate.is_some()
+        situation.is_addressed = is_named;
+        situation.has_load = all.load.request_rate.is_some()
             || all.load.max_concurrency.is_some()
             || all.load.ramp.is_some()
             || is_listed(PlanField::REQUEST_RATE)
             || is_listed(PlanField::MAX_CONCURRENCY);
-        let has_duration = all.load.duration_s.is_some();
-        let situation = Situation { dialect, family, dataset, addressed, has_load, has_duration };
 
         let typed = self.put(self.presets.len(), &situation)?;
         let mut layers = Vec::new();
@@ -383,21 +364,7 @@ fn host_and_port(
 
 /// Completes a plan that the program makes itself, without flags or a file.
 pub fn complete_part(part: PartialPlan) -> Result<Plan, Refusal> {
-    let named = part.targets.first().and_then(|target| target.backend);
-    let dialect = match named {
-        Some(dialect) => dialect,
-        None => defaults::dialect(defaults::backend_of(part.family))?,
-    };
-    let family = part.family.unwrap_or(dialect.conventions().unwrap_or_default());
-    let dataset = part.workload.dataset.clone();
-    let situation = Situation {
-        dialect,
-        family,
-        dataset: dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned()),
-        addressed: if part.targets.is_empty() { Addressed::No } else { Addressed::Yes },
-        has_load: !part.load.is_unset(),
-        has_duration: part.load.duration_s.is_some(),
-    };
+    let situation = Situation::of(&part, None)?;
     let plan = complete(part, &situation)?;
     check(&plan)?;
     Ok(plan)

@@ -13,18 +13,13 @@ pub enum ValueOrigin {
     /// The program, by the conventions to follow.
     #[default]
     Default,
-    /// The config file.
     Config,
-    /// A `TOKOMETER_*` variable.
     Environment,
-    /// The file of `--plan`.
     Plan,
-    /// The command line.
     Flag,
 }
 
 impl ValueOrigin {
-    /// For people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -95,7 +90,6 @@ impl Origins {
     }
 }
 
-/// Collects which layer sets each field.
 struct Found {
     layers: Vec<ValueOrigin>,
     origins: BTreeMap<String, ValueOrigin>,

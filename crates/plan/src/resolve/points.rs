@@ -1,17 +1,17 @@
 //! The points of a sweep: a plan with one value of each list in its place.
 
-use crate::{Axis, AxisValues, FlagValues, PartialPlan, Plan, PlanField, Rate, SweepValue, Term};
+use crate::values::rates;
+use crate::{Axis, AxisValues, PartialPlan, Plan, PlanField, SweepValue};
 
 use tokometer_base::Refusal;
+use tokometer_base::units::nearest_count;
 
-/// One run of a measurement.
 #[derive(Debug, Clone)]
 pub struct PlannedPoint {
     /// Printed before the point's block, when the point is the first of its section.
     pub heading: Option<String>,
     /// The values that make this point, by the last part of their field's name.
     pub coordinates: Vec<(String, String)>,
-    /// The plan of this point alone.
     pub plan: Plan,
 }
 
@@ -26,7 +26,6 @@ impl PlannedPoint {
 /// No sweep has more points: lists multiply quickly.
 const POINTS_MAX: usize = 10_000;
 
-/// A combination of values: field and value, first axis first.
 pub(crate) type Combination = Vec<(PlanField, SweepValue)>;
 
 /// All combinations of the axes' values. The last axis varies fastest.
@@ -61,10 +60,10 @@ fn axis_values(axis: &Axis) -> Result<Vec<SweepValue>, Refusal> {
     let values = match &axis.values {
         AxisValues::List(values) => values.clone(),
         AxisValues::Text(text) => {
-            let values: FlagValues<Rate> = text.parse().map_err(|why| {
+            let values = rates(text).map_err(|why| {
                 Refusal::usage(format!("cannot sweep `{}` over `{text}`: {why}", axis.field), "")
             })?;
-            values.0.into_iter().map(number).collect()
+            values.into_iter().map(|rate| number(rate.0)).collect()
         }
     };
     if values.is_empty() {
@@ -77,18 +76,18 @@ fn axis_values(axis: &Axis) -> Result<Vec<SweepValue>, Refusal> {
 }
 
 /// A number without a fraction is a whole one: counts refuse `8.0`.
-fn number(rate: Rate) -> SweepValue {
-    u64::from_number(rate.0).map_or_else(|| rate.scalar(), SweepValue::from)
+fn number(number: f64) -> SweepValue {
+    let is_whole = (0.0..1e15).contains(&number) && number.fract() == 0.0;
+    if is_whole { SweepValue::Whole(nearest_count(number)) } else { number.into() }
 }
 
-/// Puts a combination in its place.
 pub(crate) fn substituted(
     part: &PartialPlan,
     combination: &Combination,
 ) -> Result<PartialPlan, Refusal> {
     let mut part = part.clone();
     for (field, value) in combination {
-        field.set(&mut part, value).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        field.set(&mut part, value).map_err(|why| Refusal::usage(why, ""))?;
     }
     Ok(part)
 }

@@ -14,7 +14,6 @@ use tokometer_base::neighbours::nearest;
 use super::origin::ValueOrigin;
 use tokometer_base::Refusal;
 
-/// What begins the name of a variable.
 pub const PREFIX: &str = "TOKOMETER_";
 
 /// Names that are read elsewhere, with the environment.
@@ -27,25 +26,19 @@ pub struct Presets {
     pub variables: BTreeMap<String, String>,
     /// Such a variable whose value is not UTF-8.
     pub not_text: Option<String>,
-    /// The config file; `None` where there is none.
     pub config: Option<ConfigFile>,
 }
 
-/// A config file as it was found.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
-    /// Where it is.
     pub path: PathBuf,
     /// Its text, or why it cannot be read.
     pub text: Result<String, String>,
 }
 
-/// One source of presets, parsed.
 #[derive(Debug, Default)]
 pub struct Preset {
-    /// Which one.
     pub origin: ValueOrigin,
-    /// What it says.
     pub fragment: Fragment,
 }
 
@@ -81,13 +74,12 @@ pub fn parsed(presets: &Presets) -> Result<(Vec<Preset>, Vec<String>), Refusal> 
         if ELSEWHERE.contains(&flag.as_str()) {
             continue;
         }
-        match known(&flag) {
-            Ok(row) => given.extend(typed(row, &PresetValue::Text(value)).map_err(|why| {
+        let spelled = |flag: &str| format!("`{PREFIX}{}`", flag.to_uppercase().replace('-', "_"));
+        match known(&flag, "`bench` has no such flag", spelled) {
+            Ok(row) => given.extend(typed(row, &of_text(row, value)).map_err(|why| {
                 Refusal::usage(format!("cannot use the variable `{name}`: {why}"), "")
             })?),
-            Err(why) => {
-                remarks.push(format!("the variable `{name}` has no effect: {}", why.variable()));
-            }
+            Err(why) => remarks.push(format!("the variable `{name}` has no effect: {why}")),
         }
     }
     let source = "in the variables `TOKOMETER_*`";
@@ -124,57 +116,32 @@ fn of_config(config: &ConfigFile) -> Result<Vec<GivenOption>, Refusal> {
                 "use `api-key-file = \"FILE\"`, or set OPENAI_API_KEY",
             ));
         }
-        let row = known(&flag).map_err(|why| refused(why.key(key)))?;
-        let typed = typed(row, &PresetValue::Toml(value));
-        given.extend(typed.map_err(|why| refused(format!("`{key}`: {why}")))?);
+        let unknown = format!("unknown key `{key}`");
+        let row = known(&flag, &unknown, |flag| format!("`{flag}`")).map_err(refused)?;
+        given.extend(typed(row, value).map_err(|why| refused(format!("`{key}`: {why}")))?);
     }
     Ok(given)
 }
 
-/// Why a name is not a preset.
-enum Unknown {
-    /// A flag of one command.
-    PerCommand(String),
-    /// No flag; the nearest ones.
-    NoFlag(Vec<String>),
-}
-
-impl Unknown {
-    fn variable(&self) -> String {
-        let spelled =
-            |flag: &String| format!("`{PREFIX}{}`", flag.to_uppercase().replace('-', "_"));
-        match self {
-            Self::PerCommand(flag) => format!("`--{flag}` is set for one command only"),
-            Self::NoFlag(near) if near.is_empty() => {
-                "`bench` has no such flag (`tokometer bench --help` lists them)".to_owned()
-            }
-            Self::NoFlag(near) => {
-                let near: Vec<String> = near.iter().map(spelled).collect();
-                format!("`bench` has no such flag; similar: {}", near.join(", "))
-            }
-        }
-    }
-
-    fn key(&self, key: &str) -> String {
-        match self {
-            Self::PerCommand(flag) => format!("`{key}`: `--{flag}` is set for one command only"),
-            Self::NoFlag(near) if near.is_empty() => format!("unknown key `{key}`"),
-            Self::NoFlag(near) => {
-                let near: Vec<String> = near.iter().map(|flag| format!("`{flag}`")).collect();
-                format!("unknown key `{key}`; similar: {}", near.join(", "))
-            }
-        }
-    }
-}
-
-/// The option of a preset.
-fn known(flag: &str) -> Result<&'static OptionRow, Unknown> {
+/// The option of a preset, or why it is none. `unknown` says so of a name that is no flag; `spelled` writes a
+/// flag as the source does.
+fn known(
+    flag: &str,
+    unknown: &str,
+    spelled: impl Fn(&str) -> String,
+) -> Result<&'static OptionRow, String> {
     match options::named(flag) {
-        Some(row) if row.is_per_command => Err(Unknown::PerCommand(flag.to_owned())),
+        Some(row) if row.is_per_command => Err(format!("`--{flag}` is set for one command only")),
         Some(row) => Ok(row),
         None => {
             let names = options::rows().filter(|row| !row.is_per_command).map(|row| row.flag);
-            Err(Unknown::NoFlag(nearest(flag, names).iter().map(|&name| name.to_owned()).collect()))
+            let near: Vec<String> = nearest(flag, names).into_iter().map(spelled).collect();
+            let near = near.join(", ");
+            Err(if near.is_empty() {
+                unknown.to_owned()
+            } else {
+                format!("{unknown}; similar: {near}")
+            })
         }
     }
 }
@@ -191,44 +158,19 @@ pub(super) fn from_source(refusal: Refusal, source: &str) -> Refusal {
     Refusal { message: format!("{source}: {}", refusal.message), ..refusal }
 }
 
-/// A value as it was found.
-enum PresetValue<'a> {
-    Text(&'a str),
-    Toml(&'a toml::Value),
-}
-
-impl PresetValue<'_> {
-    /// Words of a text, or the entries of a list.
-    fn list(&self) -> Result<Vec<String>, String> {
-        match self {
-            Self::Text(text) => Ok(text.split_whitespace().map(str::to_owned).collect()),
-            Self::Toml(toml::Value::Array(values)) => values.iter().map(one).collect(),
-            Self::Toml(value) => Ok(vec![one(value)?]),
+/// The text of a variable as a file would have it: a switch as yes or no, several words as a list.
+fn of_text(row: &OptionRow, text: &str) -> toml::Value {
+    let is_on = match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "" | "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    };
+    match (row.kind, is_on) {
+        (Kind::Switch(_) | Kind::Optional(..), Some(is_on)) => is_on.into(),
+        (Kind::Texts | Kind::Pairs | Kind::Repeated(_), _) => {
+            text.split_whitespace().collect::<Vec<_>>().into()
         }
-    }
-
-    /// One text; a list is written with commas, as a sweep is.
-    fn text(&self) -> Result<String, String> {
-        match self {
-            Self::Text(text) => Ok((*text).to_owned()),
-            Self::Toml(toml::Value::Array(values)) => {
-                Ok(values.iter().map(one).collect::<Result<Vec<_>, _>>()?.join(","))
-            }
-            Self::Toml(value) => one(value),
-        }
-    }
-
-    /// `None` for what is neither yes nor no.
-    fn is_on(&self) -> Option<bool> {
-        match self {
-            Self::Toml(toml::Value::Boolean(is_on)) => Some(*is_on),
-            Self::Toml(_) => None,
-            Self::Text(text) => match text.to_ascii_lowercase().as_str() {
-                "1" | "true" | "yes" | "on" => Some(true),
-                "" | "0" | "false" | "no" | "off" => Some(false),
-                _ => None,
-            },
-        }
+        _ => text.into(),
     }
 }
 
@@ -245,18 +187,27 @@ fn one(value: &toml::Value) -> Result<String, String> {
 }
 
 /// An option with the words of a value; `None` where it is switched off or empty.
-fn typed(row: &'static OptionRow, value: &PresetValue<'_>) -> Result<Option<GivenOption>, String> {
+fn typed(row: &'static OptionRow, value: &toml::Value) -> Result<Option<GivenOption>, String> {
     let switched = |is_on: bool, words| Ok(is_on.then_some(GivenOption { row, words }));
-    let words = match (row.kind, value.is_on()) {
-        (Kind::Switch(_), Some(is_on)) => return switched(is_on, Vec::new()),
-        (Kind::Switch(_), None) => {
-            return Err("it is a switch: write 1 or 0 (in a file: true or false)".to_owned());
-        }
-        (Kind::Optional(word, _), Some(is_on)) => return switched(is_on, vec![word.to_owned()]),
-        (Kind::Texts | Kind::Pairs | Kind::Repeated(_), _) => value.list()?,
-        _ => vec![value.text()?],
+    let words = || match value {
+        toml::Value::Array(values) => values.iter().map(one).collect(),
+        value => Ok(vec![one(value)?]),
     };
-    switched(!words.is_empty(), words)
+    match (row.kind, value) {
+        (Kind::Switch(_), toml::Value::Boolean(is_on)) => switched(*is_on, Vec::new()),
+        (Kind::Switch(_), _) => {
+            Err("it is a switch: write 1 or 0 (in a file: true or false)".to_owned())
+        }
+        (Kind::Optional(word, _), toml::Value::Boolean(is_on)) => {
+            switched(*is_on, vec![word.to_owned()])
+        }
+        (Kind::Texts | Kind::Pairs | Kind::Repeated(_), _) => {
+            let words: Vec<String> = words()?;
+            switched(!words.is_empty(), words)
+        }
+        // A list is written with commas, as a sweep is.
+        _ => switched(true, vec![words()?.join(",")]),
+    }
 }
 
 #[cfg(test)]
@@ -321,7 +272,7 @@ mod tests {
         let group = options::groups().find(|group| group.title == "Many machines").unwrap();
         assert!(group.rows.len() > 5);
         for row in group.rows {
-            assert!(matches!(known(row.flag), Err(Unknown::PerCommand(_))), "--{}", row.flag);
+            assert!(row.is_per_command, "--{}", row.flag);
         }
     }
 

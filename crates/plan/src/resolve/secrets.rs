@@ -21,7 +21,6 @@ fn held(flag: &str) -> Option<Holds> {
     ours.or_else(|| OTHERS.iter().find(|(other, _)| *other == flag).map(|(_, holds)| *holds))
 }
 
-/// The secrets among the words of a command line.
 pub fn of_words(words: &[String]) -> Secrets {
     let mut secrets = Secrets::new();
     each_value(words, |_, holds, value| {

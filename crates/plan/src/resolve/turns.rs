@@ -1,6 +1,6 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
-use crate::{NoBlock, PartialPlan, PartialTarget, Plan, TurnOrder};
+use crate::{PartialPlan, PartialTarget, Plan, TurnOrder};
 use tokometer_base::Partial;
 
 use tokometer_base::Refusal;
@@ -17,38 +17,16 @@ pub(crate) fn put_second_target(part: &mut PartialPlan) {
     part.interleave.get_or_insert_default().order.get_or_insert(TurnOrder::Drawn);
 }
 
-/// Gives the blocks of a plan with two targets their length.
 pub(crate) fn settle(plan: &mut Plan) -> Result<(), Refusal> {
     if plan.targets.len() < 2 {
         return Ok(());
     }
     let mut turns = plan.interleave.take().unwrap_or_default();
-    turns.block_requests = turns.requests_of_block(&plan.load).map_err(refused)?;
+    turns.block_requests = turns.requests_of_block(&plan.load)?;
     plan.interleave = Some(turns);
     Ok(())
 }
 
-/// The error when two targets cannot be alternated.
-fn refused(why: NoBlock) -> Refusal {
-    match why {
-        NoBlock::NoRate => Refusal::usage(
-            "cannot use a time for `--block`: the load has no finite request rate",
-            "give a number of requests, such as `--block 50`",
-        ),
-        NoBlock::Unlimited => Refusal::usage(
-            "cannot choose the length of a block: the number of requests is unknown",
-            "set it with `--block N`, or set the number of requests with `--num-prompts N`",
-        ),
-        NoBlock::TooFew { planned, block } => Refusal::usage(
-            format!(
-                "cannot alternate between two targets: {planned} requests are fewer than two blocks of {block}"
-            ),
-            "send more requests, or use a shorter `--block`",
-        ),
-    }
-}
-
-/// What the user should know about the blocks of a plan.
 pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
     let Some(turns) = &plan.interleave else { return Vec::new() };
     let block = turns.block_requests;

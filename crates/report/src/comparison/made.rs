@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Refusal;
-use tokometer_decide::compare::{Comparison, Criteria, Half, Run, last_attempts};
+use tokometer_decide::compare::{Comparison, Criteria};
 use tokometer_plan::{ab_blocks, differing_lines};
-use tokometer_record::{RunReader, stored};
+use tokometer_record::stored;
 
-use super::sides::{self, Sides, no_success, options};
+use super::sides::{self, Sides};
 use crate::reading::Reading;
 
 /// The comparison of two sides: run folders, result files, printed reports.
@@ -31,23 +31,12 @@ pub fn of_sides(
 
 /// The comparison of the two targets of one run.
 pub fn of_run(folder: &Path, criteria: Criteria<'_>) -> Result<Comparison, Refusal> {
-    of_reader(&stored::open(folder)?, criteria)
-}
-
-/// The same of a run that is open.
-pub fn of_reader(reader: &RunReader, criteria: Criteria<'_>) -> Result<Comparison, Refusal> {
-    let (folder, figures) = (reader.folder(), criteria.figures);
+    let reader = stored::open(folder)?;
     let Some(ab) = ab_blocks(reader.info())? else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it has only one target", folder.display()),
             "give two sides with `--a RUN… --b RUN…`, or measure both targets in one run with `bench --against`",
         ));
     };
-    let [a, b] = Half::both(reader, ab, &options(figures, None))?;
-    let pairs = ab.pairs(&last_attempts(stored::timelines(reader)?), figures);
-    let side = |name: &str, half: &Half| {
-        let name = format!("{} {name}", folder.display());
-        Run::of_summary(&name, &half.info, &half.summary, figures).map_err(|why| no_success(&why))
-    };
-    Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, criteria, &pairs))
+    Comparison::of_targets(&reader, ab, criteria)
 }

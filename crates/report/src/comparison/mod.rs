@@ -7,7 +7,7 @@ mod points;
 mod sides;
 mod text;
 
-pub use made::{of_reader, of_run, of_sides};
+pub use made::{of_run, of_sides};
 pub use page::page;
 pub use points::{PairedPoints, PointRuns, paired};
 pub use sides::options;

@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use tokometer_base::units::nearest_count;
 use tokometer_base::{Conventions, Refusal};
 use tokometer_compat::{self as classic, Field, Layout, Metric, Report, Selection, Title};
-use tokometer_decide::Error;
 use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, GreedyAnswers, Run, block_values, last_attempts, percentiles,
-    throughput_blocks,
+    throughput_blocks, without_success,
 };
 use tokometer_figures::{Details, Family, Figure, Quantity, SummaryOptions};
 use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing, ab_blocks};
@@ -182,8 +181,7 @@ fn family(layout: Layout) -> Family {
 fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, Refusal> {
     let Wanted { reading, figures, layout, depth } = wanted;
     let summary = reading.summary(reader, &options(figures, layout))?;
-    let mut run =
-        Run::of_summary(name, reader.info(), &summary, figures).map_err(|why| no_success(&why))?;
+    let mut run = Run::of_summary(name, reader.info(), &summary, figures)?;
     run.facts.process = process(reader)?;
     if is_greedy(reader.info()) {
         run.answers = greedy_answers(reader)?;
@@ -247,11 +245,6 @@ fn process(reader: &RunReader) -> Result<Option<String>, Refusal> {
     Ok((!words.is_empty()).then(|| words.join(", ")))
 }
 
-/// The error for a run without a successful request.
-pub(super) fn no_success(why: &Error) -> Refusal {
-    Refusal::usage(why.to_string(), "`tokometer report` shows why its requests failed")
-}
-
 /// Which tool's definitions the figures follow.
 fn definitions(layout: Layout) -> &'static str {
     match family(layout) {
@@ -266,7 +259,7 @@ fn of_report(name: String, report: &Report, figures: &[Figure]) -> Result<Run, R
     let count = |field: Field| report.number(field).filter(|count| *count >= 0.0);
     let succeeded = count(Field::Successful);
     if succeeded.is_some_and(|count| count < 1.0) {
-        return Err(no_success(&Error::NoSuccess { name }));
+        return Err(without_success(&name));
     }
     let per_request = |field: Field| Some(count(field)? / succeeded?);
     let facts = Facts {

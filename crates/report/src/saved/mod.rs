@@ -3,5 +3,5 @@
 mod run;
 mod source;
 
-pub use run::{RunView, SummarisedRun, layout_of, summarise_kept};
+pub use run::{RunView, SummarisedRun, layout_of};
 pub use source::{NamedSource, ReportSource};

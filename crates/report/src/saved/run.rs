@@ -5,12 +5,10 @@ use std::path::Path;
 use tokometer_base::{Conventions, Refusal, RefusalKind};
 use tokometer_compat::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
-use tokometer_decide::compare::{Comparison, Criteria, Half, compared};
-use tokometer_figures::{
-    Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
-};
+use tokometer_decide::compare::{Comparison, Half};
+use tokometer_figures::{Details, Family, Objectives, Quantity, Summary, SummaryOptions};
 use tokometer_plan::{Metrics, Output, Plan, ab_blocks};
-use tokometer_record::{RunInfo, RunReader, RunState, Timeline, stored};
+use tokometer_record::{RunInfo, RunReader, stored};
 
 use crate::comparison;
 use crate::reading::Reading;
@@ -182,20 +180,22 @@ impl Reading {
         view: &RunView,
     ) -> Result<SummarisedRun, Refusal> {
         let options = view.options(layout_of(view, reader.info()));
-        let sides = Half::all(reader, ab_blocks(reader.info())?, &options)?;
-        self.summarise_sides(sides, reader, view)
+        let ab = ab_blocks(reader.info())?;
+        let sides = Half::all(reader, ab, &options)?;
+        let comparison = Comparison::of_sides(reader, ab, &sides)?;
+        self.summarise_sides(sides, comparison, reader, view)
     }
 
     /// The same where the figures are known: of one target, or of two that took turns.
     pub fn summarise_sides(
         self,
         sides: Vec<Half>,
+        comparison: Option<Comparison>,
         reader: &RunReader,
         view: &RunView,
     ) -> Result<SummarisedRun, Refusal> {
         let layout = layout_of(view, reader.info());
         self.show_damages(reader);
-        let is_comparable = sides.iter().all(|half| half.summary.counts.succeeded > 0);
         let mut sides = sides.into_iter().map(|Half { info, summary }| SummarisedRun {
             info,
             summary,
@@ -208,29 +208,10 @@ impl Reading {
             return Err(Refusal::new(RefusalKind::Internal, "a run has no target"));
         };
         if let Some(shown) = second {
-            let comparison = is_comparable
-                .then(|| comparison::of_reader(reader, Criteria::of(&compared([]))))
-                .transpose()?;
             first.against = Some(Box::new(Against { shown, comparison }));
         }
         Ok(first)
     }
-}
-
-/// Shows timelines that are in memory, as those of a prediction are.
-pub fn summarise_kept(
-    info: RunInfo,
-    timelines: &[Timeline],
-    state: &RunState,
-    view: &RunView,
-) -> SummarisedRun {
-    let layout = layout_of(view, &info);
-    let mut collector = Collector::new(&info, view.options(layout));
-    for timeline in timelines {
-        collector.push(timeline);
-    }
-    let summary = tokometer_judge::judge(collector.finish(state));
-    SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None }
 }
 
 impl SummarisedRun {

@@ -14,9 +14,6 @@ use tokometer_tokenize::{Reach, Specials, Tokenizer};
 use crate::compose::{Composed, Composer};
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, input};
 
-/// How often the end of a slice is estimated again before words are used instead of the text.
-const ESTIMATES: u32 = 12;
-
 /// The part of a text on which its ruler is tried.
 const TRIED_BYTES: usize = 20_000;
 
@@ -75,9 +72,6 @@ enum Ruler {
     Words(Vec<Mark>),
     /// Between any two tokens: for tokenizers whose words are not independent, or far away.
     Ids(Vec<u32>),
-    /// At words, by the mean length of a token: for servers that give no text back. Holds the
-    /// number of tokens.
-    Estimate(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +84,7 @@ impl Ruler {
     fn open(tokenizer: &dyn Tokenizer, text: &str) -> Result<Self> {
         let ids = |text: &str| tokenizer.encode(text, Specials::Skip);
         if tokenizer.reach() == Reach::Remote {
-            let ids = ids(text)?;
-            let gives_text = tokenizer.decode(&ids[..ids.len().min(4)]).is_ok();
-            return Ok(if gives_text { Self::Ids(ids) } else { Self::Estimate(ids.len()) });
+            return Ok(Self::Ids(ids(text)?));
         }
         // Whether words are independent shows on the beginning of the text.
         let starts = pieces(text).map(|(byte, _)| byte);
@@ -112,7 +104,6 @@ impl Ruler {
         match self {
             Self::Words(marks) => marks.last().map_or(0, |mark| mark.token),
             Self::Ids(ids) => ids.len(),
-            Self::Estimate(tokens) => *tokens,
         }
     }
 }
@@ -166,7 +157,6 @@ impl Book {
         self.options.input_len.saturating_sub(self.specials).max(1) as usize
     }
 
-    /// Slices in one pass over the text.
     fn slices(&self) -> u64 {
         (self.ruler.tokens() / self.slice_tokens()).max(1) as u64
     }
@@ -194,37 +184,7 @@ impl Book {
                 self.composer.fitted(ids[start..start + wanted].to_vec(), tokens)
             }
             Ruler::Words(marks) => self.words(marks, start, wanted),
-            Ruler::Estimate(tokens) => self.estimated(start, wanted, *tokens),
         }
-    }
-
-    /// A slice that begins about where token `start` of `tokens` lies: as many words as have at
-    /// most the wanted tokens, filled up by single-token words.
-    fn estimated(&self, start: usize, wanted: usize, tokens: usize) -> Result<Composed> {
-        let offset = |token: usize| token as u64 * self.text.len() as u64 / tokens.max(1) as u64;
-        let at = |byte: u64| {
-            let byte = usize::try_from(byte).unwrap_or(usize::MAX).min(self.text.len());
-            let byte = self.text.floor_char_boundary(byte);
-            // Back to the blank before the word that this is in the middle of.
-            self.text[..byte].rfind(char::is_whitespace).unwrap_or(0)
-        };
-        let begin = at(offset(start));
-        let mut length = wanted;
-        for _ in 0..ESTIMATES {
-            let end = at(offset(start + length)).max(begin);
-            let text = self.text[begin..end].trim();
-            let has = self.context.tokenizer.encode(text, Specials::Skip)?.len();
-            if has <= wanted {
-                let mut generator = self.context.seed.stream("filling").at(start as u64);
-                let missing = u32::try_from(wanted - has).unwrap_or(0);
-                let filling = self.composer.continuation(missing, &mut generator)?;
-                let tokens = u32::try_from(has).unwrap_or(u32::MAX).saturating_add(filling.tokens);
-                return Ok(Composed { text: format!("{text}{}", filling.text), tokens });
-            }
-            length = length.saturating_sub((has - wanted) + 2);
-        }
-        let mut generator = self.context.seed.stream("filling").at(start as u64);
-        self.composer.text(u32::try_from(wanted).unwrap_or(u32::MAX), &mut generator)
     }
 
     fn words(&self, marks: &[Mark], start: usize, wanted: usize) -> Result<Composed> {
@@ -301,7 +261,6 @@ impl Source for Book {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
     use crate::{Spec, Workload, open};
@@ -362,33 +321,6 @@ mod tests {
         let tokenizer = Arc::new(ServerTokenizer::open(calls).unwrap());
         let check = workload(&prose(), tokenizer, 80).unwrap().check_lengths().unwrap();
         assert_eq!(check.missed, 0);
-    }
-
-    #[test]
-    fn a_server_that_gives_no_text_back_is_asked_only_while_the_dataset_is_opened() {
-        let (inner, asked) = (BuiltIn::new(Encoding::R50k), Arc::new(AtomicU64::new(0)));
-        let counter = Arc::clone(&asked);
-        let calls = ServerCalls {
-            name: "server".into(),
-            tokenize: Box::new(move |text, specials| {
-                counter.fetch_add(1, Ordering::Relaxed);
-                inner.encode(text, specials).map_err(|error| error.to_string())
-            }),
-            detokenize: Box::new(|_| Err("404".to_owned())),
-        };
-        let tokenizer = Arc::new(ServerTokenizer::open(calls).unwrap());
-        let workload = workload(&prose(), tokenizer, 80).unwrap();
-        let before = asked.load(Ordering::Relaxed);
-        let texts: Vec<String> = (0..workload.len())
-            .map(|index| match workload.item(index).unwrap().prompt.content {
-                PromptContent::Text(text) => text,
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(asked.load(Ordering::Relaxed), before, "the server was asked during the run");
-        let counter = BuiltIn::new(Encoding::R50k);
-        assert!(texts.iter().all(|text| counter.count(text).unwrap() == 80), "{texts:?}");
-        assert!(workload.notes().iter().all(|note| note.code != "late-prompts"));
     }
 
     #[test]

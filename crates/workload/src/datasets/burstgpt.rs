@@ -5,18 +5,18 @@
 
 use std::path::PathBuf;
 
+use csv::StringRecord;
 use serde::Serialize;
 
-use crate::cells::token_count;
 use crate::compose::{Composer, Piece};
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, RowOrder, Source, input, order};
+use crate::tables::{each_record, token_count};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, input, order};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
     pub path: PathBuf,
 }
 
-/// The lengths of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lengths {
     prompt: u32,
@@ -33,10 +33,7 @@ pub(crate) struct BurstGpt {
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<BurstGpt> {
     let rows = read(&options.path)?;
-    let order = match context.row_order {
-        RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
-        RowOrder::AsInFile => (0..rows.len()).collect(),
-    };
+    let order = order::of_rows(rows.len(), context);
     Ok(BurstGpt {
         composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
         specials: context.specials()?,
@@ -51,35 +48,26 @@ fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
     if file.metadata().map_err(Error::read(path))?.len() == 0 {
         return Err(Error::Empty(path.to_owned()));
     }
-    let malformed = |line, reason: String| Error::Malformed { path: path.to_owned(), line, reason };
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
-    let header = reader.headers().map_err(|error| malformed(1, error.to_string()))?.clone();
-    let column = |name: &str| {
-        let found = header.iter().position(|field| field.trim().eq_ignore_ascii_case(name));
-        found.ok_or_else(|| {
-            let others = header.iter().collect::<Vec<_>>().join(", ");
-            let hint = "for a trace with ContextTokens and GeneratedTokens try `--dataset-name timed_trace`";
-            malformed(1, format!("there is no column `{name}` among {others}\n  {hint}"))
-        })
-    };
-    let (model, prompt, answer) =
-        (column("Model")?, column("Request tokens")?, column("Response tokens")?);
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|error| {
-            let line = error.position().map_or(0, csv::Position::line);
-            malformed(line, error.to_string())
-        })?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let number = |at: usize| {
-            let text = record.get(at).unwrap_or_default().trim();
-            token_count(text).map_err(|reason| malformed(line, reason))
+    let columns = |header: &StringRecord| {
+        let column = |name: &str| {
+            let found = header.iter().position(|field| field.trim().eq_ignore_ascii_case(name));
+            found.ok_or_else(|| {
+                let others = header.iter().collect::<Vec<_>>().join(", ");
+                let hint = "for a trace with ContextTokens and GeneratedTokens try `--dataset-name timed_trace`";
+                format!("there is no column `{name}` among {others}\n  {hint}")
+            })
         };
+        Ok([column("Model")?, column("Request tokens")?, column("Response tokens")?])
+    };
+    let mut rows = Vec::new();
+    each_record(path, file, columns, |[model, prompt, answer], record| {
+        let number = |at: &usize| token_count(record.get(*at).unwrap_or_default());
         let lengths = Lengths { prompt: number(prompt)?, answer: number(answer)? };
-        if record.get(model).map(str::trim) == Some("GPT-4") && lengths.answer > 0 {
+        if record.get(*model).map(str::trim) == Some("GPT-4") && lengths.answer > 0 {
             rows.push(lengths);
         }
-    }
+        Ok(())
+    })?;
     if rows.is_empty() {
         let reason = "it has no GPT-4 row with an answer".to_owned();
         return Err(Error::TooShort { path: path.to_owned(), reason });
@@ -113,7 +101,7 @@ impl Source for BurstGpt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Spec, Workload, open};
+    use crate::{RowOrder, Spec, Workload, open};
 
     fn workload(text: &str) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();

@@ -44,7 +44,6 @@ impl Options {
     }
 }
 
-/// Reads lines with a `prompt`.
 pub(crate) struct Lines {
     output_len: Option<u32>,
     template: Option<ChatTemplate>,
@@ -136,7 +135,6 @@ impl CustomRow {
         }
     }
 
-    /// The row's own fields of the body.
     fn extra_body(&self) -> std::result::Result<Option<String>, String> {
         let Some(extra) = &self.extra_body else { return Ok(None) };
         if !extra.get().starts_with('{') {
@@ -267,9 +265,9 @@ mod tests {
 
     #[test]
     fn bad_rows_are_refused_or_skipped_as_the_user_wants() {
-        let rows = "{\"prompt\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":[{\"type\":\"pic\"}]}]}\n";
+        let rows = "{\"prompt\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":[{\"kind\":\"pic\"}]}]}\n";
         let error = workload(rows, 0, |_, _| {}).err().unwrap().to_string();
-        assert!(error.contains("line 2: message 1: part 1: its type `pic` is unknown"), "{error}");
+        assert!(error.contains("line 2: message 1: part 1: it has no `type`"), "{error}");
         let kept = workload(rows, 0, |context, _| context.bad_rows = crate::BadRows::Skip).unwrap();
         assert_eq!((kept.len(), kept.notes()[0].code), (1, "skipped-rows"));
     }

@@ -6,7 +6,8 @@
 mod files;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod tables;
+
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -16,7 +17,6 @@ use crate::selection::{ChosenRows, Draft, RowReader, TokenCounts, Tolerance};
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result};
 
-/// Columns that hold a conversation.
 const CONVERSATIONS: [&str; 3] = ["conversations", "conversation", "messages"];
 
 /// Columns that hold a question, best first.
@@ -30,10 +30,10 @@ const ANSWERS: [&str; 6] =
 /// The answer length of a row that has no answer.
 const OUTPUT_LEN: u32 = 128;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
     /// A file, a folder, or an id on the hub such as `org/name`.
-    pub path: String,
+    pub path: PathBuf,
     /// The subset: files in a folder of this name, or named after it.
     pub subset: Option<String>,
     /// The split: all files named after it. `None` takes training data, else the first files.
@@ -44,20 +44,13 @@ pub struct Options {
     pub output_len: Option<u32>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        let path = String::new();
-        Self { path, subset: None, split: None, text_column: None, output_len: None }
-    }
-}
-
 pub(crate) struct Hf {
     options: Options,
     template: Option<ChatTemplate>,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows> {
-    if options.path.is_empty() {
+    if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("hf"));
     }
     let found = files::find(options, context)?;
@@ -143,8 +136,7 @@ mod tests {
     fn workload(path: &std::path::Path, options: Options) -> Result<Workload> {
         let context =
             DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 0) };
-        let path = path.display().to_string();
-        open(&Spec::Hf(Options { path, ..options }), &context)
+        open(&Spec::Hf(Options { path: path.to_owned(), ..options }), &context)
     }
 
     #[test]
@@ -223,7 +215,7 @@ mod tests {
         let mut context = DatasetContext::for_test(1, 0);
         context.hub.cache = Some(folder.path().to_owned());
         context.hub.traffic = tokometer_tokenize::hub::NetworkUse::CacheOnly;
-        let spec = |path: &str| Spec::Hf(Options { path: path.to_owned(), ..Options::default() });
+        let spec = |path: &str| Spec::Hf(Options { path: path.into(), ..Options::default() });
         assert_eq!(open(&spec("org/name"), &context).unwrap().len(), 2);
         let refused = open(&spec("org/missing"), &context).err().unwrap().to_string();
         assert!(refused.contains("`org/missing`") && refused.contains("offline"), "{refused}");

@@ -1,11 +1,11 @@
 //! Random text behind generated images, as SGLang's `image` makes them.
 
 use serde::Serialize;
+use tokometer_base::Conventions;
 use tokometer_base::seed::whole_between;
-use tokometer_base::{Conventions, PromptContent};
 
 use super::random::{self, Random};
-use crate::media::{ImageGenerator, ImageSize, SIDE_MAX, text_part, user_message};
+use crate::media::{ImageGenerator, ImageSide, ImageSize, SIDE_MAX};
 use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
 
 pub use crate::media::{Filling, Format};
@@ -120,7 +120,6 @@ impl Source for ImagePrompts {
 
     fn item(&self, index: u64) -> Result<Item> {
         let mut item = self.texts.item(index)?;
-        let PromptContent::Text(text) = &item.prompt.content else { return Ok(item) };
         let mut generator = self.context.seed.stream("pictures").at(index);
         let most = u64::from(self.options.image_count);
         let count = if self.options.is_image_count_random {
@@ -133,15 +132,12 @@ impl Source for ImagePrompts {
             let drawn = whole_between(&mut generator, u64::from(least), u64::from(most));
             u16::try_from(drawn).unwrap_or(most)
         };
-        let mut parts = Vec::new();
-        for image in 0..count {
+        let mut size = |_| {
             let height = length(least.height, most.height);
-            let size = ImageSize { height, width: length(least.width, most.width) };
-            let number = index.wrapping_mul(1 << 16).wrapping_add(image);
-            parts.push(self.images.make(number, size).part());
-        }
-        parts.push(text_part(text));
-        item.prompt.content = PromptContent::Messages(vec![user_message(text, &parts)]);
+            ImageSize { height, width: length(least.width, most.width) }
+        };
+        let sizes = (0..count).map(&mut size).collect();
+        self.images.put(&mut item, sizes, ImageSide::BeforeText);
         Ok(item)
     }
 
@@ -152,6 +148,8 @@ impl Source for ImagePrompts {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::PromptContent;
+
     use super::*;
     use crate::{Spec, open};
 

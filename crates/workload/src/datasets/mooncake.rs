@@ -28,7 +28,6 @@ pub struct Options {
     pub path: PathBuf,
     /// Stretches the times: 2 sends half as many requests per second.
     pub slowdown_factor: f64,
-    /// Requests made of each line.
     pub num_rounds: u32,
 }
 
@@ -63,7 +62,6 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Moonca
 }
 
 impl Mooncake {
-    /// The user's part of the first round.
     fn question(&self, record: &TraceLine) -> String {
         // One number in front keeps a repeated run apart; within a run prefixes stay shared.
         let mut text = format!("{:08x}", self.context.salt.stream("prefix").draw(0) >> 32);

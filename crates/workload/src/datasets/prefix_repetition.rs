@@ -25,7 +25,6 @@ pub(crate) struct PrefixRepetition {
     context: DatasetContext,
     composer: Composer,
     specials: u32,
-    /// The prefix of each prompt.
     prefixes: Vec<usize>,
 }
 

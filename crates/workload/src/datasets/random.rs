@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use tokometer_base::seed::whole_between;
 use tokometer_base::{Conventions, PromptContent};
 use tokometer_tokenize::Specials;
 
@@ -35,7 +36,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults of the tool whose conventions are followed.
     pub const fn by_conventions(conventions: Conventions) -> Self {
         let output_len = match conventions {
             Conventions::Vllm => 128,
@@ -51,18 +51,15 @@ impl Options {
     }
 }
 
-/// The lengths of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RequestShape {
+struct RequestShape {
     /// Tokens of the prompt's own text, special tokens not counted.
-    pub(crate) text: u32,
-    /// Tokens of the answer.
-    pub(crate) output: u32,
+    text: u32,
+    output: u32,
 }
 
-/// Draws the lengths of requests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shapes {
+struct Shapes {
     text: Span,
     output: Span,
     specials: u32,
@@ -70,14 +67,10 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    pub(crate) fn new(
-        dataset: &'static str,
-        options: &Options,
-        context: &DatasetContext,
-    ) -> Result<Self> {
+    fn new(options: &Options, context: &DatasetContext) -> Result<Self> {
         let ratio = options.range_ratio;
         if let Some(reason) = ratio.fault(context.conventions) {
-            return Err(Error::Options { dataset, reason });
+            return Err(Error::Options { dataset: "random", reason });
         }
         let specials = context.specials()?;
         // vLLM draws around the length without special tokens; SGLang takes them off what it drew.
@@ -93,7 +86,7 @@ impl Shapes {
         })
     }
 
-    pub(crate) fn at(&self, index: u64, context: &DatasetContext) -> RequestShape {
+    fn at(&self, index: u64, context: &DatasetContext) -> RequestShape {
         let mut generator = context.seed.stream("lengths").at(index);
         let drawn = self.text.draw(&mut generator);
         let text = match self.conventions {
@@ -101,10 +94,6 @@ impl Shapes {
             Conventions::Sglang => drawn.saturating_sub(self.specials).max(1),
         };
         RequestShape { text, output: self.output.draw(&mut generator) }
-    }
-
-    pub(crate) const fn specials(&self) -> u32 {
-        self.specials
     }
 }
 
@@ -114,17 +103,36 @@ pub(crate) struct Random {
     composer: Composer,
     shapes: Shapes,
     prefix: Prefix,
-    filling: Option<sharegpt::FirstMessages>,
+    filling: Filling,
 }
 
-/// What all prompts begin with.
+pub(crate) enum Filling {
+    Words,
+    /// Texts of conversations, cut or repeated.
+    Texts(sharegpt::FirstMessages),
+    /// Consecutive ids of the vocabulary from a random one on.
+    ConsecutiveIds,
+}
+
 struct Prefix {
     tokens: u32,
     start: PromptContent,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random> {
-    let shapes = Shapes::new("random", options, context)?;
+    let filling = match options.content_path.as_deref() {
+        Some(path) => Filling::Texts(sharegpt::FirstMessages::open(path, context)?),
+        None => Filling::Words,
+    };
+    filled(options, context, filling)
+}
+
+pub(crate) fn filled(
+    options: &Options,
+    context: &DatasetContext,
+    filling: Filling,
+) -> Result<Random> {
+    let shapes = Shapes::new(options, context)?;
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let mut generator = context.salt.stream("prefix").at(0);
     let tokens = options.prefix_len;
@@ -134,42 +142,42 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
             PromptContent::Text(composer.text(tokens, &mut generator)?.text)
         }
     };
-    let filling =
-        options.content_path.as_deref().map(|path| sharegpt::FirstMessages::open(path, context));
     Ok(Random {
         input_len: options.input_len,
         context: context.clone(),
         composer,
         shapes,
         prefix: Prefix { tokens, start },
-        filling: filling.transpose()?,
+        filling,
     })
 }
 
 impl Random {
     fn ids(&self, index: u64, tokens: u32) -> Result<Vec<u32>> {
-        if let Some(filling) = &self.filling {
-            return self.cut_or_repeated(&filling.text(index)?, tokens);
-        }
         let mut generator = self.context.salt.stream("content").at(index);
-        self.composer.ids(tokens, &mut generator)
+        let (ids, start) = match &self.filling {
+            Filling::Words => return self.composer.ids(tokens, &mut generator),
+            Filling::Texts(texts) => {
+                (&self.context.tokenizer.encode(&texts.text(index)?, Specials::Skip)?[..], 0)
+            }
+            Filling::ConsecutiveIds => {
+                let ordinary = self.composer.ordinary_ids()?;
+                let last = (ordinary.len() as u64).saturating_sub(1);
+                (ordinary, usize::try_from(whole_between(&mut generator, 0, last)).unwrap_or(0))
+            }
+        };
+        Ok(ids.iter().copied().cycle().skip(start).take(tokens as usize).collect())
     }
 
     fn text(&self, index: u64, tokens: u32) -> Result<Composed> {
-        if let Some(filling) = &self.filling {
-            let ids = self.cut_or_repeated(&filling.text(index)?, tokens)?;
-            return self.composer.fitted(ids, tokens);
+        if !matches!(self.filling, Filling::Words) {
+            return self.composer.fitted(self.ids(index, tokens)?, tokens);
         }
         let mut generator = self.context.salt.stream("content").at(index);
         if self.prefix.tokens > 0 {
             return self.composer.continuation(tokens, &mut generator);
         }
         self.composer.text(tokens, &mut generator)
-    }
-
-    fn cut_or_repeated(&self, text: &str, tokens: u32) -> Result<Vec<u32>> {
-        let ids = self.context.tokenizer.encode(text, Specials::Skip)?;
-        Ok(ids.iter().copied().cycle().take(tokens as usize).collect())
     }
 }
 
@@ -195,13 +203,13 @@ impl Source for Random {
                 (PromptContent::Text(text), tokens)
             }
         };
-        let around = self.prefix.tokens + self.shapes.specials();
+        let around = self.prefix.tokens + self.shapes.specials;
         let made = MadeContent { content, tokens, asked: shape.text };
         Ok(made.item(index, around, shape.output))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {
-        let (asked, specials) = (self.input_len, self.shapes.specials());
+        let (asked, specials) = (self.input_len, self.shapes.specials);
         let text = format!(
             "prompts of {asked} tokens become {}: the server adds {specials} special tokens to at least one of text",
             specials + 1

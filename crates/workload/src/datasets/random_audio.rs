@@ -10,15 +10,12 @@ use crate::{DatasetContext, Error, Item, Result, Source, WireForm};
 /// What a chat route is asked about a clip.
 const QUESTION: &str = "What is said in this recording?";
 
-/// Limits of a clip, in seconds.
 const SHORTEST: f64 = 0.1;
 const LONGEST: f64 = 3_600.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
-    /// Mean length of a clip in seconds.
     pub audio_seconds: f64,
-    /// Standard deviation of the length.
     pub audio_seconds_stddev: f64,
     pub output_len: u32,
 }

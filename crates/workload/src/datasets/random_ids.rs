@@ -4,12 +4,10 @@
 //! the asked length when it is encoded again.
 
 use serde::Serialize;
-use tokometer_base::seed::whole_between;
-use tokometer_base::{Conventions, PromptContent};
+use tokometer_base::Conventions;
 
-use crate::compose::{Composer, MadeContent};
-use crate::datasets::random::{self, Shapes};
-use crate::{DatasetContext, Item, Ratio, Result, Source, WireForm};
+use crate::datasets::random::{self, Filling, Random};
+use crate::{DatasetContext, Ratio, Result};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
@@ -27,7 +25,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults of the tool whose conventions are followed.
     pub fn by_conventions(conventions: Conventions) -> Self {
         let random::Options { input_len, output_len, range_ratio, .. } =
             random::Options::by_conventions(conventions);
@@ -35,52 +32,18 @@ impl Options {
     }
 }
 
-pub(crate) struct RandomIds {
-    context: DatasetContext,
-    composer: Composer,
-    shapes: Shapes,
-}
-
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<RandomIds> {
-    let &Options { input_len, output_len, range_ratio } = options;
-    let lengths =
-        random::Options { input_len, output_len, range_ratio, ..random::Options::default() };
-    Ok(RandomIds {
-        shapes: Shapes::new("random-ids", &lengths, context)?,
-        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
-        context: context.clone(),
-    })
-}
-
-impl Source for RandomIds {
-    fn len(&self) -> u64 {
-        self.context.count
-    }
-
-    fn item(&self, index: u64) -> Result<Item> {
-        let shape = self.shapes.at(index, &self.context);
-        let ordinary = self.composer.ordinary_ids()?;
-        let mut generator = self.context.salt.stream("content").at(index);
-        let offset = whole_between(&mut generator, 0, (ordinary.len() as u64).saturating_sub(1));
-        let start = usize::try_from(offset).unwrap_or(0);
-        let ids: Vec<u32> =
-            ordinary.iter().copied().cycle().skip(start).take(shape.text as usize).collect();
-        let (content, tokens) = match self.context.form {
-            WireForm::TokenIds => (PromptContent::TokenIds(ids), shape.text),
-            WireForm::Text | WireForm::Chat | WireForm::Sound => {
-                let composed = self.composer.fitted(ids, shape.text)?;
-                (PromptContent::Text(composed.text), composed.tokens)
-            }
-        };
-        let made = MadeContent { content, tokens, asked: shape.text };
-        Ok(made.item(index, self.shapes.specials(), shape.output))
-    }
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random> {
+    let lengths = [options.input_len, options.output_len];
+    let lengths = random::Options::of_lengths(lengths, options.range_ratio);
+    random::filled(&lengths, context, Filling::ConsecutiveIds)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::PromptContent;
+
     use super::*;
-    use crate::{Spec, open};
+    use crate::{Spec, WireForm, open};
 
     #[test]
     fn ids_are_consecutive_and_texts_are_adjusted_to_the_requested_length() {

@@ -7,11 +7,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Conventions;
 use tokometer_base::seed::{unit_float, whole_between};
-use tokometer_base::{Conventions, PromptContent};
 
 use super::random::{self, Random};
-use crate::media::{Filling, Format, ImageGenerator, ImageSize, SIDE_MAX, text_part, user_message};
+use crate::media::{Filling, Format, ImageGenerator, ImageSide, ImageSize, SIDE_MAX};
 use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
 
 /// The quality at which common libraries write JPEG.
@@ -106,12 +106,10 @@ pub struct Options {
     pub output_len: u32,
     /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
-    /// Tokens that all texts share.
     pub prefix_len: u32,
     pub mm_items: u32,
     /// The spread of their number: 0.5 draws between half and one and a half of it.
     pub mm_items_ratio: f64,
-    /// Most images of one request.
     pub mm_images_max: u32,
     pub mm_buckets: SizeBuckets,
 }
@@ -185,7 +183,6 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
 }
 
 impl RandomMm {
-    /// The sizes of a request's images.
     fn sizes(&self, index: u64) -> Vec<ImageSize> {
         let mut generator = self.context.seed.stream("pictures").at(index);
         let least = u64::from(self.least.min(self.most));
@@ -211,13 +208,7 @@ impl Source for RandomMm {
 
     fn item(&self, index: u64) -> Result<Item> {
         let mut item = self.texts.item(index)?;
-        let PromptContent::Text(text) = &item.prompt.content else { return Ok(item) };
-        let image = |(number, size): (u64, ImageSize)| {
-            self.images.make(index.wrapping_mul(1 << 16).wrapping_add(number), size).part()
-        };
-        let images = (0..).zip(self.sizes(index)).map(image);
-        let parts: Vec<String> = std::iter::once(text_part(text)).chain(images).collect();
-        item.prompt.content = PromptContent::Messages(vec![user_message(text, &parts)]);
+        self.images.put(&mut item, self.sizes(index), ImageSide::BehindText);
         Ok(item)
     }
 
@@ -228,6 +219,8 @@ impl Source for RandomMm {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::PromptContent;
+
     use super::*;
     use crate::{Spec, open};
 

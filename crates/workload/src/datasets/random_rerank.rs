@@ -12,7 +12,6 @@ use crate::compose::Composer;
 use crate::lengths::Span;
 use crate::{DatasetContext, Error, Item, Ratio, Result, Source};
 
-/// How the model compares a query with a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scoring {
@@ -29,7 +28,6 @@ pub struct Options {
     pub input_len: u32,
     /// The spread of the documents' lengths, by the conventions followed.
     pub range_ratio: Ratio,
-    /// How query and documents are compared.
     pub scoring: Scoring,
 }
 

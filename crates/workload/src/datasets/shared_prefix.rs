@@ -11,7 +11,7 @@ use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
 use crate::compose::{Composer, Piece};
 use crate::lengths::Span;
 use crate::{
-    DatasetContext, DatasetNote, Error, Item, Result, Source, TurnPosition, WireForm, order,
+    DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, TurnPosition, WireForm, order,
 };
 
 /// Between the system prompt and the question.
@@ -25,32 +25,23 @@ pub struct Options {
     pub num_groups: u32,
     /// The number of prompts, or of conversations, in each.
     pub prompts_per_group: u32,
-    /// Tokens of a system prompt.
     pub system_prompt_len: u32,
-    /// Tokens of a question.
     pub question_len: u32,
-    /// Tokens of an answer.
     pub output_len: u32,
     /// The spread of all lengths by SGLang's rule: 1 is fixed.
-    pub range_ratio: f64,
-    /// Questions in a conversation.
+    pub range_ratio: Ratio,
     pub num_turns: u32,
     pub order: PromptOrder,
-    /// Whether a routing key is sent.
     pub routing_key: RoutingKey,
-    /// How prompts are distributed over groups.
     pub group_distribution: GroupSizes,
-    /// The steepness of the Zipf distribution.
     pub zipf_alpha: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptOrder {
-    /// Mixed by the seed.
     #[default]
     Shuffled,
-    /// Group after group.
     Grouped,
 }
 
@@ -58,18 +49,14 @@ pub enum PromptOrder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoutingKey {
-    /// No header.
     #[default]
     Omit,
-    /// One key per group.
     Send,
 }
 
-/// How prompts are distributed over groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupSizes {
-    /// All groups have the same number.
     #[default]
     Uniform,
     /// Group `k` has a share of `1 / k^alpha`.
@@ -84,7 +71,7 @@ impl Default for Options {
             system_prompt_len: 2_048,
             question_len: 128,
             output_len: 256,
-            range_ratio: 1.0,
+            range_ratio: Ratio::both(1.0),
             num_turns: 1,
             order: PromptOrder::default(),
             routing_key: RoutingKey::default(),
@@ -106,9 +93,8 @@ pub(crate) struct SharedPrefix {
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<SharedPrefix> {
     let refused = |reason: String| Error::Options { dataset: "generated-shared-prefix", reason };
-    if !(0.0..=1.0).contains(&options.range_ratio) {
-        let ratio = options.range_ratio;
-        return Err(refused(format!("the range ratio `{ratio}` must be between 0 and 1")));
+    if let Some(reason) = options.range_ratio.fault(Conventions::Sglang) {
+        return Err(refused(reason));
     }
     if options.num_groups == 0 || options.prompts_per_group == 0 || options.num_turns == 0 {
         return Err(refused("groups, prompts per group and turns must be at least 1".into()));
@@ -171,7 +157,7 @@ fn zipf_group(shares: &[f64], generator: &mut Generator) -> usize {
 
 impl SharedPrefix {
     fn length(&self, around: u32, stream: &str, index: u64) -> u32 {
-        let span = Span::around(around, self.options.range_ratio, Conventions::Sglang);
+        let span = Span::around(around, self.options.range_ratio.input, Conventions::Sglang);
         span.draw(&mut self.context.seed.stream(stream).at(index))
     }
 

@@ -31,7 +31,6 @@ pub struct Options {
     pub prompt_suffix: String,
 }
 
-/// Which lengths a tool keeps, in tokens.
 #[derive(Debug, Clone, Copy)]
 struct LengthLimits {
     prompt_min: u32,
@@ -57,7 +56,6 @@ impl LengthLimits {
     }
 }
 
-/// Reads and filters entries.
 pub(crate) struct ShareGpt {
     options: Options,
     limits: LengthLimits,

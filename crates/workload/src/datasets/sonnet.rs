@@ -5,33 +5,29 @@
 //! the prompt is longer than asked.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use serde::Serialize;
 use tokometer_base::seed::{Generator, whole_between};
+use tokometer_base::units::nearest_count;
 use tokometer_base::{Prompt, PromptContent};
-use tokometer_tokenize::Reach;
 
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Item, Result, Source, input};
 
-/// The poems.
 const SONNETS: &str = include_str!("../../assets/sonnets.txt");
 
 /// What is asked about the lines.
 const REQUEST: &str = "Repeat as many of the following lines of verse as you can:\n";
 
-/// How often lines are drawn again before one of them is left out.
+/// How often lines are drawn again before some of them are left out.
 const TRIES: u32 = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// A text of one's own, a verse per line. `None` takes the sonnets.
     pub path: Option<PathBuf>,
-    /// The longest prompt.
     pub input_len: u32,
     pub output_len: u32,
-    /// The part of the prompt that all prompts share.
     pub prefix_len: u32,
 }
 
@@ -45,17 +41,11 @@ pub(crate) struct Sonnet {
     options: Options,
     context: DatasetContext,
     template: Option<ChatTemplate>,
-    lines: Vec<Line>,
-    /// Tokens of a prompt without lines.
-    base: u32,
+    lines: Vec<String>,
+    /// Mean tokens of a line.
+    mean: f64,
     line_count: usize,
     prefix_lines: usize,
-}
-
-struct Line {
-    text: String,
-    /// Tokens that it adds to a prompt, where a long one asked for them.
-    tokens: OnceLock<u64>,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet> {
@@ -63,8 +53,8 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet
         None => SONNETS.to_owned(),
         Some(path) => input::read_text(path).map_err(Error::read(path))?,
     };
-    let line = |text: &str| Line { text: text.to_owned(), tokens: OnceLock::new() };
-    let lines: Vec<Line> = text.lines().filter(|line| !line.trim().is_empty()).map(line).collect();
+    let lines: Vec<String> =
+        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
     if lines.is_empty() {
         return Err(Error::Empty(options.path.clone().unwrap_or_default()));
     }
@@ -74,7 +64,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet
         context: context.clone(),
         template,
         lines,
-        base: 0,
+        mean: 0.0,
         line_count: 0,
         prefix_lines: 0,
     };
@@ -91,8 +81,7 @@ impl Sonnet {
     )]
     fn plan(&mut self) -> Result<()> {
         let Options { input_len, prefix_len, .. } = self.options;
-        let texts: Vec<&str> = self.lines.iter().map(|line| line.text.as_str()).collect();
-        let all = self.context.tokenizer.count(&texts.join("\n"))?;
+        let all = self.context.tokenizer.count(&self.lines.join("\n"))?;
         let mean = all as f64 / self.lines.len() as f64;
         let base = self.context.tokens_of(&self.content(&[])?)?;
         if input_len <= base || prefix_len > input_len {
@@ -103,7 +92,7 @@ impl Sonnet {
         }
         let lines_in =
             |tokens: u32| (f64::from(tokens.saturating_sub(base)) / mean).round() as usize;
-        self.base = base;
+        self.mean = mean;
         self.line_count = lines_in(input_len);
         // Without a single line, every prompt would be the request alone.
         if let Some(path) = self.options.path.clone().filter(|_| self.line_count == 0) {
@@ -117,8 +106,7 @@ impl Sonnet {
         Ok(())
     }
 
-    fn content(&self, lines: &[&Line]) -> Result<PromptContent> {
-        let lines: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    fn content(&self, lines: &[&str]) -> Result<PromptContent> {
         let text = format!("{REQUEST}{}", lines.join("\n"));
         Ok(PromptContent::Text(match &self.template {
             Some(template) => template.apply_to_text(&text)?,
@@ -126,49 +114,17 @@ impl Sonnet {
         }))
     }
 
-    fn draw(&self, line_count: usize, generator: &mut Generator) -> Vec<&Line> {
+    fn draw(&self, line_count: usize, generator: &mut Generator) -> Vec<&str> {
         let fixed = self.prefix_lines.min(line_count);
         let last = self.lines.len() as u64 - 1;
         let any = |_| {
             let at = whole_between(generator, 0, last);
-            &self.lines[usize::try_from(at).unwrap_or(0)]
+            self.lines[usize::try_from(at).unwrap_or(0)].as_str()
         };
-        let shared = self.lines.iter().take(fixed);
-        let drawn: Vec<&Line> = (fixed..line_count).map(any).collect();
+        let shared = self.lines.iter().take(fixed).map(String::as_str);
+        let drawn: Vec<&str> = (fixed..line_count).map(any).collect();
         shared.chain(drawn).collect()
     }
-
-    /// Whether the lines are too long by so much that their prompt need not be tokenized. The mean
-    /// length that the number of lines was planned from lacks line ends: with very short lines
-    /// thousands of draws are too long.
-    fn is_far_too_long(&self, lines: &[&Line]) -> Result<bool> {
-        // A server would be asked once per line instead of once per prompt.
-        if self.context.tokenizer.reach() == Reach::Remote {
-            return Ok(false);
-        }
-        let mut tokens = u64::from(self.base);
-        for line in lines {
-            tokens += self.tokens_of(line)?;
-        }
-        // Tokens that join two lines are not in the sum: one boundary in four may save one.
-        Ok(tokens > u64::from(self.options.input_len) + (lines.len() as u64).div_ceil(4))
-    }
-
-    /// Tokens that a line adds behind another one.
-    fn tokens_of(&self, line: &Line) -> Result<u64> {
-        if let Some(tokens) = line.tokens.get() {
-            return Ok(*tokens);
-        }
-        let tokenizer = &self.context.tokenizer;
-        let twice = tokenizer.count(&format!("{0}\n{0}", line.text))?;
-        let tokens = (twice as u64).saturating_sub(tokenizer.count(&line.text)? as u64);
-        Ok(*line.tokens.get_or_init(|| tokens))
-    }
-}
-
-/// Whether two draws gave the same lines.
-fn same(one: &[&Line], other: &[&Line]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| std::ptr::eq(*one, *other))
 }
 
 impl Source for Sonnet {
@@ -179,22 +135,19 @@ impl Source for Sonnet {
     fn item(&self, index: u64) -> Result<Item> {
         let mut generator = self.context.salt.stream("content").at(index);
         let (mut line_count, mut tries) = (self.line_count, 0);
-        let mut too_long: Vec<&Line> = Vec::new();
         let (content, tokens) = loop {
-            let lines = self.draw(line_count, &mut generator);
-            let is_known =
-                same(&lines, &too_long) || (tries > 0 && self.is_far_too_long(&lines)?);
-            if !is_known || line_count == 0 {
-                let content = self.content(&lines)?;
-                let tokens = self.context.tokens_of(&content)?;
-                if tokens <= self.options.input_len || line_count == 0 {
-                    break (content, tokens);
-                }
+            let content = self.content(&self.draw(line_count, &mut generator))?;
+            let tokens = self.context.tokens_of(&content)?;
+            let excess = tokens.saturating_sub(self.options.input_len);
+            if excess == 0 || line_count == 0 {
+                break (content, tokens);
             }
-            too_long = lines;
             tries += 1;
             if tries % TRIES == 0 {
-                line_count -= 1;
+                // The mean lacks line ends: with very short lines far too many were planned.
+                let too_many = nearest_count(f64::from(excess) / (2.0 * self.mean));
+                let fewer = usize::try_from(too_many).unwrap_or(usize::MAX).max(1);
+                line_count = line_count.saturating_sub(fewer);
             }
         };
         let prompt = Prompt {
@@ -267,26 +220,10 @@ mod tests {
         }
     }
 
-    /// The prompt as its definition says: drawn until it is not too long, a line fewer after some
-    /// tries, every draw tokenized.
-    fn by_definition(sonnet: &Sonnet, index: u64) -> (PromptContent, u32) {
-        let mut generator = sonnet.context.salt.stream("content").at(index);
-        let mut line_count = sonnet.line_count;
-        for tries in 1.. {
-            let content = sonnet.content(&sonnet.draw(line_count, &mut generator)).unwrap();
-            let tokens = sonnet.context.tokens_of(&content).unwrap();
-            if tokens <= sonnet.options.input_len || line_count == 0 {
-                return (content, tokens);
-            }
-            line_count -= usize::from(tries % TRIES == 0);
-        }
-        unreachable!("a prompt without lines is short enough");
-    }
-
     /// A file of one two-letter line needed thousands of tokenizations per prompt: its mean length
     /// counts no line ends, so twice as many lines were planned as fit.
     #[test]
-    fn draws_that_are_far_too_long_are_not_tokenized_and_no_prompt_changes() {
+    fn a_file_of_very_short_lines_needs_few_draws() {
         let folder = tempfile::tempdir().unwrap();
         let check = |text: &str, input_len: u32, calls_max: usize| {
             let path = folder.path().join("lines.txt");
@@ -304,9 +241,8 @@ mod tests {
                     let prompt = sonnet.item(index).unwrap().prompt;
                     let calls = tokenizer.calls.load(Ordering::Relaxed);
                     assert!(calls <= calls_max, "{text:?}: {calls} calls");
-                    let (expected, tokens) = by_definition(&sonnet, index);
-                    assert_eq!(prompt.content, expected, "{text:?}");
-                    assert_eq!(prompt.prompt_tokens, Some(tokens));
+                    let tokens = prompt.prompt_tokens.unwrap();
+                    assert!((input_len / 2..=input_len).contains(&tokens), "{text:?}: {tokens}");
                 }
             }
         };

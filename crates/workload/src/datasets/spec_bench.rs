@@ -13,7 +13,6 @@ use crate::{DatasetContext, Result};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
-    /// The file of questions.
     pub path: PathBuf,
     pub output_len: u32,
     /// Questions of this category only. `None` takes all.

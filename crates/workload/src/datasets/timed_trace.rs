@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
 use super::trace_table;
-use crate::cells::token_count;
 use crate::compose::{Composer, Piece};
 use crate::rows::FileRows;
+use crate::tables::token_count;
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,7 +46,6 @@ fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<u32, 
     token_count(&number.to_string()).map_err(serde::de::Error::custom)
 }
 
-/// A trace, sorted by time.
 pub(crate) struct SortedTrace {
     pub(crate) records: Vec<TraceLine>,
     pub(crate) notes: Vec<DatasetNote>,

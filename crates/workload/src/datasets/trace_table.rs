@@ -9,7 +9,7 @@ use std::path::Path;
 use tokometer_base::time::days_since_1970;
 
 use super::timed_trace::{SortedTrace, TraceLine};
-use crate::cells::token_count;
+use crate::tables::{each_record, token_count};
 use crate::{Error, Result, input};
 
 /// The columns, and other names for them.
@@ -30,31 +30,20 @@ pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
     if is_json || !first_line.contains(&b',') {
         return Ok(None);
     }
-    let malformed = |line, reason: String| Error::Malformed { path: path.to_owned(), line, reason };
-    let mut reader =
-        csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(reader);
-    let header = reader.headers().map_err(|error| malformed(1, error.to_string()))?.clone();
-    let [time, input, output] = columns(&header).map_err(|reason| malformed(1, reason))?;
     let (mut records, mut times, mut lines) = (Vec::new(), Vec::new(), Vec::new());
-    for record in reader.records() {
-        let record = record.map_err(|error| {
-            malformed(error.position().map_or(0, csv::Position::line), error.to_string())
-        })?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let cell = |at: usize| record.get(at).unwrap_or_default();
-        let tokens = |at: usize| token_count(cell(at)).map_err(|reason| malformed(line, reason));
-        let time = TraceTime::parse(cell(time))
-            .ok_or_else(|| malformed(line, format!("`{}` is not a time", cell(time))))?;
-        times.push(time);
-        let (input_length, output_length) = (tokens(input)?, tokens(output)?);
+    each_record(path, reader, columns, |[time, input, output], record| {
+        let cell = |at: &usize| record.get(*at).unwrap_or_default().trim();
+        let parsed = TraceTime::parse(cell(time));
+        times.push(parsed.ok_or_else(|| format!("`{}` is not a time", cell(time)))?);
         records.push(TraceLine {
             timestamp: 0.0,
-            input_length,
-            output_length,
+            input_length: token_count(cell(input))?,
+            output_length: token_count(cell(output))?,
             hash_ids: Vec::new(),
         });
-        lines.push(line);
-    }
+        lines.push(record.position().map_or(0, csv::Position::line));
+        Ok(())
+    })?;
     let first = times.iter().copied().reduce(TraceTime::earlier);
     for (record, time) in records.iter_mut().zip(times) {
         record.timestamp = time.since(first);
@@ -62,12 +51,11 @@ pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
     SortedTrace::sorted(path, count, records, |row| lines[row]).map(Some)
 }
 
-/// Where the three columns are.
 fn columns(header: &csv::StringRecord) -> std::result::Result<[usize; 3], String> {
     let mut found = [0; 3];
     for (column, (name, names)) in found.iter_mut().zip(COLUMNS) {
         let is_it = |field: &str| names.contains(&field.to_lowercase().as_str());
-        *column = header.iter().position(|field| is_it(field.trim_start_matches('\u{feff}'))).ok_or_else(|| {
+        *column = header.iter().position(|field| is_it(field.trim_start_matches('\u{feff}').trim())).ok_or_else(|| {
             let others = header.iter().collect::<Vec<_>>().join(", ");
             format!(
                 "there is no column `{name}` among {others}\n  a trace has the columns TIMESTAMP, ContextTokens, \

@@ -5,21 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::RngCore;
 use serde::{Deserialize, Serialize};
-use tokometer_base::Seed;
 use tokometer_base::seed::{Generator, shuffle};
+use tokometer_base::{PromptContent, Seed};
 
-use super::Attachment;
 use super::jpeg::Jpeg;
-use super::png;
+use super::{Attachment, png, text_part, user_message};
+use crate::Item;
 
-/// Largest side of a generated image.
 pub(crate) const SIDE_MAX: u16 = 8_192;
 
 /// Images of fewer lines have too few rows for every request to get another order of them: each is
 /// coded on its own, which takes little time.
 const SHUFFLED_FROM: u16 = 192;
 
-/// Pixels of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ImageSize {
     pub(crate) height: u16,
@@ -36,23 +34,26 @@ pub enum Format {
     Png,
 }
 
-/// What images show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Filling {
-    /// Every pixel of a random colour.
     #[default]
     Random,
-    /// White.
     Blank,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ImageSide {
+    BeforeText,
+    BehindText,
 }
 
 /// Makes images. Coded ones are kept by their size.
 pub(crate) struct ImageGenerator {
-    pub(crate) salt: Seed,
-    pub(crate) format: Format,
-    pub(crate) filling: Filling,
-    pub(crate) quality: u8,
+    salt: Seed,
+    format: Format,
+    filling: Filling,
+    quality: u8,
     coded: Mutex<BTreeMap<ImageSize, Arc<Jpeg>>>,
 }
 
@@ -85,6 +86,18 @@ impl ImageGenerator {
                 Attachment { kind: "image/jpeg", bytes: coded.in_order(&order) }
             }
         }
+    }
+
+    /// Puts images of these sizes into the prompt, which is text so far, before or behind it.
+    pub(crate) fn put(&self, item: &mut Item, sizes: Vec<ImageSize>, side: ImageSide) {
+        let PromptContent::Text(text) = &item.prompt.content else { return };
+        let image = |(number, size): (u64, ImageSize)| {
+            self.make(item.index.wrapping_mul(1 << 16).wrapping_add(number), size).part()
+        };
+        let mut parts: Vec<String> = (0..).zip(sizes).map(image).collect();
+        let at = if side == ImageSide::BeforeText { parts.len() } else { 0 };
+        parts.insert(at, text_part(text));
+        item.prompt.content = PromptContent::Messages(vec![user_message(text, &parts)]);
     }
 
     fn coded(&self, size: ImageSize) -> Arc<Jpeg> {

@@ -52,7 +52,6 @@ const AC: CodeTable = CodeTable {
 };
 
 impl CodeTable {
-    /// The code and its length for each symbol.
     fn codes(&self) -> [(u16, u8); 256] {
         let mut codes = [(0, 0); 256];
         let (mut code, mut symbols) = (0_u16, self.symbols.iter());
@@ -71,7 +70,6 @@ impl CodeTable {
 #[derive(Debug, Clone)]
 pub(super) struct Jpeg {
     head: Vec<u8>,
-    /// The coded data of each row of 16 lines.
     rows: Vec<Vec<u8>>,
 }
 
@@ -94,7 +92,6 @@ impl Jpeg {
         self.rows.len()
     }
 
-    /// The file with its rows in this order.
     pub(super) fn in_order(&self, order: &[usize]) -> Vec<u8> {
         let length: usize = self.rows.iter().map(|row| row.len() + 2).sum();
         let mut bytes = Vec::with_capacity(self.head.len() + length + 2);
@@ -156,7 +153,6 @@ struct Coder {
 }
 
 impl Coder {
-    /// Codes 16 lines.
     fn row(&self, columns: usize, pixel: &mut impl FnMut() -> [u8; 3]) -> Vec<u8> {
         let width = columns * 16;
         let (mut luma, mut blue, mut red) =

@@ -18,7 +18,7 @@ use tokometer_base::{Nanos, Sound};
 
 pub(crate) use files::{audio_file, image_file, video_file};
 pub use images::{Filling, Format};
-pub(crate) use images::{ImageGenerator, ImageSize, SIDE_MAX};
+pub(crate) use images::{ImageGenerator, ImageSide, ImageSize, SIDE_MAX};
 pub(crate) use sound::noise;
 
 /// An image, audio clip or video, ready to be put into a request.
@@ -36,7 +36,6 @@ impl Attachment {
         url
     }
 
-    /// The part of a chat message that carries it.
     pub(crate) fn part(&self) -> String {
         match self.kind.split_once('/') {
             Some(("audio", format)) => {
@@ -65,7 +64,6 @@ pub(crate) fn url_part(url: &str) -> String {
     format!(r#"{{"type":"image_url","image_url":{{"url":"{url}"}}}}"#)
 }
 
-/// The part of a chat message with a text.
 pub(crate) fn text_part(text: &str) -> String {
     let text = serde_json::to_string(text).unwrap_or_default();
     format!(r#"{{"type":"text","text":{text}}}"#)

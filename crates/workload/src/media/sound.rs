@@ -8,7 +8,6 @@ use super::Attachment;
 /// Samples per second of generated clips: what speech models are trained with.
 pub(crate) const SAMPLE_RATE: u32 = 16_000;
 
-/// Bytes of a WAV head with one channel of 16-bit samples.
 const HEAD_BYTES: u32 = 44;
 
 /// Bursts of noise and pauses alternate about as fast as syllables.
@@ -30,7 +29,6 @@ pub(crate) fn noise(salt: Seed, number: u64, length: Nanos) -> Attachment {
     Attachment { kind: "audio/wav", bytes }
 }
 
-/// The head of a WAV file with one channel of 16-bit samples.
 fn head(data_bytes: u32) -> Vec<u8> {
     let mut head = Vec::with_capacity((HEAD_BYTES + data_bytes) as usize);
     head.extend_from_slice(b"RIFF");

@@ -3,13 +3,14 @@
 //! In: the options. Out: the rows of all files of one split of one subset, in the order of their
 //! names. From the hub itself no more files are fetched than the run needs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use serde_json::{Map, Value};
 use tokometer_tokenize::hub::{RepoKind, Repository};
 
-use super::{Options, tables};
+use super::Options;
 use crate::rows::FileRows;
-use crate::{DatasetContext, DatasetNote, Error, Result};
+use crate::{DatasetContext, DatasetNote, Error, Result, input, tables};
 
 /// File name endings that can be read, best first.
 const FORMATS: &[&str] = if cfg!(feature = "parquet") {
@@ -18,16 +19,15 @@ const FORMATS: &[&str] = if cfg!(feature = "parquet") {
     &["jsonl", "json", "csv"]
 };
 
-/// The rows of a dataset, with notes about them.
 pub(super) struct DatasetRows {
     pub(super) rows: FileRows,
     pub(super) notes: Vec<DatasetNote>,
 }
 
 pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<DatasetRows> {
-    let path = Path::new(&options.path);
+    let path = options.path.as_path();
     if path.is_file() {
-        return Ok(DatasetRows { rows: tables::open(path, options)?, notes: Vec::new() });
+        return Ok(DatasetRows { rows: table(path, options)?, notes: Vec::new() });
     }
     let formats = FORMATS.join(", ");
     let too_short = |reason: String| Error::TooShort { path: path.to_owned(), reason };
@@ -37,14 +37,15 @@ pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<Datase
             return Err(too_short(format!("it has no {} in one of {formats}", asked(options))));
         }
         let paths = names.iter().map(|name| path.join(name));
-        let parts = paths.map(|path| tables::open(&path, options)).collect::<Result<Vec<_>>>()?;
+        let parts = paths.map(|path| table(&path, options)).collect::<Result<Vec<_>>>()?;
         return Ok(DatasetRows { rows: FileRows::join(path.to_owned(), parts), notes: Vec::new() });
     }
     if FORMATS.iter().any(|format| path.extension().is_some_and(|extension| extension == *format)) {
         // A file name that does not exist is a mistake, not an id on the hub.
         return Err(Error::read(path)(std::io::ErrorKind::NotFound.into()));
     }
-    let repository = context.hub.repository(&options.path, RepoKind::Dataset);
+    let id = options.path.to_string_lossy();
+    let repository = context.hub.repository(&id, RepoKind::Dataset);
     let names = wanted(&repository.files()?, options);
     if names.is_empty() {
         return Err(too_short(format!(
@@ -65,7 +66,7 @@ fn fetch(
     let enough = usize::try_from(context.count).ok().filter(|count| *count > 0);
     let (mut parts, mut rows) = (Vec::new(), 0);
     for name in names {
-        let part = tables::open(&repository.file(name)?, options)?;
+        let part = table(&repository.file(name)?, options)?;
         rows += part.len();
         parts.push(part);
         if enough.is_some_and(|enough| rows >= enough) {
@@ -76,16 +77,15 @@ fn fetch(
     if parts.len() < names.len() {
         let text = format!(
             "`{}` has {} files; {} of them hold enough rows and were read",
-            options.path,
+            options.path.display(),
             names.len(),
             parts.len()
         );
         notes.push(DatasetNote::new("some-files", text));
     }
-    Ok(DatasetRows { rows: FileRows::join(PathBuf::from(&options.path), parts), notes })
+    Ok(DatasetRows { rows: FileRows::join(options.path.clone(), parts), notes })
 }
 
-/// What was asked for, for a message.
 fn asked(options: &Options) -> String {
     let part = |name: &str, value: &Option<String>| {
         value.as_ref().map(|value| format!(" of the {name} `{value}`")).unwrap_or_default()
@@ -153,6 +153,44 @@ fn has_word(name: &str, word: &str) -> bool {
     name.match_indices(word).any(|(at, _)| {
         is_edge(name[..at].chars().next_back()) && is_edge(name[at + word.len()..].chars().next())
     })
+}
+
+/// The rows of a file; its name says the format.
+fn table(path: &Path, options: &Options) -> Result<FileRows> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => csv_rows(path),
+        Some("parquet") => parquet_rows(path, options),
+        _ => FileRows::open(path),
+    }
+}
+
+fn csv_rows(path: &Path) -> Result<FileRows> {
+    let file = input::open(path).map_err(Error::read(path))?;
+    let mut rows = Vec::new();
+    tables::each_record(
+        path,
+        file,
+        |header| Ok(header.clone()),
+        |header, record| {
+            let fields = header.iter().zip(record.iter());
+            let row: Map<String, Value> =
+                fields.map(|(name, value)| (name.to_owned(), value.into())).collect();
+            rows.push(Ok(Value::Object(row).to_string()));
+            Ok(())
+        },
+    )?;
+    FileRows::spooled(path, rows)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet_rows(path: &Path, options: &Options) -> Result<FileRows> {
+    super::parquet::rows(path, options)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet_rows(path: &Path, _options: &Options) -> Result<FileRows> {
+    let reason = "this build does not read Parquet\n  try a JSON or CSV export, or build with `--features parquet`";
+    Err(Error::Malformed { path: path.to_owned(), line: 1, reason: reason.to_owned() })
 }
 
 #[cfg(test)]

@@ -1,19 +1,17 @@
-//! Parquet files: the columns that may be needed, as rows of JSON in a file of our own.
-//!
-//! Such a file is compressed and may hold images; its text alone can still be larger than memory, so
-//! rows go to a temporary file without a name, which the system removes when the program ends.
+//! Parquet files: the columns that may be needed, as rows of JSON. Such a file is compressed and may hold
+//! images, which are not read.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Row;
 use parquet::schema::types::Type;
 
 use super::{Options, is_wanted};
-use crate::rows::{FileRows, RowFile};
+use crate::rows::FileRows;
 use crate::{Error, Result};
 
 pub(super) fn rows(path: &Path, options: &Options) -> Result<FileRows> {
@@ -31,17 +29,10 @@ pub(super) fn rows(path: &Path, options: &Options) -> Result<FileRows> {
         let reason = format!("no text column for the prompt among {}", names.join(", "));
         return Err(Error::TooShort { path: path.to_owned(), reason });
     };
-    let spool = tempfile::tempfile().map_err(Error::read(path))?;
-    let mut out = BufWriter::new(&spool);
-    let mut lengths = Vec::new();
-    for row in reader.get_row_iter(Some(projection)).map_err(malformed)? {
-        let text = row.map_err(malformed)?.to_json_value().to_string();
-        out.write_all(text.as_bytes()).map_err(Error::read(path))?;
-        lengths.push(text.len() as u64);
-    }
-    out.flush().map_err(Error::read(path))?;
-    drop(out);
-    Ok(FileRows::File(RowFile::spooled(path.to_owned(), spool, &lengths)))
+    let rows = reader.get_row_iter(Some(projection)).map_err(malformed)?;
+    let text =
+        |row: parquet::errors::Result<Row>| Ok(row.map_err(malformed)?.to_json_value().to_string());
+    FileRows::spooled(path, rows.map(text))
 }
 
 /// The schema with only the wanted columns; `None` when there are none.
@@ -104,7 +95,7 @@ mod tests {
     fn workload(path: &Path, options: Options) -> Result<Workload> {
         let context =
             DatasetContext { row_order: RowOrder::AsInFile, ..DatasetContext::for_test(1, 0) };
-        open(&Spec::Hf(Options { path: path.display().to_string(), ..options }), &context)
+        open(&Spec::Hf(Options { path: path.to_owned(), ..options }), &context)
     }
 
     #[test]
