@@ -10,10 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use tokometer_base::{Nanos, Partial, Seed};
-use tokometer_client::http::{BodyPart, ResponseReader};
-use tokometer_client::{
-    Dialect, Exchange, KeepText, ReadStamp, ResponseProgress, Settings, Url, sse,
-};
+use tokometer_client::{Dialect, Exchange, KeepText, ReadStamp, ResponseProgress, Settings, Url};
 use tokometer_plan::PartialPlan;
 use tokometer_record::{AttemptId, Outcome, Phase, RequestedLengths, RunReader, Timeline};
 use tokometer_sim::Profile;
@@ -24,11 +21,8 @@ use tokometer_workload::{DatasetContext, PartialSpec, Templating};
 pub(crate) type Property = fn(&[u8]);
 
 /// Every property by the name of its target.
-pub(crate) const PROPERTIES: [(&str, Property); 20] = [
-    ("sse", sse_events),
-    ("http", http_response),
+pub(crate) const PROPERTIES: [(&str, Property); 17] = [
     ("exchange", exchange),
-    ("report", report),
     ("doctor", doctor),
     ("prometheus", prometheus),
     ("plan", plan),
@@ -57,55 +51,6 @@ fn pieces(data: &[u8]) -> Vec<&[u8]> {
         rest = after;
     }
     pieces
-}
-
-fn sse_events(data: &[u8]) {
-    let events = |pieces: &[&[u8]]| {
-        let mut parser = sse::Parser::default();
-        let mut found = Vec::new();
-        let mut sink =
-            |event: sse::SseEvent<'_>| found.push((event.name.to_vec(), event.data.to_vec()));
-        for piece in pieces {
-            parser.feed(piece, &mut sink);
-        }
-        parser.finish(&mut sink);
-        found
-    };
-    assert_eq!(events(&[data]), events(&pieces(data)), "events depend on how the bytes arrive");
-}
-
-/// Status and body of a response, and whether it is broken.
-fn read_response(pieces: &[&[u8]]) -> (Option<u16>, Vec<u8>, bool) {
-    let mut reader = ResponseReader::default();
-    let (mut status, mut body) = (None, Vec::new());
-    for piece in pieces {
-        let mut input = *piece;
-        if status.is_none() {
-            match reader.read_head(&mut input, |_, _| {}) {
-                Ok(None) => continue,
-                Ok(Some(head)) => status = Some(head.status),
-                Err(_) => return (None, body, true),
-            }
-        }
-        loop {
-            match reader.read_body(&mut input) {
-                Ok(BodyPart::Data(data)) => body.extend_from_slice(data),
-                Ok(BodyPart::More) => break,
-                Ok(BodyPart::End) => return (status, body, false),
-                Err(_) => return (status, body, true),
-            }
-        }
-    }
-    (status, body, false)
-}
-
-fn http_response(data: &[u8]) {
-    let (whole, parted) = (read_response(&[data]), read_response(&pieces(data)));
-    // A header that has not ended may be found broken before its end or not: no response either way.
-    assert_eq!(whole.0, parted.0, "the status depends on how the bytes arrive");
-    if whole.0.is_some() {
-        assert_eq!(whole, parted, "a response depends on how the bytes arrive");
-    }
 }
 
 /// Protocols whose answers are read; the first byte of the input chooses.
@@ -144,12 +89,6 @@ fn kind(outcome: &Outcome) -> String {
         Outcome::Failed(failure) => format!("{:?} {:?}", failure.kind, failure.status),
         other => format!("{other:?}"),
     }
-}
-
-fn report(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let _ = tokometer_compat::parse(text);
-    let _ = tokometer_compat::files::read(text);
 }
 
 fn doctor(data: &[u8]) {

@@ -12,13 +12,12 @@ use tokometer_record::{AttemptId, Phase, RequestedLengths, RunInfo, RunWriter, T
 pub(crate) fn seeds(root: &Path, target: &str, scratch: &Path) -> Vec<Vec<u8>> {
     let text = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     match target {
-        "sse" | "http" => files(&root.join("fixtures/captures"), "raw"),
         "exchange" => {
             let captures = files(&root.join("fixtures/captures"), "raw");
             // The first byte chooses the protocol.
             (0..).zip(captures).map(|(index, raw)| [&[index][..], &raw].concat()).collect()
         }
-        "report" | "doctor" => files(&root.join("fixtures/seeds"), "txt"),
+        "doctor" => files(&root.join("fixtures/seeds"), "txt"),
         "prometheus" => text(&[
             "vllm:num_requests_running{engine=\"0\"} 3.0\n# HELP x y\nvllm:time_to_first_token_seconds_bucket{le=\"0.1\"} 5\n",
         ]),

@@ -17,25 +17,20 @@ use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, Criteria
 use tokometer_figures::figure::{Figure, Percentile, Quantity, Statistic};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};
+use tokometer_twin::{PredictOptions, RequestLoad, predict};
 
-use crate::virtual_runs::in_parallel;
+use crate::virtual_runs::{Drawn, in_parallel};
 
 /// Starts of a pool, unless another number is given.
 const POOL: usize = 240;
-/// Groups of a pool.
 const GROUPS: usize = 8;
-/// Comparisons drawn of each kind and load.
 const DRAWS: usize = 800;
 /// Requests per second that the default engine sustains (`docs/capacity.md`).
 const CAPACITY: f64 = 41.28;
-/// Shares of the capacity.
 const LOADS: [f64; 3] = [0.3, 0.6, 0.9];
 /// Server processes per side. The first is that of the false alarms.
 const STARTS: [usize; 4] = [4, 8, 16, 32];
-/// Runs of a process.
 const RUNS: u64 = 2;
-/// Requests of a run.
 const REQUESTS: u64 = 600;
 /// Standard deviation of a process's speed.
 const START_SPREAD: f64 = 0.003;
@@ -44,7 +39,6 @@ const SLOWER: f64 = 1.03;
 /// A change counts as found where so many comparisons found it.
 const FOUND: f64 = 0.9;
 
-/// A normal deviate.
 fn deviate(seed: Seed) -> f64 {
     let mut generator = seed.stream("start").at(0);
     let sum: f64 = (0..12).map(|_| unit_float(&mut generator)).sum();
@@ -55,18 +49,7 @@ fn deviate(seed: Seed) -> f64 {
 fn run(scale: f64, rate: f64, seed: Seed) -> Run {
     let mut profile = Profile::default();
     profile.cost.scale = scale;
-    let lengths = seed.stream("lengths");
-    let ask = |index: u64| {
-        let mut generator = lengths.at(index);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between half and one and a half times a length"
-        )]
-        let mut around = |mean: f64| (mean * (0.5 + unit_float(&mut generator))).round() as u32;
-        Ask::new(around(512.0), around(128.0))
-    };
-    let asks: Vec<Ask> = (0..REQUESTS).map(ask).collect();
+    let asks = Drawn { lengths: (512, 128), count: REQUESTS, seed };
     let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));
     let figures =
         predict(&profile, &workload, seed, PredictOptions::default()).expect("sound").figures;
@@ -106,20 +89,19 @@ fn starts(scale: f64, rate: f64, kind: u64, count: usize) -> Vec<Start> {
     })
 }
 
-/// The rows of one comparison.
 type Rows = Vec<ComparedFigure>;
 
-/// The places of a pool of `count` starts in an order that `seed` draws.
+/// The numbers of a pool's `count` starts in an order that `seed` draws.
 fn drawn(count: usize, seed: Seed) -> Vec<usize> {
     let mut generator = seed.stream("drawn").at(0);
     let mut keyed: Vec<(f64, usize)> =
-        (0..count).map(|place| (unit_float(&mut generator), place)).collect();
+        (0..count).map(|number| (unit_float(&mut generator), number)).collect();
     keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    keyed.into_iter().map(|(_, place)| place).collect()
+    keyed.into_iter().map(|(_, number)| number).collect()
 }
 
-fn side(pool: &[Start], places: &[usize]) -> Vec<Run> {
-    places.iter().flat_map(|place| pool[*place].iter().cloned()).collect()
+fn side(pool: &[Start], numbers: &[usize]) -> Vec<Run> {
+    numbers.iter().flat_map(|number| pool[*number].iter().cloned()).collect()
 }
 
 /// One drawn comparison of `size` starts of `a` with as many of `b`; with other ones of `a` without `b`.

@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail};
 use tokometer_base::{Nanos, Seed};
 use tokometer_figures::sample::Sample;
 use tokometer_figures::{Collector, ConfidenceInterval, Quantity, Summary, SummaryOptions};
-use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
+use tokometer_record::{Health, RunEnd, RunInfo, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::{self as twin, KeptDetail, RequestLoad, predict};
 
-use crate::virtual_runs::{Drawn, in_parallel, info};
+use crate::virtual_runs::{Drawn, in_parallel};
 
 /// Loads, in percent of what the engine can serve.
 const LOADS: [f64; 4] = [30.0, 60.0, 85.0, 95.0];
@@ -31,7 +31,6 @@ type Stated = Option<(f64, f64)>;
 struct Study {
     profile: Profile,
     requests: u64,
-    /// Seeds of the runs of each load.
     seeds: Range<u64>,
 }
 
@@ -92,8 +91,7 @@ impl Study {
 
     fn measure(&self, rate: f64, seed: Seed, pool: &Mutex<Pool>) -> Result<Summary> {
         let (timelines, end) = self.run(Some(rate), seed)?;
-        let options = SummaryOptions::default();
-        let mut collector = Collector::new(&info(rate, None), options);
+        let mut collector = Collector::new(&info(rate), SummaryOptions::default());
         timelines.iter().for_each(|timeline| collector.push(timeline));
         let run_end = RunEnd {
             stop: Stop::Complete,
@@ -107,6 +105,16 @@ impl Study {
         pool.lock().unwrap_or_else(PoisonError::into_inner).add(&timelines, end, &summary);
         Ok(summary)
     }
+}
+
+/// What a record would say of a run at `rate`.
+fn info(rate: f64) -> RunInfo {
+    let fixture = include_str!("../../fixtures/run/info.json");
+    let mut info: RunInfo = serde_json::from_str(fixture).expect("the fixture is a run's");
+    info.targets.clear();
+    info.load.request_rate = Some(rate);
+    (info.load.max_concurrency, info.load.planned_requests) = (None, None);
+    info
 }
 
 fn of_distribution(summary: &Summary, quantity: Quantity, percent: Option<f64>) -> Stated {

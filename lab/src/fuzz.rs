@@ -10,12 +10,11 @@ mod seeds;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{announce, root};
+use crate::process::{announce, number, root};
+use crate::virtual_runs::in_parallel;
 
 /// Coverage counters and comparisons, as libFuzzer reads them.
 const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -27,18 +26,11 @@ const INPUT_SECONDS: u32 = 20;
 const MEMORY_MIB: u32 = 2048;
 const INPUT_BYTES: u32 = 65_536;
 
-/// What one target did.
 struct Fuzzed {
     target: String,
     executions: u64,
-    bytes: u64,
     findings: Vec<PathBuf>,
     is_ended_well: bool,
-}
-
-struct Wanted {
-    seconds: u32,
-    targets: Vec<String>,
 }
 
 /// The names of `PROPERTIES` in `fuzz/src/properties.rs`, whose code is compiled for the fuzzer only.
@@ -50,48 +42,24 @@ fn all_targets() -> Result<Vec<String>> {
     Ok(lines.filter_map(name).collect())
 }
 
-fn parse(arguments: &[String]) -> Result<Wanted> {
-    let all = all_targets()?;
-    let mut wanted = Wanted { seconds: 60, targets: Vec::new() };
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        if word == "--seconds" {
-            let value = words.next().context("`--seconds` needs a number")?;
-            wanted.seconds =
-                value.parse().with_context(|| format!("cannot use `--seconds {value}`"))?;
-        } else if all.contains(word) {
-            wanted.targets.push(word.clone());
-        } else {
-            bail!("no target is called `{word}`; the targets are {}", all.join(", "));
-        }
-    }
-    if wanted.targets.is_empty() {
-        wanted.targets = all;
-    }
-    Ok(wanted)
-}
-
 /// Fuzzes the targets, as many at a time as the machine has cores, and fails on a finding.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let wanted = parse(arguments)?;
+    let seconds = number(arguments, "--seconds")?.unwrap_or(60);
+    let (all, mut targets) = (all_targets()?, arguments.to_vec());
+    if let Some(at) = targets.iter().position(|word| word == "--seconds") {
+        targets.drain(at..at + 2);
+    }
+    if let Some(word) = targets.iter().find(|word| !all.contains(word)) {
+        bail!("no target is called `{word}`; the targets are {}", all.join(", "));
+    }
+    let targets = if targets.is_empty() { all } else { targets };
     let program = build()?;
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers.min(wanted.targets.len()) {
-            scope.spawn(|| {
-                while let Some(target) = wanted.targets.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    announce(&format!("fuzz {target} for {} s", wanted.seconds));
-                    let result = fuzz(&program, target, wanted.seconds);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-                }
-            });
-        }
+    let all = in_parallel(targets.len() as u64, |at| {
+        let target = &targets[usize::try_from(at)?];
+        announce(&format!("fuzz {target} for {seconds} s"));
+        fuzz(&program, target, seconds)
     });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut all = results.into_iter().collect::<Result<Vec<Fuzzed>>>()?;
-    all.sort_by_key(|fuzzed| wanted.targets.iter().position(|target| *target == fuzzed.target));
+    let all = all.into_iter().collect::<Result<Vec<Fuzzed>>>()?;
     show(&all);
     let broken: Vec<&str> = all
         .iter()
@@ -130,7 +98,7 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc does not name its host")
 }
 
-fn fuzz(program: &Path, target: &str, seconds: u32) -> Result<Fuzzed> {
+fn fuzz(program: &Path, target: &str, seconds: u64) -> Result<Fuzzed> {
     let state = root().join("target/fuzz/state").join(target);
     let (corpus, findings) = (state.join("corpus"), state.join("findings"));
     fs::create_dir_all(&corpus)?;
@@ -146,9 +114,7 @@ fn fuzz(program: &Path, target: &str, seconds: u32) -> Result<Fuzzed> {
     for (index, seed) in seeds::seeds(&root(), target, &scratch).iter().enumerate() {
         fs::write(corpus.join(format!("seed-{index}")), seed)?;
     }
-    let counters = state.join("stats");
-    let _ = fs::remove_file(&counters);
-    let log = fs::File::create(state.join("log"))?;
+    let log = state.join("log");
     let status = Command::new(program)
         .arg(&corpus)
         .arg(format!("-max_total_time={seconds}"))
@@ -156,37 +122,33 @@ fn fuzz(program: &Path, target: &str, seconds: u32) -> Result<Fuzzed> {
         .arg(format!("-timeout={INPUT_SECONDS}"))
         .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
         .arg(format!("-max_len={INPUT_BYTES}"))
+        .arg("-print_final_stats=1")
         .env("TOKOMETER_FUZZ_TARGET", target)
-        .env("TOKOMETER_FUZZ_STATS", &counters)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(log)
+        .stderr(fs::File::create(&log)?)
         .status()
         .with_context(|| format!("cannot start {}", program.display()))?;
-    let counted = fs::read_to_string(&counters).unwrap_or_default();
-    let mut counts = counted.split(' ').map(|word| word.parse().unwrap_or(0));
-    let (executions, bytes) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
+    let log = String::from_utf8_lossy(&fs::read(log)?).into_owned();
+    let count =
+        |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
+    let executions = log.lines().find_map(count).unwrap_or(0);
     let entries = fs::read_dir(&findings)?;
     let findings = entries.flatten().map(|entry| entry.path()).collect();
     let target = target.to_owned();
-    Ok(Fuzzed { target, executions, bytes, findings, is_ended_well: status.success() })
+    Ok(Fuzzed { target, executions, findings, is_ended_well: status.success() })
 }
 
 #[expect(clippy::print_stdout, reason = "the table is the task's result")]
 fn show(all: &[Fuzzed]) {
-    println!("{:<18} {:>12} {:>15} {:>9}", "target", "executions", "bytes", "findings");
-    for fuzzed in all {
-        let findings = fuzzed.findings.len();
-        println!(
-            "{:<18} {:>12} {:>15} {findings:>9}",
-            fuzzed.target, fuzzed.executions, fuzzed.bytes
-        );
-        for path in &fuzzed.findings {
+    println!("{:<18} {:>12} {:>9}", "target", "executions", "findings");
+    for Fuzzed { target, executions, findings, .. } in all {
+        println!("{target:<18} {executions:>12} {:>9}", findings.len());
+        for path in findings {
             println!("  {}", path.strip_prefix(root()).unwrap_or(path).display());
         }
     }
-    let sum = |of: fn(&Fuzzed) -> u64| all.iter().map(of).sum::<u64>();
-    let findings = sum(|fuzzed| fuzzed.findings.len() as u64);
-    let (executions, bytes) = (sum(|fuzzed| fuzzed.executions), sum(|fuzzed| fuzzed.bytes));
-    println!("{:<18} {executions:>12} {bytes:>15} {findings:>9}", "all");
+    let executions: u64 = all.iter().map(|fuzzed| fuzzed.executions).sum();
+    let findings: usize = all.iter().map(|fuzzed| fuzzed.findings.len()).sum();
+    println!("{:<18} {executions:>12} {findings:>9}", "all");
 }

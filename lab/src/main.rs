@@ -4,16 +4,15 @@
 //! a table of `lab/data` or `docs`. None is part of the product; the gate only type-checks them.
 //! `lab/README.md` says what each is for.
 
-mod aa;
 mod aa_virtual;
 mod bench_client;
 mod capacity;
 mod coverage;
 mod fuzz;
 mod launchers;
+mod namespace;
 mod plain_runs;
 mod process;
-mod read_cost;
 mod real;
 mod referee;
 mod soak;
@@ -29,7 +28,6 @@ use tokometer_e2e::large_run::{RunSize, write};
 const USAGE: &str = "usage: cargo lab TASK
 
   bench-client   the client against a bare floor reader, in one pass [SCENE]
-  read-cost      what reading one event costs
   referee        a packet capture judges the client's times (root, tcpdump)
   real           the program against a real server that is installed and started for it: --server NAME
   launchers      one run from several processes: [s3|torchrun|mpi|slurm]
@@ -38,12 +36,10 @@ const USAGE: &str = "usage: cargo lab TASK
   large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
   words          the tables of safe words: FOLDER < TEXT
 
-  aa             false alarms and power of `compare` on the simulator: [COUNT [PROGRAM]]
-  aa-virtual     the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
+  aa-virtual     false alarms and power of `compare` at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
   verdicts       whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs     how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity       the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [truth] [verbose] [case=N]
-  capacity-clock three of these searches on the clock, about 90 minutes: [PROGRAM]
   coverage       how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85]
 ";
 
@@ -53,7 +49,6 @@ fn run(arguments: &[String]) -> Result<()> {
         "bench-client" => bench_client::run(rest.first().map(String::as_str))?,
         "floor" => bench_client::run_floor(rest)?,
         "weigh" => bench_client::weigh::run(rest)?,
-        "read-cost" => read_cost::run(),
         "referee" => referee::run()?,
         "real" => real::run(rest)?,
         "launchers" => launchers::run(rest)?,
@@ -61,12 +56,10 @@ fn run(arguments: &[String]) -> Result<()> {
         "soak" => soak::run(rest)?,
         "large-run" => large_run(rest)?,
         "words" => words(rest)?,
-        "aa" => aa::run(rest)?,
         "aa-virtual" => aa_virtual::run_study(rest),
         "verdicts" => verdicts::run(rest)?,
         "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest)?,
-        "capacity-clock" => capacity::clock::run(rest)?,
         "coverage" => coverage::run(rest)?,
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("unknown task `{other}`\n{USAGE}"),
@@ -74,7 +67,6 @@ fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A run folder of any size, without a server.
 fn large_run(arguments: &[String]) -> Result<()> {
     let [requests, tokens, folder] = arguments else {
         bail!("usage: cargo lab large-run REQUESTS TOKENS FOLDER")

@@ -17,7 +17,6 @@ const COUNT: usize = 40;
 const PLAIN: &str = "--request-rate 75 --num-prompts 480 --random-input-len 64 --random-output-len 16 \
                      --num-warmups 8 --metric-percentiles 50,90,99";
 
-/// Runs, counts and prints a table.
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let count = arguments.first().map_or(Ok(COUNT), |count| count.parse());

@@ -1,8 +1,7 @@
 //! What tasks and studies start: the built program, simulated servers, shell lines, and their ends.
 
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,16 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+pub(crate) use tokometer_e2e::program::{free_port, root};
 
 /// A server that does not end by itself in this time is killed.
 const LONGEST_END: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// The root of the checkout.
-pub(crate) fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    here.parent().map(PathBuf::from).unwrap_or(here)
-}
 
 #[expect(clippy::print_stderr, reason = "a task reports its progress to whoever started it")]
 pub(crate) fn announce(step: &str) {
@@ -48,20 +42,10 @@ pub(crate) fn shell(line: &str) -> Result<()> {
     Ok(())
 }
 
-/// A program of a build.
 pub(crate) fn built(profile: &str, name: &str) -> PathBuf {
     let target =
         option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join(profile).join(name)
-}
-
-/// The program named by an argument, else the release build, brought up to date.
-pub(crate) fn named(argument: Option<&String>) -> Result<PathBuf> {
-    let Some(path) = argument else {
-        cargo("build --release --package tokometer")?;
-        return Ok(built("release", "tokometer"));
-    };
-    Ok(std::path::absolute(path)?)
 }
 
 /// A process that is killed when dropped.
@@ -82,12 +66,11 @@ pub(crate) struct Simulator {
 
 impl Simulator {
     /// On a free port of loopback. It also ends with the pipe that it follows.
-    pub(crate) fn start<W: AsRef<OsStr>>(program: &Path, flags: &[W]) -> Result<Self> {
+    pub(crate) fn start(program: &Path, flags: &[&str]) -> Result<Self> {
         let mut command = Command::new(program);
         Self::of(command.args(["sim", "--port", "0", "--follow-stdin"]).args(flags))
     }
 
-    /// The server that this command starts.
     pub(crate) fn of(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = Kept(command.spawn().context("cannot start the simulated server")?);
@@ -104,7 +87,6 @@ impl Simulator {
     }
 }
 
-/// The first line that a child prints.
 pub(crate) fn first_line(child: &mut Child) -> Result<String> {
     let stdout = child.stdout.take().context("the process has no stdout")?;
     let mut line = String::new();
@@ -120,6 +102,13 @@ pub(crate) fn burn(core: &str) -> Result<Kept> {
         .spawn()
         .context("cannot start a busy program")?;
     Ok(Kept(child))
+}
+
+/// The number behind an option, where it is given.
+pub(crate) fn number(arguments: &[String], name: &str) -> Result<Option<u64>> {
+    let Some(at) = arguments.iter().position(|word| word == name) else { return Ok(None) };
+    let word = arguments.get(at + 1).with_context(|| format!("`{name}` needs a number"))?;
+    word.parse().map(Some).with_context(|| format!("cannot use `{name} {word}`"))
 }
 
 pub(crate) fn wait_for(what: &str, is_there: impl Fn() -> bool) -> Result<()> {
@@ -186,11 +175,6 @@ fn parent_of(process: u32) -> Option<u32> {
 /// Distinguishes a process from a later one with the same pid.
 fn start_time_of(process: u32) -> Option<String> {
     stat(process)?.split_whitespace().nth(19).map(str::to_owned)
-}
-
-/// A port that was free a moment ago. Not every server can choose a port and report it.
-pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// The status and the body of a page. HTTP/1.0, so that no server sends it in chunks.

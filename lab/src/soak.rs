@@ -6,11 +6,11 @@
 use std::fs;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use tokometer_base::Seed;
 use tokometer_e2e::soak::{Length, Round, round};
 
-use crate::process::root;
+use crate::process::{number, root};
 
 const ROUND_SECONDS: u32 = 30;
 
@@ -26,21 +26,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (mut rounds, mut planned, mut violations) = (0, 0, 0);
     println!("round  planned  succeeded  failed  MiB early/late  fds  what");
     let first = only.unwrap_or(0);
-    for number in first.. {
+    for nth in first.. {
         let is_over = began.elapsed().as_secs() >= minutes * 60;
-        if only.map_or(is_over, |only| number > only) {
+        if only.map_or(is_over, |only| nth > only) {
             break;
         }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)?;
-        let done = round(&folder, seed, number, Length::Seconds(ROUND_SECONDS));
-        show(number, &done);
+        let done = round(&folder, seed, nth, Length::Seconds(ROUND_SECONDS));
+        show(nth, &done);
         rounds += 1;
         planned += done.planned;
         violations += done.violations.len();
         if !done.violations.is_empty() {
             // Its files are kept for inspection.
-            let kept = root().join(format!("target/soak-round-{number}"));
+            let kept = root().join(format!("target/soak-round-{nth}"));
             let _ = fs::remove_dir_all(&kept);
             fs::rename(&folder, kept)?;
         }
@@ -67,10 +67,4 @@ fn show(number: u64, round: &Round) {
     for violation in &round.violations {
         println!("       violation: {violation}");
     }
-}
-
-fn number(arguments: &[String], name: &str) -> Result<Option<u64>> {
-    let Some(at) = arguments.iter().position(|word| word == name) else { return Ok(None) };
-    let word = arguments.get(at + 1).with_context(|| format!("`{name}` needs a number"))?;
-    word.parse().map(Some).with_context(|| format!("cannot use `{name} {word}`"))
 }

@@ -3,7 +3,6 @@
 //! Plain steps that call cargo and read files. Nothing here is part of the product. What takes long and
 //! is run by hand (real servers, benchmarks, fuzzing, studies) is `cargo lab`.
 
-mod book;
 mod ci;
 mod dist;
 mod licences;
@@ -20,7 +19,6 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   ci        everything that must pass: format, tidy, clippy, tests, docs [--install]
   tidy      the project's own rules, from files alone
-  book      the documentation as a site in target/book, with mdBook [--install]
   dist      everything that users install: binary, wheel, archive [--target TRIPLE] [--host-libc]
   server    installs a real inference server below target/real: NAME [--gpu]
   manifest  the Kubernetes manifest against the schemas of the API
@@ -33,7 +31,6 @@ fn run(arguments: &[String]) -> Result<()> {
     match task {
         "ci" => ci::run(&arguments[1..]),
         "tidy" => tidy::run(),
-        "book" => book::run(&arguments[1..]),
         "dist" => dist::run(&arguments[1..]),
         "server" => servers::run(&arguments[1..]),
         "manifest" => manifest::run(),

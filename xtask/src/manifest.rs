@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::ci::{finish, root};
+use crate::ci::{announce, finish, root};
+use crate::provision;
 
 /// The schemas of Kubernetes 1.37.
 const PACKAGE: &str = "kubernetes-validate==1.37.0";
@@ -18,28 +19,22 @@ fn program() -> PathBuf {
     environment().join("bin/kubernetes-validate")
 }
 
-/// Installs what the check needs, and checks.
 pub(crate) fn run() -> Result<()> {
-    if !is_installed() {
-        install()?;
-    }
+    install()?;
     check()
 }
 
-/// Whether the package is installed.
 pub(crate) fn is_installed() -> bool {
     program().is_file()
 }
 
-/// Installs the package from the Python registry.
 pub(crate) fn install() -> Result<()> {
-    let folder = environment();
-    finish(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    finish(Command::new(folder.join("bin/pip")).args(["install", "--quiet", PACKAGE]))
+    provision::environment(&environment(), &[PACKAGE]).map(drop)
 }
 
 /// Checks the manifest. Unknown fields are errors.
 pub(crate) fn check() -> Result<()> {
+    announce("kubernetes-validate --strict deploy/kubernetes.yaml");
     let file = root().join("deploy/kubernetes.yaml");
     finish(Command::new(program()).arg("--strict").arg(file))
 }

@@ -4,24 +4,26 @@
 //! and the check of the Kubernetes manifest come from the Python registry. Nothing is installed unasked:
 //! a part that is missing is skipped, and named as skipped.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::ci::announce;
-use crate::{manifest, servers};
+use crate::ci::{announce, finish};
+use crate::{dist, manifest, servers};
 
 /// A part of the tests that needs more than a Rust toolchain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The report's page in a browser.
-    Browser,
-    /// The program against llama.cpp's server.
-    RealServer,
-    /// The Kubernetes manifest against the API's schemas.
-    Manifest,
-    /// The program as a wheel, installed in a fresh environment.
-    Package,
+pub(crate) struct Part {
+    /// What it is, and what it needs.
+    pub(crate) name: &'static str,
+    /// The feature of the end-to-end tests that adds it.
+    pub(crate) feature: Option<&'static str>,
+    /// What the gate runs besides these tests, once the program is built.
+    pub(crate) step: Option<fn() -> Result<()>>,
+    is_installed: fn() -> bool,
+    /// Debian packages first.
+    needed: &'static [Needed],
+    install: fn() -> Result<()>,
 }
 
 /// A command that succeeds where a program is there, and the Debian package that brings it.
@@ -31,74 +33,66 @@ const BROWSER: [Needed; 2] =
     [("chromium --version", "chromium"), ("chromedriver --version", "chromium-driver")];
 const VENV: [Needed; 1] = [("python3 -c 'import venv, ensurepip'", "python3-venv")];
 
-impl Part {
-    /// All of them.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Browser, Self::RealServer, Self::Manifest, Self::Package];
-
-    /// The feature of the end-to-end tests that adds it; `None` for a step of its own.
-    pub(crate) fn feature(self) -> Option<&'static str> {
-        match self {
-            Self::Browser => Some("tokometer-e2e/browser"),
-            Self::RealServer => Some("tokometer-e2e/real"),
-            Self::Manifest | Self::Package => None,
-        }
-    }
-
-    /// Its name and what it needs.
-    pub(crate) fn describe(self) -> &'static str {
-        match self {
-            Self::Browser => "browser tests (chromium, chromedriver)",
-            Self::RealServer => "real-server tests (llama.cpp's server, below target/real)",
-            Self::Manifest => {
-                "the Kubernetes manifest's check (kubernetes-validate, below target/launchers)"
-            }
-            Self::Package => "the wheel (Python's venv)",
-        }
-    }
-
-    fn is_installed(self) -> bool {
-        match self {
-            Self::Browser => missing(&BROWSER).is_empty(),
-            Self::RealServer => servers::is_installed(),
-            Self::Manifest => manifest::is_installed(),
-            Self::Package => missing(&VENV).is_empty(),
-        }
-    }
-
-    fn install(self) -> Result<()> {
-        match self {
-            Self::Browser => install_packages(&BROWSER),
-            Self::RealServer => {
-                install_packages(&VENV)?;
-                servers::install_tested()
-            }
-            Self::Manifest => {
-                install_packages(&VENV)?;
-                manifest::install()
-            }
-            Self::Package => install_packages(&VENV),
-        }
-    }
-}
-
-/// Whether missing parts are installed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Install {
-    Asked,
-    Unasked,
-}
+pub(crate) const PARTS: [Part; 4] = [
+    Part {
+        name: "browser tests (chromium, chromedriver)",
+        feature: Some("tokometer-e2e/browser"),
+        step: None,
+        is_installed: || missing(&BROWSER).is_empty(),
+        needed: &BROWSER,
+        install: || Ok(()),
+    },
+    Part {
+        name: "real-server tests (llama.cpp's server, below target/real)",
+        feature: Some("tokometer-e2e/real"),
+        step: None,
+        is_installed: servers::is_installed,
+        needed: &VENV,
+        install: servers::install_tested,
+    },
+    Part {
+        name: "the Kubernetes manifest's check (kubernetes-validate, below target/launchers)",
+        feature: None,
+        step: Some(manifest::check),
+        is_installed: manifest::is_installed,
+        needed: &VENV,
+        install: manifest::install,
+    },
+    Part {
+        name: "the wheel (Python's venv)",
+        feature: None,
+        step: Some(dist::try_built),
+        is_installed: || missing(&VENV).is_empty(),
+        needed: &VENV,
+        install: || Ok(()),
+    },
+];
 
 /// The parts that can be run, once what is missing is installed if that was asked for.
-pub(crate) fn parts(install: Install) -> Result<Vec<Part>> {
+pub(crate) fn parts(is_install: bool) -> Result<Vec<&'static Part>> {
     let mut present = Vec::new();
-    for part in Part::ALL {
-        if install == Install::Asked && !part.is_installed() {
-            part.install().with_context(|| format!("cannot install {}", part.describe()))?;
+    for part in &PARTS {
+        if is_install && !(part.is_installed)() {
+            let installed = install_packages(part.needed).and_then(|()| (part.install)());
+            installed.with_context(|| format!("cannot install {}", part.name))?;
         }
-        present.extend(part.is_installed().then_some(part));
+        present.extend((part.is_installed)().then_some(part));
     }
     Ok(present)
+}
+
+/// A virtual environment of Python with these packages from its registry, made unless it is there. Returns
+/// the folder of its programs.
+pub(crate) fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let (mark, wanted) = (folder.join("ready"), packages.join(" "));
+    if !std::fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+        announce(&format!("pip install {wanted}"));
+        finish(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))
+            .context("cannot make a virtual environment; Debian has it in `python3-venv`")?;
+        finish(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).args(packages))?;
+        std::fs::write(&mark, wanted)?;
+    }
+    Ok(folder.join("bin"))
 }
 
 fn succeeds(line: &str) -> bool {

@@ -10,10 +10,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::ci::{announce, finish, root};
+use crate::provision;
 
 /// The installer, which the Python registry carries too.
 const INSTALLER: &str = "uv==0.13.7";
-/// Its cache of downloads.
 const CACHE: &str = "cache";
 
 /// What a server is installed from.
@@ -27,7 +27,6 @@ struct Environment {
     patch: Option<&'static str>,
 }
 
-/// Where a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
     Cpu,
@@ -72,7 +71,6 @@ fn folder() -> PathBuf {
     root().join("target/real")
 }
 
-/// Installs the named server.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (name, device) = match words[..] {
@@ -86,12 +84,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     install(found.with_context(|| format!("no server is called `{name}`"))?)
 }
 
-/// Whether the server of the end-to-end tests is installed.
 pub(crate) fn is_installed() -> bool {
     is_ready(TESTED)
 }
 
-/// Installs the server of the end-to-end tests.
 pub(crate) fn install_tested() -> Result<()> {
     install(TESTED)
 }
@@ -140,13 +136,7 @@ fn install(environment: &Environment) -> Result<()> {
 
 /// The installer's program, installed when it is missing.
 fn installer() -> Result<PathBuf> {
-    let environment = folder().join("uv");
-    let program = environment.join("bin/uv");
-    if !program.is_file() {
-        finish(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        finish(Command::new(environment.join("bin/pip")).args(["install", "--quiet", INSTALLER]))?;
-    }
-    Ok(program)
+    Ok(provision::environment(&folder().join("uv"), &[INSTALLER])?.join("uv"))
 }
 
 /// The installer with its cache beside the servers, and with the Python that is here.

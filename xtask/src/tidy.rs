@@ -8,7 +8,6 @@ mod book;
 mod cycles;
 mod hints;
 mod names;
-mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,18 +21,8 @@ use crate::licences;
 /// only stops one that nobody can read in one go.
 const FILE_LINES_MAX: usize = 800;
 
-/// Words that mark unfinished work.
 const UNFINISHED: [&str; 4] = ["TODO", "FIXME", "XXX:", "dbg!("];
 
-/// Files on the measured path, and what must not appear in them outside their tests.
-const HOT_PATH: [&str; 3] = [
-    "crates/client/src/exchange.rs",
-    "crates/client/src/sse.rs",
-    "crates/drive/src/worker/reader.rs",
-];
-const HOT_PATH_BANS: [&str; 4] = ["println!", "eprintln!", "Mutex<", "thread::sleep"];
-
-/// A source file of the project.
 struct SourceFile {
     path: PathBuf,
     text: String,
@@ -109,13 +98,11 @@ pub(crate) fn run() -> Result<()> {
     let mut findings = Vec::new();
     findings.extend(file_sizes(&sources));
     findings.extend(unfinished(&sources));
-    findings.extend(hot_path(&sources));
     findings.extend(module_heads(&sources));
     findings.extend(cycles::findings(&sources));
     let pages = pages()?;
     findings.extend(names::missing_types(&sources, &pages));
     findings.extend(hints::missing(&sources, &pages));
-    findings.extend(words::outside_the_terms(&sources, &pages));
     findings.extend(crates()?);
     findings.extend(named_files(&pages));
     findings.extend(book::findings(&pages, |file| root().join(file).exists()));
@@ -145,19 +132,6 @@ fn unfinished(sources: &[SourceFile]) -> Vec<String> {
             let word = UNFINISHED.iter().find(|word| line.contains(**word));
             findings.extend(word.map(|word| format!("{}:{number}: has `{word}`", source.show())));
         }
-    }
-    findings
-}
-
-fn hot_path(sources: &[SourceFile]) -> Vec<String> {
-    let mut findings = Vec::new();
-    for name in HOT_PATH {
-        let Some(source) = sources.iter().find(|source| source.path.ends_with(name)) else {
-            findings.push(format!("{name}: is on the list of the hot path and does not exist"));
-            continue;
-        };
-        let banned = HOT_PATH_BANS.iter().filter(|word| source.code().contains(**word));
-        findings.extend(banned.map(|word| format!("{name}: `{word}` is banned on the hot path")));
     }
     findings
 }

@@ -13,7 +13,6 @@ use tokometer_report::calibration;
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{
     self, Calibration, CalibrationTable, Candidate, FitSettings, MeasuredRow, RunCalibration,
-    TemplateChoice,
 };
 use tokometer_twin::{self as twin, OldClient};
 
@@ -158,10 +157,9 @@ fn from_tables(
     name: &str,
 ) -> Result<Profile, Refusal> {
     let memory = template.profile.kv.clone();
-    let is_given = args.from.is_some();
     let settings = FitSettings {
         template: template.for_tables(),
-        choice: if is_given { TemplateChoice::AsGiven } else { TemplateChoice::Kind },
+        chooses_kind: args.from.is_none(),
         searches: args.searches,
         threads: threads(),
         seed: Seed(args.seed),
@@ -226,7 +224,7 @@ fn from_runs(
     name.clone_into(&mut profile.name);
     let validated = twin::shown_by(&profile, &evidence.loads);
     if let Some(known) = &mut profile.evidence {
-        known.validated = validated.into_iter().map(|used| used.name().to_owned()).collect();
+        known.validated = validated;
     }
     Ok(profile)
 }

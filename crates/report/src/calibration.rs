@@ -174,18 +174,16 @@ mod tests {
             is_identified,
         };
         let found = Calibration {
-            candidate: candidate.clone(),
+            candidate,
             parameters: vec![
                 fitted("cost.step_ms", 6.123, [6.1, 6.12, 6.2], true),
                 fitted("cost.cliff_ms", 51.33, [3.0, 51.33, 1_200.0], false),
             ],
-            folds: [candidate.clone(), candidate],
             held_out: Vec::new(),
             in_sample: Vec::new(),
             kinds: None,
             left_out: vec![LeftOut { row: 0, reason: "a stall".to_owned() }],
             seen_quantum: Some(100.0),
-            loss: 0.1,
         };
         let rows = [MeasuredRow { label: "1 x 1".to_owned(), ..MeasuredRow::default() }];
         insta::assert_snapshot!(of_tables(&found, &rows), @r"

@@ -13,19 +13,16 @@ use crate::profile::Profile;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimConfig {
-    /// The address to listen on.
     pub host: String,
     /// The port; 0 takes a free one.
     pub port: u16,
     /// The Unix-domain socket to listen on instead of an address and a port.
     pub unix: Option<PathBuf>,
-    /// The model's name.
     pub model: String,
     /// Names of adapters that are accepted as models too.
     pub loras: Vec<String>,
     /// Whose streams the OpenAI routes imitate.
     pub flavour: Flavour,
-    /// Where the times of tokens come from.
     pub pace: TokenTiming,
     /// The root of the server's randomness.
     pub seed: u64,
@@ -41,7 +38,6 @@ pub struct SimConfig {
     pub truth: Option<PathBuf>,
     /// A further path that answers like `deepspeed-mii`.
     pub mii_path: String,
-    /// What goes wrong.
     pub faults: Faults,
 }
 
@@ -74,7 +70,6 @@ pub enum Flavour {
     #[default]
     Vllm,
     Sglang,
-    /// llama.cpp's server.
     Llamacpp,
     /// Text-generation-inference.
     Tgi,
@@ -83,7 +78,6 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Vllm, Self::Sglang, Self::Llamacpp, Self::Tgi, Self::Transformers];
 
@@ -99,7 +93,6 @@ impl Flavour {
     }
 }
 
-/// Where the times of tokens come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenTiming {
@@ -113,10 +106,7 @@ pub enum TokenTiming {
         itl: Nanos,
     },
     /// As fast as the socket takes it.
-    Flood {
-        /// Events that travel in one write.
-        events_per_write: u32,
-    },
+    Flood { events_per_write: u32 },
 }
 
 impl Default for TokenTiming {
@@ -145,7 +135,6 @@ impl TokenTiming {
 pub struct AnswerLength {
     /// Half of the answers are shorter, in tokens.
     pub median_tokens: f64,
-    /// Sigma of the logarithm.
     pub sigma: f64,
 }
 
@@ -159,9 +148,7 @@ impl Default for AnswerLength {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// Plain TCP.
     #[default]
     Plain,
-    /// TLS with a certificate made at start.
     Tls,
 }

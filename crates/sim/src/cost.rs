@@ -19,7 +19,6 @@ pub struct Batch {
     pub decode_context: u64,
     /// Sum over prompt pieces of `p × (context before + p / 2)`: the pairs that attention looks at.
     pub prefill_pairs: f64,
-    /// The longest context of the step.
     pub longest_context: u32,
     /// Requests that the step admits.
     pub admissions: u32,
@@ -98,7 +97,6 @@ pub struct Cost {
     /// Per request that the step admits: broadcasting it to every worker.
     #[serde(default)]
     pub admission_ms: f64,
-    /// Per waiting request.
     #[serde(default)]
     pub waiting_ms: f64,
     /// Per token of the longest draft: the draft model generates one token after the other.
@@ -129,7 +127,6 @@ pub struct Experts {
 pub struct PrefillCost {
     /// Time of an almost empty prefill.
     pub base_ms: f64,
-    /// Per prompt token.
     pub token_ms: f64,
     /// Per pair of tokens that attention looks at.
     #[serde(default)]

@@ -32,15 +32,12 @@ pub struct Faults {
     pub writes_per_event: Option<u32>,
     /// A comment line is sent this often while a stream is open.
     pub comment_interval: Option<Nanos>,
-    /// What the usage figures say.
     pub usage: UsageFault,
-    /// Where a stream's packets begin and end.
     pub packets: PacketFault,
     /// Whether the end of a stream is announced twice.
     pub done: DoneFault,
     /// Request fields that are refused with 400 and their name.
     pub refused_fields: Vec<String>,
-    /// Paths that are answered with 500.
     pub broken_paths: Vec<String>,
     /// Connections are closed this long after their last answer.
     pub idle_close: Option<Nanos>,
@@ -48,12 +45,10 @@ pub struct Faults {
     pub die_after_requests: Option<u64>,
 }
 
-/// Error answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
     pub status: u16,
-    /// Which requests get it.
     pub which: Which,
     /// A `Retry-After` header, in seconds.
     #[serde(default)]
@@ -76,17 +71,13 @@ pub enum Which {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// After this many tokens.
     pub after_tokens: u32,
-    /// For this long.
     pub span: Nanos,
 }
 
-/// What the usage figures say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UsageFault {
-    /// The truth.
     #[default]
     Honest,
     /// Twice the answer's tokens plus one.
@@ -95,7 +86,6 @@ pub enum UsageFault {
     Missing,
 }
 
-/// Where a stream's packets begin and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PacketFault {
@@ -112,7 +102,6 @@ pub enum PacketFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DoneFault {
-    /// Once, as it should be.
     #[default]
     Once,
     Twice,

@@ -21,14 +21,11 @@ pub struct Profile {
     pub provenance: String,
     /// The longest prompt and answer together, in tokens.
     pub max_model_len: u32,
-    /// Who runs in which step.
     pub scheduler: Scheduler,
     /// The cache of keys and values. Absent: memory never runs out and nothing is reused.
     #[serde(default)]
     pub kv: Option<Kv>,
-    /// What a step costs.
     pub cost: Cost,
-    /// What happens between the network and the engine.
     #[serde(default)]
     pub front_end: FrontEnd,
     /// Disaggregated prefill and decode engines. Absent: every engine does both.
@@ -74,7 +71,6 @@ pub struct Evidence {
     pub longest_prompt: Option<u32>,
 }
 
-/// Who runs in which step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scheduler {
@@ -83,7 +79,6 @@ pub struct Scheduler {
     /// The order of the queue.
     #[serde(default)]
     pub order: AdmissionOrder,
-    /// How prompts and decodes share the steps.
     pub policy: Policy,
     /// Adapters that may be resident at once. Absent: all of them.
     #[serde(default)]
@@ -110,14 +105,12 @@ pub struct SpeculativeDecoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdmissionOrder {
-    /// First come, first served.
     #[default]
     Fcfs,
     /// Smallest priority number first, then first come, first served.
     Priority,
 }
 
-/// How prompts and decodes share the steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Policy {
@@ -150,7 +143,6 @@ pub enum Policy {
 pub struct Kv {
     /// Tokens that fit.
     pub tokens: u64,
-    /// Tokens per block.
     pub block_tokens: u32,
     /// Whether finished blocks are kept for prompts with the same prefix.
     pub prefix_cache: PrefixCache,
@@ -162,7 +154,6 @@ pub struct Kv {
 pub enum PrefixCache {
     /// Least recently used blocks go first.
     Lru,
-    /// Nothing is kept.
     Off,
 }
 
@@ -187,7 +178,6 @@ pub struct FrontEnd {
     pub eos_step: bool,
 }
 
-/// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     #[error("unknown engine profile `{name}`\n  use one of {shipped}, or the path of a TOML file")]
@@ -219,7 +209,6 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The names of the shipped profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, _)| *name)
     }

@@ -32,16 +32,13 @@ const BATCH_FACTS: usize = 4096;
 /// What an event carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SentKind {
-    /// The head of the answer.
     Head,
     /// A role without text.
     Role,
     Text,
     /// A finish reason without text.
     Finish,
-    /// Usage figures.
     Usage,
-    /// The announced end.
     Done,
     Error,
     Comment,
@@ -64,7 +61,6 @@ const KINDS: [(SentKind, &str); 10] = [
     (SentKind::End, "end"),
 ];
 
-/// How an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
     /// Everything was sent.
@@ -96,7 +92,6 @@ pub struct TrueRequest {
     pub stream: u64,
     /// The server's number of the connection.
     pub connection: u64,
-    /// The client's port.
     pub peer_port: u16,
     /// Requests on this connection before it.
     pub nth: u32,
@@ -109,7 +104,6 @@ pub struct TrueRequest {
     pub answer_tokens: u32,
     /// The request's `x-request-id` header, blanks replaced by `_`.
     pub request_id: Option<String>,
-    /// The path it asked for.
     pub path: String,
     /// What was sent, in order.
     pub events: Vec<TrueEvent>,
@@ -131,10 +125,8 @@ impl TrueRequest {
     }
 }
 
-/// One event of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrueEvent {
-    /// What it carries.
     pub kind: SentKind,
     pub tokens: u32,
     /// Just before the `send` that carried its last byte.
@@ -176,7 +168,6 @@ impl Fact {
     }
 }
 
-/// Why a truth log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TruthError {
     #[error("cannot use the truth log {}: {source}", path.display())]

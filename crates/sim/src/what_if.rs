@@ -16,7 +16,6 @@ use crate::profile::{self, Disaggregation, Kv, PrefixCache, Profile, Speculative
 /// Parts of a profile that say where it comes from.
 const FACTS: [&str; 3] = ["name", "provenance", "evidence"];
 
-/// One value that was changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     key: String,
@@ -33,13 +32,11 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// The change for other programs.
     pub fn json(&self) -> Json {
         json!({ "key": self.key, "before": self.before, "after": self.after })
     }
 }
 
-/// Why a profile cannot be changed so.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
     #[error("`{setting}` has no `=`\n  write it as `scheduler.max_seqs=8`")]

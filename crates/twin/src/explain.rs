@@ -6,21 +6,17 @@ use sim::engine::{Counters, Occupancy, Step, StepKind};
 use tokometer_base as base;
 use tokometer_sim as sim;
 
-use crate::virtual_time::Active;
+use crate::in_flight::Active;
 
 /// Most windows of the account over time; twice as many are merged in pairs.
 const WINDOWS_MAX: usize = 64;
 
-/// Steps of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepGroup {
-    /// How many.
     pub count: u64,
     /// How long together, in seconds.
     pub seconds: f64,
-    /// Tokens decoded in them.
     pub decode_tokens: u64,
-    /// Prompt tokens computed in them.
     pub prefill_tokens: u64,
 }
 
@@ -36,9 +32,7 @@ pub struct EngineWindow {
     /// Share of the KV cache held, summed over busy seconds.
     pub kv: f64,
     pub decode_tokens: u64,
-    /// Prompt tokens computed.
     pub prefill_tokens: u64,
-    /// What the engine's memory did.
     #[serde(flatten)]
     pub memory: Memory,
 }
@@ -70,9 +64,10 @@ impl Memory {
         self.prefix_hits += other.prefix_hits;
     }
 
-    /// Share of the prompt tokens that were found; zero where none were looked up.
-    pub fn hit_share(&self) -> f64 {
-        self.prefix_hits as f64 / self.prefix_queries.max(1) as f64
+    /// Share of the prompt tokens that were found; `None` where none were looked up.
+    pub fn hit_share(&self) -> Option<f64> {
+        let queries = self.prefix_queries;
+        (queries > 0).then(|| self.prefix_hits as f64 / queries as f64)
     }
 }
 
@@ -81,20 +76,15 @@ impl Memory {
 pub struct FirstToken {
     /// Before the engine's queue: client, network, front end.
     pub front_end_s: f64,
-    /// In the engine's queue.
     pub queue_s: f64,
     /// From the step that admitted it to its first token.
     pub prefill_s: f64,
 }
 
-/// What limited a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Steps that only prefill.
     pub prefill: StepGroup,
-    /// Steps that only decode.
     pub decode: StepGroup,
-    /// Steps that do both.
     pub mixed: StepGroup,
     pub replicas: u64,
     /// Most sequences that ran at once in one replica.
@@ -103,17 +93,11 @@ pub struct Explanation {
     pub peak_waiting: u32,
     /// Largest share of the KV cache that was held; `None` without a limit.
     pub peak_kv: Option<f64>,
-    /// Running requests preempted because memory ran out.
-    pub preemptions: u64,
-    /// Prompt tokens looked up in the prefix cache.
-    pub prefix_queries: u64,
-    /// Prompt tokens found there.
-    pub prefix_hits: u64,
-    /// Parts of the time to first token.
+    /// What all engines' memory did.
+    #[serde(flatten)]
+    pub memory: Memory,
     pub first_token: FirstToken,
-    /// Width of a window in seconds.
     pub window_s: f64,
-    /// The run over time.
     pub windows: Vec<EngineWindow>,
 }
 
@@ -127,12 +111,10 @@ impl FirstToken {
 }
 
 impl StepGroup {
-    /// Tokens decoded in one step.
     pub fn decoded_per_step(&self) -> f64 {
         self.decode_tokens as f64 / self.count.max(1) as f64
     }
 
-    /// Prompt tokens computed in one step.
     pub fn prefilled_per_step(&self) -> f64 {
         self.prefill_tokens as f64 / self.count.max(1) as f64
     }
@@ -176,9 +158,7 @@ impl Explanation {
         self.peak_waiting = self.peak_waiting.max(other.peak_waiting);
         let peaks = [self.peak_kv, other.peak_kv].into_iter().flatten();
         self.peak_kv = peaks.max_by(f64::total_cmp);
-        self.preemptions += other.preemptions;
-        self.prefix_queries += other.prefix_queries;
-        self.prefix_hits += other.prefix_hits;
+        self.memory.add(&other.memory);
         self.first_token.front_end_s += other.first_token.front_end_s;
         self.first_token.queue_s += other.first_token.queue_s;
         self.first_token.prefill_s += other.first_token.prefill_s;
@@ -279,9 +259,7 @@ impl RunTally {
             self.first_token.map(|nanos| Nanos(nanos).as_secs_f64());
         self.explanation.first_token = FirstToken { front_end_s, queue_s, prefill_s };
         for counters in counters {
-            self.explanation.preemptions += counters.preemptions;
-            self.explanation.prefix_queries += counters.prefix_queries;
-            self.explanation.prefix_hits += counters.prefix_hits;
+            self.explanation.memory.add(&Memory::between(&Counters::default(), counters));
         }
     }
 

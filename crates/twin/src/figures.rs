@@ -7,22 +7,18 @@
 use base::Nanos;
 use tokometer_base as base;
 
+use crate::in_flight::Active;
 use crate::sender::Due;
-use crate::virtual_time::{Active, SeenEvent, Sink};
 use crate::weighted::Weighted;
 
 /// Distributions and totals of a run.
 #[derive(Debug, Clone, Default)]
 pub struct PredictedFigures {
-    /// Requests answered.
     pub completed: u64,
     /// From the first request's send to the last answer's end, in seconds.
     pub duration_s: f64,
-    /// Prompt tokens.
     pub input_tokens: u64,
-    /// Answer tokens.
     pub output_tokens: u64,
-    /// Time to first token.
     pub ttft: Weighted,
     /// Time per output token after the first.
     pub tpot: Weighted,
@@ -42,7 +38,6 @@ impl PredictedFigures {
         self.per_second(self.output_tokens)
     }
 
-    /// Prompt and answer tokens.
     pub fn total_tokens(&self) -> u64 {
         self.input_tokens + self.output_tokens
     }
@@ -82,23 +77,23 @@ impl PredictedFigures {
         let sends = [self.first_send, other.first_send];
         self.first_send = sends.into_iter().flatten().min();
     }
-}
 
-impl Sink for PredictedFigures {
-    fn sent(&mut self, _slot: usize, request: &Active, due: &Due) {
+    pub(crate) fn sent(&mut self, request: &Active, due: &Due) {
         self.input_tokens += u64::from(due.ask.prompt_tokens);
         self.first_send.get_or_insert(request.sent);
     }
 
-    fn event(&mut self, _slot: usize, request: &Active, seen: SeenEvent) {
+    /// Called before `request.first` and `request.last` take the event in.
+    pub(crate) fn event(&mut self, request: &Active, at: Nanos) {
         if request.first.is_none() {
-            self.ttft.push((seen.at - request.sent).0, 1);
+            self.ttft.push((at - request.sent).0, 1);
             return;
         }
-        self.gaps(seen.at - request.last, 1);
+        self.gaps(at - request.last, 1);
     }
 
-    fn gaps(&mut self, gap: Nanos, weight: u32) {
+    /// So many events of any requests came this long after the one before.
+    pub(crate) fn gaps(&mut self, gap: Nanos, weight: u32) {
         if gap.0 != self.gap {
             self.flush();
             self.gap = gap.0;
@@ -106,7 +101,7 @@ impl Sink for PredictedFigures {
         self.gap_weight += weight;
     }
 
-    fn ended(&mut self, _slot: usize, request: &Active) {
+    pub(crate) fn ended(&mut self, request: &Active) {
         self.completed += 1;
         self.output_tokens += u64::from(request.output_tokens);
         self.e2el.push((request.last - request.sent).0, 1);

@@ -5,23 +5,22 @@
 //! Routers that look at loads, and caps that couple the replicas, need one driver for all.
 
 use crate::Error;
-use crate::figures::PredictedFigures;
 use crate::parallel::in_parallel;
-use crate::predict::Prediction;
 use crate::router::Routing;
 use crate::sender::FleetShare;
-use crate::virtual_time::{VirtualSetup, run};
+use crate::virtual_time::{KeptDetail, Prediction, VirtualSetup, run};
 
 /// Runs a fleet, in parts on several threads where that changes nothing.
 pub(crate) fn in_shares(setup: VirtualSetup<'_>, threads: usize) -> Result<Vec<Prediction>, Error> {
     let workload = setup.workload;
-    let is_divisible = setup.routing == Routing::RoundRobin
+    let is_divisible = setup.keep == KeptDetail::Figures
+        && setup.routing == Routing::RoundRobin
         && workload.max_concurrency.is_none()
         && !workload.asks.has_sessions()
         && setup.client == crate::OldClient::default();
     let parts = if is_divisible { threads.clamp(1, setup.replicas) } else { 1 };
     if parts == 1 {
-        return Ok(vec![one(setup)?]);
+        return Ok(vec![run(setup)?]);
     }
     let shares: Vec<VirtualSetup<'_>> = (0..parts)
         .map(|part| {
@@ -35,13 +34,5 @@ pub(crate) fn in_shares(setup: VirtualSetup<'_>, threads: usize) -> Result<Vec<P
             VirtualSetup { replicas: end - first, share, ..setup }
         })
         .collect();
-    in_parallel(&shares, parts, |share| one(*share)).into_iter().collect()
-}
-
-fn one(setup: VirtualSetup<'_>) -> Result<Prediction, Error> {
-    let ended = run(setup, PredictedFigures::default())?;
-    let mut figures = ended.sink;
-    figures.flush();
-    let explanation = ended.tally.explanation();
-    Ok(Prediction { figures, timelines: Vec::new(), explanation, end: ended.at })
+    in_parallel(&shares, parts, |share| run(*share)).into_iter().collect()
 }

@@ -9,7 +9,7 @@ use sim::profile::FrontEnd;
 use tokometer_base as base;
 use tokometer_sim as sim;
 
-use crate::virtual_time::Sink;
+use crate::figures::PredictedFigures;
 
 pub(crate) struct FleetEngine {
     pub(crate) inner: Engine,
@@ -100,10 +100,10 @@ impl FleetEngine {
         together: u32,
         gap: Nanos,
         coalescing: Coalescing,
-        sink: &mut impl Sink,
+        figures: &mut PredictedFigures,
     ) -> u32 {
         let held = self.held.count.min(together);
-        sink.gaps(self.held.gap + gap, held);
+        figures.gaps(self.held.gap + gap, held);
         let ends = self.inner.produced().iter().filter(|produced| produced.is_last).count();
         let ends = u32::try_from(ends).unwrap_or(u32::MAX);
         let free = (together - held).saturating_sub(ends);

@@ -12,7 +12,8 @@ use tokometer_sim as sim;
 use crate::Error;
 use crate::fit::{FIGURES, cells_of};
 use crate::parallel::in_parallel;
-use crate::predict::{KeptDetail, PredictOptions, predict};
+use crate::predict::{PredictOptions, predict};
+use crate::virtual_time::KeptDetail;
 use crate::workload::RequestLoad;
 
 /// Seeds over which a prediction is usually repeated.

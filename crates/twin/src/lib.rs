@@ -6,14 +6,13 @@
 //! recorded runs. No clock, no socket, no file: the same input gives the same bytes everywhere.
 //!
 //! - A prediction: `predict` is the entry, [`workload`] what is asked, `sender` when, [`client`] the slow
-//!   client of old tables. `virtual_time` is the driver. Its fleet: `router` chooses a replica,
+//!   client of old tables. `virtual_time` is the driver, and `in_flight` what it knows of a request. Its fleet: `router` chooses a replica,
 //!   `replica_engines` says which engines that has, `fleet_engine` is one of them, and `fleet` divides
 //!   independent replicas among threads (`parallel`).
 //! - Its result: `timelines` or [`figures`] (of [`weighted`] samples), their spread over seeds
 //!   (`intervals`), and [`explain`], `limit` and `mechanism`: what limited the run, and which parts of the
 //!   model it used.
-//! - An engine model: [`fit`] finds one from data ([`steps`] are those of recorded runs), [`roofline`]
-//!   derives one from data sheets.
+//! - An engine model: [`fit`] finds one from data, [`roofline`] derives one from data sheets.
 
 pub mod client;
 pub mod explain;
@@ -21,6 +20,7 @@ pub mod figures;
 pub mod fit;
 mod fleet;
 mod fleet_engine;
+mod in_flight;
 mod intervals;
 mod limit;
 mod mechanism;
@@ -30,7 +30,6 @@ mod replica_engines;
 pub mod roofline;
 mod router;
 mod sender;
-pub mod steps;
 mod timelines;
 mod virtual_time;
 pub mod weighted;
@@ -46,10 +45,12 @@ pub use explain::Explanation;
 pub use figures::PredictedFigures;
 pub use intervals::{SEEDS, SeedInterval, Seeds, intervals};
 pub use limit::Bottleneck;
-pub use mechanism::{BeyondRange, InPlay, Mechanism, beyond_range, in_play, shown_by};
-pub use predict::{KeptDetail, PredictOptions, Prediction, predict};
+pub use mechanism::{BeyondRange, InPlay, beyond_range, in_play, shown_by};
+pub use parallel::in_parallel;
+pub use predict::{PredictOptions, predict};
 pub use roofline::Roofline;
 pub use router::Routing;
+pub use virtual_time::{KeptDetail, Prediction};
 pub use workload::{Ask, PreviousTurn, RequestLoad, RequestSource};
 
 /// Why something could not be predicted or fitted.

@@ -3,8 +3,8 @@
 use tokometer_sim::Profile;
 
 use crate::explain::{EngineWindow, Explanation};
-use crate::mechanism::{InPlay, Mechanism};
-use crate::predict::Prediction;
+use crate::mechanism::{InPlay, RATE};
+use crate::virtual_time::Prediction;
 
 /// Share of the time below which an engine counts as idle, and requests that wait on average above
 /// which it does not keep up with a rate.
@@ -34,14 +34,14 @@ pub enum Bottleneck {
 impl Bottleneck {
     pub fn of(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> Self {
         let explanation = &prediction.explanation;
-        if explanation.preemptions > 0 {
+        if explanation.memory.preemptions > 0 {
             return Self::Memory;
         }
         let busy = explanation.steps_s();
         let whole = prediction.figures.duration_s * explanation.replicas.max(1) as f64;
         let busy_share = busy / whole.max(f64::MIN_POSITIVE);
         let waiting: f64 = explanation.windows.iter().map(|window| window.waiting).sum();
-        let has_rate = in_play.iter().any(|used| used.mechanism == Mechanism::Rate);
+        let has_rate = in_play.iter().any(|used| used.mechanism == RATE);
         let keeps_up = has_rate && waiting < QUEUE_MIN * busy;
         if busy_share < IDLE_SHARE || keeps_up {
             return Self::Load { busy_share };
@@ -64,12 +64,6 @@ impl Explanation {
     pub fn mean_when_busy(&self, of: fn(&EngineWindow) -> f64) -> f64 {
         let busy: f64 = self.windows.iter().map(|window| window.busy_s).sum();
         self.windows.iter().map(of).sum::<f64>() / busy.max(f64::MIN_POSITIVE)
-    }
-
-    /// Share of the prompt tokens that the prefix cache had; `None` where none was looked up.
-    pub fn prefix_hit_share(&self) -> Option<f64> {
-        let queries = self.prefix_queries;
-        (queries > 0).then(|| self.prefix_hits as f64 / queries as f64)
     }
 }
 

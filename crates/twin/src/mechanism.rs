@@ -10,78 +10,28 @@ use tokometer_sim as sim;
 use crate::explain::Explanation;
 use crate::workload::RequestLoad;
 
-/// A part of the model that a workload may exercise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mechanism {
-    /// Prompts in pieces beside decodes.
-    ChunkedPrefill,
-    /// Prompts in steps of their own.
-    BlockingPrefill,
-    /// A router that reserves whole answers.
-    Router,
-    /// All requests at once.
-    Burst,
-    /// A limit of requests in flight.
-    ClosedLoop,
-    /// Requests spread over time.
-    Rate,
-    /// Prompts that begin alike.
-    PrefixCache,
-    /// Preemption of requests when KV memory runs out.
-    Preemption,
-    /// An order of urgency.
-    Priority,
-    Lora,
-    /// Speculative decoding: draft tokens.
-    SpeculativeDecoding,
-    /// Steps scheduled while the one before them runs.
-    AsyncScheduling,
-    /// Disaggregated prefill and decode.
-    Disaggregation,
-    /// Experts that are read as far as tokens need them.
-    Experts,
-    /// More than one server.
-    Fleet,
-}
-
-impl Mechanism {
-    /// That of a scheduler.
-    pub(crate) fn of_policy(policy: &Policy) -> Self {
-        match policy {
-            Policy::Chunked { .. } => Self::ChunkedPrefill,
-            Policy::Blocking { .. } => Self::BlockingPrefill,
-            Policy::Tgi { .. } => Self::Router,
-        }
-    }
-
-    /// Its name in profiles and summaries.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ChunkedPrefill => "chunked-prefill",
-            Self::BlockingPrefill => "blocking-prefill",
-            Self::Router => "router",
-            Self::Burst => "burst",
-            Self::ClosedLoop => "closed-loop",
-            Self::Rate => "rate",
-            Self::PrefixCache => "prefix-cache",
-            Self::Preemption => "preemption",
-            Self::Priority => "priority",
-            Self::Lora => "lora",
-            Self::SpeculativeDecoding => "speculation",
-            Self::AsyncScheduling => "async-scheduling",
-            Self::Disaggregation => "disaggregation",
-            Self::Experts => "mixture-of-experts",
-            Self::Fleet => "fleet",
-        }
-    }
-}
-
-/// A mechanism that a prediction used.
+/// A part of the model that a prediction used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InPlay {
-    pub mechanism: Mechanism,
+    /// Its name in profiles and summaries.
+    pub mechanism: &'static str,
     /// Whether the data that the profile was fitted to exercise it.
     pub is_validated: bool,
+}
+
+/// Requests spread over time.
+pub(crate) const RATE: &str = "rate";
+/// All requests at once.
+const BURST: &str = "burst";
+/// A limit of requests in flight.
+const CLOSED_LOOP: &str = "closed-loop";
+
+fn of_policy(policy: &Policy) -> &'static str {
+    match policy {
+        Policy::Chunked { .. } => "chunked-prefill",
+        Policy::Blocking { .. } => "blocking-prefill",
+        Policy::Tgi { .. } => "router",
+    }
 }
 
 /// The mechanisms that a prediction used.
@@ -94,27 +44,26 @@ pub fn in_play(
     let has_cap = workload.max_concurrency.is_some();
     let is_burst = workload.arrivals == Arrivals::AtOnce;
     let used = [
-        (Mechanism::of_policy(&profile.scheduler.policy), true),
-        (Mechanism::Burst, is_burst && !has_cap),
-        (Mechanism::ClosedLoop, has_cap),
-        (Mechanism::Rate, !is_burst),
-        (Mechanism::PrefixCache, explanation.prefix_hits > 0),
-        (Mechanism::Preemption, explanation.preemptions > 0),
-        (Mechanism::Priority, profile.scheduler.order == AdmissionOrder::Priority),
-        (Mechanism::Lora, first.lora.is_some()),
-        (Mechanism::SpeculativeDecoding, profile.scheduler.speculation.is_some()),
-        (Mechanism::AsyncScheduling, profile.scheduler.is_async),
-        (Mechanism::Disaggregation, profile.disaggregation.is_some()),
-        (Mechanism::Experts, profile.cost.experts.is_some()),
-        (Mechanism::Fleet, explanation.replicas > 1),
+        (of_policy(&profile.scheduler.policy), true),
+        (BURST, is_burst && !has_cap),
+        (CLOSED_LOOP, has_cap),
+        (RATE, !is_burst),
+        ("prefix-cache", explanation.memory.prefix_hits > 0),
+        ("preemption", explanation.memory.preemptions > 0),
+        ("priority", profile.scheduler.order == AdmissionOrder::Priority),
+        ("lora", first.lora.is_some()),
+        ("speculation", profile.scheduler.speculation.is_some()),
+        ("async-scheduling", profile.scheduler.is_async),
+        ("disaggregation", profile.disaggregation.is_some()),
+        ("mixture-of-experts", profile.cost.experts.is_some()),
+        ("fleet", explanation.replicas > 1),
     ];
-    let validated = profile.evidence.as_ref().map(|evidence| evidence.validated.as_slice());
+    let validated = profile.evidence.as_ref().map_or(&[][..], |evidence| &evidence.validated);
     let in_use = used.into_iter().filter(|(_, is_used)| *is_used);
     in_use
         .map(|(mechanism, _)| InPlay {
             mechanism,
-            is_validated: validated
-                .is_some_and(|names| names.iter().any(|name| name == mechanism.name())),
+            is_validated: validated.iter().any(|name| name == mechanism),
         })
         .collect()
 }
@@ -141,19 +90,30 @@ pub fn beyond_range(profile: &Profile, workload: &RequestLoad) -> Option<BeyondR
     is_beyond.then_some(BeyondRange { asked, calibrated })
 }
 
-/// The mechanisms that runs of these loads show: the scheduler's own, and the kinds of load.
-pub fn shown_by(profile: &Profile, loads: &[RecordedLoad]) -> Vec<Mechanism> {
-    let mut shown = vec![Mechanism::of_policy(&profile.scheduler.policy)];
-    for load in loads {
-        let is_paced = load.request_rate.is_some() || load.is_traced || load.ramp.is_some();
-        shown.extend(is_paced.then_some(Mechanism::Rate));
-        let has_cap = load.max_concurrency.is_some();
-        shown.extend(has_cap.then_some(Mechanism::ClosedLoop));
-        shown.extend((!is_paced && !has_cap).then_some(Mechanism::Burst));
-    }
-    shown.sort_unstable();
-    shown.dedup();
-    shown
+/// What a load shows of an engine.
+pub(crate) struct LoadShape {
+    pub(crate) is_paced: bool,
+    pub(crate) has_cap: bool,
+}
+
+/// The mechanisms that these loads show: the scheduler's own, and the kinds of load.
+pub(crate) fn shown(profile: &Profile, loads: &[LoadShape]) -> Vec<String> {
+    let kinds = [
+        (of_policy(&profile.scheduler.policy), true),
+        (BURST, loads.iter().any(|load| !load.is_paced && !load.has_cap)),
+        (CLOSED_LOOP, loads.iter().any(|load| load.has_cap)),
+        (RATE, loads.iter().any(|load| load.is_paced)),
+    ];
+    kinds.into_iter().filter(|(_, is_shown)| *is_shown).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The same of recorded runs.
+pub fn shown_by(profile: &Profile, loads: &[RecordedLoad]) -> Vec<String> {
+    let shape = |load: &RecordedLoad| LoadShape {
+        is_paced: load.request_rate.is_some() || load.is_traced || load.ramp.is_some(),
+        has_cap: load.max_concurrency.is_some(),
+    };
+    shown(profile, &loads.iter().map(shape).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -176,8 +136,7 @@ mod tests {
             ramp: None,
         };
         let check = |loads: &[RecordedLoad], expected: &[&str]| {
-            let found = shown_by(&Profile::default(), loads);
-            assert_eq!(found.iter().map(|one| one.name()).collect::<Vec<_>>(), expected);
+            assert_eq!(shown_by(&Profile::default(), loads), expected);
         };
         check(&[load(None, None)], &["chunked-prefill", "burst"]);
         check(&[load(Some(2.0), None), load(Some(9.0), None)], &["chunked-prefill", "rate"]);
@@ -204,7 +163,7 @@ mod tests {
         let workload = RequestLoad::burst(vec![Ask::new(10, 3)]);
         let names = |profile: &Profile| -> Vec<&str> {
             let used = in_play(profile, &workload, &Explanation::default());
-            used.iter().map(|one| one.mechanism.name()).collect()
+            used.iter().map(|one| one.mechanism).collect()
         };
         assert_eq!(names(&profile), ["chunked-prefill", "burst"]);
         profile.scheduler.speculation = Some(SpeculativeDecoding { tokens: 3, acceptance: 0.7 });

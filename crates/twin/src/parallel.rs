@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Works through `jobs` on several threads; results keep the order of the jobs.
-pub(crate) fn in_parallel<J: Sync, R: Send>(
+pub fn in_parallel<J: Sync, R: Send>(
     jobs: &[J],
     threads: usize,
     work: impl Fn(&J) -> R + Sync,

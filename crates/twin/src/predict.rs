@@ -1,22 +1,16 @@
 //! A workload against an engine profile.
 
-use base::{Nanos, Seed};
-use record::Timeline;
 use sim::Profile;
 use sim::profile::{Policy, PrefixCache};
-use tokometer_base as base;
-use tokometer_record as record;
+use tokometer_base::Seed;
 use tokometer_sim as sim;
 
 use crate::Error;
 use crate::client::OldClient;
-use crate::explain::Explanation;
-use crate::figures::PredictedFigures;
 use crate::fleet;
 use crate::router::Routing;
-use crate::sender::{Due, FleetShare};
-use crate::timelines::Timelines;
-use crate::virtual_time::{Active, ReportForm, SeenEvent, Sink, VirtualSetup, run};
+use crate::sender::FleetShare;
+use crate::virtual_time::{KeptDetail, Prediction, ReportForm, VirtualSetup};
 use crate::workload::RequestLoad;
 
 /// Answer tokens of which timelines are kept at most: sixteen bytes each.
@@ -35,16 +29,6 @@ pub struct PredictOptions {
     pub threads: usize,
 }
 
-/// What a prediction keeps of each request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeptDetail {
-    /// Figures only: bounded memory.
-    #[default]
-    Figures,
-    /// Every request with every event, for reports made by the usual code.
-    Timelines,
-}
-
 impl Default for PredictOptions {
     fn default() -> Self {
         Self {
@@ -54,45 +38,6 @@ impl Default for PredictOptions {
             keep: KeptDetail::default(),
             threads: 1,
         }
-    }
-}
-
-/// What would have been measured.
-#[derive(Debug)]
-pub struct Prediction {
-    pub figures: PredictedFigures,
-    /// The requests in the order in which they ended; empty unless they were asked for.
-    pub timelines: Vec<Timeline>,
-    pub explanation: Explanation,
-    /// When the last answer ended, from the start of the run.
-    pub end: Nanos,
-}
-
-/// Both ways of keeping, in one pass.
-#[derive(Default)]
-struct Both {
-    figures: PredictedFigures,
-    timelines: Timelines,
-}
-
-impl Sink for Both {
-    fn sent(&mut self, slot: usize, request: &Active, due: &Due) {
-        self.figures.sent(slot, request, due);
-        self.timelines.sent(slot, request, due);
-    }
-
-    fn event(&mut self, slot: usize, request: &Active, seen: SeenEvent) {
-        self.figures.event(slot, request, seen);
-        self.timelines.event(slot, request, seen);
-    }
-
-    fn gaps(&mut self, gap: Nanos, weight: u32) {
-        self.figures.gaps(gap, weight);
-    }
-
-    fn ended(&mut self, slot: usize, request: &Active) {
-        self.figures.ended(slot, request);
-        self.timelines.ended(slot, request);
     }
 }
 
@@ -116,16 +61,12 @@ pub fn predict(
         client: options.client,
         replicas: options.replicas,
         routing: options.routing,
+        keep: options.keep,
         report_form: report_form(profile, options),
         share: FleetShare::WHOLE,
     };
     if options.keep == KeptDetail::Timelines {
         check_tokens(workload)?;
-        let ended = run(setup, Both::default())?;
-        let Both { mut figures, timelines } = ended.sink;
-        figures.close(ended.at);
-        let explanation = ended.tally.explanation();
-        return Ok(Prediction { figures, timelines: timelines.ended, explanation, end: ended.at });
     }
     let mut shares = fleet::in_shares(setup, options.threads)?.into_iter();
     let Some(mut all) = shares.next() else { return Err(Error::NoReplicas) };

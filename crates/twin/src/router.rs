@@ -14,7 +14,6 @@ use crate::workload::Ask;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
-    /// One after the other.
     #[default]
     RoundRobin,
     /// The one with the fewest unanswered requests, the first of equals.
@@ -52,7 +51,6 @@ pub(crate) struct Router {
     routing: Routing,
     next: usize,
     generator: Generator,
-    /// Unanswered requests by replica.
     open: Vec<u64>,
     /// Replicas by unanswered requests, where the least loaded is asked for.
     order: BTreeSet<(u64, usize)>,

@@ -43,16 +43,12 @@ pub(crate) struct Sender<'a> {
 /// The part of a fleet that one driver computes, where requests go to replicas one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FleetShare {
-    /// First replica of the part.
     pub(crate) first: u64,
-    /// Replicas in it.
     pub(crate) count: u64,
-    /// Replicas of the whole fleet.
     pub(crate) of: u64,
 }
 
 impl FleetShare {
-    /// All of a fleet.
     pub(crate) const WHOLE: Self = Self { first: 0, count: 1, of: 1 };
 
     fn has(self, position: u64) -> bool {

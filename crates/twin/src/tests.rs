@@ -117,7 +117,7 @@ fn figures_and_timelines_agree_when_memory_runs_out() {
         predict(&profile, &workload, Seed(1), options).unwrap()
     };
     let (short, long) = (run(KeptDetail::Figures), run(KeptDetail::Timelines));
-    assert!(short.explanation.preemptions > 10, "{:?}", short.explanation);
+    assert!(short.explanation.memory.preemptions > 10, "{:?}", short.explanation);
     assert!(short.explanation == long.explanation);
     assert_eq!(short.figures.itl.count(), long.figures.itl.count());
     assert_eq!(short.figures.tpot.mean_ms(), long.figures.tpot.mean_ms());

@@ -3,11 +3,10 @@
 use record::{
     AttemptId, Event, EventKind, Outcome, Phase, RequestedLengths, StampSource, Timeline, Usage,
 };
-use tokometer_base::Nanos;
 use tokometer_record as record;
 
+use crate::in_flight::{Active, SeenEvent};
 use crate::sender::Due;
-use crate::virtual_time::{Active, SeenEvent, Sink};
 
 /// Keeps every request with every event.
 #[derive(Debug, Default)]
@@ -16,8 +15,8 @@ pub(crate) struct Timelines {
     pub(crate) ended: Vec<Timeline>,
 }
 
-impl Sink for Timelines {
-    fn sent(&mut self, slot: usize, request: &Active, due: &Due) {
+impl Timelines {
+    pub(crate) fn sent(&mut self, slot: usize, request: &Active, due: &Due) {
         let asked = RequestedLengths {
             prompt_tokens: Some(due.ask.prompt_tokens),
             output_tokens: Some(due.ask.output_limit.max(due.ask.output_tokens)),
@@ -47,7 +46,7 @@ impl Sink for Timelines {
         self.in_flight[slot] = Some(timeline);
     }
 
-    fn event(&mut self, slot: usize, request: &Active, seen: SeenEvent) {
+    pub(crate) fn event(&mut self, slot: usize, request: &Active, seen: SeenEvent) {
         let Some(timeline) = &mut self.in_flight[slot] else { return };
         // Events that travelled together came in one read.
         let shares_read = request.first.is_some() && request.last == seen.at;
@@ -57,10 +56,7 @@ impl Sink for Timelines {
         timeline.push(event.with_tokens(Some(seen.tokens)));
     }
 
-    /// Timelines are made of events only; a driver that counts gaps has none to give.
-    fn gaps(&mut self, _gap: Nanos, _weight: u32) {}
-
-    fn ended(&mut self, slot: usize, request: &Active) {
+    pub(crate) fn ended(&mut self, slot: usize, request: &Active) {
         let Some(mut timeline) = self.in_flight[slot].take() else { return };
         timeline.times.headers = request.first;
         timeline.times.end = Some(request.last);

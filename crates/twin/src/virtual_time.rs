@@ -1,7 +1,7 @@
 //! The driver: clients, front ends and engines on one clock that jumps from event to event.
 //!
 //! In: a profile, a workload, a number of replicas with a router, and a seed. Out: everything that a
-//! client would have seen, handed to a [`Sink`] in the order in which it happened. The engine is the
+//! client would have seen, as figures and, where they are wanted, timelines. The engine is the
 //! one that the simulated server runs in real time. Same input, same bytes: no clock is read, and
 //! every draw is keyed by the seed. Every wake-up lies at or after the one before it and every step
 //! of an engine takes time, so a run always ends.
@@ -12,62 +12,37 @@ use std::ops::Range;
 
 use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
+use record::Timeline;
 use sim::Profile;
 use sim::engine::{Engine, Job, StepKind};
 use sim::profile::FrontEnd;
 use tokometer_base as base;
+use tokometer_record as record;
 use tokometer_sim as sim;
 
 use crate::Error;
 use crate::client::{OldClient, SerialClient};
-use crate::explain::{Memory, RunTally};
+use crate::explain::{Explanation, Memory, RunTally};
+use crate::figures::PredictedFigures;
 use crate::fleet_engine::{Coalescing, FleetEngine, Joiner};
+use crate::in_flight::{Active, SeenEvent};
 use crate::replica_engines::ReplicaEngines;
 use crate::router::{Router, Routing};
 use crate::sender::{Due, FleetShare, Sender};
+use crate::timelines::Timelines;
 use crate::workload::{Ask, RequestLoad};
 
-#[derive(Debug, Clone)]
-pub(crate) struct Active {
-    pub(crate) index: u64,
-    /// Just before its first byte, by the client's clock.
-    pub(crate) sent: Nanos,
-    /// When the engine's queue got it.
-    pub(crate) arrived: Nanos,
-    /// Start of the step that admitted it.
-    pub(crate) begun: Option<Nanos>,
-    pub(crate) first: Option<Nanos>,
-    pub(crate) last: Nanos,
-    /// Answer tokens that carry text.
-    pub(crate) output_tokens: u32,
-    /// Since when it is out of the engine's running requests, though it has begun.
-    out_since: Option<Nanos>,
-    /// Tokens that wait to travel in one event with the next one.
-    held: u32,
-    /// Tokens that the client has got so far.
-    delivered: u32,
-    /// What another engine is to do after the first token.
-    rest: Option<Box<Job>>,
+/// What a prediction keeps of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeptDetail {
+    /// Figures only: bounded memory.
+    #[default]
+    Figures,
+    /// Every request with every event, for reports made by the usual code.
+    Timelines,
 }
 
-/// One event as the client saw it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SeenEvent {
-    pub(crate) at: Nanos,
-    /// Tokens with text; zero for the event that only says that the answer is over.
-    pub(crate) tokens: u32,
-}
-
-pub(crate) trait Sink {
-    fn sent(&mut self, slot: usize, request: &Active, due: &Due);
-    /// Called before `request.first` and `request.last` take the event in.
-    fn event(&mut self, slot: usize, request: &Active, seen: SeenEvent);
-    /// So many events of any requests came this long after the one before.
-    fn gaps(&mut self, gap: Nanos, weight: u32);
-    fn ended(&mut self, slot: usize, request: &Active);
-}
-
-/// What must be reported of each request.
+/// What an engine reports of each request; timelines need every event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReportForm {
     Events,
@@ -84,13 +59,14 @@ pub(crate) struct VirtualSetup<'a> {
     pub(crate) client: OldClient,
     pub(crate) replicas: usize,
     pub(crate) routing: Routing,
+    pub(crate) keep: KeptDetail,
     pub(crate) report_form: ReportForm,
     /// Where a fleet is cut into independent shares: which one this is.
     pub(crate) share: FleetShare,
 }
 
 /// One run in virtual time.
-pub(crate) struct VirtualRun<'a, K> {
+struct VirtualRun<'a> {
     setup: VirtualSetup<'a>,
     now: Nanos,
     last_end: Nanos,
@@ -105,31 +81,40 @@ pub(crate) struct VirtualRun<'a, K> {
     free_slots: Vec<usize>,
     client: SerialClient,
     coalescing: Generator,
-    pub(crate) tally: RunTally,
-    pub(crate) sink: K,
+    tally: RunTally,
+    figures: PredictedFigures,
+    timelines: Option<Timelines>,
 }
 
-/// What remains of a run besides what its sink kept.
+/// What would have been measured.
 #[derive(Debug)]
-pub(crate) struct RunRemainder<K> {
-    pub(crate) sink: K,
-    pub(crate) tally: RunTally,
-    /// When the last answer ended.
-    pub(crate) at: Nanos,
+pub struct Prediction {
+    pub figures: PredictedFigures,
+    /// The requests in the order in which they ended; empty unless they were asked for.
+    pub timelines: Vec<Timeline>,
+    pub explanation: Explanation,
+    /// When the last answer ended, from the start of the run.
+    pub end: Nanos,
 }
 
-/// Runs to the last answer.
-pub(crate) fn run<K: Sink>(setup: VirtualSetup<'_>, sink: K) -> Result<RunRemainder<K>, Error> {
+/// Runs to the last answer. The figures are not closed: other shares of a fleet may join them.
+pub(crate) fn run(setup: VirtualSetup<'_>) -> Result<Prediction, Error> {
     setup.profile.check()?;
-    let mut world = VirtualRun::new(setup, sink)?;
+    let mut world = VirtualRun::new(setup)?;
     while world.advance()? {}
     let counters: Vec<_> = world.engines.iter().map(|engine| engine.inner.counters()).collect();
     world.tally.close(&counters);
-    Ok(RunRemainder { sink: world.sink, tally: world.tally, at: world.last_end })
+    world.figures.flush();
+    Ok(Prediction {
+        figures: world.figures,
+        timelines: world.timelines.map_or_else(Vec::new, |kept| kept.ended),
+        explanation: world.tally.explanation(),
+        end: world.last_end,
+    })
 }
 
-impl<'a, K: Sink> VirtualRun<'a, K> {
-    fn new(setup: VirtualSetup<'a>, sink: K) -> Result<Self, Error> {
+impl<'a> VirtualRun<'a> {
+    fn new(setup: VirtualSetup<'a>) -> Result<Self, Error> {
         let per_replica = ReplicaEngines::new(setup.profile.disaggregation);
         let engine = |number: usize| {
             let engine = Engine::new(setup.profile.clone(), engine_seed(setup.seed, number));
@@ -153,7 +138,8 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
             client: SerialClient::new(setup.client),
             coalescing: setup.seed.stream("coalescing").at(setup.share.first),
             tally: RunTally::new(setup.replicas),
-            sink,
+            figures: PredictedFigures::default(),
+            timelines: (setup.keep == KeptDetail::Timelines).then(Timelines::default),
             setup,
         })
     }
@@ -209,7 +195,10 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
             delivered: 0,
             rest,
         });
-        self.sink.sent(slot, &self.active[slot], &due);
+        self.figures.sent(&self.active[slot], &due);
+        if let Some(timelines) = &mut self.timelines {
+            timelines.sent(slot, &self.active[slot], &due);
+        }
         job.id = slot as u64;
         self.expect(number, arrived, job);
         Ok(())
@@ -318,7 +307,10 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
             request.held = 0;
             let tokens = tokens.min(request.output_tokens - request.delivered);
             let seen = SeenEvent { at: self.client.stamp(self.now), tokens };
-            self.sink.event(slot, request, seen);
+            self.figures.event(request, seen.at);
+            if let Some(timelines) = &mut self.timelines {
+                timelines.event(slot, request, seen);
+            }
             request.first.get_or_insert(seen.at);
             request.last = seen.at;
             request.delivered += tokens;
@@ -347,11 +339,10 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
             let request = &mut self.active[slot];
             let out_since = request.out_since.take();
             if request.first.is_none() {
-                let tokens = produced.tokens.min(request.output_tokens);
-                self.sink.event(slot, request, SeenEvent { at: now, tokens });
+                self.figures.event(request, now);
                 request.first = Some(now);
             } else if let Some(since) = out_since {
-                self.sink.gaps(now - since, 1);
+                self.figures.gaps(now - since, 1);
             }
             let has_joined = request.first == Some(now) || out_since.is_some();
             if produced.is_last {
@@ -370,7 +361,10 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         for slot in answered {
             let request = &self.active[*slot];
             self.tally.answered(request);
-            self.sink.ended(*slot, request);
+            self.figures.ended(request);
+            if let Some(timelines) = &mut self.timelines {
+                timelines.ended(*slot, request);
+            }
             self.sender.ended(request.index, request.last);
             self.router.answered(replica);
             self.last_end = self.last_end.max(request.last);
@@ -398,18 +392,18 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         }
         let joined = u32::try_from(engine.joiners.len()).unwrap_or(u32::MAX);
         for joiner in engine.joiners.drain(..) {
-            self.sink.gaps(now - joiner.since, 1);
+            self.figures.gaps(now - joiner.since, 1);
         }
         let together = engine.decodes.saturating_sub(joined);
         let gap = now - engine.advanced_at;
         let share = self.setup.profile.front_end.coalesce;
         let alone = if share > 0.0 {
             let coalescing = Coalescing { share, rounding: unit_float(&mut self.coalescing) };
-            engine.hold(together, gap, coalescing, &mut self.sink)
+            engine.hold(together, gap, coalescing, &mut self.figures)
         } else {
             together
         };
-        self.sink.gaps(gap, alone);
+        self.figures.gaps(gap, alone);
         engine.advanced_at = now;
     }
 }

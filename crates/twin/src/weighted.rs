@@ -93,7 +93,6 @@ impl Weighted {
         self.largest = self.largest.max(other.largest);
     }
 
-    /// Samples, by weight.
     pub fn count(&self) -> u64 {
         self.count
     }

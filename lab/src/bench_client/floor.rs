@@ -16,53 +16,18 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::socket::{MsgFlags, TimestampingFlag, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeValLike;
+use serde_json::{Value, json};
 
 /// What the floor is asked to do.
 pub(crate) struct Floor {
-    /// Where the server listens.
     pub(crate) address: SocketAddr,
-    /// Streams opened at once.
     pub(crate) streams: usize,
     /// Requests in all, at least one per stream.
     pub(crate) requests: usize,
     /// Answer length asked for on each.
     pub(crate) tokens: usize,
-    /// When sockets are read.
-    pub(crate) pace: Pace,
-}
-
-/// When the floor reads its sockets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// As soon as one is readable.
-    Eager,
-    /// About once per millisecond.
-    Lazy,
-}
-
-impl Pace {
-    /// The word on the child's command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Eager => "eager",
-            Self::Lazy => "lazy",
-        }
-    }
-}
-
-/// What it took.
-#[derive(Debug)]
-pub(crate) struct Effort {
-    /// Events counted.
-    pub(crate) events: u64,
-    /// CPU seconds of this process from the first request to the last end.
-    pub(crate) cpu_secs: f64,
-    /// Wall seconds of the same span.
-    pub(crate) wall_secs: f64,
-    /// Wall seconds in which the first request of every stream was written.
-    pub(crate) send_secs: f64,
-    /// Peak memory of this process.
-    pub(crate) peak_bytes: u64,
+    /// Whether sockets are read about once per millisecond instead of as soon as one is readable.
+    pub(crate) is_lazy: bool,
 }
 
 const MARKER: &[u8] = b"data:";
@@ -119,8 +84,9 @@ fn peak_bytes() -> Result<u64> {
     Ok(kib.trim().parse::<u64>()? * 1024)
 }
 
-/// Runs the floor reader to the end of all streams.
-pub(crate) fn run(floor: &Floor) -> Result<Effort> {
+/// Runs the floor reader to the end of all streams, and says what it took: from the first request to the last
+/// end, and in `send_secs` until the first request of every stream was written.
+pub(crate) fn run(floor: &Floor) -> Result<Value> {
     let epoll = Epoll::new(EpollCreateFlags::empty())?;
     let mut streams = Vec::with_capacity(floor.streams);
     for number in 0..floor.streams {
@@ -143,14 +109,15 @@ pub(crate) fn run(floor: &Floor) -> Result<Effort> {
     }
     let send_secs = begin.elapsed().as_secs_f64();
     let further = floor.requests.saturating_sub(floor.streams);
-    let events = harvest(&epoll, &mut streams, Refills { request: &bytes, further }, floor.pace)?;
-    Ok(Effort {
-        events,
-        send_secs,
-        cpu_secs: cpu_secs()? - cpu_begin,
-        wall_secs: begin.elapsed().as_secs_f64(),
-        peak_bytes: peak_bytes()?,
-    })
+    let events =
+        harvest(&epoll, &mut streams, Refills { request: &bytes, further }, floor.is_lazy)?;
+    Ok(json!({
+        "events": events,
+        "send_secs": send_secs,
+        "cpu_secs": cpu_secs()? - cpu_begin,
+        "wall_secs": begin.elapsed().as_secs_f64(),
+        "peak_bytes": peak_bytes()?,
+    }))
 }
 
 /// Requests that are sent when an answer has ended.
@@ -165,15 +132,15 @@ fn harvest(
     epoll: &Epoll,
     streams: &mut [FloorStream],
     mut refills: Refills<'_>,
-    pace: Pace,
+    is_lazy: bool,
 ) -> Result<u64> {
     let mut ready = vec![EpollEvent::empty(); 1_024];
     let mut buffer = vec![0_u8; BUFFER_BYTES];
     let mut control = nix::cmsg_space!([nix::sys::time::TimeSpec; 3]);
-    let timeout = if pace == Pace::Lazy { EpollTimeout::ZERO } else { EpollTimeout::NONE };
+    let timeout = if is_lazy { EpollTimeout::ZERO } else { EpollTimeout::NONE };
     let (mut events, mut open, mut stamps) = (0, streams.len(), 0_u64);
     while open > 0 {
-        if pace == Pace::Lazy {
+        if is_lazy {
             std::thread::sleep(Duration::from_millis(1));
         }
         let count = epoll.wait(&mut ready, timeout)?;

@@ -2,8 +2,8 @@
 //!
 //! Flood (the server never waits; 1 and 64 events per write; 1, 64, 512 connections), whole (the same with
 //! full requests of 1,024 tokens, weighed from start to exit with statistics and report), paced (64,
-//! 512, 2,048 streams, 20 ms between tokens) and burst (512, 2,048, 10,000 requests at once). The server runs on one core, client or floor on the
-//! other. Prints a table with CPU seconds per million events, events per second, peak memory and,
+//! 512, 2,048 streams, 20 ms between tokens) and burst (512, 2,048, 10,000 requests at once). The server
+//! runs on one core, client or floor on the other. Prints a table with CPU seconds per million events, events per second, peak memory and,
 //! for the paced cases, the error against the server's truth log. Readers take turns in several
 //! passes, and each is shown by its pass of median CPU: how often a flooded reader wakes up depends
 //! on who is ahead of whom, and a single pass is off by half.
@@ -13,13 +13,10 @@ mod scene;
 mod table;
 pub(crate) mod weigh;
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, Result, bail};
 
 use crate::process::{announce, cargo};
-use floor::Pace;
-use scene::{Scene, Server};
+use scene::{Kind, Scene, Server};
 use table::TableRow;
 
 const FLOOD_EVENTS: usize = 1_000_000;
@@ -34,11 +31,12 @@ pub(crate) fn run(filter: Option<&str>) -> Result<()> {
     cargo("build --release --package tokometer")?;
     let mut lines = Vec::new();
     for scene in scenes() {
-        if filter.is_some_and(|word| !scene.name().contains(word)) {
+        if filter.is_some_and(|word| !scene.name.contains(word)) {
             continue;
         }
-        announce(&scene.name());
-        let passes = (0..scene.passes()).map(|_| measure(&scene)).collect::<Result<Vec<_>>>()?;
+        announce(&scene.name);
+        let passes = if scene.kind == Kind::Paced { PACED_PASSES } else { FLOOD_PASSES };
+        let passes = (0..passes).map(|_| measure(&scene)).collect::<Result<Vec<_>>>()?;
         lines.extend(table::medians(passes));
     }
     table::print(&lines);
@@ -47,40 +45,61 @@ pub(crate) fn run(filter: Option<&str>) -> Result<()> {
 
 fn scenes() -> Vec<Scene> {
     let mut scenes = Vec::new();
-    for events_per_write in [1, 64] {
+    for events in [1, 64] {
         for streams in [1, 64, 512] {
-            let tokens = FLOOD_EVENTS / streams;
-            scenes.push(Scene::Flood { streams, tokens, events_per_write });
+            scenes.push(Scene {
+                name: format!("flood, {events} per write, {streams} streams"),
+                kind: Kind::Read,
+                streams,
+                requests: streams,
+                tokens: FLOOD_EVENTS / streams,
+                flags: format!("--flood {events}"),
+            });
         }
     }
-    for events_per_write in [1, 64] {
+    for events in [1, 64] {
         for streams in [64, 512] {
-            scenes.push(Scene::Whole { streams, events_per_write });
+            scenes.push(Scene {
+                name: format!("whole, {events} per write, {streams} streams"),
+                kind: Kind::Whole,
+                streams,
+                requests: FLOOD_EVENTS / WHOLE_TOKENS,
+                tokens: WHOLE_TOKENS,
+                flags: format!("--flood {events}"),
+            });
         }
     }
-    scenes.extend([512, 2_048, 10_000].map(|requests| Scene::Burst { requests }));
-    for streams in [64, 512, 2_048] {
-        scenes.push(Scene::Paced { streams, tokens: PACED_TOKENS });
-    }
+    // Short answers that begin after all requests were sent.
+    scenes.extend([512, 2_048, 10_000].map(|streams| Scene {
+        name: format!("burst of {streams}"),
+        kind: Kind::Read,
+        streams,
+        requests: streams,
+        tokens: BURST_TOKENS,
+        flags: "--ttft 1s --itl 20ms".to_owned(),
+    }));
+    scenes.extend([64, 512, 2_048].map(|streams| Scene {
+        name: format!("paced 20 ms, {streams} streams"),
+        kind: Kind::Paced,
+        streams,
+        requests: streams,
+        tokens: PACED_TOKENS,
+        flags: "--ttft 50ms --itl 20ms".to_owned(),
+    }));
     scenes
 }
 
 fn measure(scene: &Scene) -> Result<Vec<TableRow>> {
+    let is_paced = scene.kind == Kind::Paced;
+    let floors: &[_] = &[("floor, eager", "eager"), ("floor, 1 ms lazy", "lazy")];
+    let harvests: &[_] = &["adaptive", "eager"];
     let mut lines = Vec::new();
-    for (name, pace) in [("floor, eager", Pace::Eager), ("floor, 1 ms lazy", Pace::Lazy)] {
-        if pace == Pace::Lazy && !matches!(scene, Scene::Paced { .. }) {
-            continue;
-        }
+    for (name, pace) in &floors[..if is_paced { 2 } else { 1 }] {
         let server = Server::start(scene)?;
         lines.push(TableRow::floor(scene, name, &scene::floor_in_child(scene, &server, pace)?));
     }
-    let harvests: &[&str] = match scene {
-        Scene::Flood { .. } | Scene::Whole { .. } | Scene::Burst { .. } => &["adaptive"],
-        Scene::Paced { .. } => &["adaptive", "eager"],
-    };
-    for harvest in harvests {
-        let server = Server::start(scene)?;
-        lines.push(scene::client(scene, server, harvest)?);
+    for harvest in &harvests[..if is_paced { 2 } else { 1 }] {
+        lines.push(scene::client(scene, Server::start(scene)?, harvest)?);
     }
     Ok(lines)
 }
@@ -91,23 +110,13 @@ pub(crate) fn run_floor(arguments: &[String]) -> Result<()> {
     let [address, streams, requests, tokens, mode] = arguments else {
         bail!("usage: cargo lab floor ADDRESS STREAMS REQUESTS TOKENS eager|lazy");
     };
-    let address: SocketAddr = address.parse().context("the address is not host:port")?;
     let effort = floor::run(&floor::Floor {
-        address,
+        address: address.parse().context("the address is not host:port")?,
         streams: streams.parse()?,
         requests: requests.parse()?,
         tokens: tokens.parse()?,
-        pace: if mode == "lazy" { Pace::Lazy } else { Pace::Eager },
+        is_lazy: mode == "lazy",
     })?;
-    println!(
-        "{}",
-        serde_json::json!({
-            "events": effort.events,
-            "cpu_secs": effort.cpu_secs,
-            "wall_secs": effort.wall_secs,
-            "send_secs": effort.send_secs,
-            "peak_bytes": effort.peak_bytes,
-        })
-    );
+    println!("{effort}");
     Ok(())
 }

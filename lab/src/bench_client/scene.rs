@@ -7,80 +7,31 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::floor::Pace;
 use super::table::TableRow;
 use super::weigh::Weight;
-use super::{BURST_TOKENS, FLOOD_EVENTS, FLOOD_PASSES, PACED_PASSES, WHOLE_TOKENS};
 use crate::process::{Simulator, built, root};
 
-/// A case.
-pub(crate) enum Scene {
-    /// The server sends as fast as the sockets take it.
-    Flood { streams: usize, tokens: usize, events_per_write: usize },
-    /// The same with full requests, weighed from start to exit.
-    Whole { streams: usize, events_per_write: usize },
-    /// All requests at once, with short answers that begin after all were sent.
-    Burst { requests: usize },
-    /// All streams start at once, first token after 50 ms, then one each 20 ms.
-    Paced { streams: usize, tokens: usize },
+pub(crate) struct Scene {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// Requests in flight.
+    pub(crate) streams: usize,
+    pub(crate) requests: usize,
+    /// Of each answer.
+    pub(crate) tokens: usize,
+    /// Of the simulated server.
+    pub(crate) flags: String,
 }
 
-impl Scene {
-    pub(crate) fn name(&self) -> String {
-        match self {
-            Self::Flood { streams, events_per_write, .. } => {
-                format!("flood, {events_per_write} per write, {streams} streams")
-            }
-            Self::Whole { streams, events_per_write } => {
-                format!("whole, {events_per_write} per write, {streams} streams")
-            }
-            Self::Burst { requests } => format!("burst of {requests}"),
-            Self::Paced { streams, .. } => format!("paced 20 ms, {streams} streams"),
-        }
-    }
-
-    /// How often each reader is measured.
-    pub(crate) fn passes(&self) -> usize {
-        match self {
-            Self::Flood { .. } | Self::Whole { .. } | Self::Burst { .. } => FLOOD_PASSES,
-            Self::Paced { .. } => PACED_PASSES,
-        }
-    }
-
-    pub(crate) fn streams(&self) -> usize {
-        match self {
-            Self::Flood { streams, .. }
-            | Self::Whole { streams, .. }
-            | Self::Paced { streams, .. }
-            | Self::Burst { requests: streams } => *streams,
-        }
-    }
-
-    fn requests(&self) -> usize {
-        match self {
-            Self::Whole { .. } => FLOOD_EVENTS / WHOLE_TOKENS,
-            _ => self.streams(),
-        }
-    }
-
-    fn tokens(&self) -> usize {
-        match self {
-            Self::Flood { tokens, .. } | Self::Paced { tokens, .. } => *tokens,
-            Self::Whole { .. } => WHOLE_TOKENS,
-            Self::Burst { .. } => BURST_TOKENS,
-        }
-    }
-
-    fn server_flags(&self) -> Vec<String> {
-        let words = match self {
-            Self::Flood { events_per_write, .. } | Self::Whole { events_per_write, .. } => {
-                format!("--flood {events_per_write}")
-            }
-            Self::Burst { .. } => "--ttft 1s --itl 20ms".to_owned(),
-            Self::Paced { .. } => "--ttft 50ms --itl 20ms".to_owned(),
-        };
-        words.split(' ').map(str::to_owned).collect()
-    }
+/// What is measured of a case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// What reading costs.
+    Read,
+    /// What the program costs from its start to its exit.
+    Whole,
+    /// Also the error against the server's truth log, since the server waits between tokens.
+    Paced,
 }
 
 /// A command bound to one core. Without `taskset` the two processes would share both cores and the
@@ -104,7 +55,7 @@ impl Server {
         fs::create_dir_all(&folder)?;
         let truth = folder.join("truth");
         let mut command = pinned(0, &built("release", "tokometer"));
-        command.args(["sim", "--port", "0", "--truth"]).arg(&truth).args(scene.server_flags());
+        command.args(["sim", "--port", "0", "--truth"]).arg(&truth).args(scene.flags.split(' '));
         Ok(Self { simulator: Simulator::of(&mut command)?, truth, folder })
     }
 
@@ -119,15 +70,14 @@ impl Drop for Server {
     }
 }
 
-/// Runs the floor reader as a child on core 1.
-pub(crate) fn floor_in_child(scene: &Scene, server: &Server, pace: Pace) -> Result<Value> {
+pub(crate) fn floor_in_child(scene: &Scene, server: &Server, pace: &str) -> Result<Value> {
     let output = weighed(1, &std::env::current_exe()?)?
         .arg("floor")
         .arg(server.url().trim_start_matches("http://"))
-        .arg(scene.streams().to_string())
-        .arg(scene.requests().to_string())
-        .arg(scene.tokens().to_string())
-        .arg(pace.name())
+        .arg(scene.streams.to_string())
+        .arg(scene.requests.to_string())
+        .arg(scene.tokens.to_string())
+        .arg(pace)
         .output()
         .context("cannot start the floor reader")?;
     if !output.status.success() {
@@ -135,7 +85,7 @@ pub(crate) fn floor_in_child(scene: &Scene, server: &Server, pace: Pace) -> Resu
     }
     let mut effort: Value = serde_json::from_slice(&output.stdout)
         .context("cannot read what the floor reader printed")?;
-    if let Scene::Whole { .. } = scene {
+    if scene.kind == Kind::Whole {
         let Weight { cpu_secs, peak_bytes } = Weight::read(&output.stderr)?;
         effort["cpu_secs"] = cpu_secs.into();
         effort["peak_bytes"] = peak_bytes.into();
@@ -156,10 +106,10 @@ pub(crate) fn client(scene: &Scene, mut server: Server, harvest: &str) -> Result
     let output = weighed(1, &built("release", "tokometer"))?
         .args(["bench", "--backend", "openai", "--quiet", "--request-id-prefix", "truth-"])
         .args(["--base-url", server.url()])
-        .args(["--num-prompts", &scene.requests().to_string()])
-        .args(["--max-concurrency", &scene.streams().to_string()])
+        .args(["--num-prompts", &scene.requests.to_string()])
+        .args(["--max-concurrency", &scene.streams.to_string()])
         .args(["--dataset-name", "random", "--random-input-len", "16"])
-        .args(["--random-output-len", &scene.tokens().to_string()])
+        .args(["--random-output-len", &scene.tokens.to_string()])
         .args(["--connections", "preopen", "--harvest", harvest, "--no-scrape", "--run-dir"])
         .arg(&folder)
         .output()
@@ -172,8 +122,8 @@ pub(crate) fn client(scene: &Scene, mut server: Server, harvest: &str) -> Result
     let kept = fs::read(folder.join("end.json"))?;
     let row =
         TableRow::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &server.truth)?;
-    Ok(match scene {
-        Scene::Whole { .. } => row.weighing(Weight::read(&output.stderr)?),
-        _ => row,
+    Ok(match scene.kind {
+        Kind::Whole => row.weighing(Weight::read(&output.stderr)?),
+        Kind::Read | Kind::Paced => row,
     })
 }

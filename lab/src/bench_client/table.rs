@@ -8,10 +8,9 @@ use tokometer_figures::instrument::{self, Emission, InstrumentError};
 use tokometer_record::{RunReader, Timeline};
 use tokometer_sim::truth;
 
-use super::scene::Scene;
+use super::scene::{Kind, Scene};
 use super::weigh::Weight;
 
-/// One line of the table.
 pub(crate) struct TableRow {
     scene: String,
     reader: String,
@@ -58,14 +57,14 @@ fn number(value: &Value) -> f64 {
 impl TableRow {
     pub(crate) fn floor(scene: &Scene, reader: &str, effort: &Value) -> Self {
         Self {
-            scene: scene.name(),
+            scene: scene.name.clone(),
             reader: reader.to_owned(),
             events: number(&effort["events"]),
             cpu_secs: number(&effort["cpu_secs"]),
             wall_secs: number(&effort["wall_secs"]),
             peak_bytes: number(&effort["peak_bytes"]),
             send_secs: number(&effort["send_secs"]),
-            sends: scene.streams() as f64,
+            sends: scene.streams as f64,
             error: None,
             spread: (f64::NAN, f64::NAN),
         }
@@ -80,18 +79,16 @@ impl TableRow {
     ) -> Result<Self> {
         let timelines: Vec<Timeline> = RunReader::open(folder)?.timelines()?.collect();
         let emitted: Vec<Emission> = truth::read(log)?.iter().filter_map(emission).collect();
-        let error = match scene {
-            Scene::Flood { .. } | Scene::Whole { .. } | Scene::Burst { .. } => None,
-            Scene::Paced { .. } => Some(instrument::error(&timelines, &emitted)),
-        };
+        let is_paced = scene.kind == Kind::Paced;
+        let error = is_paced.then(|| instrument::error(&timelines, &emitted));
         let mut sends: Vec<u64> =
             timelines.iter().filter_map(|one| Some(one.times.first_byte_sent?.0)).collect();
         sends.sort_unstable();
-        sends.truncate(scene.streams());
+        sends.truncate(scene.streams);
         let send_nanos = sends.last().zip(sends.first()).map_or(0, |(last, first)| last - first);
         let wall = number(&end["measure_end"]) - number(&end["measure_begin"]);
         Ok(Self {
-            scene: scene.name(),
+            scene: scene.name.clone(),
             reader: format!("tokometer, {harvest}"),
             events: timelines.iter().map(|timeline| timeline.events.len() as f64).sum(),
             cpu_secs: number(&end["health"]["cpu_time"]) / 1e9,

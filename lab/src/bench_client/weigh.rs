@@ -7,7 +7,6 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde_json::{Value, json};
 
-/// What a command took in all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weight {
     /// User and system time.

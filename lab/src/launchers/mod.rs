@@ -23,7 +23,6 @@ const SECRET: &str = "a secret for this machine alone";
 /// In the order in which they run.
 const PARTS: [&str; 4] = ["s3", "torchrun", "mpi", "slurm"];
 
-/// Runs the named parts, or all of them.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let all = PARTS.map(str::to_owned);
     let named = if arguments.is_empty() { &all[..] } else { arguments };
@@ -40,7 +39,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A folder for what this task makes.
 fn empty_folder(name: &str) -> Result<PathBuf> {
     let folder = root().join("target/launchers").join(name);
     if folder.exists() {

@@ -39,7 +39,7 @@ impl Storage {
             shell(&format!("python3 -m venv {}", venv.display()))?;
             shell(&format!("{} -m pip install --quiet 'moto[s3,server]'", python.display()))?;
         }
-        let port = free_port()?;
+        let port = free_port();
         let child = Command::new(python)
             .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()])
             .stdin(Stdio::null())
@@ -88,7 +88,7 @@ impl Storage {
 
     /// Shards with a leader; a second run must not replace the first.
     fn led(&self, url: &str) -> Result<()> {
-        let (leader, bench) = (free_port()?, bench(url, Path::new("s3://runs/led")));
+        let (leader, bench) = (free_port(), bench(url, Path::new("s3://runs/led")));
         let shard = |rank: u32| {
             self.command(&format!("{bench} --shard {rank}/{SHARDS} --leader 127.0.0.1:{leader}"))
         };

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use tokometer_record::{EventKind, Outcome, Timeline};
 
 use super::counters::{self, Counted};
-use super::recipe::{Length, Recipe, Route, TooLong};
+use super::recipe::{Recipe, Route};
 use super::stage::{FinishedRun, Stage};
 use crate::process::{announce, get};
 
@@ -15,7 +15,6 @@ const REQUESTS: usize = 12;
 /// Beyond every server's context of 2,048 tokens.
 const TOO_LONG: u32 = 4_000;
 
-/// A row of the table.
 pub(super) struct CheckRow {
     pub(super) check: String,
     /// What was seen, or why it is not right.
@@ -65,10 +64,7 @@ fn plain(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
 }
 
 fn lengths(route: &Route) -> String {
-    let length = match route.length {
-        Length::Forced => " --ignore-eos",
-        Length::Free => "",
-    };
+    let length = if route.is_forced { " --ignore-eos" } else { "" };
     // By the other family's rules a ratio of zero means any length up to the asked one.
     format!(
         "--compat vllm --random-input-len {PROMPT} --random-output-len {ANSWER}{length} --temperature 1"
@@ -93,7 +89,6 @@ fn dropped(ended: &FinishedRun) -> Result<String> {
     Ok(found.and_then(|note| note["message"].as_str()).unwrap_or_default().to_owned())
 }
 
-/// Sums over the responses of a run.
 #[derive(Default)]
 struct Told {
     requests: usize,
@@ -101,7 +96,6 @@ struct Told {
     generated: u64,
     prompts: Vec<u32>,
     answers: Vec<u32>,
-    /// Events with content.
     events: usize,
     opening: usize,
 }
@@ -141,7 +135,7 @@ impl Told {
         {
             bail!("a prompt of {PROMPT} tokens counts as {other}");
         }
-        if route.length == Length::Forced
+        if route.is_forced
             && let Some(other) = self.answers.iter().find(|answer| **answer != ANSWER)
         {
             bail!("an answer of {ANSWER} tokens counts as {other}");
@@ -232,7 +226,7 @@ fn too_long(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     );
     let ended = stage.bench("too-long", &flags)?;
     let rows = ended.rows()?;
-    let TooLong::Status(status) = recipe.too_long else {
+    let Some(status) = recipe.too_long else {
         return Ok(format!("exit code {}: {}", ended.code.unwrap_or(-1), outcome(&rows)));
     };
     ended.exited(7)?;

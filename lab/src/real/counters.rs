@@ -10,11 +10,8 @@ use crate::process::get;
 /// Counters of a server at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Counted {
-    /// Prompt tokens.
     pub(super) prompt: f64,
-    /// Tokens written.
     pub(super) generated: f64,
-    /// Requests running.
     pub(super) running: f64,
 }
 
@@ -22,13 +19,11 @@ pub(super) struct Counted {
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Reads them now.
 pub(super) fn read(url: &str, names: &Counters) -> Result<Counted> {
     let (_, page) = get(&format!("{url}/metrics"))?;
     Ok(of_page(&page, names))
 }
 
-/// Those of a page of metrics.
 pub(super) fn of_page(page: &str, names: &Counters) -> Counted {
     let all = |names: &[&str]| names.iter().filter_map(|name| sum(page, name)).reduce(|a, b| a + b);
     Counted {

@@ -8,12 +8,10 @@ use anyhow::Result;
 use super::recipe::{Device, Model, Recipe};
 use crate::process::{cargo, root, run};
 
-/// Where servers are installed.
 pub(super) fn folder() -> PathBuf {
     root().join("target/real")
 }
 
-/// Where the scripts are.
 pub(super) fn scripts() -> PathBuf {
     root().join("e2e/real")
 }

@@ -4,10 +4,8 @@
 //! the model, `{port}` the port, `{slots}` how many requests it may run at once, `{here}` the project's
 //! scripts, `{folder}` the server's own folder, `{upstream}` the address of the server behind a gateway.
 
-/// Where a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Device {
-    /// Without an accelerator.
     Cpu,
     /// On an NVIDIA GPU.
     Gpu,
@@ -24,49 +22,33 @@ pub(super) enum Model {
     Nothing,
 }
 
-/// One server.
 #[derive(Debug)]
 pub(super) struct Recipe {
     pub(super) name: &'static str,
-    /// What it serves.
     pub(super) model: Model,
-    /// Its command line.
     pub(super) command: &'static str,
-    /// Its environment variables.
     pub(super) variables: &'static [(&'static str, &'static str)],
     /// The path that answers 200 once it is up.
     pub(super) health: &'static str,
     /// Requests it runs at once. `None`: it is not configurable, so its queue is not checked.
     pub(super) slots: Option<u32>,
-    /// The key that it demands.
     pub(super) key: Option<&'static str>,
-    /// Protocols to try.
     pub(super) routes: &'static [Route],
     pub(super) counters: Option<Counters>,
-    /// How it answers a prompt beyond its context.
-    pub(super) too_long: TooLong,
+    /// The status with which it refuses a prompt beyond its context. `None`: it takes it.
+    pub(super) too_long: Option<u16>,
 }
 
 /// One protocol of a server.
 #[derive(Debug)]
 pub(super) struct Route {
-    /// What the table calls it.
     pub(super) name: &'static str,
     /// `--backend` and what else this route needs.
     pub(super) flags: &'static str,
     /// Tokens that the server adds to a prompt of a known length. `None`: a chat template's.
     pub(super) added_tokens: Option<u32>,
-    /// Whether the answer's length can be forced.
-    pub(super) length: Length,
-}
-
-/// Whether a server supports ignoring the end token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
-    /// `ignore_eos` is taken.
-    Forced,
-    /// An answer may end early.
-    Free,
+    /// Whether `ignore_eos` is taken; otherwise an answer may end early.
+    pub(super) is_forced: bool,
 }
 
 /// Names of a server's counters and gauges.
@@ -74,27 +56,16 @@ pub(super) enum Length {
 pub(super) struct Counters {
     /// Prompt tokens; several are added up.
     pub(super) prompt: &'static [&'static str],
-    /// Tokens written.
     pub(super) generated: &'static [&'static str],
-    /// Requests running.
     pub(super) running: &'static str,
 }
 
-/// What a server does with a prompt that is longer than its context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TooLong {
-    /// Refuses it with this status.
-    Status(u16),
-    /// Takes it.
-    Taken,
-}
-
 const fn forced(name: &'static str, flags: &'static str, added_tokens: Option<u32>) -> Route {
-    Route { name, flags, added_tokens, length: Length::Forced }
+    Route { name, flags, added_tokens, is_forced: true }
 }
 
 const fn free(name: &'static str, flags: &'static str, added_tokens: Option<u32>) -> Route {
-    Route { name, flags, added_tokens, length: Length::Free }
+    Route { name, flags, added_tokens, is_forced: false }
 }
 
 pub(super) const LLAMACPP_COUNTERS: Counters = Counters {
@@ -123,7 +94,7 @@ const LLAMACPP: Recipe = Recipe {
         forced("native", "--backend llamacpp", Some(0)),
     ],
     counters: Some(LLAMACPP_COUNTERS),
-    too_long: TooLong::Status(400),
+    too_long: Some(400),
 };
 
 const VLLM_CPU: Recipe = Recipe {
@@ -145,7 +116,7 @@ const VLLM_CPU: Recipe = Recipe {
         forced("token ids", "--backend vllm --model tiny --prompt-token-ids", Some(0)),
     ],
     counters: Some(VLLM_COUNTERS),
-    too_long: TooLong::Status(400),
+    too_long: Some(400),
 };
 
 const VLLM_GPU: Recipe = Recipe {
@@ -174,7 +145,7 @@ const TRANSFORMERS_CPU: Recipe = Recipe {
         ),
     ],
     counters: None,
-    too_long: TooLong::Taken,
+    too_long: None,
 };
 
 const TRANSFORMERS_GPU: Recipe = Recipe {
@@ -204,7 +175,7 @@ const SGLANG_CPU: Recipe = Recipe {
         generated: &["sglang:generation_tokens_total"],
         running: "sglang:num_running_reqs",
     }),
-    too_long: TooLong::Status(400),
+    too_long: Some(400),
 };
 
 const SGLANG_GPU: Recipe = Recipe {
@@ -229,13 +200,11 @@ const LITELLM: Recipe = Recipe {
     ],
     // The simulated server behind the gateway counts.
     counters: Some(VLLM_COUNTERS),
-    too_long: TooLong::Status(400),
+    too_long: Some(400),
 };
 
-/// Names of all servers.
 pub(super) const NAMES: [&str; 5] = ["llamacpp", "vllm", "transformers", "sglang", "litellm"];
 
-/// The recipe of a server.
 pub(super) fn named(name: &str, device: Device) -> Option<&'static Recipe> {
     let recipe = match (name, device) {
         ("llamacpp", _) => &LLAMACPP,

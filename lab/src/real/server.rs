@@ -1,6 +1,5 @@
 //! A server on loopback: started, waited for, stopped.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,40 +10,33 @@ use tokometer_base::{Clock, MonotonicClock, Nanos};
 
 use super::install;
 use super::recipe::Recipe;
-use crate::process::{Simulator, announce, end, free_port, get, root};
+use crate::process::{Simulator, announce, end, free_port, get};
 
 /// Starting takes vLLM on two busy cores up to ten minutes.
 const LONGEST_START: Nanos = Nanos::from_secs(1_200);
 const PAUSE: Duration = Duration::from_millis(100);
-/// The line of the simulated server's profile that limits prompt and answer together.
-const CONTEXT: &str = "max_model_len = 2048";
 
 /// A running server, or an external one.
 pub(super) struct Server {
-    /// Its address.
     pub(super) url: String,
     /// Where its counters are read: the simulated server's behind a gateway.
     pub(super) counters_url: String,
     /// How long it took to come up. `None` for an external one.
     pub(super) start_s: Option<f64>,
     child: Option<Child>,
-    /// The simulated server behind a gateway.
     _upstream: Option<Simulator>,
 }
 
-/// What a server is started from.
 pub(super) struct Parts<'a> {
     pub(super) recipe: &'a Recipe,
     /// Its folder below `target/real`.
     pub(super) own: PathBuf,
-    /// Its model, where it has one.
     pub(super) model: Option<PathBuf>,
     /// The built `tokometer`, which is the server behind a gateway.
     pub(super) program: &'a Path,
 }
 
 impl Server {
-    /// A server that runs already.
     pub(super) fn elsewhere(url: &str) -> Self {
         let url = url.trim_end_matches('/').to_owned();
         Self { counters_url: url.clone(), url, start_s: None, child: None, _upstream: None }
@@ -52,12 +44,14 @@ impl Server {
 
     /// Starts a server and waits until it is up. What it prints goes to `server.log`.
     pub(super) fn start(parts: &Parts<'_>) -> Result<Self> {
-        let port = free_port()?;
+        let port = free_port();
         let url = format!("http://127.0.0.1:{port}");
         let (upstream, counters_url) = match parts.model {
             Some(_) => (None, url.clone()),
             None => {
-                let server = simulator(parts)?;
+                // With as short a context as the real models have.
+                let short = ["--model", "tiny", "--set", "max_model_len=2048"];
+                let server = Simulator::start(parts.program, &short)?;
                 let url = server.url.clone();
                 (Some(server), url)
             }
@@ -125,15 +119,4 @@ impl Drop for Server {
             end(child);
         }
     }
-}
-
-/// A simulated server with as short a context as the real models have, and its address.
-fn simulator(parts: &Parts<'_>) -> Result<Simulator> {
-    let profile = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml"))?;
-    let is_context = |line: &str| line.starts_with("max_model_len");
-    let lines = profile.lines().map(|line| if is_context(line) { CONTEXT } else { line });
-    let short = parts.own.join("upstream.toml");
-    std::fs::write(&short, lines.collect::<Vec<_>>().join("\n"))?;
-    let flags = [OsStr::new("--model"), "tiny".as_ref(), "--profile".as_ref(), short.as_ref()];
-    Simulator::start(parts.program, &flags)
 }

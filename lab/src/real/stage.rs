@@ -16,23 +16,19 @@ pub(super) struct Stage {
     pub(super) folder: PathBuf,
     pub(super) url: String,
     pub(super) counters_url: String,
-    /// The key that the server demands.
     pub(super) key: Option<&'static str>,
     /// The model's path, for flags that name it.
     pub(super) model: PathBuf,
 }
 
-/// A run that ended.
 pub(super) struct FinishedRun {
     pub(super) code: Option<i32>,
     pub(super) stdout: String,
     pub(super) stderr: String,
-    /// Where its record is.
     pub(super) folder: PathBuf,
 }
 
 impl FinishedRun {
-    /// Whether the program ended with this exit code.
     pub(super) fn exited(&self, code: i32) -> Result<()> {
         if self.code != Some(code) {
             bail!("exit code {:?} instead of {code}: {}", self.code, self.last_words());
@@ -40,13 +36,11 @@ impl FinishedRun {
         Ok(())
     }
 
-    /// The measured requests.
     pub(super) fn rows(&self) -> Result<Vec<Timeline>> {
         let rows = RunReader::open(&self.folder)?.timelines()?;
         Ok(rows.filter(|row| row.identity.phase == Phase::Measure).collect())
     }
 
-    /// The printed summary.
     pub(super) fn summary(&self) -> Result<Value> {
         let page: Value = serde_json::from_str(&self.stdout)
             .with_context(|| format!("the program printed no JSON: {}", self.stderr.trim()))?;
@@ -61,7 +55,6 @@ impl FinishedRun {
 }
 
 impl Stage {
-    /// Measures to the end.
     pub(super) fn bench(&self, name: &str, flags: &str) -> Result<FinishedRun> {
         let folder = self.folder.join(name);
         let output = self.command(flags, &folder).output().context("cannot start tokometer")?;

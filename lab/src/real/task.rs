@@ -29,7 +29,6 @@ const USAGE: &str =
 /// The simulated server has no recipe.
 const SIMULATED: &str = "sim";
 
-/// What was asked for.
 #[derive(Debug, PartialEq)]
 struct RealOptions {
     server: String,
@@ -37,7 +36,6 @@ struct RealOptions {
     program: Option<PathBuf>,
     base_url: Option<String>,
     routes: Routes,
-    /// Parts of the names of routes.
     only: Vec<String>,
 }
 
@@ -48,9 +46,7 @@ enum Routes {
     Too,
     /// Driven without the other checks.
     Alone,
-    /// Written as a script.
     Script(PathBuf),
-    /// Judged from what a script left.
     Judge(PathBuf),
 }
 
@@ -92,7 +88,6 @@ impl RealOptions {
         Ok(asked)
     }
 
-    /// Suites of the newer routes.
     fn suites(&self) -> Vec<&'static RouteSuite> {
         let is_meant = |name: &&&str| self.server == "all" || self.server == **name;
         let names = NAMES.iter().chain(&[SIMULATED]).filter(is_meant);
@@ -105,7 +100,6 @@ impl RealOptions {
     }
 }
 
-/// Runs the task.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let asked = RealOptions::parse(arguments)?;
     match &asked.routes {

@@ -11,7 +11,6 @@ use anyhow::{Context, Result, bail};
 /// One direction of one TCP connection: client port, and bytes with their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
-    /// Bytes in order.
     pub(crate) bytes: Vec<u8>,
     /// (end offset in `bytes`, wall-clock nanoseconds) of each packet that brought new bytes.
     pub(crate) arrivals: Vec<(usize, u64)>,

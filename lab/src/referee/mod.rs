@@ -1,7 +1,7 @@
 //! `cargo lab referee`: a packet capture judges the client's times.
 //!
-//! Client and server live in two network namespaces joined by a veth pair; tcpdump writes down what
-//! reached the client's interface; a reader that shares no code with the client finds the moment at
+//! The server lives in a network namespace joined to the client's by a pair of interfaces; tcpdump writes
+//! down what reached the client's interface; a reader that shares no code with the client finds the moment at
 //! which the last byte of every event arrived and compares it with the run's record. Plain and TLS,
 //! quiet and with the client's core loaded. Needs root, `ip` and `tcpdump`.
 
@@ -15,7 +15,6 @@ use crate::process::{announce, cargo};
 use judge::Finding;
 use network::{Case, Network};
 
-/// Runs the four cases and prints a table.
 pub(crate) fn run() -> Result<()> {
     cargo("build --release --package tokometer")?;
     network::install()?;

@@ -1,4 +1,4 @@
-//! Two hosts on one machine: network namespaces joined by a veth pair.
+//! One case: a server in its namespace, a capture of what reaches the client's interface, and the client.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,16 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tokometer_base::{Clock, MonotonicClock};
 
+use crate::namespace::{INTERFACE, NAMESPACE, Namespace, SERVER};
 use crate::process::{Kept, Simulator, built, burn, root, shell};
 
-// Addresses reserved for documentation; they stay inside the two namespaces.
-const SERVER_ADDRESS: &str = "192.0.2.1";
-const CLIENT_ADDRESS: &str = "192.0.2.2";
 const PORT: u16 = 8_300;
-const SERVER_SPACE: &str = "tokometer-server";
-const CLIENT_SPACE: &str = "tokometer-client";
 
-/// What is measured.
 pub(crate) struct Case {
     pub(crate) is_tls: bool,
     pub(crate) is_loaded: bool,
@@ -34,7 +29,6 @@ impl Case {
     }
 }
 
-/// What a case left behind.
 pub(crate) struct Recording {
     pub(crate) capture: PathBuf,
     pub(crate) run: PathBuf,
@@ -44,9 +38,10 @@ pub(crate) struct Recording {
     pub(crate) wall_offset: i64,
 }
 
-/// The two namespaces; taken down when dropped.
+/// The server's namespace, and the folder of what is recorded.
 pub(crate) struct Network {
     folder: PathBuf,
+    _namespace: Namespace,
 }
 
 /// Installs the two programs where Debian's packages can be had.
@@ -64,35 +59,7 @@ impl Network {
         let folder = root().join("target/referee");
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)?;
-        let network = Self { folder };
-        Self::take_down();
-        for line in [
-            format!("ip netns add {SERVER_SPACE}"),
-            format!("ip netns add {CLIENT_SPACE}"),
-            format!(
-                "ip link add veth-s netns {SERVER_SPACE} type veth peer name veth-c netns {CLIENT_SPACE}"
-            ),
-            format!("ip -n {SERVER_SPACE} addr add {SERVER_ADDRESS}/24 dev veth-s"),
-            format!("ip -n {CLIENT_SPACE} addr add {CLIENT_ADDRESS}/24 dev veth-c"),
-            format!("ip -n {SERVER_SPACE} link set veth-s up"),
-            format!("ip -n {CLIENT_SPACE} link set veth-c up"),
-        ] {
-            shell(&line)?;
-        }
-        Ok(network)
-    }
-
-    fn take_down() {
-        for space in [SERVER_SPACE, CLIENT_SPACE] {
-            let _ = shell(&format!("ip netns del {space}"));
-        }
-    }
-
-    fn inside(space: &str, core: usize, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        let core = core.to_string();
-        command.args(["netns", "exec", space, "taskset", "-c", &core]).arg(program);
-        command
+        Ok(Self { folder, _namespace: Namespace::new()? })
     }
 
     /// Runs one case: capture, server, client, in this order.
@@ -101,9 +68,10 @@ impl Network {
         let capture = self.folder.join(format!("{name}.pcap"));
         let run = self.folder.join(format!("{name}.run"));
         let program = built("release", "tokometer").display().to_string();
-        let mut server = Self::inside(SERVER_SPACE, 0, &program);
+        let mut server = Command::new("ip");
         server
-            .args(["sim", "--host", SERVER_ADDRESS, "--port", &PORT.to_string()])
+            .args(["netns", "exec", NAMESPACE, "taskset", "-c", "0", &program])
+            .args(["sim", "--host", SERVER, "--port", &PORT.to_string()])
             .args(["--ttft", "50ms", "--itl", "20ms"])
             .args(case.is_tls.then_some("--tls"));
         let _server = Simulator::of(&mut server)?;
@@ -117,8 +85,8 @@ impl Network {
     }
 
     fn start_capture(capture: &std::path::Path) -> Result<Kept> {
-        let mut dump = Self::inside(CLIENT_SPACE, 0, "tcpdump");
-        dump.args(["-i", "veth-c", "-w"])
+        let mut dump = Command::new("taskset");
+        dump.args(["-c", "0", "tcpdump", "-i", INTERFACE, "-w"])
             .arg(capture)
             .args(["--time-stamp-precision=nano", "-U", "-s", "0", "-B", "65536", "-Z", "root"])
             .args(["tcp", "src", "port", &PORT.to_string()])
@@ -139,9 +107,10 @@ impl Network {
 
     fn drive(case: &Case, program: &str, run: &std::path::Path) -> Result<()> {
         let scheme = if case.is_tls { "https" } else { "http" };
-        let output = Self::inside(CLIENT_SPACE, 1, program)
+        let output = Command::new("taskset")
+            .args(["-c", "1", program])
             .args(["bench", "--backend", "openai", "--model", "simulated", "--quiet", "--insecure"])
-            .args(["--base-url", &format!("{scheme}://{SERVER_ADDRESS}:{PORT}")])
+            .args(["--base-url", &format!("{scheme}://{SERVER}:{PORT}")])
             .args(["--num-prompts", &case.streams.to_string()])
             .args(["--dataset-name", "random", "--random-input-len", "16"])
             .args(["--random-output-len", &case.tokens.to_string(), "--no-scrape"])
@@ -155,11 +124,5 @@ impl Network {
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(())
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        Self::take_down();
     }
 }

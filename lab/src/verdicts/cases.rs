@@ -2,7 +2,6 @@
 
 use super::path::Route;
 
-/// The shape of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
     Open,
@@ -11,30 +10,14 @@ pub(super) enum Load {
 }
 
 impl Load {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Closed => "closed",
-            Self::Burst => "burst",
-        }
-    }
-
     /// Flags of `bench` and `predict`. 400 requests are enough for the interval of a P99.
-    pub(super) fn flags(self) -> &'static str {
-        match self {
-            Self::Open => {
-                "--request-rate 100 --num-prompts 400 --random-input-len 32 --random-output-len 12 \
-                 --metric-percentiles 50,90,99"
-            }
-            Self::Closed => {
-                "--max-concurrency 16 --num-prompts 400 --random-input-len 32 --random-output-len 12 \
-                 --metric-percentiles 50,90,99"
-            }
-            Self::Burst => {
-                "--num-prompts 400 --random-input-len 32 --random-output-len 24 \
-                 --metric-percentiles 50,90,99"
-            }
-        }
+    pub(super) fn flags(self) -> String {
+        let own = match self {
+            Self::Open => "--request-rate 100 --random-output-len 12",
+            Self::Closed => "--max-concurrency 16 --random-output-len 12",
+            Self::Burst => "--random-output-len 24",
+        };
+        format!("{own} --num-prompts 400 --random-input-len 32 --metric-percentiles 50,90,99")
     }
 }
 
@@ -44,7 +27,6 @@ pub(super) enum Disturbance {
     /// Nothing, with a client that no other program may interrupt: shows what the simulator's own front
     /// adds to virtual time.
     Calibration,
-    /// Nothing.
     None,
     /// The client is stopped once, for this time.
     Stop(u64),
@@ -61,7 +43,10 @@ pub(super) enum Disturbance {
     /// A path that stands still once.
     PathStall(u64),
     /// Lost packets in percent, and delay of each packet.
-    Packets { loss: f64, delay: u64 },
+    Packets {
+        loss: f64,
+        delay: u64,
+    },
     /// The client's wall clock is set forward by this, and back.
     ClockStep(u64),
     /// A second client with this many requests per second.
@@ -69,41 +54,14 @@ pub(super) enum Disturbance {
 }
 
 impl Disturbance {
-    pub(super) fn kind(self) -> &'static str {
-        match self {
-            Self::Calibration => "calibration",
-            Self::None => "none",
-            Self::Stop(_) => "stopped client",
-            Self::Stutter(..) => "stuttering client",
-            Self::Busy(_) => "busy core",
-            Self::Quota(_) => "control group",
-            Self::TimerSlack(_) => "late wake-ups",
-            Self::Join(_) => "joining proxy",
-            Self::PathStall(_) => "stalled path",
-            Self::Packets { .. } => "lost packets",
-            Self::ClockStep(_) => "clock step",
-            Self::SecondClient(_) => "second client",
-        }
-    }
-
-    pub(super) fn level(self) -> String {
-        match self {
-            Self::Calibration | Self::None => "0".to_owned(),
-            Self::Stop(millis) | Self::PathStall(millis) | Self::ClockStep(millis) => {
-                format!("{millis} ms")
-            }
-            Self::Stutter(stopped, every) => format!("{stopped} of {every} ms"),
-            Self::Busy(programs) => format!("{programs} programs"),
-            Self::Quota(percent) => format!("{percent} %"),
-            Self::TimerSlack(micros) => format!("{micros} us"),
-            Self::Join(millis) => format!("every {millis} ms"),
-            Self::Packets { loss, delay } => format!("{loss} % lost, {delay} ms"),
-            Self::SecondClient(rate) => format!("{rate} per s"),
-        }
+    /// Its kind and its level, as the tables show them: `Stop` and `(300)`.
+    pub(super) fn words(self) -> (String, String) {
+        let shown = format!("{self:?}");
+        let end = shown.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(shown.len());
+        (shown[..end].to_owned(), shown[end..].trim().to_owned())
     }
 }
 
-/// One run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Case {
     pub(super) disturbance: Disturbance,
@@ -115,9 +73,7 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn name(&self) -> String {
         let Self { disturbance, load, route, seed } = self;
-        let (kind, level) = (disturbance.kind(), disturbance.level());
-        let name = format!("{kind}-{level}-{}-{}-{seed}", load.name(), route.name());
-        name.replace([' ', '%', ',', '.'], "_")
+        format!("{disturbance:?}-{load:?}-{route:?}-{seed}").replace(['{', '}', ' ', ','], "")
     }
 }
 
@@ -194,7 +150,6 @@ pub(super) fn all(is_all: bool) -> Vec<Case> {
     cases
 }
 
-/// Steps of the client's wall clock.
 pub(super) fn clock_steps() -> Vec<Case> {
     let case = |(seed, millis): (u64, u64)| Case {
         disturbance: Disturbance::ClockStep(millis),

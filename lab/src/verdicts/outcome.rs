@@ -20,7 +20,6 @@ pub(crate) struct Compared {
     pub(crate) notes: Vec<String>,
 }
 
-/// A whole run.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) verdict: String,

@@ -13,12 +13,14 @@ use anyhow::Result;
 /// What the relay does to the server's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Treatment {
-    /// Passes them on at once.
     Plain,
     /// Passes on what has gathered, each time this has passed.
     Join(Duration),
     /// Passes nothing on between these times after its start.
-    Stall { begin: Duration, length: Duration },
+    Stall {
+        begin: Duration,
+        length: Duration,
+    },
 }
 
 /// A relay on a port of loopback. It ends when dropped; its connections end with their peers.
@@ -35,7 +37,6 @@ impl Drop for Relay {
 }
 
 impl Relay {
-    /// Relays to `server`.
     pub(super) fn start(server: String, treatment: Treatment) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
@@ -83,7 +84,6 @@ fn pair(
     Ok(())
 }
 
-/// Copies the server's bytes to the client.
 fn downstream(
     mut server: TcpStream,
     mut client: &TcpStream,

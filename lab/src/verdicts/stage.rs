@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use super::cases::{Case, Disturbance};
 use super::disturb::{self, Disturber};
 use super::outcome;
-use super::path::{NAMESPACE, Namespace, Route};
+use super::path::Route;
 use super::relay::{Relay, Treatment};
+use crate::namespace::{NAMESPACE, Namespace};
 use crate::process::{Kept, Simulator, built, first_line};
 
 /// A run that takes longer is killed, and the case left out.
@@ -33,7 +34,6 @@ pub(crate) fn program(named: Option<&String>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The program, and the folder for its runs.
 pub(crate) struct Stage {
     program: PathBuf,
     folder: PathBuf,
@@ -138,13 +138,11 @@ impl Stage {
         drop(disturber);
         ended?;
         let mut result = self.result("measured")?;
-        result["case"] = json!({
-            "kind": case.disturbance.kind(),
-            "level": case.disturbance.level(),
-            "load": case.load.name(),
-            "route": case.route.name(),
-            "seed": case.seed,
-        });
+        let Case { disturbance, load, route, seed } = case;
+        let (kind, level) = disturbance.words();
+        let (load, route) = (format!("{load:?}"), format!("{route:?}"));
+        result["case"] =
+            json!({ "kind": kind, "level": level, "load": load, "route": route, "seed": seed });
         result["expected"] = json!(expected);
         Ok(result)
     }
@@ -204,7 +202,6 @@ fn treatment(disturbance: Disturbance) -> Treatment {
     }
 }
 
-/// The relay of packets.
 fn tunnel(case: &Case) -> Result<Option<Kept>> {
     if case.route != Route::Tunnel {
         return Ok(None);
@@ -226,7 +223,6 @@ fn tunnel(case: &Case) -> Result<Option<Kept>> {
     Ok(Some(child))
 }
 
-/// Waits for the end of a run.
 fn finish(child: &mut Child) -> Result<()> {
     let pause = Duration::from_millis(10);
     let mut waited = Duration::ZERO;

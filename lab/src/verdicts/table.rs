@@ -56,15 +56,8 @@ impl Score {
 }
 
 /// Kinds of disturbances of the client and its machine.
-const AT_CLIENT: [&str; 7] = [
-    "none",
-    "stopped client",
-    "stuttering client",
-    "busy core",
-    "control group",
-    "late wake-ups",
-    "clock step",
-];
+const AT_CLIENT: [&str; 7] =
+    ["None", "Stop", "Stutter", "Busy", "Quota", "TimerSlack", "ClockStep"];
 
 struct Done {
     kind: String,
@@ -74,11 +67,10 @@ struct Done {
     outcome: Outcome,
 }
 
-/// Reads all results and prints every table.
 #[expect(clippy::print_stdout, reason = "the tables are the result")]
 pub(super) fn print(folder: &Path) -> Result<()> {
     let done = read(folder)?;
-    let disturbed = || done.iter().filter(|one| one.kind != "calibration");
+    let disturbed = || done.iter().filter(|one| one.kind != "Calibration");
     println!("\nPer figure, by disturbance\n");
     println!(
         "| disturbance | level | load | runs | marked when off > 5 % | not marked when off < 1 % | largest difference | notes |"
@@ -118,8 +110,9 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     rows("figure", &by_figure);
     rows("note", &by_note(&disturbed().collect::<Vec<_>>()));
     let without_reference = without_reference(&done);
-    let has_reference =
-        |one: &Done, key: &str| !without_reference.contains(&(path(one), key.to_owned()));
+    let has_reference = |one: &Done, key: &str| {
+        !without_reference.contains(&(path(&one.load, &one.route), key.to_owned()))
+    };
     let is_client = |one: &Done| AT_CLIENT.contains(&one.kind.as_str());
     println!("\n| figures | marked when off > 5 % | not marked when off < 1 % |\n|---|--:|--:|");
     let mut parts = [Score::default(); 4];
@@ -157,17 +150,17 @@ pub(super) fn print(folder: &Path) -> Result<()> {
 }
 
 /// Load and path of a run. A server on the same host is reached like one in a namespace.
-fn path(one: &Done) -> (String, String) {
-    let route = if one.route == "same-host" { "remote" } else { &one.route };
-    (one.load.clone(), route.to_owned())
+fn path(load: &str, route: &str) -> (String, String) {
+    let route = if route == "SameHost" { "Remote" } else { route };
+    (load.to_owned(), route.to_owned())
 }
 
 /// Figures by load and path that a calibration shows to differ from virtual time without a disturbance.
 fn without_reference(done: &[Done]) -> BTreeSet<((String, String), String)> {
     let mut found = BTreeSet::new();
-    for one in done.iter().filter(|one| one.kind == "calibration") {
+    for one in done.iter().filter(|one| one.kind == "Calibration") {
         let figures = one.outcome.figures.iter().filter(|(_, figure)| figure.off.abs() > WRONG);
-        found.extend(figures.map(|(key, _)| (path(one), key.clone())));
+        found.extend(figures.map(|(key, _)| (path(&one.load, &one.route), key.clone())));
     }
     found
 }
@@ -246,12 +239,8 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
     // path of the difference between the means. A median of a burst lies at a jump between two steps.
     let mut differences: BTreeMap<(String, String), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     let word = |result: &Value, key: &str| result["case"][key].as_str().unwrap_or("").to_owned();
-    let path = |result: &Value| {
-        let route = word(result, "route");
-        let route = if route == "same-host" { "remote".to_owned() } else { route };
-        (word(result, "load"), route)
-    };
-    for result in results.iter().filter(|result| word(result, "kind") == "calibration") {
+    let path = |result: &Value| path(&word(result, "load"), &word(result, "route"));
+    for result in results.iter().filter(|result| word(result, "kind") == "Calibration") {
         let (known, of_path) = (expected(result), differences.entry(path(result)).or_default());
         for (key, value) in outcome::values(&result["summary"]) {
             let metric = key.strip_suffix("_mean").map(str::to_owned);

@@ -5,9 +5,12 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use super::output;
 use super::target::{Libc, Target};
-use super::{output, tools};
 use crate::ci::{announce, finish, root};
+use crate::provision::environment;
+
+const TOOLS: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.0"];
 
 /// Libraries that belong to glibc. The image has these and no others.
 const GLIBC: [&str; 7] = [
@@ -31,7 +34,7 @@ fn builders_folders() -> [(PathBuf, &'static str); 2] {
 /// Builds the program with the profile `dist`.
 pub(super) fn build(target: &Target, libc: Libc) -> Result<PathBuf> {
     let mut cargo = match libc {
-        Libc::Old => tools::zigbuild()?,
+        Libc::Old => zigbuild()?,
         Libc::Host => Command::new(env!("CARGO")),
     };
     let old = target.glibc.filter(|_| libc == Libc::Old);
@@ -51,6 +54,17 @@ pub(super) fn build(target: &Target, libc: Libc) -> Result<PathBuf> {
     announce(&format!("cargo {command} --profile dist --target {triple}"));
     finish(&mut cargo)?;
     Ok(root().join("target").join(target.triple).join("dist/tokometer"))
+}
+
+/// A cargo that links with zig against an old glibc.
+fn zigbuild() -> Result<Command> {
+    let tools = environment(&root().join("target/distribution-tools"), &TOOLS)?;
+    // It starts zig as a module of `python3`, so these come before others.
+    let mut folders = vec![tools.clone()];
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let mut command = Command::new(tools.join("cargo-zigbuild"));
+    command.env("PATH", std::env::join_paths(folders)?);
+    Ok(command)
 }
 
 /// Checks the program, and says in a line what it needs.

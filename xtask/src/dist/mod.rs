@@ -10,10 +10,9 @@ mod binary;
 mod image;
 mod pack;
 mod target;
-mod tools;
 mod wheel;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -46,12 +45,13 @@ impl DistOptions {
     }
 }
 
-/// Packs a program that was built for this machine, in whatever profile, and tries the wheel.
-pub(crate) fn try_built(program: &Path) -> Result<()> {
+/// Packs the program that the gate built, and tries the wheel.
+pub(crate) fn try_built() -> Result<()> {
+    let program = root().join("target/debug/tokometer");
     let folder = root().join("target/packed");
     std::fs::create_dir_all(&folder)?;
     let platform = format!("linux_{}", std::env::consts::ARCH);
-    let wheel = wheel::pack(program, &platform, &folder)?;
+    let wheel = wheel::pack(&program, &platform, &folder)?;
     wheel::try_out(&wheel, &folder)?;
     std::fs::remove_dir_all(folder)?;
     Ok(())
@@ -120,13 +120,6 @@ fn output(command: &mut Command) -> Result<String> {
         text(&output.stderr)
     );
     Ok(text(&output.stdout))
-}
-
-/// A virtual environment of Python, without what an earlier one held.
-fn fresh_environment(folder: &Path) -> Result<()> {
-    output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))
-        .context("cannot make a virtual environment; Debian has it in `python3-venv`")?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -36,7 +36,6 @@ pub(super) fn archive(program: &Path, target: &Target, folder: &Path) -> Result<
     Ok(archive)
 }
 
-/// Writes `SHA256SUMS`.
 pub(super) fn sums(files: &[PathBuf], folder: &Path) -> Result<()> {
     let names = files.iter().filter_map(|path| path.file_name());
     let sums = output(Command::new("sha256sum").current_dir(folder).args(names))?;

@@ -16,7 +16,6 @@ pub(super) enum Libc {
     Host,
 }
 
-/// A system.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Its name in Rust.
@@ -40,7 +39,6 @@ const TARGETS: [Target; 4] = [
 ];
 
 impl Target {
-    /// The row of a name.
     pub(super) fn find(triple: &str) -> Result<&'static Self> {
         let found = TARGETS.iter().find(|target| target.triple == triple);
         found.with_context(|| {
@@ -49,7 +47,6 @@ impl Target {
         })
     }
 
-    /// The processor's name.
     pub(super) fn processor(&self) -> &'static str {
         self.triple.split('-').next().unwrap_or_default()
     }

@@ -9,8 +9,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{fresh_environment, output};
+use super::output;
 use crate::ci::{announce, root};
+use crate::provision::environment;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -69,13 +70,11 @@ fn metadata(project: &str, readme: &str) -> Result<String> {
 
 /// Installs the wheel as a user would, and measures the embedded simulator with it.
 pub(super) fn try_out(wheel: &Path, folder: &Path) -> Result<()> {
-    announce("pip install the wheel in a fresh virtual environment");
-    let environment = folder.join("venv");
-    fresh_environment(&environment)?;
-    let mut pip = Command::new(environment.join("bin/pip"));
-    output(pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(wheel))?;
-    measure(&environment.join("bin/tokometer"), folder)?;
-    std::fs::remove_dir_all(environment)?;
+    let tried = folder.join("try");
+    let wheel = wheel.display().to_string();
+    let programs = environment(&tried, &["--no-index", "--no-deps", &wheel])?;
+    measure(&programs.join("tokometer"), folder)?;
+    std::fs::remove_dir_all(tried)?;
     Ok(())
 }
 

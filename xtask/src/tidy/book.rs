@@ -11,7 +11,6 @@ const LISTS: [(&str, &str); 2] = [
     ("docs/index.md", "add a line with the question that it answers"),
 ];
 
-/// A link of a page.
 struct Link<'a> {
     line: usize,
     /// The file, from the project's folder. Empty for a heading of the same page.

@@ -38,7 +38,6 @@ const UNLISTED_COMMANDS: [&str; 3] = ["docs", "help", "man"];
 const FOREIGN_PROGRAMS: [&str; 8] =
     ["cargo ", "docker ", "openssl ", "pip ", "podman ", "python", "srun ", "ssh "];
 
-/// What exists.
 struct Known<'a> {
     flags: BTreeSet<&'a str>,
     commands: BTreeSet<&'a str>,

@@ -1,5 +1,4 @@
 //! The false-alarm rate and the power of a comparison, from runs in virtual time with a known truth.
-//! `cargo lab aa` does the same with the built program in real time.
 
 use std::collections::BTreeMap;
 

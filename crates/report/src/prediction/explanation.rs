@@ -38,15 +38,15 @@ pub(super) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
             "KV cache          {:.0} % on average, {:.0} % at most; {} preemptions",
             100.0 * explanation.mean_when_busy(|window| window.kv),
             100.0 * peak,
-            explanation.preemptions
+            explanation.memory.preemptions
         );
     }
-    if let Some(share) = explanation.prefix_hit_share() {
+    if let Some(share) = explanation.memory.hit_share() {
         let _ = writeln!(
             text,
             "prefix cache      {} of {} prompt tokens hit ({:.0} %)",
-            explanation.prefix_hits,
-            explanation.prefix_queries,
+            explanation.memory.prefix_hits,
+            explanation.memory.prefix_queries,
             100.0 * share
         );
     }
@@ -113,7 +113,7 @@ fn courses(explanation: &Explanation) -> String {
         ("waiting", explanation.course(|window| window.waiting), count),
         ("KV cache", explanation.kv_course(), percent),
         ("preemptions", memory.clone().map(|one| one.preemptions as f64).collect(), count),
-        ("prefix hits", memory.map(|one| one.hit_share()).collect(), percent),
+        ("prefix hits", memory.map(|one| one.hit_share().unwrap_or(0.0)).collect(), percent),
     ];
     let mut text = String::new();
     for (name, series, shown) in rows {

@@ -119,7 +119,7 @@ impl PredictionPage<'_> {
     fn mechanisms(&self) -> Vec<String> {
         let named = |is_validated: bool| {
             let used = self.in_play.iter().filter(|one| one.is_validated == is_validated);
-            used.map(|one| one.mechanism.name()).collect::<Vec<_>>().join(", ")
+            used.map(|one| one.mechanism).collect::<Vec<_>>().join(", ")
         };
         let (validated, open) = (named(true), named(false));
         if self.profile.evidence.is_none() {
@@ -192,7 +192,7 @@ impl PredictionPage<'_> {
         let profile = self.profile;
         let used = self.in_play.iter();
         let mechanisms: Vec<Value> = used
-            .map(|one| json!({ "name": one.mechanism.name(), "is_validated": one.is_validated }))
+            .map(|one| json!({ "name": one.mechanism, "is_validated": one.is_validated }))
             .collect();
         let figures = &self.prediction.figures;
         let of_seeds = self.intervals.iter();

@@ -8,13 +8,10 @@ use super::row::{FIGURES, MeasuredRow, is_main};
 /// Errors of one set of cells. Shares lie between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
-    /// Cells compared.
     pub cells: usize,
     /// Median of the absolute relative error.
     pub median: f64,
-    /// Share within 10 %.
     pub within_10: f64,
-    /// Share within 25 %.
     pub within_25: f64,
 }
 

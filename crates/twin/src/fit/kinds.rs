@@ -16,7 +16,6 @@ use crate::parallel::in_parallel;
 /// A kind of engine and how well it describes a table.
 #[derive(Debug, Clone)]
 pub(super) struct EngineFit {
-    /// What it is called.
     pub(super) name: String,
     pub(super) template: Candidate,
     /// How badly it misses the rows that cost little to predict, roughly fitted.

@@ -30,7 +30,7 @@ use tokometer_base as base;
 use tokometer_sim as sim;
 
 use crate::Error;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{LoadShape, shown};
 use crate::parallel::in_parallel;
 pub use accuracy::{Accuracy, errors, main_errors};
 use descent::{Best, Miss};
@@ -41,43 +41,26 @@ pub use runs::{MeasuredConstant, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
 use search::FitSearch;
 
-/// What of a template is chosen by the rows that are fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TemplateChoice {
-    /// Nothing.
-    #[default]
-    AsGiven,
-    /// The completion quantum, where the printed gaps show one.
-    Quantum,
-    /// The kind of engine that describes the rows best, and the quantum.
-    Kind,
-}
-
-/// How to calibrate.
 #[derive(Debug, Clone)]
 pub struct FitSettings {
     /// The kind of engine and everything that is not fitted.
     pub template: Candidate,
-    /// What of it the rows choose.
-    pub choice: TemplateChoice,
+    /// Whether the rows choose the kind of engine that describes them best, and the completion quantum,
+    /// where their gaps show one.
+    pub chooses_kind: bool,
     /// Searches from each of the three declared points: the first begins there, the others near it.
     pub searches: usize,
-    /// Threads that may work at once.
     pub threads: usize,
-    /// Seed of the search.
     pub seed: Seed,
 }
 
 /// How far a calibration has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FitProgress {
-    /// Searches that have ended.
     pub done: usize,
-    /// Searches in all.
     pub total: usize,
 }
 
-/// A fitted parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     pub name: &'static str,
@@ -93,18 +76,14 @@ pub struct Fitted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldOut {
     pub row: usize,
-    /// The prediction.
     pub predicted: Cells,
 }
 
-/// What a calibration found.
 #[derive(Debug, Clone)]
 pub struct Calibration {
     /// The engine fitted to all rows that were kept.
     pub candidate: Candidate,
     pub parameters: Vec<Fitted>,
-    /// The engines fitted to the even rows only and to the odd rows only.
-    pub folds: [Candidate; 2],
     /// Every row, predicted by the fold that had not seen it. Rows that the final fit leaves out are
     /// among them: whoever predicts a row does not know whether it will stall.
     pub held_out: Vec<HeldOut>,
@@ -119,8 +98,6 @@ pub struct Calibration {
     /// template asks for it: it makes medians sharper, and turns a small error of a step that lies near
     /// a multiple into a large one.
     pub seen_quantum: Option<f64>,
-    /// Loss of the final fit.
-    pub loss: f64,
 }
 
 impl Calibration {
@@ -136,6 +113,10 @@ impl Calibration {
             .filter(|fitted| !fitted.is_identified)
             .map(|fitted| fitted.name.to_owned())
             .collect();
+        let shape = |row: &MeasuredRow| LoadShape {
+            is_paced: row.request_rate.is_some(),
+            has_cap: row.max_concurrency.is_some(),
+        };
         let mut text = format!("Fitted to {} rows of {source}", self.in_sample.len());
         if let Some(accuracy) = held_out {
             let _ = write!(
@@ -159,21 +140,11 @@ impl Calibration {
             held_out_median: held_out.map(|accuracy| accuracy.median),
             held_out_within_10: held_out.map(|accuracy| accuracy.within_10),
             not_identified: unsure,
-            validated: validated(rows, &profile),
+            validated: shown(&profile, &rows.iter().map(shape).collect::<Vec<_>>()),
             longest_prompt: self.in_sample.iter().map(|held| rows[held.row].prompt_tokens()).max(),
         });
         profile
     }
-}
-
-/// The mechanisms that the rows of a table exercise.
-fn validated(rows: &[MeasuredRow], profile: &Profile) -> Vec<String> {
-    let mut mechanisms = vec![Mechanism::of_policy(&profile.scheduler.policy)];
-    let mut add = |mechanism, is_seen: bool| mechanisms.extend(is_seen.then_some(mechanism));
-    add(Mechanism::Burst, rows.iter().any(MeasuredRow::is_burst));
-    add(Mechanism::ClosedLoop, rows.iter().any(|row| row.max_concurrency.is_some()));
-    add(Mechanism::Rate, rows.iter().any(|row| row.request_rate.is_some()));
-    mechanisms.into_iter().map(|mechanism| mechanism.name().to_owned()).collect()
 }
 
 /// Rows below which nothing is fitted.
@@ -220,12 +191,10 @@ impl ChosenFit {
         let rows = prepared.rows;
         let (kept, left_out) = kept(rows, set);
         let mut template = settings.template.clone();
-        if settings.choice != TemplateChoice::AsGiven {
+        let mut kind = None;
+        if settings.chooses_kind {
             let seen = quantum_of(kept.iter().map(|at| &rows[*at]));
             template.profile.cost.quantum_ms = seen.unwrap_or(0.0);
-        }
-        let mut kind = None;
-        if settings.choice == TemplateChoice::Kind {
             let found = kinds::among(prepared, &kept, &template, settings.threads);
             if let Some(best) = found.into_iter().next() {
                 (kind, template) = (Some(best.name), best.template);
@@ -274,14 +243,11 @@ pub fn calibrate(
     let [search, ..] = &searches;
     let mut parameters = fitted(&chosen[0].model, &search.ends, &search.refined);
     parameters.push(layer::fitted(&candidate, [&by_even, &by_odd]));
-    let loss = search.refined.value;
     let [all, even, odd] = chosen;
     let kinds = all.kind.zip(even.kind).zip(odd.kind);
     Ok(Calibration {
         parameters,
-        loss,
         candidate,
-        folds: [by_even, by_odd],
         held_out,
         in_sample,
         left_out: all.left_out,

@@ -11,6 +11,7 @@ use base::Seed;
 use schedule::Arrivals;
 use serde::{Deserialize, Serialize};
 use sim::Profile;
+use sim::cost::PrefillCost;
 use sim::profile::Policy;
 use tokometer_base as base;
 use tokometer_figures::figure::{Figure, Quantity};
@@ -39,7 +40,6 @@ const PRICE: f64 = 1.5e-3;
 pub struct Candidate {
     /// Spread of answer lengths, relative to their mean.
     pub spread: f64,
-    /// The client that printed the table.
     pub client: OldClient,
     pub profile: Profile,
 }
@@ -60,43 +60,86 @@ impl Candidate {
 pub struct Parameter {
     /// Its name in a profile.
     pub name: &'static str,
-    /// Lowest value tried.
+    /// Lowest and highest value tried.
     pub low: f64,
-    /// Highest value tried.
     pub high: f64,
-    /// Whether it is a limit of the scheduler, which changes what happens in jumps.
-    pub is_limit: bool,
-    set: fn(&mut Candidate, f64),
+    /// How hard it is held where the search begins.
+    pub(super) hold: f64,
+    pub(super) target: Target,
+}
+
+/// What a parameter sets.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Number(fn(&mut Candidate) -> &mut f64),
+    /// A whole number of the scheduler, which changes what happens in jumps. It is searched between whole
+    /// numbers too, and rounded when used.
+    Limit(fn(&mut Policy, u32)),
+}
+
+const fn number(
+    name: &'static str,
+    low: f64,
+    high: f64,
+    of: fn(&mut Candidate) -> &mut f64,
+) -> Parameter {
+    Parameter { name, low, high, hold: 0.0, target: Target::Number(of) }
 }
 
 impl Parameter {
-    /// The value at a fraction of its range.
-    pub fn value(&self, fraction: f64) -> f64 {
-        value_at(self.low..self.high, fraction)
+    /// The parameter of this name with other bounds.
+    pub(super) fn bounded(name: &str, bounds: Range<f64>) -> Self {
+        let mut known = COMMON.iter().chain(&CHUNKED).chain(&PREFILL);
+        let known = known.find(|one| one.name == name).expect("a parameter of the tables");
+        Self { low: bounds.start, high: bounds.end, ..*known }
     }
-}
 
-/// The value at a fraction of a range. A range is divided by ratios; one that begins at zero,
-/// for terms that an engine may not have, by the fourth power of the fraction.
-pub(super) fn value_at(range: Range<f64>, fraction: f64) -> f64 {
-    let Range { start: low, end: high } = range;
-    if low > 0.0 {
-        low * libm::pow(high / low, fraction)
-    } else {
-        high * fraction * fraction * fraction * fraction
+    pub(super) fn is_limit(&self) -> bool {
+        matches!(self.target, Target::Limit(_))
     }
-}
 
-macro_rules! parameter {
-    ($name:literal, $low:expr, $high:expr, $($field:ident).+) => {
-        Parameter {
-            name: $name,
-            low: $low,
-            high: $high,
-            is_limit: false,
-            set: |c, value| c.$($field).+ = value,
+    /// Its value in a candidate; none for a limit, which is not a number of the candidate's.
+    pub(super) fn get(&self, candidate: &Candidate) -> f64 {
+        match self.target {
+            Target::Number(of) => *of(&mut candidate.clone()),
+            Target::Limit(_) => f64::NAN,
         }
-    };
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "ranges of limits are positive and far below 32 bits"
+    )]
+    fn set(&self, candidate: &mut Candidate, value: f64) {
+        match self.target {
+            Target::Number(of) => *of(candidate) = value,
+            Target::Limit(set) => {
+                set(&mut candidate.profile.scheduler.policy, libm::round(value) as u32);
+            }
+        }
+    }
+
+    /// The value at a fraction of its range. A range is divided by ratios; one that begins at zero, for
+    /// terms that an engine may not have, by the fourth power of the fraction.
+    pub fn value(&self, fraction: f64) -> f64 {
+        if self.low > 0.0 {
+            self.low * libm::pow(self.high / self.low, fraction)
+        } else {
+            self.high * fraction * fraction * fraction * fraction
+        }
+    }
+
+    /// The fraction of the range at which a value lies, a little away from the ends so that it can move
+    /// both ways.
+    pub(super) fn fraction(&self, value: f64) -> f64 {
+        let fraction = if self.low > 0.0 {
+            libm::log(value / self.low) / libm::log(self.high / self.low)
+        } else {
+            libm::sqrt(libm::sqrt(value / self.high))
+        };
+        fraction.clamp(0.02, 0.98)
+    }
 }
 
 /// Upper end of what may delay a request or a step once, in milliseconds: one for all of them, so that a
@@ -104,53 +147,46 @@ macro_rules! parameter {
 const DELAY_MAX: f64 = 400.0;
 
 const COMMON: [Parameter; 8] = [
-    parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
-    parameter!("cost.token_ms", 0.0, 5.0, profile.cost.token_ms),
-    parameter!("cost.cliff_ms", 0.0, 800.0, profile.cost.cliff_ms),
-    parameter!("cost.cliff_tokens", 16.0, 512.0, profile.cost.cliff_tokens),
-    parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
-    parameter!("front_end.arrival_ms", 0.0, DELAY_MAX, profile.front_end.arrival_ms),
-    parameter!("front_end.serial_ms", 0.0, 0.5, profile.front_end.serial_ms),
-    parameter!("spread of answer lengths", 0.05, 0.8, spread),
+    number("cost.base_ms", 2.0, 500.0, |c| &mut c.profile.cost.base_ms),
+    number("cost.token_ms", 0.0, 5.0, |c| &mut c.profile.cost.token_ms),
+    number("cost.cliff_ms", 0.0, 800.0, |c| &mut c.profile.cost.cliff_ms),
+    number("cost.cliff_tokens", 16.0, 512.0, |c| &mut c.profile.cost.cliff_tokens),
+    number("cost.jitter", 0.003, 0.3, |c| &mut c.profile.cost.jitter),
+    number("front_end.arrival_ms", 0.0, DELAY_MAX, |c| &mut c.profile.front_end.arrival_ms),
+    number("front_end.serial_ms", 0.0, 0.5, |c| &mut c.profile.front_end.serial_ms),
+    number("spread of answer lengths", 0.05, 0.8, |c| &mut c.spread),
 ];
 
 const CHUNKED: [Parameter; 10] = [
-    parameter!("cost.cliff_steepness", 0.7, 8.0, profile.cost.cliff_steepness),
-    parameter!("cost.admission_ms", 0.0, 100.0, profile.cost.admission_ms),
-    parameter!("front_end.gather_ms", 0.0, DELAY_MAX, profile.front_end.gather_ms),
-    parameter!("cost.compute_ms", 0.0, 5.0, profile.cost.compute_ms),
-    parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
-    parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
-    parameter!("cost.pair_ms", 0.0, 1e-3, profile.cost.pair_ms),
-    parameter!("cost.eager_ms", 0.0, DELAY_MAX, profile.cost.eager_ms),
-    parameter!("cost.waiting_ms", 0.0, 0.5, profile.cost.waiting_ms),
-    parameter!("front_end.coalesce", 0.0, 0.3, profile.front_end.coalesce),
+    number("cost.cliff_steepness", 0.7, 8.0, |c| &mut c.profile.cost.cliff_steepness),
+    number("cost.admission_ms", 0.0, 100.0, |c| &mut c.profile.cost.admission_ms),
+    number("front_end.gather_ms", 0.0, DELAY_MAX, |c| &mut c.profile.front_end.gather_ms),
+    number("cost.compute_ms", 0.0, 5.0, |c| &mut c.profile.cost.compute_ms),
+    number("cost.sequence_ms", 0.0, 3.0, |c| &mut c.profile.cost.sequence_ms),
+    number("cost.context_ms", 0.0, 2e-3, |c| &mut c.profile.cost.context_ms),
+    number("cost.pair_ms", 0.0, 1e-3, |c| &mut c.profile.cost.pair_ms),
+    number("cost.eager_ms", 0.0, DELAY_MAX, |c| &mut c.profile.cost.eager_ms),
+    number("cost.waiting_ms", 0.0, 0.5, |c| &mut c.profile.cost.waiting_ms),
+    number("front_end.coalesce", 0.0, 0.3, |c| &mut c.profile.front_end.coalesce),
 ];
 
-fn set_prefill(candidate: &mut Candidate, change: impl Fn(&mut sim::cost::PrefillCost)) {
-    if let Some(prefill) = &mut candidate.profile.cost.prefill {
-        change(prefill);
-    }
+/// The costs of steps that only prefill, in a candidate whose engine has such.
+fn prefill(candidate: &mut Candidate) -> &mut PrefillCost {
+    let none = PrefillCost { base_ms: 0.0, token_ms: 0.0, pair_ms: 0.0 };
+    candidate.profile.cost.prefill.get_or_insert(none)
 }
 
-const PREFILL: [Parameter; 2] = [
-    Parameter {
-        name: "cost.prefill.base_ms",
-        low: 0.0,
-        high: 1_000.0,
-        is_limit: false,
-        set: |c, value| set_prefill(c, |prefill| prefill.base_ms = value),
-    },
-    Parameter {
-        name: "cost.prefill.token_ms",
-        low: 0.0,
-        high: 5.0,
-        is_limit: false,
-        set: |c, value| set_prefill(c, |prefill| prefill.token_ms = value),
-    },
+const PREFILL: [Parameter; 3] = [
+    number("cost.prefill.base_ms", 0.0, 1_000.0, |c| &mut prefill(c).base_ms),
+    number("cost.prefill.token_ms", 0.0, 5.0, |c| &mut prefill(c).token_ms),
+    number("cost.prefill.pair_ms", 0.0, 1e-3, |c| &mut prefill(c).pair_ms),
 ];
 
-const CONTEXT: Parameter = parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms);
+/// Where the one formula holds for steps that only prefill too: what a decoding sequence and what a step
+/// with prompts cost beyond their tokens.
+const UNITED: [Parameter; 2] = [CHUNKED[4], CHUNKED[7]];
+const CONTEXT: Parameter = CHUNKED[5];
+const PAIRS: Parameter = CHUNKED[6];
 
 /// How much longer the longest prompts must be than the shortest ones for attention to show.
 const ATTENTION_SPAN: f64 = 4.0;
@@ -163,36 +199,8 @@ pub(super) fn shows_attention(shortest: f64, longest: f64) -> bool {
     longest >= ATTENTION_TOKENS && longest >= ATTENTION_SPAN * shortest.max(1.0)
 }
 
-/// What attention between the tokens of a prompt costs, where prompts have no term of their own.
-const PAIRS: Parameter = parameter!("cost.pair_ms", 0.0, 1e-3, profile.cost.pair_ms);
-
-const PREFILL_PAIRS: Parameter = Parameter {
-    name: "cost.prefill.pair_ms",
-    low: 0.0,
-    high: 1e-3,
-    is_limit: false,
-    set: |c, value| set_prefill(c, |prefill| prefill.pair_ms = value),
-};
-
 const QUANTUM: Parameter =
-    parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms);
-
-/// Where the one formula holds for steps that only prefill too: what a decoding sequence and what a step
-/// with prompts cost beyond their tokens.
-const UNITED: [Parameter; 2] = [
-    parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
-    parameter!("cost.eager_ms", 0.0, DELAY_MAX, profile.cost.eager_ms),
-];
-
-/// Whole numbers of a router are searched between whole numbers too, and rounded when used.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "ranges of parameters are positive and far below 32 bits"
-)]
-fn count(value: f64) -> u32 {
-    libm::round(value) as u32
-}
+    number("cost.quantum_tail_ms", 0.0, 200.0, |c| &mut c.profile.cost.quantum_tail_ms);
 
 /// The served ratio and the waiting limit of a router are left at its defaults: tables of bursts do not
 /// determine them.
@@ -201,23 +209,23 @@ const ROUTER: [Parameter; 2] = [
         name: "scheduler.policy.max_batch_prefill_tokens",
         low: 2_048.0,
         high: 524_288.0,
-        is_limit: true,
-        set: |c, value| {
-            if let Policy::Tgi { max_batch_prefill_tokens, .. } = &mut c.profile.scheduler.policy {
-                *max_batch_prefill_tokens = count(value);
+        hold: 0.0,
+        target: Target::Limit(|policy, value| {
+            if let Policy::Tgi { max_batch_prefill_tokens, .. } = policy {
+                *max_batch_prefill_tokens = value;
             }
-        },
+        }),
     },
     Parameter {
         name: "scheduler.policy.max_batch_total_tokens",
         low: 16_384.0,
         high: 4_194_304.0,
-        is_limit: true,
-        set: |c, value| {
-            if let Policy::Tgi { max_batch_total_tokens, .. } = &mut c.profile.scheduler.policy {
-                *max_batch_total_tokens = u64::from(count(value));
+        hold: 0.0,
+        target: Target::Limit(|policy, value| {
+            if let Policy::Tgi { max_batch_total_tokens, .. } = policy {
+                *max_batch_total_tokens = u64::from(value);
             }
-        },
+        }),
     },
 ];
 
@@ -246,7 +254,7 @@ impl EngineModel {
             Policy::Tgi { .. } => parameters.extend(ROUTER),
         }
         if template.profile.cost.prefill.is_some() {
-            parameters.extend(PREFILL);
+            parameters.extend([PREFILL[0], PREFILL[1]]);
             let is_blocking = matches!(policy, Policy::Blocking { .. });
             parameters.extend(is_blocking.then_some(UNITED[0]));
         } else if !is_chunked {
@@ -267,7 +275,7 @@ impl EngineModel {
             .zip(long)
             .is_some_and(|(short, long)| shows_attention(f64::from(*short), f64::from(*long)));
         let has_prefill = self.template.profile.cost.prefill.is_some();
-        let term = if has_prefill { PREFILL_PAIRS } else { PAIRS };
+        let term = if has_prefill { PREFILL[2] } else { PAIRS };
         if is_wide && self.parameters.iter().all(|known| known.name != term.name) {
             self.parameters.push(term);
         }
@@ -278,14 +286,14 @@ impl EngineModel {
     /// nothing about a term leave it out.
     pub(super) fn pulls(&self) -> Vec<Pull> {
         let price = |parameter: &Parameter| if parameter.low > 0.0 { 0.0 } else { PRICE };
-        self.parameters.iter().map(|one| Pull { price: price(one), hold: 0.0 }).collect()
+        self.parameters.iter().map(|one| Pull { price: price(one), hold: one.hold }).collect()
     }
 
     /// The candidate at a point of the unit cube.
     pub fn candidate(&self, point: &[f64]) -> Candidate {
         let mut candidate = self.template.clone();
         for (parameter, fraction) in self.parameters.iter().zip(point) {
-            (parameter.set)(&mut candidate, parameter.value(*fraction));
+            parameter.set(&mut candidate, parameter.value(*fraction));
         }
         candidate
     }

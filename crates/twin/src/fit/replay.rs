@@ -6,8 +6,6 @@
 //! moment reach an engine one after the other, and the first of them is computed alone: no step shows
 //! that, every mean does.
 
-use std::ops::Range;
-
 use record::Timeline;
 use schedule::Arrivals;
 use sim::Profile;
@@ -17,10 +15,12 @@ use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
 use super::accuracy::main_errors;
-use super::descent::{Best, Pull, Rounds, descend};
-use super::model::{cells_of, misses, shows_attention, value_at};
+use super::descent::{Pull, Rounds, descend};
+use super::model::{Candidate, EngineModel, Parameter, cells_of, misses, shows_attention};
 use super::row::{Cells, MeasuredRow};
-use super::{HeldOut, IDENTIFIED_RATIO};
+use super::search::best_of;
+use super::{Fitted, HeldOut, fitted};
+use crate::client::OldClient;
 use crate::figures::PredictedFigures;
 use crate::parallel::in_parallel;
 use crate::predict::{PredictOptions, predict};
@@ -130,125 +130,48 @@ fn figures(requests: &[SentRequest<'_>]) -> Option<PredictedFigures> {
     Some(figures)
 }
 
-/// A parameter that whole runs adjust, with its bounds.
-struct Adjustable {
-    name: &'static str,
-    low: f64,
-    high: f64,
-    get: fn(&Profile) -> f64,
-    set: fn(&mut Profile, f64),
-    /// How hard it is held where the steps put it.
-    hold: f64,
-}
-
 /// Loss of a number that has moved by its whole range, where many steps determine it.
 const HOLD: f64 = 0.05;
 
-impl Adjustable {
-    fn value(&self, fraction: f64) -> f64 {
-        value_at(self.low..self.high, fraction)
-    }
-
-    /// The fraction of the range at which a value lies, a little away from the ends so that it can move both ways.
-    fn fraction(&self, value: f64) -> f64 {
-        let fraction = if self.low > 0.0 {
-            libm::log(value / self.low) / libm::log(self.high / self.low)
-        } else {
-            libm::sqrt(libm::sqrt(value / self.high))
-        };
-        fraction.clamp(0.02, 0.98)
-    }
-}
-
-macro_rules! adjustable {
-    ($name:literal, $($field:ident).+, $bounds:expr) => {{
-        let bounds: Range<f64> = $bounds;
-        Adjustable {
-            name: $name,
-            low: bounds.start,
-            high: bounds.end,
-            get: |p| p.$($field).+,
-            set: |p, value| p.$($field).+ = value,
-            hold: 0.0,
-        }
-    }};
-}
-
 /// Costs of decoding are known from many steps and may move little; what a prompt costs and what lies
 /// before the engine are known from few, and may move far.
-fn adjustables(profile: &Profile, prompts: PromptLengths) -> Vec<Adjustable> {
+fn adjustables(profile: &Profile, prompts: PromptLengths) -> Vec<Parameter> {
     let cost = &profile.cost;
-    let prompt = prompts.mean;
     // All that lies before the first token of a lone request could be its prompt's cost.
-    let before = 2.0 * (profile.front_end.arrival_ms + cost.base_ms) / prompt;
+    let before = 2.0 * (profile.front_end.arrival_ms + cost.base_ms) / prompts.mean;
     let around = |value: f64, factor: f64| value / factor..value * factor;
     let base = cost.base_ms.max(0.1);
     let up_from_zero = |value: f64| 0.0..(4.0 * value).max(2.0 * base);
-    let arrival = up_from_zero(profile.front_end.arrival_ms);
     let mut all = vec![
-        adjustable!("front_end.arrival_ms", front_end.arrival_ms, arrival),
-        adjustable!("front_end.serial_ms", front_end.serial_ms, 0.0..base),
+        Parameter::bounded("front_end.arrival_ms", up_from_zero(profile.front_end.arrival_ms)),
+        Parameter::bounded("front_end.serial_ms", 0.0..base),
     ];
     let decoding = [
-        adjustable!("cost.base_ms", cost.base_ms, around(cost.base_ms, 1.25)),
-        adjustable!("cost.sequence_ms", cost.sequence_ms, around(cost.sequence_ms, 2.0)),
-        adjustable!("cost.context_ms", cost.context_ms, around(cost.context_ms, 2.0)),
+        Parameter::bounded("cost.base_ms", around(cost.base_ms, 1.25)),
+        Parameter::bounded("cost.sequence_ms", around(cost.sequence_ms, 2.0)),
+        Parameter::bounded("cost.context_ms", around(cost.context_ms, 2.0)),
     ];
     let known = decoding.into_iter().filter(|one| one.low > 0.0);
-    all.extend(known.map(|one| Adjustable { hold: HOLD, ..one }));
+    all.extend(known.map(|one| Parameter { hold: HOLD, ..one }));
+    let token_ms = cost.prefill.as_ref().map_or(cost.token_ms, |prefill| prefill.token_ms);
+    let dearest = (token_ms * 2.5).max(before);
     if let Some(prefill) = &cost.prefill {
-        all.push(Adjustable {
-            name: "cost.prefill.base_ms",
-            hold: 0.0,
-            low: 0.0,
-            high: up_from_zero(prefill.base_ms).end,
-            get: |p| p.cost.prefill.as_ref().map_or(0.0, |prefill| prefill.base_ms),
-            set: |p, value| {
-                if let Some(prefill) = &mut p.cost.prefill {
-                    prefill.base_ms = value;
-                }
-            },
-        });
-        all.push(Adjustable {
-            name: "cost.prefill.token_ms",
-            hold: 0.0,
-            low: 0.0,
-            high: (prefill.token_ms * 2.5).max(before),
-            get: |p| p.cost.prefill.as_ref().map_or(0.0, |prefill| prefill.token_ms),
-            set: |p, value| {
-                if let Some(prefill) = &mut p.cost.prefill {
-                    prefill.token_ms = value;
-                }
-            },
-        });
+        all.push(Parameter::bounded("cost.prefill.base_ms", up_from_zero(prefill.base_ms)));
+        all.push(Parameter::bounded("cost.prefill.token_ms", 0.0..dearest));
     } else {
-        let dearest = (cost.token_ms * 2.5).max(before);
-        all.push(adjustable!("cost.token_ms", cost.token_ms, 0.0..dearest));
-        all.push(adjustable!("cost.compute_ms", cost.compute_ms, 0.0..2.0 * dearest));
-        all.push(adjustable!("cost.eager_ms", cost.eager_ms, up_from_zero(cost.eager_ms)));
+        all.push(Parameter::bounded("cost.token_ms", 0.0..dearest));
+        all.push(Parameter::bounded("cost.compute_ms", 0.0..2.0 * dearest));
+        all.push(Parameter::bounded("cost.eager_ms", up_from_zero(cost.eager_ms)));
     }
+    // Attention grows with the square of a prompt, so it is adjusted only where prompts are of very
+    // different lengths; a few long ones are enough. At most twice as much for it as for everything else,
+    // in the longest prompt.
     if shows_attention(prompts.shortest, prompts.longest) {
-        all.push(attention(cost, before, prompts.longest));
+        let pairs = if cost.prefill.is_some() { "cost.prefill.pair_ms" } else { "cost.pair_ms" };
+        let pairs = Parameter::bounded(pairs, 0.0..4.0 * dearest / prompts.longest);
+        all.push(Parameter { name: ATTENTION, ..pairs });
     }
     all
-}
-
-/// What attention between the tokens of a prompt costs. It grows with the square of a prompt, so it is
-/// adjusted only where prompts are of very different lengths; a few long ones are enough.
-fn attention(cost: &sim::cost::Cost, before: f64, longest: f64) -> Adjustable {
-    let token_ms = cost.prefill.as_ref().map_or(cost.token_ms, |prefill| prefill.token_ms);
-    Adjustable {
-        name: ATTENTION,
-        hold: 0.0,
-        low: 0.0,
-        // At most twice as much for attention as for everything else, in the longest prompt.
-        high: 4.0 * (token_ms * 2.5).max(before) / longest,
-        get: |p| p.cost.prefill.as_ref().map_or(p.cost.pair_ms, |prefill| prefill.pair_ms),
-        set: |p, value| match &mut p.cost.prefill {
-            Some(prefill) => prefill.pair_ms = value,
-            None => p.cost.pair_ms = value,
-        },
-    }
 }
 
 const ATTENTION: &str = "attention, per pair of prompt tokens";
@@ -262,21 +185,6 @@ struct PromptLengths {
     mean: f64,
     shortest: f64,
     longest: f64,
-}
-
-/// What whole runs say.
-pub(super) struct Refined {
-    pub(super) profile: Profile,
-    /// What was adjusted. Identified where fits from all starts end within 20 % of each other.
-    pub(super) adjusted: Vec<DerivedConstant>,
-}
-
-/// A constant without a standard error of its own.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DerivedConstant {
-    pub(super) name: &'static str,
-    pub(super) value: f64,
-    pub(super) is_identified: bool,
 }
 
 /// Where a search begins.
@@ -309,28 +217,31 @@ const STARTS: [Start; 6] = [
 ];
 const ROUNDS: Rounds = Rounds { most: 15, step: 0.04 };
 
-/// Adjusts a profile so that it predicts these runs.
-pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> Option<Refined> {
+/// A profile adjusted so that it predicts these runs, and what was adjusted in it. Identified is what fits
+/// from all starts end within 20 % of each other.
+pub(super) fn refine(
+    profile: &Profile,
+    replays: &[Replay],
+    threads: usize,
+) -> Option<(Profile, Vec<Fitted>)> {
     let prompts = prompts_of(replays)?;
-    let varied = adjustables(profile, prompts);
-    let model = ReplayModel { profile, varied: &varied, replays };
+    let (client, spread) = (OldClient::default(), super::SPREAD);
+    let template = Candidate { profile: profile.clone(), client, spread };
+    let model = EngineModel { template, parameters: adjustables(profile, prompts) };
+    let pulls: Vec<Pull> =
+        model.parameters.iter().map(|one| Pull { price: 0.0, hold: one.hold }).collect();
     let ends = in_parallel(&STARTS, threads, |start| {
-        model.search(&start.point(profile, &varied, prompts.mean))
+        descend(&start.point(&model, prompts.mean), ROUNDS, &pulls, |point| {
+            let profile = model.candidate(point).profile;
+            let mut all = Vec::new();
+            for replay in replays {
+                all.extend(misses(&replay.predicted(&profile)?, &replay.row.cells));
+            }
+            Some(all)
+        })
     });
-    let best = best_of(&ends)?;
-    let refined = model.profile_at(&best.point);
-    let adjusted = varied.iter().enumerate().map(|(at, one)| {
-        let values: Vec<f64> = ends.iter().map(|end| one.value(end.point[at])).collect();
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = values.iter().copied().fold(0.0, f64::max);
-        DerivedConstant {
-            name: one.name,
-            value: (one.get)(&refined),
-            is_identified: high <= low * IDENTIFIED_RATIO,
-        }
-    });
-    let adjusted = adjusted.collect();
-    Some(Refined { profile: refined, adjusted })
+    let best = best_of(&ends);
+    Some((model.candidate(&best.point).profile, fitted(&model, &ends, best)))
 }
 
 /// Errors of a profile on runs that its fit has not seen.
@@ -341,10 +252,6 @@ pub(super) fn errors_of(replays: &[Replay], profile: &Profile) -> Vec<f64> {
         .enumerate()
         .filter_map(|(row, replay)| Some(HeldOut { row, predicted: replay.predicted(profile)? }));
     main_errors(&rows, &held.collect::<Vec<_>>())
-}
-
-fn best_of(ends: &[Best]) -> Option<&Best> {
-    ends.iter().min_by(|one, other| one.value.total_cmp(&other.value))
 }
 
 fn prompts_of(replays: &[Replay]) -> Option<PromptLengths> {
@@ -362,13 +269,14 @@ fn prompts_of(replays: &[Replay]) -> Option<PromptLengths> {
 
 impl Start {
     /// The fraction of the range of each varied parameter where this search begins.
-    fn point(self, profile: &Profile, varied: &[Adjustable], prompt: f64) -> Vec<f64> {
+    fn point(self, model: &EngineModel, prompt: f64) -> Vec<f64> {
+        let profile = &model.template.profile;
         let moved = self.prompted * profile.front_end.arrival_ms;
         let is_hidden = self.prompts == PromptCost::Hidden;
         let added = profile.cost.token_ms + moved / prompt;
         let hidden = added + profile.cost.base_ms / prompt;
-        let fraction = |one: &Adjustable| {
-            let value = (one.get)(profile);
+        let fraction = |one: &Parameter| {
+            let value = one.get(&model.template);
             match one.name {
                 "front_end.serial_ms" => self.serial,
                 "front_end.arrival_ms" => one.fraction(value - moved),
@@ -379,36 +287,6 @@ impl Start {
                 _ => one.fraction(value),
             }
         };
-        varied.iter().map(fraction).collect()
-    }
-}
-
-/// A profile whose parameters are varied until it predicts recorded runs.
-struct ReplayModel<'a> {
-    profile: &'a Profile,
-    varied: &'a [Adjustable],
-    replays: &'a [Replay],
-}
-
-impl ReplayModel<'_> {
-    fn profile_at(&self, point: &[f64]) -> Profile {
-        let mut profile = self.profile.clone();
-        for (one, fraction) in self.varied.iter().zip(point) {
-            (one.set)(&mut profile, one.value(*fraction));
-        }
-        profile
-    }
-
-    fn search(&self, start: &[f64]) -> Best {
-        let pull = |one: &Adjustable| Pull { price: 0.0, hold: one.hold };
-        let pulls: Vec<Pull> = self.varied.iter().map(pull).collect();
-        descend(start, ROUNDS, &pulls, |point| {
-            let profile = self.profile_at(point);
-            let mut all = Vec::new();
-            for replay in self.replays {
-                all.extend(misses(&replay.predicted(&profile)?, &replay.row.cells));
-            }
-            Some(all)
-        })
+        model.parameters.iter().map(fraction).collect()
     }
 }

@@ -9,18 +9,14 @@ use super::{Cells, FIGURES, MeasuredRow};
 /// A block that is no row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusableBlock {
-    /// Its file and number.
     pub name: String,
-    /// Why it is none.
     pub reason: String,
 }
 
 /// Rows that can be used, and blocks that cannot.
 #[derive(Debug, Default)]
 pub struct CalibrationTable {
-    /// The rows, in the order of the files.
     pub rows: Vec<MeasuredRow>,
-    /// Blocks that are no rows.
     pub unusable: Vec<UnusableBlock>,
     backends: Vec<String>,
 }

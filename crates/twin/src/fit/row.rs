@@ -52,14 +52,12 @@ impl Cells {
 /// One row of a measured table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MeasuredRow {
-    /// What it is called in tables.
     pub label: String,
     pub requests: u64,
     /// Prompt tokens of all of them.
     pub input_tokens: u64,
     /// Answer tokens of all of them.
     pub output_tokens: u64,
-    /// Length of the run in seconds.
     pub duration_s: f64,
     /// The longest answer that was allowed, where it is known.
     pub output_limit: Option<u32>,
@@ -87,7 +85,6 @@ impl MeasuredRow {
         format!("{requests} x {}", input_tokens / requests.max(1))
     }
 
-    /// Mean prompt length.
     pub fn mean_prompt(&self) -> f64 {
         self.input_tokens as f64 / self.requests.max(1) as f64
     }

@@ -15,18 +15,16 @@ use tokometer_base::Nanos;
 use tokometer_record as record;
 use tokometer_sim as sim;
 
+use super::Fitted;
 use super::accuracy::Accuracy;
 use super::regress::{Regression, regress};
-use super::replay::{
-    DerivedConstant, Refined, Replay, SentRequest, errors_of, refine, sent_requests,
-};
+use super::replay::{Replay, SentRequest, errors_of, refine, sent_requests};
 use crate::Error;
-use crate::steps::{STEPS_MIN, SeenStep, steps};
+use tokometer_figures::steps::{STEPS_MIN, SeenStep, StepCollector};
 
 /// A constant found from steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredConstant {
-    /// Its name in a profile.
     pub name: &'static str,
     pub value: f64,
     /// Its standard error; `None` where it follows from others.
@@ -35,14 +33,11 @@ pub struct MeasuredConstant {
     pub is_identified: bool,
 }
 
-/// What was found from runs.
 #[derive(Debug, Clone)]
 pub struct RunCalibration {
     pub profile: Profile,
     pub constants: Vec<MeasuredConstant>,
-    /// Steps seen.
     pub steps: usize,
-    /// Steps that only decode.
     pub decode_steps: usize,
     /// Median error of the durations of held-out decode steps, as a share.
     pub held_out_median: f64,
@@ -77,7 +72,14 @@ impl FromSteps {
     }
 }
 
-/// Steps that only decode.
+/// The steps of a run, every token kept, because a fit looks at pairs of neighbouring steps. Requests that
+/// failed are left out; they held the engine up all the same, so a run with many of them should not be used.
+fn steps(run: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
+    let mut collector = StepCollector::unbounded();
+    run.iter().filter(|timeline| timeline.is_success()).for_each(|one| collector.add(one));
+    Ok(collector.seen()?.steps)
+}
+
 fn quiet(steps: &[SeenStep]) -> Vec<&SeenStep> {
     steps.iter().filter(|step| step.is_decode_only() && step.span > Nanos::ZERO).collect()
 }
@@ -104,8 +106,8 @@ fn held_out_runs(runs: &[&[Timeline]], template: &Profile, threads: usize) -> Op
     let mut errors = Vec::new();
     for (seen, unseen) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
         let from_steps = FromSteps::of(seen, template.clone()).ok()?;
-        let refined = refine(&from_steps.draft.profile, &replays(seen), threads)?;
-        errors.extend(errors_of(&replays(unseen), &refined.profile));
+        let (refined, _) = refine(&from_steps.draft.profile, &replays(seen), threads)?;
+        errors.extend(errors_of(&replays(unseen), &refined));
     }
     Accuracy::of(&errors)
 }
@@ -121,8 +123,9 @@ pub fn calibrate_runs(
     let FromSteps { mut draft, decode, steps: all } = FromSteps::of(&runs, template)?;
     let quiet = quiet(&all);
     let held_out_median = held_out(&quiet, &decode);
-    if let Some(refined) = refine(&draft.profile, &replays(&runs), threads) {
-        draft.adjust(refined);
+    if let Some((refined, adjusted)) = refine(&draft.profile, &replays(&runs), threads) {
+        draft.profile = refined;
+        draft.adjust(adjusted);
     }
     let ProfileDraft { mut profile, constants } = draft;
     profile.provenance = format!(
@@ -279,8 +282,7 @@ impl ProfileDraft {
         self.constants.push(MeasuredConstant { name, value, error: Some(error), is_identified });
     }
 
-    fn note_derived(&mut self, constant: DerivedConstant) {
-        let DerivedConstant { name, value, is_identified } = constant;
+    fn note_derived(&mut self, name: &'static str, value: f64, is_identified: bool) {
         self.constants.push(MeasuredConstant { name, value, error: None, is_identified });
     }
 
@@ -298,14 +300,9 @@ impl ProfileDraft {
         self.note("cost.sequence_ms", decode.sequence);
         self.note("cost.context_ms", decode.context);
         if decode.context_free > 0.0 {
-            self.note_derived(DerivedConstant {
-                name: "cost.context_free",
-                value: decode.context_free,
-                is_identified: true,
-            });
+            self.note_derived("cost.context_free", decode.context_free, true);
         }
-        let (name, value) = ("cost.jitter", decode.jitter);
-        self.note_derived(DerivedConstant { name, value, is_identified: true });
+        self.note_derived("cost.jitter", decode.jitter, true);
     }
 
     /// What first tokens cost beyond the decodes of their step.
@@ -327,7 +324,7 @@ impl ProfileDraft {
         let is_enough = inputs.len() >= OBSERVATIONS_MIN;
         let Some(line) = is_enough.then(|| regress(&inputs, &targets)).flatten() else {
             let name = "cost of prompt tokens (kept from the template)";
-            return self.note_derived(DerivedConstant { name, value: 0.0, is_identified: false });
+            return self.note_derived(name, 0.0, false);
         };
         let [base, token] = [0, 1].map(|at| Estimate::of(&line, at));
         let cost = &mut self.profile.cost;
@@ -360,23 +357,20 @@ impl ProfileDraft {
                 None => cost.eager_ms = (cost.eager_ms + median).max(0.0),
             }
         }
-        self.note_derived(DerivedConstant {
-            name: "front_end.arrival_ms",
-            value: self.profile.front_end.arrival_ms,
-            is_identified: delays.len() >= OBSERVATIONS_MIN,
-        });
+        let is_identified = delays.len() >= OBSERVATIONS_MIN;
+        let arrival_ms = self.profile.front_end.arrival_ms;
+        self.note_derived("front_end.arrival_ms", arrival_ms, is_identified);
     }
 
     /// Replaces the constants that whole runs have adjusted.
-    fn adjust(&mut self, refined: Refined) {
-        self.profile = refined.profile;
-        for adjusted in refined.adjusted {
-            match self.constants.iter_mut().find(|constant| constant.name == adjusted.name) {
+    fn adjust(&mut self, adjusted: Vec<Fitted>) {
+        for Fitted { name, value, is_identified, .. } in adjusted {
+            match self.constants.iter_mut().find(|constant| constant.name == name) {
                 Some(known) => {
-                    known.value = adjusted.value;
-                    known.is_identified &= adjusted.is_identified;
+                    known.value = value;
+                    known.is_identified &= is_identified;
                 }
-                None => self.note_derived(adjusted),
+                None => self.note_derived(name, value, is_identified),
             }
         }
     }
@@ -490,5 +484,44 @@ mod tests {
         let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         let run = predict(&profile, &workload, Seed(3), options).unwrap().timelines;
         assert!(matches!(calibrate_runs(&[run], profile, 1), Err(Error::Steps(_))));
+    }
+
+    fn eight_streams(profile: &Profile) -> Vec<Timeline> {
+        let asks: Vec<Ask> = (0..40).map(|index| Ask::new(20 + index, 10 + index)).collect();
+        let workload = RequestLoad::burst(asks).capped(8);
+        let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
+        predict(profile, &workload, Seed(1), options).unwrap().timelines
+    }
+
+    #[test]
+    fn tokens_that_arrive_together_are_one_step_of_the_engine() {
+        let mut profile = Profile::shipped("default").unwrap();
+        profile.cost.jitter = 0.0;
+        let steps = steps(&eight_streams(&profile)).unwrap();
+        let tokens: u32 = steps.iter().map(|step| step.decodes + step.firsts).sum();
+        assert_eq!(tokens, (10..50).sum::<u32>());
+        let quiet = steps.iter().skip(1).filter(|step| step.is_decode_only());
+        for step in quiet.clone() {
+            let cost = &profile.cost;
+            let decodes = f64::from(step.decodes);
+            let expected = cost.base_ms
+                + (cost.token_ms + cost.sequence_ms) * decodes
+                + cost.context_ms * step.context as f64;
+            let off = step.span.as_millis_f64() / expected - 1.0;
+            assert!(off.abs() < 0.01, "{step:?} instead of {expected} ms");
+        }
+        assert!(quiet.count() > 20);
+    }
+
+    #[test]
+    fn a_record_whose_events_shared_reads_is_refused() {
+        let mut run = eight_streams(&Profile::shipped("default").unwrap());
+        for timeline in &mut run {
+            for pair in timeline.events.chunks_exact_mut(2) {
+                (pair[1].at, pair[1].read) = (pair[0].at, pair[0].read);
+            }
+        }
+        assert!(matches!(steps(&run), Err(Error::Steps(_))));
+        assert!(matches!(steps(&[]), Err(Error::Steps(_))));
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn promise(prepared: &Prepared<'_>, model: &EngineModel, set: &[usize
     best_of(&ends).value
 }
 
-fn best_of(found: &[Best]) -> &Best {
+pub(super) fn best_of(found: &[Best]) -> &Best {
     let best = found.iter().min_by(|one, other| one.value.total_cmp(&other.value));
     best.expect("there is a search from every declared point")
 }
@@ -142,7 +142,7 @@ impl LossSlope<'_> {
     /// limits the loss often rises before it falls, which a descent does not cross.
     fn scanned(&self, start: &[f64], scan: Scan) -> Best {
         let limits: Vec<usize> = (0..self.model.parameters.len())
-            .filter(|at| self.model.parameters[*at].is_limit)
+            .filter(|at| self.model.parameters[*at].is_limit())
             .collect();
         if limits.is_empty() {
             return Best { point: start.to_vec(), value: f64::INFINITY };

@@ -7,50 +7,27 @@ pub(super) enum ServedModel {
     Text,
     /// Generates text after a part that a parser takes for reasoning.
     Reasoning,
-    /// Turns texts into vectors.
     Embedder,
     /// Sorts texts into three classes.
     Classifier,
     /// Scores pairs of a query and a document.
     CrossEncoder,
-    /// Reads images.
     Vision,
-    /// Transcribes audio.
     Audio,
 }
 
 impl ServedModel {
     /// In scripts, file names and tables.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Reasoning => "reasoning",
-            Self::Embedder => "embedder",
-            Self::Classifier => "classifier",
-            Self::CrossEncoder => "cross_encoder",
-            Self::Vision => "vision",
-            Self::Audio => "audio",
-        }
+    pub(super) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
-    /// The folder of its model.
-    pub(super) fn folder(self) -> &'static str {
+    pub(super) fn folder(self) -> String {
         match self {
             Self::Reasoning | Self::Embedder => Self::Text.name(),
             other => other.name(),
         }
     }
-}
-
-/// The command of tokometer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CaseCommand {
-    /// One load.
-    Bench,
-    /// A bare address.
-    Staircase,
-    /// A search for the highest load.
-    Capacity,
 }
 
 /// How our token counts relate to the server's counters.
@@ -69,7 +46,6 @@ pub(super) enum TokenRule {
 /// What the answers must contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerRule {
-    /// Every request succeeds.
     Succeed,
     /// … and every answer fits the schema, or is a valid call of the named tool.
     Fit,
@@ -81,12 +57,12 @@ pub(super) enum AnswerRule {
     Refused,
 }
 
-/// One case.
 #[derive(Debug, Clone)]
 pub(super) struct RouteCase {
     pub(super) name: String,
     pub(super) on: ServedModel,
-    pub(super) command: CaseCommand,
+    /// Words behind `tokometer` before the address.
+    pub(super) command: &'static str,
     /// Flags without the target. `{models}` is the folder of the models.
     pub(super) words: Vec<String>,
     pub(super) tokens: TokenRule,

@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tokometer_record::{EventKind, RunReader};
 
-use super::case::{AnswerRule, CaseCommand, RouteCase, TokenRule};
+use super::case::{AnswerRule, RouteCase, TokenRule};
 use super::suite::RouteSuite;
+use super::table::BENCH;
 use crate::real::checks;
 use crate::real::counters;
 use crate::real::task::one_line;
@@ -16,14 +17,12 @@ use crate::real::task::one_line;
 const CHECK_INPUT: f64 = 32.0;
 const CHECK_OUTPUT: f64 = 1.0;
 
-/// A row of the table.
 pub(in crate::real) struct RouteRow {
     case: String,
-    model: &'static str,
+    model: String,
     pub(in crate::real) seen: Result<RouteSeen>,
 }
 
-/// What a case showed.
 #[derive(Debug, Default)]
 pub(in crate::real) struct RouteSeen {
     answers: String,
@@ -39,7 +38,6 @@ struct TokenSums {
     output: Option<f64>,
 }
 
-/// Rows of `cases`, in their order.
 pub(super) fn rows(suite: &RouteSuite, cases: &[RouteCase], results: &Path) -> Vec<RouteRow> {
     let row = |case: &RouteCase| RouteRow {
         case: case.name.clone(),
@@ -66,7 +64,7 @@ fn judge(suite: &RouteSuite, case: &RouteCase, folder: &Path) -> Result<RouteSee
     if code != 0 {
         bail!("exit code {code}: {last} {}", failures(folder));
     }
-    if case.command != CaseCommand::Bench {
+    if case.command != BENCH {
         let shown = read("out")?;
         let is_result = |line: &&str| line.starts_with("capacity:") || line.contains("knee:");
         let line = shown
@@ -190,7 +188,6 @@ fn agrees(
     Ok(beyond > 0.5)
 }
 
-/// What the answers contain.
 fn content(suite: &RouteSuite, case: &RouteCase, folder: &Path, summary: &Value) -> Result<String> {
     let run = RunReader::open(&folder.join("run"))?;
     let mut reasoning = 0;

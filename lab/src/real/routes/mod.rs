@@ -52,7 +52,7 @@ fn chosen(suite: &RouteSuite, only: &[String]) -> Result<Vec<RouteCase>> {
 /// Writes the script to `file` and the models beside it.
 pub(super) fn write_script(suite: &RouteSuite, only: &[String], file: &Path) -> Result<()> {
     let cases = chosen(suite, only)?;
-    let text = script::render(suite, &cases, |nth| Ok(FIRST_PORT + nth))?;
+    let text = script::render(suite, &cases, |nth| FIRST_PORT + nth)?;
     let models = file.with_file_name("models");
     models::write_all(&models)?;
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -101,7 +101,6 @@ pub(super) fn drive(
     Ok(judge::rows(suite, &cases, &results))
 }
 
-/// Judges what a script left in `results`.
 pub(super) fn judged(suite: &RouteSuite, only: &[String], results: &Path) -> Result<Vec<RouteRow>> {
     if !results.join("cases").is_dir() {
         bail!(
@@ -112,7 +111,6 @@ pub(super) fn judged(suite: &RouteSuite, only: &[String], results: &Path) -> Res
     Ok(judge::rows(suite, &chosen(suite, only)?, results))
 }
 
-/// Whether a row is not as it must be.
 pub(super) fn failures(rows: &[RouteRow]) -> usize {
     rows.iter().filter(|row| row.seen.is_err()).count()
 }

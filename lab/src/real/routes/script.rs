@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-use super::case::{CaseCommand, RouteCase};
-use super::suite::{ModelServer, PromptCounter, RouteSuite};
+use super::case::RouteCase;
+use super::suite::{ModelServer, RouteSuite};
 
 /// What every script shares. Lines that begin with `# @` are replaced.
 const DRIVER: &str = include_str!("../../../../e2e/real/routes.sh");
@@ -14,7 +14,7 @@ const DRIVER: &str = include_str!("../../../../e2e/real/routes.sh");
 pub(super) fn render(
     suite: &RouteSuite,
     cases: &[RouteCase],
-    port: impl Fn(u16) -> Result<u16>,
+    port: impl Fn(u16) -> u16,
 ) -> Result<String> {
     let needed: Vec<&ModelServer> = suite
         .servers
@@ -24,7 +24,7 @@ pub(super) fn render(
     let mut servers = preamble(suite)?;
     let mut commands = String::new();
     for (nth, server) in (0..).zip(needed) {
-        let (name, port) = (server.model.name(), port(nth)?);
+        let (name, port) = (server.model.name(), port(nth));
         let command =
             server.command.replace("{common}", suite.common).replace("{port}", &port.to_string());
         writeln!(servers, "serve_{name}() {{ exec {command} \"$@\"; }}")?;
@@ -61,14 +61,11 @@ fn preamble(suite: &RouteSuite) -> Result<String> {
 /// The words behind `tokometer`.
 fn words(suite: &RouteSuite, case: &RouteCase, port: u16) -> Vec<String> {
     let url = format!("http://127.0.0.1:{port}");
-    let mut words: Vec<String> = match case.command {
-        CaseCommand::Bench => vec!["bench".to_owned(), "--base-url".to_owned(), url],
-        CaseCommand::Staircase => vec![url],
-        CaseCommand::Capacity => vec!["capacity".to_owned(), url],
-    };
-    words.extend(["--model", "tiny"].map(str::to_owned));
+    let before = case.command.split_whitespace();
+    let mut words: Vec<String> =
+        before.chain([url.as_str(), "--model", "tiny"]).map(str::to_owned).collect();
     words.extend(case.words.iter().cloned());
-    if suite.tokenizer == PromptCounter::Model {
+    if suite.has_model_files {
         words.extend(["--tokenizer".to_owned(), format!("{{models}}/{}", case.on.folder())]);
     }
     words
@@ -108,7 +105,7 @@ mod tests {
             let mut cases = table::cases();
             cases.retain(|case| suite.drives(case));
             cases.sort_by_key(|case| case.on);
-            let script = render(suite, &cases, |nth| Ok(8101 + nth)).unwrap();
+            let script = render(suite, &cases, |nth| 8101 + nth).unwrap();
             let checked = Command::new("bash").args(["-n", "-c", &script]).output().unwrap();
             assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
             assert_eq!(script.matches("\ntry_case ").count(), cases.len(), "{server}");

@@ -5,7 +5,6 @@ use super::case::{RouteCase, ServedModel};
 
 use ServedModel::{Audio, Classifier, CrossEncoder, Embedder, Reasoning, Text, Vision};
 
-/// The server of one model.
 #[derive(Debug)]
 pub(super) struct ModelServer {
     pub(super) model: ServedModel,
@@ -22,27 +21,17 @@ pub(in crate::real) struct RouteSuite {
     pub(super) servers: &'static [ModelServer],
     /// Words that all commands share: `{common}`.
     pub(super) common: &'static str,
-    /// Environment of the servers.
     pub(super) variables: &'static [(&'static str, &'static str)],
     pub(super) health: &'static str,
     pub(super) counters: Counters,
     /// A counter of requests that ended, where there is one.
     pub(super) requests: Option<&'static str>,
-    /// Where lengths of prompts are counted.
-    pub(super) tokenizer: PromptCounter,
+    /// Whether prompts are counted with the model's own files; otherwise by the server's route for it.
+    pub(super) has_model_files: bool,
     /// Cases, by the beginning of their names, whose route the server does not have.
     pub(super) lacks: &'static [&'static str],
     /// Cases, by the beginning of their names, in which the server ignores the constraint.
     pub(super) ignores: &'static [&'static str],
-}
-
-/// What counts the tokens of generated prompts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PromptCounter {
-    /// The model's own files.
-    Model,
-    /// The server, by its route for it.
-    Server,
 }
 
 impl RouteSuite {
@@ -90,7 +79,7 @@ const VLLM_GPU: RouteSuite = RouteSuite {
         ),
         served(
             CrossEncoder,
-            "$VLLM serve \"$MODELS/cross_encoder\" {common} --max-model-len 512 --runner pooling",
+            "$VLLM serve \"$MODELS/crossencoder\" {common} --max-model-len 512 --runner pooling",
             TRITON,
         ),
         served(
@@ -114,7 +103,7 @@ const VLLM_GPU: RouteSuite = RouteSuite {
     health: "/health",
     counters: VLLM_COUNTERS,
     requests: Some("vllm:request_success_total"),
-    tokenizer: PromptCounter::Model,
+    has_model_files: true,
     lacks: &[],
     ignores: &[],
 };
@@ -141,7 +130,7 @@ const SIMULATED: RouteSuite = RouteSuite {
     health: "/health",
     counters: VLLM_COUNTERS,
     requests: Some("vllm:request_success_total"),
-    tokenizer: PromptCounter::Server,
+    has_model_files: false,
     // It has every route.
     lacks: &["no-"],
     ignores: &[],
@@ -159,7 +148,7 @@ const LLAMACPP: RouteSuite = RouteSuite {
     health: "/health",
     counters: LLAMACPP_COUNTERS,
     requests: None,
-    tokenizer: PromptCounter::Server,
+    has_model_files: false,
     lacks: &[
         "no-",
         "embeddings-bytes",
@@ -174,7 +163,6 @@ const LLAMACPP: RouteSuite = RouteSuite {
     ignores: &["responses-", "messages-", "chat-tools"],
 };
 
-/// The suite of a server, where it has one.
 pub(in crate::real) fn suite_of(server: &str, device: Device) -> Option<&'static RouteSuite> {
     match (server, device) {
         ("vllm", Device::Gpu) => Some(&VLLM_GPU),

@@ -1,14 +1,12 @@
 //! All cases.
 
-use super::case::{AnswerRule, CaseCommand, RouteCase, ServedModel, TokenRule};
+use super::case::{AnswerRule, RouteCase, ServedModel, TokenRule};
 use super::tokenizers::END_OF_REASONING;
 
 use AnswerRule::{Call, Fit, Reason, Refused, Succeed};
-use CaseCommand::{Bench, Capacity, Staircase};
 use ServedModel::{Audio, Classifier, CrossEncoder, Embedder, Reasoning, Text, Vision};
 use TokenRule::{Equal, Output, QueryOnce, Shown};
 
-/// How an answer is delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
     /// One case streamed, one in one piece.
@@ -19,23 +17,27 @@ enum Parts {
     Always,
 }
 
-/// A row of the table.
 #[derive(Clone, Copy)]
 struct CaseRow {
     name: &'static str,
     on: ServedModel,
-    command: CaseCommand,
+    command: &'static str,
     parts: Parts,
     flags: &'static str,
     tokens: TokenRule,
     answers: AnswerRule,
 }
 
+/// The commands: one load, a search for the highest load, a bare address.
+pub(super) const BENCH: &str = "bench --base-url";
+const CAPACITY: &str = "capacity";
+const STAIRCASE: &str = "";
+
 /// 16 requests, eight in flight.
 const LOAD: &str = "--num-prompts 16 --max-concurrency 8 --disable-tqdm";
 
 const fn text(name: &'static str, flags: &'static str, answers: AnswerRule) -> CaseRow {
-    CaseRow { name, on: Text, command: Bench, parts: Parts::Both, flags, tokens: Equal, answers }
+    CaseRow { name, on: Text, command: BENCH, parts: Parts::Both, flags, tokens: Equal, answers }
 }
 
 const fn on(served: ServedModel, row: CaseRow) -> CaseRow {
@@ -46,7 +48,7 @@ const fn vectors(name: &'static str, on: ServedModel, flags: &'static str) -> Ca
     CaseRow {
         name,
         on,
-        command: Bench,
+        command: BENCH,
         parts: Parts::Always,
         flags,
         tokens: Equal,
@@ -68,13 +70,13 @@ const fn audio(
     tokens: TokenRule,
     flags: &'static str,
 ) -> CaseRow {
-    CaseRow { name, on: Audio, command: Bench, parts, flags, tokens, answers: Succeed }
+    CaseRow { name, on: Audio, command: BENCH, parts, flags, tokens, answers: Succeed }
 }
 
 const fn search(
     name: &'static str,
     on: ServedModel,
-    command: CaseCommand,
+    command: &'static str,
     flags: &'static str,
 ) -> CaseRow {
     CaseRow { name, on, command, parts: Parts::Always, flags, tokens: Shown, answers: Succeed }
@@ -146,11 +148,11 @@ const ROWS: &[CaseRow] = &[
     counted(QueryOnce, vectors("score-embedder", Embedder, "--backend vllm-score {documents} 4")),
     counted(QueryOnce, vectors("rerank-embedder", Embedder, "--backend vllm-rerank {documents} 4")),
     refused(vectors("no-chat", Embedder, "--backend openai-chat {prompt} --random-output-len 16")),
-    search("staircase-embeddings", Embedder, Staircase, "--backend openai-embeddings --budget 15s"),
+    search("staircase-embeddings", Embedder, STAIRCASE, "--backend openai-embeddings --budget 15s"),
     search(
         "capacity-embeddings",
         Embedder,
-        Capacity,
+        CAPACITY,
         "--backend openai-embeddings {prompt} --slo p99_e2e<500ms --budget 20s",
     ),
     vectors("classify", Classifier, "--backend vllm-classify {prompt}"),
@@ -206,13 +208,13 @@ const ROWS: &[CaseRow] = &[
     search(
         "staircase-audio",
         Audio,
-        Staircase,
+        STAIRCASE,
         "--backend openai-audio {brief_sound} --budget 15s",
     ),
     search(
         "capacity-audio",
         Audio,
-        Capacity,
+        CAPACITY,
         "--backend openai-audio {brief_sound} --slo p99_e2e<2s --budget 20s",
     ),
 ];
@@ -244,7 +246,6 @@ const PHRASES: [(&str, &str); 9] = [
     ),
 ];
 
-/// Every case of every server.
 pub(super) fn cases() -> Vec<RouteCase> {
     ROWS.iter().flat_map(both).collect()
 }
@@ -262,7 +263,7 @@ fn case(row: &CaseRow, parts: Parts) -> RouteCase {
         flags = flags.replace(phrase, words);
     }
     let mut words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
-    if row.command == Bench {
+    if row.command == BENCH {
         words.extend(LOAD.split_whitespace().map(str::to_owned));
     }
     let is_whole = parts == Parts::Whole;

@@ -38,16 +38,8 @@ const LANGUAGES: &str = "en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi f
 /// Time stamps of a Whisper model: 0.00 to 30.00 in steps of 0.02 seconds.
 const STAMPS: usize = 1_501;
 
-/// Whether a token is left out of texts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TokenRole {
-    Special,
-    Text,
-}
-
 /// A vocabulary and what was added to it.
 pub(super) struct Vocabulary {
-    /// Token to id.
     pub(super) ids: Map<String, Value>,
     /// Pairs that are merged, the first ones first.
     pub(super) merges: Vec<(String, String)>,
@@ -55,7 +47,6 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Number of ids.
     pub(super) fn len(&self) -> usize {
         let ids = self.added.iter().filter_map(|token| token["id"].as_u64());
         let last = ids.chain(self.ids.values().filter_map(Value::as_u64)).max();
@@ -67,8 +58,8 @@ impl Vocabulary {
         self.ids.entry(token.to_owned()).or_insert_with(|| id.into());
     }
 
-    fn announce(&mut self, token: &str, id: usize, role: TokenRole) {
-        self.added.push(added(token, id, role));
+    fn announce(&mut self, token: &str, id: usize, is_special: bool) {
+        self.added.push(added(token, id, is_special));
     }
 
     /// The content of `tokenizer.json` of a byte-level BPE.
@@ -88,11 +79,11 @@ impl Vocabulary {
     }
 }
 
-/// A row of `added_tokens`.
-fn added(token: &str, id: usize, role: TokenRole) -> Value {
+/// A row of `added_tokens`. A special token is left out of texts.
+fn added(token: &str, id: usize, is_special: bool) -> Value {
     json!({
         "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-        "normalized": false, "special": role == TokenRole::Special,
+        "normalized": false, "special": is_special,
     })
 }
 
@@ -100,10 +91,10 @@ fn added(token: &str, id: usize, role: TokenRole) -> Value {
 pub(super) fn text() -> Vocabulary {
     let mut vocabulary = bytes_and_words(SPECIALS.iter().chain(&MARKS).copied());
     for (id, token) in SPECIALS.iter().enumerate() {
-        vocabulary.announce(token, id, TokenRole::Special);
+        vocabulary.announce(token, id, true);
     }
     for (id, token) in (SPECIALS.len()..).zip(MARKS) {
-        vocabulary.announce(token, id, TokenRole::Text);
+        vocabulary.announce(token, id, false);
     }
     vocabulary
 }
@@ -117,13 +108,13 @@ pub(super) fn whisper() -> Vocabulary {
     let specials: Vec<String> = names.map(|name| format!("<|{name}|>")).collect();
     let mut vocabulary = bytes_and_words(specials.iter().map(String::as_str));
     for (id, token) in specials.iter().enumerate() {
-        vocabulary.announce(token, id, TokenRole::Special);
+        vocabulary.announce(token, id, true);
     }
     let first = vocabulary.len();
     for stamp in 0..STAMPS {
         let hundredths = 2 * stamp;
         let token = format!("<|{}.{:02}|>", hundredths / 100, hundredths % 100);
-        vocabulary.announce(&token, first + stamp, TokenRole::Text);
+        vocabulary.announce(&token, first + stamp, false);
     }
     vocabulary
 }
@@ -185,8 +176,7 @@ pub(super) fn word_pieces() -> Value {
     let ids: Map<String, Value> =
         pieces().into_iter().enumerate().map(|(id, piece)| (piece, id.into())).collect();
     let specials = PIECE_SPECIALS.iter().enumerate();
-    let added: Vec<Value> =
-        specials.map(|(id, token)| added(token, id, TokenRole::Special)).collect();
+    let added: Vec<Value> = specials.map(|(id, token)| added(token, id, true)).collect();
     let special =
         |name: &str, type_id: u32| json!({"SpecialToken": {"id": name, "type_id": type_id}});
     let sequence = |name: &str, type_id: u32| json!({"Sequence": {"id": name, "type_id": type_id}});

@@ -2,21 +2,22 @@
 //! Not evidence, which is predicting runs of a real server; only a guard against a change that makes the
 //! model worse.
 
-mod table;
-
 use std::path::Path;
 
 use tokometer_figures::{Figure, Quantity};
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, FIGURES, HeldOut, MeasuredRow, errors, is_main, main_errors, predict_rows,
-    stalls,
+    Accuracy, CalibrationTable, Candidate, FIGURES, HeldOut, MeasuredRow, errors, is_main,
+    main_errors, predict_rows, stalls,
 };
 
 fn rows(name: &str) -> Vec<MeasuredRow> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/seeds").join(name);
-    table::rows(&std::fs::read_to_string(path).expect("a seed table"))
+    let text = std::fs::read_to_string(path).expect("a seed table");
+    let mut table = CalibrationTable::default();
+    table.add(name, &tokometer_compat::parse(&text), Some(150)).expect("one engine");
+    table.rows
 }
 
 /// How well a shipped profile describes its table, the stalled rows left out.

@@ -1,0 +1,36 @@
+//! A request on its way, and what its client saw.
+
+use sim::engine::Job;
+use tokometer_base::Nanos;
+use tokometer_sim as sim;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Active {
+    pub(crate) index: u64,
+    /// Just before its first byte, by the client's clock.
+    pub(crate) sent: Nanos,
+    /// When the engine's queue got it.
+    pub(crate) arrived: Nanos,
+    /// Start of the step that admitted it.
+    pub(crate) begun: Option<Nanos>,
+    pub(crate) first: Option<Nanos>,
+    pub(crate) last: Nanos,
+    /// Answer tokens that carry text.
+    pub(crate) output_tokens: u32,
+    /// Since when it is out of the engine's running requests, though it has begun.
+    pub(crate) out_since: Option<Nanos>,
+    /// Tokens that wait to travel in one event with the next one.
+    pub(crate) held: u32,
+    /// Tokens that the client has got so far.
+    pub(crate) delivered: u32,
+    /// What another engine is to do after the first token.
+    pub(crate) rest: Option<Box<Job>>,
+}
+
+/// One event as the client saw it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SeenEvent {
+    pub(crate) at: Nanos,
+    /// Tokens with text; zero for the event that only says that the answer is over.
+    pub(crate) tokens: u32,
+}
