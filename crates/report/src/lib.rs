@@ -14,7 +14,6 @@ pub mod fitness;
 pub mod grid;
 pub mod history;
 pub mod html;
-mod marks;
 mod page_source;
 #[cfg(feature = "parquet")]
 pub mod parquet;
@@ -41,7 +40,5 @@ pub use html::quoted;
 pub use page_source::{PageSource, point_name};
 pub use style::{Colours, Style};
 pub use summary::fold::wrapped;
-pub use summary::{
-    failure_lines, print_screen, print_summary, summary_csv, summary_json, summary_markdown,
-};
+pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
 pub use table::{TableFormat, table};

@@ -12,7 +12,6 @@ mod inside;
 mod intervals;
 mod latencies;
 mod markdown;
-mod screen;
 
 use tokometer_base::Conventions;
 use tokometer_base::backend::ServerKind;
@@ -36,7 +35,6 @@ pub use data::{summary_csv, summary_json};
 pub use failures::failure_lines;
 use fold::folded;
 pub use markdown::summary_markdown;
-pub use screen::print_screen;
 
 /// Addresses of a server that are shown.
 const MOST_ADDRESSES: usize = 8;

@@ -244,9 +244,7 @@ impl SummarisedRun {
         }
         let beside = self.report()?;
         let block = print_report(&beside, self.layout, style);
-        let own = print_summary(&self.summary, &self.info, Some(&beside), style)
-            + "-----\n"
-            + &crate::print_screen(&self.summary, &self.info, style);
+        let own = print_summary(&self.summary, &self.info, Some(&beside), style);
         Ok(format!("{block}\n{own}"))
     }
 
