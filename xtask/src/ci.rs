@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::provision::{self, PARTS, Part};
-use crate::{manifest, tidy};
+use crate::tidy;
 
 pub(crate) fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -64,13 +64,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if !skipped.is_empty() && is_ci {
         bail!("nothing may be skipped where CI=true is set:\n  {}", skipped.join("\n  "));
     }
-    if present.iter().any(|part| part.feature.is_none()) {
-        announce("kubernetes-validate --strict deploy/kubernetes.yaml");
-        manifest::check()?;
-    }
     // The end-to-end tests drive the built program. Built here, with the workspace's own choice of
     // features, because a build of the one package would compile half of its parts again.
     cargo("build --workspace --bins")?;
+    for step in present.iter().filter_map(|part| part.step) {
+        step()?;
+    }
     let runner = if has_cargo_command("nextest") { "nextest run" } else { "test" };
     cargo(format!("{runner} --workspace {}", features(&present)).trim_end())?;
     document()?;
@@ -109,9 +108,9 @@ mod tests {
 
     #[test]
     fn a_part_that_is_absent_is_named_and_its_tests_are_not_asked_for() {
-        let [_, real_server, manifest] = PARTS.each_ref();
+        let [_, real_server, manifest, _] = PARTS.each_ref();
         let lines = skipped(&[real_server]);
-        assert_eq!(lines.len(), 2);
+        assert_eq!(lines.len(), 3);
         assert!(lines[1].contains("kubernetes-validate"), "{lines:?}");
         assert!(lines[0].starts_with("skipped: browser tests"), "{lines:?}");
         assert!(lines[0].contains("--install"), "{lines:?}");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::ci::{finish, root};
+use crate::ci::{announce, finish, root};
 use crate::provision;
 
 /// The schemas of Kubernetes 1.37.
@@ -34,6 +34,7 @@ pub(crate) fn install() -> Result<()> {
 
 /// Checks the manifest. Unknown fields are errors.
 pub(crate) fn check() -> Result<()> {
+    announce("kubernetes-validate --strict deploy/kubernetes.yaml");
     let file = root().join("deploy/kubernetes.yaml");
     finish(Command::new(program()).arg("--strict").arg(file))
 }

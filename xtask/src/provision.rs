@@ -10,14 +10,16 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::ci::{announce, finish};
-use crate::{manifest, servers};
+use crate::{dist, manifest, servers};
 
 /// A part of the tests that needs more than a Rust toolchain.
 pub(crate) struct Part {
     /// What it is, and what it needs.
     pub(crate) name: &'static str,
-    /// The feature of the end-to-end tests that adds it; `None` for a step of its own.
+    /// The feature of the end-to-end tests that adds it.
     pub(crate) feature: Option<&'static str>,
+    /// What the gate runs besides these tests, once the program is built.
+    pub(crate) step: Option<fn() -> Result<()>>,
     is_installed: fn() -> bool,
     /// Debian packages first.
     needed: &'static [Needed],
@@ -31,10 +33,11 @@ const BROWSER: [Needed; 2] =
     [("chromium --version", "chromium"), ("chromedriver --version", "chromium-driver")];
 const VENV: [Needed; 1] = [("python3 -c 'import venv, ensurepip'", "python3-venv")];
 
-pub(crate) const PARTS: [Part; 3] = [
+pub(crate) const PARTS: [Part; 4] = [
     Part {
         name: "browser tests (chromium, chromedriver)",
         feature: Some("tokometer-e2e/browser"),
+        step: None,
         is_installed: || missing(&BROWSER).is_empty(),
         needed: &BROWSER,
         install: || Ok(()),
@@ -42,6 +45,7 @@ pub(crate) const PARTS: [Part; 3] = [
     Part {
         name: "real-server tests (llama.cpp's server, below target/real)",
         feature: Some("tokometer-e2e/real"),
+        step: None,
         is_installed: servers::is_installed,
         needed: &VENV,
         install: servers::install_tested,
@@ -49,9 +53,18 @@ pub(crate) const PARTS: [Part; 3] = [
     Part {
         name: "the Kubernetes manifest's check (kubernetes-validate, below target/launchers)",
         feature: None,
+        step: Some(manifest::check),
         is_installed: manifest::is_installed,
         needed: &VENV,
         install: manifest::install,
+    },
+    Part {
+        name: "the wheel (Python's venv)",
+        feature: None,
+        step: Some(dist::try_built),
+        is_installed: || missing(&VENV).is_empty(),
+        needed: &VENV,
+        install: || Ok(()),
     },
 ];
 

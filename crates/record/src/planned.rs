@@ -38,6 +38,11 @@ impl RunInfo {
         asked.into_iter().flatten().filter_map(Value::as_f64)
     }
 
+    /// Requests of a block, where two targets are measured in turn.
+    pub fn block_requests(&self) -> Option<u64> {
+        self.planned("/interleave/block_requests")?.as_u64().filter(|block| *block > 0)
+    }
+
     pub fn planned_dataset(&self) -> Option<&str> {
         self.planned("/workload/dataset")?.as_str()
     }

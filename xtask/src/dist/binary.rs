@@ -1,15 +1,16 @@
-//! What the built program needs from a system, and its size.
+//! The program for distribution: how it is built, and what it needs from a system.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use super::output;
 use super::target::{Libc, Target};
-use super::{output, wheel};
+use crate::ci::{announce, finish, root};
+use crate::provision::environment;
 
-/// The goal of `lab/data/building.md`.
-const BYTES_MAX: u64 = 20_000_000;
+const TOOLS: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.0"];
 
 /// Libraries that belong to glibc. The image has these and no others.
 const GLIBC: [&str; 7] = [
@@ -22,12 +23,54 @@ const GLIBC: [&str; 7] = [
     "librt.so.1",
 ];
 
+/// Folders of this machine with sources, and what the program calls them. The same commit gives the same
+/// program on another machine, and nobody learns who built it.
+fn builders_folders() -> [(PathBuf, &'static str); 2] {
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo");
+    let cargo = std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from);
+    [(cargo.join("registry/src"), "registry"), (root(), "tokometer")]
+}
+
+/// Builds the program with the profile `dist`.
+pub(super) fn build(target: &Target, libc: Libc) -> Result<PathBuf> {
+    let mut cargo = match libc {
+        Libc::Old => zigbuild()?,
+        Libc::Host => Command::new(env!("CARGO")),
+    };
+    let old = target.glibc.filter(|_| libc == Libc::Old);
+    // cargo-zigbuild takes the version of glibc as the end of the target's name.
+    let triple = old.map_or_else(
+        || target.triple.to_owned(),
+        |(major, minor)| format!("{}.{major}.{minor}", target.triple),
+    );
+    let command = if libc == Libc::Old { "zigbuild" } else { "build" };
+    cargo.current_dir(root()).args([command, "--locked", "--profile", "dist", "--target", &triple]);
+    // Rust writes the paths of sources into the program, for panics.
+    let flags: Vec<String> = builders_folders()
+        .iter()
+        .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
+        .collect();
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    announce(&format!("cargo {command} --profile dist --target {triple}"));
+    finish(&mut cargo)?;
+    Ok(root().join("target").join(target.triple).join("dist/tokometer"))
+}
+
+/// A cargo that links with zig against an old glibc.
+fn zigbuild() -> Result<Command> {
+    let tools = environment(&root().join("target/distribution-tools"), &TOOLS)?;
+    // It starts zig as a module of `python3`, so these come before others.
+    let mut folders = vec![tools.clone()];
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let mut command = Command::new(tools.join("cargo-zigbuild"));
+    command.env("PATH", std::env::join_paths(folders)?);
+    Ok(command)
+}
+
 /// Checks the program, and says in a line what it needs.
 pub(super) fn check(program: &Path, target: &Target, libc: Libc) -> Result<String> {
-    let bytes = std::fs::metadata(program)?.len();
-    ensure!(bytes <= BYTES_MAX, "the program has {bytes} bytes, more than {BYTES_MAX}");
     let content = std::fs::read(program)?;
-    for (folder, _) in wheel::builders_folders() {
+    for (folder, _) in builders_folders() {
         let folder = folder.to_string_lossy();
         let is_named = memchr::memmem::find(&content, folder.as_bytes()).is_some();
         ensure!(!is_named, "the program contains the builder's folder `{folder}`");

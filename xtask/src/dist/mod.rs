@@ -1,10 +1,10 @@
 //! `cargo xtask dist`: everything that a user can install, built and tried once.
 //!
 //! Out, below `target/distribution`: the binary, the wheel, an archive with manual pages and completions,
-//! `SHA256SUMS`, and an image where podman, docker or buildah is installed. maturin builds the wheel, and the
-//! binary is the one inside it, so that both are the same bytes. zig links it against an old glibc, so
-//! that it runs on systems older than this one. Both tools come from the Python registry. The gate does
-//! not run this: it compiles the whole program with link-time optimisation.
+//! `SHA256SUMS`, and an image where podman, docker or buildah is installed. zig links the program against an
+//! old glibc, so that it runs on systems older than this one; it comes from the Python registry. The gate does
+//! not build this, because that takes link-time optimisation of the whole program: it packs the program that
+//! it tested.
 
 mod binary;
 mod image;
@@ -22,10 +22,7 @@ use target::{Libc, Target};
 
 const USAGE: &str = "usage: cargo xtask dist [--target TRIPLE] [--host-libc]";
 
-pub(super) fn folder() -> PathBuf {
-    root().join("target/distribution")
-}
-
+/// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct DistOptions {
     /// `None` for this machine.
@@ -48,12 +45,25 @@ impl DistOptions {
     }
 }
 
+/// Packs the program that the gate built, and tries the wheel.
+pub(crate) fn try_built() -> Result<()> {
+    let program = root().join("target/debug/tokometer");
+    let folder = root().join("target/packed");
+    std::fs::create_dir_all(&folder)?;
+    let platform = format!("linux_{}", std::env::consts::ARCH);
+    let wheel = wheel::pack(&program, &platform, &folder)?;
+    wheel::try_out(&wheel, &folder)?;
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+/// Builds, checks, packs and tries.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = DistOptions::parse(arguments)?;
     let host = target::host()?;
     let target = Target::find(options.triple.as_deref().unwrap_or(&host))?;
     target.require_standard_library()?;
-    let folder = folder();
+    let folder = root().join("target/distribution");
     // What an earlier build left must not be packed with this one.
     match std::fs::remove_dir_all(&folder) {
         Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
@@ -61,12 +71,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         }
         _ => std::fs::create_dir_all(&folder)?,
     }
-    let wheel = wheel::build(target, options.libc, &folder)?;
-    let program = wheel::unpack_program(&wheel, &folder)?;
-    let facts = binary::check(&program, target, options.libc)?;
+    let built = binary::build(target, options.libc)?;
+    let facts = binary::check(&built, target, options.libc)?;
+    let program = folder.join("tokometer");
+    std::fs::copy(&built, &program)?;
+    // pip installs a wheel for `linux` on any Linux, so it is not for a registry.
+    let system = if options.libc == Libc::Host { "linux" } else { target.platform };
+    let platform = format!("{system}_{}", target.processor());
+    let wheel = wheel::pack(&program, &platform, &folder)?;
     let mut made = vec![program.clone(), wheel.clone()];
     if target.runs_on(&host) {
-        wheel::try_out(&wheel, &program, target)?;
+        // A wheel for musl cannot be installed on a system with glibc.
+        match target.glibc {
+            Some(_) => wheel::try_out(&wheel, &folder)?,
+            None => wheel::measure(&program, &folder)?,
+        }
         made.push(pack::archive(&program, target, &folder)?);
         image::build(&program, &folder)?;
     } else {

@@ -1,6 +1,8 @@
-//! The wheel: built, taken apart, and tried in a fresh virtual environment.
+//! The wheel: packed around a program, and tried in a fresh virtual environment.
+//!
+//! The gate packs the program that it built, and `cargo xtask dist` the one for distribution: what users
+//! install is packed and tried with every change. Python's tools pack only what they build themselves.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,83 +10,97 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::output;
-use super::target::{Libc, Target};
-use crate::ci::{announce, finish, root};
+use crate::ci::{announce, root};
 use crate::provision::environment;
 
-/// Folders of this machine with sources, and what the program calls them. The same commit gives the same
-/// program on another machine, and nobody learns who built it.
-pub(super) fn builders_folders() -> [(PathBuf, &'static str); 2] {
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo");
-    let cargo = std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from);
-    [(cargo.join("registry/src"), "registry"), (root(), "tokometer")]
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Packs a program as a wheel for a platform, such as `manylinux_2_17_x86_64`.
+pub(super) fn pack(program: &Path, platform: &str, folder: &Path) -> Result<PathBuf> {
+    let inside = folder.join("wheel");
+    let scripts = inside.join(format!("tokometer-{VERSION}.data/scripts"));
+    let about = format!("tokometer-{VERSION}.dist-info");
+    std::fs::create_dir_all(&scripts)?;
+    std::fs::create_dir_all(inside.join(&about))?;
+    std::fs::copy(program, scripts.join("tokometer"))?;
+    let project = std::fs::read_to_string(root().join("pyproject.toml"))?;
+    let readme = std::fs::read_to_string(root().join("README.md"))?;
+    let tag = format!("py3-none-{platform}");
+    let wheel =
+        format!("Wheel-Version: 1.0\nGenerator: xtask\nRoot-Is-Purelib: false\nTag: {tag}\n");
+    // pip needs the list of files; it computes their hashes itself.
+    let record = format!(
+        "tokometer-{VERSION}.data/scripts/tokometer,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n"
+    );
+    let metadata = metadata(&project, &readme)?;
+    for (name, text) in [("METADATA", metadata), ("WHEEL", wheel), ("RECORD", record)] {
+        std::fs::write(inside.join(&about).join(name), text)?;
+    }
+    let wheel = folder.join(format!("tokometer-{VERSION}-{tag}.whl"));
+    let mut zip = Command::new("python3");
+    output(zip.current_dir(&inside).args(["-m", "zipfile", "-c"]).arg(&wheel).arg("."))?;
+    std::fs::remove_dir_all(&inside)?;
+    Ok(wheel)
 }
 
-const PACKAGES: [&str; 2] = ["maturin==1.16.0", "ziglang==0.17.0"];
-
-/// Builds the wheel, and the program in it.
-pub(super) fn build(target: &Target, libc: Libc, folder: &Path) -> Result<PathBuf> {
-    let tools = environment(&root().join("target/distribution-tools"), &PACKAGES)?;
-    // These tools come before others: maturin starts zig as a module of `python3`.
-    let mut folders = vec![tools.clone()];
-    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    let mut maturin = Command::new(tools.join("maturin"));
-    maturin.env("PATH", std::env::join_paths(folders)?);
-    // The profile and the rest are in `pyproject.toml`.
-    maturin.current_dir(root()).args(["build", "--target", target.triple, "--out"]).arg(folder);
-    match libc {
-        Libc::Old => maturin.args(["--zig", "--compatibility", target.platform]),
-        // pip installs a wheel with this name on any Linux, so it is not for a registry.
-        Libc::Host => maturin.args(["--compatibility", "linux"]),
+/// The package's metadata: what `pyproject.toml` says of the project, with the README.
+fn metadata(project: &str, readme: &str) -> Result<String> {
+    let file: toml::Table = project.parse().context("cannot read pyproject.toml")?;
+    let field = |key: &str| {
+        let found = file.get("project").and_then(|project| project.get(key));
+        found.with_context(|| format!("pyproject.toml has no {key}"))
     };
-    // Rust writes the paths of sources into the program, for panics.
-    let flags: Vec<String> = builders_folders()
-        .iter()
-        .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
+    let text = |key: &str| {
+        field(key)?.as_str().with_context(|| format!("{key} of pyproject.toml is not a text"))
+    };
+    let classifiers = field("classifiers")?.as_array().into_iter().flatten();
+    let classifiers: String = classifiers
+        .filter_map(toml::Value::as_str)
+        .map(|one| format!("Classifier: {one}\n"))
         .collect();
-    maturin.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    announce(&format!("maturin build --target {}", target.triple));
-    finish(&mut maturin)?;
-    let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
-    let mut wheels = files.filter(|path| path.extension().is_some_and(|end| end == "whl"));
-    wheels.next().with_context(|| format!("maturin left no wheel in {}", folder.display()))
+    Ok(format!(
+        "Metadata-Version: 2.4\nName: {}\nVersion: {VERSION}\nSummary: {}\nLicense-Expression: {}\n\
+         Requires-Python: {}\n{classifiers}Description-Content-Type: text/markdown\n\n{readme}",
+        text("name")?,
+        text("description")?,
+        text("license")?,
+        text("requires-python")?,
+    ))
 }
 
-/// Takes the program out of the wheel.
-pub(super) fn unpack_program(wheel: &Path, folder: &Path) -> Result<PathBuf> {
-    let unpacked = folder.join("unpacked");
-    output(Command::new("python3").args(["-m", "zipfile", "-e"]).args([wheel, &unpacked]))?;
-    let folders = std::fs::read_dir(&unpacked)?.flatten().map(|entry| entry.path());
-    let found = folders.map(|path| path.join("scripts/tokometer")).find(|path| path.is_file());
-    let found = found.with_context(|| format!("{} holds no program", wheel.display()))?;
-    let program = folder.join("tokometer");
-    std::fs::rename(found, &program)?;
-    std::fs::remove_dir_all(&unpacked)?;
-    // The module above does not keep the mode.
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
-    Ok(program)
+/// Installs the wheel as a user would, and measures the embedded simulator with it.
+pub(super) fn try_out(wheel: &Path, folder: &Path) -> Result<()> {
+    let tried = folder.join("try");
+    let wheel = wheel.display().to_string();
+    let programs = environment(&tried, &["--no-index", "--no-deps", &wheel])?;
+    measure(&programs.join("tokometer"), folder)?;
+    std::fs::remove_dir_all(tried)?;
+    Ok(())
 }
 
-/// Installs the wheel as a user would, and measures the embedded simulator with it. A wheel for musl
-/// cannot be installed on a system with glibc; there the program is tried alone.
-pub(super) fn try_out(wheel: &Path, program: &Path, target: &Target) -> Result<()> {
-    let folder = super::folder().join("try");
-    let installed = if target.glibc.is_some() {
-        let wheel = wheel.display().to_string();
-        environment(&folder.join("venv"), &["--no-index", "--no-deps", &wheel])?.join("tokometer")
-    } else {
-        std::fs::create_dir_all(&folder)?;
-        program.to_owned()
-    };
-    let version = output(Command::new(&installed).arg("--version"))?;
-    announce(version.trim());
-    ensure!(version.contains("dist"), "the version does not name the profile: {version}");
-    let mut bench = Command::new(&installed);
-    bench.current_dir(&folder).args(["bench", "--num-prompts", "20", "--json", "--no-run-dir"]);
+/// Measures the embedded simulator with a program.
+pub(super) fn measure(program: &Path, folder: &Path) -> Result<()> {
+    announce(output(Command::new(program).arg("--version"))?.trim());
+    let mut bench = Command::new(program);
+    bench.current_dir(folder).args(["bench", "--num-prompts", "20", "--json", "--no-run-dir"]);
     let page: Value = serde_json::from_str(&output(&mut bench)?)?;
     let succeeded = page.pointer("/summary/counts/succeeded").and_then(Value::as_u64);
     ensure!(succeeded == Some(20), "{succeeded:?} of 20 requests succeeded: {page:#}");
     announce("bench: 20 of 20 requests succeeded");
-    std::fs::remove_dir_all(&folder)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_repeats_the_project_file() {
+        let project = std::fs::read_to_string(root().join("pyproject.toml")).unwrap();
+        let text = metadata(&project, "# Title\n").unwrap();
+        assert!(text.contains("\nName: tokometer\nVersion: "), "{text}");
+        assert!(text.contains("\nClassifier: Environment :: Console\n"), "{text}");
+        assert!(text.ends_with("\n\n# Title\n"), "{text}");
+        assert!(metadata("[project]", "").is_err());
+    }
 }

@@ -20,16 +20,16 @@ pub(super) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Divis
     match class {
         LoadClass::Open | LoadClass::Ramp => rows.iter().map(RequestRow::lateness).collect(),
         LoadClass::Burst => rows.iter().map(|row| row.start - begin).collect(),
-        // Blocks for two targets wait for each other by design.
-        LoadClass::Closed if division.targets > 1 => vec![Nanos::ZERO; rows.len()],
-        LoadClass::Closed => refills(rows, load.max_concurrency.unwrap_or(1), division.shards),
+        LoadClass::Closed => refills(rows, load.max_concurrency.unwrap_or(1), division),
     }
 }
 
+/// The parts of a run that have slots of their own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Division {
-    /// Targets that are measured in turn.
-    pub(super) targets: usize,
+    /// Requests of a block, where two targets are measured in turn: a block begins when the one before it has
+    /// ended.
+    pub(super) block: Option<u64>,
     /// Processes with a part of the slots each; 1 where all slots serve every request.
     pub(super) shards: u32,
 }
@@ -39,20 +39,21 @@ impl Division {
     /// are judged as if all slots served every request.
     pub(super) fn of(info: &RunInfo, observed: &Observed) -> Self {
         let split = info.merged().filter(|run| !run.is_cap_shared && observed.turns == 0);
-        Self { targets: info.targets.len(), shards: split.map_or(1, |run| run.count.max(1)) }
+        Self { block: info.block_requests(), shards: split.map_or(1, |run| run.count.max(1)) }
     }
 }
 
-/// Each shard refills its own part of the slots: one that has sent all of its requests leaves its slots empty
-/// as planned, and cannot serve the requests of another one.
-fn refills(rows: &[RequestRow], slots: u32, shards: u32) -> Vec<Nanos> {
-    let mut parts: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+/// Each block and each shard refills its own slots: one that has sent all of its requests leaves its slots
+/// empty as planned, and cannot serve the requests of another one.
+fn refills(rows: &[RequestRow], slots: u32, Division { block, shards }: Division) -> Vec<Nanos> {
+    let mut parts: BTreeMap<(u64, u32), Vec<usize>> = BTreeMap::new();
     for (nth, row) in rows.iter().enumerate() {
         let shard = u32::try_from(row.index % u64::from(shards)).unwrap_or(0);
-        parts.entry(shard).or_default().push(nth);
+        let block = block.map_or(0, |block| row.index / block);
+        parts.entry((block, shard)).or_default().push(nth);
     }
     let mut late = vec![Nanos::ZERO; rows.len()];
-    for (shard, part) in parts {
+    for ((_, shard), part) in parts {
         let own = slots / shards + u32::from(shard < slots % shards);
         refill(rows, part, own, &mut late);
     }

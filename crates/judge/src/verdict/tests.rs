@@ -305,15 +305,16 @@ fn a_closed_loop_is_judged_by_its_empty_slots() {
     check(80, "INVALID");
 }
 
-/// Blocks for two servers wait for each other, which is no fault of the client.
+/// The next block for a server begins when the other's has ended, which is no fault of the client.
 #[test]
-fn two_targets_in_turn_have_no_late_refills() {
-    let late = super::held::lateness(
-        &closed_loop(500).rows,
-        &closed_loop(500).load,
-        super::held::Division { targets: 2, shards: 1 },
-    );
-    assert!(late.iter().all(|late| *late == Nanos::ZERO));
+fn blocks_of_two_targets_refill_their_own_slots() {
+    let scene = closed_loop(500);
+    let late = |block| {
+        let division = super::held::Division { block, shards: 1 };
+        super::held::lateness(&scene.rows, &scene.load, division)
+    };
+    assert!(late(Some(10)).iter().all(|late| *late < ms(10)), "filling the slots takes 9 ms");
+    assert!(late(None).iter().any(|late| *late == ms(500)), "within a block it is one");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn requests_that_are_alone_are_hardly_affected() {
 fn a_retry_is_no_late_refill() {
     let scene = closed_loop(500);
     let load = RecordedLoad { max_concurrency: Some(10), ..scene.load.clone() };
-    let late = |rows: &[RequestRow]| lateness(rows, &load, Division { targets: 1, shards: 1 })[15];
+    let late = |rows: &[RequestRow]| lateness(rows, &load, Division { block: None, shards: 1 })[15];
     assert_eq!(late(&scene.rows), ms(500));
     let mut rows = scene.rows.clone();
     rows[15].attempt = 1;
@@ -60,7 +60,7 @@ fn shards_refill_their_own_part_of_the_slots() {
     };
     let rows: Vec<RequestRow> = (0..202).map(row).collect();
     let load = RecordedLoad { max_concurrency: Some(7), ..testing::load(None, 202) };
-    let late = |shards| lateness(&rows, &load, Division { targets: 1, shards });
+    let late = |shards| lateness(&rows, &load, Division { block: None, shards });
     assert!(late(4).iter().all(|late| *late == Nanos::ZERO), "{:?}", late(4));
     assert!(late(1).iter().any(|late| *late > ms(1_000)), "as if one process had all slots");
 }
