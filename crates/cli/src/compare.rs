@@ -49,7 +49,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     if !args.html.as_deref().is_some_and(is_standard) {
         print(&shown(&comparison, args.format)?)?;
     }
-    Ok(exit(&comparison, args.require_power))
+    Ok(exit(&comparison, args))
 }
 
 /// The page of a comparison, with where its runs come from.
@@ -110,7 +110,7 @@ fn compare_points(
             let head = if args.format == ComparisonView::Markdown { "## " } else { "" };
             print(&format!("{head}{}\n{}\n", point.name, shown(&comparison, args.format)?))?;
         }
-        worst = graver(worst, exit(&comparison, args.require_power));
+        worst = graver(worst, exit(&comparison, args));
     }
     if args.format == ComparisonView::Json {
         print(&format!("{:#}\n", Value::Array(documents)))?;
@@ -133,7 +133,7 @@ fn rule(text: &str) -> Result<FailRule, Refusal> {
 
 /// A broken rule is a missed objective. One that cannot be judged must not pass silently: it names
 /// a figure that these runs do not have.
-fn exit(comparison: &Comparison, requires_power: bool) -> Exit {
+fn exit(comparison: &Comparison, args: &CompareArgs) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
         print_message(&format!("error: {}", comparison::unchecked(judged, comparison)));
@@ -148,7 +148,7 @@ fn exit(comparison: &Comparison, requires_power: bool) -> Exit {
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,
         () if has(RuleOutcome::Unknown) => Exit::Usage,
-        () if has(RuleOutcome::Unproven) && requires_power => Exit::CannotTell,
+        () if has(RuleOutcome::Unproven) && args.require_power => Exit::CannotTell,
         () => Exit::Done,
     }
 }

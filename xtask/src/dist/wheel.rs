@@ -54,10 +54,9 @@ fn metadata(project: &str, readme: &str) -> Result<String> {
         field(key)?.as_str().with_context(|| format!("{key} of pyproject.toml is not a text"))
     };
     let classifiers = field("classifiers")?.as_array().into_iter().flatten();
-    let classifiers: String = classifiers
+    let classifiers = classifiers
         .filter_map(toml::Value::as_str)
-        .map(|one| format!("Classifier: {one}\n"))
-        .collect();
+        .fold(String::new(), |all, one| all + "Classifier: " + one + "\n");
     Ok(format!(
         "Metadata-Version: 2.4\nName: {}\nVersion: {VERSION}\nSummary: {}\nLicense-Expression: {}\n\
          Requires-Python: {}\n{classifiers}Description-Content-Type: text/markdown\n\n{readme}",

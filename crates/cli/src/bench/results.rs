@@ -133,7 +133,7 @@ fn unmade(why: &tokometer_compat::Error) -> Refusal {
 pub(crate) fn result<'a>(
     shown: &'a SummarisedRun,
     workload: &'a [(String, Value)],
-    is_detailed: bool,
+    extent: Extent,
 ) -> ResultFile<'a> {
     ResultFile {
         summary: &shown.summary,
@@ -142,7 +142,7 @@ pub(crate) fn result<'a>(
         metadata: &[],
         shown: &shown.statistics,
         workload,
-        extent: if is_detailed { Extent::Requests } else { Extent::Run },
+        extent,
     }
 }
 
@@ -153,8 +153,8 @@ fn write_vllm(
 ) -> Result<PathBuf, Refusal> {
     let label = file.label.as_deref();
     let metadata = file.metadata.shown();
-    let result =
-        ResultFile { label, metadata: &metadata, ..result(shown, workload, file.is_detailed) };
+    let extent = if file.is_detailed { Extent::Requests } else { Extent::Run };
+    let result = ResultFile { label, metadata: &metadata, ..result(shown, workload, extent) };
     let text = vllm_json(&result).map_err(|why| unmade(&why))?;
     let name = file.filename.clone().unwrap_or_else(|| vllm_file_name(&shown.info, label));
     let path = file.dir.clone().unwrap_or_default().join(name);
@@ -178,7 +178,8 @@ fn write_sglang(
     workload: &WorkloadKeys,
 ) -> Result<PathBuf, Refusal> {
     let label = file.tag.as_deref();
-    let result = ResultFile { label, ..result(shown, workload, file.is_detailed) };
+    let extent = if file.is_detailed { Extent::Requests } else { Extent::Run };
+    let result = ResultFile { label, ..result(shown, workload, extent) };
     let line = sglang_line(&result).map_err(|why| unmade(&why))?;
     let length = |name: &str| {
         workload.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.as_u64())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_compat::files::{
-    LlmdContext, ResultFile, UnixWindow, inferencex_aggregate, inferencex_json, llm_d_json,
+    Extent, LlmdContext, ResultFile, UnixWindow, inferencex_aggregate, inferencex_json, llm_d_json,
     llm_d_percentiles,
 };
 use tokometer_figures::Family;
@@ -75,7 +75,7 @@ fn inferencex(
             "measure with `--max-concurrency N --request-rate inf`, as the kit does",
         ));
     }
-    let file = ResultFile { metadata: &args.metadata, ..result_file(shown, &[], false) };
+    let file = ResultFile { metadata: &args.metadata, ..result_file(shown, &[], Extent::Run) };
     let result = inferencex_json(&file, window).map_err(|why| {
         Refusal::new(RefusalKind::Write, format!("cannot make the result for InferenceX: {why}"))
     })?;

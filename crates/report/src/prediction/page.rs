@@ -236,7 +236,7 @@ mod tests {
     use tokometer_figures::Quantity;
     use tokometer_twin::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
-    fn page(profile: &Profile, uncertainty: Option<f64>, is_explained: bool) -> (String, Value) {
+    fn page(profile: &Profile, uncertainty: Option<f64>) -> (String, Value) {
         let options = PredictOptions { replicas: 2, ..PredictOptions::default() };
         let workload = RequestLoad::burst(vec![Ask::new(20, 5); 4]);
         let prediction = predict(profile, &workload, Seed(1), options).unwrap();
@@ -255,7 +255,7 @@ mod tests {
             in_play: &in_play(profile, &workload, &prediction.explanation),
             beyond: Some(BeyondRange { asked: 9_000, calibrated: 80 }),
             options,
-            is_explained,
+            is_explained: uncertainty.is_some(),
             peak_memory_bytes: None,
         };
         (page.text(), page.json())
@@ -272,7 +272,7 @@ mod tests {
             longest_prompt: None,
             validated: vec!["chunked-prefill".to_owned()],
         });
-        let (text, value) = page(&profile, None, false);
+        let (text, value) = page(&profile, None);
         insta::assert_snapshot!(text, @r"
         prediction        from the engine profile `default`; no server was measured
         provenance        Made by hand.
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_data_sheet_s_figures_carry_their_uncertainty() {
         let profile = Profile { evidence: None, ..Profile::open("default").unwrap() };
-        let (text, value) = page(&profile, Some(0.5), true);
+        let (text, value) = page(&profile, Some(0.5));
         assert!(text.contains("±50 %") && text.contains("10.00 … 30.00"), "{text}");
         assert!(text.contains("limited by"), "{text}");
         assert!(text.contains("communication between devices"), "{text}");

@@ -55,12 +55,12 @@ impl OpenAiAnswer {
         })
     }
 
-    pub(super) fn whole(&self, choice: Value, usage: Option<Value>) -> Value {
+    pub(super) fn whole(&self, choice: Value, usage: impl Into<Value>) -> Value {
         let mut body = self.chunk(&[choice]);
         if self.route == OpenAiRoute::Chat {
             body["object"] = "chat.completion".into();
         }
-        body["usage"] = json!(usage);
+        body["usage"] = usage.into();
         body
     }
 

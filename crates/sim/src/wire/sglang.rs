@@ -26,9 +26,9 @@ impl SglangOpenAi {
         usage
     }
 
-    fn choice(name: &str, content: Value, reason: Option<&str>) -> Value {
+    fn choice(name: &str, content: impl Into<Value>, reason: Option<&str>) -> Value {
         json!({
-            "index": 0, name: content, "logprobs": null, "finish_reason": reason,
+            "index": 0, name: content.into(), "logprobs": null, "finish_reason": reason,
             "matched_stop": null,
         })
     }
@@ -42,7 +42,7 @@ impl SglangOpenAi {
 impl AnswerWriter for SglangOpenAi {
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let event = if self.0.route == OpenAiRoute::Completions {
-            let choice = Self::choice("text", piece.text.into(), piece.finish_reason());
+            let choice = Self::choice("text", piece.text, piece.finish_reason());
             let mut event = self.0.chunk(&[choice]);
             let is_counted = self.0.extras.usage == RequestedUsage::Continuous;
             event["usage"] = json!(is_counted.then(|| self.usage(piece.usage)));
@@ -73,7 +73,7 @@ impl AnswerWriter for SglangOpenAi {
     fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let reason = piece.finish_reason();
         let choice = match self.0.route {
-            OpenAiRoute::Completions => Self::choice("text", piece.text.into(), reason),
+            OpenAiRoute::Completions => Self::choice("text", piece.text, reason),
             OpenAiRoute::Chat => {
                 let message = json!({ "role": "assistant", "content": piece.text, "reasoning_content": null, "tool_calls": null });
                 Self::choice("message", message, reason)

@@ -167,8 +167,8 @@ impl TgiOpenAi {
         event
     }
 
-    fn choice(name: &str, content: Value, reason: Option<&str>) -> Value {
-        json!({ "index": 0, name: content, "logprobs": null, "finish_reason": reason })
+    fn choice(name: &str, content: impl Into<Value>, reason: Option<&str>) -> Value {
+        json!({ "index": 0, name: content.into(), "logprobs": null, "finish_reason": reason })
     }
 }
 
@@ -184,7 +184,7 @@ impl AnswerWriter for TgiOpenAi {
     fn write_piece(&mut self, piece: &AnswerPiece<'_>, buffer: &mut EventBuffer) {
         let mut event = if self.0.route == OpenAiRoute::Completions {
             let reason = Some(piece.finish_reason().unwrap_or_default());
-            self.event(&[Self::choice("text", piece.text.into(), reason)])
+            self.event(&[Self::choice("text", piece.text, reason)])
         } else {
             let delta = json!({ "role": "assistant", "content": piece.text });
             self.event(&[Self::choice("delta", delta, piece.finish_reason())])

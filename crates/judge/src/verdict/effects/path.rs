@@ -13,9 +13,9 @@ impl Study<'_> {
     /// Tokens that arrived before their recorded time, because others shared their read.
     pub(super) fn reads(&mut self, all: &Samples) {
         let rows = &self.input.rows;
-        let causes: [(NoteCode, fn(Joined) -> f64); 2] =
-            [(NoteCode::SlowReads, Joined::by_client), (NoteCode::SharedReads, Joined::by_sender)];
-        for (code, part) in causes {
+        for code in [NoteCode::SlowReads, NoteCode::SharedReads] {
+            let part =
+                if code == NoteCode::SlowReads { Joined::by_client } else { Joined::by_sender };
             let early = |row: &RequestRow| (part(row.joined_first), part(row.joined_last));
             if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
                 continue;
