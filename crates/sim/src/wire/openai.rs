@@ -60,7 +60,7 @@ impl OpenAiAnswer {
         if self.route == OpenAiRoute::Chat {
             body["object"] = "chat.completion".into();
         }
-        body["usage"] = json!(usage);
+        body["usage"] = usage.unwrap_or_default();
         body
     }
 

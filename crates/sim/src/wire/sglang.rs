@@ -27,10 +27,11 @@ impl SglangOpenAi {
     }
 
     fn choice(name: &str, content: Value, reason: Option<&str>) -> Value {
-        json!({
-            "index": 0, name: content, "logprobs": null, "finish_reason": reason,
-            "matched_stop": null,
-        })
+        let mut choice = json!({
+            "index": 0, "logprobs": null, "finish_reason": reason, "matched_stop": null,
+        });
+        choice[name] = content;
+        choice
     }
 
     fn delta(&self, mut delta: Value, reason: Option<&str>) -> Value {

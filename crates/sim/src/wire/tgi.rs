@@ -168,7 +168,9 @@ impl TgiOpenAi {
     }
 
     fn choice(name: &str, content: Value, reason: Option<&str>) -> Value {
-        json!({ "index": 0, name: content, "logprobs": null, "finish_reason": reason })
+        let mut choice = json!({ "index": 0, "logprobs": null, "finish_reason": reason });
+        choice[name] = content;
+        choice
     }
 }
 
