@@ -180,6 +180,14 @@ pub fn identify(
     Ok(IdentifiedServer { identity, model: named.or(model), backend, context_tokens })
 }
 
+/// The server's name, with its version where it reports one; `None` for a server that is not known.
+pub(crate) fn server_name(control: &Control) -> Option<String> {
+    let short = control.with_timeout(VERSION_TIMEOUT);
+    let models = short.get("/v1/models").ok()?;
+    let found = identity(&models, |path| short.get(path).ok());
+    found.product.is_some().then(|| found.to_string())
+}
+
 /// What a server is, from its list of models and further routes.
 fn identity(
     models: &HttpResponse,

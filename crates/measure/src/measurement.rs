@@ -14,6 +14,7 @@ use tokometer_schedule::Share;
 use tokometer_tokenize::Tokenizer;
 
 use crate::alternating;
+use crate::identify::server_name;
 use crate::observer::Observer;
 use crate::readiness;
 use crate::retokenize::{AfterCount, CountedTexts, CountingEnd, retokenize};
@@ -255,17 +256,15 @@ impl Measurement {
             drop(routed);
             self.check_interrupted()?;
         }
-        let secrets = &self.tools.secrets;
-        let say = |text: &str| self.tools.observer.remark(text);
-        let reached = reach(plan, secrets, &self.tools.clock, &say)?;
+        let reached = self.reach(plan)?;
         let against = plan
             .second()
             .map(|second| {
-                reach(&second, secrets, &self.tools.clock, &say)
+                self.reach(&second)
                     .map_err(|why| Error { message: format!("target b: {}", why.message), ..why })
             })
             .transpose()?;
-        let opened = tokenizer(plan, secrets, Some(&reached))?;
+        let opened = tokenizer(plan, &self.tools.secrets, Some(&reached))?;
         let remarks = reached.remarks.iter().cloned().chain(opened.notes).collect();
         Ok(ReadyTargets {
             targets: plan.targets.clone(),
@@ -276,6 +275,18 @@ impl Measurement {
             remarks,
             is_proved: false,
         })
+    }
+
+    fn reach(&self, plan: &Plan) -> Result<Reached, Error> {
+        let say = |text: &str| self.tools.observer.remark(text);
+        let secrets = &self.tools.secrets;
+        let mut reached = reach(plan, secrets, &self.tools.clock, &say)?;
+        // A simulated server speaks as the one that it stands for.
+        if !reached.described.is_simulated {
+            let name = server_name(&reached.control);
+            reached.described.server = name.map(|name| secrets.clean(&name));
+        }
+        Ok(reached)
     }
 
     /// Sends the ready check to targets that have not passed it yet, where the plan has one.

@@ -157,7 +157,7 @@ pub(crate) fn reach(
         backend: dialect.name().to_owned(),
         model: secrets.clean(&settings.model),
         is_simulated: simulator.is_some(),
-        server: server_name(&control).map(|name| secrets.clean(&name)),
+        server: None,
         addresses: endpoint.addresses.iter().map(Peer::to_string).collect(),
         proxy: endpoint.proxy(),
     };
@@ -447,13 +447,6 @@ fn settle_model(
         listed.join(", ")
     );
     Ok(SettledModel { model: None, remark: Some(remark) })
-}
-
-/// The server's name and version; `None` where it does not report them.
-fn server_name(control: &Control) -> Option<String> {
-    let info = control.with_timeout(VERSION_TIMEOUT).server_info().ok()?;
-    let version = info.get("version").or_else(|| info.get("sglang_version"))?;
-    version.as_str().map(str::to_owned)
 }
 
 #[cfg(test)]
