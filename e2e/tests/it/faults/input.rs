@@ -69,13 +69,14 @@ pub(super) const CASES: &[Case] = &[
         .says(&["cannot use 4294967295 for `workload.input_len`: the most is 10000000"]),
     flag("an answer of 4,294,967,295 tokens", "--random-output-len 4294967295")
         .says(&["cannot use 4294967295 for `workload.output_len`"]),
-    flag("2^64 − 1 prompts", "--num-prompts 18446744073709551615").says(&["load.num_prompts"]),
+    flag("2^64 − 1 prompts", "--num-prompts 18446744073709551615")
+        .says(&["for `--num-prompts`: the most is"]),
     flag("2^64 prompts", "--num-prompts 18446744073709551616").says(&["--num-prompts"]),
     flag("4,294,967,295 requests in flight", "--max-concurrency 4294967295")
         .says(&["load.max_concurrency"]),
-    flag("65,535 worker threads", "--workers 65535").says(&["client.workers"]),
+    flag("65,535 worker threads", "--workers 65535").says(&["for `--workers`: the most is"]),
     flag("a duration of three million years", "--duration 99999999999999s")
-        .says(&["load.duration_s"]),
+        .says(&["for `--duration`: the most is"]),
     flag("an answer of no tokens", "--random-output-len 0").says(&["at least one token"]),
     flag("no time to connect", "--connect-timeout 0").says(&["no connection could be opened"]),
     Case::sim("`--timeout 0`: no limit", &[])

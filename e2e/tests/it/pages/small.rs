@@ -109,7 +109,8 @@ fn prepared(url: &str) -> String {
         "cp -r sweep-tp4 sweep-tp8; mkdir -p runs base head results".to_owned(),
         format!("for name in {names}; do cp -r RUN $name; done"),
         "cp fixtures/seeds/004_*.txt report.txt; cp report.txt log.txt".to_owned(),
-        "tokometer report RUN --format csv > results/a.csv".to_owned(),
+        "printf 'max_concurrency,num_prompts,completed,duration_s,output_tok_s,ttft_ms_p50,tpot_ms_p50\\n4,40,40,31.082,164.728,265.0,21.372\\n' > results/a.csv"
+            .to_owned(),
         "find . -maxdepth 2 -name r.json -exec cp {} results/a.json ';'".to_owned(),
         format!("cp {} my-engine.toml", profile.display()),
         r#"echo '{"prompt": "The capital of France is", "regex": "Paris"}' > canary.jsonl"#.to_owned(),
