@@ -180,11 +180,17 @@ pub fn identify(
     Ok(IdentifiedServer { identity, model: named.or(model), backend, context_tokens })
 }
 
-/// The server's name, with its version where it reports one; `None` for a server that is not known.
+/// The server's name, with its version where it reports one; `None` for a server that is not known. One
+/// that leaves a question without an answer is asked nothing more: every run waits for this.
 pub(crate) fn server_name(control: &Control) -> Option<String> {
     let short = control.with_timeout(VERSION_TIMEOUT);
     let models = short.get("/v1/models").ok()?;
-    let found = identity(&models, |path| short.get(path).ok());
+    let mut is_answering = true;
+    let found = identity(&models, |path| {
+        let answer = is_answering.then(|| short.get(path).ok()).flatten();
+        is_answering = answer.is_some();
+        answer
+    });
     found.product.is_some().then(|| found.to_string())
 }
 

@@ -369,13 +369,13 @@ fn a_shard_with_another_dataset_is_refused_and_both_are_named() {
     assert_eq!(successes(&folder.path().join("machine0/run")), 4, "shard 0's part");
 }
 
-/// `s3://` became a folder of this name.
+/// `s3:` became a folder of this name.
 #[test]
 fn the_address_of_a_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let lines = [
         "bench --run-dir s3://runs/a",
-        "capacity --slo ttft<1s --run-dir s3://runs/a",
+        "capacity --slo ttft<1s --run-dir gs://runs/a",
         "merge s3://runs/a -o b",
     ];
     for line in lines {

@@ -90,9 +90,9 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
     }
 }
 
-/// Refuses the address of a store, which would become a folder of this name.
+/// Refuses an address (`s3://…`), which would become a folder of this name.
 fn refuse_store(folder: &Path) -> Result<(), Refusal> {
-    let Some(_) = folder.to_str().filter(|text| text.starts_with("s3://")) else { return Ok(()) };
+    let Some(_) = folder.to_str().filter(|text| text.contains("://")) else { return Ok(()) };
     Err(Refusal::usage(
         format!("cannot use `{}`: a run is recorded in a folder", folder.display()),
         "copy the folder to the store when the run has ended",
