@@ -70,7 +70,7 @@ pub(crate) fn calibrate(plan: &Plan, given: &Given) -> anyhow::Result<Option<Nan
     let fitness = examine(&load, given, &PASSES[..1])?;
     let Some(pass) = fitness.passes.first() else { return Ok(None) };
     print_message(&format!(
-        "measurement error at {} streams: first token {}, gap {} (p50/p99/max; on loopback, without a network card)",
+        "measurement error at {} streams: first token {}, ITL {} (p50/p99/max; on loopback, without a network card)",
         load.concurrency,
         fitness::spread(&pass.error.ttft),
         fitness::spread(&pass.error.gap)

@@ -150,7 +150,7 @@ fn output_reason(family: Family) -> &'static str {
 
 fn itl_reason(family: Family) -> &'static str {
     match family {
-        Family::Sglang => "it spreads a gap over the tokens of its event",
+        Family::Sglang => "it divides an ITL by the tokens of its event",
         _ => "it times every event that has a choice, including empty ones",
     }
 }

@@ -228,10 +228,10 @@ pub static METRICS: &[Definition] = &[
     },
     Definition {
         key: "gap_ms",
-        label: "Inter-chunk gap",
-        definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
+        label: "Inter-token latency",
+        definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees (keys say `gap`). An event may hold several tokens. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
         formula: Formula::Stream(Gap::whole),
-        names: names(Quantity::Itl, "ITL", &["inter token latency", "inter chunk gap"]),
+        names: names(Quantity::Itl, "ITL", &["inter token latency", "inter chunk latency"]),
         section: Some("itl"),
         is_result: true,
         behind: Some(Latency::Tpot),
@@ -239,8 +239,8 @@ pub static METRICS: &[Definition] = &[
     },
     Definition {
         key: "token_gap_ms",
-        label: "Gap per token, amortised",
-        definition: "Each inter-chunk gap divided by the number of tokens in the event that ends it, counted once per token. Only events with a known token count are used.",
+        label: "ITL per token",
+        definition: "Each ITL divided by the number of tokens in the event that ends it, counted once per token. Only events with a known token count are used.",
         formula: Formula::Stream(Gap::per_token),
         ..METRIC
     },
@@ -515,8 +515,8 @@ pub static METRICS: &[Definition] = &[
     },
     Definition {
         key: "token_gap_ms_mean",
-        label: "Token-weighted mean gap",
-        definition: "Sum of all inter-chunk gaps / tokens of the events that ended them. Only events with a known token count are used.",
+        label: "Mean ITL per token",
+        definition: "Sum of all ITLs / tokens of the events that ended them. Only events with a known token count are used.",
         formula: Formula::Run(|totals| {
             (totals.gap_tokens > 0).then(|| totals.gap_nanos / totals.gap_tokens as f64)
         }),
@@ -579,7 +579,7 @@ pub static METRICS: &[Definition] = &[
         key: "shared_read_share",
         label: "Events that shared a read",
         unit: Unit::Share,
-        definition: "Content events that arrived in the same read as the previous content event / all content events. Their gap is unknown and is recorded as zero.",
+        definition: "Content events that arrived in the same read as the previous content event / all content events. Their ITL is unknown and is recorded as zero.",
         formula: Formula::Run(|totals| totals.event_share(totals.shared_events)),
         ..METRIC
     },

@@ -40,12 +40,10 @@ fn compact(report: &Report, style: Style) -> String {
         grid = grid.right(statistic.to_string()).at_least(8);
     }
     for quantity in Quantity::LATENCIES {
-        // What other tools call ITL is the gap between events.
-        let name = if quantity == Quantity::Itl { "gap (ITL)" } else { quantity.label() };
         let values = STATISTICS.map(|statistic| report.figure(Figure::new(quantity, statistic)));
         if values.iter().any(Option::is_some) {
             let shown = |value: Option<f64>| value.map_or("-".to_owned(), |ms| style.millis(ms));
-            grid.push([name.to_owned()].into_iter().chain(values.map(shown)));
+            grid.push([quantity.label().to_owned()].into_iter().chain(values.map(shown)));
         }
     }
     lines.extend(grid.lines());

@@ -51,7 +51,7 @@ const LATENCIES: [(&str, &str); 12] = [
     ("first event", "first_event_ms"),
     ("first answer", "first_answer_ms"),
     ("TPOT", Quantity::Tpot.key()),
-    ("gap", Quantity::Itl.key()),
+    ("ITL", Quantity::Itl.key()),
     ("E2E", Quantity::E2e.key()),
     ("E2E per item", Quantity::E2ePerItem.key()),
     ("TTFT planned", Quantity::TtftFromIntended.key()),

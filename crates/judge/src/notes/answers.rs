@@ -56,7 +56,7 @@ pub(super) static ANSWERS: &[NoteRule] = &[
         about: TPOT,
         limit: 0.0,
         threshold: "answers had more than one choice (`n` in the body)",
-        why: "token totals contain all choices; times, gaps and text are those of the first, and TPOT is known only if events report their tokens",
+        why: "token totals contain all choices; times, ITL and text are those of the first, and TPOT is known only if events report their tokens",
         action: "compare only with runs that have the same `n`",
         check: several_choices,
     },

@@ -63,7 +63,7 @@ pub(super) static TIMES: &[NoteRule] = &[
         },
         limit: SHARED_READS_MAX,
         threshold: "more than {} % of the content events arrived in the same read as the previous one, or such reads moved a figure by more than 1 %",
-        why: "a server, a proxy or the network held tokens back and sent them together: the gaps between them are unknown, and the first and last tokens may be late",
+        why: "a server, a proxy or the network held tokens back and sent them together: the times between them are unknown, and the first and last tokens may be late",
         action: "look for a proxy that joins events, or a path that stalls",
         check: shared_reads,
     },

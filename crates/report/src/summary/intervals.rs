@@ -36,10 +36,9 @@ impl SummaryPage<'_> {
         // The other latencies have theirs in the JSON and on the page.
         for quantity in Quantity::LATENCIES {
             let Some(values) = self.summary.distribution(quantity) else { continue };
-            let name = if quantity == Quantity::Itl { "gap" } else { quantity.label() };
             let cells = COLUMNS.map(|statistic| self.cell(values, statistic));
             if cells.iter().any(|cell| !matches!(cell.as_str(), "" | "?")) {
-                grid.push([format!("{name} ms")].into_iter().chain(cells).map(|cell| write(&cell)));
+                grid.push([format!("{} ms", quantity.label())].into_iter().chain(cells).map(|cell| write(&cell)));
             }
         }
         for (label, quantity) in RATES {

@@ -31,7 +31,7 @@ const OPTIONAL: [&str; 25] = [
     "0 % CI ",
     "TTFT ms ",
     "TPOT ms ",
-    "gap ms ",
+    "ITL ms ",
     "E2E ms ",
     "req/s ",
     "output tok/s ",
@@ -175,10 +175,10 @@ fn outputs_of_a_long_and_a_short_run_have_one_shape() {
     );
     check("16.00  met  241  79.9 ms?|32.00  missed  2.06 s", "8.00  overloaded  2  3 s", true);
     // Rows without values that the other has.
-    check("gap  12.08  10.56  22.30", "gap  12.08  percentiles withheld", true);
+    check("ITL  12.08  10.56  22.30", "ITL  12.08  percentiles withheld", true);
     check("a|95 % CI mean p99|TTFT ms 1–2|b", "a|b", true);
     check("a|95 % CI mean p99|TTFT ms 1–2|b", "a|95 % CI mean p90|TTFT ms 1–2|b", false);
-    check("gap ms  1–2  1–2  too short", "gap ms  1–2", true);
+    check("ITL ms  1–2  1–2  too short", "ITL ms  1–2", true);
     check("knee: 16 in flight reach 98 %|page: x", "no knee: interrupted|page: x", true);
     // What only some runs print.
     check("a|steady state 0.9 s to 2 s: x|b", "a|b", true);
