@@ -38,7 +38,12 @@ impl SummaryPage<'_> {
             let Some(values) = self.summary.distribution(quantity) else { continue };
             let cells = COLUMNS.map(|statistic| self.cell(values, statistic));
             if cells.iter().any(|cell| !matches!(cell.as_str(), "" | "?")) {
-                grid.push([format!("{} ms", quantity.label())].into_iter().chain(cells).map(|cell| write(&cell)));
+                grid.push(
+                    [format!("{} ms", quantity.label())]
+                        .into_iter()
+                        .chain(cells)
+                        .map(|cell| write(&cell)),
+                );
             }
         }
         for (label, quantity) in RATES {
