@@ -1,11 +1,13 @@
 //! Infers engine steps from streams: the tokens of one step reach all streams together.
 //!
-//! In: timelines, one by one. Out: one [`SeenStep`] per group of events that arrived at about the
-//! same time, and figures over them ([`Steps`]). A record whose events shared reads is refused,
+//! In: timelines, one by one. Out: one [`SeenStep`] per group of events that one step delivered, and
+//! figures over them ([`Steps`]). A step serves a stream once: a pause or a stream that gets a further
+//! token begins the next one. A record whose events shared reads is refused,
 //! because its times are those of reads, not of engine steps. So is one whose streams do not move
 //! together, because something between engine and client smooths them, or because several engines
 //! respond. For long runs evenly spaced stretches are kept, so that memory is bounded.
 
+mod joined;
 mod stretches;
 
 use std::ops::RangeInclusive;
@@ -26,6 +28,13 @@ pub const STEPS_MIN: usize = 30;
 /// Least mean share of the active streams that a step must reach. An engine reaches nearly all of
 /// them; two engines behind one address, or streams smoothed one by one, at most half.
 pub const TOGETHER_MIN: f64 = 0.6;
+
+/// Largest share of steps that may begin without a pause. Beyond it tokens arrive evenly: nothing shows
+/// where a step begins.
+pub const UNPAUSED_MAX: f64 = 0.25;
+
+/// vLLM hands out the results of a step in parts of this many streams, with a pause between them.
+const PART: u32 = 128;
 
 /// A step this many times as long as the median decode-only step delayed the streams.
 const STALL_FACTOR: f64 = 2.0;
@@ -87,6 +96,11 @@ pub enum StepsRefusal {
         /// Mean share of the active streams that a group reached.
         share: f64,
     },
+    #[error(
+        "{:.0} % of the groups of tokens follow the one before without a pause, so a proxy smooths the tokens or several engines serve them",
+        share * 100.0
+    )]
+    Unpaused { share: f64 },
 }
 
 fn clock_words(error: Option<Nanos>, width: Nanos) -> String {
@@ -96,12 +110,13 @@ fn clock_words(error: Option<Nanos>, width: Nanos) -> String {
     )
 }
 
-/// One stream: when it was sent, and its first and last token.
+/// One stream: when it was sent, its first and last token, and how many tokens the server states.
 #[derive(Debug, Clone, Copy)]
 struct StreamSpan {
     sent: Option<Nanos>,
     first: Nanos,
     last: Nanos,
+    tokens: Option<u32>,
 }
 
 /// Collects the timelines of a run. Failed requests are left out, although they used the engine too,
@@ -131,6 +146,10 @@ pub struct Seen {
     /// Mean share of the active streams that a step reached; `None` where there was never more than
     /// one.
     pub together: Option<f64>,
+    /// Share of the steps that follow the one before without a pause.
+    pub unpaused: f64,
+    /// Further steps, whose tokens came in the events of a later one.
+    pub joined: u64,
 }
 
 fn is_token(kind: EventKind) -> bool {
@@ -180,7 +199,8 @@ impl StepCollector {
             self.tokens.add(Token { at: event.at, gap, context });
         }
         if let (Some(first), Some((last, _))) = (first, before) {
-            let stream = StreamSpan { sent: timeline.times.first_byte_sent, first, last };
+            let tokens = timeline.usage.and_then(|usage| usage.completion_tokens);
+            let stream = StreamSpan { sent: timeline.times.first_byte_sent, first, last, tokens };
             if self.tokens.keeps_one_of(stream.stretches()) {
                 self.streams.push(stream);
             }
@@ -207,14 +227,15 @@ impl StepCollector {
             }
         }
         let mut steps: Vec<SeenStep> = Vec::new();
-        let (mut reached, mut under_way) = (0_u64, 0_u64);
+        let (mut reached, mut under_way, mut unpaused) = (0_u64, 0_u64, 0_u64);
         self.streams.sort_unstable_by_key(|stream| stream.first);
         let mut lasts: Vec<Nanos> = self.streams.iter().map(|stream| stream.last).collect();
         lasts.sort_unstable();
         let stride = self.tokens.stride();
         // The missing stretch between two of them is longer than a step can be.
         for tokens in self.tokens.into_groups() {
-            for group in groups(&tokens, width, &self.streams) {
+            for Group { tokens: group, is_paused } in groups(&tokens, width, &self.streams) {
+                unpaused += u64::from(!is_paused);
                 let begin = group.first().map_or(Nanos::ZERO, |token| token.at);
                 let step = step_of(group, begin, steps.last());
                 let started = self.streams.partition_point(|stream| stream.first <= step.at);
@@ -235,7 +256,10 @@ impl StepCollector {
         }
         count_pending(&self.streams, &mut steps);
         let together = (under_way > 0).then(|| reached as f64 / under_way as f64);
-        Ok(Seen { steps, together })
+        let unpaused = unpaused as f64 / steps.len() as f64;
+        // Between kept stretches the streams had tokens too.
+        let joined = if stride == 1 { joined::joined(&self.streams, &steps) } else { 0 };
+        Ok(Seen { steps, together, unpaused, joined })
     }
 
     /// Figures over the steps; `None` where nothing was streamed.
@@ -256,6 +280,9 @@ impl Seen {
     pub fn checked(self) -> Result<Self, StepsRefusal> {
         match self.together {
             Some(share) if share < TOGETHER_MIN => Err(StepsRefusal::Apart { share }),
+            _ if self.unpaused > UNPAUSED_MAX => {
+                Err(StepsRefusal::Unpaused { share: self.unpaused })
+            }
             _ => Ok(self),
         }
     }
@@ -269,10 +296,17 @@ fn group_width(gaps: impl Iterator<Item = u32>) -> Nanos {
     Nanos(u64::from(gap.unwrap_or(0)) / 5)
 }
 
-/// Groups of tokens, one per step: close together, and all of streams that had been sent when the
-/// first token arrived. A request sent later cannot have been in that step. `streams` are in the order
-/// of their first tokens.
-fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &[StreamSpan]) -> Vec<&'t [Token]> {
+/// The tokens of one step.
+struct Group<'t> {
+    tokens: &'t [Token],
+    /// Whether there was a pause before it.
+    is_paused: bool,
+}
+
+/// Groups of tokens, one per step. A pause begins a group, unless a part of the step was complete and a
+/// stream follows that it has not served yet. So do a stream that the group has served already, and one
+/// that was sent after its first token. `streams` are in the order of their first tokens.
+fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &[StreamSpan]) -> Vec<Group<'t>> {
     let is_sent_after = |token: &Token, begin: Nanos| {
         if token.gap > 0 {
             return false;
@@ -282,15 +316,21 @@ fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &[StreamSpan]) -> Vec<
         at_once.filter_map(|stream| stream.sent).any(|sent| sent > begin)
     };
     let mut found = Vec::new();
-    for close in tokens.chunk_by(|one, other| other.at - one.at <= width) {
-        let mut from = 0;
-        for at in 1..close.len() {
-            if is_sent_after(&close[at], close[from].at) {
-                found.push(&close[from..at]);
-                from = at;
-            }
+    let (mut from, mut served, mut is_paused) = (0, 0, true);
+    for (at, token) in tokens.iter().enumerate() {
+        let begin = tokens[from].at;
+        let is_new = token.is_new_since(begin);
+        let pause = at > from && token.at - tokens[at - 1].at > width;
+        let is_next_part = served > 0 && served % PART == 0 && token.gap > 0 && is_new;
+        let is_again = !is_new && u64::from(token.gap) > width.0;
+        if pause && !is_next_part || is_again || is_sent_after(token, begin) {
+            found.push(Group { tokens: &tokens[from..at], is_paused });
+            (from, served, is_paused) = (at, 0, pause);
         }
-        found.push(&close[from..]);
+        served += u32::from(token.is_new_since(tokens[from].at));
+    }
+    if !tokens.is_empty() {
+        found.push(Group { tokens: &tokens[from..], is_paused });
     }
     found
 }
@@ -306,9 +346,8 @@ fn step_of(group: &[Token], begin: Nanos, before: Option<&SeenStep>) -> SeenStep
         prefill_tokens: 0,
         pending: 0,
     };
-    // A step serves a stream once: what else it got, such as a finish reason, is not a token.
-    let is_new = |token: &&Token| token.gap == 0 || token.at - Nanos(token.gap.into()) < begin;
-    for token in group.iter().filter(is_new) {
+    // What a stream got besides, such as a finish reason, is not a token.
+    for token in group.iter().filter(|token| token.is_new_since(begin)) {
         if token.gap == 0 {
             step.firsts += 1;
             step.prefill_tokens += u64::from(token.context);
@@ -357,6 +396,9 @@ pub enum Steps {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepFigures {
     pub steps: u64,
+    /// Those among them whose tokens came in the events of a later step; they are in no other figure.
+    #[serde(default)]
+    pub joined: u64,
     /// Share of the run's time that was analysed.
     pub kept_share: f64,
     pub span_ms_p50: Option<f64>,
@@ -405,7 +447,8 @@ fn figures(seen: &Seen, kept_share: f64) -> Steps {
         }
     });
     Steps::Seen(StepFigures {
-        steps: seen.steps.len() as u64,
+        steps: seen.steps.len() as u64 + seen.joined,
+        joined: seen.joined,
         kept_share,
         span_ms_p50: percentile(&spans, 50.0),
         span_ms_p99: percentile(&spans, 99.0),

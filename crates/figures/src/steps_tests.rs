@@ -5,7 +5,7 @@ use tokometer_record::EventKind::Text;
 use tokometer_record::{ClockFit, MergedRun, MergedShard, Sharding, Stop};
 
 use super::*;
-use crate::testing::{answer, info, load};
+use crate::testing::{answer, info, load, usage};
 
 /// Streams that all get a token at the given milliseconds.
 fn in_step(streams: u64, times: &[u64]) -> Vec<Timeline> {
@@ -70,7 +70,53 @@ fn streams_that_do_not_move_together_are_refused_with_the_reason() {
         answer(index, 1, &events)
     };
     let why = refused(&(0..20).map(stream).collect::<Vec<_>>());
-    assert!(why.contains("groups of tokens") || why.contains("of the streams"), "{why}");
+    assert!(why.contains("follow the one before without a pause"), "{why}");
+}
+
+/// These streams, with the pause of vLLM between parts of 128 streams.
+fn in_parts(streams: u64, part: u64) -> Vec<Timeline> {
+    let stream = |index: u64| {
+        let pause = |step: u64| if step > 1 { index / part * 10 } else { 0 };
+        let events: Vec<_> = (1..=50).map(|step| (step * 40 + pause(step), Text)).collect();
+        answer(index, 30, &events)
+    };
+    (0..streams).map(stream).collect()
+}
+
+/// vLLM hands out the results of a step in parts of 128 streams. Each part was a step of its own: 3,026
+/// steps for the 2,389 of the server's counter.
+#[test]
+fn the_parts_of_a_step_are_one_step() {
+    for streams in [127, 128, 129, 200, 256, 300, 384] {
+        let figures = seen(&in_parts(streams, 128));
+        assert_eq!((figures.steps, u64::from(figures.batch_max)), (50, streams), "{streams}");
+        assert_eq!((figures.span_ms_p50, figures.together), (Some(40.0), Some(1.0)), "{streams}");
+    }
+    // Two engines serve any number of streams.
+    let why = refused(&in_parts(254, 127));
+    assert!(why.contains("reached only 51 % of the active streams"), "{why}");
+}
+
+/// A server that falls behind sends the tokens of several steps in one event: 12 % of the steps of a real
+/// server at 128 in flight were missing.
+#[test]
+fn steps_whose_tokens_came_with_a_later_one_are_counted() {
+    let of = |tokens: &[u32]| {
+        let times: Vec<u64> = (1..=50).map(|step| step * 20).collect();
+        let mut timelines = in_step(6, &times[..40]);
+        timelines.extend(in_step(6, &times));
+        for (timeline, tokens) in timelines.iter_mut().zip(tokens.iter().cycle()) {
+            timeline.usage = Some(usage(8, *tokens));
+        }
+        let figures = seen(&timelines);
+        (figures.steps, figures.joined)
+    };
+    let plain = [[40; 6], [50; 6]].concat();
+    assert_eq!(of(&plain), (50, 0));
+    let behind = [[40; 6], [55; 6]].concat();
+    assert_eq!(of(&behind), (55, 5), "the last ten steps have five more");
+    let twice = [[80; 6], [100; 6]].concat();
+    assert_eq!(of(&twice), (50, 0), "speculative decoding");
 }
 
 #[test]

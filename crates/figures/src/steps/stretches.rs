@@ -26,6 +26,13 @@ pub(super) struct Token {
     pub(super) context: u32,
 }
 
+impl Token {
+    /// Whether it is the first of its stream since `begin`.
+    pub(super) fn is_new_since(&self, begin: Nanos) -> bool {
+        self.gap == 0 || self.at.saturating_sub(Nanos(self.gap.into())) < begin
+    }
+}
+
 /// The number of the stretch that a time lies in.
 pub(super) fn stretch(at: Nanos) -> u64 {
     at.0 / STRETCH.0

@@ -149,9 +149,15 @@ pub(super) fn steps(found: Option<&Steps>, collected: StepCollector, begin: Nano
 
 fn step_remark(figures: &StepFigures, group: usize) -> String {
     let mut parts = vec![format!(
-        "Tokens of one engine step reach all streams together. The streams show {} separate steps, without access to the server.",
+        "Tokens of one engine step reach all streams together. The streams show {} steps, without access to the server.",
         whole(figures.steps as f64)
     )];
+    if figures.joined > 0 {
+        parts.push(format!(
+            "The tokens of {} of them came together with those of a later step.",
+            whole(figures.joined as f64)
+        ));
+    }
     if let (Some(p50), Some(p99), Some(batch)) =
         (figures.span_ms_p50, figures.span_ms_p99, figures.batch_p50)
     {

@@ -166,6 +166,9 @@ impl SummaryPage<'_> {
             }
         }));
         parts.push(format!("{} steps inferred from the streams", count(found.steps)));
+        if found.joined > 0 {
+            parts.push(format!("{} of them came with a later one", count(found.joined)));
+        }
         if found.kept_share < 1.0 {
             parts.push(format!("from {:.0} % of the time", found.kept_share * 100.0));
         }
