@@ -1,9 +1,9 @@
 //! `tokometer doctor --load`: is this machine fit to measure that load?
 //!
 //! Drives the simulated server, which logs when it handed each token to the kernel, with the load in
-//! question, and compares every stamp with the log: adaptive and eager harvesting, and with the head,
+//! question, and compares every stamp with the log: adaptive and eager readsing, and with the head,
 //! the role and the first token sent at once. Then floods this client to see how many events a second
-//! it can take. On loopback this shows the error of reading, parsing and harvesting, not of a network
+//! it can take. On loopback this shows the error of reading and parsing, not of a network
 //! card.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tokometer_base::{Nanos, units};
 use tokometer_client::Url;
 use tokometer_client::tls::Trust;
-use tokometer_drive::{Connections, Harvest};
+use tokometer_drive::{Connections, SocketReads};
 use tokometer_figures::instrument::{Emission, Fitness, PassError, events_per_s};
 use tokometer_measure::{Credentials, Simulator, StreamLoad};
 use tokometer_plan::{
@@ -34,17 +34,17 @@ use crate::terminal::{print, print_message};
 #[derive(Debug, Clone, Copy)]
 struct Pass {
     name: &'static str,
-    harvest: Harvest,
+    reads: SocketReads,
     /// What the server does, as its flags.
     server: &'static [&'static str],
 }
 
 const PASSES: [Pass; 3] = [
-    Pass { name: "adaptive harvest", harvest: Harvest::Adaptive, server: &[] },
-    Pass { name: "eager harvest", harvest: Harvest::Eager, server: &[] },
+    Pass { name: "adaptive reads", reads: SocketReads::Adaptive, server: &[] },
+    Pass { name: "eager reads", reads: SocketReads::Eager, server: &[] },
     Pass {
         name: "adaptive, header and first token together",
-        harvest: Harvest::Adaptive,
+        reads: SocketReads::Adaptive,
         server: &["--faults", r#"{"packets":"tight-start"}"#],
     },
 ];
@@ -118,7 +118,7 @@ fn lower_words(words: &[String], given: &Given) -> anyhow::Result<Lowered> {
 }
 
 /// The plan of a run that drives `load` at the server. Requests carry the ids that its log names.
-fn planned(load: &StreamLoad, harvest: Harvest, server: &Url) -> Result<PartialPlan, Refusal> {
+fn planned(load: &StreamLoad, reads: SocketReads, server: &Url) -> Result<PartialPlan, Refusal> {
     let target = PartialTarget {
         address: Some(Address::Server(server.clone())),
         backend: Some(lower::dialect("openai")?),
@@ -140,7 +140,7 @@ fn planned(load: &StreamLoad, harvest: Harvest, server: &Url) -> Result<PartialP
         },
         client: PartialClient {
             connections: Some(Connections::Preopen),
-            harvest: Some(harvest),
+            socket_reads: Some(reads),
             scrape_interval_s: Some(0.0),
             ..PartialClient::default()
         },
@@ -153,7 +153,7 @@ fn planned(load: &StreamLoad, harvest: Harvest, server: &Url) -> Result<PartialP
 fn run(
     load: &StreamLoad,
     server: &[String],
-    harvest: Harvest,
+    reads: SocketReads,
     given: &Given,
     folder: &Path,
 ) -> anyhow::Result<PathBuf> {
@@ -162,7 +162,7 @@ fn run(
     let simulator = Simulator::launch(&flags)?;
     let record = folder.join("run");
     let _ = std::fs::remove_dir_all(&record);
-    let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
+    let plan = lower::complete_part(planned(load, reads, simulator.url())?)?;
     // The simulated server takes no key.
     let secrets = Credentials { hub: given.environment.hub.clone(), ..Credentials::default() };
     let mut measurement = measurement(&secrets, None, Bar::Hidden, given);
@@ -193,7 +193,7 @@ fn measure(
         log.display().to_string(),
     ];
     server.extend(pass.server.iter().map(|flag| (*flag).to_owned()));
-    let record = run(load, &server, pass.harvest, given, folder)?;
+    let record = run(load, &server, pass.reads, given, folder)?;
     let reader = runs::open(&record)?;
     let timelines: Vec<Timeline> = runs::timelines(&reader)?.collect();
     let emissions: Vec<Emission> = truth::read(&log)?.iter().filter_map(emission).collect();
@@ -205,7 +205,7 @@ fn measure(
 fn flood(load: &StreamLoad, given: &Given, folder: &Path) -> anyhow::Result<f64> {
     print_message("checking: maximum event rate");
     let server = ["--flood".to_owned(), "1".to_owned()];
-    let record = run(&load.flooded(), &server, Harvest::Adaptive, given, folder)?;
+    let record = run(&load.flooded(), &server, SocketReads::Adaptive, given, folder)?;
     let reader = runs::open(&record)?;
     Ok(events_per_s(runs::timelines(&reader)?))
 }

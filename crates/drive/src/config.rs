@@ -33,7 +33,7 @@ const MOST_IN_WAVE: u64 = 16_384;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Harvest {
+pub enum SocketReads {
     /// As soon as each is readable.
     Eager,
     /// About once per millisecond, for streams whose events are far enough apart that no read can
@@ -111,7 +111,7 @@ pub struct RunConfig {
     pub warm_ups: WarmUps,
     pub seed: Seed,
     pub connections: Connections,
-    pub harvest: Harvest,
+    pub socket_reads: SocketReads,
     /// Which clock gives a read its time.
     pub stamps: Stamps,
     pub slot_use: SlotUse,
@@ -140,7 +140,7 @@ impl RunConfig {
             warm_ups: WarmUps::default(),
             seed: Seed(0),
             connections: Connections::default(),
-            harvest: Harvest::default(),
+            socket_reads: SocketReads::default(),
             stamps: Stamps::default(),
             slot_use: SlotUse::default(),
             timeouts: Timeouts::default(),

@@ -14,7 +14,7 @@ pub enum Error {
     #[error("cannot prepare request {index}: {source}")]
     Prepare { index: u64, source: PrepareError },
     #[error(
-        "cannot warm up: all {count} requests failed: {why}\n  use `--num-warmups 0` to skip the warm-up, or `--compat vllm` to ignore its failures"
+        "cannot warm up: all {count} requests failed: {why}\n  use `--num-warmups 0` to skip the warm-up, or `--conventions vllm` to ignore its failures"
     )]
     WarmUps { count: u64, why: String },
     #[error("cannot begin the measured phase: {reason}")]

@@ -14,7 +14,7 @@
 //!   error.
 //! - What they share: `shared`, the `gate` that limits requests in flight (`cap`, where several processes
 //!   share the limit), one `inbox` per worker, the `rotation` of a target's addresses.
-//! - Rules without a clock: `flight` (one attempt and its retries), `pacer` (how to wait), `harvest` (how
+//! - Rules without a clock: `flight` (one attempt and its retries), `pacer` (how to wait), `reads` (how
 //!   often to read).
 //! - The machine: [`platform`] is the interface, `native` the real one, `descriptors` and `vitals` its
 //!   limits and counters.
@@ -26,7 +26,6 @@ mod descriptors;
 mod error;
 mod flight;
 mod gate;
-mod harvest;
 mod inbox;
 mod interrupt;
 pub mod item;
@@ -36,6 +35,7 @@ mod native;
 mod pacer;
 pub mod platform;
 mod preparer;
+mod reads;
 mod rotation;
 mod shared;
 mod thread;
@@ -47,14 +47,14 @@ mod worker;
 mod tests;
 
 pub use cap::{CapLending, CapReport, CapSlots};
-pub use config::{Connections, Harvest, RunConfig, TargetServer, Timeouts, WarmUps};
+pub use config::{Connections, RunConfig, SocketReads, TargetServer, Timeouts, WarmUps};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;
-pub use harvest::Lane;
 pub use interrupt::Interrupt;
 pub use item::{Notice, Prepare, PrepareError, QueuedRequest};
 pub use launch::{AwaitStart, Between, Outlets, run, run_on};
 pub use live::{Live, LiveCounts, Rates};
 pub use native::{EpollLinks, Native};
 pub use platform::Platform;
+pub use reads::Lane;
 pub use turns::{FollowUp, SlotUse, TurnEnd};

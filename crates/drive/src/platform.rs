@@ -13,7 +13,7 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::{Peer, Stamps, Wire};
 
 use crate::error::Error;
-use crate::harvest::Lane;
+use crate::reads::Lane;
 
 /// Most links that one wait reports.
 pub const BATCH: usize = 256;
@@ -149,8 +149,8 @@ pub trait Links: Send {
     fn wait(&mut self, max_wait: MaxWait) -> usize;
 
     /// Polls the lazy lane without waiting. Returns the number of ready links.
-    fn harvest(&mut self) -> usize;
+    fn poll_lazy(&mut self) -> usize;
 
-    /// One of the results of the last call of `wait` or `harvest`.
+    /// One of the results of the last call of `wait` or `poll_lazy`.
     fn ready(&self, index: usize) -> Ready;
 }

@@ -51,8 +51,9 @@ pub(crate) fn between(
     };
     let control = reached.control.cancelled_by(is_interrupted);
     let flush = (phases.cache == Cache::Flush).then(|| CacheFlush::new(plan, reached, &control));
-    let pause = pause(plan.family, &phases);
-    let profile = (phases.profiler == Profiler::On).then(|| profile_body(plan.family, &phases));
+    let pause = pause(plan.conventions, &phases);
+    let profile =
+        (phases.profiler == Profiler::On).then(|| profile_body(plan.conventions, &phases));
     let question = if phases.probe_rate > 0.0 {
         let probe = reached.dialect.probe(&reached.settings);
         let probe = probe.map_err(|why| Error::usage(why.to_string(), ""))?;
@@ -127,7 +128,7 @@ impl CacheFlush {
     fn new(plan: &Plan, reached: &Reached, control: &Control) -> Self {
         let timeout = Nanos::from_secs_f64(plan.phases.flush_timeout_s);
         let control = control.with_timeout(timeout + ANSWER_SLACK);
-        Self { control, route: reached.dialect.flush_by(plan.family), timeout }
+        Self { control, route: reached.dialect.flush_by(plan.conventions), timeout }
     }
 
     fn send(&self) -> Result<(), client::Error> {

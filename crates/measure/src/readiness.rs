@@ -38,7 +38,7 @@ pub(crate) fn prove(
     tools: &Tools,
 ) -> Result<(), Error> {
     let timeout_s = plan.phases.ready_timeout_s;
-    if plan.family != Conventions::Vllm || timeout_s <= 0.0 {
+    if plan.conventions != Conventions::Vllm || timeout_s <= 0.0 {
         return Ok(());
     }
     let Tools { clock, observer, .. } = tools;

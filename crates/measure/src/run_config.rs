@@ -41,7 +41,7 @@ pub(crate) fn keep_text(plan: &Plan) -> KeepText {
         || plan.output.sglang_result.as_ref().is_some_and(|file| file.is_detailed);
     // Whether an answer fits is judged by its text.
     let is_judged = plan.request.structured.is_some() || plan.request.tools.is_some();
-    if plan.family == Conventions::Sglang || !is_counted_by_usage || is_detailed || is_judged {
+    if plan.conventions == Conventions::Sglang || !is_counted_by_usage || is_detailed || is_judged {
         KeepText::Yes
     } else {
         KeepText::Uncounted
@@ -160,18 +160,18 @@ pub(crate) fn config(
     };
     let client = &plan.client;
     drive::RunConfig {
-        arrivals: load.arrivals(plan.family),
+        arrivals: load.arrivals(plan.conventions),
         seed: Seed(plan.seed),
         share: opened.share,
         whole_extent: Some(whole),
         connections: client.connections,
-        harvest: client.harvest,
+        socket_reads: client.socket_reads,
         stamps: client.stamps,
-        slot_use: match plan.family {
+        slot_use: match plan.conventions {
             Conventions::Sglang => drive::SlotUse::PerConversation,
             Conventions::Vllm => drive::SlotUse::PerTurn,
         },
-        warm_ups: match plan.family {
+        warm_ups: match plan.conventions {
             Conventions::Sglang => drive::WarmUps::Needed,
             Conventions::Vllm => drive::WarmUps::Tolerated,
         },
@@ -204,7 +204,7 @@ pub(crate) fn info(
         origin: tools.clock.now(),
         seed: Seed(plan.seed),
         salt: salt.0,
-        family: plan.family,
+        family: plan.conventions,
         targets: ready.all_reached().map(|reached| reached.described.clone()).collect(),
         load: shard::own_load(&load, opened.share, opened.own_len()),
         dataset: plan.workload.name().to_owned(),

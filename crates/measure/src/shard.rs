@@ -148,13 +148,13 @@ pub(crate) fn check_conversations(
     opened: &OpenedWorkload,
     rule: CapRule,
 ) -> Result<(), Error> {
-    let is_held = plan.family == Conventions::Sglang && plan.load.max_concurrency.is_some();
+    let is_held = plan.conventions == Conventions::Sglang && plan.load.max_concurrency.is_some();
     if rule == CapRule::Split || !is_held || !opened.has_turns() {
         return Ok(());
     }
     Err(Error::usage(
         "cannot use `--global-cap` for conversations with SGLang's conventions: a conversation keeps its slot to its end",
-        "omit `--global-cap` to split the limit, or add `--compat vllm` to count requests",
+        "omit `--global-cap` to split the limit, or add `--conventions vllm` to count requests",
     ))
 }
 

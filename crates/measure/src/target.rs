@@ -142,7 +142,7 @@ pub(crate) fn reach(
     let control = |settings: &Settings| {
         Control::new(settings, Arc::clone(&access), CONTROL_TIMEOUT, Arc::clone(clock))
     };
-    let path = dialect.up_path_by(plan.family);
+    let path = dialect.up_path_by(plan.conventions);
     let timeout_s = plan.phases.ready_timeout_s;
     let redirected = wait_until_up(&control(&settings), path, timeout_s, clock, say)?;
     let listed = models(&control(&settings), &settings, dialect)?;
@@ -189,7 +189,7 @@ pub(crate) fn settings(
     let name = target.served_model_name.as_ref().or(target.model.as_ref());
     let mut settings = Settings::new(url, name.cloned().unwrap_or_default());
     settings.path = target.endpoint.as_ref().map(|path| path.0.clone());
-    settings.conventions = Some(plan.family);
+    settings.conventions = Some(plan.conventions);
     settings.delivery = request.delivery;
     settings.usage = request.usage;
     settings.ignore_eos = request.ignore_eos;

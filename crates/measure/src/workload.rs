@@ -76,7 +76,7 @@ pub struct WorkloadInputs {
 pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error> {
     let context = DatasetContext {
         salt: means.salt,
-        conventions: plan.family,
+        conventions: plan.conventions,
         form: form(plan)?,
         row_order: plan.prompts.row_order,
         oversample: plan.prompts.oversample,

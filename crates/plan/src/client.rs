@@ -10,7 +10,7 @@ tokometer_base::partial! {
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Client / PartialClient {
         pub connections: drive::Connections,
-        pub harvest: drive::Harvest,
+        pub socket_reads: drive::SocketReads,
         pub stamps: Stamps = Stamps::default(),
         /// Worker threads; absent: by the number of cores.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -156,7 +156,11 @@ mod tests {
             assert!(why.contains(field.name()) && why.contains(part), "{why}");
         };
         check(PlanField::NUM_PROMPTS, SweepValue::Number(8.5), "8.5");
-        check("client.harvest".parse().unwrap(), SweepValue::Text("eagre".to_owned()), "eager");
+        check(
+            "client.socket_reads".parse().unwrap(),
+            SweepValue::Text("eagre".to_owned()),
+            "eager",
+        );
         check(PlanField::MAX_CONCURRENCY, SweepValue::Whole(1 << 40), "u32");
         check(PlanField::REQUEST_RATE, SweepValue::Text("fast".to_owned()), "fast");
     }

@@ -16,7 +16,7 @@ use super::*;
 /// A plan with every field that has no default.
 const PLAN: &str = r#"
     name = "x"
-    family = "vllm"
+    conventions = "vllm"
     seed = 0
     content = "fresh"
     targets = [{ address = "simulator", backend = "vllm" }]
@@ -25,7 +25,7 @@ const PLAN: &str = r#"
     load = { request_rate = 1.0, burstiness = 1.0, timing = "rate" }
     phases = { ready_timeout_s = 0.0, warmups = 0, cache = "keep", flush_timeout_s = 60.0, profiler = "off", probe_rate = 0.0 }
     request = { ignore_eos = "off", delivery = "streamed", usage = "at_end" }
-    client = { connections = "on-demand", harvest = "adaptive", connect_timeout_s = 10.0, retries = 0, scrape_interval_s = 1.0 }
+    client = { connections = "on-demand", socket_reads = "adaptive", connect_timeout_s = 10.0, retries = 0, scrape_interval_s = 1.0 }
     metrics = { layout = "auto", sections = ["ttft"], percentiles = [99.0], judgement = "lenient" }
     output = { record = "kept", shown = "text" }
 "#;

@@ -30,6 +30,7 @@ mod output;
 mod phases;
 mod plan;
 mod prompts;
+mod renamed;
 mod request;
 pub mod resolve;
 mod secret;
@@ -54,6 +55,7 @@ pub use output::{
 pub use phases::{Cache, PartialPhases, Phases, Profiler};
 pub use plan::{Content, Error, PartialPlan, Plan, ab_blocks};
 pub use prompts::{Form, PartialPrompts, Prompts};
+pub use renamed::renamed_flag;
 pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
 pub use sweep::{Axis, AxisValues, PlanSection, SweepValue};

@@ -1,6 +1,7 @@
 //! The whole of a measurement.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokometer_base::partial::Incomplete;
 use tokometer_base::{Conventions, Partial, Refusal, Seed};
 use tokometer_decide::AbBlocks;
@@ -16,6 +17,7 @@ use crate::metrics::{Metrics, PartialMetrics};
 use crate::output::{Output, PartialOutput};
 use crate::phases::{PartialPhases, Phases};
 use crate::prompts::{PartialPrompts, Prompts};
+use crate::renamed::with_keys_of_today;
 use crate::request::{PartialRequest, Request};
 use crate::sweep::{Axis, PlanSection};
 use crate::target::{PartialTarget, Target};
@@ -26,7 +28,8 @@ tokometer_base::partial! {
     pub struct Plan / PartialPlan {
         /// Name of the run, part of its folder's name.
         pub name: String,
-        pub family: Conventions,
+        /// The tool whose conventions apply where vLLM and SGLang differ.
+        pub conventions: Conventions,
         /// Root of lengths and arrivals.
         pub seed: u64,
         pub content: Content,
@@ -92,7 +95,12 @@ impl Plan {
 impl PartialPlan {
     /// Those fields of its plan that a run has recorded.
     pub fn of_run(info: &record::RunInfo) -> Result<Self, Error> {
-        Self::from_json(&info.plan.to_string()).map_err(|why| Error::Record(why.to_string()))
+        Self::from_record(info.plan.clone()).map_err(|why| Error::Record(why.to_string()))
+    }
+
+    /// Reads the plan of a record, whose keys may be those of an earlier version.
+    pub fn from_record(plan: Value) -> serde_json::Result<Self> {
+        Self::from_json(&with_keys_of_today(plan).to_string())
     }
 
     /// Reads a plan from JSON. Every reader of JSON calls this one: the code that reads a plan is large,

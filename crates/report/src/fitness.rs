@@ -73,7 +73,7 @@ mod tests {
             asked_events_per_s: 102_400.0,
             most_events_per_s: Some(most),
             passes: vec![PassError {
-                name: "adaptive harvest".into(),
+                name: "adaptive reads".into(),
                 error,
                 cpu_secs_per_million: Some(3.2),
             }],
@@ -85,7 +85,7 @@ mod tests {
         insta::assert_snapshot!(text(&fitness(5_900.0, 250_000.0)), @r#"
         measurement error against the server's log: 2048 streams, 102400 events/s
                             first token p50/p99/max  ITL p50/p99/max  marked  CPU s/M
-          adaptive harvest          2.8/5.9/48.0 µs  2.8/5.9/48.0 µs   0.10%     3.20
+          adaptive reads          2.8/5.9/48.0 µs  2.8/5.9/48.0 µs   0.10%     3.20
           maximum event rate of this client: 250000/s
         the requested load is within what this machine can measure
         measured on loopback: includes reading and parsing, but no network card

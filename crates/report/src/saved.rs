@@ -89,7 +89,7 @@ impl RunView {
     /// What has to be computed of the runs of a plan.
     pub fn figures(&self, plan: &Plan) -> SummaryOptions {
         let backend = plan.targets.first().map_or("", |target| target.backend.name());
-        self.options(layout_for(self, plan.family, backend))
+        self.options(layout_for(self, plan.conventions, backend))
     }
 
     fn options(&self, layout: Layout) -> SummaryOptions {

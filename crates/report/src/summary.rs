@@ -183,9 +183,9 @@ impl SummaryPage<'_> {
             target.backend().is_some_and(|backend| backend.server() == ServerKind::Sglang)
         };
         let (whose, other) = match self.info.family {
-            Conventions::Sglang => ("SGLang's", "`--compat vllm` follows vLLM's"),
+            Conventions::Sglang => ("SGLang's", "`--conventions vllm` follows vLLM's"),
             Conventions::Vllm if self.info.targets.iter().any(is_sglang) => {
-                ("vLLM's", "`--compat sglang` follows SGLang's")
+                ("vLLM's", "`--conventions sglang` follows SGLang's")
             }
             Conventions::Vllm => return None,
         };

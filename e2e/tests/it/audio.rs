@@ -15,7 +15,7 @@ const CLIPS: &str = "--dataset-name random-audio --audio-length-mean 0.5 --rando
 fn measured(folder: &Path, server: &Server, more: &str) -> Value {
     let line = format!(
         "bench --backend {BACKEND} --base-url {} --model simulated --num-prompts 6 \
-         --tokenizer cl100k --json {more}",
+         --tokenizer cl100k --format json {more}",
         server.url
     );
     run(folder, &line).succeeded().json()
@@ -171,7 +171,7 @@ fn silence_is_an_answer_of_no_tokens() {
     for delivery in ["", "--disable-stream"] {
         let line = format!(
             "bench --backend {BACKEND} --base-url {} --model m --num-prompts 3 {CLIPS} \
-             --tokenizer cl100k --json --no-run-dir {delivery}",
+             --tokenizer cl100k --format json --no-run-dir {delivery}",
             server.url
         );
         let summary = &run(folder.path(), &line).succeeded().json()["summary"];

@@ -27,7 +27,7 @@ fn bad_command_lines_are_refused_with_a_hint() {
     row("bench --num-promts 5", &["unknown flag `--num-promts`", "`--num-prompts`"]);
     row("bench --backend vlm", &["unknown backend `vlm`", "vllm"]);
     row("bench --dataset-name rando", &["unknown dataset `rando`", "random"]);
-    row("bench --harvest eagre", &["eagre", "eager"]);
+    row("bench --socket-reads eagre", &["eagre", "eager"]);
     row("bench --layout v9", &["v9", "v4"]);
     row("bench --request-rate 0", &["a rate must be greater than zero", "--request-rate inf"]);
     row("bench --random-input-len -3", &["`-3`", "must not be negative", "`--random-input-len <"]);

@@ -11,7 +11,8 @@ use crate::program::{Server, run};
 #[test]
 fn without_a_target_the_embedded_simulator_is_measured_and_named() {
     let folder = tempfile::tempdir().unwrap();
-    let line = "bench --num-prompts 20 --request-rate 100 --random-output-len 5 --json --run-dir r";
+    let line =
+        "bench --num-prompts 20 --request-rate 100 --random-output-len 5 --format json --run-dir r";
     let page = run(folder.path(), line).succeeded().json();
     assert_eq!(page["summary"]["counts"]["succeeded"], 20, "{page:#}");
     let reader = RunReader::open(&folder.path().join("r")).unwrap();
@@ -95,7 +96,7 @@ fn a_duration_ends_the_run_without_a_number_of_requests() {
     let server = Server::quick();
     let line = format!(
         "bench --base-url {} --duration 500ms --max-concurrency 2 --random-input-len 20 \
-         --random-output-len 3 --json --run-dir r",
+         --random-output-len 3 --format json --run-dir r",
         server.url
     );
     let page = run(folder.path(), &line).succeeded().json();
@@ -203,7 +204,7 @@ fn answers_without_usage_are_counted_from_their_text_and_the_text_is_not_kept() 
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
     let line = format!(
         "bench --base-url {} --num-prompts 12 --random-input-len 20 --random-output-len 16 \
-         --tokenizer cl100k --json --run-dir r",
+         --tokenizer cl100k --format json --run-dir r",
         server.url
     );
     let page = run(folder.path(), &line).succeeded().json();

@@ -83,7 +83,8 @@ fn a_quiet_search_prints_its_json_or_nothing() {
     );
     let silent = capacity(folder.path(), "p50 ttft < 10min", &line).succeeded();
     assert_eq!((silent.stdout.as_str(), silent.stderr.as_str()), ("", ""));
-    let json = capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --json")).succeeded();
+    let json =
+        capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --format json")).succeeded();
     assert_eq!((json.json()["points"][0]["load"].as_f64(), json.stderr.as_str()), (Some(20.0), ""));
 }
 
@@ -104,7 +105,7 @@ fn a_page_that_cannot_be_written_is_refused_before_anything_is_sent() {
     let missing = ["cannot write `no/page.html`: there is no such", "create the folder `no` first"];
     refused("--html no/page.html", &missing, 6);
     refused("--html .", &["cannot write `.`: it is a folder"], 6);
-    refused("--html - --json", &["both the page and the JSON", "--html page.html"], 2);
+    refused("--html - --format json", &["both the page and the JSON", "--html page.html"], 2);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something was left behind");
 }
 
@@ -246,7 +247,7 @@ fn a_search_with_prompts_beyond_the_profile_s_data_says_so() {
     let search = |tokens: u32| {
         let line = format!(
             "capacity --engine sglang-rust --random-input-len {tokens} --random-output-len 4 \
-             --points 2 --max-duration 2s --min-duration 1s --json --slo requests>0"
+             --points 2 --max-duration 2s --min-duration 1s --format json --slo requests>0"
         );
         ended(&mut command(folder.path(), &line)).succeeded().json()
     };

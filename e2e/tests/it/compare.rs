@@ -210,7 +210,7 @@ fn a_target_without_a_success_leaves_the_other_s_results() {
         ended.stdout
     );
     assert!(ended.stdout.contains("comparison: not possible"), "{}", ended.stdout);
-    let page = run(folder.path(), &format!("{line} --no-run-dir --json")).json();
+    let page = run(folder.path(), &format!("{line} --no-run-dir --format json")).json();
     assert_eq!(page["a"]["summary"]["counts"]["succeeded"], 4, "{page:#}");
     assert!(page["comparison"].is_null(), "{page:#}");
     assert_eq!(run(folder.path(), "compare r").code, Some(2));

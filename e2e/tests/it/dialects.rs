@@ -81,7 +81,7 @@ fn encrypted_connections_are_measured_once_the_certificate_is_accepted() {
     );
     let refused = run(folder.path(), &line);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
-    let page = run(folder.path(), &format!("{line} --insecure --json")).succeeded().json();
+    let page = run(folder.path(), &format!("{line} --insecure --format json")).succeeded().json();
     assert_eq!(page["summary"]["counts"]["succeeded"], 3);
 }
 

@@ -359,7 +359,7 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row(search, &["cannot use `--max-duration 5s`", "at least", "add `--min-duration 5s`"]);
     row("ftp://h:9", &["unknown scheme `ftp://`", "http://HOST:PORT"]);
     row("compare a b", &["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
-    row("report r --json", &["summary.json"]);
+    row("report r --json", &["--format json"]);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn a_dash_is_standard_input_and_standard_output() {
     let folder = tempfile::tempdir().unwrap();
     let input = |line: &str, text: &str| ended_with_input(folder.path(), line, text).succeeded();
     let rows = "{\"prompt\": \"one two three\"}\n{\"prompt\": \"four five\"}\n";
-    let line = "bench --sim --dataset-name custom --dataset-path - --custom-output-len 3 -n 2 -c 1,2 -o s --json";
+    let line = "bench --sim --dataset-name custom --dataset-path - --custom-output-len 3 -n 2 -c 1,2 -o s --format json";
     let page: serde_json::Value = serde_json::from_str(&input(line, rows).stdout).unwrap();
     assert_eq!(page["points"][1]["summary"]["counts"]["succeeded"], 2);
     let run_of = "s/000-max_concurrency=1";
@@ -433,7 +433,7 @@ fn a_dash_is_standard_input_and_standard_output() {
     assert_eq!(result["completed"], 2);
     let profile =
         std::fs::read_to_string(crate::program::root().join("crates/sim/profiles/default.toml"));
-    let predicted = input("predict --engine - -n 5 --json", &profile.unwrap());
+    let predicted = input("predict --engine - -n 5 --format json", &profile.unwrap());
     assert!(predicted.stdout.contains("prediction"));
 }
 

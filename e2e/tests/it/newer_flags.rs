@@ -82,7 +82,7 @@ fn structured_answers_are_judged_beside_their_latency() {
     let sent = |backend: &str, file: &str, more: &str| {
         format!(
             "bench --backend {backend} --base-url {} --structured {file} --num-prompts 4 \
-             --tokenizer cl100k --random-input-len 20 --no-run-dir --json {more}",
+             --tokenizer cl100k --random-input-len 20 --no-run-dir --format json {more}",
             server.url
         )
     };

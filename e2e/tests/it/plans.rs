@@ -27,7 +27,7 @@ fn a_printed_plan_gives_itself_when_it_is_read() {
     check("--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 9 --model m");
     check("--dataset-name custom --dataset-path f.jsonl --custom-output-len -1 --model m");
     check("--lora-modules a b --goodput ttft:5 e2el:9 --save-result --label x --model m");
-    check("--duration 30s --compat sglang --dataset-name random --model m");
+    check("--duration 30s --conventions sglang --dataset-name random --model m");
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn the_plan_of_a_run_repeats_it_and_flags_override_it() {
         server.url
     );
     run(folder.path(), &line).succeeded();
-    let line = "bench --plan first/plan.json --num-prompts 5 --run-dir second --json";
+    let line = "bench --plan first/plan.json --num-prompts 5 --run-dir second --format json";
     let page = run(folder.path(), line).succeeded().json();
     assert_eq!(page["summary"]["counts"]["succeeded"], 5);
     // Neither the folder nor `--quiet` of the first run is the new one's.

@@ -24,7 +24,7 @@ fn measured(backend: &str, server: &Server, more: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "bench --backend {backend} --base-url {} --model simulated --num-prompts 6 \
-         --random-input-len 30 --compat vllm --tokenizer cl100k --no-run-dir --json {more}",
+         --random-input-len 30 --conventions vllm --tokenizer cl100k --no-run-dir --format json {more}",
         server.url
     );
     run(folder.path(), &line).succeeded().json()

@@ -21,7 +21,7 @@ fn the_same_plan_and_seed_predict_the_same_bytes() {
     for part in ["from the engine profile `vllm-405b`", "90 % of seeds", "limited by"] {
         assert!(once.contains(part), "{part}: {once}");
     }
-    let json = format!("{line} --json");
+    let json = format!("{line} --format json");
     let value = run(folder.path(), &json).succeeded().json();
     assert_eq!(value["prediction"]["engine"], "vllm-405b");
     assert_eq!(value["prediction"]["seeds"], 20);
@@ -161,7 +161,7 @@ fn a_number_of_the_profile_can_be_another_one() {
     let said = "what-if           scheduler.max_seqs 256 → 4; cost.scale 1.0 → 2.0";
     assert!(changed.contains(said), "{changed}");
     assert!(!as_is.contains("what-if"), "{as_is}");
-    let json = run(folder.path(), &format!("{line} --json --overwrite")).succeeded().json();
+    let json = run(folder.path(), &format!("{line} --format json --overwrite")).succeeded().json();
     assert_eq!(json["prediction"]["what_if"][0]["before"], 256);
     assert_eq!(json["run"]["remarks"][0], "what-if: scheduler.max_seqs 256 → 4");
     let check = |line: &str, part: &str| {

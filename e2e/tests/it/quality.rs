@@ -88,7 +88,7 @@ fn calls_of_every_route_are_valid() {
         for delivery in ["--tool-choice required", "--tool-choice weather --disable-stream"] {
             let line = format!(
                 "bench --backend {backend} --base-url {} --tools tools.json {delivery} --num-prompts 3 \
-                 --tokenizer cl100k --random-input-len 20 --random-output-len 40 --no-run-dir --json",
+                 --tokenizer cl100k --random-input-len 20 --random-output-len 40 --no-run-dir --format json",
                 server.url
             );
             let summary = &run(folder.path(), &line).succeeded().json()["summary"];

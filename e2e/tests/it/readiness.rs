@@ -50,7 +50,7 @@ fn without_a_time_for_it_there_is_no_check() {
     let folder = tempfile::tempdir().unwrap();
     let faults = r#"{"errors":{"status":503,"which":{"first":2}}}"#;
     let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
-    let line = format!("bench --base-url {} {SMALL} --json --no-run-dir", server.url);
+    let line = format!("bench --base-url {} {SMALL} --format json --no-run-dir", server.url);
     let page = run(folder.path(), &line).succeeded().json();
     assert_eq!(page["summary"]["counts"]["failed"], 2);
 }
@@ -163,7 +163,7 @@ fn a_warm_up_that_nobody_answers_ends_a_run_by_sglang_s_rules() {
     let ended = run(folder.path(), &line);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(7), ""), "{}", ended.stderr);
     assert!(ended.stderr.contains("cannot warm up: all 1 requests failed"), "{ended:?}");
-    let ended = run(folder.path(), &format!("{line} --compat vllm --num-warmups 1"));
+    let ended = run(folder.path(), &format!("{line} --conventions vllm --num-warmups 1"));
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     assert!(ended.stdout.contains("Successful requests:                     0 "), "{ended:?}");
 }

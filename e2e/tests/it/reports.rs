@@ -81,11 +81,11 @@ fn the_doctor_reads_standard_input_and_writes_a_comment_or_a_page() {
     let plain = doctor("-");
     assert!(plain.contains("standard input, block 1 (v2, 3000 requests"), "{plain}");
     assert!(plain.contains("`@all` is not a value of Mean TTFT (ms) (line 10)"), "{plain}");
-    let comment = doctor("- --markdown");
+    let comment = doctor("- --format markdown");
     assert!(comment.contains("| `readable-values` |") && !comment.contains('@'), "{comment}");
-    let page = doctor("- --html");
+    let page = doctor("- --html -");
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("http:"), "{page}");
-    assert_eq!(doctor("- --html=page.html"), "");
+    assert_eq!(doctor("- --html page.html"), "");
     assert_eq!(std::fs::read_to_string(folder.path().join("page.html")).unwrap(), page);
 }
 

@@ -232,7 +232,10 @@ fn no_secret_reaches_a_file_a_line_or_an_argument() {
     assert_eq!(seen.run(&mut bench(&sweep)).code, Some(0));
     let sglang = "bench --backend sglang-oai --dataset-name random --num-prompts 6 --run-dir sglang --output-file s.jsonl";
     let _ended = seen.run(&mut bench(sglang));
-    assert_eq!(seen.run(&mut bench("bench --num-prompts 6 --run-dir one --json")).code, Some(0));
+    assert_eq!(
+        seen.run(&mut bench("bench --num-prompts 6 --run-dir one --format json")).code,
+        Some(0)
+    );
     assert_eq!(
         seen.run(&mut bench("bench --num-prompts 6 --run-dir two --prometheus-port 0")).code,
         Some(0)

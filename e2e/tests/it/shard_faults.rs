@@ -52,7 +52,7 @@ fn a_leader_without_shared_files_gets_every_record() {
 fn a_killed_shard_leaves_its_rows_with_the_leader() {
     let (server, latch) = holding_back(60);
     let folder = tempfile::tempdir().unwrap();
-    let more = format!("--num-prompts 160 --max-concurrency 8 {OWN_FOLDER} --json");
+    let more = format!("--num-prompts 160 --max-concurrency 8 {OWN_FOLDER} --format json");
     let mut shards = start(folder.path(), &scripted_load(&server, &more), 2);
     let leaders = folder.path().join("machine0/run");
     wait_until("rows of shard 1 have arrived", || recorded(&leaders, 1) > 0);
@@ -198,7 +198,7 @@ fn garbage_on_the_port_keeps_no_shard_out() {
 fn an_interrupt_of_shard_0_ends_all_shards() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 3000 --request-rate 100 --run-dir run --json");
+    let line = load(&server, "--num-prompts 3000 --request-rate 100 --run-dir run --format json");
     let shards = start(folder.path(), &line, 3);
     let run = folder.path().join("machine0/run");
     wait_until("shard 2 has recorded something", || recorded(&run, 2) > 0);
@@ -297,7 +297,7 @@ fn an_interrupt_of_another_shard_ends_its_part_alone() {
         AfterResponse::Close
     });
     let folder = tempfile::tempdir().unwrap();
-    let more = "--num-prompts 120 --max-concurrency 4 --run-dir run --json";
+    let more = "--num-prompts 120 --max-concurrency 4 --run-dir run --format json";
     let shards = start(folder.path(), &scripted_load(&server, more), 2);
     let run = folder.path().join("machine0/run");
     wait_until("shard 1 has recorded something", || recorded(&run, 1) > 0);
@@ -323,7 +323,7 @@ fn a_shard_whose_disk_is_full_is_named_and_loses_nothing_of_the_others() {
     let leader = free_address();
     let line = |rank: u32| {
         let more = format!(
-            "--num-prompts 800 --request-rate 400 --run-dir run --json --shard {rank}/2 --leader {leader}"
+            "--num-prompts 800 --request-rate 400 --run-dir run --format json --shard {rank}/2 --leader {leader}"
         );
         load(&server, &more)
     };

@@ -235,7 +235,7 @@ fn two_shards_share_the_one_slot_of_a_first_step() {
 fn conversations_that_hold_their_slot_are_not_lent() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let more = "--compat sglang --multi-turn --num-prompts 6 --max-concurrency 2 --global-cap \
+    let more = "--conventions sglang --multi-turn --num-prompts 6 --max-concurrency 2 --global-cap \
                 --shard-wait 5s --run-dir run --quiet";
     let ends: Vec<ProgramExit> =
         start(folder.path(), &load(&server, more), 3).into_iter().map(Started::wait).collect();

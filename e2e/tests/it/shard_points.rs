@@ -34,7 +34,8 @@ fn points(run: &Path) -> Vec<String> {
 fn a_sweep_is_measured_by_all_shards_and_resumed_point_by_point() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 12 --max-concurrency 2,3,4 --run-dir run --json");
+    let line =
+        load(&server, "--num-prompts 12 --max-concurrency 2,3,4 --run-dir run --format json");
     let ends = wait_all(start(folder.path(), &line, 2));
     assert_eq!(ends[0].json()["points"].as_array().unwrap().len(), 3);
     let merged = folder.path().join("machine0/run");
@@ -71,7 +72,7 @@ fn a_sweep_is_measured_by_all_shards_and_resumed_point_by_point() {
 fn a_point_that_cannot_be_divided_costs_no_other_point() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&server, "--num-prompts 6 --max-concurrency 1,4 --run-dir run --json");
+    let line = load(&server, "--num-prompts 6 --max-concurrency 1,4 --run-dir run --format json");
     let ends: Vec<ProgramExit> =
         start(folder.path(), &line, 2).into_iter().map(Started::wait).collect();
     assert_eq!(ends[0].code, Some(5), "{}", ends[0].stderr);
@@ -90,7 +91,7 @@ fn a_search_is_made_by_all_shards_and_resumed() {
     let line = load(
         &server,
         "--slo requests>0.001 --start 30 --points 2 --min-duration 1s --max-duration 1s \
-         --run-dir run --json",
+         --run-dir run --format json",
     );
     let line = line.replacen("bench", "capacity", 1);
     let ends = wait_all(start(folder.path(), &line, 2));
@@ -153,7 +154,8 @@ fn a_search_ends_when_a_shard_is_lost() {
 fn two_targets_in_turn_are_measured_by_all_shards() {
     let (one, other) = (Server::quick(), Server::quick());
     let folder = tempfile::tempdir().unwrap();
-    let line = load(&one, "--num-prompts 24 --block 4 --request-rate 200 --run-dir run --json");
+    let line =
+        load(&one, "--num-prompts 24 --block 4 --request-rate 200 --run-dir run --format json");
     let line = format!("{line} --against {}", other.url);
     let whole = run(folder.path(), &line).succeeded();
     let ends = wait_all(start(folder.path(), &line, 3));

@@ -108,7 +108,7 @@ fn ttft(report: &ProgramExit) -> (f64, f64) {
 fn four_shards_and_a_leader_make_the_run_of_one_process() {
     let server = Server::quick();
     let folder = tempfile::tempdir().unwrap();
-    let more = "--num-prompts 90 --request-rate 120 --run-dir run --json --html page.html";
+    let more = "--num-prompts 90 --request-rate 120 --run-dir run --format json --html page.html";
     let line = load(&server, more);
     run(folder.path(), &line).succeeded();
     let ends: Vec<ProgramExit> =
@@ -234,7 +234,8 @@ fn what_cannot_be_divided_is_refused_by_every_shard() {
 fn a_killed_shard_loses_nothing_that_it_recorded() {
     let (server, latch) = holding_back(60);
     let folder = tempfile::tempdir().unwrap();
-    let line = scripted_load(&server, "--num-prompts 150 --max-concurrency 6 --run-dir run --json");
+    let line =
+        scripted_load(&server, "--num-prompts 150 --max-concurrency 6 --run-dir run --format json");
     let mut shards = start(folder.path(), &line, 3);
     let merged = folder.path().join("machine0/run");
     wait_until("shard 2 has recorded its answers", || recorded(&merged, 2) >= 20);

@@ -70,7 +70,7 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     let line = line("1s");
     let refused = run(folder.path(), &line);
     assert_eq!(refused.code, Some(6), "{}", refused.stderr);
-    let again = format!("{line} --overwrite --json --html mine.html");
+    let again = format!("{line} --overwrite --format json --html mine.html");
     let document = run(folder.path(), &again).succeeded().json();
     assert_eq!(document["staircase"]["steps"][0]["concurrency"], 1);
     let runs = document["runs"].as_array().unwrap().len();
@@ -78,7 +78,7 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     assert!(folder.path().join("mine.html").is_file());
     let quiet = run(folder.path(), &format!("{line} --overwrite -q")).succeeded();
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));
-    let quiet = run(folder.path(), &format!("{line} --overwrite -q --json")).succeeded();
+    let quiet = run(folder.path(), &format!("{line} --overwrite -q --format json")).succeeded();
     assert_eq!(
         (quiet.json()["staircase"]["steps"][0]["concurrency"].as_u64(), quiet.stderr.as_str()),
         (Some(1), "")

@@ -144,7 +144,7 @@ fn stdout_holds_headings_only_where_it_holds_text() {
     assert!(text.contains("short ones\n") && text.contains("long ones\n"), "{text}");
     let quiet = run(folder.path(), &format!("{line} --quiet")).succeeded();
     assert_eq!(quiet.stdout, "");
-    for flags in ["--json", "--quiet --json"] {
+    for flags in ["--format json", "--quiet --format json"] {
         let page = run(folder.path(), &format!("{line} {flags}")).succeeded().json();
         let points = page["points"].as_array().unwrap();
         let counts: Vec<&Value> =

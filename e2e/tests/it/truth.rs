@@ -57,7 +57,7 @@ fn a_paced_server_and_its_record_agree_on_every_token() {
     check(&["--ttft", "10ms", "--itl", "3ms"], load);
     check(
         &["--ttft", "10ms", "--itl", "3ms"],
-        &format!("{load} --harvest eager --connections preopen"),
+        &format!("{load} --socket-reads eager --connections preopen"),
     );
 }
 

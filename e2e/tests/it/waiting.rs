@@ -15,7 +15,7 @@ fn bench(server: &Scripted, more: &str) -> ProgramExit {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "bench --base-url {} --num-prompts 3 --max-concurrency 1 --random-input-len 8 \
-         --random-output-len 8 --tokenizer cl100k --no-run-dir --json {more}",
+         --random-output-len 8 --tokenizer cl100k --no-run-dir --format json {more}",
         server.url
     );
     run(folder.path(), &line)

@@ -91,7 +91,7 @@ fn completions_agree_with_the_servers_own_counters_and_timings() {
     let before = counter(&server.url, "tokens_predicted_total");
     let line = format!(
         "bench --backend llamacpp-oai --base-url {} --dataset-name random --random-input-len 24 \
-         --random-output-len 16 --num-prompts 12 --ignore-eos --max-concurrency 6 --json --run-dir run",
+         --random-output-len 16 --num-prompts 12 --ignore-eos --max-concurrency 6 --format json --run-dir run",
         server.url
     );
     let summary = program::run(folder.path(), &line).succeeded().json();
@@ -186,7 +186,7 @@ fn a_cancelled_run_is_reported_as_partial_and_the_server_lives_on() {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "bench --backend llamacpp-oai --base-url {} --dataset-name random --random-input-len 16 \
-         --random-output-len 200 --num-prompts 500 --ignore-eos --max-concurrency 4 --json --run-dir run",
+         --random-output-len 200 --num-prompts 500 --ignore-eos --max-concurrency 4 --format json --run-dir run",
         server.url
     );
     let started = program::Started::new(folder.path(), &line);

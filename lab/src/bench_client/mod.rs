@@ -92,14 +92,14 @@ fn scenes() -> Vec<Scene> {
 fn measure(scene: &Scene) -> Result<Vec<TableRow>> {
     let is_paced = scene.kind == Kind::Paced;
     let floors: &[_] = &[("floor, eager", "eager"), ("floor, 1 ms lazy", "lazy")];
-    let harvests: &[_] = &["adaptive", "eager"];
+    let ways: &[_] = &["adaptive", "eager"];
     let mut lines = Vec::new();
     for (name, pace) in &floors[..if is_paced { 2 } else { 1 }] {
         let server = Server::start(scene)?;
         lines.push(TableRow::floor(scene, name, &scene::floor_in_child(scene, &server, pace)?));
     }
-    for harvest in &harvests[..if is_paced { 2 } else { 1 }] {
-        lines.push(scene::client(scene, Server::start(scene)?, harvest)?);
+    for reads in &ways[..if is_paced { 2 } else { 1 }] {
+        lines.push(scene::client(scene, Server::start(scene)?, reads)?);
     }
     Ok(lines)
 }

@@ -101,7 +101,7 @@ fn weighed(core: usize, program: &Path) -> Result<Command> {
 }
 
 /// Runs our client on core 1 and compares its record with the truth log.
-pub(crate) fn client(scene: &Scene, mut server: Server, harvest: &str) -> Result<TableRow> {
+pub(crate) fn client(scene: &Scene, mut server: Server, reads: &str) -> Result<TableRow> {
     let folder = server.folder.join("run");
     let output = weighed(1, &built("release", "tokometer"))?
         .args(["bench", "--backend", "openai", "--quiet", "--request-id-prefix", "truth-"])
@@ -110,7 +110,7 @@ pub(crate) fn client(scene: &Scene, mut server: Server, harvest: &str) -> Result
         .args(["--max-concurrency", &scene.streams.to_string()])
         .args(["--dataset-name", "random", "--random-input-len", "16"])
         .args(["--random-output-len", &scene.tokens.to_string()])
-        .args(["--connections", "preopen", "--harvest", harvest, "--no-scrape", "--run-dir"])
+        .args(["--connections", "preopen", "--socket-reads", reads, "--no-scrape", "--run-dir"])
         .arg(&folder)
         .output()
         .context("cannot start `tokometer bench`")?;
@@ -121,7 +121,7 @@ pub(crate) fn client(scene: &Scene, mut server: Server, harvest: &str) -> Result
     server.simulator.stop()?;
     let kept = fs::read(folder.join("end.json"))?;
     let row =
-        TableRow::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &server.truth)?;
+        TableRow::client(scene, reads, &serde_json::from_slice(&kept)?, &folder, &server.truth)?;
     Ok(match scene.kind {
         Kind::Whole => row.weighing(Weight::read(&output.stderr)?),
         Kind::Read | Kind::Paced => row,

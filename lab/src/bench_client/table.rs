@@ -72,7 +72,7 @@ impl TableRow {
 
     pub(crate) fn client(
         scene: &Scene,
-        harvest: &str,
+        reads: &str,
         end: &Value,
         folder: &Path,
         log: &Path,
@@ -89,7 +89,7 @@ impl TableRow {
         let wall = number(&end["measure_end"]) - number(&end["measure_begin"]);
         Ok(Self {
             scene: scene.name.clone(),
-            reader: format!("tokometer, {harvest}"),
+            reader: format!("tokometer, {reads}"),
             events: timelines.iter().map(|timeline| timeline.events.len() as f64).sum(),
             cpu_secs: number(&end["health"]["cpu_time"]) / 1e9,
             wall_secs: wall / 1e9,

@@ -67,7 +67,7 @@ fn lengths(route: &Route) -> String {
     let length = if route.is_forced { " --ignore-eos" } else { "" };
     // By the other family's rules a ratio of zero means any length up to the asked one.
     format!(
-        "--compat vllm --random-input-len {PROMPT} --random-output-len {ANSWER}{length} --temperature 1"
+        "--conventions vllm --random-input-len {PROMPT} --random-output-len {ANSWER}{length} --temperature 1"
     )
 }
 
@@ -221,7 +221,7 @@ fn slots(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
 /// A prompt beyond the context: the server's own words are in the record, and nothing succeeded.
 fn too_long(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     let flags = format!(
-        "{} --compat vllm --random-input-len {TOO_LONG} --random-output-len 4 --num-prompts 2",
+        "{} --conventions vllm --random-input-len {TOO_LONG} --random-output-len 4 --num-prompts 2",
         route.flags
     );
     let ended = stage.bench("too-long", &flags)?;
@@ -273,7 +273,7 @@ fn unknown_model(stage: &Stage, route: &Route) -> Result<String> {
 /// An interrupted run is partial, and the server drops what was under way and lives on.
 fn cancelled(stage: &Stage, recipe: &Recipe, route: &Route) -> Result<String> {
     let flags = format!(
-        "{} --compat vllm --random-input-len {PROMPT} --random-output-len 200 --num-prompts 500 --max-concurrency 4",
+        "{} --conventions vllm --random-input-len {PROMPT} --random-output-len 200 --num-prompts 500 --max-concurrency 4",
         route.flags
     );
     let ended = stage.interrupted("cancelled", &flags)?;

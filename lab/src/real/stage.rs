@@ -83,7 +83,7 @@ impl Stage {
             .arg("bench")
             .args(["--base-url", &self.url, "--metrics-url", &self.counters_url])
             .args(flags.split_whitespace())
-            .args(["--dataset-name", "random", "--json", "--run-dir"])
+            .args(["--dataset-name", "random", "--format", "json", "--run-dir"])
             .arg(folder)
             .current_dir(&self.folder)
             .env("HF_HUB_OFFLINE", "1")

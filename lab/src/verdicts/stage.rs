@@ -56,7 +56,7 @@ impl Stage {
 
     /// The figures of a plan in virtual time.
     pub(crate) fn predicted(&self, flags: &str, seed: u64) -> Result<BTreeMap<String, f64>> {
-        let line = format!("predict --engine default {flags} --seed {seed} --json");
+        let line = format!("predict --engine default {flags} --seed {seed} --format json");
         let output = self.command("", &line).stdout(Stdio::piped()).output()?;
         ensure!(output.status.success(), "`tokometer {line}` failed");
         let page: Value = serde_json::from_slice(&output.stdout)?;

@@ -44,7 +44,7 @@ pub(super) fn build(program: &Path, folder: &Path) -> Result<()> {
 
 /// Measures the embedded simulator inside a container of the image.
 fn try_out(builder: &str) -> Result<()> {
-    let bench = ["bench", "--num-prompts", "20", "--json", "--no-run-dir"];
+    let bench = ["bench", "--num-prompts", "20", "--format", "json", "--no-run-dir"];
     let page = if builder == "buildah" {
         let container = output(Command::new(builder).args(["from", NAME]))?;
         let container = container.trim();

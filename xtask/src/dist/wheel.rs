@@ -81,7 +81,14 @@ pub(super) fn try_out(wheel: &Path, folder: &Path) -> Result<()> {
 pub(super) fn measure(program: &Path, folder: &Path) -> Result<()> {
     announce(output(Command::new(program).arg("--version"))?.trim());
     let mut bench = Command::new(program);
-    bench.current_dir(folder).args(["bench", "--num-prompts", "20", "--json", "--no-run-dir"]);
+    bench.current_dir(folder).args([
+        "bench",
+        "--num-prompts",
+        "20",
+        "--format",
+        "json",
+        "--no-run-dir",
+    ]);
     let page: Value = serde_json::from_str(&output(&mut bench)?)?;
     let succeeded = page.pointer("/summary/counts/succeeded").and_then(Value::as_u64);
     ensure!(succeeded == Some(20), "{succeeded:?} of 20 requests succeeded: {page:#}");

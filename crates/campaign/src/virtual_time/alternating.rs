@@ -34,7 +34,7 @@ impl Virtual {
         }
         let duration = load.duration_s.map(Nanos::from_secs_f64);
         let extent = SendLimit { count: load.num_prompts.map(|_| requests / 2), duration };
-        let offsets = Offsets::new(&load.arrivals(plan.family), extent, seed)
+        let offsets = Offsets::new(&load.arrivals(plan.conventions), extent, seed)
             .map_err(|why| Refusal::usage(why.to_string(), ""))?;
         let mut times = BlockTimes::new(offsets);
         let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..self.options };

@@ -111,14 +111,14 @@ pub(super) struct RandomLengths {
 impl RandomLengths {
     fn new(plan: &Plan, options: &random::Options, block: Option<u32>) -> Result<Self, Refusal> {
         let ratio = options.range_ratio;
-        if let Some(fault) = ratio.fault(plan.family) {
+        if let Some(fault) = ratio.fault(plan.conventions) {
             return Err(Refusal::usage(format!("cannot make the dataset `random`: {fault}"), ""));
         }
         let blocks = block.map_or(0, |block| options.prefix_len / block);
         let stream = Seed(plan.seed).stream("shared beginning");
         Ok(Self {
-            prompt: Span::around(options.input_len, ratio.input, plan.family),
-            output: Span::around(options.output_len, ratio.output, plan.family),
+            prompt: Span::around(options.input_len, ratio.input, plan.conventions),
+            output: Span::around(options.output_len, ratio.output, plan.conventions),
             prefix_tokens: options.prefix_len,
             prefix_hashes: (0..blocks).map(|at| stream.draw(u64::from(at))).collect(),
             lora: plan.request.lora.clone(),
@@ -309,7 +309,7 @@ mod tests {
     fn drawn_lengths_are_those_of_the_prompts_that_bench_sends() {
         for family in ["vllm", "sglang"] {
             let change = format!(
-                r#"{{"family": "{family}", "workload": {{"dataset": "random", "input_len": 50,
+                r#"{{"conventions": "{family}", "workload": {{"dataset": "random", "input_len": 50,
                 "output_len": 9, "prefix_len": 32, "range_ratio": 0.5, "content_path": null}}}}"#
             );
             let (mut drawn, plan) = asks(&change, "default");

@@ -84,7 +84,7 @@ impl Virtual {
         seed: Seed,
     ) -> Result<(RequestLoad, Prediction), Refusal> {
         let load = &plan.load;
-        let arrivals = load.arrivals(plan.family);
+        let arrivals = load.arrivals(plan.conventions);
         let all = asks.count();
         let is_open_ended = arrivals == Arrivals::AtOnce && load.num_prompts.is_none();
         let cap = load.max_concurrency.map_or(u64::MAX, u64::from);

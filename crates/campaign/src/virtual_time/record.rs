@@ -26,7 +26,7 @@ impl Virtual {
             origin: Nanos::ZERO,
             seed: Seed(plan.seed),
             salt: plan.seed,
-            family: plan.family,
+            family: plan.conventions,
             targets: engines
                 .zip(targets)
                 .map(|(engine, target)| described(engine, target))

@@ -64,11 +64,11 @@ mod tests {
         let check = |line: &str, expected: &str| {
             assert_eq!(with_command(&words(line)).join(" "), expected, "{line}");
         };
-        check("http://h:8000 --json", "bench http://h:8000 --json");
+        check("http://h:8000 --quiet", "bench http://h:8000 --quiet");
         check("HTTPS://h/v1", "bench HTTPS://h/v1");
         check("unix:/run/llm.sock", "bench unix:/run/llm.sock");
         check("10.0.0.1:8000/v1", "bench 10.0.0.1:8000/v1");
-        check("--json http://h", "bench --json http://h");
+        check("--quiet http://h", "bench --quiet http://h");
         for unchanged in ["", "bench http://h", "report r", "--help", "--version", "h", "a:b", "x:"]
         {
             check(unchanged, unchanged);
@@ -81,7 +81,7 @@ mod tests {
             assert_eq!(in_front(&words(line)).join(" "), expected, "{line}");
         };
         check("--slo x http://h", "http://h --slo x");
-        check("--header a=b http://h --json", "http://h --header a=b --json");
+        check("--header a=b http://h --quiet", "http://h --header a=b --quiet");
         check("--insecure http://h", "http://h --insecure");
         check("--base_url http://h", "--base_url http://h");
         check("--against http://b http://a", "http://a --against http://b");

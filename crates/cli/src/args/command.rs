@@ -146,7 +146,7 @@ pub(crate) struct ReportArgs {
     /// Layout of the report: auto, same, tokometer, or one of the other tools' layouts
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) layout: Option<String>,
-    /// Print a table with one row per report instead
+    /// Format of standard output: a table with one row per report
     #[arg(long, value_enum)]
     pub(crate) format: Option<TableFormatArg>,
     /// Write a self-contained HTML page with figures, distributions, time series, swim lanes and curves
@@ -240,7 +240,7 @@ pub(crate) struct CompareArgs {
     /// Differences within this share of A are negligible
     #[arg(long, default_value = "1%", value_name = "SHARE")]
     pub(crate) equivalence: String,
-    /// Output format
+    /// Format of standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ComparisonView,
     /// Also write the comparison as an HTML page to this file
@@ -452,18 +452,8 @@ pub(crate) struct DoctorArgs {
     /// Files with printed reports, saved result files, and run folders; `-` reads standard input
     #[arg(required_unless_present = "load", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Print the findings as a comment for an issue, in Markdown
-    #[arg(long, conflicts_with_all = ["load", "format", "html"])]
-    pub(crate) markdown: bool,
-    /// Print the findings as a self-contained HTML page, or write it to FILE
-    #[arg(
-        long,
-        value_name = "FILE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "-",
-        conflicts_with_all = ["load", "format"]
-    )]
+    /// Write the findings as a self-contained HTML page
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "format"])]
     pub(crate) html: Option<PathBuf>,
     /// The load at which to check this machine, instead of files.
     #[arg(
@@ -474,7 +464,7 @@ pub(crate) struct DoctorArgs {
         help = "Check this machine instead, at this load: \"concurrency=2048 itl=20ms [rate=50] [ttft=50ms] [tokens=200] [tls]\", or the flags of bench in quotes"
     )]
     pub(crate) load: Option<String>,
-    /// Print in this format instead of text
+    /// Format of standard output; Markdown is a comment for an issue
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TableFormatArg,
 }
@@ -486,9 +476,9 @@ pub(crate) struct MergeArgs {
     #[arg(required = true, value_name = "SHARD|RUN")]
     pub(crate) folders: Vec<PathBuf>,
     /// Folder of the merged run [default: the given RUN]
-    #[arg(long, short = 'o', value_name = "RUN")]
-    pub(crate) output: Option<PathBuf>,
-    /// Remove an earlier run from the output folder first
+    #[arg(long, short = 'o', value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Remove an earlier run from --run-dir first
     #[arg(long)]
     pub(crate) overwrite: bool,
 }

@@ -153,9 +153,9 @@ How do I replace `vllm bench serve` or SGLang's `bench_serving` in my scripts? R
 | `vllm bench serve …` | `tokometer bench …` |
 | `python benchmark_serving.py …` | `tokometer bench …` |
 | `python -m sglang.bench_serving --backend NAME …` | `tokometer bench --backend NAME …` |
-| `python -m sglang.bench_serving …` without `--backend` | `tokometer bench --compat sglang …` |
+| `python -m sglang.bench_serving …` without `--backend` | `tokometer bench --conventions sglang …` |
 
-`--compat sglang` selects SGLang's defaults, which differ from vLLM's. You may write `_` for `-` in a flag, and
+`--conventions sglang` selects SGLang's defaults, which differ from vLLM's. You may write `_` for `-` in a flag, and
 shorten it while it stays unique.
 
 Flags of other load tools are refused, with exit code 2, and the message names ours:

@@ -55,10 +55,6 @@ pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal
 /// A word that the command does not take.
 fn unexpected(command: &str, typed: &str) -> Option<Refusal> {
     match (command, typed) {
-        ("report", "--json") => Some(Refusal::usage(
-            "unknown flag `--json`",
-            "summary.json in the run folder has all figures; `--format json` prints a table of reports",
-        )),
         (_, flag) if flag.starts_with('-') => {
             let flag = flag.split('=').next().unwrap_or(flag);
             Some(habit::unknown(flag, &flags_of(command)))
@@ -281,7 +277,8 @@ mod tests {
             assert!(parts.iter().all(|part| said.contains(part)), "{said}");
         };
         check("compare a b", ["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
-        check("report r --json", ["unknown flag `--json`", "summary.json"]);
+        check("report r --json", ["unknown flag `--json`", "called `--format json` now"]);
+        check("doctor r --markdown", ["unknown flag", "called `--format markdown` now"]);
         check("ftp://h:9", ["unknown scheme `ftp://`", "http://HOST:PORT"]);
         check("localhost", ["nor an address with a port", "`tokometer http://localhost:8000`"]);
         check(
@@ -308,8 +305,9 @@ mod tests {
             let said = said(line).unwrap();
             assert!(said.starts_with(expected), "{said}");
         };
-        let choices = "cannot use `x` for `--compat`: the choices are vllm, sglang\n  `--compat <";
-        check("bench --compat x", choices);
+        let choices =
+            "cannot use `x` for `--conventions`: the choices are vllm, sglang\n  `--conventions <";
+        check("bench --conventions x", choices);
         let connections = "cannot use `5` for `--connections`: the choices are auto, preopen, \
                            on-demand, per-request\n  `--max-concurrency 5` limits";
         check("bench --connections 5", connections);

@@ -51,7 +51,7 @@ Most long flags have a variable: TOKOMETER_BASE_URL for --base-url.",
             seed",
         long: ListedFlags::Some {
             headings: &["Workload"],
-            flags: "plan backend model compat tokenizer skip-tokenizer-init num-prompts seed",
+            flags: "plan backend model conventions tokenizer skip-tokenizer-init num-prompts seed",
         },
         meanings: &[],
         examples: "\
@@ -85,7 +85,7 @@ Examples:
             run-dir json",
         long: ListedFlags::Some {
             headings: &["Workload", "Metrics"],
-            flags: "plan print-plan backend model compat tokenizer skip-tokenizer-init \
+            flags: "plan print-plan backend model conventions tokenizer skip-tokenizer-init \
                 lora-modules lora-assignment lora-request-distribution lora-zipf-alpha \
                 request-rate burstiness max-concurrency ramp-up-strategy ramp-up-start-rps \
                 ramp-up-end-rps seed num-prompts duration name run-dir overwrite json quiet \

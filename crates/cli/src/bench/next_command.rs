@@ -104,7 +104,7 @@ fn generated(plan: &Plan) -> Vec<String> {
             put("output-len", options.output_len.to_string(), usual.output_len.to_string());
         }
         Spec::RandomRerank(options) => {
-            let usual = random_rerank::Options::by_conventions(plan.family);
+            let usual = random_rerank::Options::by_conventions(plan.conventions);
             put("input-len", options.input_len.to_string(), usual.input_len.to_string());
         }
         _ => {}

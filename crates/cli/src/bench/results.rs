@@ -98,7 +98,7 @@ pub(crate) fn write(
 /// load has no ramp over a known number of requests.
 fn rate_changes(plan: &Plan, info: &RunInfo, begin: Nanos) -> Option<Vec<Value>> {
     let count = info.load.planned_requests.filter(|_| plan.load.ramp.is_some())?;
-    let arrivals = plan.load.arrivals(plan.family);
+    let arrivals = plan.load.arrivals(plan.conventions);
     let Arrivals::Paced(pace) = arrivals else { return None };
     let extent = schedule::SendLimit { count: Some(count), duration: None };
     let mut offsets = Offsets::new(&arrivals, extent, Seed(plan.seed)).ok()?;

@@ -76,7 +76,7 @@ pub(super) fn capacity(
     if let Some(page) = &args.bench.html {
         return Err(Refusal::usage(
             format!("cannot write `{}`: `--engine` measures nothing to draw", page.display()),
-            "use `--json` for the predicted points",
+            "use `--format json` for the predicted points",
         )
         .into());
     }

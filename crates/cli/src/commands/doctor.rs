@@ -56,7 +56,6 @@ fn show(args: &DoctorArgs, files: &[(String, Vec<Report>)]) -> Result<Exit, Refu
         .map(|((name, reports), examination)| ExaminedFile { name, reports, examination })
         .collect();
     match args.format {
-        _ if args.markdown => print(&doctor_comment(&views))?,
         _ if args.html.is_some() => {
             let page = doctor_html(&views);
             match args.html.as_deref().filter(|path| !is_standard(path)) {

@@ -20,13 +20,13 @@ use crate::terminal::print_message;
 pub(crate) fn merge(args: &MergeArgs) -> anyhow::Result<Exit> {
     args.folders.iter().try_for_each(|folder| refuse_store(folder))?;
     let folders = shard_folders(&args.folders)?;
-    let out = match (&args.output, args.folders.as_slice()) {
+    let out = match (&args.run_dir, args.folders.as_slice()) {
         (Some(out), _) => out.clone(),
         (None, [run]) if !is_run(run) => run.clone(),
         (None, _) => {
             return Err(Refusal::usage(
-                "cannot merge: no output folder",
-                "name it with `-o RUN`, or pass the folder of a run with shards below it",
+                "cannot merge: no folder for the run",
+                "name it with `-o DIR`, or pass the folder of a run with shards below it",
             )
             .into());
         }

@@ -118,8 +118,9 @@ fn credentials(resolved: &Resolved, environment: &Environment) -> Credentials {
     let mut known = environment.secrets.clone();
     let plans = resolved.points.iter().map(|point| &point.plan).chain([plan]);
     plans.for_each(|plan| plan.add_secrets(&mut known));
-    let from_environment =
-        || plan.targets.first().and_then(|target| environment.key(plan.family, &target.backend));
+    let from_environment = || {
+        plan.targets.first().and_then(|target| environment.key(plan.conventions, &target.backend))
+    };
     let api_key = resolved.api_key.clone().or_else(from_environment);
     if let Some(key) = &api_key {
         key.add_to(&mut known);

@@ -49,7 +49,10 @@ fn any_target_flag_means_a_server_and_none_means_the_simulator() {
     check("--backend vllm", "http://127.0.0.1:8000");
     check("--model m", "http://127.0.0.1:8000");
     check("--backend sglang --dataset-name random", "http://127.0.0.1:30000");
-    check("--backend lmdeploy --compat sglang --dataset-name random", "http://127.0.0.1:23333");
+    check(
+        "--backend lmdeploy --conventions sglang --dataset-name random",
+        "http://127.0.0.1:23333",
+    );
     check("--port 9", "http://127.0.0.1:9");
     check("--host ::1 --port 9", "http://[::1]:9");
     check("--host h --base-url https://x/y", "https://x/y");
@@ -58,21 +61,21 @@ fn any_target_flag_means_a_server_and_none_means_the_simulator() {
 #[test]
 fn a_family_brings_its_tool_s_defaults() {
     let vllm = plan("--model m");
-    assert_eq!((vllm.family, vllm.seed), (Conventions::Vllm, 0));
+    assert_eq!((vllm.conventions, vllm.seed), (Conventions::Vllm, 0));
     assert_eq!(vllm.client.connections, Connections::Auto);
     assert_eq!(vllm.request.ignore_eos, IgnoreEos::Implied);
     assert_eq!((vllm.load.num_prompts, vllm.phases.warmups), (Some(1_000), 0));
     assert!(matches!(&vllm.workload, Spec::Random(options) if options.output_len == 128));
 
-    let sglang = plan("--compat sglang --model m");
-    assert_eq!((sglang.family, sglang.seed), (Conventions::Sglang, 42));
+    let sglang = plan("--conventions sglang --model m");
+    assert_eq!((sglang.conventions, sglang.seed), (Conventions::Sglang, 42));
     assert_eq!(sglang.targets[0].backend.name(), "sglang");
     assert_eq!(sglang.workload.name(), "sharegpt");
     assert_eq!(sglang.client.connections, Connections::PerRequest);
     assert_eq!((sglang.phases.warmups, sglang.phases.warmup_output_max), (1, Some(32)));
 
     let tgi = plan("--backend tgi");
-    assert_eq!((tgi.family, tgi.request.ignore_eos), (Conventions::Vllm, IgnoreEos::Off));
+    assert_eq!((tgi.conventions, tgi.request.ignore_eos), (Conventions::Vllm, IgnoreEos::Off));
     assert_eq!(plan("--model m --dataset-name sonnet").request.ignore_eos, IgnoreEos::Off);
 }
 
@@ -91,7 +94,7 @@ fn the_command_lines_of_the_seed_reports_are_understood() {
         "--backend sglang-oai-chat --dataset-name sharegpt --dataset-path f.json --num-prompts 100 \
          --request-rate 20 --max-concurrency 20 --warmup-requests 5",
     );
-    assert_eq!((sglang.family, sglang.phases.warmups), (Conventions::Sglang, 5));
+    assert_eq!((sglang.conventions, sglang.phases.warmups), (Conventions::Sglang, 5));
     assert_eq!((sglang.load.request_rate.0, sglang.load.max_concurrency), (20.0, Some(20)));
 
     let vllm = plan(

@@ -18,8 +18,8 @@ use tokometer_base::Nanos;
 use tokometer_client::conn::{Peer, Socket, StampKeeper, Stamps, StepWatch};
 
 use crate::error::Error;
-use crate::harvest::Lane;
 use crate::platform::{BATCH, Interest, Links, MaxWait, Ready, Wake};
+use crate::reads::Lane;
 
 /// Keys of descriptors that are not connections.
 const WAKER: u64 = u64::MAX;
@@ -151,7 +151,7 @@ impl Links for EpollLinks {
         self.eager.wait(&mut self.events, timeout).unwrap_or(0)
     }
 
-    fn harvest(&mut self) -> usize {
+    fn poll_lazy(&mut self) -> usize {
         self.lazy.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0)
     }
 

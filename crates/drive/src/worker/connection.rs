@@ -5,8 +5,8 @@ use tokometer_client::Exchange;
 use tokometer_client::conn::{Link, Segments, TransportInfo, Wire};
 
 use crate::flight::Flight;
-use crate::harvest::{Lane, Pulse};
 use crate::platform::Interest;
+use crate::reads::{Lane, Pulse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionStage {

@@ -10,8 +10,8 @@ use super::connection::{ConnectionSetup, ConnectionStage, OpenConnection};
 use super::{WireOf, Worker};
 use crate::config::Timeouts;
 use crate::flight::Flight;
-use crate::harvest::{Lane, Pulse};
 use crate::platform::{Interest, Links, Platform};
+use crate::reads::{Lane, Pulse};
 
 #[derive(Debug)]
 pub(super) struct Dial<W> {

@@ -12,9 +12,9 @@ use super::reader::ReadEnd;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::{Flight, SendProgress};
-use crate::harvest::Lane;
 use crate::item::Notice;
 use crate::platform::Platform;
+use crate::reads::Lane;
 
 impl<P: Platform> Worker<P> {
     /// The response is complete: the next flight in the queue is sent before anything else. `offered`

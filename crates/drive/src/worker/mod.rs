@@ -28,13 +28,13 @@ use reader::{LinkReader, ReadEnd};
 use spares::Spares;
 use wave::Wave;
 
-use crate::config::Harvest;
+use crate::config::SocketReads;
 use crate::flight::Flight;
-use crate::harvest::{self, Lane, ReadCounts};
 use crate::inbox::WorkerCommand;
 use crate::item::Notice;
 use crate::pacer::{self, Wait};
 use crate::platform::{BATCH, Interest, Links, MaxWait, Platform, Ready};
+use crate::reads::{self, Lane, ReadCounts};
 use crate::shared::Shared;
 use crate::vitals::ThreadSample;
 
@@ -88,7 +88,7 @@ pub(crate) struct Worker<P: Platform> {
     deferred: Vec<(Nanos, Box<Flight>)>,
     lazy: usize,
     traffic: ReadCounts,
-    last_harvest: Nanos,
+    last_poll: Nanos,
     last_sweep: Nanos,
     spin: Nanos,
     sample: ThreadSample,
@@ -144,7 +144,7 @@ impl<P: Platform> Worker<P> {
             deferred: Vec::new(),
             lazy: 0,
             traffic: ReadCounts::default(),
-            last_harvest: Nanos::ZERO,
+            last_poll: Nanos::ZERO,
             last_sweep: Nanos::ZERO,
             spin: if has_cores { pacer::SPIN } else { Nanos::ZERO },
             sample: ThreadSample::default(),
@@ -190,9 +190,9 @@ impl<P: Platform> Worker<P> {
         if !self.crowded.is_empty() {
             self.retry_crowded();
         }
-        if self.lazy > 0 && self.reader.now - self.last_harvest >= harvest::INTERVAL {
-            self.last_harvest = self.reader.now;
-            self.harvest();
+        if self.lazy > 0 && self.reader.now - self.last_poll >= reads::INTERVAL {
+            self.last_poll = self.reader.now;
+            self.read_lazy();
         }
         if self.reader.now - self.last_sweep >= SWEEP_INTERVAL {
             self.last_sweep = self.reader.now;
@@ -206,10 +206,10 @@ impl<P: Platform> Worker<P> {
             || !(self.ready.is_empty() && self.paced.is_empty() && self.deferred.is_empty())
     }
 
-    fn harvest(&mut self) {
+    fn read_lazy(&mut self) {
         self.reader.lazy.begin(self.reader.now);
         loop {
-            let count = self.links.harvest();
+            let count = self.links.poll_lazy();
             self.visit(count);
             // Streams that started together have bytes together: one batch may not hold them all.
             if count < BATCH {
@@ -382,7 +382,7 @@ impl<P: Platform> Worker<P> {
 
     /// Moves a stream to the lane that its gaps allow.
     fn choose_lane(&mut self, connection: &mut WorkerConnection<P>) {
-        if self.shared.config.harvest == Harvest::Eager {
+        if self.shared.config.socket_reads == SocketReads::Eager {
             return;
         }
         self.traffic.read();

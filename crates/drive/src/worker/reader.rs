@@ -13,8 +13,8 @@ use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
 use super::connection::{ConnectionStage, OpenConnection};
 use super::lookout::Lookout;
-use crate::harvest::{self, Lane};
 use crate::live::WorkerCounters;
+use crate::reads::{self, Lane};
 
 /// Stamps may be off by the error of the measured clock offset.
 const TOLERANCE: Nanos = Nanos::from_micros(100);
@@ -94,7 +94,7 @@ impl<C: Clock> LinkReader<C> {
         let steps = self.stamps.steps();
         self.stamps.update(self.clock.wall_offset());
         if self.stamps.steps() > steps {
-            let end = self.now + harvest::INTERVAL;
+            let end = self.now + reads::INTERVAL;
             self.clock_steps.push(ClockStep { begin: self.offset_at, end });
         }
         self.offset_at = self.now;

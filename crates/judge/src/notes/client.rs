@@ -71,7 +71,7 @@ pub(super) static CLIENT: &[NoteRule] = &[
         limit: 20.0,
         threshold: "1 % of the reads returned more than {} ms after the kernel received the bytes, or late reads moved a figure by more than 1 %",
         why: "segments that wait for a read merge and lose their own timestamps",
-        action: "use fewer streams per client, or --harvest eager",
+        action: "use fewer streams per client, or --socket-reads eager",
         check: slow_reads,
     },
     NoteRule {

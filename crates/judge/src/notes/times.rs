@@ -74,7 +74,7 @@ pub(super) static TIMES: &[NoteRule] = &[
         limit: 0.005,
         threshold: "more than {} % of the content events, without the last of each answer, came in reads that merged segments",
         why: "their times are upper bounds: they arrived then or earlier (a last token merges with usage and the end mark, within the delay that `slow-reads` checks)",
-        action: "use --harvest eager or fewer streams per client",
+        action: "use --socket-reads eager or fewer streams per client",
         check: merged_segments,
     },
     NoteRule {

@@ -11,8 +11,8 @@ pub(super) const GROUPS: &[Group] = &[
     Group { title: "Client", rows: &[
         option("connections", "WHEN", Choice(&["auto", "preopen", "on-demand", "per-request"]), "When connections are opened; auto: before a burst, otherwise on demand")
             .sets("client.connections").defaults("auto", "per-request"),
-        option("harvest", "HOW", Choice(&["eager", "adaptive"]), "When sockets are read: as soon as they are readable, or about once per millisecond where no two events can merge")
-            .sets("client.harvest").default("adaptive"),
+        option("socket-reads", "HOW", Choice(&["eager", "adaptive"]), "When sockets are read: as soon as they are readable, or about once per millisecond where no two events can merge")
+            .sets("client.socket_reads").default("adaptive"),
         option("stamps", "CLOCK", Choice(&["kernel", "user"]), "Source of arrival timestamps; `user` shows what a client without kernel timestamps reports")
             .sets("client.stamps").default("kernel"),
         switch("calibrate", "", "Measure this client's own timing error at this load first, and omit digits below it")

@@ -1,6 +1,6 @@
 //! Where results go, and which part of a run this process makes.
 
-use super::row::Kind::{Count, Pairs, Path, Text, Time};
+use super::row::Kind::{Choice, Count, Pairs, Path, Text, Time};
 use super::row::{Holds, option, switch};
 use super::{Fragment, Group, number};
 use crate::Shown;
@@ -33,9 +33,9 @@ pub(super) const GROUPS: &[Group] = &[
             .flag(|to| &mut to.output.resume).without(&["no-run-dir"]).per_command(),
         switch("overwrite", "", "Remove an earlier run from --run-dir first")
             .flag(|to| &mut to.output.overwrite).without(&["resume", "no-run-dir"]).per_command(),
-        switch("quiet", "", "Print nothing but errors, and the JSON of --json")
+        switch("quiet", "", "Print nothing but errors, and what --format asks for")
             .short('q').put(quiet),
-        switch("json", "json", "Print the summary as JSON; the points of a sweep are one document")
+        option("format", "FORMAT", Choice(&["text", "json"]), "Format of standard output; the points of a sweep are one JSON document [default: text]")
             .sets("output.shown"),
         switch("live", "", "Show a live full-screen dashboard")
             .flag(|to| &mut to.output.live),

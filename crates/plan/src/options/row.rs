@@ -272,7 +272,7 @@ impl OptionRow {
             Kind::Object | Kind::Texts | Kind::Pairs | Kind::Repeated(_) | Kind::Switch("")
         );
         let root = self.key.split('.').next().unwrap_or_default();
-        let fixed = ["", "name", "family", "metrics", "output", "interleave"];
+        let fixed = ["", "name", "conventions", "metrics", "output", "interleave"];
         is_single && !fixed.contains(&root) && self.key != "workload.dataset"
     }
 

@@ -23,7 +23,7 @@ pub(super) const GROUPS: &[Group] = &[
     Group { title: "Target", rows: &[
         option("backend", "NAME", Text, "Server protocol [default: openai]")
             .text(|to| &mut to.backend).known("PRSO")
-            .remark("a name that vLLM and SGLang share means vLLM's; see `--compat`")
+            .remark("a name that vLLM and SGLang share means vLLM's; see `--conventions`")
             .also(&[other("endpoint-type", "P")]),
         option("base-url", "URL", Parsed(address), "Address of the server, such as `http://127.0.0.1:8000` or `unix:/path/to.sock`")
             .sets("targets.0.address").holds(Holds::Url).known("PRSO"),
@@ -40,8 +40,8 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("targets.0.served_model_name").known("PRSO"),
         option("sim", "PROFILE", Optional("default", simulator), "Measure the embedded simulated server, with this engine profile")
             .sets("targets.0.address").without(&["base-url"]),
-        option("compat", "COMPAT", Choice(&["vllm", "sglang"]), "Which tool's conventions to follow [default: depends on the backend]")
-            .sets("family"),
+        option("conventions", "TOOL", Choice(&["vllm", "sglang"]), "Which tool's conventions to follow [default: depends on the backend]")
+            .sets("conventions"),
         switch("skip-tokenizer-init", "cl100k", "Count prompt tokens with the built-in encoding instead of the model's tokenizer")
             .sets("prompts.tokenizer").known("PR")
             .remark("prompt tokens are then counted with the built-in encoding"),

@@ -139,7 +139,7 @@ impl OwnDefaults {
         if says(&["plan"]) {
             return own;
         }
-        if !layers.iter().any(|args| args.backend.is_some() || args.has("compat")) {
+        if !layers.iter().any(|args| args.backend.is_some() || args.has("conventions")) {
             own.open.backend = true;
             own.put("backend", BACKEND);
         }
@@ -256,7 +256,7 @@ mod tests {
         assert!(bare.fragment.has("random-input-len"));
         assert_eq!(bare.shorten(4_096), None);
         assert_eq!(bare.shorten(512), Some((256, 64)));
-        let sglang = with("compat", "sglang");
+        let sglang = with("conventions", "sglang");
         assert_eq!((sglang.fragment.backend, sglang.open.backend), (None, false));
         let long = with("output-len", "9");
         assert!(long.open.backend && !long.open.lengths);

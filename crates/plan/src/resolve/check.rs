@@ -24,7 +24,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     if plan.output.run_dir.as_deref() == Some(Path::new(STDOUT)) {
         return Err(Refusal::usage(
             "cannot use `--run-dir -`: a run is a folder",
-            "`--json` prints the summary, `--no-run-dir` keeps no record",
+            "`--format json` prints the summary, `--no-run-dir` keeps no record",
         ));
     }
     if !(1..=2).contains(&plan.targets.len()) {
@@ -131,7 +131,7 @@ fn check_constraints(plan: &Plan) -> Result<(), Refusal> {
         return Ok(());
     }
     let mut settings = Settings::new(Url::http("127.0.0.1", 8000), "model");
-    settings.conventions = Some(plan.family);
+    settings.conventions = Some(plan.conventions);
     settings.structured.clone_from(&request.structured);
     settings.tools.clone_from(&request.tools);
     let prompt = tokometer_base::Prompt::text("Hi");

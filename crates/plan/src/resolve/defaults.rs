@@ -21,7 +21,7 @@ use tokometer_base::Refusal;
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Situation {
     pub(crate) dialect: Dialect,
-    pub(crate) family: Conventions,
+    pub(crate) conventions: Conventions,
     pub(crate) dataset: String,
     /// Whether anything names a target; otherwise the embedded simulator is meant.
     pub(crate) is_addressed: bool,
@@ -34,14 +34,14 @@ impl Situation {
     pub(crate) fn of(part: &PartialPlan, dataset: Option<String>) -> Result<Self, Refusal> {
         let dialect = match part.targets.first().and_then(|target| target.backend) {
             Some(dialect) => dialect,
-            None => dialect(backend_of(part.family))?,
+            None => dialect(backend_of(part.conventions))?,
         };
-        let family = part.family.unwrap_or(dialect.conventions().unwrap_or_default());
+        let conventions = part.conventions.unwrap_or(dialect.conventions().unwrap_or_default());
         let dataset = dataset.or(part.workload.dataset.clone());
         Ok(Self {
             dialect,
-            family,
-            dataset: dataset.unwrap_or_else(|| dataset_of(family).to_owned()),
+            conventions,
+            dataset: dataset.unwrap_or_else(|| dataset_of(conventions).to_owned()),
             is_addressed: !part.targets.is_empty(),
             has_load: !part.load.is_unset(),
             has_duration: part.load.duration_s.is_some(),
@@ -49,7 +49,7 @@ impl Situation {
     }
 
     fn is_sglang(&self) -> bool {
-        self.family == Conventions::Sglang
+        self.conventions == Conventions::Sglang
     }
 
     /// Whether nothing but the embedded simulator and random prompts are asked for.
@@ -59,7 +59,7 @@ impl Situation {
 
     /// Whether the dataset is one of some kind; a name of no dataset is none.
     fn has_dataset(&self, is_kind: impl Fn(&Spec) -> bool) -> bool {
-        Spec::defaults(&self.dataset, self.family).is_some_and(|spec| is_kind(&spec))
+        Spec::defaults(&self.dataset, self.conventions).is_some_and(|spec| is_kind(&spec))
     }
 }
 
@@ -96,10 +96,10 @@ pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
     if situation.dialect.is_pooling() {
         shown.metrics = vec![Metric::E2el];
     }
-    let mut all = by_table(situation.family)?;
+    let mut all = by_table(situation.conventions)?;
     all.merge(PartialPlan {
         name: Some(name.to_owned()),
-        family: Some(situation.family),
+        conventions: Some(situation.conventions),
         seed: Some(if situation.is_sglang() { 42 } else { 0 }),
         content: Some(Content::Fresh),
         targets: vec![target],
@@ -146,8 +146,8 @@ fn by_table(conventions: Conventions) -> Result<PartialPlan, Refusal> {
     Ok(fragment.part)
 }
 
-pub(crate) fn of_dataset(name: &str, family: Conventions) -> Result<Spec, Refusal> {
-    Spec::defaults(name, family).ok_or_else(|| {
+pub(crate) fn of_dataset(name: &str, conventions: Conventions) -> Result<Spec, Refusal> {
+    Spec::defaults(name, conventions).ok_or_else(|| {
         if let Some(instead) = foreign::dataset(name) {
             return Refusal::usage(format!("unsupported dataset `{name}`"), instead);
         }
@@ -157,7 +157,7 @@ pub(crate) fn of_dataset(name: &str, family: Conventions) -> Result<Spec, Refusa
 }
 
 fn workload(situation: &Situation) -> Result<PartialSpec, Refusal> {
-    let mut options = PartialSpec::of(of_dataset(&situation.dataset, situation.family)?);
+    let mut options = PartialSpec::of(of_dataset(&situation.dataset, situation.conventions)?);
     if situation.is_demo() {
         options.input_len = Some(DEMO_INPUT);
         options.output_len = Some(OrNone(Some(DEMO_OUTPUT)));
@@ -198,7 +198,7 @@ fn address(situation: &Situation) -> Address {
         return Address::Simulator("default".to_owned());
     }
     // SGLang's tool says 0.0.0.0, which a connect takes for this host: the name says so.
-    let port = situation.dialect.port_by(situation.family);
+    let port = situation.dialect.port_by(situation.conventions);
     let url = client::Url::parse(&format!("http://127.0.0.1:{port}"));
     Address::Server(url.expect("a host of digits and a port make a URL"))
 }
@@ -213,24 +213,24 @@ fn timing(situation: &Situation) -> Timing {
 fn ignore_eos(situation: &Situation) -> IgnoreEos {
     let is_made_up = situation.has_dataset(Spec::is_random);
     let can_ignore = situation.dialect.takes_ignore_eos();
-    match situation.family {
+    match situation.conventions {
         Conventions::Sglang => IgnoreEos::Implied,
         Conventions::Vllm if is_made_up && can_ignore => IgnoreEos::Implied,
         Conventions::Vllm => IgnoreEos::Off,
     }
 }
 
-/// The dataset that a family's tool uses when none is named.
-pub(crate) fn dataset_of(family: Conventions) -> &'static str {
-    match family {
+/// The dataset that a tool uses when none is named.
+pub(crate) fn dataset_of(conventions: Conventions) -> &'static str {
+    match conventions {
         Conventions::Vllm => "random",
         Conventions::Sglang => "sharegpt",
     }
 }
 
-/// The backend that a family's tool uses when none is named.
-pub(crate) fn backend_of(family: Option<Conventions>) -> &'static str {
-    match family {
+/// The backend that a tool uses when none is named.
+pub(crate) fn backend_of(conventions: Option<Conventions>) -> &'static str {
+    match conventions {
         Some(Conventions::Sglang) => "sglang",
         Some(Conventions::Vllm) | None => "openai",
     }

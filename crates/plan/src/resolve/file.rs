@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use crate::renamed::renamed_key;
 use crate::{PartialOutput, PartialPlan, Plan};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tokometer_base::Partial;
 use tokometer_base::redact::Secrets;
 use tokometer_workload::{PartialSpec, Spec};
@@ -16,10 +16,9 @@ use super::secrets::of_plan_file;
 
 /// A run's `plan.json`, whose plan is beside facts of the run. A plan has neither field.
 #[derive(Deserialize)]
-struct OfRun<'a> {
+struct OfRun {
     schema: Option<IgnoredAny>,
-    #[serde(borrow)]
-    plan: Option<&'a RawValue>,
+    plan: Option<Value>,
 }
 
 /// The variable whose key the run of this plan sent. `None` for a plan that is not a run's, or whose
@@ -38,17 +37,23 @@ fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
     let is_json = path.extension().is_some_and(|extension| extension == "json")
         || text.trim_start().starts_with('{');
     if !is_json {
-        return toml::from_str(text).map_err(|why| without_the_line(text, &why));
+        return toml::from_str(text).map_err(|why| {
+            let document: Value = toml::from_str(text).unwrap_or_default();
+            renamed_key(&document).unwrap_or_else(|| without_the_line(text, &why))
+        });
     }
     let run: OfRun = serde_json::from_str(text).map_err(|why| why.to_string())?;
     if let (Some(_), Some(plan)) = (run.schema, run.plan) {
-        let mut plan = PartialPlan::from_json(plan.get()).map_err(|why| why.to_string())?;
+        let mut plan = PartialPlan::from_record(plan).map_err(|why| why.to_string())?;
         // Where that run's results went and how they were shown: a new run must not replace them, and
         // is shown as its own flags say.
         plan.output = PartialOutput::default();
         return Ok(plan);
     }
-    PartialPlan::from_json(text).map_err(|why| why.to_string())
+    PartialPlan::from_json(text).map_err(|why| {
+        let document: Value = serde_json::from_str(text).unwrap_or_default();
+        renamed_key(&document).unwrap_or_else(|| why.to_string())
+    })
 }
 
 /// What TOML's reader says and where, without a copy of the line: it may hold a secret.
@@ -73,7 +78,7 @@ pub fn written(plan: &Plan, origins: &Origins) -> Result<String, toml::ser::Erro
 
 fn plain(plan: &Plan) -> Result<String, toml::ser::Error> {
     let text = as_toml(plan)?;
-    let Some(defaults) = Spec::defaults(plan.workload.name(), plan.family) else {
+    let Some(defaults) = Spec::defaults(plan.workload.name(), plan.conventions) else {
         return Ok(text);
     };
     let (own, defaults) = (PartialSpec::of(plan.workload.clone()), PartialSpec::of(defaults));
@@ -112,6 +117,18 @@ mod tests {
         let of_run = r#"{"schema": 1, "plan": {"output": {"run_dir": "r", "shown": "nothing"}}}"#;
         let output = parse(of_run, Path::new("plan.json")).unwrap().output;
         assert_eq!(output, PartialOutput::default());
+    }
+
+    #[test]
+    fn a_renamed_key_is_read_in_a_record_and_refused_in_a_file() {
+        let run = r#"{"schema": 1, "plan": {"family": "sglang", "client": {"harvest": "eager"}}}"#;
+        let part = plan_of(run, Path::new("plan.json")).unwrap();
+        assert_eq!(part.conventions, Some(tokometer_base::Conventions::Sglang));
+        assert_eq!(part.client.socket_reads, Some(tokometer_drive::SocketReads::Eager));
+        let refused = |name: &str, text: &str| plan_of(text, Path::new(name)).unwrap_err();
+        let now = "the key `family` is called `conventions` now";
+        assert_eq!(refused("a.toml", "family = \"vllm\"\n"), now);
+        assert_eq!(refused("a.json", r#"{"family": "vllm"}"#), now);
     }
 
     #[test]

@@ -355,7 +355,7 @@ fn host_and_port(
     let host = parts.clone().find_map(|part| part.host.as_deref()).unwrap_or("127.0.0.1");
     let port = parts.clone().find_map(|part| part.port);
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let port = port.unwrap_or_else(|| situation.dialect.port_by(situation.family));
+    let port = port.unwrap_or_else(|| situation.dialect.port_by(situation.conventions));
     let address = format!("http://{host}:{port}").parse::<Address>().map_err(|why| {
         Refusal::usage(format!("cannot use `--host {}`: {why}", hide_in_url(&host)), "")
     })?;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::options::{self, Fragment, GivenOption, Kind, OptionRow};
+use crate::renamed_flag;
 use tokometer_base::neighbours::nearest;
 
 use super::origin::ValueOrigin;
@@ -134,6 +135,10 @@ fn known(
         Some(row) if row.is_per_command => Err(format!("`--{flag}` is set for one command only")),
         Some(row) => Ok(row),
         None => {
+            if let Some(now) = renamed_flag(flag) {
+                let now = now.split(' ').next().unwrap_or(now);
+                return Err(format!("{unknown}; it is called {} now", spelled(now)));
+            }
             let names = options::rows().filter(|row| !row.is_per_command).map(|row| row.flag);
             let near: Vec<String> = nearest(flag, names).into_iter().map(spelled).collect();
             let near = near.join(", ");
@@ -260,6 +265,10 @@ mod tests {
         assert!(remarks[0].contains("similar: `TOKOMETER_NUM_PROMPTS`"), "{remarks:?}");
         let (_, remarks) = parsed(&presets(&[("TOKOMETER_RESUME", "1")], None)).unwrap();
         assert!(remarks[0].contains("`--resume` is set for one command only"), "{remarks:?}");
+        let (_, remarks) = parsed(&presets(&[("TOKOMETER_COMPAT", "sglang")], None)).unwrap();
+        assert!(remarks[0].contains("it is called `TOKOMETER_CONVENTIONS` now"), "{remarks:?}");
+        let why = refused(&presets(&[], Some("json = true")));
+        assert!(why.contains("unknown key `json`; it is called `format` now"), "{why}");
         let why = refused(&presets(&[], Some("num-promts = 7")));
         assert!(why.contains("unknown key `num-promts`; similar: `num-prompts`"), "{why}");
         let why = refused(&presets(&[], Some("api-key = \"hunter22\"")));

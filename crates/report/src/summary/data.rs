@@ -5,7 +5,7 @@ use tokometer_figures::Summary;
 use tokometer_figures::figure::{self, Statistic};
 use tokometer_record::RunInfo;
 
-/// The run and everything said about it: what `--json` prints and `summary.json` holds. Missing
+/// The run and everything said about it: what `--format json` prints and `summary.json` holds. Missing
 /// values are null.
 pub fn summary_json(summary: &Summary, info: &RunInfo) -> Value {
     let is_simulated = info.targets.iter().any(|target| target.is_simulated);

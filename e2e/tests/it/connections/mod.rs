@@ -16,7 +16,7 @@ use crate::program::{command, ended};
 fn bench(folder: &Path, url: &str, flags: &str) -> Command {
     let line = format!(
         "bench --base-url {url} --num-prompts 12 --max-concurrency 4 --random-input-len 8 \
-         --random-output-len 4 --tokenizer cl100k --run-dir run --json {flags}"
+         --random-output-len 4 --tokenizer cl100k --run-dir run --format json {flags}"
     );
     command(folder, &line)
 }

@@ -29,7 +29,7 @@ fn a_burst_on_a_unix_domain_socket_waits_for_room() {
     let server = Server::on_socket(&folder.path().join("s"), &["--ttft", "5ms", "--itl", "1ms"]);
     let line = format!(
         "bench --base-url {} --num-prompts 400 --random-input-len 4 --random-output-len 2 \
-         --tokenizer cl100k --no-run-dir --json",
+         --tokenizer cl100k --no-run-dir --format json",
         server.url
     );
     let page = ended(&mut crate::program::command(folder.path(), &line)).succeeded().json();

@@ -325,12 +325,15 @@ fn a_shorter_command_has_the_output_of_the_block_below_it() {
 #[test]
 fn commands_outside_console_blocks_are_found_in_code_only() {
     let text = "tokometer in prose\n\n    tokometer sim --port 8000   # remark\n\n```sh\n# needs a server\n\
-                KEY=x tokometer bench \\\n  --json\nls\n```\n```yaml\n  - run: tokometer compare ab\n```\n";
+                KEY=x tokometer bench \\\n  --format json\nls\n```\n```yaml\n  - run: tokometer compare ab\n```\n";
     let page = Page::new("x.md", text);
     let commands: Vec<String> =
         page.other_commands().into_iter().map(|(_, command)| command).collect();
-    let expected =
-        ["tokometer sim --port 8000", "KEY=x tokometer bench --json", "tokometer compare ab"];
+    let expected = [
+        "tokometer sim --port 8000",
+        "KEY=x tokometer bench --format json",
+        "tokometer compare ab",
+    ];
     assert_eq!(commands, expected);
     assert!(page.blocks_without_reason().is_empty());
     let page = Page::new("x.md", "```sh\ntokometer bench\n```\n");

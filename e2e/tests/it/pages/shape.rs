@@ -184,7 +184,7 @@ fn outputs_of_a_long_and_a_short_run_have_one_shape() {
     check("a|steady state 0.9 s to 2 s: x|b", "a|b", true);
     check("a|b", "a|note[late-sends]: 4 of 8|  advice|b", true);
     check("verdict: VALID|page: x", "verdict: SUSPECT|  few-samples at 1|page: x", true);
-    check("a|  adaptive harvest 2.3 µs", "a|  eager harvest 2.3 µs", false);
+    check("a|  adaptive reads 2.3 µs", "a|  eager reads 2.3 µs", false);
     check("note[a]: one|b", "note[z]: other|b", true);
     // The same line with other words.
     check("a|steady state 0.9 s to 2 s: x|b", "a|steady state 0.9 s to 2 s: y|b", false);

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use tokometer_base::neighbours::nearest;
+use tokometer_plan::renamed_flag;
 
 use crate::exit::Refusal;
 
@@ -53,7 +54,7 @@ const SYNONYMS: [(&str, &str); 12] = [
     ("--api-key", "--key --token --bearer"),
     ("--run-dir", "--out --output --output-dir --export"),
     ("--output-file", "--output --export --save-json"),
-    ("--json", "--save-json --export-json"),
+    ("--format", "--save-json --export-json"),
     ("--num-warmups", "--warmup"),
 ];
 
@@ -91,6 +92,11 @@ pub(crate) fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     let advice = ADVICE.iter().find(|(habit, _)| *habit == typed);
     if let Some((_, advice)) = advice.filter(|_| own.contains("--num-prompts")) {
         return Refusal::usage(message, *advice);
+    }
+    let now = typed.strip_prefix("--").and_then(renamed_flag);
+    let is_own = |now: &&str| own.contains(&format!("--{}", now.split(' ').next().unwrap_or(now)));
+    if let Some(now) = now.filter(is_own) {
+        return Refusal::usage(message, format!("it is called `--{now}` now"));
     }
     let near = if same_purpose.is_empty() { alike(typed, own) } else { same_purpose };
     if near.is_empty() {
@@ -159,6 +165,9 @@ mod tests {
         check("-m", "similar: `--model`");
         check("-x", "`--help` lists all flags");
         check("--frobnicate", "`--help` lists all flags");
+        check("--compat", "it is called `--conventions` now");
+        check("--harvest", "it is called `--socket-reads` now");
+        check("--json", "it is called `--format json` now");
         assert!(unknown("--slo", &own).hint.contains("tokometer capacity --slo"));
         // A command that lacks the flag for the purpose does not name it.
         let hint = unknown("--vus", &flags_of("report")).hint;

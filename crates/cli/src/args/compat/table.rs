@@ -75,7 +75,7 @@ const FOREIGN: &[(&str, &str, FlagSupport)] = &[
     (
         "steady-state-output-file",
         "S",
-        Refused("the steady state is in `summary.json` of the run folder, and in `--json`"),
+        Refused("the steady state is in `summary.json` of the run folder, and in `--format json`"),
     ),
     ("steady-state-min-window", "R", Ignored(STEADY)),
     ("no-steady-state", "R", Ignored(STEADY)),

@@ -9,8 +9,8 @@ use tokometer_client::conn::{Peer, Stamps, TransportInfo};
 
 use super::server::{Act, Greeting, Server};
 use crate::Interrupt;
-use crate::harvest::Lane;
 use crate::platform::Ready;
+use crate::reads::Lane;
 
 /// An event in the future.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use tokometer_client::conn::{ByteSource, Peer, ReadBuffer, Received, Stamps, Tra
 use super::network::Network;
 use super::server::{PANIC, Server};
 use crate::error::Error;
-use crate::harvest::Lane;
 use crate::platform::{BATCH, Interest, Kernel, Links, MaxWait, Platform, Ready, Task, Wake, Work};
+use crate::reads::Lane;
 
 /// The wall clock at virtual zero: kernel stamps are wall-clock times.
 const WALL_ORIGIN: WallNanos = WallNanos(1_700_000_000_000_000_000);
@@ -384,7 +384,7 @@ impl Links for VirtualLinks {
         self.found.len()
     }
 
-    fn harvest(&mut self) -> usize {
+    fn poll_lazy(&mut self) -> usize {
         let mut state = self.world.state();
         let _now = self.world.spend(&mut state);
         self.found = state.network.lazy_news(self.number, BATCH);

@@ -14,8 +14,8 @@ use super::super::server::target;
 use super::platform::Virtual;
 use super::server::{Habits, REFUSING, SILENT, Served, Server};
 use crate::{
-    AwaitStart, Connections, Error, FollowUp, Harvest, Interrupt, Notice, Outlets, Prepare,
-    PrepareError, QueuedRequest, RunConfig, SlotUse, Timeouts, TurnEnd, run_on,
+    AwaitStart, Connections, Error, FollowUp, Interrupt, Notice, Outlets, Prepare, PrepareError,
+    QueuedRequest, RunConfig, SlotUse, SocketReads, Timeouts, TurnEnd, run_on,
 };
 
 /// Turns of a conversation.
@@ -131,7 +131,8 @@ impl Scenario {
             _ => Connections::PerRequest,
         };
         config.stamps = if between(0, 9) == 0 { Stamps::User } else { Stamps::Kernel };
-        config.harvest = if between(0, 1) == 0 { Harvest::Eager } else { Harvest::Adaptive };
+        config.socket_reads =
+            if between(0, 1) == 0 { SocketReads::Eager } else { SocketReads::Adaptive };
         config.slot_use =
             if between(0, 1) == 0 { SlotUse::PerTurn } else { SlotUse::PerConversation };
         config.timeouts = Timeouts {
