@@ -7,7 +7,7 @@
 pub mod notes;
 pub mod verdict;
 
-pub use notes::{NoteCode, notes_markdown};
+pub use notes::{NoteCode, explained, note_codes, notes_markdown};
 pub use verdict::figure_label;
 
 use tokometer_figures::{Summary, Unjudged};

@@ -74,6 +74,11 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Check reports for inconsistencies, or check whether this machine can measure a load
     Doctor(DoctorArgs),
+    /// Explain a note: when it appears, what it affects, why, and what to do
+    Explain {
+        /// Code of the note, such as slow-refill
+        note: String,
+    },
     /// Merge the shards of a run that several processes made
     Merge(MergeArgs),
     /// Run the simulated server on a port

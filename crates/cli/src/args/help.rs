@@ -30,13 +30,17 @@ enum ListedFlags {
 const SHAPES: [HelpShape; 4] = [
     HelpShape {
         command: "bench",
-        short: "base-url model input-len output-len num-prompts max-concurrency request-rate \
-            duration run-dir json",
+        short: "budget html backend base-url model dataset-name input-len output-len seed \
+            num-prompts max-concurrency request-rate duration run-dir format",
         long: ListedFlags::All,
         meanings: &[],
         examples: "\
+One server, three experiments:
+  bench URL             a staircase: 1, 2, 4, … requests in flight, 2 minutes
+  bench --base-url URL  one run with vLLM's defaults: 1000 requests at once
+  bench                 one run of the embedded simulator, 20 seconds
+
 Examples:
-  tokometer bench http://127.0.0.1:8000
   tokometer bench --base-url http://127.0.0.1:8000 -n 500 -c 32
   tokometer bench --base-url http://127.0.0.1:8000 -r 4 --duration 2m
   tokometer bench --base-url http://127.0.0.1:8000 -c 1,2,...,64 -o sweep
@@ -63,7 +67,7 @@ Other flags of `bench` are accepted and have no effect.",
     },
     HelpShape {
         command: "capacity",
-        short: "budget html base-url model input-len output-len run-dir json",
+        short: "budget html base-url model input-len output-len run-dir format",
         long: ListedFlags::All,
         meanings: &[
             ("url", "Address of the server, such as `http://127.0.0.1:8000`"),
@@ -82,13 +86,13 @@ Examples:
     HelpShape {
         command: "predict",
         short: "input-len output-len num-prompts max-concurrency request-rate duration \
-            run-dir json",
+            run-dir format",
         long: ListedFlags::Some {
             headings: &["Workload", "Metrics"],
             flags: "plan print-plan backend model conventions tokenizer skip-tokenizer-init \
                 lora-modules lora-assignment lora-request-distribution lora-zipf-alpha \
                 request-rate burstiness max-concurrency ramp-up-strategy ramp-up-start-rps \
-                ramp-up-end-rps seed num-prompts duration name run-dir overwrite json quiet \
+                ramp-up-end-rps seed num-prompts duration name run-dir overwrite format quiet \
                 save-result save-detailed append-result result-dir result-filename metadata \
                 label output-file output-details tag",
         },

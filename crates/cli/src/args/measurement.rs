@@ -30,8 +30,7 @@ impl Args for BenchArgs {
     fn augment_args(command: clap::Command) -> clap::Command {
         let mut command = command.args_override_self(true);
         for group in options::groups() {
-            let heading = (!group.title.is_empty()).then_some(group.title);
-            let args = group.rows.iter().map(|row| arg(row).help_heading(heading));
+            let args = group.rows.iter().map(|row| arg(row).help_heading(group.title));
             command = command.args(args);
         }
         command
@@ -65,9 +64,12 @@ pub(crate) struct AddressArgs {
 
 impl Args for AddressArgs {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let help = "Address of the server, such as `http://127.0.0.1:8000`; it is measured at 1, 2, 4, … requests in flight (a staircase) unless a load is given";
+        let help = "Address of the server, such as `http://127.0.0.1:8000`";
         let url = Arg::new("url").value_name("URL").help(help);
-        command.arg(url).args(options::ADDRESSED.rows.iter().map(arg))
+        let heading = options::ADDRESSED.title;
+        command
+            .arg(url)
+            .args(options::ADDRESSED.rows.iter().map(arg).map(|arg| arg.help_heading(heading)))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

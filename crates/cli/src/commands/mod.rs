@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 use clap_complete::Shell;
 use tokometer_base::Clock;
+use tokometer_base::neighbours::suggestion;
+use tokometer_base::redact::redact;
+use tokometer_judge::{explained, note_codes};
 
 use crate::activity::Activity;
 use crate::args::{BenchArgs, Command, DocPage, ParsedArguments, declaration};
@@ -78,6 +81,7 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
         Command::Merge(args) => merge::merge(&args),
         Command::Doctor(args) => doctor::doctor(&args, &given),
         Command::Sim(args) => sim::sim(&args, &*given.clock),
+        Command::Explain { note } => explain(&note),
         Command::Completions { shell } => completions(shell),
         Command::Man { folder } => man(&folder),
         Command::Docs { page } => {
@@ -97,6 +101,17 @@ fn refuse_store(folder: &Path) -> Result<(), Refusal> {
         format!("cannot use `{}`: a run is recorded in a folder", folder.display()),
         "copy the folder to the store when the run has ended",
     ))
+}
+
+fn explain(note: &str) -> anyhow::Result<Exit> {
+    let Some(page) = explained(note) else {
+        let codes = note_codes();
+        let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
+        let message = format!("there is no note `{}`", redact(note));
+        return Err(Refusal::usage(message, suggestion(note, &codes)).into());
+    };
+    print(&page)?;
+    Ok(Exit::Done)
 }
 
 fn completions(shell: Shell) -> anyhow::Result<Exit> {

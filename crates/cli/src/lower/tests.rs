@@ -1,8 +1,9 @@
 //! Command lines of the tools that people come from, as plans.
 
-use tokometer_base::{Conventions, IgnoreEos};
+use tokometer_base::{Backend, Conventions, IgnoreEos};
 use tokometer_drive::Connections;
-use tokometer_plan::{Address, Content, Plan};
+use tokometer_plan::resolve::PROMPT_LEN;
+use tokometer_plan::{Address, Content, Plan, options};
 use tokometer_workload::Spec;
 
 use super::{Environment, Lowered, lower};
@@ -77,6 +78,61 @@ fn a_family_brings_its_tool_s_defaults() {
     let tgi = plan("--backend tgi");
     assert_eq!((tgi.conventions, tgi.request.ignore_eos), (Conventions::Vllm, IgnoreEos::Off));
     assert_eq!(plan("--model m --dataset-name sonnet").request.ignore_eos, IgnoreEos::Off);
+}
+
+/// `bench -h` showed defaults of one target only, which did not apply to the others.
+#[test]
+fn the_defaults_that_the_help_shows_are_those_that_apply() {
+    let check = |flag: &str, defaults: &str| {
+        let shown = options::named(flag).unwrap().described();
+        assert!(shown.ends_with(&format!("[{defaults}]")), "--{flag}: {shown}");
+    };
+    let lengths = |plan: &Plan| match &plan.workload {
+        Spec::Random(options) => (options.input_len, options.output_len),
+        other => panic!("{other:?}"),
+    };
+    let (server, alone) = (plan("--model m"), plan(""));
+    let sglang = plan("--conventions sglang --model m --dataset-name random");
+    let (prompt, answer) = lengths(&server);
+    let (url_prompt, url_answer) = PROMPT_LEN;
+    let (own_prompt, own_answer) = lengths(&alone);
+    let sglang_answer = lengths(&sglang).1;
+    assert_eq!((lengths(&sglang).0, url_answer), (prompt, u64::from(answer)));
+    check(
+        "input-len",
+        &format!(
+            "default for random: {prompt}; for a URL: {url_prompt}; without a target: {own_prompt}"
+        ),
+    );
+    check(
+        "output-len",
+        &format!(
+            "default for random: {answer}; SGLang's conventions: {sglang_answer}; without a target: {own_answer}"
+        ),
+    );
+    let count = |plan: &Plan| plan.load.num_prompts.unwrap();
+    check(
+        "num-prompts",
+        &format!("default: {}; without a target: {}", count(&server), count(&alone)),
+    );
+    let rate = alone.load.request_rate.0;
+    assert!(server.load.request_rate.0.is_infinite());
+    check("request-rate", &format!("default: inf; plain `bench`: {rate}"));
+    check("seed", &format!("default: {}; SGLang's conventions: {}", server.seed, sglang.seed));
+    let backend = |plan: &Plan| plan.targets[0].backend.name();
+    check("backend", &format!("default: {}; for a URL: openai-chat", backend(&server)));
+}
+
+/// `vllm-chat` comes from SGLang's tool, which its name does not say.
+#[test]
+fn the_help_of_backends_names_those_that_select_sglang_s_conventions() {
+    let help = options::named("backend").unwrap().help;
+    for backend in Backend::all() {
+        let name = backend.name();
+        let is_named = help.contains(&format!("{name},")) || help.contains(&format!("{name} "));
+        let is_sglang = backend.conventions() == Some(Conventions::Sglang);
+        assert_eq!(is_named || name.starts_with("sglang"), is_sglang, "{name}");
+    }
 }
 
 #[test]

@@ -18,5 +18,5 @@ mod times;
 mod tests;
 
 pub use code::NoteCode;
+pub use rule::{explained, note_codes, notes_markdown, severity_of_failures};
 pub(crate) use rule::{find, rule_of};
-pub use rule::{notes_markdown, severity_of_failures};

@@ -71,17 +71,41 @@ impl NoteRule {
         self.threshold.replace("{}", &number)
     }
 
-    fn markdown(&self) -> String {
-        let Self { code, about, why, action, .. } = self;
-        let affects = match about.key {
-            "all" => "**Affects:** all figures".to_owned(),
-            key => format!("**Affects at least:** `{key}`"),
+    /// Heading and text of each part of its page.
+    fn parts(&self) -> [(&'static str, String); 4] {
+        let affects = match self.about.key {
+            "all" => ("Affects", "all figures".to_owned()),
+            key => ("Affects at least", format!("`{key}`")),
         };
-        let threshold = self.threshold_text();
-        format!(
-            "### `{code}`\n\n- **Appears when:** {threshold}\n- {affects}\n- **Why:** {why}\n- **What to do:** {action}\n\n"
-        )
+        [
+            ("Appears when", self.threshold_text()),
+            affects,
+            ("Why", self.why.to_owned()),
+            ("What to do", self.action.to_owned()),
+        ]
     }
+
+    fn markdown(&self) -> String {
+        let parts: String = self
+            .parts()
+            .iter()
+            .map(|(heading, text)| format!("- **{heading}:** {text}\n"))
+            .collect();
+        format!("### `{}`\n\n{parts}\n", self.code)
+    }
+}
+
+/// The codes of all notes.
+pub fn note_codes() -> Vec<String> {
+    rules().into_iter().map(|rule| rule.code.to_string()).collect()
+}
+
+/// The page of one note as plain text; `None` for a code that no note has.
+pub fn explained(code: &str) -> Option<String> {
+    let rule = rules().into_iter().find(|rule| rule.code.to_string() == code)?;
+    let (_, heading, words) = PARTS.iter().find(|(judgement, ..)| *judgement == rule.severity)?;
+    let parts = rule.parts().map(|(heading, text)| format!("{heading}: {text}\n"));
+    Some(format!("{code} ({heading})\n{words}\n\n{}", parts.concat()))
 }
 
 /// The note that this many failed requests lead to, and its severity, for a run in progress.

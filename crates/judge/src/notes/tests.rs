@@ -11,7 +11,7 @@ use tokometer_record::{
 };
 
 use self::spoil::spoil;
-use super::rule::{NoteJudgement, find, notes_markdown, rules};
+use super::rule::{NoteJudgement, explained, find, notes_markdown, rules};
 use crate::verdict::{self, Effects};
 use tokometer_figures::interval::ConfidenceInterval;
 use tokometer_figures::observe::{Observed, Pair};
@@ -354,6 +354,8 @@ fn the_page_of_notes_has_a_part_for_each_with_its_threshold() {
     for rule in rules() {
         let heading = format!("\n### `{}`\n", rule.code);
         assert_eq!(page.matches(&heading).count(), 1, "{}", rule.code);
+        let explained = explained(&rule.code.to_string()).unwrap();
+        assert!(explained.contains(rule.why) && explained.contains(rule.action), "{explained}");
     }
     assert!(!page.contains("{}"), "a threshold without its number");
     let late =

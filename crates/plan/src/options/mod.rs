@@ -33,7 +33,7 @@ use std::num::{IntErrorKind, ParseIntError};
 
 #[derive(Debug)]
 pub struct Group {
-    /// The heading; empty: none.
+    /// The heading in the help.
     pub title: &'static str,
     pub rows: &'static [OptionRow],
 }

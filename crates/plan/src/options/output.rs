@@ -10,10 +10,10 @@ const VLLM_FILE: &[&str] = &["save-result", "save-detailed", "append-result"];
 
 /// Options of the commands that take an address.
 #[rustfmt::skip] // The columns of a row stand side by side.
-pub const ADDRESSED: Group = Group { title: "", rows: &[
+pub const ADDRESSED: Group = Group { title: "Budget and page", rows: &[
     option("budget", "TIME", Time, "Time for all steps of a staircase [default for a URL: 2m]")
         .text(|to| &mut to.budget),
-    option("html", "FILE", Path, "Write an HTML page of the results to this file [default for a URL: page.html in the run folder]")
+    option("html", "FILE", Path, "Write an HTML page of the results to this file [default for a staircase: page.html in the run folder]")
         .path(|to| &mut to.html).per_command(),
     switch("keep-events", "", "Keep the events of each step of a staircase in plain columns; otherwise they are packed, which loses nothing")
         .flag(|to| &mut to.keep_events),

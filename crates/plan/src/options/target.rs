@@ -14,16 +14,16 @@ use crate::Address;
 
 #[rustfmt::skip] // The columns of a row stand side by side.
 pub(super) const GROUPS: &[Group] = &[
-    Group { title: "", rows: &[
+    Group { title: "Plan", rows: &[
         option("plan", "FILE", Path, "Plan file (TOML or JSON; `-`: standard input), or the plan.json of a run; flags override it")
             .path(|to| &mut to.plan).per_command(),
         switch("print-plan", "", "Print the plan with the origin of each value, and exit")
             .flag(|to| &mut to.print_plan).per_command(),
     ]},
     Group { title: "Target", rows: &[
-        option("backend", "NAME", Text, "Server protocol [default: openai]")
+        option("backend", "NAME", Text, "Server protocol; the name also selects conventions: SGLang's for sglang…, vllm-chat, vllm-embedding, lmdeploy-chat, trt and truss, vLLM's for all others [default: openai; for a URL: openai-chat]")
             .text(|to| &mut to.backend).known("PRSO")
-            .remark("a name that vLLM and SGLang share means vLLM's; see `--conventions`")
+            .remark("a name that vLLM and SGLang share means vLLM's; `vllm-chat` is SGLang's; see `--conventions`")
             .also(&[other("endpoint-type", "P")]),
         option("base-url", "URL", Parsed(address), "Address of the server, such as `http://127.0.0.1:8000` or `unix:/path/to.sock`")
             .sets("targets.0.address").holds(Holds::Url).known("PRSO"),
@@ -40,7 +40,7 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("targets.0.served_model_name").known("PRSO"),
         option("sim", "PROFILE", Optional("default", simulator), "Measure the embedded simulated server, with this engine profile")
             .sets("targets.0.address").without(&["base-url"]),
-        option("conventions", "TOOL", Choice(&["vllm", "sglang"]), "Which tool's conventions to follow [default: depends on the backend]")
+        option("conventions", "TOOL", Choice(&["vllm", "sglang"]), "Whose definitions and defaults apply where vLLM and SGLang differ: prompts, arrivals, connections [default: by --backend]")
             .sets("conventions"),
         switch("skip-tokenizer-init", "cl100k", "Count prompt tokens with the built-in encoding instead of the model's tokenizer")
             .sets("prompts.tokenizer").known("PR")

@@ -18,10 +18,10 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("workload.dataset").known("PRSO"),
         option("dataset-path", "PATH", Text, "The dataset's file (`-`: standard input), folder or hub id")
             .sets("workload.path").of(EVERY).known("PRSO"),
-        option("input-len", "TOKENS", Counts, "Prompt length in tokens, for any dataset")
+        option("input-len", "TOKENS", Counts, "Prompt length in tokens, for any dataset [default for random: 1024; for a URL: 512; without a target: 256]")
             .sets("workload.input_len").of(EVERY).most(MOST_TOKENS).known("PR")
             .remark("the input length of whichever dataset is chosen"),
-        option("output-len", "TOKENS", Counts, "Output length in tokens, for any dataset")
+        option("output-len", "TOKENS", Counts, "Output length in tokens, for any dataset [default for random: 128; SGLang's conventions: 1024; without a target: 64]")
             .sets("workload.output_len").of(EVERY).most(MOST_TOKENS).known("PR")
             .remark("the output length of whichever dataset is chosen")
             .also(&[other("spec-bench-output-len", "P")]),
