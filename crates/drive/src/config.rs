@@ -120,6 +120,8 @@ pub struct RunConfig {
     pub retries: u32,
     /// The longest wait before another attempt, whatever the server asks for.
     pub retry_max_wait: Nanos,
+    /// Whether the bytes of the first exchange are kept and reported.
+    pub keeps_transcript: bool,
     /// Worker threads. `None` uses one on up to two cores, and half of the cores on larger machines.
     pub workers: Option<u16>,
 }
@@ -146,6 +148,7 @@ impl RunConfig {
             timeouts: Timeouts::default(),
             retries: 0,
             retry_max_wait: RETRY_MAX_WAIT,
+            keeps_transcript: false,
             workers: None,
         }
     }

@@ -5,6 +5,7 @@ use tokometer_client::{PreparedRequest, refused_field};
 use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
 use crate::item::QueuedRequest;
+use crate::transcript::Transcript;
 
 /// A request in progress, with what is needed to send it again.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Flight {
     pub(crate) retry_after: Option<Nanos>,
     /// When the request ended whose slot in the gate this one took.
     pub(crate) slot_freed: Option<Nanos>,
+    /// Its bytes, where they are to be reported.
+    pub(crate) transcript: Option<Box<Transcript>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +56,7 @@ impl Flight {
             tries_left,
             retry_after: None,
             slot_freed: None,
+            transcript: None,
         })
     }
 

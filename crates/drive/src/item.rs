@@ -4,6 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_client::PreparedRequest;
 use tokometer_record::{AttemptId, Timeline};
 
+use crate::transcript::Transcript;
 use crate::turns::{FollowUp, TurnEnd};
 
 #[derive(Debug, Clone)]
@@ -76,4 +77,6 @@ pub enum Notice {
         at: Nanos,
     },
     Ended(Box<Timeline>),
+    /// The first exchange of the run has ended; see [`RunConfig::keeps_transcript`](crate::RunConfig).
+    Exchanged(Transcript),
 }

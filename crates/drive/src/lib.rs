@@ -14,7 +14,8 @@
 //!   error.
 //! - What they share: `shared`, the `gate` that limits requests in flight (`cap`, where several processes
 //!   share the limit), one `inbox` per worker, the `rotation` of a target's addresses.
-//! - Rules without a clock: `flight` (one attempt and its retries), `pacer` (how to wait), `reads` (how
+//! - Rules without a clock: `flight` (one attempt and its retries), `pacer` (how to wait), `transcript` (the bytes
+//!   of one exchange), `reads` (how
 //!   often to read).
 //! - The machine: [`platform`] is the interface, `native` the real one, `descriptors` and `vitals` its
 //!   limits and counters.
@@ -39,6 +40,7 @@ mod reads;
 mod rotation;
 mod shared;
 mod thread;
+mod transcript;
 mod turns;
 mod vitals;
 mod worker;
@@ -57,4 +59,5 @@ pub use live::{Live, LiveCounts, Rates};
 pub use native::{EpollLinks, Native};
 pub use platform::Platform;
 pub use reads::Lane;
+pub use transcript::{Piece, Transcript};
 pub use turns::{FollowUp, SlotUse, TurnEnd};

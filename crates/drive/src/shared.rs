@@ -51,6 +51,7 @@ pub(crate) struct Shared {
     is_abandoning: AtomicBool,
     is_over: AtomicBool,
     are_notices_closed: AtomicBool,
+    is_transcript_wanted: AtomicBool,
     has_dropped_fields: AtomicBool,
     /// Refused fields, each with the target that refuses it.
     dropped_fields: Mutex<Vec<(u16, &'static str)>>,
@@ -73,6 +74,7 @@ impl Shared {
         let rotations = config.targets.iter().map(rotation).collect();
         Self {
             gate: Gate::new(config.limits.max_concurrency),
+            is_transcript_wanted: AtomicBool::new(config.keeps_transcript),
             config,
             inboxes,
             live,
@@ -263,6 +265,18 @@ impl Shared {
 
     pub(crate) fn are_notices_closed(&self) -> bool {
         self.are_notices_closed.load(Ordering::Acquire)
+    }
+
+    /// Adds what is sent to the transcript of the first request, where one is wanted.
+    pub(crate) fn transcribe(&self, flight: &mut Flight) {
+        if self.is_transcript_wanted.load(Ordering::Relaxed)
+            && self.is_transcript_wanted.swap(false, Ordering::AcqRel)
+        {
+            flight.transcript = Some(Box::default());
+        }
+        if let Some(transcript) = &mut flight.transcript {
+            transcript.sent(&flight.request.bytes);
+        }
     }
 
     pub(crate) fn wake_all(&self) {

@@ -28,6 +28,7 @@ mod simulator;
 mod stream_load;
 mod target;
 mod tokenizer;
+mod transcript;
 mod watch;
 mod workload;
 

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::KeepText;
 use tokometer_drive::Interrupt;
 use tokometer_figures::server::{KeptSeries, parse};
-use tokometer_plan::{self as plan, Plan};
+use tokometer_plan::{self as plan, FirstExchange, Plan};
 use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunReader, RunWriter};
 use tokometer_schedule::Share;
@@ -63,6 +64,8 @@ pub(crate) struct ReadyTargets {
     pub(crate) remarks: Vec<String>,
     /// Whether the targets have passed the plan's ready check.
     is_proved: bool,
+    /// Whether the next exchange is to be shown.
+    pub(crate) wants_exchange: AtomicBool,
 }
 
 /// Looks for a server that went away, and the time between two.
@@ -274,6 +277,7 @@ impl Measurement {
             tokenizer: opened.tokenizer,
             remarks,
             is_proved: false,
+            wants_exchange: AtomicBool::new(plan.output.first_exchange == FirstExchange::Shown),
         })
     }
 
@@ -301,7 +305,7 @@ impl Measurement {
         }
         for reached in ready.all_reached() {
             let first = preparer(plan, reached, opened);
-            readiness::prove(plan, reached, &first, &self.tools)?;
+            readiness::prove(plan, (reached, &first), &ready.wants_exchange, &self.tools)?;
         }
         ready.is_proved = true;
         Ok(())

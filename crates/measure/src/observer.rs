@@ -11,8 +11,8 @@ use tokometer_plan::{Load, Plan};
 use crate::Error;
 use crate::live_notes::LiveNotes;
 
-/// Receives progress. Called from the measuring thread; [`Observer::remark_once`] also from the
-/// thread between two phases.
+/// Receives progress. Called from the measuring thread; remarks also from the thread
+/// between two phases and from the recorder.
 pub trait Observer: Send + Sync {
     /// A message for the user.
     fn remark(&self, text: &str);

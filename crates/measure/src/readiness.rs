@@ -5,6 +5,7 @@
 //! part of the record.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use tokometer_base::{Conventions, Nanos};
@@ -14,9 +15,9 @@ use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Limits, SendLimit};
 
 use crate::measurement::Tools;
-use crate::observer::Observer;
 use crate::preparer::RequestPreparer;
 use crate::target::{Reached, key_advice};
+use crate::transcript;
 use crate::{Error, ErrorKind};
 use tokometer_plan::Plan;
 
@@ -33,8 +34,8 @@ const LEAST_TRIES: f64 = 10.0;
 /// ready check, or follows another tool's conventions.
 pub(crate) fn prove(
     plan: &Plan,
-    reached: &Reached,
-    first: &RequestPreparer,
+    (reached, first): (&Reached, &RequestPreparer),
+    wants_exchange: &AtomicBool,
     tools: &Tools,
 ) -> Result<(), Error> {
     let timeout_s = plan.phases.ready_timeout_s;
@@ -48,7 +49,7 @@ pub(crate) fn prove(
     for attempt in 0.. {
         let left = deadline.max(clock.now()) - clock.now();
         observer.preparing("waiting for the response to a first prompt");
-        let Err(failure) = try_once(reached, first, left, &**observer)? else {
+        let Err(failure) = try_once((reached, first), left, wants_exchange, tools)? else {
             return Ok(());
         };
         if observer.is_interrupted() {
@@ -130,10 +131,10 @@ fn said(failure: &Failure) -> String {
 
 /// Sends one request and returns its outcome.
 fn try_once(
-    reached: &Reached,
-    first: &RequestPreparer,
+    (reached, first): (&Reached, &RequestPreparer),
     left: Nanos,
-    observer: &dyn Observer,
+    wants_exchange: &AtomicBool,
+    tools: &Tools,
 ) -> Result<Result<(), Failure>, Error> {
     let unmade = |why: drive::PrepareError| Error::usage(why.to_string(), "");
     let item = first.ready_check().map_err(unmade)?;
@@ -148,6 +149,7 @@ fn try_once(
     let mut config = drive::RunConfig::new(vec![target], limits);
     config.connections = drive::Connections::PerRequest;
     config.timeouts.total = Some(left);
+    config.keeps_transcript = wants_exchange.swap(false, Ordering::Relaxed);
     let interrupt = Arc::new(Interrupt::default());
     let (notices, ended) = channel();
     let outlets = Outlets {
@@ -157,13 +159,17 @@ fn try_once(
         between: None,
         start: None,
     };
-    let interrupts = observer.route_interrupts(&interrupt);
+    let interrupts = tools.observer.route_interrupts(&interrupt);
     let _end = drive::run(config, Box::new(Once(Some(item))), outlets)
         .map_err(|why| Error::usage(why.to_string(), ""))?;
     drop(interrupts);
     // A request whose optional field was refused ends twice; the last end counts.
     let outcome = ended.iter().filter_map(|notice| match notice {
         Notice::Ended(timeline) => Some(timeline.outcome),
+        Notice::Exchanged(transcript) => {
+            tools.observer.remark(&transcript::shown(&transcript, &tools.secrets));
+            None
+        }
         Notice::Started { .. } => None,
     });
     Ok(match outcome.last() {

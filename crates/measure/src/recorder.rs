@@ -19,6 +19,7 @@ use tokometer_record::{Error, Health, PendingRows, RunWriter, SentAttempt, timel
 
 use crate::live_notes::LiveNotes;
 use crate::secrets::Credentials;
+use crate::transcript;
 use crate::watch::Tap;
 
 /// Rows are written at least this often; a killed run loses no more than that.
@@ -76,6 +77,8 @@ pub(crate) struct Consumers {
     pub(crate) interrupt: Arc<Interrupt>,
     /// Measures how long the disk takes.
     pub(crate) clock: Arc<dyn Clock>,
+    /// Shows a message to the user.
+    pub(crate) say: Box<dyn Fn(&str) + Send>,
     /// Bytes of rows that may wait for the disk.
     pub(crate) waiting_bytes_max: usize,
 }
@@ -229,6 +232,9 @@ impl<D: Disk> Intake<D> {
         match notice {
             Notice::Started { index, attempt, at } => {
                 self.rows.started.push(SentAttempt { index, attempt, sent: at });
+            }
+            Notice::Exchanged(transcript) => {
+                (self.consumers.say)(&transcript::shown(&transcript, &self.consumers.secrets));
             }
             Notice::Ended(mut timeline) => {
                 self.consumers.secrets.clean_timeline(&mut timeline);

@@ -51,6 +51,7 @@ fn scene(waiting_bytes_max: usize) -> Scene {
         secrets: Credentials::default(),
         interrupt: Arc::clone(&interrupt),
         clock: Arc::new(MonotonicClock),
+        say: Box::new(|_| ()),
         waiting_bytes_max,
     };
     let disk = ScriptedDisk { orders: from_test, written: Vec::new(), waiting: Vec::new() };

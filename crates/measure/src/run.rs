@@ -1,6 +1,7 @@
 //! One run, from its open record to its end: recorder, progress, load, and what follows the last request.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError};
 
@@ -55,6 +56,10 @@ impl RunSetup<'_> {
             secrets: tools.secrets.clone(),
             interrupt: Arc::clone(&interrupt),
             clock: Arc::clone(&tools.clock),
+            say: {
+                let observer = Arc::clone(&tools.observer);
+                Box::new(move |text| observer.remark(text))
+            },
             waiting_bytes_max: WAITING_BYTES_MAX,
         };
         let (notices, from_run) = channel();
@@ -79,6 +84,7 @@ impl RunSetup<'_> {
         let source = source(self, &interrupt, block)?;
         let outlets = Outlets { notices, live, interrupt, between: Some(between), start };
         let mut config = config(plan, ready, opened);
+        config.keeps_transcript = ready.wants_exchange.swap(false, Ordering::Relaxed);
         config.cap_lending = tools.shard.as_ref().and_then(|shard| shard.cap_lending());
         let ended = drive::run(config, source, outlets);
         drop(interrupts);

@@ -49,8 +49,8 @@ pub use load::{
 };
 pub use metrics::{Judgement, Metrics, PartialMetrics};
 pub use output::{
-    Output, PartialOutput, PartialSglangResult, PartialVllmResult, Record, SglangResult, Shown,
-    VllmResult,
+    FirstExchange, Output, PartialOutput, PartialSglangResult, PartialVllmResult, Record,
+    SglangResult, Shown, VllmResult,
 };
 pub use phases::{Cache, PartialPhases, Phases, Profiler};
 pub use plan::{Content, Error, PartialPlan, Plan, ab_blocks};

@@ -14,6 +14,9 @@ tokometer_base::partial! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub run_dir: Option<PathBuf> = None,
         pub shown: Shown,
+        /// Whether the first request and its answer are shown, byte for byte and without keys.
+        #[serde(skip_serializing_if = "FirstExchange::is_hidden")]
+        pub first_exchange: FirstExchange = FirstExchange::Hidden,
         /// Loopback port that serves the run's counters in Prometheus format; `None` serves none.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub prometheus_port: Option<u16> = None,
@@ -40,6 +43,20 @@ pub enum Shown {
     Text,
     Json,
     Nothing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstExchange {
+    Hidden,
+    Shown,
+}
+
+impl FirstExchange {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_hidden(&self) -> bool {
+        *self == Self::Hidden
+    }
 }
 
 tokometer_base::partial! {

@@ -216,6 +216,7 @@ pub(crate) fn run_source(
         match notice {
             Notice::Started { index, attempt, at } => started.push((index, attempt, at)),
             Notice::Ended(timeline) => timelines.push(*timeline),
+            Notice::Exchanged(_) => {}
         }
     }
     FinishedRun { end, started, timelines }

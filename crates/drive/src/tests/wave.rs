@@ -29,7 +29,7 @@ fn run_shown(config: RunConfig, start: AwaitStart, live: Arc<Live>) -> (RunEnd, 
     let end = crate::run(config, Box::new(prepare), outlets).unwrap();
     let ended = |notice| match notice {
         Notice::Ended(timeline) => Some(*timeline),
-        Notice::Started { .. } => None,
+        Notice::Started { .. } | Notice::Exchanged(_) => None,
     };
     (end, received.into_iter().filter_map(ended).collect())
 }

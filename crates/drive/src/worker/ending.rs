@@ -164,6 +164,9 @@ impl<P: Platform> Worker<P> {
             self.shared.turns.post(&flight.timeline, self.reader.now);
             self.shared.ended(1);
         }
+        if let Some(transcript) = flight.transcript.take() {
+            self.notify(Notice::Exchanged(*transcript));
+        }
         self.notify(Notice::Ended(Box::new(flight.timeline)));
     }
 

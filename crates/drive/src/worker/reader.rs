@@ -181,6 +181,9 @@ fn feed<W: Wire>(
     live: &WorkerCounters,
 ) -> Option<Fed> {
     let flight = connection.flight.as_deref_mut()?;
+    if let Some(transcript) = &mut flight.transcript {
+        transcript.received(bytes);
+    }
     let timeline = &mut flight.timeline;
     if flight.has_response {
         // One read without a kernel stamp is enough: the whole timeline then has the weaker source.

@@ -244,6 +244,7 @@ impl<P: Platform> Worker<P> {
         flight: &mut Flight,
         sent: Nanos,
     ) {
+        self.shared.transcribe(flight);
         let timeline = &mut flight.timeline;
         if timeline.times.connect_begin.is_some() {
             timeline.times.connect_end = connection.setup.connected;

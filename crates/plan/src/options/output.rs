@@ -39,6 +39,8 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("output.shown"),
         switch("live", "", "Show a live full-screen dashboard")
             .flag(|to| &mut to.output.live),
+        switch("debug", "shown", "Print the first request and its answer to standard error, as sent and received, without keys")
+            .sets("output.first_exchange"),
         option("prometheus-port", "PORT", Count, "Serve counters in Prometheus format on 127.0.0.1:PORT")
             .sets("output.prometheus_port"),
         switch("disable-tqdm", "", "Show no progress bar")

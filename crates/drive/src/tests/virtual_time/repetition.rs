@@ -44,6 +44,7 @@ fn record(scenario: &Scenario, folder: &Path) -> BTreeMap<String, Vec<u8>> {
         match notice {
             Notice::Started { index, attempt, at } => writer.start(index, attempt, at),
             Notice::Ended(timeline) => writer.push(*timeline).unwrap(),
+            Notice::Exchanged(_) => {}
         }
     }
     let folder = writer.finish(&ran.end.unwrap()).unwrap();

@@ -49,7 +49,7 @@ impl Ran {
     pub(super) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
         self.notices.iter().filter_map(|notice| match notice {
             Notice::Ended(timeline) => Some(timeline.as_ref()),
-            Notice::Started { .. } => None,
+            Notice::Started { .. } | Notice::Exchanged(_) => None,
         })
     }
 
