@@ -36,8 +36,9 @@ fn add(
     is_public: fn(&str) -> bool,
     credentials: &Credentials,
 ) {
-    let shown = String::from_utf8_lossy(&shortened(bytes)).into_owned();
-    for line in credentials.known.redact(&without_secret_headers(&shown, is_public)).lines() {
+    let all = without_secret_headers(&String::from_utf8_lossy(bytes), is_public);
+    // Shortened last, so that no part of a key remains at the cut.
+    for line in shortened(&credentials.known.redact(&all)).lines() {
         let letters: Vec<char> = line.chars().collect();
         for part in letters.chunks(LINE_CHARS) {
             let escaped: String = part.iter().map(|letter| escaped(*letter)).collect();
@@ -50,14 +51,15 @@ fn add(
     }
 }
 
-/// The bytes without the middle of a long piece.
-fn shortened(bytes: &[u8]) -> Vec<u8> {
-    let left_out = bytes.len().saturating_sub(HEAD_BYTES + TAIL_BYTES);
+/// The text without the middle of a long one.
+fn shortened(text: &str) -> String {
+    let left_out = text.len().saturating_sub(HEAD_BYTES + TAIL_BYTES);
     if left_out == 0 {
-        return bytes.to_vec();
+        return text.to_owned();
     }
-    let mark = format!("\n… {left_out} bytes left out …\n");
-    [&bytes[..HEAD_BYTES], mark.as_bytes(), &bytes[bytes.len() - TAIL_BYTES..]].concat()
+    let head = &text[..text.floor_char_boundary(HEAD_BYTES)];
+    let tail = &text[text.ceil_char_boundary(text.len() - TAIL_BYTES)..];
+    format!("{head}\n… {left_out} bytes left out …\n{tail}")
 }
 
 /// The same text with the values of headers hidden that may be secrets. The head ends at the first empty

@@ -19,6 +19,7 @@ mod instrument;
 mod killed;
 mod lines;
 mod messages;
+mod names;
 mod newer_flags;
 mod packaging;
 mod pages;

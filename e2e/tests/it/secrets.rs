@@ -240,6 +240,8 @@ fn no_secret_reaches_a_file_a_line_or_an_argument() {
         seen.run(&mut bench("bench --num-prompts 6 --run-dir two --prometheus-port 0")).code,
         Some(0)
     );
+    let debugged = seen.run(&mut bench("bench --num-prompts 6 --run-dir three --debug"));
+    assert!(debugged.stderr.contains("\n> Authorization: [redacted]\n"), "{}", debugged.stderr);
     for input in AGAINST {
         let name = input.0;
         let mut command = bench(&format!("bench --num-prompts 8 --block 2 --run-dir {name}"));

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::about::About;
 use super::{NoteCode, answers, client, counts, run, shards, times};
 use crate::verdict::{Effects, figure_label, limits};
+use tokometer_figures::define;
 use tokometer_figures::{Note, Severity, Unjudged};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,11 @@ impl NoteRule {
     fn parts(&self) -> [(&'static str, String); 4] {
         let affects = match self.about.key {
             "all" => ("Affects", "all figures".to_owned()),
-            key => ("Affects at least", format!("`{key}`")),
+            key => {
+                let metric = define::metric(key);
+                let label = metric.map(|metric| metric.names.map_or(metric.label, |one| one.label));
+                ("Affects at least", format!("{} (`{key}`)", label.unwrap_or(key)))
+            }
         };
         [
             ("Appears when", self.threshold_text()),

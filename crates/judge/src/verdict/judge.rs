@@ -27,10 +27,20 @@ pub fn figure_label(key: &str) -> String {
     if let Ok(figure) = Figure::parse(key) {
         return figure.label();
     }
-    let named = |key: &str| define::metric(key).map(|metric| metric.label.to_lowercase());
+    let named = |key: &str| define::metric(key).map(|metric| within_text(metric.label));
     let parts = key.rsplit_once('_');
     let statistic = parts.and_then(|(key, statistic)| Some(format!("{statistic} {}", named(key)?)));
     named(key).or(statistic).unwrap_or_else(|| key.to_owned())
+}
+
+/// A label inside a sentence: `Mean requests` becomes `mean requests`, `ITL per token` stays.
+fn within_text(label: &str) -> String {
+    let is_acronym = label.chars().take(2).all(char::is_uppercase);
+    let mut letters = label.chars();
+    match letters.next() {
+        Some(first) if !is_acronym => first.to_lowercase().chain(letters).collect(),
+        _ => label.to_owned(),
+    }
 }
 
 /// Means that differ by less than this share are the same for a reader.
