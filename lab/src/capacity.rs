@@ -64,7 +64,7 @@ impl Case {
         plan["workload"]["input_len"] = self.lengths.0.into();
         plan["workload"]["output_len"] = self.lengths.1.into();
         plan["seed"] = seed.into();
-        let plan = PartialPlan::from_json(&plan.to_string()).expect("the fixture is a plan");
+        let plan = PartialPlan::from_record(plan).expect("the fixture is a plan");
         plan.complete().expect("the fixture is a plan")
     }
 
@@ -244,7 +244,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let study = Study { seeds, budget, is_verbose: has("verbose") };
     println!("Seeds {first} to {} of each case.\n", first + searches - 1);
     let header = [
-        "| engine | prompt, answer | objective | true capacity | estimates | interval holds it | bias | error: median | margin: median | only a range: held | time |",
+        "| engine | prompt, answer | objective | true capacity | estimates | interval contains it | bias | error: median | margin: median | only a range: held | time |",
         "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ];
     header.iter().for_each(|line| println!("{line}"));

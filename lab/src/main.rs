@@ -40,7 +40,7 @@ const USAGE: &str = "usage: cargo lab TASK
   verdicts       whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs     how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity       the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [truth] [verbose] [case=N]
-  coverage       how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85]
+  coverage       how often stated intervals contain the figure: [RUNS [REQUESTS [ENGINE]]] [from=SEED] [loads=60,85]
 ";
 
 fn run(arguments: &[String]) -> Result<()> {

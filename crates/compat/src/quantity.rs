@@ -270,7 +270,7 @@ impl Value {
     }
 }
 
-/// Half a unit of the last digit of a plain number. Zero for what is no number.
+/// Half a unit of the last digit of a plain number. Zero for what is not a number.
 pub(crate) fn half_unit(text: &str) -> f64 {
     let text = text.trim();
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

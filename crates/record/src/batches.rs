@@ -179,7 +179,7 @@ impl Batches {
         let length = u64::from(length.try_into().map_or(0, u32::from_le_bytes));
         match length {
             0 if self.at == self.size => return Err(Stopped::Over),
-            0 => return Err(Stopped::Damaged("the file goes on after its end mark".to_owned())),
+            0 => return Err(Stopped::Damaged("data follow the end mark".to_owned())),
             1..=HEAD_BYTES_MAX => {}
             _ => return Err(Stopped::Cut(length)),
         }
@@ -286,7 +286,7 @@ impl Batches {
                     .map(Some)
                     .map_err(|why| why.to_string())
             }
-            _ => Err("it is no batch of rows".to_owned()),
+            _ => Err("it is not a batch of rows".to_owned()),
         }
     }
 }

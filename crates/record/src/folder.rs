@@ -376,7 +376,7 @@ impl RunReader {
         }
         if broken > 0 {
             let all = broken + written.len() as u64;
-            self.damages.note(&path, 0, &format!("{broken} of its {all} lines are no scrapes"));
+            self.damages.note(&path, 0, &format!("{broken} of its {all} lines are not scrapes"));
         }
         let unwritten = self.kept.iter().flat_map(|kept| kept.scrapes.iter().cloned());
         let is_plausible = |at: Nanos| at - self.info.origin <= columns::LONGEST;

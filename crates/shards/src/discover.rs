@@ -201,7 +201,7 @@ fn no_rank(count: u32, variables: Variables<'_>) -> String {
     let unusable = RANKS.into_iter().find_map(|name| {
         let value = variables(name).filter(|_| number(variables, name).is_none())?;
         Some(format!(
-            "`{name}={value}` is no rank from 0\n  correct the variable, or use `--shard K/N`"
+            "`{name}={value}` is not a rank (0 or more)\n  correct the variable, or use `--shard K/N`"
         ))
     });
     let why = unusable.unwrap_or_else(|| {
@@ -370,7 +370,7 @@ mod tests {
     fn a_variable_that_is_no_rank_is_named() {
         for value in ["x", "-1"] {
             let why = found(&shards(4), &[("RANK", value)]).unwrap_err();
-            assert!(why.contains(&format!("`RANK={value}` is no rank")), "{why}");
+            assert!(why.contains(&format!("`RANK={value}` is not a rank")), "{why}");
         }
         // A list of ids: 1, 5 and 9.
         let set = [

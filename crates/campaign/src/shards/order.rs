@@ -62,7 +62,7 @@ impl PointLoad {
         }
     }
 
-    /// The plan with these values; `None` where one is no number.
+    /// The plan with these values; `None` where one is not a number.
     fn put(&self, plan: &Plan) -> Option<Plan> {
         let mut plan = plan.clone();
         plan.load.request_rate = Rate(self.request_rate.parse().ok()?);

@@ -169,15 +169,10 @@ Flags of other load tools are refused, with exit code 2, and the message names o
 | AIPerf, GenAI-Perf | `--output-tokens-mean` | `--output-len` |
 | AIPerf | `--benchmark-duration` | `--duration` |
 | GenAI-Perf | `--measurement-interval` | `--duration` |
-| GuideLLM before 0.7 | `--target` | `--base-url` |
-| GuideLLM before 0.7 | `--rate-type` | `--request-rate`, `--max-concurrency` |
-| GuideLLM before 0.7 | `--rate` | `--request-rate` |
-| GuideLLM before 0.7 | `--max-requests` | `--num-prompts` |
-| GuideLLM before 0.7 | `--max-seconds` | `--duration` |
 | k6 | `--vus` | `--max-concurrency` |
 | k6 | `--iterations` | `--num-prompts` |
 
-GuideLLM since 0.7 (`guidellm run`) writes kinds and values instead of flags:
+GuideLLM (`guidellm run`) has kinds and values instead of flags:
 
 | GuideLLM | here |
 |---|---|

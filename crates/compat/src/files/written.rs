@@ -20,7 +20,7 @@ pub(super) struct WrittenNumber {
 }
 
 impl WrittenNumber {
-    /// `None` for what is no number.
+    /// `None` for what is not a number.
     pub(super) fn of(value: &Json) -> Option<Self> {
         let number = value.as_f64()?;
         // The shortest decimal that reads as this number has the digits of the file, but for zeros at its

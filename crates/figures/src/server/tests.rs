@@ -60,7 +60,7 @@ fn figures_that_cannot_be_true_are_left_out_and_named() {
     assert_eq!((found.prefix_hit_share, found.queue_ms_mean), (None, None));
     assert_eq!(found.ignored, ["prefix hits of 5.000e2 %", "mean queue time of 2.000e300 ms"]);
     let found = over(&[scrape(0, 0, &text(0, "0")), scrape(10, 0, &text(500, "+Inf"))]);
-    assert_eq!(found.queue_ms_mean, None, "infinity is no number of seconds");
+    assert_eq!(found.queue_ms_mean, None, "infinity is not a number of seconds");
 }
 
 #[test]

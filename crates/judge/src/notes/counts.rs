@@ -19,7 +19,7 @@ pub(super) static COUNTS: &[NoteRule] = &[
         limit: 0.01,
         threshold: "the token counts of the events differ from usage by more than {} %",
         why: "one of the two counts is wrong, and so are all per-token figures",
-        action: "compare one answer by hand; update the server",
+        action: "compare one answer (`--debug` shows it); update the server",
         check: events_disagree,
     },
     NoteRule {
@@ -69,7 +69,7 @@ pub(super) static COUNTS: &[NoteRule] = &[
         limit: 0.01,
         threshold: "more than {} % of the answers have more content events than usage has tokens (by more than 2 and 5 %), or usage only before the content",
         why: "each content event has at least one token: the server's count is wrong, and so are TPOT and throughput",
-        action: "compare one answer by hand; update the server",
+        action: "compare one answer (`--debug` shows it); update the server",
         check: usage_contradicts,
     },
     NoteRule {

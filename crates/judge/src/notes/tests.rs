@@ -288,7 +288,7 @@ fn the_worst_note_decides_the_verdict() {
     check(&[NoteCode::FewSamples, NoteCode::ClockFaults], Verdict::Invalid);
 }
 
-/// A cause does not judge; its effect does, at the thresholds of the table.
+/// A disturbance counts by how far it moved a figure, at the thresholds of the table.
 #[test]
 fn a_note_judged_by_effect_is_as_severe_as_its_largest_effect() {
     let check = |effect: f64, expected: (Severity, Verdict)| {

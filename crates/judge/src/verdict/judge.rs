@@ -78,7 +78,7 @@ impl ShownFigure {
 
 /// The figures that a report shows. The largest value of a distribution is one request and is not judged.
 /// Without a wait for the concurrency cap, latencies from the intended time only repeat the client's
-/// lateness, so they are no results then; nor are percentiles that no report of this run prints.
+/// lateness, so they are then checked, but not part of the verdict; so are percentiles that no report of this run prints.
 pub(super) fn shown(run: &Unjudged) -> Vec<ShownFigure> {
     let Unjudged { summary, info, health, .. } = run;
     let results = || define::METRICS.iter().filter(|metric| metric.is_result);

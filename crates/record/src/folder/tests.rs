@@ -413,6 +413,6 @@ fn lines_that_are_no_scrapes_are_a_damage() {
     };
     check(format!("{good}\n{good}\n"), &[]);
     check(format!("{good}\n{good}\n{{\"at\":"), &[]);
-    let damage = "server.jsonl: 2 of its 4 lines are no scrapes";
+    let damage = "server.jsonl: 2 of its 4 lines are not scrapes";
     check(format!("{good}\n garbage\n{good}\nmore\n"), &[damage]);
 }

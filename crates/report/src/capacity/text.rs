@@ -89,7 +89,7 @@ pub fn predictions(found: &PredictedCapacities) -> String {
         lines.push(String::new());
         let mut grid = Grid::new().left("engine with").left("predicted capacity");
         if found.wanted.is_some() {
-            grid = grid.left("holds it");
+            grid = grid.left("sustains it");
         }
         for one in &found.capacities {
             let mut cells = vec![one.combination.name(), one.findings.sentence.clone()];
@@ -105,9 +105,9 @@ pub fn predictions(found: &PredictedCapacities) -> String {
             all.find(|one| holds(&one.findings, wanted) == answer).map(|one| one.combination.name())
         };
         let answer = match (first(HOLDS), first(OPEN)) {
-            (Some(name), _) => format!("{name} is predicted to hold it"),
-            (None, Some(name)) => format!("cannot tell whether {name} holds it; none surely does"),
-            (None, None) => "no combination is predicted to hold it".to_owned(),
+            (Some(name), _) => format!("{name} is predicted to sustain it"),
+            (None, Some(name)) => format!("cannot tell whether {name} sustains it; none surely does"),
+            (None, None) => "no combination is predicted to sustain it".to_owned(),
         };
         format!("\nfor {} {unit}: {answer}", digits(wanted))
     }));
@@ -467,17 +467,17 @@ mod tests {
         random prompts of 512 tokens, 128 output tokens
         objectives: p99 ttft < 2s, p99 tpot < 50ms
 
-        engine with                       predicted capacity                holds it
+        engine with                       predicted capacity                sustains it
         replicas=1 scheduler.max_seqs=64  12.4 req/s, 95 % CI 12.2 to 12.7  no
         replicas=2 scheduler.max_seqs=64  24.8 req/s, 95 % CI 24.3 to 25.4  yes
 
-        for 20.00 req/s: replicas=2 scheduler.max_seqs=64 is predicted to hold it
+        for 20.00 req/s: replicas=2 scheduler.max_seqs=64 is predicted to sustain it
         ");
         let open =
             PredictedCapacities { wanted: Some(12.4), capacities: vec![one(1, 1.0)], ..found };
         let text = predictions(&open);
         let answer =
-            "for 12.40 req/s: cannot tell whether replicas=1 scheduler.max_seqs=64 holds it";
+            "for 12.40 req/s: cannot tell whether replicas=1 scheduler.max_seqs=64 sustains it";
         assert!(text.contains(answer), "{text}");
         let beyond = tokometer_twin::BeyondRange { asked: 128_000, calibrated: 506 };
         let single = PredictedCapacities { wanted: None, beyond_range: Some(beyond), ..open };

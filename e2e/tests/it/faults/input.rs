@@ -89,7 +89,7 @@ pub(super) const CASES: &[Case] = &[
     flag("a duration in words", "--duration soon").says(&["cannot use `soon` for `--duration`"]),
     flag("a temperature that is not finite", "--temperature nan")
         .says(&["it must be a finite number"]),
-    flag("an extra body that is no object", "--extra-body [1]").says(&["for `--extra-body`"]),
+    flag("an extra body that is not an object", "--extra-body [1]").says(&["for `--extra-body`"]),
     flag("an extra body that is cut", "--extra-body {").says(&["for `--extra-body`"]),
     flag("a header without a value", "--header novalue")
         .says(&["cannot use `[redacted]` for `--header`"]),
@@ -113,12 +113,12 @@ pub(super) const CASES: &[Case] = &[
     flag("a tokenizer file that is empty", "--tokenizer ./empty")
         .prepare(bad_files)
         .says(&["./empty"]),
-    flag("a tokenizer file that is no tokenizer", "--tokenizer ./list.json")
+    flag("a tokenizer file that is not a tokenizer", "--tokenizer ./list.json")
         .prepare(bad_files)
         .says(&["./list.json"]),
     flag("a plan that does not exist", "--plan missing.toml")
         .says(&["cannot read the plan `missing.toml`"]),
-    flag("a plan that is no TOML", "--plan plan.toml")
+    flag("a plan that is not TOML", "--plan plan.toml")
         .prepare(|folder| write(folder, "plan.toml", "this = is = no toml"))
         .says(&["cannot read the plan `plan.toml`"]),
     flag("a plan with an unknown key", "--plan plan.toml")
@@ -136,7 +136,7 @@ pub(super) const CASES: &[Case] = &[
         .says(&["error:", "--dataset-path"]),
     dataset("custom: an empty file", "--dataset-name custom --dataset-path empty")
         .says(&["`empty`: it is empty"]),
-    dataset("custom: bytes that are no text", "--dataset-name custom --dataset-path bytes")
+    dataset("custom: bytes that are not text", "--dataset-name custom --dataset-path bytes")
         .says(&["neither a JSON array nor JSON lines"]),
     dataset("custom: a row without a prompt", "--dataset-name custom --dataset-path object.json")
         .says(&["line 1: it has no `prompt`"]),
@@ -175,11 +175,11 @@ pub(super) const CASES: &[Case] = &[
         .says(&["it has no request"]),
     dataset("mooncake: a row without a time", "--dataset-name mooncake --dataset-path object.json")
         .says(&["missing field `timestamp`"]),
-    dataset("mooncake: bytes that are no text", "--dataset-name mooncake --dataset-path bytes")
+    dataset("mooncake: bytes that are not text", "--dataset-name mooncake --dataset-path bytes")
         .says(&["neither a JSON array nor JSON lines"]),
     dataset("sonnet: an empty file", "--dataset-name sonnet --dataset-path empty")
         .says(&["`empty`: it is empty"]),
-    dataset("sonnet: bytes that are no text", "--dataset-name sonnet --dataset-path bytes")
+    dataset("sonnet: bytes that are not text", "--dataset-name sonnet --dataset-path bytes")
         .says(&["it is not text in UTF-8", "iconv"]),
     dataset("book: shorter than one slice", "--dataset-name book --dataset-path text.txt")
         .says(&["but one slice needs 1024"]),
@@ -190,7 +190,7 @@ pub(super) const CASES: &[Case] = &[
     reading("a report that does not exist", "report missing.txt").says(&["missing.txt"]),
     reading("a report in a file that has none", "report text.txt")
         .says(&["cannot find a report in `text.txt`"]),
-    reading("a report of bytes that are no text", "report bytes")
+    reading("a report of bytes that are not text", "report bytes")
         .says(&["cannot find a report in `bytes`"]),
     reading("doctor: a file that has no report", "doctor text.txt")
         .says(&["cannot find a report in `text.txt`"]),

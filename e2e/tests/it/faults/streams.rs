@@ -176,7 +176,7 @@ pub(super) const CASES: &[Case] = &[
         )
     })
     .says(&["error"]),
-    Case::second("an event that is no JSON", |asked| {
+    Case::second("an event that is not JSON", |asked| {
         after_token(asked, "data: {not json}\n\ndata: [DONE]\n\n")
     })
     .says(&["an event is not JSON"]),

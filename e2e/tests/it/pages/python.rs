@@ -1,6 +1,6 @@
 //! Programs in Python, run with a run folder of the program. A package that Python does not bring along
 //! is replaced by one that accepts every call, and fails for a file that does not exist or a figure that
-//! is no number; the page must say that it is needed.
+//! is not a number; the page must say that it is needed.
 
 use std::fs;
 

@@ -135,7 +135,7 @@ fn shape(line: &str) -> String {
     if let Some((_, name)) = RESULTS.iter().find(|(label, _)| line.starts_with(label)) {
         return (*name).to_owned();
     }
-    // Which percentile a column shows is no number of the run.
+    // Which percentile a column shows is not a number of the run.
     let named = PERCENTILES.iter().fold(line.to_owned(), |text, (digits, letters)| {
         let upper = |text: &str| text.replace('p', "P");
         text.replace(digits, letters).replace(&upper(digits), &upper(letters))
