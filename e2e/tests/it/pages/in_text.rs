@@ -7,7 +7,7 @@ use super::block::Page;
 use super::small::{Reader, words};
 
 /// Words that a reader fills in, and what replaces them.
-const FILLED: [(&str, &str); 10] = [
+const FILLED: [(&str, &str); 11] = [
     ("FOLDER", "RUN"),
     ("DIR", "RUN"),
     ("BEFORE", "old-1"),
@@ -16,6 +16,7 @@ const FILLED: [(&str, &str); 10] = [
     ("SWEEP_A", "sweep-tp4"),
     ("SWEEP_B", "sweep-tp8"),
     ("PATH", "server.sock"),
+    ("NOTE", "late-sends"),
     ("first", "RUN"),
     ("sweep", "sweep-tp4"),
 ];
