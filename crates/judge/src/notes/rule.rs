@@ -91,12 +91,8 @@ impl NoteRule {
     }
 
     fn markdown(&self) -> String {
-        let parts: String = self
-            .parts()
-            .iter()
-            .map(|(heading, text)| format!("- **{heading}:** {text}\n"))
-            .collect();
-        format!("### `{}`\n\n{parts}\n", self.code)
+        let parts = self.parts().map(|(heading, text)| format!("- **{heading}:** {text}\n"));
+        format!("### `{}`\n\n{}\n", self.code, parts.concat())
     }
 }
 
