@@ -84,7 +84,7 @@ mod tests {
     fn a_check_shows_errors_rates_and_whether_the_load_is_within_them() {
         insta::assert_snapshot!(text(&fitness(5_900.0, 250_000.0)), @r#"
         measurement error against the server's log: 2048 streams, 102400 events/s
-                            first token p50/p99/max  ITL p50/p99/max  marked  CPU s/M
+                          first token p50/p99/max  ITL p50/p99/max  marked  CPU s/M
           adaptive reads          2.8/5.9/48.0 µs  2.8/5.9/48.0 µs   0.10%     3.20
           maximum event rate of this client: 250000/s
         the requested load is within what this machine can measure

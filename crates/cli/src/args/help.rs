@@ -36,18 +36,12 @@ const SHAPES: [HelpShape; 4] = [
         meanings: &[],
         examples: "\
 One server, three experiments:
-  bench URL             a staircase: 1, 2, 4, … requests in flight, 2 minutes
-  bench --base-url URL  one run with vLLM's defaults: 1000 requests at once
-  bench                 one run of the embedded simulator, 20 seconds
+  tokometer URL                   a staircase: 1, 2, 4, … in flight, 2 minutes
+  tokometer bench --base-url URL  vLLM's defaults: 1000 requests at once
+  tokometer bench                 the embedded simulator (demo), 20 seconds
 
-Examples:
-  tokometer bench --base-url http://127.0.0.1:8000 -n 500 -c 32
-  tokometer bench --base-url http://127.0.0.1:8000 -r 4 --duration 2m
-  tokometer bench --base-url http://127.0.0.1:8000 -c 1,2,...,64 -o sweep
-  tokometer bench --sim
-
-Flags of `vllm bench serve` and `sglang.bench_serving` are accepted.
-Most long flags have a variable: TOKOMETER_BASE_URL for --base-url.",
+A list, such as `-c 1,2,...,64`, makes a sweep. Flags of `vllm bench serve` and
+`sglang.bench_serving` work. Most have a variable, such as TOKOMETER_BASE_URL.",
     },
     HelpShape {
         command: "dataset",

@@ -98,27 +98,15 @@ fn the_defaults_that_the_help_shows_are_those_that_apply() {
     let (own_prompt, own_answer) = lengths(&alone);
     let sglang_answer = lengths(&sglang).1;
     assert_eq!((lengths(&sglang).0, url_answer), (prompt, u64::from(answer)));
-    check(
-        "input-len",
-        &format!(
-            "default for random: {prompt}; for a URL: {url_prompt}; without a target: {own_prompt}"
-        ),
-    );
-    check(
-        "output-len",
-        &format!(
-            "default for random: {answer}; SGLang's conventions: {sglang_answer}; without a target: {own_answer}"
-        ),
-    );
+    check("input-len", &format!("default: {prompt}; URL: {url_prompt}; demo: {own_prompt}"));
+    let lengths = format!("default: {answer}; SGLang: {sglang_answer}; demo: {own_answer}");
+    check("output-len", &lengths);
     let count = |plan: &Plan| plan.load.num_prompts.unwrap();
-    check(
-        "num-prompts",
-        &format!("default: {}; without a target: {}", count(&server), count(&alone)),
-    );
+    check("num-prompts", &format!("default: {}; demo: {}", count(&server), count(&alone)));
     let rate = alone.load.request_rate.0;
     assert!(server.load.request_rate.0.is_infinite());
-    check("request-rate", &format!("default: inf; plain `bench`: {rate}"));
-    check("seed", &format!("default: {}; SGLang's conventions: {}", server.seed, sglang.seed));
+    check("request-rate", &format!("default: inf; demo: {rate}"));
+    check("seed", &format!("default: {}; SGLang: {}", server.seed, sglang.seed));
     let backend = |plan: &Plan| plan.targets[0].backend.name();
     check("backend", &format!("default: {}; for a URL: openai-chat", backend(&server)));
 }
@@ -126,10 +114,12 @@ fn the_defaults_that_the_help_shows_are_those_that_apply() {
 /// `vllm-chat` comes from SGLang's tool, which its name does not say.
 #[test]
 fn the_help_of_backends_names_those_that_select_sglang_s_conventions() {
-    let help = options::named("backend").unwrap().help;
+    let help = options::named("conventions").unwrap().help;
     for backend in Backend::all() {
         let name = backend.name();
-        let is_named = help.contains(&format!("{name},")) || help.contains(&format!("{name} "));
+        let is_named = help.contains(&format!("{name},"))
+            || help.contains(&format!("{name} and"))
+            || help.contains(&format!("and {name};"));
         let is_sglang = backend.conventions() == Some(Conventions::Sglang);
         assert_eq!(is_named || name.starts_with("sglang"), is_sglang, "{name}");
     }

@@ -17,12 +17,12 @@ pub const SGLANG_WARMUP_TOKENS: u32 = 32;
 #[rustfmt::skip] // The columns of a row stand side by side.
 pub(super) const GROUPS: &[Group] = &[
     Group { title: "Arrivals", rows: &[
-        option("request-rate", "RATE", Rates, "Requests per second, or inf; a list makes a sweep [default: inf; plain `bench`: 25]")
+        option("request-rate", "RATE", Rates, "Requests/s, or a list [default: inf; demo: 25]")
             .short('r').sets("load.request_rate").known("PRSO").remark("a list makes a sweep")
             .also(&[other("sweep-request-rate", "R")]),
         option("burstiness", "SHAPE", Rate, "Burstiness of arrivals: 1 is a Poisson process, below 1 burstier, inf constant intervals")
             .sets("load.burstiness").default("1").known("PRO"),
-        option("max-concurrency", "N", Counts, "Maximum number of requests in flight; a list makes a sweep [default: no limit]")
+        option("max-concurrency", "N", Counts, "Requests in flight, or a list [default: no limit]")
             .short('c').sets("load.max_concurrency").most(MOST_IN_FLIGHT).known("PRSO")
             .remark("a list makes a sweep").also(&[other("sweep-max-concurrency", "R")]),
         option("ramp-up-strategy", "HOW", Choice(&["linear", "exponential"]), "Ramp the request rate up, linearly or exponentially")
@@ -39,12 +39,12 @@ pub(super) const GROUPS: &[Group] = &[
             .remark("warm-up requests have different content"),
         option("probe-request-rate", "RATE", Number, "Rate of one-token probe requests, sent in addition to the load")
             .sets("phases.probe_rate").default("0").known("P"),
-        option("seed", "N", Count, "Random seed; if given, the prompts are also the same in every run [default: 0; SGLang's conventions: 42]")
+        option("seed", "N", Count, "Random seed; if given, prompts repeat as well [default: 0; SGLang: 42]")
             .sets("seed").put(seed).known("PRSO")
             .remark("if given, the prompts are also the same in every run"),
     ]},
     Group { title: "Stop", rows: &[
-        option("num-prompts", "N", Counts, "Requests to send; a list makes a sweep [default: 1000; without a target: 480]")
+        option("num-prompts", "N", Counts, "Requests to send, or a list [default: 1000; demo: 480]")
             .short('n').sets("load.num_prompts").most(MOST_REQUESTS).known("PRSO")
             .remark("a list makes a sweep"),
         option("duration", "TIME", Time, "Stop sending after this time, such as 30s or 5m")

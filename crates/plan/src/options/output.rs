@@ -11,9 +11,9 @@ const VLLM_FILE: &[&str] = &["save-result", "save-detailed", "append-result"];
 /// Options of the commands that take an address.
 #[rustfmt::skip] // The columns of a row stand side by side.
 pub const ADDRESSED: Group = Group { title: "Budget and page", rows: &[
-    option("budget", "TIME", Time, "Time for all steps of a staircase [default for a URL: 2m]")
+    option("budget", "TIME", Time, "Time for a staircase [default for a URL: 2m]")
         .text(|to| &mut to.budget),
-    option("html", "FILE", Path, "Write an HTML page of the results to this file [default for a staircase: page.html in the run folder]")
+    option("html", "FILE", Path, "HTML page [for a staircase: in the run folder]")
         .path(|to| &mut to.html).per_command(),
     switch("keep-events", "", "Keep the events of each step of a staircase in plain columns; otherwise they are packed, which loses nothing")
         .flag(|to| &mut to.keep_events),
@@ -35,7 +35,7 @@ pub(super) const GROUPS: &[Group] = &[
             .flag(|to| &mut to.output.overwrite).without(&["resume", "no-run-dir"]).per_command(),
         switch("quiet", "", "Print nothing but errors, and what --format asks for")
             .short('q').put(quiet),
-        option("format", "FORMAT", Choice(&["text", "json"]), "Format of standard output; the points of a sweep are one JSON document [default: text]")
+        option("format", "FORMAT", Choice(&["text", "json"]), "Format of standard output")
             .sets("output.shown"),
         switch("live", "", "Show a live full-screen dashboard")
             .flag(|to| &mut to.output.live),

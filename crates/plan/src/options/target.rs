@@ -21,11 +21,11 @@ pub(super) const GROUPS: &[Group] = &[
             .flag(|to| &mut to.print_plan).per_command(),
     ]},
     Group { title: "Target", rows: &[
-        option("backend", "NAME", Text, "Server protocol; the name also selects conventions: SGLang's for sglang…, vllm-chat, vllm-embedding, lmdeploy-chat, trt and truss, vLLM's for all others [default: openai; for a URL: openai-chat]")
+        option("backend", "NAME", Text, "Server protocol; the name also selects --conventions [default: openai; for a URL: openai-chat]")
             .text(|to| &mut to.backend).known("PRSO")
             .remark("a name that vLLM and SGLang share means vLLM's; `vllm-chat` is SGLang's; see `--conventions`")
             .also(&[other("endpoint-type", "P")]),
-        option("base-url", "URL", Parsed(address), "Address of the server, such as `http://127.0.0.1:8000` or `unix:/path/to.sock`")
+        option("base-url", "URL", Parsed(address), "Address of the server: http://HOST:PORT or unix:/PATH")
             .sets("targets.0.address").holds(Holds::Url).known("PRSO"),
         option("host", "HOST", Text, "Host of the server, instead of --base-url")
             .text(|to| &mut to.host).holds(Holds::Url).known("PRSO"),
@@ -40,7 +40,7 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("targets.0.served_model_name").known("PRSO"),
         option("sim", "PROFILE", Optional("default", simulator), "Measure the embedded simulated server, with this engine profile")
             .sets("targets.0.address").without(&["base-url"]),
-        option("conventions", "TOOL", Choice(&["vllm", "sglang"]), "Whose definitions and defaults apply where vLLM and SGLang differ: prompts, arrivals, connections [default: by --backend]")
+        option("conventions", "TOOL", Choice(&["vllm", "sglang"]), "Whose definitions and defaults apply where vLLM and SGLang differ: prompts, arrivals, connections [default: sglang with --backend sglang…, vllm-chat, vllm-embedding, lmdeploy-chat, trt and truss; vllm with all others]")
             .sets("conventions"),
         switch("skip-tokenizer-init", "cl100k", "Count prompt tokens with the built-in encoding instead of the model's tokenizer")
             .sets("prompts.tokenizer").known("PR")

@@ -14,14 +14,14 @@ const RANDOM_INPUT: &[&str] = &["random", "random-ids", "random-mm", "image", "r
 #[rustfmt::skip] // The columns of a row stand side by side.
 pub(super) const GROUPS: &[Group] = &[
     Group { title: "Workload", rows: &[
-        option("dataset-name", "NAME", Text, "Dataset of the prompts [default: random; SGLang's conventions: sharegpt]")
+        option("dataset-name", "NAME", Text, "Dataset [default: random; SGLang: sharegpt]")
             .sets("workload.dataset").known("PRSO"),
         option("dataset-path", "PATH", Text, "The dataset's file (`-`: standard input), folder or hub id")
             .sets("workload.path").of(EVERY).known("PRSO"),
-        option("input-len", "TOKENS", Counts, "Prompt length in tokens, for any dataset [default for random: 1024; for a URL: 512; without a target: 256]")
+        option("input-len", "TOKENS", Counts, "Prompt length [default: 1024; URL: 512; demo: 256]")
             .sets("workload.input_len").of(EVERY).most(MOST_TOKENS).known("PR")
             .remark("the input length of whichever dataset is chosen"),
-        option("output-len", "TOKENS", Counts, "Output length in tokens, for any dataset [default for random: 128; SGLang's conventions: 1024; without a target: 64]")
+        option("output-len", "TOKENS", Counts, "Output length [default: 128; SGLang: 1024; demo: 64]")
             .sets("workload.output_len").of(EVERY).most(MOST_TOKENS).known("PR")
             .remark("the output length of whichever dataset is chosen")
             .also(&[other("spec-bench-output-len", "P")]),

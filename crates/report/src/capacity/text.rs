@@ -106,7 +106,9 @@ pub fn predictions(found: &PredictedCapacities) -> String {
         };
         let answer = match (first(HOLDS), first(OPEN)) {
             (Some(name), _) => format!("{name} is predicted to sustain it"),
-            (None, Some(name)) => format!("cannot tell whether {name} sustains it; none surely does"),
+            (None, Some(name)) => {
+                format!("cannot tell whether {name} sustains it; none surely does")
+            }
             (None, None) => "no combination is predicted to sustain it".to_owned(),
         };
         format!("\nfor {} {unit}: {answer}", digits(wanted))
