@@ -62,7 +62,8 @@ fn debug_shows_one_exchange_without_keys_and_codes() {
     let server = Scripted::new(|mut asked| {
         asked.start_stream();
         asked.event("{\"choices\":[{\"index\":0,\"text\":\"\u{1b}[2J\"}]}");
-        asked.good_answer(3);
+        asked.event("{\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":3}}");
+        asked.event("[DONE]");
         AfterResponse::Close
     });
     let line = format!(

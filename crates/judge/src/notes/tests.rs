@@ -366,6 +366,16 @@ fn the_page_of_notes_has_a_part_for_each_with_its_threshold() {
     assert!(rules().iter().any(|rule| rule.severity == NoteJudgement::Remark));
 }
 
+#[test]
+fn the_page_of_notes_is_what_the_rules_say() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/notes.md");
+    if std::env::var_os("TOKOMETER_WRITE_PAGES").is_some() {
+        std::fs::write(path, notes_markdown()).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == notes_markdown(), "{path} is out of date: run with TOKOMETER_WRITE_PAGES=1");
+}
+
 /// A rule about one load says nothing about another, and what one note has said no other one repeats.
 #[test]
 fn notes_know_which_load_and_which_machine_they_speak_of() {
