@@ -7,11 +7,12 @@ use tokometer_base::{Nanos, Refusal, RefusalKind};
 use tokometer_record::{Timeline, WholeFile, stored, write_whole};
 
 #[cfg(feature = "parquet")]
-use crate::parquet::write_parquet;
+use crate::parquet::ParquetTable;
 use crate::reading::Reading;
-use crate::rows::write_csv;
+use crate::rows::{CsvTable, JudgedTarget, RequestTable, TableRow, TableRun};
 use crate::saved::RunView;
-use crate::summary_markdown;
+use crate::page_source::last;
+use crate::{PageSource, summary_markdown};
 use crate::trace::TraceWriter;
 
 /// The refusal for a file that cannot be written.
@@ -54,21 +55,77 @@ pub fn markdown(
     write_file(out, &parts.join("\n"))
 }
 
-pub fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    written(folder, out, |file, begin, rows| write_csv(BufWriter::new(file), begin, rows))
+/// Writes the requests of all runs as one table.
+pub fn csv(
+    reading: Reading,
+    sources: &[PageSource],
+    view: &RunView,
+    out: &Path,
+) -> Result<(), Refusal> {
+    let failed = |why: io::Error| unwritable(out, &why);
+    let mut file = WholeFile::create(out).map_err(failed)?;
+    let mut table = CsvTable::new(BufWriter::new(&mut file)).map_err(failed)?;
+    fill(&mut table, reading, sources, view, failed)?;
+    table.finish().and_then(|()| file.keep()).map_err(failed)
 }
 
 #[cfg(feature = "parquet")]
-pub fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    written(folder, out, |file, begin, rows| write_parquet(file, begin, rows))
+pub fn parquet(
+    reading: Reading,
+    sources: &[PageSource],
+    view: &RunView,
+    out: &Path,
+) -> Result<(), Refusal> {
+    let failed = |why: io::Error| unwritable(out, &why);
+    let mut file = WholeFile::create(out).map_err(failed)?;
+    let mut table = ParquetTable::new(&mut file).map_err(failed)?;
+    fill(&mut table, reading, sources, view, failed)?;
+    table.finish().and_then(|()| file.keep()).map_err(failed)
 }
 
 #[cfg(not(feature = "parquet"))]
-pub fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
+pub fn parquet(
+    _reading: Reading,
+    _sources: &[PageSource],
+    _view: &RunView,
+    out: &Path,
+) -> Result<(), Refusal> {
     Err(Refusal::usage(
         format!("cannot write `{}`: this build does not support Parquet", out.display()),
         "build with the feature `parquet`, or use `--csv` instead",
     ))
+}
+
+/// Puts the requests of all runs into a table. The record of a run is read twice: its verdict stands in
+/// each row.
+fn fill(
+    table: &mut dyn RequestTable,
+    reading: Reading,
+    sources: &[PageSource],
+    view: &RunView,
+    failed: impl Fn(io::Error) -> Refusal,
+) -> Result<(), Refusal> {
+    for source in sources {
+        for folder in &source.runs {
+            let shown = reading.summarise(folder, view)?;
+            let reader = stored::open(folder)?;
+            let sides = [Some(&shown), shown.against().map(|(other, _)| other)];
+            let judged = sides.into_iter().flatten().map(|side| {
+                JudgedTarget::of(&side.summary, side.info.is_prediction())
+            });
+            let run = TableRun {
+                source: source.name.clone(),
+                name: last(folder),
+                begin: stored::measure_begin(&reader)?,
+                load: shown.info.load.clone(),
+                judged: judged.collect(),
+            };
+            for timeline in stored::timelines(&reader)? {
+                table.push(TableRow { run: &run, timeline: &timeline }).map_err(&failed)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 pub fn trace(folder: &Path, out: &Path) -> Result<(), Refusal> {

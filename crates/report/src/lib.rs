@@ -40,4 +40,4 @@ pub use page_source::{PageSource, point_name};
 pub use style::Style;
 pub use summary::fold::wrapped;
 pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
-pub use table::{TableFormat, table};
+pub use table::{TableFile, TableFormat, table};

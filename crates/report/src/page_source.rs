@@ -35,7 +35,7 @@ impl PageSource {
 }
 
 /// The last part of a path, fit to be shown.
-fn last(path: &Path) -> String {
+pub(crate) fn last(path: &Path) -> String {
     // `.` and `..` have no name of their own.
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = whole.file_name().unwrap_or(whole.as_os_str());

@@ -1,4 +1,4 @@
-//! A run as a Parquet file: the columns of [`crate::rows`], and the events of each request as lists.
+//! Runs as a Parquet file: the columns of [`crate::rows`], and the events of each request as lists.
 //!
 //! `event_ms` is when each event arrived, in milliseconds since the request's first byte (or since it
 //! was admitted, where nothing was sent); `event_tokens` how many tokens it held, null where nothing
@@ -7,7 +7,6 @@
 //! Written column by column. The crate's other way leads through Arrow arrays, and compiling that took
 //! longer than the whole rest of the crate.
 
-use std::borrow::Borrow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::mem;
@@ -19,10 +18,8 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
-use tokometer_base::Nanos;
-use tokometer_record::Timeline;
 
-use crate::rows::{Cell, ColumnKind, cells, columns};
+use crate::rows::{Cell, ColumnKind, RequestTable, TableRow, cells, columns};
 
 /// A row group is written once it has this many rows, or this many events: it is held in memory.
 const ROWS: usize = 65_536;
@@ -140,10 +137,11 @@ impl RowGroup {
         }
     }
 
-    fn push(&mut self, timeline: &Timeline, begin: Nanos) {
-        for (column, cell) in self.columns.iter_mut().zip(cells(timeline, begin)) {
+    fn push(&mut self, row: TableRow<'_>) {
+        for (column, cell) in self.columns.iter_mut().zip(cells(row)) {
             column.push(cell);
         }
+        let timeline = row.timeline;
         let since = timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted);
         let events = &timeline.events;
         self.event_ms.push_list(
@@ -193,28 +191,37 @@ fn schema() -> String {
     text + "}"
 }
 
-/// Writes a run whose measured phase began at `begin`.
-pub fn write_parquet<T: Borrow<Timeline>>(
-    out: impl Write + Send,
-    begin: Nanos,
-    timelines: impl Iterator<Item = T>,
-) -> io::Result<()> {
-    let schema = Arc::new(parse_message_type(&schema())?);
-    let compression = Compression::ZSTD(ZstdLevel::default());
-    let properties = WriterProperties::builder().set_compression(compression).build();
-    let mut out = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
-    let mut group = RowGroup::new();
-    for timeline in timelines {
-        group.push(timeline.borrow(), begin);
-        if group.rows >= ROWS || group.events >= EVENTS {
-            mem::replace(&mut group, RowGroup::new()).write(&mut out)?;
+pub struct ParquetTable<W: Write + Send> {
+    out: SerializedFileWriter<W>,
+    group: RowGroup,
+}
+
+impl<W: Write + Send> ParquetTable<W> {
+    pub fn new(out: W) -> io::Result<Self> {
+        let schema = Arc::new(parse_message_type(&schema())?);
+        let compression = Compression::ZSTD(ZstdLevel::default());
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        let out = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
+        Ok(Self { out, group: RowGroup::new() })
+    }
+
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.group.rows > 0 {
+            self.group.write(&mut self.out)?;
         }
+        self.out.close()?;
+        Ok(())
     }
-    if group.rows > 0 {
-        group.write(&mut out)?;
+}
+
+impl<W: Write + Send> RequestTable for ParquetTable<W> {
+    fn push(&mut self, row: TableRow<'_>) -> io::Result<()> {
+        self.group.push(row);
+        if self.group.rows >= ROWS || self.group.events >= EVENTS {
+            mem::replace(&mut self.group, RowGroup::new()).write(&mut self.out)?;
+        }
+        Ok(())
     }
-    out.close()?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -223,15 +230,20 @@ mod tests {
 
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::{ListAccessor, Row, RowAccessor};
-    use tokometer_record::{Event, EventKind};
+    use tokometer_base::Nanos;
+    use tokometer_record::{Event, EventKind, Timeline};
 
     use super::*;
-    use crate::rows::tests::requests;
+    use crate::rows::tests::{requests, run};
 
     fn written<'a>(timelines: impl Iterator<Item = &'a Timeline>) -> SerializedFileReader<File> {
         let file = tempfile::tempfile().unwrap();
         let out = file.try_clone().unwrap();
-        write_parquet(out, Nanos::from_secs(1), timelines).unwrap();
+        let (mut table, run) = (ParquetTable::new(out).unwrap(), run());
+        for timeline in timelines {
+            table.push(TableRow { run: &run, timeline }).unwrap();
+        }
+        table.finish().unwrap();
         SerializedFileReader::new(file).unwrap()
     }
 
@@ -252,6 +264,8 @@ mod tests {
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[1].get_ulong(column("index")).unwrap(), 1);
         assert!((rows[0].get_double(column("ttft_ms")).unwrap() - 50.0).abs() < 1e-9);
+        assert!((rows[0].get_double(column("request_rate")).unwrap() - 8.0).abs() < 1e-9);
+        assert_eq!(rows[1].get_string(column("verdict")).unwrap(), "SUSPECT");
         let events = rows[0].get_list(column("event_ms")).unwrap();
         let times: Vec<f64> = (0..events.len()).map(|at| events.get_double(at).unwrap()).collect();
         assert_eq!(times, [50.0, 60.0, 70.0]);

@@ -9,7 +9,7 @@ use tokometer_record::STDOUT;
 use crate::reading::{Reading, expanded};
 use crate::saved::{RunView, SummarisedRun};
 use crate::sweep::{SweepEntry, sweep_text};
-use crate::{Style, TableFormat, point_name, print_report, staircase, table};
+use crate::{Style, TableFile, TableFormat, point_name, print_report, staircase, table};
 
 /// A source under the name that it is shown with.
 pub struct NamedSource {
@@ -119,9 +119,12 @@ pub fn text(
     if format == TableFormat::Text {
         name_points(given, &mut sources);
     }
-    let named = |one: &NamedSource| Ok((one.name.clone(), one.source.reports()?));
-    let files: Vec<(String, Vec<Report>)> =
-        sources.iter().map(named).collect::<Result<_, Refusal>>()?;
+    let file = |one: &NamedSource| {
+        let run = one.source.run().filter(|run| !run.info.is_prediction());
+        let verdict = run.map(|run| run.summary.verdict);
+        Ok(TableFile { name: one.name.clone(), reports: one.source.reports()?, verdict })
+    };
+    let files: Vec<TableFile> = sources.iter().map(file).collect::<Result<_, Refusal>>()?;
     Ok(table(&files, format))
 }
 

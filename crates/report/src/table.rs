@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use tokometer_compat::{Field, Key, Report, Scalar};
+use tokometer_figures::Verdict;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 
 use crate::grid::{Align, Grid};
@@ -17,9 +18,17 @@ pub enum TableFormat {
     Markdown,
 }
 
+/// The reports of one source.
+pub struct TableFile {
+    pub name: String,
+    pub reports: Vec<Report>,
+    /// That of a run of our own; `None` for other tools' reports and for predictions.
+    pub verdict: Option<Verdict>,
+}
+
 /// A report, and where it comes from.
 struct TableRow<'a> {
-    file: &'a str,
+    file: &'a TableFile,
     block: usize,
     report: &'a Report,
 }
@@ -33,7 +42,9 @@ struct Column {
     cells: Vec<Option<Value>>,
 }
 
-const FIELDS: [(&str, &str, Field); 8] = [
+const FIELDS: [(&str, &str, Field); 10] = [
+    ("rate", "request_rate", Field::RateConfigured),
+    ("cap", "max_concurrency", Field::MaxConcurrency),
     ("ok", "successful", Field::Successful),
     ("failed", "failed", Field::Failed),
     ("s", "duration_s", Field::Duration),
@@ -57,7 +68,7 @@ fn columns(rows: &[TableRow<'_>]) -> Vec<Column> {
     };
     let values = |key: Key| rows.iter().map(|row| value(row.report, key)).collect();
     let mut columns = vec![
-        words("file", |row| Some(row.file.into())),
+        words("file", |row| Some(row.file.name.as_str().into())),
         column("#", "block", rows.iter().map(|row| Some(row.block.into())).collect()),
         words("heading", |row| row.report.context.heading.as_deref().map(Value::from)),
         words("layout", |row| row.report.layout.map(|layout| layout.name().into())),
@@ -76,6 +87,7 @@ fn columns(rows: &[TableRow<'_>]) -> Vec<Column> {
             columns.extend(Key::of(figure).map(|key| column(&head, &name, values(key))));
         }
     }
+    columns.push(words("verdict", |row| row.file.verdict.map(|verdict| verdict.name().into())));
     columns
 }
 
@@ -102,14 +114,14 @@ fn shown(cell: Option<&Value>) -> String {
     }
 }
 
-/// All reports of `files` (name, reports) in one table. Columns that no report fills are left out,
+/// All reports of `files` in one table. Columns that no report fills are left out,
 /// except in JSON, where a missing value is null. Where every name stands for a single report, people
 /// read that the rows are runs; programs find the same columns always.
-pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
+pub fn table(files: &[TableFile], format: TableFormat) -> String {
     let rows: Vec<TableRow<'_>> = files
         .iter()
-        .flat_map(|(file, reports)| {
-            (1..).zip(reports).map(move |(block, report)| TableRow { file, block, report })
+        .flat_map(|file| {
+            (1..).zip(&file.reports).map(move |(block, report)| TableRow { file, block, report })
         })
         .collect();
     let mut columns = columns(&rows);
@@ -120,7 +132,7 @@ pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
     if format == TableFormat::Csv {
         return csv(&columns, rows.len());
     }
-    if files.iter().all(|(_, reports)| reports.len() == 1) {
+    if files.iter().all(|file| file.reports.len() == 1) {
         columns.retain(|one| one.name != "block");
         columns.iter_mut().take(1).for_each(|file| "run".clone_into(&mut file.head));
     }
@@ -167,8 +179,12 @@ mod tests {
 
     const PREFILL: &str = include_str!("../../../fixtures/seeds/001_64bb5876f73a2969.txt");
 
-    fn files() -> Vec<(String, Vec<Report>)> {
-        vec![("a, b.txt".to_owned(), parse(PREFILL))]
+    fn file(name: &str, reports: Vec<Report>) -> TableFile {
+        TableFile { name: name.to_owned(), reports, verdict: None }
+    }
+
+    fn files() -> Vec<TableFile> {
+        vec![file("a, b.txt", parse(PREFILL))]
     }
 
     #[test]
@@ -184,14 +200,18 @@ mod tests {
     /// Points of a sweep and run folders: no file holds them, and none has a second block.
     #[test]
     fn reports_that_stand_alone_are_runs_to_people_and_rows_alike_to_programs() {
-        let mut reports = files().remove(0).1;
+        let mut reports = files().remove(0).reports;
         reports.truncate(1);
-        let runs = [("rate=1".to_owned(), reports.clone()), ("rate=2".to_owned(), reports)];
+        let measured = TableFile { verdict: Some(Verdict::Valid), ..file("rate=2", reports.clone()) };
+        let runs = [file("rate=1", reports), measured];
         let text = table(&runs, TableFormat::Text);
         let heads: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
         assert_eq!(heads[..3], ["run", "heading", "layout"]);
         assert!(table(&runs, TableFormat::Markdown).starts_with("| run | heading |"));
-        assert!(table(&runs, TableFormat::Csv).starts_with("file,block,heading,"));
+        let csv = table(&runs, TableFormat::Csv);
+        assert!(csv.starts_with("file,block,heading,"));
+        let ends: Vec<&str> = csv.lines().filter_map(|line| line.rsplit(',').next()).collect();
+        assert_eq!(ends, ["verdict", "", "VALID"]);
     }
 
     #[test]
@@ -206,8 +226,7 @@ mod tests {
 
     #[test]
     fn a_name_is_no_formula_in_a_spreadsheet() {
-        let (_, reports) = files().remove(0);
-        let files = [("=HYPERLINK(\"http://h\")".to_owned(), reports)];
+        let files = [file("=HYPERLINK(\"http://h\")", files().remove(0).reports)];
         let text = table(&files, TableFormat::Csv);
         assert!(text.contains("\n\"'=HYPERLINK(\"\"http://h\"\")\",1,"), "{text}");
     }

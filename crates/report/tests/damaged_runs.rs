@@ -264,13 +264,13 @@ fn show(folder: &Path) -> Result<(), Refusal> {
 fn export(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let file = |name: &str| out.join(name);
     let sources = [folder.to_owned()];
-    let page = PageSource::of(&sources, &[])?;
-    let page = several::page(READING, &page, &view(), &PageContext::default())?.render();
+    let given = PageSource::of(&sources, &[])?;
+    let page = several::page(READING, &given, &view(), &PageContext::default())?.render();
     assert!(page.contains("</html>"), "a page is whole");
     markdown(READING, &sources, &view(), &file("run.md"))?;
-    csv(folder, &file("run.csv"))?;
+    csv(READING, &given, &view(), &file("run.csv"))?;
     trace(folder, &file("run.trace"))?;
-    parquet(folder, &file("run.parquet"))?;
+    parquet(READING, &given, &view(), &file("run.parquet"))?;
     let _comparison =
         comparison::of_sides(READING, &sources, &sources, Criteria::of(&compared([])))?;
     Ok(())

@@ -190,3 +190,45 @@ fn a_history_says_what_cannot_be_compared_and_needs_two_steps() {
     let page = std::fs::read_to_string(folder.path().join("h.html")).unwrap();
     assert!(page.contains("History of 2 runs"));
 }
+
+/// The table of a sweep had no load, no E2E and no verdict, and Parquet of several runs was refused.
+#[test]
+fn a_sweep_is_one_table_of_requests_and_one_of_points_with_load_and_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = crate::program::Server::quick();
+    let line = format!(
+        "bench --base-url {} --num-prompts 8 --max-concurrency 1,4 --random-input-len 8 \
+         --random-output-len 4 --quiet --run-dir s",
+        server.url
+    );
+    let _ = run(folder.path(), &line).succeeded();
+    let _ = run(folder.path(), "report s --csv t.csv --parquet t.parquet").succeeded();
+    let text = std::fs::read_to_string(folder.path().join("t.csv")).unwrap();
+    let (head, rows) = text.split_once('\n').unwrap();
+    let at = |name: &str| head.split(',').position(|column| column == name).unwrap();
+    let measured: Vec<Vec<&str>> = rows
+        .lines()
+        .map(|row| row.split(',').collect::<Vec<_>>())
+        .filter(|row| row[at("phase")] == "measure")
+        .collect();
+    let of = |load: &str| measured.iter().filter(|row| row[at("max_concurrency")] == load).count();
+    assert_eq!((measured.len(), of("1"), of("4")), (16, 8, 8), "{text}");
+    for row in &measured {
+        for key in ["ttft_ms", "tpot_ms", "itl_ms_mean", "itl_ms_max", "e2e_ms"] {
+            assert!(row[at(key)].parse::<f64>().is_ok(), "{key} in {row:?}");
+        }
+        assert!(["VALID", "SUSPECT", "INVALID"].contains(&row[at("verdict")]), "{row:?}");
+        assert_eq!(row[at("source")], "s");
+    }
+    let parquet = std::fs::read(folder.path().join("t.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+
+    let points = run(folder.path(), "report s --format csv").succeeded().stdout;
+    let (head, rows) = points.split_once('\n').unwrap();
+    let at = |name: &str| head.split(',').position(|column| column == name).unwrap();
+    let rows: Vec<Vec<&str>> = rows.lines().map(|row| row.split(',').collect()).collect();
+    let loads: Vec<&str> = rows.iter().map(|row| row[at("max_concurrency")]).collect();
+    assert_eq!(loads, ["1", "4"], "{points}");
+    assert!(rows.iter().all(|row| row[at("e2e_ms_p99")].parse::<f64>().is_ok()), "{points}");
+    assert!(rows.iter().all(|row| row[at("verdict")].ends_with(['D', 'T'])), "{points}");
+}

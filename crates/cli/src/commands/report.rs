@@ -12,6 +12,7 @@ use tokometer_record::RunReader;
 use tokometer_report::capacity;
 use tokometer_report::export::{csv, markdown, parquet, trace};
 use tokometer_report::html::{Page, PageContext, Price};
+use tokometer_report::reading::Reading;
 use tokometer_report::sources::{self, NamedSource, SourcesView};
 use tokometer_report::{PageSource, TableFormat, history, several};
 
@@ -134,8 +135,8 @@ fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
     several::page(READING, &sources, view, &context(args)?)
 }
 
-/// Writes something of one run into a file.
-type Write = fn(&Path, &Path) -> Result<(), Refusal>;
+/// Writes the requests of runs into a file.
+type WriteTable = fn(Reading, &[PageSource], &RunView, &Path) -> Result<(), Refusal>;
 
 fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut folders = Vec::new();
@@ -150,11 +151,14 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
         markdown(READING, &folders, view, out)?;
         tell_written(out);
     }
-    let single: [(&Option<PathBuf>, Write); 3] =
-        [(&args.trace, trace), (&args.csv, csv), (&args.parquet, parquet)];
-    for (out, write) in single {
+    if let Some(out) = &args.trace {
+        trace(only(&folders, out)?, out)?;
+        tell_written(out);
+    }
+    let tables: [(&Option<PathBuf>, WriteTable); 2] = [(&args.csv, csv), (&args.parquet, parquet)];
+    for (out, write) in tables {
         let Some(out) = out else { continue };
-        write(only(&folders, out)?, out)?;
+        write(READING, &PageSource::of(&args.sources, &args.label)?, view, out)?;
         tell_written(out);
     }
     if let Some(out) = args.inferencex.as_ref().or(args.llm_d.as_ref()) {
@@ -191,9 +195,11 @@ fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {
     let percentiles = percentiles(text).map_err(|why| {
         Refusal::usage(format!("cannot use `--metric-percentiles {text}`: {why}"), "")
     })?;
+    // A table for programs has every latency.
+    let usual = if args.format.is_some() { "ttft,tpot,itl,e2el" } else { "ttft,tpot,itl" };
     Ok(Metrics {
         layout: args.layout.clone().unwrap_or_else(|| "auto".to_owned()),
-        sections: sections(args.percentile_metrics.as_deref().unwrap_or("ttft,tpot,itl"))?,
+        sections: sections(args.percentile_metrics.as_deref().unwrap_or(usual))?,
         percentiles,
         goodput,
         judgement: Judgement::Lenient,

@@ -20,7 +20,7 @@ use tokometer_compat::Report;
 use tokometer_decide::compare::Half;
 use tokometer_plan as plan;
 use tokometer_report::prediction::{self, PredictionPage, beyond_text};
-use tokometer_report::{self as report, TableFormat};
+use tokometer_report::{self as report, TableFile, TableFormat};
 use tokometer_twin as twin;
 
 use crate::args::{BenchArgs, PredictArgs};
@@ -165,8 +165,12 @@ impl PredictScreen<'_> {
             let entries: Vec<SweepEntry> = shown.into_iter().filter_map(|one| one.entry).collect();
             return sweep_text(&entries, self.style);
         }
-        let rows: Vec<(String, Vec<Report>)> =
-            shown.into_iter().map(|one| (one.label, vec![one.block])).collect();
+        let file = |one: ShownPoint| TableFile {
+            name: one.label,
+            reports: vec![one.block],
+            verdict: None,
+        };
+        let rows: Vec<TableFile> = shown.into_iter().map(file).collect();
         format!("PREDICTED, not measured\n{}", report::table(&rows, TableFormat::Text))
     }
 
