@@ -12,7 +12,7 @@ use tokometer_decide::compare::{
 use tokometer_figures::Summary;
 use tokometer_record::RunInfo;
 use tokometer_report::comparison::{self, PointRuns};
-use tokometer_report::html::{Page, facts};
+use tokometer_report::html::{Page, facts, title};
 
 use crate::args::{CompareArgs, ComparisonView};
 use crate::command_line::command_line;
@@ -63,6 +63,11 @@ fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
     }
     let known: Vec<(&RunInfo, &Summary)> = known.iter().map(|(info, of)| (info, of)).collect();
     Ok(Page {
+        title: if known.is_empty() {
+            "b against a".to_owned()
+        } else {
+            format!("b against a: {}", title(&known))
+        },
         facts: facts(&known, None),
         command: Some(command_line(&Secrets::new())),
         ..comparison::page(comparison)

@@ -29,13 +29,17 @@ const shapePath = (shape, x, y, r) => {
 const MARKS = {
   met: { shape: "circle", tone: "good", words: "met" }, missed: { shape: "cross", tone: "bad", words: "missed" },
   overloaded: { shape: "down", tone: "bad", words: "overloaded" }, failed: { shape: "square", tone: "bad", words: "failed" },
+  knee: { shape: "star", tone: "good", words: "best trade-off" },
   better: { shape: "triangle", tone: "good", words: "better" }, worse: { shape: "down", tone: "bad", words: "worse" },
 };
-const symbol = (series, mark, x, y, r = 5) => {
+// A point that cannot be trusted is hollow or pale, and has the mark of its figures beside it.
+const DOUBTS = { "?": "? too few requests", "~": "~ SUSPECT", "!": "! INVALID" };
+const symbol = (series, mark, x, y, r = 5, doubt = null) => {
   const known = MARKS[mark];
   const shape = known ? known.shape : SHAPES[series.look % SHAPES.length];
   const stroke = known ? "var(--" + known.tone + ")" : hue(series.look);
-  return draw("path", { d: shapePath(shape, x, y, r), fill: mark === "dominated" ? "var(--card)" : stroke, stroke, "stroke-width": 1.5 });
+  const isHollow = mark === "dominated" || doubt === "!";
+  return draw("path", { d: shapePath(shape, x, y, r), fill: isHollow ? "var(--card)" : stroke, "fill-opacity": doubt === "~" ? 0.35 : null, stroke, "stroke-width": 1.5, "stroke-dasharray": doubt === "!" ? "2 2" : null });
 };
 
 const evenSteps = (low, high, count) => {
@@ -114,6 +118,7 @@ const pointLines = (chart, series, point) => {
   const mark = MARKS[point.mark];
   if (mark) lines.push(mark.words);
   if (point.mark === "dominated") lines.push("beaten by another point");
+  if (point.doubt) lines.push(DOUBTS[point.doubt]);
   if (point.text) lines.push(point.text);
   const card = data.cards[point.run];
   return card ? [card.name, ...lines, ...card.lines] : lines;
@@ -153,7 +158,7 @@ const drawLimits = (chart, { picture, scales, box }) => {
   }
 };
 const drawSeries = (chart, series, { picture, scales }, card, said) => {
-  const onLine = series.points.filter((point) => point.mark !== "dominated");
+  const onLine = series.points.filter((point) => point.mark !== "dominated" && point.doubt !== "!");
   if (series.is_line && onLine.length > 1) picture.append(draw("path", { d: "M" + onLine.map((point) => scales.x.at(point.x).toFixed(1) + " " + scales.y.at(point.y).toFixed(1)).join("L"),
     fill: "none", stroke: hue(series.look), "stroke-width": 1.6, "stroke-dasharray": ["", "6 3", "2 3", "8 3 2 3"][Math.floor(series.look / 2) % 4] || null }));
   for (const point of series.points) {
@@ -161,7 +166,8 @@ const drawSeries = (chart, series, { picture, scales }, card, said) => {
     if (point.low != null && point.high != null) picture.append(draw("path", { d: `M${x} ${scales.y.at(point.low)}V${scales.y.at(point.high)}M${x - 3} ${scales.y.at(point.low)}h6M${x - 3} ${scales.y.at(point.high)}h6`, stroke: hue(series.look), "stroke-width": 1, fill: "none", opacity: 0.75 }));
     const lines = pointLines(chart, series, point);
     const link = draw("a", { class: "point", "aria-label": lines.join(", "), ...(point.run == null ? { tabindex: 0, role: "img" } : { href: "#run-" + point.run }) },
-      draw("circle", { cx: x, cy: y, r: 11, fill: "transparent" }), symbol(series, point.mark, x, y));
+      draw("circle", { cx: x, cy: y, r: 11, fill: "transparent" }), symbol(series, point.mark, x, y, 5, point.doubt),
+      point.doubt ? draw("text", { x: x + 7, y: y - 6, class: "doubt" }, point.doubt) : null);
     for (const kind of ["mouseenter", "focus"]) link.addEventListener(kind, () => said.show(lines, x + 10, y + (card.querySelector(".canvas").offsetTop || 0)));
     for (const kind of ["mouseleave", "blur"]) link.addEventListener(kind, said.hide);
     link.addEventListener("click", (event) => { if (point.run != null && showRun(point.run)) event.preventDefault(); });
@@ -185,6 +191,8 @@ const legend = (chart, hidden, redraw) => {
     box.append(entry);
   }
   for (const mark of marks) box.append(make("span", {}, swatch(chart.series[0], mark), MARKS[mark].words));
+  const doubts = Object.keys(DOUBTS).filter((doubt) => chart.series.some((series) => series.points.some((point) => point.doubt === doubt)));
+  for (const doubt of doubts) box.append(make("span", { class: "dim" }, DOUBTS[doubt]));
   for (const band of chart.bands) box.append(make("span", {}, make("span", { class: "swatch band" }), band.label));
   return box;
 };
@@ -208,7 +216,7 @@ const pointChart = (parent, chart) => {
   card.append(canvas, legend(chart, hidden, render), dataTable(
     ["series", chart.x.label, chart.y.label, "95 % CI from", "to", "remark", "run"],
     () => chart.series.flatMap((series) => series.points.map((point) => [{ text: series.name }, axisText(chart.x, point.x), point.y, point.low, point.high,
-      { text: [MARKS[point.mark] && MARKS[point.mark].words, point.mark === "dominated" ? "beaten" : "", point.text].filter(Boolean).join("; ") },
+      { text: [MARKS[point.mark] && MARKS[point.mark].words, DOUBTS[point.doubt], point.mark === "dominated" ? "beaten" : "", point.text].filter(Boolean).join("; ") },
       point.run == null ? null : { run: point.run, text: (data.cards[point.run] || {}).name || "run" }])), chart.title));
   parent.append(card);
   render();

@@ -5,16 +5,26 @@ const pageCsv = () => data.is_single ? data.runs[0].csv
   : data.differences ? tableCsv(data.differences.columns, data.differences.rows)
   : data.overview ? tableCsv(data.overview.columns, data.overview.rows) : "";
 
-const single = (run) => {
-  place.append(make("h1", {}, run.title), origin(run.facts, run.command, run.plan),
-    make("p", { class: "saves" }, "Download: ", csvButton(pageCsv), " ", jsonButton()));
-  showFigures(run);
+// Model, server and load, the answer, and when and with what it was measured.
+const begin = (found, facts) => {
+  const shown = ["date", "hardware", "dataset", "tokens"];
+  place.append(make("h1", {}, data.title));
+  if (found) {
+    const { tone, headline, lines, trust } = found;
+    const box = make("section", { class: "answer " + tone + (headline.length > 60 ? " long" : ""), "aria-label": "Answer" }, make("strong", {}, ...prose(headline)), ...lines.map((line) => make("p", {}, ...prose(line))));
+    if (trust) box.append(make("p", {}, verdictBadge(trust[0]), " ", ...prose(trust[1])));
+    place.append(box);
+  }
+  place.append(make("p", { class: "dim small" }, facts.filter((fact) => shown.includes(fact.name)).map((fact) => fact.value).join(" \u00b7 ")));
 };
+const measured = (facts, command, plan, rows) => place.append(
+  fold("What was measured, and the command that repeats it", origin(facts, command, plan)),
+  make("p", { class: "saves" }, "Download: ", rows ? csvButton(rows) : null, " ", jsonButton()));
 
-const answer = () => {
-  if (!data.answer) return;
-  const { tone, headline, lines } = data.answer;
-  place.append(make("section", { class: "answer " + tone + (headline.length > 60 ? " long" : ""), "aria-label": "Answer" }, make("strong", {}, ...prose(headline)), ...lines.map((line) => make("p", {}, ...prose(line)))));
+const single = (run) => {
+  begin(run.answer, run.facts);
+  if (!run.answer.trust) place.append(verdict(run));
+  showFigures(run, () => measured(run.facts, run.command, run.plan, pageCsv));
 };
 
 // Parts of runs are made when they are opened: a page of fifty runs must open at once.
@@ -25,34 +35,43 @@ const runPart = (run, index) => {
     if (!part.open || part.dataset.made) return;
     part.dataset.made = "yes";
     within(part, () => {
-      place.append(origin(run.facts, run.command, run.plan), make("p", { class: "saves" }, "Download: ", csvButton(() => run.csv)));
-      showFigures(run);
+      place.append(verdict(run));
+      showFigures(run, () => place.append(fold("What was measured, and the command that repeats it", origin(run.facts, run.command, run.plan)),
+        make("p", { class: "saves" }, "Download: ", csvButton(() => run.csv))));
     });
     fit();
   });
   place.append(part);
 };
 
+// Charts above the table: those that show the answer.
+const LEADING = 2;
+const charts = (title, all) => {
+  if (!all.length) return;
+  heading(title);
+  const box = make("div", { class: "plots" });
+  place.append(box);
+  for (const chart of all) pointChart(box, chart);
+};
+
 const several = () => {
-  place.append(make("h1", {}, data.title));
-  answer();
-  place.append(noteList(data.notes), origin(data.facts, data.command, null),
-    make("p", { class: "saves" }, "Download: ", data.differences || data.overview ? csvButton(pageCsv) : null, " ", jsonButton()));
+  begin(data.answer, data.facts);
+  // What makes a comparison meaningless, and a broken rule, are part of its answer.
+  const above = data.differences ? data.notes.filter((note) => note.severity === "invalid") : [];
+  place.append(noteList(above));
   if (data.differences) {
     heading("Differences");
     differenceChart(place, data.differences);
     place.append(table(data.differences.columns, data.differences.rows, "Differences"));
   }
-  for (const group of data.groups) {
-    heading(group.title);
-    const box = make("div", { class: "plots" });
-    place.append(box);
-    for (const chart of group.charts) pointChart(box, chart);
-  }
+  for (const group of data.groups) charts(group.title, group.charts.slice(0, LEADING));
   if (data.overview) {
     heading(data.runs.length || data.cards.length ? "Runs" : "Table");
     place.append(table(data.overview.columns, data.overview.rows, "Runs", true));
   }
+  trust(data.notes.filter((note) => !above.includes(note)));
+  measured(data.facts, data.command, null, data.differences || data.overview ? pageCsv : null);
+  for (const group of data.groups) charts(group.title + ": more charts", group.charts.slice(LEADING));
   if (data.runs.length) {
     heading("Each run", "screen");
     data.runs.forEach(runPart);
@@ -76,6 +95,10 @@ addEventListener("resize", () => {
   clearTimeout(pending);
   pending = setTimeout(fit, 100);
 });
+// Paper has nothing to click on.
+const folds = () => document.querySelectorAll("details.told");
+addEventListener("beforeprint", () => folds().forEach((one) => { one.dataset.was = one.open; one.open = true; }));
+addEventListener("afterprint", () => folds().forEach((one) => { one.open = one.dataset.was === "true"; }));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 matchMedia("print").addEventListener("change", redraw);
 // A link to a run opens its part, also when the page is opened with it.

@@ -57,11 +57,11 @@ const csv = (rows) => rows.map((row) => row.map(csvCell).join(",")).join("\n") +
 
 const cellText = (cell) => cell == null ? null : cell.element ? cell.element.textContent
   : cell.value !== undefined ? cell.value : cell.text !== undefined ? cell.text : cell;
-// Values with an interval or an outcome become two columns.
-const BESIDE = { range: " 95 % CI", outcome: " outcome" };
+// A mark, an interval or an outcome becomes a column of its own.
+const BESIDE = { mark: " mark", range: " 95 % CI", outcome: " outcome" };
 const tableCsv = (columns, rows) => {
-  const beside = columns.map((_, column) => Object.keys(BESIDE).find((key) => rows.some((row) => row[column] && row[column][key])));
-  const wide = (cells, more) => cells.flatMap((cell, column) => beside[column] ? [cellText(cell), more(cell, beside[column])] : [cellText(cell)]);
+  const beside = columns.map((_, column) => Object.keys(BESIDE).filter((key) => rows.some((row) => row[column] && row[column][key])));
+  const wide = (cells, more) => cells.flatMap((cell, column) => [cellText(cell), ...beside[column].map((key) => more(cell, key))]);
   return csv([wide(columns, (head, key) => head + BESIDE[key]), ...rows.map((row) => wide(row, (cell, key) => cell && cell[key]))]);
 };
 
@@ -85,12 +85,18 @@ const showRun = (run) => {
 // A cell for people: few digits, and no line break before a percent sign or a unit of time. The CSV has all digits.
 const shownCell = (value) => typeof value === "number" ? (Number.isInteger(value) ? grouped(String(value)) : digits(value))
   : String(value).replace(/ (?=%|ms$|s$)/g, "\u00a0");
+// What the marks behind figures mean.
+const MARKED = { "?": "too few requests for this percentile", "~": "SUSPECT: the client may have moved it by more than 1 %", "!": "INVALID: the client may have moved it by more than 5 %" };
+const marksLegend = (rows) => {
+  const used = Object.keys(MARKED).filter((mark) => rows.some((row) => row.some((cell) => cell && cell.mark === mark && cell.value != null)));
+  return used.length ? make("p", { class: "dim small" }, used.map((mark) => mark + " " + MARKED[mark]).join(" \u00b7 ")) : null;
+};
 const cellElement = (cell, isHead) => {
   const tag = isHead ? "th" : "td", scope = isHead ? { scope: "row" } : {};
   if (cell == null) return make(tag, scope, absent);
   if (cell.element) return make(tag, scope, cell.element);
   if (cell.run !== undefined) return make(tag, { ...scope, class: cell.text.length <= 40 ? "text name" : "text" }, runLink(cell.run, cell.text));
-  if (cell.value !== undefined) return make(tag, scope, cell.value == null ? absent : shownCell(cell.value), cell.range || cell.outcome ? make("div", { class: "range" }, shownCell(cell.range || cell.outcome)) : null);
+  if (cell.value !== undefined) return make(tag, scope, cell.value == null ? absent : shownCell(cell.value), cell.mark && cell.value != null ? make("span", { class: cell.mark === "!" ? "mark gravest" : "mark", title: MARKED[cell.mark] }, cell.mark) : null, cell.range || cell.outcome ? make("div", { class: "range" }, shownCell(cell.range || cell.outcome)) : null);
   if (cell.text !== undefined) return make(tag, { ...scope, class: "text" }, cell.text);
   return make(tag, scope, shownCell(cell));
 };
@@ -103,6 +109,7 @@ const table = (columns, rows, caption, isRuns = false) => {
   return make("div", { class: "table" },
     make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
       make("table", columns.length > 6 ? { class: columns.length > 12 ? "many most" : "many" } : {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
+    marksLegend(rows) || "",
     button("CSV", "Download this table as CSV", fileName(data.title + "-" + caption, ".csv"), "text/csv", () => tableCsv(columns, rows)));
 };
 
@@ -130,6 +137,16 @@ const noteList = (notes) => {
   for (const note of notes) box.append(make("div", { class: "note " + note.severity.toLowerCase() },
     make("code", {}, note.code), " ", ...prose(note.text), note.advice ? make("div", { class: "dim" }, ...prose(note.advice)) : null));
   return box;
+};
+// What a reader may want to know, folded; on paper it is open.
+const fold = (title, ...children) => make("details", { class: "told" }, make("summary", {}, title), ...children);
+const trust = (notes, ...before) => {
+  const count = (severity, word) => {
+    const found = notes.filter((note) => note.severity === severity).length;
+    return found ? [found + " " + word + (found === 1 ? "" : "s")] : [];
+  };
+  const counts = [...count("invalid", "reason for INVALID"), ...count("suspect", "warning"), ...count("remark", "remark")];
+  if (notes.length || before.length) place.append(fold("How far to trust it" + (counts.length ? ": " + counts.join(", ").replace("reason for INVALIDs", "reasons for INVALID") : ""), ...before, noteList(notes)));
 };
 // Where the figures come from, and the command that repeats them.
 const origin = (facts, command, plan) => {

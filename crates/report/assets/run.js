@@ -40,27 +40,31 @@ const tiles = (run) => {
 
 const verdict = (run) => make("p", {}, verdictBadge(run.verdict), " " + run.remark);
 
-const affected = (run) => make("ul", { class: "affected" }, ...(run.affected || []).map((group) =>
+const affected = (run) => make("ul", { class: "affected" }, ...(run.affected.length ? run.affected : [{ verdict: run.verdict, text: "no figure is affected" }]).map((group) =>
   make("li", {}, verdictBadge(group.verdict), " " + group.text)));
 
-const distributions = (run) => {
+const cdf = (box, spread) => plot(box, spread.label + ": CDF (cumulative share of values)", {
+  scales: { x: { time: false, distr: spread.is_log ? 3 : 1 }, y: { range: [0, 1] } },
+  axes: [across(spread.unit), axis("cumulative share", { size: 44 })],
+  series: [{ label: spread.unit, value: (_, value) => digits(value) }, line("share", 0, { value: (_, value) => value == null ? absent : (value * 100).toFixed(2) + " %" })],
+  hooks: { draw: [(plot) => percentileMarks(plot, spread)] },
+}, [spread.cdf.map((point) => point[0]), spread.cdf.map((point) => point[1])]);
+const histogram = (box, spread) => plot(box, spread.label + ": histogram", {
+  scales: { x: { time: false, distr: spread.is_log ? 3 : 1 } },
+  axes: [across(spread.unit), axis("count", { size: 58 })],
+  series: [{ label: spread.unit, value: (_, value) => digits(value) },
+    line("count", 2, { fill: () => colour("c") + "55", paths: uPlot.paths.stepped({ align: 1 }) })],
+}, [spread.bins.map((bin) => bin[0]), spread.bins.map((bin) => bin[1])]);
+const plotsOf = (spreads, draw) => {
   const box = make("div", { class: "plots" });
   place.append(box);
-  for (const spread of run.spreads) {
-    const marks = { hooks: { draw: [(plot) => percentileMarks(plot, spread)] } };
-    plot(box, spread.label + ": CDF (cumulative share of values)", {
-      scales: { x: { time: false, distr: spread.is_log ? 3 : 1 }, y: { range: [0, 1] } },
-      axes: [across(spread.unit), axis("cumulative share", { size: 44 })],
-      series: [{ label: spread.unit, value: (_, value) => digits(value) }, line("share", 0, { value: (_, value) => value == null ? absent : (value * 100).toFixed(2) + " %" })],
-      ...marks,
-    }, [spread.cdf.map((point) => point[0]), spread.cdf.map((point) => point[1])]);
-    plot(box, spread.label + ": histogram", {
-      scales: { x: { time: false, distr: spread.is_log ? 3 : 1 } },
-      axes: [across(spread.unit), axis("count", { size: 58 })],
-      series: [{ label: spread.unit, value: (_, value) => digits(value) },
-        line("count", 2, { fill: () => colour("c") + "55", paths: uPlot.paths.stepped({ align: 1 }) })],
-    }, [spread.bins.map((bin) => bin[0]), spread.bins.map((bin) => bin[1])]);
-  }
+  for (const spread of spreads) draw(box, spread);
+};
+const distributions = (run) => {
+  plotsOf(run.spreads, (box, spread) => {
+    if (!spread.is_leading) cdf(box, spread);
+    histogram(box, spread);
+  });
 };
 
 // Percentiles as vertical lines, with their interval as a band.
@@ -223,14 +227,17 @@ const plan = (run) => {
     make("summary", {}, title), make("pre", {}, JSON.stringify(value, null, 2))));
 };
 
-const showFigures = (run) => {
-  // What was measured comes first; each doubtful figure has its verdict beside it, and the reasons follow.
-  place.append(verdict(run), tiles(run), affected(run), noteList(run.notes));
+// What was measured comes first, with marks at doubtful figures; the reasons are folded below.
+const showFigures = (run, where) => {
+  place.append(tiles(run));
+  if (run.spreads.length) plotsOf(run.spreads.filter((spread) => spread.is_leading), cdf);
   if (run.table.rows.length) {
     heading("Figures");
     place.append(table(run.table.columns, run.table.rows, "Figures"),
-      make("p", { class: "dim" }, "Small figures are 95 % confidence intervals; \u201ctoo short\u201d: the run was too short for one. A percentile with ? has too few requests. Failed requests count as infinitely slow."));
+      make("p", { class: "dim small" }, "Small figures are 95 % confidence intervals; \u201ctoo short\u201d: the run was too short for one. Failed requests count as infinitely slow."));
   }
+  trust(run.notes, affected(run));
+  where();
   if (run.spreads.length) {
     heading("Distributions");
     distributions(run);

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use tokometer_base::{Nanos, Refusal, RefusalKind};
 use tokometer_record::{Timeline, WholeFile, stored, write_whole};
 
+use crate::page_source::last;
 #[cfg(feature = "parquet")]
 use crate::parquet::ParquetTable;
 use crate::reading::Reading;
 use crate::rows::{CsvTable, JudgedTarget, RequestTable, TableRow, TableRun};
 use crate::saved::RunView;
-use crate::page_source::last;
-use crate::{PageSource, summary_markdown};
 use crate::trace::TraceWriter;
+use crate::{PageSource, summary_markdown};
 
 /// The refusal for a file that cannot be written.
 pub fn unwritable(path: &Path, why: &io::Error) -> Refusal {
@@ -110,9 +110,8 @@ fn fill(
             let shown = reading.summarise(folder, view)?;
             let reader = stored::open(folder)?;
             let sides = [Some(&shown), shown.against().map(|(other, _)| other)];
-            let judged = sides.into_iter().flatten().map(|side| {
-                JudgedTarget::of(&side.summary, side.info.is_prediction())
-            });
+            let judged = sides.into_iter().flatten();
+            let judged = judged.map(|side| JudgedTarget::of(&side.info, &side.summary));
             let run = TableRun {
                 source: source.name.clone(),
                 name: last(folder),

@@ -17,7 +17,7 @@ use crate::Grid;
 use crate::comparison::{changed, of_sides, percent, verdict};
 use crate::html::{
     Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, Page, PageAnswer, PageNote,
-    PointMark, RunPage, Scale, Series, Table, date, estimate, facts,
+    PointMark, RunPage, Scale, Series, Table, date, doubt, estimate, facts, graver, title,
 };
 use crate::reading::Reading;
 use crate::saved::RunView;
@@ -156,6 +156,7 @@ impl HistoryStep {
             value,
             low: margin.map(|margin| value - margin),
             high: margin.map(|margin| value + margin),
+            mark: each.iter().fold(None, |mark, one| graver(mark, one.mark)),
         })
     }
 
@@ -268,13 +269,14 @@ impl History {
             .iter()
             .any(|step| step.called().iter().any(|row| mark(row) == PointMark::Worse));
         let mut page = Page {
-            title: format!("History of {} runs", runs.len()),
+            title: format!("History: {}", title(&runs)),
             answer: Some(PageAnswer {
                 tone: if is_worse { "bad" } else { "good" },
                 headline: self.headline(),
                 lines: vec![
                     "Each step is compared with the step before it, as `tokometer compare` compares them. One in twenty figures without any change would still be called changed.".to_owned(),
                 ],
+                trust: None,
             }),
             notes: self.notes(),
             facts: facts(&runs, None),
@@ -323,6 +325,7 @@ impl History {
             cells.extend(COLUMNS.map(|figure| match step.estimate(figure) {
                 Some(one) => json!({
                     "value": digits(one.value),
+                    "mark": one.mark,
                     "range": one.low.zip(one.high).map(|(low, high)| format!("{} to {}", digits(low), digits(high))),
                 }),
                 None => serde_json::Value::Null,
@@ -377,6 +380,7 @@ impl History {
                 high: found.high,
                 run: Some(self.first_run(at)),
                 mark: row.map_or(PointMark::Plain, mark),
+                doubt: step.runs.iter().fold(found.mark, |mark, run| doubt(&run.summary, mark)),
                 text,
             })
         };

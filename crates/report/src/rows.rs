@@ -10,8 +10,10 @@ use std::io::{self, Write};
 
 use tokometer_base::Nanos;
 use tokometer_figures::define::{Formula, METRICS, Unit};
-use tokometer_figures::{Quantity, Severity, Summary};
-use tokometer_record::{CountSource, Outcome, RecordedLoad, Timeline};
+use tokometer_figures::{Quantity, Summary};
+use tokometer_record::{CountSource, Outcome, RecordedLoad, RunInfo, Timeline};
+
+use crate::summary::doubtful_codes;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
@@ -53,12 +55,10 @@ pub struct JudgedTarget {
 }
 
 impl JudgedTarget {
-    pub fn of(summary: &Summary, is_prediction: bool) -> Self {
-        let doubts = summary.notes.iter().filter(|note| note.severity > Severity::Remark);
-        let codes: Vec<&str> = doubts.map(|note| note.code.as_str()).collect();
+    pub fn of(info: &RunInfo, summary: &Summary) -> Self {
         Self {
-            verdict: (!is_prediction).then(|| summary.verdict.name()),
-            notes: codes.join(" "),
+            verdict: (!info.is_prediction()).then(|| summary.verdict.name()),
+            notes: doubtful_codes(summary).replace(',', ""),
         }
     }
 }
@@ -270,8 +270,8 @@ pub(crate) mod tests {
             source: None,
             name: "000-request_rate=8".to_owned(),
             begin: Nanos::from_secs(1),
+            judged: vec![JudgedTarget::of(&info, &summary)],
             load: RecordedLoad { request_rate: Some(8.0), max_concurrency: None, ..info.load },
-            judged: vec![JudgedTarget::of(&summary, false)],
         }
     }
 
@@ -296,9 +296,12 @@ pub(crate) mod tests {
         assert_eq!((cell(1, "outcome"), cell(1, "status")), ("status".into(), "503".into()));
         assert_eq!(cell(1, "failure"), "say \"no\",\nthen nothing");
         assert_eq!((cell(1, "ttft_ms"), cell(1, "sent_s")), (String::new(), String::new()));
-        assert_eq!((cell(1, "request_rate"), cell(1, "max_concurrency")), ("8".into(), "".into()));
+        assert_eq!(
+            (cell(1, "request_rate"), cell(1, "max_concurrency")),
+            ("8".into(), String::new())
+        );
         assert_eq!((cell(0, "verdict"), cell(0, "run")), ("SUSPECT".into(), run().name));
-        assert!(cell(0, "notes").split(' ').count() > 0 && !cell(0, "notes").is_empty());
+        assert!(!cell(0, "notes").is_empty());
         assert_eq!((cell(0, "itl_ms_mean"), cell(0, "itl_ms_max")), ("10".into(), "10".into()));
         assert_eq!((cell(0, "e2e_ms"), cell(1, "itl_ms_max")), ("70".into(), String::new()));
     }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Refusal;
-use tokometer_decide::Slo;
 use tokometer_figures::Summary;
 use tokometer_record::{RunInfo, stored};
 
 use crate::html::{
-    Page, PageContext, RunPage, SweepPoint, SweepView, command, command_lines, facts,
+    ObjectivesOutcome, Page, PageContext, RunPage, SweepPoint, SweepView, command, command_lines,
+    facts, title,
 };
 use crate::reading::Reading;
 use crate::saved::{RunView, SummarisedRun};
@@ -49,11 +49,19 @@ pub fn page(
     {
         return single(only, context.gpus);
     }
-    let mut page = of_several(&sides(all), context)?;
-    if let [only] = sources {
-        page.answer = staircase::read(&only.path).map(|findings| staircase::answer(&findings));
+    let findings = match sources {
+        [only] => staircase::read(&only.path),
+        _ => None,
+    };
+    let Some(findings) = findings else { return of_several(&sides(all), context) };
+    // Runs of earlier versions do not hold what the staircase was told of its server.
+    for target in all.iter_mut().flat_map(|run| &mut run.shown.info.targets) {
+        target.server.get_or_insert_with(|| findings.server.clone());
     }
-    Ok(page)
+    let context = PageContext { knee: findings.knee, ..context.clone() };
+    let shown: Vec<&SummarisedRun> = all.iter().map(|run| &run.shown).collect();
+    let answer = staircase::answer(&findings, &shown);
+    Ok(Page { answer: Some(answer), ..of_several(&all, &context)? })
 }
 
 /// The page of one run; of two targets that took turns, their comparison and both.
@@ -62,7 +70,11 @@ fn single(mut only: PageRun, gpus: Option<u32>) -> Result<Page, Refusal> {
         Some((_, Some(comparison))) => comparison::page(comparison),
         _ => Page::default(),
     };
-    page.title.clone_from(&only.shown.info.name);
+    let infos = [Some(&only.shown), only.shown.against().map(|(b, _)| b)];
+    let infos: Vec<_> =
+        infos.into_iter().flatten().map(|shown| (&shown.info, &shown.summary)).collect();
+    let against = if infos.len() > 1 { "b against a: " } else { "" };
+    page.title = format!("{against}{}", title(&infos));
     let Some(b) = only.shown.take_against() else {
         page.runs.push(only.full(&only.shown.info.name, gpus)?);
         return Ok(page);
@@ -128,21 +140,16 @@ fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
             source: run.source.as_deref(),
             info: &run.shown.info,
             summary: &run.shown.summary,
-            is_met: is_met(&context.slo, &run.shown.summary),
+            outcome: ObjectivesOutcome::of(&context.slo, &run.shown.summary),
         })
         .collect();
     let sweep = SweepView::new(&points, context);
     let infos: Vec<(&RunInfo, &Summary)> =
         all.iter().map(|run| (&run.shown.info, &run.shown.summary)).collect();
-    let mut models: Vec<&str> =
-        infos.iter().flat_map(|(info, _)| &info.targets).map(|one| one.model.as_str()).collect();
-    models.sort_unstable();
-    models.dedup();
     let mut page = Page {
-        title: match models.as_slice() {
-            [model] => format!("{} runs of {model}", all.len()),
-            _ => format!("{} runs", all.len()),
-        },
+        title: title(&infos),
+        answer: Some(sweep.answer()),
+        notes: sweep.doubts(),
         facts: facts(&infos, context.gpus),
         command: Some(repeated(all)),
         overview: Some(sweep.overview()),
@@ -164,16 +171,6 @@ fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
         }
     }
     Ok(page)
-}
-
-/// Whether all objectives are met; `None` without any, or where one of them has no value.
-fn is_met(slo: &Slo, summary: &Summary) -> Option<bool> {
-    let results = slo.results(summary);
-    if results.iter().any(|one| one.is_met == Some(false)) {
-        return Some(false);
-    }
-    let is_met = !results.is_empty() && results.iter().all(|one| one.is_met == Some(true));
-    is_met.then_some(true)
 }
 
 impl PageRun {

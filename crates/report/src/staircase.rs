@@ -28,6 +28,14 @@ pub fn text(findings: &StaircaseFindings, runs: &[&SummarisedRun], style: Style)
 
 /// The worst verdict of a step up to the knee, with the notes that led to it.
 fn verdict(findings: &StaircaseFindings, runs: &[&SummarisedRun]) -> String {
+    let (worst, notes) = judged(findings, runs);
+    let whose = if findings.knee.is_some() { " up to the knee" } else { "" };
+    let mut lines = vec![format!("verdict{whose}: {}", worst.name())];
+    lines.extend(notes.iter().map(|note| format!("  {note}")));
+    lines.join("\n") + "\n"
+}
+
+fn judged(findings: &StaircaseFindings, runs: &[&SummarisedRun]) -> (Verdict, Vec<String>) {
     let until = findings.knee.unwrap_or(u32::MAX);
     let counted = findings.steps.iter().zip(runs);
     let counted: Vec<_> = counted.filter(|(step, _)| step.concurrency <= until).collect();
@@ -43,12 +51,8 @@ fn verdict(findings: &StaircaseFindings, runs: &[&SummarisedRun]) -> String {
             }
         }
     }
-    let whose = if findings.knee.is_some() { " up to the knee" } else { "" };
-    let mut lines = vec![format!("verdict{whose}: {}", worst.name())];
-    if worst > Verdict::Valid {
-        lines.extend(codes.iter().map(|(code, at)| format!("  {code} at {}", at.join(", "))));
-    }
-    lines.join("\n") + "\n"
+    codes.retain(|_| worst > Verdict::Valid);
+    (worst, codes.iter().map(|(code, at)| format!("{code} at {}", at.join(", "))).collect())
 }
 
 /// The command to go on with, on a line of its own; nothing where no step succeeded.
@@ -63,7 +67,8 @@ pub fn read(folder: &Path) -> Option<StaircaseFindings> {
 }
 
 /// The knee in large letters, then what to know with it and the next command.
-pub(crate) fn answer(findings: &StaircaseFindings) -> PageAnswer {
+pub(crate) fn answer(findings: &StaircaseFindings, runs: &[&SummarisedRun]) -> PageAnswer {
+    let (worst, notes) = judged(findings, runs);
     let sentence = findings.sentence();
     let (headline, rest) = sentence.split_once("; ").unwrap_or((&sentence, ""));
     let knee = findings.steps.iter().find(|step| Some(step.concurrency) == findings.knee);
@@ -75,12 +80,14 @@ pub(crate) fn answer(findings: &StaircaseFindings) -> PageAnswer {
     ];
     PageAnswer {
         tone: match (findings.knee, findings.ending) {
+            (Some(_), _) if worst > Verdict::Valid => "open",
             (Some(_), _) => "good",
             (None, StairEnd::Failing) => "bad",
             (None, _) => "open",
         },
         headline: headline.to_owned(),
         lines: lines.into_iter().flatten().filter(|line| !line.is_empty()).collect(),
+        trust: (!runs.is_empty()).then(|| (worst, notes.join("; "))),
     }
 }
 
@@ -122,7 +129,7 @@ mod tests {
     /// The page of a bare address had charts alone; its answer was only on the terminal.
     #[test]
     fn the_page_begins_with_the_knee_and_names_the_next_command() {
-        let answer = answer(&findings(Some(16), StairEnd::Flat));
+        let answer = answer(&findings(Some(16), StairEnd::Flat), &[]);
         assert_eq!(answer.tone, "good");
         assert_eq!(answer.headline, "knee: 16 in flight reach 97 % of the highest throughput");
         let expected = [
@@ -136,9 +143,9 @@ mod tests {
 
     #[test]
     fn without_a_knee_the_page_says_why() {
-        let spent = answer(&findings(None, StairEnd::BudgetSpent));
+        let spent = answer(&findings(None, StairEnd::BudgetSpent), &[]);
         assert_eq!(spent.tone, "open");
         assert!(spent.headline.starts_with("no knee: still growing at 32"), "{spent:?}");
-        assert_eq!(answer(&findings(None, StairEnd::Failing)).tone, "bad");
+        assert_eq!(answer(&findings(None, StairEnd::Failing), &[]).tone, "bad");
     }
 }

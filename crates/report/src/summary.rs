@@ -30,8 +30,8 @@ use tokometer_record::{RecordedLoad, RunInfo, TargetInfo};
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
-pub(crate) use affected::groups;
-pub use data::{summary_csv, summary_json};
+pub(crate) use affected::{doubtful_codes, groups, mark};
+pub use data::{SummaryFile, summary_csv, summary_json};
 pub use failures::failure_lines;
 use fold::folded;
 pub use markdown::summary_markdown;
@@ -426,18 +426,12 @@ impl SummaryPage<'_> {
             return "verdict: none, nothing was measured".to_owned();
         }
         let verdict = self.summary.verdict;
-        let codes: Vec<&str> = self
-            .summary
-            .notes
-            .iter()
-            .filter(|note| note.severity > Severity::Remark)
-            .map(|note| note.code.as_str())
-            .collect();
+        let codes = doubtful_codes(self.summary);
         let name = self.style.paint(affected::tone(verdict), verdict.name());
         if codes.is_empty() {
             format!("verdict: {name}")
         } else {
-            format!("verdict: {name} ({})", codes.join(", "))
+            format!("verdict: {name} ({codes})")
         }
     }
 }

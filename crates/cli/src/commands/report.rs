@@ -118,7 +118,7 @@ fn context(args: &ReportArgs) -> Result<PageContext, Refusal> {
         })
     };
     let price = args.price.as_ref().map(price).transpose()?;
-    Ok(PageContext { gpus: args.gpus, price, slo: slo.unwrap_or_default() })
+    Ok(PageContext { gpus: args.gpus, price, slo: slo.unwrap_or_default(), knee: None })
 }
 
 /// The page of what was given: a capacity search, a run, or several.

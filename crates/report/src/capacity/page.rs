@@ -15,7 +15,8 @@ use tokometer_record::RunInfo;
 use super::text::{caveat, delivered, outcome};
 use crate::html::{
     Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, Page, PageAnswer, PageFact,
-    PageNote, PointMark, Price, RunPage, Scale, Series, Table, command, facts,
+    PageNote, PointMark, Price, RunPage, Scale, Series, Table, command, doubt, facts, graver,
+    title,
 };
 use crate::quoted;
 use crate::reading::Reading;
@@ -73,9 +74,8 @@ pub fn page(
         .filter_map(|one| one.run.as_ref().map(|run| (&run.info, &run.summary)))
         .collect();
     let infos: Vec<&RunInfo> = runs.iter().map(|(info, _)| *info).collect();
-    let model = infos.first().and_then(|info| info.targets.first()).map(|one| one.model.clone());
     let mut page = Page {
-        title: format!("Capacity of {}", model.unwrap_or_else(|| "the server".to_owned())),
+        title: format!("Capacity: {}", title(&runs)),
         answer: Some(answer(findings, price)),
         notes: notes(findings),
         facts: origin(findings, &runs),
@@ -126,7 +126,7 @@ fn answer(findings: &Findings, price: Option<&Price>) -> PageAnswer {
         Ending::Answered(SearchResult::NoneMeets { .. }) => "bad",
         _ => "open",
     };
-    PageAnswer { tone, headline: headline.to_owned(), lines }
+    PageAnswer { tone, headline: headline.to_owned(), lines, trust: None }
 }
 
 /// What output tokens cost at the point nearest to the answer. `None` without a number of GPUs.
@@ -320,7 +320,9 @@ fn series(points: &[PagePoint<'_>], value: PointValue<'_>) -> Vec<Series> {
     let point = |(index, one): (usize, &PagePoint<'_>)| {
         let (y, mark) = value(one.point).filter(|(y, _)| y.is_finite())?;
         let run = run_index(points, index);
-        Some(ChartPoint { x: one.point.load, y, run, mark, ..ChartPoint::default() })
+        let few = one.point.objectives.iter().any(|one| !one.is_supported).then_some('?');
+        let doubt = one.run.as_ref().map_or(few, |run| graver(doubt(&run.summary, None), few));
+        Some(ChartPoint { x: one.point.load, y, run, mark, doubt, ..ChartPoint::default() })
     };
     let points: Vec<ChartPoint> = points.iter().enumerate().filter_map(point).collect();
     let series = Series { name: "points".to_owned(), look: 0, points, is_line: false };

@@ -86,6 +86,7 @@ pub fn page(comparison: &Comparison) -> Page {
                 .into_iter()
                 .chain([ground(comparison)])
                 .collect(),
+            trust: None,
         }),
         notes: page_notes(comparison),
         differences: Some(Differences {

@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 use tokometer_figures::figure::{Figure, Statistic};
-use tokometer_figures::{ConfidenceInterval, Summary};
+use tokometer_figures::{ConfidenceInterval, Summary, Verdict};
+
+use crate::summary::mark;
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Table {
@@ -74,6 +76,8 @@ pub enum PointMark {
     Better,
     /// Worse than the point before it.
     Worse,
+    /// The knee of a staircase.
+    Knee,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -89,6 +93,9 @@ pub struct ChartPoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<usize>,
     pub mark: PointMark,
+    /// `!`, `~` or `?`: how far the point cannot be trusted, as behind a figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<char>,
     /// A remark of the point's own, such as a verdict.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
@@ -160,12 +167,37 @@ pub struct FigureEstimate {
     /// Lower end of the 95 % confidence interval.
     pub low: Option<f64>,
     pub high: Option<f64>,
+    /// The mark behind the figure: `!`, `~` or `?`.
+    pub mark: Option<char>,
+}
+
+impl FigureEstimate {
+    /// A number that is known, such as a load.
+    pub(super) fn exact(value: f64) -> Self {
+        Self { value, low: None, high: None, mark: None }
+    }
+}
+
+/// The graver of two marks; INVALID comes before SUSPECT, and that before too few requests.
+pub fn graver(a: Option<char>, b: Option<char>) -> Option<char> {
+    ['!', '~', '?'].into_iter().find(|mark| [a, b].contains(&Some(*mark)))
+}
+
+/// The mark of a point: that of its figures, or that of its run's verdict.
+pub fn doubt(summary: &Summary, figures: Option<char>) -> Option<char> {
+    let of_run = match summary.verdict {
+        Verdict::Valid => None,
+        Verdict::Suspect => Some('~'),
+        Verdict::Invalid => Some('!'),
+    };
+    graver(of_run, figures)
 }
 
 /// A figure of a run; `None` where it has none, or must not be shown.
 pub fn estimate(summary: &Summary, figure: Figure) -> Option<FigureEstimate> {
     let key = figure.quantity.key();
     let found = summary.distribution(key).filter(|found| !found.is_withheld);
+    let mut mark = mark(summary, &figure.key());
     let (value, interval) = match figure.statistic {
         Statistic::Whole => (summary.figure(key), summary.intervals.get(key)),
         Statistic::Mean => (found?.mean, Some(&found?.mean_interval)),
@@ -174,6 +206,7 @@ pub fn estimate(summary: &Summary, figure: Figure) -> Option<FigureEstimate> {
         Statistic::Max => (found?.max, None),
         Statistic::Percentile(one) => {
             let entry = found?.percentile(one.percent())?;
+            mark = graver(mark, (!entry.is_supported).then_some('?'));
             (entry.value, Some(&entry.interval))
         }
     };
@@ -183,17 +216,22 @@ pub fn estimate(summary: &Summary, figure: Figure) -> Option<FigureEstimate> {
         value: value.filter(|value| value.is_finite())?,
         low: ends.and_then(|ends| finite(ends.0)),
         high: ends.and_then(|ends| finite(ends.1)),
+        mark,
     })
 }
 
 /// Sorts points by x and marks those for which another point is at least as good in both directions
-/// and better in one. `better` is the sign of the better direction of each axis.
+/// and better in one. `better` is the sign of the better direction of each axis. A point of an INVALID
+/// run beats none.
 pub(super) fn mark_front(points: &mut [ChartPoint], better: [f64; 2]) {
     let [x, y] = better;
-    let positions: Vec<(f64, f64)> = points.iter().map(|one| (x * one.x, y * one.y)).collect();
+    let position = |one: &ChartPoint| (x * one.x, y * one.y);
+    let sound = points.iter().filter(|one| one.doubt != Some('!'));
+    let positions: Vec<(f64, f64)> = sound.map(position).collect();
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 >= b.0 && a.1 >= b.1 && a != b;
-    for (point, position) in points.iter_mut().zip(&positions) {
-        let is_beaten = positions.iter().any(|other| beats(other, position));
+    for point in points.iter_mut() {
+        let own = position(point);
+        let is_beaten = positions.iter().any(|other| beats(other, &own));
         point.mark = if is_beaten { PointMark::Dominated } else { PointMark::Plain };
     }
     points.sort_by(|a, b| a.x.total_cmp(&b.x));

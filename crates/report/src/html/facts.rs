@@ -28,6 +28,43 @@ pub fn date(at: WallNanos) -> String {
     time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
 }
 
+/// Model, server and load of these runs, for a title.
+pub fn title(runs: &[(&RunInfo, &Summary)]) -> String {
+    let measured = distinct(runs.iter().flat_map(|(info, _)| &info.targets).map(named));
+    let what = match measured.as_slice() {
+        [] => return "the server".to_owned(),
+        [one] => one.clone(),
+        [a, b] => format!("{a} and {b}"),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    };
+    let spans: Vec<String> = axes(runs).into_iter().map(|axis| span(runs, axis)).collect();
+    format!("{what}, {}", spans.join(" and "))
+}
+
+/// A target by its model and server.
+fn named(target: &TargetInfo) -> String {
+    if let Some(engine) = target.predicted_engine() {
+        return format!("Prediction for the engine {engine}");
+    }
+    if target.is_simulated {
+        return "Embedded simulator".to_owned();
+    }
+    let address = target.base_url.rsplit("://").next().unwrap_or_default();
+    format!("{} on {}", target.model, target.server.as_deref().unwrap_or(address))
+}
+
+/// The lowest and the highest load of a kind.
+fn span(runs: &[(&RunInfo, &Summary)], axis: LoadAxis) -> String {
+    let loads = loads_of(runs, axis);
+    match loads.as_slice() {
+        [] => runs
+            .first()
+            .map_or(String::new(), |(info, summary)| load_text(&info.load, summary.load_class)),
+        [one] => format!("{} {}", brief(*one), axis.unit()),
+        [low, .., high] => format!("{} to {} {}", brief(*low), brief(*high), axis.unit()),
+    }
+}
+
 /// The origin of these runs. `gpus` is the number of GPUs that the user gave.
 pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> {
     let of = |value: fn(&RunInfo, &Summary) -> Option<String>| {
@@ -81,19 +118,12 @@ pub fn command_lines(mut commands: Vec<String>) -> String {
 /// The load of a run in words; of several that differ in one number, the numbers.
 fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
-    let mut axes: Vec<LoadAxis> = runs.iter().map(|(info, _)| LoadAxis::of(&info.load)).collect();
-    axes.sort();
-    axes.dedup();
-    for axis in axes {
-        let mine: Vec<_> =
-            runs.iter().filter(|(info, _)| LoadAxis::of(&info.load) == axis).collect();
-        let mut values: Vec<f64> =
-            mine.iter().filter_map(|(info, _)| axis.value(&info.load)).collect();
-        tokometer_base::sort_numbers(&mut values);
-        values.dedup();
+    for axis in axes(runs) {
+        let values = loads_of(runs, axis);
         if values.len() < 2 {
+            let mine = runs.iter().filter(|(info, _)| LoadAxis::of(&info.load) == axis);
             texts.extend(listed(
-                mine.iter().map(|(info, summary)| load_text(&info.load, summary.load_class)),
+                mine.map(|(info, summary)| load_text(&info.load, summary.load_class)),
             ));
             continue;
         }
@@ -103,6 +133,23 @@ fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
         texts.push(format!("{}: {}{more} {}", axis.words(), shown.join(", "), axis.unit()));
     }
     (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// The kinds of load that these runs have.
+fn axes(runs: &[(&RunInfo, &Summary)]) -> Vec<LoadAxis> {
+    let mut axes: Vec<LoadAxis> = runs.iter().map(|(info, _)| LoadAxis::of(&info.load)).collect();
+    axes.sort();
+    axes.dedup();
+    axes
+}
+
+/// The different loads of a kind, the lowest first.
+fn loads_of(runs: &[(&RunInfo, &Summary)], axis: LoadAxis) -> Vec<f64> {
+    let mine = runs.iter().filter(|(info, _)| LoadAxis::of(&info.load) == axis);
+    let mut values: Vec<f64> = mine.filter_map(|(info, _)| axis.value(&info.load)).collect();
+    tokometer_base::sort_numbers(&mut values);
+    values.dedup();
+    values
 }
 
 /// Different values in the order of their first appearance.
@@ -242,6 +289,8 @@ mod tests {
         };
         let (a, b, rate) = (with(8), with(1), testing::info());
         let runs = [(&a, &summary), (&b, &summary), (&rate, &summary)];
+        assert_eq!(title(&runs[..2]), "org/model-8b on vllm 0.11, 1 to 8 in flight");
+        assert_eq!(title(&runs[2..]), "org/model-8b on vllm 0.11, 20 req/s");
         let text = loads(&runs).unwrap();
         assert!(text.starts_with("closed loop: 1, 8 in flight; "), "{text}");
         assert!(text.contains("20 req/s"), "{text}");

@@ -17,15 +17,16 @@ mod sweep;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokometer_figures::Verdict;
 
 pub use chart::{
     Band, Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, LimitLine, Of, PointMark,
-    Scale, Series, Table, estimate,
+    Scale, Series, Table, doubt, estimate, graver,
 };
 pub use cost::Price;
-pub use facts::{PageFact, command, command_lines, date, facts, quoted};
+pub use facts::{PageFact, command, command_lines, date, facts, quoted, title};
 pub use run::RunPage;
-pub use sweep::{PageContext, SweepPoint, SweepView};
+pub use sweep::{ObjectivesOutcome, PageContext, SweepPoint, SweepView};
 
 const PAGE: &str = include_str!("../../assets/page.html");
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
@@ -50,13 +51,16 @@ pub struct PageNote {
 }
 
 /// The answer of a page, above everything else.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct PageAnswer {
-    /// `good`, `bad` or `open`: whether there is an answer, and which.
+    /// `good`, `bad` or `open`: whether there is an answer, and which; `plain` for figures that are
+    /// neither good nor bad.
     pub tone: &'static str,
     /// The answer itself, such as `12.4 req/s`.
     pub headline: String,
     pub lines: Vec<String>,
+    /// How far to trust it: a verdict, and where it comes from. `None` for a prediction.
+    pub trust: Option<(Verdict, String)>,
 }
 
 /// One figure of a comparison, for the chart of differences.
@@ -92,7 +96,7 @@ pub struct RunCard {
 
 #[derive(Debug, Default, Serialize)]
 pub struct Page {
-    /// Title of the window, and of the page when it holds more than one run.
+    /// Model, server and load: the title of window and page.
     pub title: String,
     /// What the page is about.
     pub answer: Option<PageAnswer>,

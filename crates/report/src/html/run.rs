@@ -6,7 +6,7 @@ use std::iter;
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_figures::define::{self, Unit};
-use tokometer_figures::figure::{self, Quantity, Statistic};
+use tokometer_figures::figure::{self, Figure, Quantity, Statistic};
 use tokometer_figures::steps;
 use tokometer_figures::summary::{Distribution, Summary};
 use tokometer_figures::{ConfidenceInterval, NoInterval, Verdict};
@@ -15,8 +15,8 @@ use tokometer_record::{Phase, RunInfo, Timeline};
 
 use super::lanes::Lanes;
 use super::spread::Spread;
-use super::{RunCard, facts, inside};
-use crate::summary::{groups, load_text, short, summary_csv, whole};
+use super::{PageAnswer, PageFact, RunCard, estimate, facts, graver, inside};
+use crate::summary::{doubtful_codes, groups, load_text, mark, short, summary_csv, whole};
 
 /// Distributions that get plots, in this order.
 const PLOTTED: [Quantity; 4] = [Quantity::Ttft, Quantity::Itl, Quantity::Tpot, Quantity::E2e];
@@ -121,7 +121,12 @@ impl RunPage {
             .filter_map(|quantity| {
                 let spread = self.spreads.get(quantity).filter(|spread| !spread.is_empty())?;
                 let (metric, found) = (quantity.metric(), summary.distribution(quantity));
-                Some(spread.to_json([metric.label, metric.unit.name()], found))
+                let mut spread = spread.to_json([metric.label, metric.unit.name()], found);
+                // Above the table stand what a reader waits for first, and then for each token.
+                let is_first = *quantity == Quantity::Ttft || *quantity == Quantity::Tpot;
+                spread["is_leading"] =
+                    json!(is_first || summary.distribution(Quantity::Ttft).is_none());
+                Some(spread)
             })
             .collect();
         // Windows count from the run's origin; everything else here from the measured phase.
@@ -137,13 +142,14 @@ impl RunPage {
             .collect();
         let gauges = inside::gauges(&self.scrapes, begin);
         let lanes_remark = self.lanes.remark();
-        let title = title(&self.info, &self.name);
+        let mut facts = facts::facts(&[(&self.info, summary)], self.gpus);
+        facts.insert(0, PageFact { name: "run", value: self.name.clone() });
         let (lanes, lane_names) = self.lanes.into_json();
         json!({
             "name": self.name,
-            "title": title,
+            "answer": answer(summary, &self.info),
             "load": load_text(&self.info.load, summary.load_class),
-            "facts": facts::facts(&[(&self.info, summary)], self.gpus),
+            "facts": facts,
             "command": facts::command(&[&self.info]),
             "csv": summary_csv(summary),
             "verdict": if self.info.is_prediction() { json!("PREDICTED") } else { json!(summary.verdict) },
@@ -175,14 +181,49 @@ impl RunPage {
     }
 }
 
-fn title(info: &RunInfo, name: &str) -> String {
-    match info.targets.first() {
-        Some(target) if target.is_simulated => match target.predicted_engine() {
-            Some(engine) => format!("{name}: predicted, engine profile {engine}"),
-            None => format!("{name}: embedded simulator"),
+/// What was reached and how long a request took, with marks, then how far to trust it.
+fn answer(summary: &Summary, info: &RunInfo) -> PageAnswer {
+    let figure = |figure: Figure| {
+        let found = estimate(summary, figure)?;
+        let mark = found.mark.map(String::from).unwrap_or_default();
+        Some(format!("{}{mark}", short(found.value)))
+    };
+    let p99 = |quantity: Quantity| {
+        let value = figure(Figure::new(quantity, Statistic::P99))?;
+        Some(format!("p99 {} {value} ms", quantity.label()))
+    };
+    let rate = |quantity: Quantity, unit: &str| {
+        Some(format!("{} {unit}", figure(Figure::whole(quantity))?))
+    };
+    let is_pooled = summary.figure(Quantity::Items).is_some();
+    let output = rate(Quantity::Output, "output tok/s").filter(|_| !is_pooled);
+    let rates = [rate(Quantity::Requests, "req/s"), rate(Quantity::Items, "items/s"), output];
+    let latencies = if is_pooled {
+        [p99(Quantity::E2e), None]
+    } else {
+        [p99(Quantity::Ttft), p99(Quantity::Tpot)]
+    };
+    let joined = |parts: &[Option<String>], between: &str| {
+        let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+        parts.join(between)
+    };
+    let parts = [joined(&rates, " and "), joined(&latencies, ", ")];
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|one| !one.is_empty()).collect();
+    let is_prediction = info.is_prediction();
+    let load = load_text(&info.load, summary.load_class);
+    PageAnswer {
+        tone: match (summary.counts.succeeded, summary.verdict) {
+            (0, _) => "bad",
+            (_, Verdict::Valid) => "plain",
+            _ => "open",
         },
-        Some(target) => format!("{name}: {} on {}", target.model, target.base_url),
-        None => name.to_owned(),
+        headline: if parts.is_empty() {
+            "nothing was measured".to_owned()
+        } else {
+            parts.join("; ")
+        },
+        lines: vec![format!("{load}. {}", remark(summary, info))],
+        trust: (!is_prediction).then(|| (summary.verdict, doubtful_codes(summary))),
     }
 }
 
@@ -223,8 +264,12 @@ fn tiles(summary: &Summary) -> Vec<Value> {
         let metric = quantity.metric();
         let distribution = summary.distribution(quantity).filter(|found| found.mean.is_some())?;
         let [low, _, high] = PERCENTILES;
-        let values = [low, high].map(|one| percentile(distribution, one.percent()));
-        let [Some(low_value), Some(high_value)] = values else { return None };
+        let shown = |one: figure::Percentile| {
+            let is_few = !distribution.percentile(one.percent())?.is_supported;
+            let value = percentile(distribution, one.percent())?;
+            Some(if is_few { format!("{value}?") } else { value })
+        };
+        let [Some(low_value), Some(high_value)] = [low, high].map(shown) else { return None };
         let label = format!("{}, p{low} and p{high} ({})", metric.label, metric.unit.name());
         let verdict = doubt(summary, &[low, high].map(|one| format!("{}_p{one}", metric.key)));
         let value = format!("{low_value} · {high_value}");
@@ -259,10 +304,18 @@ fn figures(summary: &Summary) -> Value {
         let mut cells = vec![json!(format!("{} ({})", metric.label, metric.unit.name()))];
         let margin = distribution.mean_margin.map(|margin| format!("± {}", short(margin)));
         let margin = margin.or_else(|| range_text(&distribution.mean_interval));
-        cells.push(json!({"value": distribution.mean.map(short), "range": margin}));
+        let marked = |statistic: Statistic, value: Option<String>, range: Option<String>| {
+            let mark = mark(summary, &format!("{key}_{statistic}"));
+            let percentile =
+                statistic.percentile().and_then(|one| distribution.percentile(one.percent()));
+            let few = percentile.filter(|entry| !entry.is_supported).map(|_| '?');
+            json!({"value": value, "range": range, "mark": graver(mark, few)})
+        };
+        cells.push(marked(Statistic::Mean, distribution.mean.map(short), margin));
         cells.extend(PERCENTILES.map(|one| {
-            let percent = one.percent();
-            json!({"value": percentile(distribution, percent), "range": range(distribution, percent)})
+            let (value, range) =
+                (percentile(distribution, one.percent()), range(distribution, one.percent()));
+            marked(Statistic::Percentile(one), value, range)
         }));
         cells.push(json!(distribution.max.map(short)));
         cells.push(json!(whole(distribution.count as f64)));
@@ -301,10 +354,5 @@ fn percentile(distribution: &Distribution, percent: f64) -> Option<String> {
         return None;
     }
     let entry = distribution.percentile(percent)?;
-    let doubt = if entry.is_supported { "" } else { " ?" };
-    match (entry.value, entry.above) {
-        (Some(value), _) => Some(format!("{}{doubt}", short(value))),
-        (None, Some(above)) => Some(format!("> {}{doubt}", short(above))),
-        (None, None) => None,
-    }
+    entry.value.map(short).or_else(|| entry.above.map(|above| format!("> {}", short(above))))
 }

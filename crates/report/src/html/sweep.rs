@@ -8,18 +8,20 @@ use tokometer_base::digits::brief;
 use tokometer_base::units::counted;
 use tokometer_decide::Slo;
 use tokometer_decide::slo::Objective;
-use tokometer_figures::Summary;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
+use tokometer_figures::{Summary, Verdict};
 use tokometer_record::RunInfo;
 
 use super::chart::{
-    Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, LimitLine, Of, Series, Table,
-    estimate, mark_front,
+    Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, LimitLine, Of, PointMark, Series,
+    Table, doubt, estimate, graver, mark_front,
 };
 use super::configuration;
 use super::cost::Price;
 use super::facts::distinct;
 use super::load_axis::LoadAxis;
+use super::{PageAnswer, PageNote};
+use crate::summary::{doubtful_codes, short};
 
 #[derive(Debug, Clone, Copy)]
 pub struct SweepPoint<'a> {
@@ -29,8 +31,40 @@ pub struct SweepPoint<'a> {
     pub source: Option<&'a str>,
     pub info: &'a RunInfo,
     pub summary: &'a Summary,
-    /// Whether it meets all objectives; `None` without any, or where that is unknown.
-    pub is_met: Option<bool>,
+    /// `None` without objectives, or where one of them has no value.
+    pub outcome: Option<ObjectivesOutcome>,
+}
+
+/// What a run says of all objectives together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectivesOutcome {
+    Met,
+    Missed,
+    /// A percentile of too few requests is within its limit.
+    TooFew,
+}
+
+impl ObjectivesOutcome {
+    /// `None` without objectives, or where one of them has no value.
+    pub fn of(slo: &Slo, summary: &Summary) -> Option<Self> {
+        let results = slo.results(summary);
+        if results.iter().any(|one| one.is_met == Some(false)) {
+            return Some(Self::Missed);
+        }
+        if results.is_empty() || results.iter().any(|one| one.is_met.is_none()) {
+            return None;
+        }
+        let is_supported = results.iter().all(|one| one.is_supported);
+        Some(if is_supported { Self::Met } else { Self::TooFew })
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::TooFew => "too few requests",
+        }
+    }
 }
 
 /// What the user says of all runs of a page.
@@ -41,6 +75,8 @@ pub struct PageContext {
     pub price: Option<Price>,
     /// Objectives to draw and to judge; empty for none.
     pub slo: Slo,
+    /// Requests in flight at the knee of a staircase.
+    pub knee: Option<u32>,
 }
 
 impl SweepPoint<'_> {
@@ -112,6 +148,113 @@ impl<'a> SweepView<'a> {
         if self.is_pooled() { ITEMS } else { OUTPUT }
     }
 
+    /// The highest throughput of each configuration, or the highest load that meets all objectives, with
+    /// the verdict of the runs that it comes from.
+    pub fn answer(&self) -> PageAnswer {
+        let mut best: Vec<(&String, Option<&SweepPoint<'_>>)> = self
+            .configurations
+            .iter()
+            .zip(self.configurations.iter().map(|one| self.best(one)))
+            .collect();
+        let rate =
+            |point: Option<&SweepPoint<'_>>| point.and_then(|one| one.value(self.throughput()));
+        best.sort_by(|a, b| rate(b.1).unwrap_or(0.0).total_cmp(&rate(a.1).unwrap_or(0.0)));
+        let mut sentences = best.iter().map(|(name, point)| {
+            let sentence = self.sentence(*point);
+            if best.len() == 1 { sentence } else { format!("{name}: {sentence}") }
+        });
+        let headline = sentences.next().unwrap_or_default();
+        let has_objectives = !self.context.slo.objectives.is_empty();
+        let (found, trust) = (best.iter().filter_map(|(_, point)| *point), self.trust());
+        let is_doubtful = trust.as_ref().is_some_and(|(verdict, _)| *verdict > Verdict::Valid);
+        let is_missed = |one: &SweepPoint<'_>| one.outcome == Some(ObjectivesOutcome::Missed);
+        let tone = match (found.count(), has_objectives) {
+            (0, true) if self.points.iter().all(is_missed) => "bad",
+            (1.., true) if !is_doubtful => "good",
+            (1.., false) if !is_doubtful => "plain",
+            _ => "open",
+        };
+        let mut lines: Vec<String> = sentences.collect();
+        lines.extend(self.fastest().filter(|_| best.len() == 1));
+        PageAnswer { tone, headline, lines, trust }
+    }
+
+    /// The point that a configuration's answer names: never one of an INVALID run.
+    fn best(&self, configuration: &str) -> Option<&SweepPoint<'a>> {
+        let has_objectives = !self.context.slo.objectives.is_empty();
+        let is_good = |point: &&SweepPoint<'_>| {
+            let is_met = point.outcome == Some(ObjectivesOutcome::Met);
+            point.summary.verdict != Verdict::Invalid && (is_met || !has_objectives)
+        };
+        let rate = |point: &SweepPoint<'_>| point.value(self.throughput());
+        let mine = self.points.iter().zip(&self.names).filter(|(_, name)| *name == configuration);
+        let good = mine.map(|(point, _)| point).filter(is_good);
+        let rated = good.filter(|point| rate(point).is_some());
+        rated.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))
+    }
+
+    fn sentence(&self, best: Option<&SweepPoint<'_>>) -> String {
+        let has_objectives = !self.context.slo.objectives.is_empty();
+        let Some(point) = best else {
+            let few = |one: &&SweepPoint<'_>| one.outcome == Some(ObjectivesOutcome::TooFew);
+            return match (self.points.iter().filter(few).count(), has_objectives) {
+                (0, true) => "no run meets all objectives".to_owned(),
+                (few, true) => format!(
+                    "cannot tell: {} within all objectives, with too few requests for a percentile",
+                    counted(few, "run")
+                ),
+                (_, false) => "no throughput".to_owned(),
+            };
+        };
+        let rate = marked_text(point, self.throughput()).unwrap_or_default();
+        let unit = if self.is_pooled() { "items/s" } else { "output tok/s" };
+        let load = point.load().map(|load| format!(" at {} {}", brief(load), point.axis().unit()));
+        let load = load.unwrap_or_default();
+        let why = if has_objectives { "the most that meets all objectives" } else { "the highest" };
+        format!("{rate} {unit}{load}, {why}")
+    }
+
+    /// What one user gets at the lowest load.
+    fn fastest(&self) -> Option<String> {
+        let speed = |point: &SweepPoint<'_>| point.value(USER_SPEED);
+        let rated = self.points.iter().filter(|point| speed(point).is_some());
+        let point =
+            rated.max_by(|a, b| speed(a).unwrap_or(0.0).total_cmp(&speed(b).unwrap_or(0.0)))?;
+        let ttft = marked_text(point, LATENCIES[0]);
+        let ttft = ttft.map_or(String::new(), |ttft| format!(" and {} {ttft} ms", LATENCIES[0]));
+        Some(format!(
+            "fastest for one user: {} tok/s{ttft} at {} {}",
+            marked_text(point, USER_SPEED)?,
+            brief(point.load()?),
+            point.axis().unit()
+        ))
+    }
+
+    /// The worst verdict with the points that have it. `None` for predictions alone.
+    fn trust(&self) -> Option<(Verdict, String)> {
+        let judged: Vec<_> = self.points.iter().filter(|one| !one.info.is_prediction()).collect();
+        let worst = judged.iter().map(|point| point.summary.verdict).max()?;
+        let of: Vec<_> = judged.iter().filter(|one| one.summary.verdict == worst).collect();
+        let words = match (worst, of.len() == judged.len()) {
+            (Verdict::Valid, _) => format!("all {}", counted(judged.len(), "run")),
+            (_, true) => "all runs".to_owned(),
+            _ => of.iter().map(|point| point.name).collect::<Vec<_>>().join(", "),
+        };
+        Some((worst, words))
+    }
+
+    /// The runs whose verdict is not VALID, with the notes behind it.
+    pub fn doubts(&self) -> Vec<PageNote> {
+        let judged = self.points.iter().filter(|one| !one.info.is_prediction());
+        let doubtful = judged.filter(|one| one.summary.verdict > Verdict::Valid);
+        let note = |point: &SweepPoint<'_>| PageNote {
+            severity: if point.summary.verdict == Verdict::Invalid { "invalid" } else { "suspect" },
+            code: point.name.to_owned(),
+            text: doubtful_codes(point.summary),
+        };
+        doubtful.map(note).collect()
+    }
+
     fn axes(&self) -> Vec<LoadAxis> {
         let mut axes: Vec<LoadAxis> = self.points.iter().map(SweepPoint::axis).collect();
         axes.sort();
@@ -151,24 +294,21 @@ impl<'a> SweepView<'a> {
         ]);
         let is_pooled = self.is_pooled();
         let throughputs: &[_] = if is_pooled { &POOLED_THROUGHPUTS } else { &THROUGHPUTS };
-        row.extend(throughputs.iter().map(|(head, one)| cell(*head, rounded(point.value(*one)))));
+        row.extend(throughputs.iter().map(|(head, one)| cell(*head, marked(point, *one))));
         if self.context.gpus.is_some() {
             let head = if is_pooled { "items/s per GPU" } else { "tok/s per GPU" };
             let found = point.value(self.throughput());
             row.push(cell(head, rounded(found.map(|found| found / self.share()))));
         }
         if !is_pooled {
-            row.push(cell("tok/s per user", rounded(point.value(USER_SPEED))));
+            row.push(cell("tok/s per user", marked(point, USER_SPEED)));
         }
         let latencies: &[Figure] = if is_pooled { &POOLED_LATENCIES } else { &LATENCIES };
-        row.extend(
-            latencies.iter().map(|one| {
-                cell(format!("{one} {}", one.unit().name()), rounded(point.value(*one)))
-            }),
-        );
+        let latency = |one: &Figure| (format!("{one} {}", one.unit().name()), marked(point, *one));
+        row.extend(latencies.iter().map(latency));
         row.extend(self.costs(point));
         if !self.context.slo.objectives.is_empty() {
-            let words = point.is_met.map(|is_met| if is_met { "met" } else { "missed" });
+            let words = point.outcome.map(ObjectivesOutcome::words);
             let value = words.map_or(Value::Null, |words| json!({"text": words}));
             row.push(cell("objectives", value));
         }
@@ -227,25 +367,30 @@ impl<'a> SweepView<'a> {
     fn series(
         &self,
         axis: LoadAxis,
-        position: impl Fn(&SweepPoint<'_>) -> Option<(f64, FigureEstimate)>,
+        position: impl Fn(&SweepPoint<'_>) -> Option<(FigureEstimate, FigureEstimate)>,
     ) -> Vec<Series> {
         let of = |(look, name): (usize, &String)| {
             let mine = |(index, point): (usize, &SweepPoint<'_>)| {
                 let is_mine = &self.names[index] == name && point.axis() == axis;
                 let (x, y) = position(point).filter(|_| is_mine)?;
-                let text = match point.is_met {
-                    Some(true) => "meets all objectives".to_owned(),
-                    Some(false) => "violates an objective".to_owned(),
-                    None => String::new(),
+                let text = match point.outcome {
+                    Some(ObjectivesOutcome::Met) => "meets all objectives",
+                    Some(ObjectivesOutcome::Missed) => "violates an objective",
+                    Some(ObjectivesOutcome::TooFew) => "too few requests for an objective",
+                    None => "",
                 };
+                let cap = point.info.load.max_concurrency;
+                let is_knee = axis == LoadAxis::InFlight && self.context.knee.is_some();
+                let is_knee = is_knee && cap == self.context.knee;
                 Some(ChartPoint {
-                    x,
+                    x: x.value,
                     y: y.value,
                     low: y.low,
                     high: y.high,
                     run: Some(index),
-                    text,
-                    ..ChartPoint::default()
+                    mark: if is_knee { PointMark::Knee } else { PointMark::Plain },
+                    doubt: doubt(point.summary, graver(x.mark, y.mark)),
+                    text: text.to_owned(),
                 })
             };
             let mut points: Vec<ChartPoint> =
@@ -264,13 +409,15 @@ impl<'a> SweepView<'a> {
             value: part(found.value),
             low: found.low.map(part),
             high: found.high.map(part),
+            ..found
         }
     }
 
     fn over_load(&self, axis: LoadAxis) -> Vec<Chart> {
         let x = self.load_axis(axis);
         let throughput = |point: &SweepPoint<'_>| {
-            Some((point.load()?, self.per_gpu(estimate(point.summary, self.throughput())?)))
+            let found = estimate(point.summary, self.throughput())?;
+            Some((FigureEstimate::exact(point.load()?), self.per_gpu(found)))
         };
         let mut charts = vec![Chart {
             title: "Throughput over load".to_owned(),
@@ -299,7 +446,7 @@ impl<'a> SweepView<'a> {
         let p99 = Figure::new(quantity, Statistic::P99);
         let of = |figure: Figure| {
             let position = move |point: &SweepPoint<'_>| {
-                Some((point.load()?, estimate(point.summary, figure)?))
+                Some((FigureEstimate::exact(point.load()?), estimate(point.summary, figure)?))
             };
             self.series(axis, position)
         };
@@ -345,7 +492,7 @@ impl<'a> SweepView<'a> {
         let chart = |figure: Figure| {
             let position = |point: &SweepPoint<'_>| {
                 let found = estimate(point.summary, self.throughput())?;
-                Some((point.value(figure)?, self.per_gpu(found)))
+                Some((estimate(point.summary, figure)?, self.per_gpu(found)))
             };
             let mut series = self.series(axis, position);
             front(&mut series, [-1.0, 1.0]);
@@ -366,7 +513,8 @@ impl<'a> SweepView<'a> {
 
     fn pareto(&self, axis: LoadAxis) -> Chart {
         let position = |point: &SweepPoint<'_>| {
-            Some((point.value(USER_SPEED)?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
+            let speed = estimate(point.summary, USER_SPEED)?;
+            Some((speed, self.per_gpu(estimate(point.summary, OUTPUT)?)))
         };
         let mut series = self.series(axis, position);
         front(&mut series, [1.0, 1.0]);
@@ -387,10 +535,8 @@ impl<'a> SweepView<'a> {
             let cost = |rate: f64| price.per_million(rate);
             // More tokens per second make each cheaper, so the ends are swapped.
             let (low, high) = (total.high.and_then(cost), total.low.and_then(cost));
-            Some((
-                point.value(USER_SPEED)?,
-                FigureEstimate { value: cost(total.value)?, low, high },
-            ))
+            let speed = estimate(point.summary, USER_SPEED)?;
+            Some((speed, FigureEstimate { value: cost(total.value)?, low, high, ..total }))
         };
         let mut series = self.series(axis, position);
         front(&mut series, [1.0, -1.0]);
@@ -422,6 +568,27 @@ fn front(series: &mut [Series], better: [f64; 2]) {
 fn spread_of(series: &[Series], label: String, ratio: f64) -> ChartAxis {
     let values: Vec<f64> = series.iter().flat_map(|one| &one.points).map(|point| point.y).collect();
     ChartAxis::spread(label, &values, ratio)
+}
+
+/// A figure with its mark.
+fn marked_text(point: &SweepPoint<'_>, figure: Figure) -> Option<String> {
+    let found = estimate(point.summary, figure)?;
+    Some(format!("{}{}", short(found.value), found.mark.map(String::from).unwrap_or_default()))
+}
+
+/// The same for a table; where it lies among failed requests, its lower bound.
+fn marked(point: &SweepPoint<'_>, figure: Figure) -> Value {
+    let Some(found) = estimate(point.summary, figure) else {
+        let distribution = point.summary.distribution(figure.quantity);
+        let entry = distribution
+            .filter(|found| !found.is_withheld)
+            .and_then(|found| found.percentile(figure.statistic.percentile()?.percent())?.above);
+        return entry.map_or(Value::Null, |above| json!({"value": format!("> {}", short(above))}));
+    };
+    match found.mark {
+        Some(mark) => json!({"value": rounded(Some(found.value)), "mark": mark}),
+        None => rounded(Some(found.value)),
+    }
 }
 
 /// A cell of the overview with the head of its column.

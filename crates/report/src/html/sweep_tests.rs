@@ -20,7 +20,7 @@ fn summary(tokens_per_s: f64) -> Summary {
 }
 
 fn point<'a>(info: &'a RunInfo, summary: &'a Summary) -> SweepPoint<'a> {
-    SweepPoint { name: "p", source: None, info, summary, is_met: None }
+    SweepPoint { name: "p", source: None, info, summary, outcome: None }
 }
 
 fn chart<'a>(groups: &'a [ChartGroup], title: &str) -> &'a Chart {
@@ -100,7 +100,8 @@ fn configurations_are_series_with_one_look_on_every_chart() {
 #[test]
 fn objectives_are_lines_on_the_charts_of_their_figures() {
     let (run, measured) = (info(Some(8.0), None), summary(120.0));
-    let points = [SweepPoint { is_met: Some(false), ..point(&run, &measured) }];
+    let points =
+        [SweepPoint { outcome: Some(ObjectivesOutcome::Missed), ..point(&run, &measured) }];
     let context =
         PageContext { slo: Slo::parse("p50 ttft < 200ms").unwrap(), ..PageContext::default() };
     let sweep = SweepView::new(&points, &context);
@@ -120,7 +121,7 @@ fn a_price_gives_the_cost_of_a_million_tokens() {
     let context = PageContext {
         gpus: Some(8),
         price: Some(Price::parse("3.6/h").unwrap()),
-        slo: Slo::default(),
+        ..PageContext::default()
     };
     let sweep = SweepView::new(&points, &context);
     let table = sweep.overview();
@@ -130,4 +131,56 @@ fn a_price_gives_the_cost_of_a_million_tokens() {
     let groups = sweep.charts();
     let cost = chart(&groups, "Cost per million tokens");
     assert!((cost.series[0].points[0].y - 4.0).abs() < 1e-9);
+}
+
+/// The page called objectives met by a p99 of 36 requests, and drew INVALID runs as all others.
+#[test]
+fn too_few_requests_and_verdicts_are_marked_at_the_numbers_and_at_the_points() {
+    let (slow, quick) = (info(None, Some(4)), info(None, Some(8)));
+    let mut few = summary(100.0);
+    for percentile in &mut few.distributions.get_mut("ttft_ms").unwrap().percentiles {
+        percentile.value = percentile.value.or(Some(300.0));
+        percentile.is_supported = percentile.percent < 90.0;
+    }
+    few.verdict = Verdict::Valid;
+    let mut spoilt = summary(900.0);
+    spoilt.verdict = Verdict::Invalid;
+    let context =
+        PageContext { slo: Slo::parse("p99 ttft < 500ms").unwrap(), ..PageContext::default() };
+    let outcome = |summary: &Summary| ObjectivesOutcome::of(&context.slo, summary);
+    assert_eq!(outcome(&few), Some(ObjectivesOutcome::TooFew));
+    let points = [
+        SweepPoint { outcome: outcome(&few), ..point(&slow, &few) },
+        SweepPoint { name: "eight", ..point(&quick, &spoilt) },
+    ];
+    let sweep = SweepView::new(&points, &context);
+    let table = sweep.overview();
+    let cell = |name: &str| {
+        let at = table.columns.iter().position(|column| column == name).unwrap();
+        table.rows[0][at].clone()
+    };
+    assert_eq!(cell("p99 TTFT ms")["mark"], "?");
+    assert_eq!(cell("objectives")["text"], "too few requests");
+    let groups = sweep.charts();
+    let doubts: Vec<_> =
+        chart(&groups, "TTFT over load").series[0].points.iter().map(|one| one.doubt).collect();
+    assert_eq!(doubts[0], Some('?'));
+    let doubts: Vec<_> =
+        chart(&groups, "Throughput over load").series[0].points.iter().map(|p| p.doubt).collect();
+    assert_eq!(doubts, [None, Some('!')]);
+    let answer = sweep.answer();
+    assert_eq!(
+        (answer.tone, answer.headline.as_str()),
+        (
+            "open",
+            "cannot tell: 1 run within all objectives, with too few requests for a percentile"
+        )
+    );
+    assert_eq!(answer.trust, Some((Verdict::Invalid, "eight".to_owned())));
+    let plain = PageContext::default();
+    let answer = SweepView::new(&points, &plain).answer();
+    assert_eq!(
+        (answer.tone, answer.headline.as_str()),
+        ("open", "100 output tok/s at 4 in flight, the highest")
+    );
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use tokometer_figures::{FigureVerdict, Verdict};
+use tokometer_figures::{FigureVerdict, Severity, Summary, Verdict};
 use tokometer_judge::verdict::{figure_label, limits};
 
 use super::failures::wrapped;
@@ -24,12 +24,7 @@ pub(super) fn tone(verdict: Verdict) -> Tone {
 impl SummaryPage<'_> {
     /// The mark behind a figure that the client or its machine moved.
     pub(super) fn mark(&self, key: &str) -> Option<char> {
-        let found = self.summary.figure_verdicts.get(key)?;
-        match found.verdict {
-            Verdict::Invalid => Some('!'),
-            Verdict::Suspect if found.effect? > limits::SUSPECT_ABOVE => Some('~'),
-            _ => None,
-        }
+        mark(self.summary, key)
     }
 
     /// The same, one line per group.
@@ -53,6 +48,22 @@ impl SummaryPage<'_> {
             }
         }
         lines
+    }
+}
+
+/// Codes of the notes that lead to a verdict.
+pub(crate) fn doubtful_codes(summary: &Summary) -> String {
+    let doubts = summary.notes.iter().filter(|note| note.severity > Severity::Remark);
+    doubts.map(|note| note.code.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// The mark behind a figure that the client or its machine moved: `!` or `~`.
+pub(crate) fn mark(summary: &Summary, key: &str) -> Option<char> {
+    let found = summary.figure_verdicts.get(key)?;
+    match found.verdict {
+        Verdict::Invalid => Some('!'),
+        Verdict::Suspect if found.effect? > limits::SUSPECT_ABOVE => Some('~'),
+        _ => None,
     }
 }
 

@@ -1,36 +1,67 @@
 //! The summary for programs: JSON and CSV.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokometer_base::Seed;
 use tokometer_figures::Summary;
 use tokometer_figures::figure::{self, Statistic};
-use tokometer_record::RunInfo;
+use tokometer_record::{RecordedLoad, RunInfo, Sharding, TargetInfo};
 
 /// The run and everything said about it: what `--format json` prints and `summary.json` holds. Missing
 /// values are null.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SummaryFile<'a> {
+    tokometer: ProgramFacts,
+    run: RunFacts<'a>,
+    summary: Cow<'a, Summary>,
+}
+
+/// The program that measured.
+#[derive(Debug, Serialize, Deserialize)]
+struct ProgramFacts {
+    version: String,
+    /// Version of the record's format.
+    schema: u32,
+}
+
+/// What is known of the run besides its figures.
+#[derive(Debug, Serialize, Deserialize)]
+struct RunFacts<'a> {
+    name: String,
+    /// Nanoseconds since 1970.
+    started_unix_ns: u64,
+    seed: Seed,
+    targets: Cow<'a, [TargetInfo]>,
+    /// Whether a target is the embedded simulator or a prediction.
+    is_simulated: bool,
+    load: Cow<'a, RecordedLoad>,
+    dataset: String,
+    tokenizer: Option<String>,
+    /// Messages from the preparation.
+    remarks: Cow<'a, [String]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sharding: Option<Cow<'a, Sharding>>,
+}
+
 pub fn summary_json(summary: &Summary, info: &RunInfo) -> Value {
-    let is_simulated = info.targets.iter().any(|target| target.is_simulated);
-    let mut page = json!({
-        "tokometer": {
-            "version": info.version,
-            "schema": info.schema,
+    json!(SummaryFile {
+        tokometer: ProgramFacts { version: info.version.clone(), schema: info.schema },
+        run: RunFacts {
+            name: info.name.clone(),
+            started_unix_ns: info.started.0,
+            seed: info.seed,
+            targets: Cow::Borrowed(&info.targets),
+            is_simulated: info.targets.iter().any(|target| target.is_simulated),
+            load: Cow::Borrowed(&info.load),
+            dataset: info.dataset.clone(),
+            tokenizer: info.tokenizer.clone(),
+            remarks: Cow::Borrowed(&info.remarks),
+            sharding: info.sharding.as_ref().map(Cow::Borrowed),
         },
-        "run": {
-            "name": info.name,
-            "started_unix_ns": info.started.0,
-            "seed": info.seed,
-            "targets": info.targets,
-            "is_simulated": is_simulated,
-            "load": info.load,
-            "dataset": info.dataset,
-            "tokenizer": info.tokenizer,
-            "remarks": info.remarks,
-        },
-        "summary": summary,
-    });
-    if let Some(sharding) = &info.sharding {
-        page["run"]["sharding"] = json!(sharding);
-    }
-    page
+        summary: Cow::Borrowed(summary),
+    })
 }
 
 /// One line per number: key, statistic, value. A missing value is an empty cell.
