@@ -4,5 +4,6 @@
 
 pub mod large_run;
 pub mod program;
+pub mod schemas;
 pub mod scripted;
 pub mod soak;

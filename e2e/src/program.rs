@@ -13,6 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::schemas;
+
 /// The longest that a test waits for anything. It is there for a broken program, not for a slow
 /// machine.
 pub const LONGEST: Duration = Duration::from_secs(150);
@@ -173,6 +175,8 @@ pub fn first_line(child: &mut Child) -> String {
 pub struct Started {
     /// Its process.
     pub child: Child,
+    /// The folder that it runs in, and when it began.
+    pub(crate) place: Option<(PathBuf, SystemTime)>,
 }
 
 impl Started {
@@ -184,7 +188,10 @@ impl Started {
     /// The program as this command starts it.
     pub fn of(command: &mut Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self { child: command.spawn().unwrap() }
+        #[expect(clippy::disallowed_methods, reason = "compared with the times of files")]
+        let now = SystemTime::now();
+        let place = command.get_current_dir().map(|folder| (folder.to_owned(), now));
+        Self { child: command.spawn().unwrap(), place }
     }
 
     fn pid(&self) -> Pid {
@@ -227,13 +234,16 @@ impl Started {
         panic!("no line with `{words}` within {LONGEST:?}: {seen:#?}");
     }
 
-    /// Waits for its end, and kills it when that does not come.
+    /// Waits for its end, and kills it when that does not come. What it wrote fits the schemas.
     pub fn wait(self) -> ProgramExit {
-        let pid = self.pid();
+        let (pid, place) = (self.pid(), self.place.clone());
         let Some(output) = in_time(|| self.child.wait_with_output()) else {
             let _ = kill(pid, Signal::SIGKILL);
             panic!("the program did not end within {LONGEST:?}");
         };
+        if let Some((folder, since)) = place {
+            schemas::check_below(&folder, since);
+        }
         let Output { status, stdout, stderr } = output.unwrap();
         ProgramExit {
             code: status.code(),

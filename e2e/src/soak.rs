@@ -168,7 +168,8 @@ fn watched(folder: &Path, line: &str) -> (ProgramExit, ProcessUsage) {
     // Pipes would fill while nobody reads them.
     let [stdout, stderr] =
         ["stdout", "stderr"].map(|name| std::fs::File::create(folder.join(name)).unwrap());
-    let mut started = Started { child: program.stdout(stdout).stderr(stderr).spawn().unwrap() };
+    let child = program.stdout(stdout).stderr(stderr).spawn().unwrap();
+    let mut started = Started { child, place: None };
     let process = Path::new("/proc").join(started.child.id().to_string());
     while matches!(started.child.try_wait(), Ok(None)) {
         let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();

@@ -362,7 +362,7 @@ macro_rules! part {
                     }
                 }
 
-                deserializer.deserialize_map(PartialVisitor)
+                deserializer.deserialize_struct(stringify!($Part), $Part::KEYS, PartialVisitor)
             }
         }
     };

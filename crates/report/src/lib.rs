@@ -21,6 +21,8 @@ pub mod prediction;
 pub mod reading;
 pub mod rows;
 pub mod saved;
+#[cfg(test)]
+mod schema;
 pub mod several;
 pub mod sources;
 pub mod sparkline;
@@ -39,5 +41,7 @@ pub use html::quoted;
 pub use page_source::{PageSource, point_name};
 pub use style::Style;
 pub use summary::fold::wrapped;
-pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
+pub use summary::{
+    SummaryFile, failure_lines, print_summary, summary_csv, summary_json, summary_markdown,
+};
 pub use table::{TableFile, TableFormat, table};

@@ -143,6 +143,12 @@ pub fn table(files: &[TableFile], format: TableFormat) -> String {
     if format == TableFormat::Markdown { grid.markdown() } else { grid.text() }
 }
 
+/// Every column for programs, and whether it holds words.
+#[cfg(test)]
+pub(crate) fn column_kinds() -> Vec<(String, bool)> {
+    columns(&[]).into_iter().map(|one| (one.name, one.align == Align::Left)).collect()
+}
+
 fn json(columns: &[Column], rows: usize) -> String {
     let object = |at: usize| {
         let cells = columns
@@ -202,7 +208,8 @@ mod tests {
     fn reports_that_stand_alone_are_runs_to_people_and_rows_alike_to_programs() {
         let mut reports = files().remove(0).reports;
         reports.truncate(1);
-        let measured = TableFile { verdict: Some(Verdict::Valid), ..file("rate=2", reports.clone()) };
+        let measured =
+            TableFile { verdict: Some(Verdict::Valid), ..file("rate=2", reports.clone()) };
         let runs = [file("rate=1", reports), measured];
         let text = table(&runs, TableFormat::Text);
         let heads: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();

@@ -188,7 +188,7 @@ fn a_history_says_what_cannot_be_compared_and_needs_two_steps() {
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     let _ = run(folder.path(), "report r r --history --html h.html").succeeded();
     let page = std::fs::read_to_string(folder.path().join("h.html")).unwrap();
-    assert!(page.contains("History of 2 runs"));
+    assert!(page.contains("\"title\":\"History: "), "the title names what was measured");
 }
 
 /// The table of a sweep had no load, no E2E and no verdict, and Parquet of several runs was refused.
@@ -223,6 +223,10 @@ fn a_sweep_is_one_table_of_requests_and_one_of_points_with_load_and_verdict() {
     let parquet = std::fs::read(folder.path().join("t.parquet")).unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
 
+    let rows = run(folder.path(), "report s --format json").succeeded().json();
+    tokometer_e2e::schemas::assert_fits("table", &rows);
+    let one = run(folder.path(), "report s/000-max_concurrency=1 --format json").succeeded();
+    tokometer_e2e::schemas::assert_fits("summary", &one.json());
     let points = run(folder.path(), "report s --format csv").succeeded().stdout;
     let (head, rows) = points.split_once('\n').unwrap();
     let at = |name: &str| head.split(',').position(|column| column == name).unwrap();

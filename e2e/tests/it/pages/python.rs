@@ -53,7 +53,7 @@ const PREPARED: &str =
     "tokometer bench --sim --num-prompts 20 --max-concurrency 4 --random-input-len 8 \
      --random-output-len 4 --quiet --run-dir demo
 mkdir runs; cp -r demo runs/RUN
-tokometer report demo --html demo.html > /dev/null";
+tokometer report demo --html demo.html --parquet requests.parquet > /dev/null";
 
 /// A collector that refuses what is not OTLP's JSON with at least one metric.
 fn collector() -> Scripted {
