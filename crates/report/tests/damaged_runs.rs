@@ -234,9 +234,9 @@ fn view() -> RunView {
 /// time had no place for it, which was a panic. The same times made ten seconds of work of one row.
 #[test]
 fn a_time_at_the_end_of_the_longest_run_has_a_window() {
-    let place = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
     let info = info(Kind::Vllm);
-    let mut writer = RunWriter::create(place.path(), &info).unwrap();
+    let mut writer = RunWriter::create(scratch.path(), &info).unwrap();
     let mut odd = timeline(0, info.origin);
     odd.times.intended = Some(info.origin + Nanos::from_secs(31 * 24 * 3_600));
     writer.push(odd).unwrap();
@@ -244,7 +244,7 @@ fn a_time_at_the_end_of_the_longest_run_has_a_window() {
     late.push(Event::new(info.origin + Nanos::from_secs(31 * 24 * 3_600), 9, EventKind::Text));
     writer.push(late).unwrap();
     writer.flush().unwrap();
-    show(place.path()).unwrap();
+    show(scratch.path()).unwrap();
     assert!(peak_memory_kib() < MEMORY_KIB_MAX, "{} KiB", peak_memory_kib());
 }
 
@@ -293,8 +293,9 @@ fn check(outcome: Result<(), Refusal>, folder: &Path, case: &str) -> bool {
 }
 
 fn all_cases(kind: Kind) {
-    let place = tempfile::tempdir().unwrap();
-    let (folder, out): (PathBuf, PathBuf) = (place.path().join("run"), place.path().join("out"));
+    let scratch = tempfile::tempdir().unwrap();
+    let (folder, out): (PathBuf, PathBuf) =
+        (scratch.path().join("run"), scratch.path().join("out"));
     fs::create_dir(&out).unwrap();
     write(&folder, kind);
     show(&folder).unwrap();

@@ -215,8 +215,8 @@ impl Listed {
         let refused =
             |why: String| Refusal::usage(format!("cannot predict request {at}: {why}"), "");
         let kept = self.opened.kept.as_ref();
-        let place = usize::try_from(at).unwrap_or(usize::MAX);
-        let index = kept.map_or(Some(at), |kept| kept.get(place).copied()).unwrap_or(at);
+        let slot = usize::try_from(at).unwrap_or(usize::MAX);
+        let index = kept.map_or(Some(at), |kept| kept.get(slot).copied()).unwrap_or(at);
         let item = self.opened.workload.item(index).map_err(|why| refused(why.to_string()))?;
         let new_tokens = self.prompt_tokens(&item.prompt).map_err(refused)?;
         let output_tokens = item.prompt.output_tokens.ok_or_else(|| {

@@ -68,7 +68,7 @@ impl Origins {
 
     /// A plan in TOML with each value's origin in a comment.
     pub(super) fn annotate(&self, text: &str) -> String {
-        let mut place = TomlPlace::default();
+        let mut position = TomlPosition::default();
         let mut lines = Vec::new();
         let mut is_open = false;
         for line in text.lines() {
@@ -77,12 +77,12 @@ impl Origins {
             is_open ^= quotes % 2 == 1;
             let pair = line.split_once(" = ").filter(|_| is_whole && !line.starts_with('['));
             if let Some((key, _)) = pair {
-                let origin = self.at(&place.path(key.trim_matches(['"', '\''])));
+                let origin = self.at(&position.path(key.trim_matches(['"', '\''])));
                 lines.push(format!("{line}  # {}", origin.name()));
                 continue;
             }
             if is_whole {
-                place.enter(line);
+                position.enter(line);
             }
             lines.push(line.to_owned());
         }
@@ -105,13 +105,13 @@ impl FieldVisitor for Found {
 
 /// The table that a line of TOML stands in.
 #[derive(Default)]
-struct TomlPlace {
+struct TomlPosition {
     table: String,
     /// Entries of each list of tables so far.
     entries: BTreeMap<String, usize>,
 }
 
-impl TomlPlace {
+impl TomlPosition {
     /// Follows a header: `[load]`, `[[targets]]` or `[targets.headers]`.
     fn enter(&mut self, line: &str) {
         let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {

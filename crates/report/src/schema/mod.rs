@@ -86,8 +86,8 @@ fn with_figures(mut summary: Value) -> Value {
         ("intervals", |formula| matches!(formula, Formula::Run(_))),
         ("distributions", |formula| !matches!(formula, Formula::Run(_))),
     ] {
-        let place = &mut summary["properties"]["summary"]["properties"][map];
-        let each = place["additionalProperties"].clone();
+        let spot = &mut summary["properties"]["summary"]["properties"][map];
+        let each = spot["additionalProperties"].clone();
         for metric in METRICS.iter().filter(|metric| is_mine(&metric.formula)) {
             let mut schema = each.clone();
             if map == "distributions" {
@@ -96,10 +96,10 @@ fn with_figures(mut summary: Value) -> Value {
             }
             let words = format!("{} ({}): {}", metric.label, metric.unit.name(), metric.definition);
             schema["description"] = json!(words);
-            place["properties"][metric.key] = schema;
+            spot["properties"][metric.key] = schema;
         }
         if map == "distributions" {
-            place["additionalProperties"] = json!({"$ref": "#/$defs/distribution"});
+            spot["additionalProperties"] = json!({"$ref": "#/$defs/distribution"});
             summary["$defs"]["distribution"] = each;
         }
     }

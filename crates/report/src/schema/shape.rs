@@ -9,7 +9,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, Visitor};
 use serde_json::{Error, Map, Value, json};
 
-/// Samples for a place, by its path: `None` where the reader shows what it takes.
+/// Samples for a spot, by its path: `None` where the reader shows what it takes.
 pub(super) type Samples<'s> = &'s dyn Fn(&str) -> Option<Vec<Value>>;
 /// The description of a field, by the name of its struct and its own.
 pub(super) type Described<'s> = &'s dyn Fn(&str, &str) -> Option<String>;
@@ -229,7 +229,7 @@ pub(super) fn any_of(all: Vec<Value>) -> Value {
     }
 }
 
-/// The schema of samples of one place: objects have the keys of all of them.
+/// The schema of samples of one spot: objects have the keys of all of them.
 fn of_samples(samples: &[Value]) -> Value {
     let objects: Vec<&Map<String, Value>> = samples.iter().filter_map(Value::as_object).collect();
     let mut fields: Map<String, Value> = Map::new();
@@ -269,8 +269,8 @@ pub(super) fn schema_of<'de, T: Deserialize<'de>>(
                 break;
             }
             let mut pass = Pass { aim, ..Pass::default() };
-            let place = Place { shape: &mut root, pass: &mut pass, path: String::new(), samples };
-            let read = T::deserialize(place);
+            let spot = Spot { shape: &mut root, pass: &mut pass, path: String::new(), samples };
+            let read = T::deserialize(spot);
             let is_explained = pass.asked > 0 || pass.has_omitted;
             let read = read.map(drop);
             assert!(read.is_ok() || is_explained, "{}: {read:?}", pass.path);
@@ -286,21 +286,21 @@ pub(super) fn schema_of<'de, T: Deserialize<'de>>(
     root.schema(described)
 }
 
-/// A place in the type that is being read.
-struct Place<'a> {
+/// A spot in the type that is being read.
+struct Spot<'a> {
     shape: &'a mut Shape,
     pass: &'a mut Pass,
     path: String,
     samples: Samples<'a>,
 }
 
-impl Place<'_> {
-    fn below<'b>(&'b mut self, step: &str, of: fn(&mut Shape) -> &mut Shape) -> Place<'b> {
+impl Spot<'_> {
+    fn below<'b>(&'b mut self, step: &str, of: fn(&mut Shape) -> &mut Shape) -> Spot<'b> {
         let path = format!("{}{step}", self.path);
-        Place { shape: of(self.shape), pass: self.pass, path, samples: self.samples }
+        Spot { shape: of(self.shape), pass: self.pass, path, samples: self.samples }
     }
 
-    /// The value that this place gives now, if it is a probe.
+    /// The value that this spot gives now, if it is a probe.
     fn probed(&mut self, usual: Option<(Vec<Value>, bool)>) -> Option<Value> {
         self.pass.path.clone_from(&self.path);
         if matches!(self.shape, Shape::New) {
@@ -343,7 +343,7 @@ macro_rules! plain {
     )* };
 }
 
-impl<'de> Deserializer<'de> for Place<'_> {
+impl<'de> Deserializer<'de> for Spot<'_> {
     type Error = Error;
 
     plain! {
@@ -413,7 +413,7 @@ impl<'de> Deserializer<'de> for Place<'_> {
             *self.shape = Shape::List(Box::default());
         }
         let left = usize::from(self.shape.is_open(self.pass.aim));
-        visitor.visit_seq(Items { place: self, left, at: None })
+        visitor.visit_seq(Items { spot: self, left, at: None })
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(
@@ -427,7 +427,7 @@ impl<'de> Deserializer<'de> for Place<'_> {
         if matches!(self.shape, Shape::New) {
             *self.shape = Shape::Tuple((0..length).map(|_| Shape::New).collect());
         }
-        visitor.visit_seq(Items { place: self, left: length, at: Some(0) })
+        visitor.visit_seq(Items { spot: self, left: length, at: Some(0) })
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -447,7 +447,7 @@ impl<'de> Deserializer<'de> for Place<'_> {
             *self.shape = Shape::Keyed(Box::default());
         }
         let left = usize::from(self.shape.is_open(self.pass.aim));
-        visitor.visit_map(Entries { place: self, left })
+        visitor.visit_map(Entries { spot: self, left })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -468,7 +468,7 @@ impl<'de> Deserializer<'de> for Place<'_> {
             let fields = fields.iter().map(field).collect();
             *self.shape = Shape::Fields { of: name, fields };
         }
-        visitor.visit_map(Members { place: self, at: 0 })
+        visitor.visit_map(Members { spot: self, at: 0 })
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -484,12 +484,12 @@ impl<'de> Deserializer<'de> for Place<'_> {
             *self.shape =
                 Shape::Variants(variants.iter().map(|name| (*name, Shape::New)).collect());
         }
-        let Place { shape, pass, path, samples } = self;
+        let Spot { shape, pass, path, samples } = self;
         let Shape::Variants(all) = shape else { return Err(de::Error::custom("no enum")) };
         let open = all.iter().position(|(_, shape)| shape.is_open(pass.aim));
         let (name, shape) = &mut all[open.unwrap_or(0)];
         let path = format!("{path}/{name}");
-        visitor.visit_enum(Variant { name, place: Place { shape, pass, path, samples } })
+        visitor.visit_enum(Variant { name, spot: Spot { shape, pass, path, samples } })
     }
 
     serde::forward_to_deserialize_any! {
@@ -505,7 +505,7 @@ fn inner(shape: &mut Shape) -> &mut Shape {
 }
 
 struct Items<'a> {
-    place: Place<'a>,
+    spot: Spot<'a>,
     left: usize,
     /// The next element of a tuple.
     at: Option<usize>,
@@ -523,19 +523,19 @@ impl<'de> de::SeqAccess<'de> for Items<'_> {
         }
         self.left -= 1;
         let Some(at) = self.at.as_mut() else {
-            return seed.deserialize(self.place.below("[]", inner)).map(Some);
+            return seed.deserialize(self.spot.below("[]", inner)).map(Some);
         };
-        let Place { shape, pass, path, samples } = &mut self.place;
+        let Spot { shape, pass, path, samples } = &mut self.spot;
         let Shape::Tuple(all) = shape else { return Err(de::Error::custom("no tuple")) };
         let path = format!("{path}[{at}]");
         let shape = &mut all[*at];
         *at += 1;
-        seed.deserialize(Place { shape, pass, path, samples: *samples }).map(Some)
+        seed.deserialize(Spot { shape, pass, path, samples: *samples }).map(Some)
     }
 }
 
 struct Entries<'a> {
-    place: Place<'a>,
+    spot: Spot<'a>,
     left: usize,
 }
 
@@ -554,7 +554,7 @@ impl<'de> de::MapAccess<'de> for Entries<'_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        seed.deserialize(self.place.below("{}", inner))
+        seed.deserialize(self.spot.below("{}", inner))
     }
 }
 
@@ -584,7 +584,7 @@ impl<'de> Deserializer<'de> for Key {
 }
 
 struct Members<'a> {
-    place: Place<'a>,
+    spot: Spot<'a>,
     at: usize,
 }
 
@@ -595,9 +595,9 @@ impl<'de> de::MapAccess<'de> for Members<'_> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        let Shape::Fields { fields, .. } = &mut *self.place.shape else { return Ok(None) };
+        let Shape::Fields { fields, .. } = &mut *self.spot.shape else { return Ok(None) };
         let Some(field) = fields.get_mut(self.at) else { return Ok(None) };
-        let pass = &mut *self.place.pass;
+        let pass = &mut *self.spot.pass;
         if pass.aim == Aim::Omission && !pass.has_omitted && field.presence == Presence::Untried {
             (pass.has_omitted, field.presence) = (true, Presence::Tried);
             self.at += 1;
@@ -607,7 +607,7 @@ impl<'de> de::MapAccess<'de> for Members<'_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let Place { shape, pass, path, samples } = &mut self.place;
+        let Spot { shape, pass, path, samples } = &mut self.spot;
         let Shape::Fields { fields, .. } = shape else {
             return Err(de::Error::custom("no struct"));
         };
@@ -615,29 +615,26 @@ impl<'de> de::MapAccess<'de> for Members<'_> {
         self.at += 1;
         let dot = if path.is_empty() { "" } else { "." };
         let path = format!("{path}{dot}{}", field.name);
-        seed.deserialize(Place { shape: &mut field.shape, pass, path, samples: *samples })
+        seed.deserialize(Spot { shape: &mut field.shape, pass, path, samples: *samples })
     }
 }
 
 struct Variant<'a> {
     name: &'static str,
-    place: Place<'a>,
+    spot: Spot<'a>,
 }
 
 impl<'de, 'a> de::EnumAccess<'de> for Variant<'a> {
     type Error = Error;
-    type Variant = Place<'a>;
+    type Variant = Spot<'a>;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(
-        self,
-        seed: V,
-    ) -> Result<(V::Value, Place<'a>), Error> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Spot<'a>), Error> {
         let name = BorrowedStrDeserializer::<Error>::new(self.name);
-        Ok((seed.deserialize(name)?, self.place))
+        Ok((seed.deserialize(name)?, self.spot))
     }
 }
 
-impl<'de> de::VariantAccess<'de> for Place<'_> {
+impl<'de> de::VariantAccess<'de> for Spot<'_> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {
