@@ -64,7 +64,7 @@ const FOREIGN: &[(&str, &str, FlagSupport)] = &[
     ("return-routed-experts", "S", Refused("send it with `--extra-body`")),
     ("dsv4", "O", Refused("use `--tokenizer` with the model's own chat template")),
     ("random-num-workers", "O", Ignored("prompts are made on all cores")),
-    ("print-requests", "S", Ignored("`tokometer report RUN --format csv` lists requests")),
+    ("print-requests", "S", Ignored("`tokometer report RUN --csv FILE` lists requests")),
     ("plot-throughput", "S", Ignored(PLOTS)),
     ("cache-report", "S", Ignored("cached tokens are shown whenever the server reports them")),
     ("plot-timeline", "P", Ignored(PLOTS)),
