@@ -7,7 +7,7 @@ const pageCsv = () => data.is_single ? data.runs[0].csv
 
 // Model, server and load, the answer, and when and with what it was measured.
 const begin = (found, facts) => {
-  const shown = ["date", "hardware", "dataset", "tokens"];
+  const shown = ["name", "date", "hardware", "dataset", "tokens"];
   place.append(make("h1", {}, data.title));
   if (found) {
     const { tone, headline, lines, trust } = found;

@@ -398,7 +398,7 @@ fn a_sweep_where_one_run_is_wanted_names_one_of_its_runs() {
     let row = |line: &str, parts: &[&str]| check(&run(folder.path(), line), parts, 2);
     let one = "`s/000-max_concurrency=1`";
     row("compare s", &["cannot read `s` as a run: it holds 2 runs", one]);
-    row("report s --csv rows.csv", &["cannot write `rows.csv` for 2 runs", one]);
+    row("report s --trace t.json", &["cannot write `t.json` for 2 runs", one]);
     row("bench --plan s", &["it is a folder", "`s/000-max_concurrency=1/plan.json`"]);
     let points = run(folder.path(), "compare --a s --b s").succeeded().stdout;
     for point in ["000-max_concurrency=1\n", "001-max_concurrency=2\n"] {

@@ -69,7 +69,7 @@ fn a_server_in_the_environment_is_measured_and_a_flag_names_another() {
         ("TOKOMETER_NUM_PROMPTS", "3"),
         ("TOKOMETER_INPUT_LEN", "20"),
         ("TOKOMETER_OUTPUT_LEN", "3"),
-        ("TOKOMETER_JSON", "1"),
+        ("TOKOMETER_FORMAT", "json"),
         ("TOKOMETER_RUN_DIR", "r"),
     ];
     let run = |line: &str| ended(&mut with(folder.path(), line, &variables, ""));

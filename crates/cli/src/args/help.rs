@@ -36,9 +36,9 @@ const SHAPES: [HelpShape; 4] = [
         meanings: &[],
         examples: "\
 One server, three experiments:
-  tokometer URL                   a staircase: 1, 2, 4, … in flight, 2 minutes
-  tokometer bench --base-url URL  vLLM's defaults: 1000 requests at once
-  tokometer bench                 the embedded simulator (demo), 20 seconds
+  tokometer URL                   # a staircase: 1, 2, 4, … in flight, 2 minutes
+  tokometer bench --base-url URL  # vLLM's defaults: 1000 requests at once
+  tokometer bench                 # the embedded simulator (demo), 20 seconds
 
 A list, such as `-c 1,2,...,64`, makes a sweep. Flags of `vllm bench serve` and
 `sglang.bench_serving` work. Most have a variable, such as TOKOMETER_BASE_URL.",

@@ -72,7 +72,12 @@ pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> 
     };
     let given = gpus.map(|gpus| format!("{} (as given)", counted(gpus, "GPU")));
     let hardware = listed(given.into_iter().chain(runs.iter().filter_map(|(_, s)| hardware(s))));
+    let name = match runs {
+        [(info, _)] => Some(info.name.clone()),
+        _ => None,
+    };
     let lines = [
+        ("name", name),
         ("date", dates(runs)),
         ("model", of(|info, _| targets(info, model))),
         ("server", of(|info, _| targets(info, server))),
