@@ -11,6 +11,8 @@ use tokometer_figures::{Note, Severity, Unjudged};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteJudgement {
     Remark,
+    /// The percentiles that it names are marked `?` and SUSPECT, and are no results: it is a remark about the run.
+    Cell,
     /// The figures that it names are SUSPECT.
     Suspect,
     /// The figures that it names are INVALID.
@@ -26,6 +28,7 @@ impl NoteJudgement {
         match self {
             Self::ByEffect => "by effect",
             Self::SuspectByEffect => "by effect, at most SUSPECT",
+            Self::Cell => Severity::Remark.name(),
             fixed => fixed.worst().name(),
         }
     }
@@ -34,7 +37,7 @@ impl NoteJudgement {
     pub(crate) fn worst(self) -> Severity {
         match self {
             Self::Remark => Severity::Remark,
-            Self::Suspect | Self::SuspectByEffect => Severity::Suspect,
+            Self::Cell | Self::Suspect | Self::SuspectByEffect => Severity::Suspect,
             Self::Invalid | Self::ByEffect => Severity::Invalid,
         }
     }
@@ -44,6 +47,14 @@ impl NoteJudgement {
         match self {
             Self::ByEffect | Self::SuspectByEffect => Severity::Remark,
             fixed => fixed.worst(),
+        }
+    }
+
+    /// The severity of the note itself, with an effect of this severity.
+    pub(super) fn of_note(self, by_effect: Severity) -> Severity {
+        match self {
+            Self::Cell => Severity::Remark,
+            other => by_effect.clamp(other.least(), other.worst()),
         }
     }
 }
@@ -142,10 +153,11 @@ pub(crate) fn find(run: &Unjudged, effects: &Effects) -> Vec<Note> {
         .filter_map(|rule| {
             let found = (rule.check)(run, effects, rule.limit)?;
             let effect = effects.of_note(rule.code);
-            let by_effect = effect.map_or(Severity::Remark, |(_, share)| limits::severity(share));
+            let by_effect =
+                effects.on_results(rule.code).map_or(Severity::Remark, limits::severity);
             Some(Note {
                 code: rule.code.to_string(),
-                severity: by_effect.clamp(rule.severity.least(), rule.severity.worst()),
+                severity: rule.severity.of_note(by_effect),
                 figure: rule.about.key.to_owned(),
                 found: found + &bound(effect),
                 why: rule.why.to_owned(),
@@ -173,7 +185,7 @@ fn bound(effect: Option<(&str, f64)>) -> String {
 }
 
 /// The parts of the page of notes: judgement, heading, and what to know of all its notes.
-const PARTS: [(NoteJudgement, &str, &str); 5] = [
+const PARTS: [(NoteJudgement, &str, &str); 6] = [
     (NoteJudgement::Invalid, "INVALID", "The figures that the note affects are INVALID."),
     (
         NoteJudgement::ByEffect,
@@ -186,6 +198,11 @@ const PARTS: [(NoteJudgement, &str, &str); 5] = [
         "The note states how far it may have moved a figure. The network path caused it, not the client, so no figure becomes INVALID.",
     ),
     (NoteJudgement::Suspect, "SUSPECT", "The figures that the note affects are SUSPECT."),
+    (
+        NoteJudgement::Cell,
+        "Marked `?`",
+        "Each percentile that the note affects has the mark `?` and is SUSPECT. The verdict of the run leaves it out.",
+    ),
     (NoteJudgement::Remark, "Remarks", "A remark does not change the verdict."),
 ];
 
@@ -195,7 +212,7 @@ pub fn notes_markdown() -> String {
     let mut page = String::from(
         "# Notes\n\n\
          What does a note mean, and what should I do? Generated from the program's tables; do not edit by hand.\n\n\
-         Every shown figure has a verdict, and the run has the worst one of its results.\n\n\
+         Every shown figure has a verdict, and the run has the worst one of its results, cells with a `?` aside.\n\n\
          A note may affect more figures than the one that this page names. The line `affected` of the summary names them, the most affected first, and `summary.figure_verdicts` in the JSON has all.\n\n\
          | verdict | meaning |\n|---|---|\n\
          | VALID | no note puts the figure in doubt |\n\

@@ -3,10 +3,10 @@
 use super::NoteCode;
 use super::about::{ALL, About, GAPS, OUTPUT_RATE, TTFT};
 use super::note::{Found, share};
-use super::rule::NoteJudgement::{Invalid, Remark, Suspect};
+use super::rule::NoteJudgement::{Cell, Invalid, Remark, Suspect};
 use super::rule::NoteRule;
 use crate::verdict::Effects;
-use crate::verdict::ShownFigure;
+use crate::verdict::{ShownFigure, is_too_few};
 use tokometer_base::units::counted;
 use tokometer_figures::Unjudged;
 use tokometer_figures::steady::{LoadClass, Unsteady};
@@ -41,7 +41,7 @@ pub(super) static RUN: &[NoteRule] = &[
     },
     NoteRule {
         code: NoteCode::FewSamples,
-        severity: Suspect,
+        severity: Cell,
         about: About { concerns: is_unsupported, ..TTFT },
         limit: 0.0,
         threshold: "too few effective requests for the two-sided 95 % confidence interval of a requested percentile; requests beyond it that came together count as fewer",
@@ -337,7 +337,5 @@ pub(super) fn failed_here(run: &Unjudged) -> u64 {
 
 fn is_unsupported(shown: &ShownFigure, summary: &Summary) -> bool {
     let values = summary.distribution(shown.metric.key);
-    let percentile = shown.statistic.percentile();
-    let found = values.zip(percentile).and_then(|(values, one)| values.percentile(one.percent()));
-    found.is_some_and(|found| !found.is_supported)
+    values.zip(shown.statistic.percentile()).is_some_and(|(values, one)| is_too_few(values, one))
 }

@@ -15,7 +15,7 @@ use tokometer_base::Nanos;
 use tokometer_record::Health;
 
 use super::held::{self, Held};
-use super::judge::{self, ShownFigure};
+use super::judge::{self, ShownFigure, Standing};
 use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay};
 use crate::notes::NoteCode;
@@ -31,7 +31,7 @@ use tokometer_figures::steady::LoadClass;
 #[derive(Debug, Clone, PartialEq)]
 struct Effect {
     figure: String,
-    is_result: bool,
+    standing: Standing,
     /// Code of the note that reports the cause.
     code: NoteCode,
     /// Share of the figure, at most [`NO_BOUND_FROM`].
@@ -45,10 +45,20 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// The largest effect of a cause on a figure that is a result, and that figure's key.
+    /// The largest effect of a cause on a figure that a report prints as a result, and that figure's key.
     pub(crate) fn of_note(&self, code: NoteCode) -> Option<(&str, f64)> {
-        let of = self.found.iter().filter(|effect| effect.code == code && effect.is_result);
+        let of = self.of_code(code).filter(|effect| effect.standing != Standing::Beside);
         of.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| (one.figure.as_str(), one.share))
+    }
+
+    /// The largest effect of a cause on a figure that counts in the run's verdict.
+    pub(crate) fn on_results(&self, code: NoteCode) -> Option<f64> {
+        let of = self.of_code(code).filter(|effect| effect.standing == Standing::Result);
+        of.map(|one| one.share).max_by(f64::total_cmp)
+    }
+
+    fn of_code(&self, code: NoteCode) -> impl Iterator<Item = &Effect> {
+        self.found.iter().filter(move |effect| effect.code == code)
     }
 
     pub(crate) fn of_figure(&self, key: &str) -> impl Iterator<Item = (NoteCode, f64)> {
@@ -64,7 +74,8 @@ impl Effects {
     /// Adds one effect, for tests of what follows from it.
     #[cfg(test)]
     pub(crate) fn add(&mut self, figure: &str, code: NoteCode, share: f64) {
-        self.found.push(Effect { figure: figure.to_owned(), is_result: true, code, share });
+        let standing = Standing::Result;
+        self.found.push(Effect { figure: figure.to_owned(), standing, code, share });
     }
 
     pub(crate) fn measure(input: &Unjudged) -> Self {
@@ -150,8 +161,8 @@ impl Study<'_> {
             // Answers whose tokens all share one read have next to no time between tokens, and any
             // pace is many times that.
             let share = share.min(NO_BOUND_FROM);
-            let (figure, is_result) = (shown.key(), shown.is_result);
-            self.found.push(Effect { figure, is_result, code, share });
+            let (figure, standing) = (shown.key(), shown.standing);
+            self.found.push(Effect { figure, standing, code, share });
         }
     }
 

@@ -11,7 +11,7 @@ use crate::notes::{self, NoteCode};
 use tokometer_figures::FigureVerdict;
 use tokometer_figures::define::{self, Definition, Unit};
 use tokometer_figures::figure::{self, Figure, Quantity, Statistic};
-use tokometer_figures::summary::Summary;
+use tokometer_figures::summary::{Distribution, Summary};
 use tokometer_figures::{Severity, Unjudged, Verdict};
 
 /// The worst verdict among the results. A run without any has that of the notes about all figures.
@@ -46,11 +46,22 @@ fn within_text(label: &str) -> String {
 /// Means that differ by less than this share are the same for a reader.
 const SAME: f64 = 0.01;
 
+/// What a figure is to a reader of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It counts in the run's verdict.
+    Result,
+    /// Printed with `?`: too few samples to count.
+    Unsure,
+    /// It explains results, or no report of this run prints it.
+    Beside,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct ShownFigure {
     pub(crate) metric: &'static Definition,
     pub(crate) statistic: Statistic,
-    pub(crate) is_result: bool,
+    pub(crate) standing: Standing,
 }
 
 impl ShownFigure {
@@ -78,13 +89,17 @@ impl ShownFigure {
 
 /// The figures that a report shows. The largest value of a distribution is one request and is not judged.
 /// Without a wait for the concurrency cap, latencies from the intended time only repeat the client's
-/// lateness, so they are then checked, but not part of the verdict; so are percentiles that no report of this run prints.
+/// lateness, so they are then checked, but not part of the verdict; so are percentiles that no report of this
+/// run prints, and those with too few samples.
 pub(super) fn shown(run: &Unjudged) -> Vec<ShownFigure> {
     let Unjudged { summary, info, health, .. } = run;
     let results = || define::METRICS.iter().filter(|metric| metric.is_result);
     let whole = results().filter(|metric| summary.figure(metric.key).is_some());
-    let whole =
-        whole.map(|metric| ShownFigure { metric, statistic: Statistic::Whole, is_result: true });
+    let whole = whole.map(|metric| ShownFigure {
+        metric,
+        statistic: Statistic::Whole,
+        standing: Standing::Result,
+    });
     let has_waited = health.as_ref().is_some_and(|health| health.cap_waits > 0);
     let mut found: Vec<ShownFigure> = whole.collect();
     for metric in results() {
@@ -96,13 +111,24 @@ pub(super) fn shown(run: &Unjudged) -> Vec<ShownFigure> {
             figure::Percentile::from_percent(one.percent).map(Statistic::Percentile)
         });
         let statistics = values.mean.map(|_| Statistic::Mean).into_iter().chain(percentiles);
+        let standing = |statistic: Statistic| match statistic.percentile() {
+            _ if !is_result => Standing::Beside,
+            Some(one) if !is_printed(one, info) => Standing::Beside,
+            Some(one) if is_too_few(values, one) => Standing::Unsure,
+            _ => Standing::Result,
+        };
         found.extend(statistics.map(|statistic| ShownFigure {
             metric,
             statistic,
-            is_result: is_result && statistic.percentile().is_none_or(|one| is_printed(one, info)),
+            standing: standing(statistic),
         }));
     }
     found
+}
+
+/// Whether a percentile has the mark `?`.
+pub(crate) fn is_too_few(values: &Distribution, percentile: figure::Percentile) -> bool {
+    values.percentile(percentile.percent()).is_some_and(|found| !found.is_supported)
 }
 
 /// Whether a report of this run prints a percentile: the summary's columns, those that the plan asks for, and
@@ -167,7 +193,7 @@ pub(crate) fn judge(run: &Unjudged, effects: &Effects) -> BTreeMap<String, Figur
             verdict: severity.into(),
             effect,
             notes: codes.iter().map(NoteCode::to_string).collect(),
-            is_result: shown.is_result,
+            is_result: shown.standing == Standing::Result,
         };
         (key, verdict)
     };

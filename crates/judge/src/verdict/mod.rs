@@ -16,4 +16,4 @@ mod tests;
 
 pub(crate) use effects::Effects;
 pub use judge::figure_label;
-pub(crate) use judge::{ShownFigure, judge, of_run};
+pub(crate) use judge::{ShownFigure, is_too_few, judge, of_run};

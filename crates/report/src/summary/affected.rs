@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use tokometer_figures::{FigureVerdict, Severity, Summary, Verdict};
+use tokometer_judge::NoteCode;
 use tokometer_judge::verdict::{figure_label, limits};
 
 use super::failures::wrapped;
@@ -59,12 +60,17 @@ pub(crate) fn doubtful_codes(summary: &Summary) -> String {
 
 /// The mark behind a figure that the client or its machine moved: `!` or `~`.
 pub(crate) fn mark(summary: &Summary, key: &str) -> Option<char> {
-    let found = summary.figure_verdicts.get(key)?;
+    let found = summary.figure_verdicts.get(key).filter(|found| !is_too_few(found))?;
     match found.verdict {
         Verdict::Invalid => Some('!'),
         Verdict::Suspect if found.effect? > limits::SUSPECT_ABOVE => Some('~'),
         _ => None,
     }
+}
+
+/// Whether a percentile has the mark `?`, which says not to use it: no other mark adds to that.
+fn is_too_few(figure: &FigureVerdict) -> bool {
+    figure.notes.iter().any(|code| *code == NoteCode::FewSamples)
 }
 
 /// Figures with one verdict for the same reasons.
@@ -74,7 +80,8 @@ type Group<'a> = Vec<(&'a String, &'a FigureVerdict)>;
 pub(crate) fn groups(figures: &BTreeMap<String, FigureVerdict>) -> Vec<(Verdict, String)> {
     let results = figures.values().filter(|one| one.is_result).count();
     let mut groups: BTreeMap<(Reverse<Verdict>, &[String]), Group<'_>> = BTreeMap::new();
-    for (key, one) in figures.iter().filter(|(_, one)| one.verdict > Verdict::Valid) {
+    let doubtful = |one: &FigureVerdict| one.verdict > Verdict::Valid && !is_too_few(one);
+    for (key, one) in figures.iter().filter(|(_, one)| doubtful(one)) {
         groups.entry((Reverse(one.verdict), &one.notes)).or_default().push((key, one));
     }
     let sentences = groups.into_iter().map(|((verdict, notes), group)| {
@@ -138,7 +145,6 @@ mod tests {
             found,
             [
                 "INVALID p99 TTFT by up to 41 %, mean TTFT by up to 7.1 % (late-sends)",
-                "SUSPECT p99 E2E (few-samples)",
                 "SUSPECT p99 TPOT without a bound, mean TPOT by up to 2.0 % (late-sends)",
             ]
         );

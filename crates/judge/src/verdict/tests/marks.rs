@@ -54,6 +54,11 @@ fn summary(load_class: LoadClass, notes: Vec<Note>) -> Summary {
     }
 }
 
+fn percentile(percent: f64, is_supported: bool) -> PercentileValue {
+    let interval = ConfidenceInterval::default();
+    PercentileValue { percent, value: Some(120.0), above: None, interval, is_supported }
+}
+
 /// The figures that are marked, of those that count from the send.
 fn marked(summary: &Summary) -> Vec<String> {
     let verdicts = judge(&unjudged(summary, &info(), None), &Effects::default());
@@ -127,13 +132,7 @@ fn latencies_from_the_intended_time_are_results_where_requests_waited_for_the_ca
 #[test]
 fn a_percentile_that_no_report_prints_is_no_result() {
     let mut run = summary(LoadClass::Open, vec![note(NoteCode::LateSends, "all")]);
-    run.distributions.get_mut("e2e_ms").unwrap().percentiles = vec![PercentileValue {
-        percent: 95.0,
-        value: Some(120.0),
-        above: None,
-        interval: ConfidenceInterval::default(),
-        is_supported: true,
-    }];
+    run.distributions.get_mut("e2e_ms").unwrap().percentiles = vec![percentile(95.0, true)];
     let mut effects = Effects::default();
     effects.add("e2e_ms_p95", NoteCode::LateSends, 0.2);
     let verdict = |info: &RunInfo| {
@@ -145,4 +144,30 @@ fn a_percentile_that_no_report_prints_is_no_result() {
     let asked = serde_json::json!({ "metrics": { "percentiles": [95.0] } });
     assert_eq!(verdict(&RunInfo { plan: asked, ..info() }), Verdict::Invalid);
     assert_eq!(verdict(&RunInfo { family: Conventions::Sglang, ..info() }), Verdict::Invalid);
+}
+
+/// A run of 200 requests was SUSPECT because its P99 is, as almost every run is: people learned to ignore the
+/// word. A disturbance still counts by what it moved elsewhere.
+#[test]
+fn a_percentile_with_too_few_samples_is_suspect_alone() {
+    let judged = |effects: &Effects| {
+        let notes = [NoteCode::FewSamples, NoteCode::LateSends].map(|code| note(code, "ttft_ms"));
+        let mut run = summary(LoadClass::Open, notes.into());
+        let ttft = run.distributions.get_mut("ttft_ms").unwrap();
+        ttft.percentiles = [50.0, 99.0].map(|percent| percentile(percent, percent < 90.0)).into();
+        run.figure_verdicts = judge(&unjudged(&run, &info(), None), effects);
+        run
+    };
+    let run = judged(&Effects::default());
+    assert_eq!(of_run(&run), Verdict::Valid);
+    let [median, p99] = ["ttft_ms_p50", "ttft_ms_p99"].map(|key| &run.figure_verdicts[key]);
+    assert_eq!((median.verdict, median.is_result), (Verdict::Valid, true));
+    assert_eq!((p99.verdict, p99.is_result), (Verdict::Suspect, false));
+    assert_eq!(p99.notes, ["few-samples"]);
+    let with = |figure: &str| {
+        let mut effects = Effects::default();
+        effects.add(figure, NoteCode::LateSends, 0.2);
+        of_run(&judged(&effects))
+    };
+    assert_eq!((with("ttft_ms_p99"), with("ttft_ms_p50")), (Verdict::Valid, Verdict::Invalid));
 }
