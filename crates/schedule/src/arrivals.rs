@@ -53,7 +53,8 @@ pub enum RateCurve {
 #[serde(rename_all = "snake_case")]
 pub enum First {
     /// vLLM's rule: the first request waits a gap of its own, and at one rate over a known number of
-    /// requests the gaps are stretched so that the last request starts at number ÷ rate exactly.
+    /// requests the gaps are stretched so that the last request starts at number ÷ rate exactly. Over a
+    /// known time they are stretched so that rate × time requests start in it.
     #[default]
     Waits,
     /// SGLang's rule: the first request goes at once and nothing is stretched.

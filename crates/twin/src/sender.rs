@@ -64,7 +64,7 @@ impl<'a> Sender<'a> {
         share: FleetShare,
     ) -> Result<Self, Error> {
         let count = workload.asks.count();
-        // A run that ends by time has no last request that a ramp or a stretch could count to.
+        // A run that ends by time has no last request that a ramp could count to.
         let count_known = workload.duration.is_none().then_some(count);
         let extent = SendLimit { count: count_known, duration: workload.duration };
         let mut sender = Self {
