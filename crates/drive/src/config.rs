@@ -62,10 +62,6 @@ pub struct Timeouts {
     pub stall: Option<Nanos>,
     /// For the whole request, from its first byte sent. `None` waits without limit.
     pub total: Option<Nanos>,
-    /// When a kept connection closes within this time of a request and without a byte of a response,
-    /// the server had closed it before, and the request is sent once more. When it closes later, the
-    /// server closed it upon the request; sending that again would hide the time it had waited.
-    pub stale: Nanos,
 }
 
 impl Default for Timeouts {
@@ -76,7 +72,6 @@ impl Default for Timeouts {
             connect: Nanos::from_secs(10),
             stall: Some(Nanos::from_secs(120)),
             total: Some(Nanos::from_secs(6 * 60 * 60)),
-            stale: Nanos::from_secs(2),
         }
     }
 }

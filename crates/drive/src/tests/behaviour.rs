@@ -98,25 +98,6 @@ fn connections_opened_before_their_time_cost_their_requests_nothing() {
     }
 }
 
-/// A server that closes idle connections: the second request finds its kept connection dead before
-/// the first byte of the response. It is sent once more and is not a failure.
-#[test]
-fn a_dead_kept_connection_is_reopened_once() {
-    let address = serve(|asked| {
-        if asked.connection == 0 && asked.request == 1 {
-            return AfterResponse::Close;
-        }
-        answer(asked.stream, 1);
-        AfterResponse::Stay
-    });
-    let outcome = run(config(address, 3, 1));
-    let reopened: Vec<u32> =
-        outcome.measured().iter().map(|timeline| timeline.connection.reopened).collect();
-    assert_eq!(reopened, [0, 1, 0]);
-    assert!(outcome.measured().iter().all(|timeline| timeline.is_success()));
-    assert_eq!(outcome.end.health.connections_reopened, 1);
-}
-
 #[test]
 fn a_new_connection_that_dies_without_an_answer_is_a_failure() {
     let address = serve(|_| AfterResponse::Close);

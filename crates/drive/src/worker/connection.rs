@@ -51,8 +51,15 @@ pub(crate) struct OpenConnection<W> {
     pub(crate) last_content: Option<Nanos>,
     /// Time of the end marker of the present response, while its body has not ended.
     pub(crate) end_marker: Option<Nanos>,
-    /// Kernel statistics at the end of the previous request.
+    /// Kernel statistics right before the current request.
     pub(crate) account: TransportInfo,
+}
+
+/// A connection's kernel statistics at two times.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accounts {
+    pub(crate) before: TransportInfo,
+    pub(crate) now: TransportInfo,
 }
 
 impl<W: Wire> OpenConnection<W> {
@@ -67,5 +74,26 @@ impl<W: Wire> OpenConnection<W> {
     /// Whether it was open before its current request: the server may have closed it in the meantime.
     pub(crate) fn was_kept(&self) -> bool {
         self.uses > 0 || self.is_preopened
+    }
+
+    /// Takes note of the kernel's statistics. Returns what they were at the last call.
+    pub(crate) fn update_account(&mut self) -> Option<Accounts> {
+        let now = self.link.source().info()?;
+        let before = std::mem::replace(&mut self.account, now);
+        Some(Accounts { before, now })
+    }
+
+    /// Whether a kept connection has ended although that was not read yet.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.was_kept() && self.update_account().is_some_and(|accounts| accounts.now.is_closed)
+    }
+
+    /// Whether nothing of the current request has reached the server. Without the kernel's statistics that is
+    /// certain only if nothing of it could be written.
+    pub(crate) fn is_unheard(&self, flight: &Flight) -> bool {
+        match self.link.source().info() {
+            Some(now) => now.bytes_acknowledged == self.account.bytes_acknowledged,
+            None => flight.written == 0 && flight.timeline.times.last_byte_sent.is_none(),
+        }
     }
 }

@@ -7,7 +7,7 @@ use tokometer_client::cause;
 use tokometer_client::conn::Wire;
 use tokometer_record::{Failure, FailureKind, Outcome, Phase, TcpStats};
 
-use super::connection::{ConnectionStage, OpenConnection};
+use super::connection::{Accounts, ConnectionStage, OpenConnection};
 use super::reader::ReadEnd;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
@@ -36,10 +36,13 @@ impl<P: Platform> Worker<P> {
         flight.timeline.times.end.get_or_insert(connection.last_activity);
         flight.retry_after = connection.exchange.retry_after(self.clock.wall());
         note_network(connection, &mut flight);
-        let when_idle = match self.shared.config.connections {
-            Connections::PerRequest => KeepOrClose::Close,
-            Connections::Auto | Connections::Preopen | Connections::OnDemand => offered,
-        };
+        let target = usize::from(connection.target);
+        let is_ended = connection.account.is_closed;
+        self.closing[target] |= is_ended && offered == KeepOrClose::Keep && connection.uses == 1;
+        let is_last = is_ended
+            || self.closing[target]
+            || self.shared.config.connections == Connections::PerRequest;
+        let when_idle = if is_last { KeepOrClose::Close } else { offered };
         let is_kept = when_idle == KeepOrClose::Keep;
         let flight = match self.send_without_refused(connection, flight, when_idle) {
             Ok(disposition) => return disposition,
@@ -229,9 +232,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// The connection broke. When a kept one dies right after the request and before the first byte
-    /// of a response, the server had closed it before. The request is then sent once more, on a new
-    /// connection.
+    /// The connection broke. A request of which the server has acknowledged nothing, on a connection that
+    /// was open before, is sent once more on a new one: the server had closed it before.
     pub(super) fn on_broken(
         &mut self,
         connection: &mut WorkerConnection<P>,
@@ -247,7 +249,9 @@ impl<P: Platform> Worker<P> {
         }
         let Some(mut flight) = connection.flight.take() else { return KeepOrClose::Close };
         self.reader.now = self.clock.now();
-        if connection.was_kept() && self.is_lost(&flight) {
+        // Only once: a new connection that dies is a failure.
+        let is_first = flight.timeline.connection.reopened == 0 && connection.was_kept();
+        if is_first && !flight.has_response && connection.is_unheard(&flight) {
             self.account.reopened += 1;
             flight.rewind();
             self.connect(flight);
@@ -261,21 +265,11 @@ impl<P: Platform> Worker<P> {
         self.fail(flight, kind, &cause::describe(error));
         KeepOrClose::Close
     }
-
-    /// Whether a request whose kept connection died cannot have reached the server. True only once: a
-    /// new connection that dies is a failure.
-    fn is_lost(&self, flight: &Flight) -> bool {
-        let sent = flight.timeline.times.last_byte_sent;
-        let waited = sent.map_or(Nanos::ZERO, |sent| self.reader.now - sent);
-        let is_first = flight.timeline.connection.reopened == 0;
-        is_first && !flight.has_response && waited <= self.shared.config.timeouts.stale
-    }
 }
 
 /// Adds the kernel's statistics of the connection during this request.
 fn note_network(connection: &mut OpenConnection<impl Wire>, flight: &mut Flight) {
-    let Some(info) = connection.link.source().info() else { return };
-    let before = std::mem::replace(&mut connection.account, info);
+    let Some(Accounts { before, now: info }) = connection.update_account() else { return };
     flight.timeline.network = Some(TcpStats {
         round_trip: info.round_trip,
         retransmits: info.retransmits.wrapping_sub(before.retransmits),

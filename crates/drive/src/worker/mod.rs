@@ -78,6 +78,10 @@ pub(crate) struct Worker<P: Platform> {
     crowded: VecDeque<u64>,
     /// Idle connections per target, the most recently used last.
     idle: Vec<Vec<u64>>,
+    /// Which targets close a connection behind its first answer, although they announce that it stays
+    /// open, as llama.cpp's server does. They keep reading for a moment and discard what arrives: a request
+    /// that is sent there would be acknowledged and never answered.
+    closing: Vec<bool>,
     /// Flights that the gate has admitted and that have no connection yet.
     ready: VecDeque<Box<Flight>>,
     paced: VecDeque<Box<Flight>>,
@@ -137,6 +141,7 @@ impl<P: Platform> Worker<P> {
             dials: BTreeMap::new(),
             crowded: VecDeque::new(),
             idle: vec![Vec::new(); targets],
+            closing: vec![false; targets],
             ready: VecDeque::new(),
             paced: VecDeque::new(),
             spares: Spares::new(targets),
@@ -345,13 +350,6 @@ impl<P: Platform> Worker<P> {
                 ReadEnd::Drained => {
                     self.choose_lane(connection);
                     return KeepOrClose::Keep;
-                }
-                // Servers such as llama.cpp's announce keep-alive and close after the response. They
-                // keep reading for a moment and discard what arrives: a request sent on the
-                // connection would be acknowledged and never answered, and its end would not be
-                // reported a second time.
-                ReadEnd::Done { .. } if is_ending => {
-                    return self.on_end(connection, ReadEnd::Done { keep_alive: false });
                 }
                 end => return self.on_end(connection, end),
             }

@@ -205,6 +205,10 @@ impl<P: Platform> Worker<P> {
         connection: &mut WorkerConnection<P>,
         mut flight: Box<Flight>,
     ) -> KeepOrClose {
+        if connection.has_ended() {
+            self.connect(flight);
+            return KeepOrClose::Close;
+        }
         connection.clear();
         reserve_events(&mut flight);
         self.describe(connection, &mut flight, self.reader.now);

@@ -79,6 +79,7 @@ impl<P: Platform> Worker<P> {
     /// Assigns an open connection to a flight of the wave.
     pub(super) fn arm(&mut self, connection: &mut WorkerConnection<P>, flight: Box<Flight>) {
         connection.clear();
+        let _statistics = connection.update_account();
         connection.stage = ConnectionStage::Armed;
         connection.flight = Some(flight);
         self.wave.armed.push_back(connection.key);

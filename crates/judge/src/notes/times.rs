@@ -133,8 +133,8 @@ pub(super) static TIMES: &[NoteRule] = &[
         about: CONNECT,
         limit: 0.0,
         threshold: "the server had closed keep-alive connections, which were opened again",
-        why: "the server closes keep-alive connections, idle ones or after an answer; these requests were sent \
-              again on a new one, and their times start there",
+        why: "the server had closed these keep-alive connections and acknowledged nothing; the requests were \
+              sent again on a new one, and their times start there",
         action: "none needed; --connections per-request opens a connection for every request",
         check: reopened,
     },

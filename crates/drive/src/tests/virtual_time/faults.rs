@@ -69,6 +69,22 @@ fn check_tokens(scenario: &Scenario, timeline: &Timeline, served: &Served) {
     }
 }
 
+/// What the server took is sent again only as another attempt: a failure would be hidden otherwise.
+fn check_sent_once(scenario: &Scenario, ran: &Ran) {
+    let count = |tags: Vec<String>| {
+        tags.into_iter().fold(BTreeMap::<String, usize>::new(), |mut counts, tag| {
+            *counts.entry(tag).or_default() += 1;
+            counts
+        })
+    };
+    let attempts = count(ran.timelines().map(|timeline| tag(&timeline.identity)).collect());
+    let served = count(ran.served.iter().map(|served| served.tag.clone()).collect());
+    for (tag, times) in served {
+        let attempts = attempts.get(&tag).copied().unwrap_or_default();
+        assert!(times <= attempts, "seed {}: {tag} served {times} times", scenario.seed.0);
+    }
+}
+
 fn check_times(scenario: &Scenario, timeline: &Timeline) {
     let times = &timeline.times;
     let order: Vec<Nanos> = [
@@ -167,6 +183,7 @@ pub(super) fn check(scenario: &Scenario) -> Ran {
         check_outcome(scenario, &ran, timeline);
     }
     check_attempts(scenario, &ran);
+    check_sent_once(scenario, &ran);
     check_cap(scenario, &ran);
     ran
 }

@@ -23,6 +23,8 @@ enum NetworkEvent {
     Ends(usize, End),
     /// Bytes of the client reach the server.
     Heard(usize, Vec<u8>),
+    /// The server's acknowledgement of so many bytes reaches the client.
+    Acknowledged(usize, u64),
     /// The server reads from the client's send buffer.
     Drains(usize),
     /// The server closes the connection if it has carried no further request by then.
@@ -251,7 +253,11 @@ impl Network {
     pub(super) fn info(&self, number: usize) -> TransportInfo {
         let wire = &self.wires[number];
         let end = u64::from(wire.end == Some(End::Closed));
-        TransportInfo { bytes_received: wire.account.bytes_received + end, ..wire.account }
+        TransportInfo {
+            is_closed: wire.end.is_some(),
+            bytes_received: wire.account.bytes_received + end,
+            ..wire.account
+        }
     }
 
     pub(super) fn close(&mut self, number: usize) {
@@ -360,6 +366,9 @@ impl Network {
                 }
             }
             NetworkEvent::Heard(number, bytes) => self.on_heard(number, bytes, at),
+            NetworkEvent::Acknowledged(number, count) => {
+                self.wires[number].account.bytes_acknowledged += count;
+            }
             NetworkEvent::Drains(number) => {
                 let wire = &mut self.wires[number];
                 wire.room = wire.pace.map_or(usize::MAX, |(bytes, _)| bytes);
@@ -395,7 +404,11 @@ impl Network {
         if wire.has_server_closed {
             return self.server_ends(number, at, End::Reset);
         }
+        let acknowledgement = NetworkEvent::Acknowledged(number, bytes.len() as u64);
         wire.request.extend(bytes);
+        let arrival = at + wire.latency;
+        self.plan(arrival, acknowledgement);
+        let wire = &mut self.wires[number];
         let Some(body) = super::server::take_request(&mut wire.request) else { return };
         wire.requests += 1;
         let (requests, latency) = (wire.requests, wire.latency);
