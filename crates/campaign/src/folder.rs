@@ -3,15 +3,18 @@
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::WallNanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_plan::options::OutputArgs;
 use tokometer_plan::{Output, Record};
-use tokometer_record as record;
 use tokometer_record::folder::{clear, create_private, create_private_new, names};
 use tokometer_record::stored::{CAPACITY, STAIRCASE, points};
+use tokometer_record::{self as record, RemoveEarlier};
 use tokometer_shards::SHARDS;
+
+use crate::capacity::STAIRS;
 
 /// What to do with a run that is already in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub enum Earlier {
     Refused,
     /// Its finished points are not measured again.
     Resumed,
-    /// Its files are removed.
+    /// Its files are removed once the new run has sent its first request.
     Removed,
 }
 
@@ -51,6 +54,8 @@ pub enum RunFolder {
         path: PathBuf,
         /// The folder itself, opened: a lock on it leaves no file behind.
         _lock: File,
+        /// The earlier runs that the new one replaces.
+        earlier: Option<EarlierRuns>,
     },
     /// Used by other processes as well, each with a folder of its own below it, which it locks.
     Shared {
@@ -94,20 +99,34 @@ impl RunFolder {
         create_private(folder).map_err(|why| unwritable(folder, &why))?;
         let lock = lock(folder)?;
         let held = held(folder);
-        match earlier {
-            Earlier::Refused if !held.is_empty() => {
-                let message =
-                    format!("cannot write `{}`: it already holds a run", folder.display());
-                return Err(Refusal::new(RefusalKind::Write, message).hint(
-                    "choose another `--run-dir`, or add `--overwrite` to remove that run, or `--resume` to \
-                     keep its finished points",
-                ));
-            }
-            Earlier::Removed => remove(folder, &held)?,
-            Earlier::Refused | Earlier::Resumed => {}
+        if earlier == Earlier::Refused && !held.is_empty() {
+            let message = format!("cannot write `{}`: it already holds a run", folder.display());
+            return Err(Refusal::new(RefusalKind::Write, message).hint(
+                "choose another `--run-dir`, or add `--overwrite` to remove that run, or `--resume` to \
+                 keep its finished points",
+            ));
         }
+        let earlier = (earlier == Earlier::Removed).then(|| EarlierRuns::of(folder, held));
         probe(folder)?;
-        Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
+        Ok(Self::Kept { path: folder.to_owned(), _lock: lock, earlier: earlier.transpose()? })
+    }
+
+    /// What removes the earlier runs that this folder's run replaces: to be called when its first request has
+    /// left.
+    pub fn take_earlier(&mut self) -> Option<RemoveEarlier> {
+        let Self::Kept { earlier, .. } = self else { return None };
+        // Once: the next run of the measurement may be in a folder that an earlier one was in.
+        let earlier = Mutex::new(Some(earlier.take()?));
+        let take = move || earlier.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Some(Arc::new(move || take().map_or(Ok(()), |earlier| earlier.remove())))
+    }
+
+    /// Removes them now, for runs of several processes: they share the folder as soon as they meet.
+    pub fn without_earlier(mut self) -> Result<Self, Refusal> {
+        if let Some(remove) = self.take_earlier() {
+            remove().map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))?;
+        }
+        Ok(self)
     }
 
     /// The folder of shard 0, which has locked it.
@@ -148,7 +167,7 @@ impl RunFolder {
             let _ = std::fs::remove_dir(folder);
             elsewhere(refusal)
         })?;
-        Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
+        Ok(Self::Kept { path: folder.to_owned(), _lock: lock, earlier: None })
     }
 
     pub fn path(&self) -> &Path {
@@ -171,9 +190,9 @@ impl RunFolder {
         matches!(self, Self::Kept { .. })
     }
 
-    /// Whether the record outlives the program.
+    /// Whether the record outlives the program: it does not in a folder that somebody has moved or deleted.
     pub fn is_kept(&self) -> bool {
-        matches!(self, Self::Kept { .. } | Self::Shared { .. })
+        matches!(self, Self::Kept { .. } | Self::Shared { .. }) && !held(self.path()).is_empty()
     }
 }
 
@@ -230,31 +249,49 @@ fn is_point(name: &str) -> bool {
     (3..=6).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Removes the files of earlier runs. What the user put beside them stays.
-fn remove(folder: &Path, held: &[PathBuf]) -> Result<(), Refusal> {
-    let unremoved = |why: record::Error| Refusal::new(RefusalKind::Write, why.to_string());
-    // All of them first: a shard that is still measured must not cost the others.
-    let others = held.iter().filter(|run| *run != folder);
-    let _locks = others.map(|run| lock(run)).collect::<Result<Vec<File>, Refusal>>()?;
-    for run in held {
-        clear(run).map_err(unremoved)?;
-        if run != folder {
-            // A folder that holds something else stays.
-            let _ = std::fs::remove_dir(run);
-            if let Some(above) = run.parent().filter(|above| *above != folder) {
-                let _ = std::fs::remove_dir(above);
+/// Runs that a new one replaces. What the user put beside them stays.
+#[derive(Debug)]
+pub struct EarlierRuns {
+    folder: PathBuf,
+    held: Vec<PathBuf>,
+    /// Of all of them: a shard that is still measured must not cost the others.
+    _locks: Vec<File>,
+}
+
+impl EarlierRuns {
+    /// The runs in `folder`, which is locked, and those of its staircase.
+    fn of(folder: &Path, mut held: Vec<PathBuf>) -> Result<Self, Refusal> {
+        held.splice(0..0, self::held(&folder.join(STAIRS)));
+        let others = held.iter().filter(|run| *run != folder);
+        let locks = others.map(|run| lock(run)).collect::<Result<Vec<File>, Refusal>>()?;
+        Ok(Self { folder: folder.to_owned(), held, _locks: locks })
+    }
+
+    fn remove(&self) -> Result<(), record::Error> {
+        for run in &self.held {
+            clear(run)?;
+            if *run != self.folder {
+                // A folder that holds something else stays.
+                let _ = std::fs::remove_dir(run);
+                if let Some(above) = run.parent().filter(|above| *above != self.folder) {
+                    let _ = std::fs::remove_dir(above);
+                }
             }
         }
-    }
-    for findings in [CAPACITY, STAIRCASE] {
-        match std::fs::remove_file(folder.join(findings)) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                return Err(unwritable(folder, &why));
+        let stairs = self.folder.join(STAIRS);
+        for findings in
+            [self.folder.join(CAPACITY), self.folder.join(STAIRCASE), stairs.join(STAIRCASE)]
+        {
+            match std::fs::remove_file(&findings) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(record::Error::File { action: "remove", path: findings, source });
+                }
+                _ => {}
             }
-            _ => {}
         }
+        let _ = std::fs::remove_dir(stairs);
+        Ok(())
     }
-    Ok(())
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
@@ -345,8 +382,12 @@ mod tests {
         assert!(refusal.to_string().contains("`--overwrite`"), "{refusal}");
         drop(RunFolder::named(folder.path(), Earlier::Resumed).unwrap());
         assert_eq!(listed(folder.path()), before);
-        drop(RunFolder::named(folder.path(), Earlier::Removed).unwrap());
+        // A run that sends nothing costs nothing.
+        let mut replaced = RunFolder::named(folder.path(), Earlier::Removed).unwrap();
+        assert_eq!(listed(folder.path()), before);
+        replaced.take_earlier().unwrap()().unwrap();
         assert_eq!(listed(folder.path()), ["20260131-094501-run", "notes.txt"]);
+        drop(replaced);
         drop(RunFolder::named(folder.path(), Earlier::Refused).unwrap());
     }
 
@@ -378,7 +419,7 @@ mod tests {
         assert!(refusal.to_string().contains("001`: another run"), "{refusal}");
         assert!(record.join(names::PLAN).is_file());
         drop(running);
-        drop(RunFolder::named(folder.path(), Earlier::Removed).unwrap());
+        let _alone = RunFolder::named(folder.path(), Earlier::Removed).unwrap().without_earlier();
         assert!(!record.exists());
     }
 

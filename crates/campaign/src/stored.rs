@@ -71,11 +71,28 @@ pub fn check_stored_sweep(folder: &Path, runs: &[PlannedRun]) -> Result<(), Refu
     check_points(folder, runs)?;
     for run in runs {
         // A run that was killed while it began is measured again, whatever it left.
-        if RunReader::open(&run.folder).is_ok() {
-            check_stored_run(&run.folder, &run.plan)?;
+        let Ok(reader) = RunReader::open(&run.folder) else { continue };
+        check_stored_run(&run.folder, &run.plan)?;
+        if run.folder == folder {
+            check_whole(&reader)?;
         }
     }
     Ok(())
+}
+
+/// A single run has no finished points: to measure it again would only discard what it has.
+fn check_whole(reader: &RunReader) -> Result<(), Refusal> {
+    let folder = reader.folder();
+    let is_whole = end(folder).is_some_and(|end| end.stop == Stop::Complete);
+    let has_rows = reader.timelines().is_ok_and(|mut rows| rows.next().is_some());
+    if is_whole || !has_rows {
+        return Ok(());
+    }
+    let shown = folder.display();
+    let message = format!(
+        "cannot resume `{shown}`: it is a single run that ended early, and `--resume` keeps finished points"
+    );
+    Err(Refusal::usage(message, "measure it again in another `--run-dir`, or with `--overwrite`"))
 }
 
 /// A report of a folder with other runs would mix two measurements.
@@ -124,10 +141,46 @@ fn check_dataset(stored: &RunInfo, plan: &Plan) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use tokometer_base::refusal::RefusalKind;
-    use tokometer_record::RunWriter;
+    use tokometer_record::{
+        AttemptId, Health, Phase, RequestedLengths, RunEnd, RunWriter, Timeline,
+    };
 
     use super::*;
     use crate::testing;
+
+    /// The record of an interrupted run was discarded.
+    #[test]
+    fn a_single_run_that_ended_early_is_not_resumed() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("run");
+        let mut info: RunInfo =
+            serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap();
+        let run = PlannedRun { folder: folder.clone(), ..testing::run() };
+        info.plan = serde_json::to_value(&run.plan).unwrap();
+        let check = || check_stored_sweep(&folder, std::slice::from_ref(&run));
+        let mut writer = RunWriter::create(&folder, &info).unwrap();
+        writer.flush().unwrap();
+        assert!(check().is_ok(), "nothing was sent");
+        let identity = AttemptId::new(0, Phase::Measure);
+        writer.push(Timeline::new(identity, RequestedLengths::default(), info.origin)).unwrap();
+        writer.flush().unwrap();
+        let refusal = check().unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::Usage);
+        assert!(refusal.to_string().contains("it is a single run that ended early"), "{refusal}");
+        let end = |stop| RunEnd {
+            stop,
+            measure_begin: info.origin,
+            measure_end: info.origin,
+            abandoned: 0,
+            never_sent: 0,
+            health: Health::default(),
+        };
+        writer.end(&end(Stop::Interrupted)).unwrap();
+        assert!(check().is_err());
+        std::fs::write(folder.join("end.json"), serde_json::to_vec(&end(Stop::Complete)).unwrap())
+            .unwrap();
+        assert!(check().is_ok());
+    }
 
     /// A resumed sweep once took every finished folder for one of its own points.
     #[test]
@@ -147,10 +200,15 @@ mod tests {
                 Some(part) => assert!(found.clone().unwrap_err().contains(part), "{found:?}"),
             }
         };
-        drop(RunWriter::create(&folder, &info).unwrap());
+        let write = |info: &RunInfo| {
+            tokometer_record::folder::clear(&folder).unwrap();
+            drop(RunWriter::create(&folder, info).unwrap());
+        };
+        std::fs::create_dir(&folder).unwrap();
+        write(&info);
         check("{}", Some("cannot use the plan"));
         info.plan = serde_json::to_value(plan("{}")).unwrap();
-        drop(RunWriter::create(&folder, &info).unwrap());
+        write(&info);
         check("{}", None);
         check(r#"{"name": "other", "output": {"shown": "json"}}"#, None);
         check(r#"{"seed": 9}"#, Some("there and 9 here"));
@@ -160,7 +218,7 @@ mod tests {
         info.plan = serde_json::to_value(plan(&sonnet)).unwrap();
         info.environment =
             serde_json::json!({ "dataset_fingerprint": fingerprint(&plan(&sonnet).workload) });
-        drop(RunWriter::create(&folder, &info).unwrap());
+        write(&info);
         check(&sonnet, None);
         std::fs::write(&rows, "one\nthree\n").unwrap();
         check(&sonnet, Some("the dataset's file has changed: 8 bytes"));

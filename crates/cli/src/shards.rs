@@ -167,7 +167,7 @@ impl PartRequest<'_> {
         let (given, earlier) = (self.given, self.earlier);
         let signals = given.signals.clone();
         let is_interrupted: Interrupted = Arc::new(move || signals.is_interrupted());
-        let (role, folder) = if let Some(found) = found {
+        let (role, mut folder) = if let Some(found) = found {
             let joined = self.joining(found, lowered, &is_interrupted)?.join(&mut Say)?;
             (Some(Arc::new(joined.0)), joined.1)
         } else {
@@ -186,6 +186,7 @@ impl PartRequest<'_> {
         let coordination = role.as_ref().map(|role| role.coordination());
         let mut measurement = measurement(&lowered.secrets, coordination, bar, given);
         measurement.set_points(lowered.points.len());
+        measurement.replace_earlier(folder.take_earlier());
         let live = Live { measurement, clock: Arc::clone(&given.clock) };
         let mut executor: Box<dyn Executor> = match &role {
             None => Box::new(live),

@@ -420,7 +420,8 @@ fn longest_wait(rows: &[RequestRow]) -> f64 {
     waits.max().unwrap_or(Nanos::ZERO).0 as f64
 }
 
-/// The measured phase: as recorded, or the span of the rows of a killed run.
+/// The measured phase: as recorded, or the span of the rows that there are of a run whose record breaks
+/// off.
 fn span(rows: &[RequestRow], state: &RunState) -> Option<TimeSpan> {
     let of_rows = || {
         let begin = rows.iter().map(|row| row.due.min(row.start)).min()?;
@@ -428,7 +429,11 @@ fn span(rows: &[RequestRow], state: &RunState) -> Option<TimeSpan> {
         Some(TimeSpan { begin, end })
     };
     match state {
-        RunState::Ended(end) if !rows.is_empty() && end.measure_end > end.measure_begin => {
+        RunState::Ended(end)
+            if !rows.is_empty()
+                && end.stop != Stop::DiskFull
+                && end.measure_end > end.measure_begin =>
+        {
             Some(TimeSpan { begin: end.measure_begin, end: end.measure_end })
         }
         _ => of_rows(),
@@ -440,5 +445,26 @@ fn ended(state: &RunState) -> Ended {
         RunState::Ended(end) if end.stop == Stop::Complete => Ended::Complete,
         RunState::Ended(end) => Ended::Early(end.stop),
         RunState::Killed { .. } => Ended::Killed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// The rows that were kept of a run whose disk was full were divided by the whole duration.
+    #[test]
+    fn a_record_that_breaks_off_has_the_time_of_its_rows() {
+        let at = Nanos::from_secs;
+        let rows = [testing::row(0, at(1), at(3)), testing::row(1, at(2), at(5))];
+        let mut state = testing::ended(at(0), at(40));
+        let whole = span(&rows, &state).unwrap();
+        assert_eq!((whole.begin, whole.end), (at(0), at(40)));
+        if let RunState::Ended(end) = &mut state {
+            end.stop = Stop::DiskFull;
+        }
+        let kept = span(&rows, &state).unwrap();
+        assert_eq!((kept.begin, kept.end), (at(1), at(5)));
     }
 }

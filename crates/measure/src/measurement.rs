@@ -10,7 +10,7 @@ use tokometer_drive::Interrupt;
 use tokometer_figures::server::{KeptSeries, parse};
 use tokometer_plan::{self as plan, FirstExchange, Plan};
 use tokometer_record::server::Scrape;
-use tokometer_record::{self as record, RunEnd, RunReader, RunWriter};
+use tokometer_record::{self as record, RemoveEarlier, RunEnd, RunReader, RunWriter};
 use tokometer_schedule::Share;
 use tokometer_tokenize::Tokenizer;
 
@@ -50,6 +50,8 @@ pub struct Measurement {
     ready: Option<ReadyTargets>,
     /// Runs that are planned, for a display.
     points: usize,
+    /// What the measurement replaces, to be removed when its first request has left.
+    remove_earlier: Option<RemoveEarlier>,
 }
 
 /// Targets and their tokenizer, kept between runs.
@@ -130,7 +132,7 @@ impl MeasuredRun {
 
 impl Measurement {
     pub fn new(tools: Tools) -> Self {
-        Self { tools, ready: None, points: 1 }
+        Self { tools, ready: None, points: 1, remove_earlier: None }
     }
 
     /// Whether the last measured server has become unreachable.
@@ -187,6 +189,11 @@ impl Measurement {
         self.points = points;
     }
 
+    /// Says what else to remove when the first request has left.
+    pub fn replace_earlier(&mut self, remove: Option<RemoveEarlier>) {
+        self.remove_earlier = remove;
+    }
+
     /// Executes one run and writes its record to `folder`. `point` changes the content of prompts.
     pub fn run(&mut self, plan: &Plan, point: u32, folder: &Path) -> Result<MeasuredRun, Error> {
         let clean = |error, tools: &Tools| tools.secrets.clean_error(error);
@@ -218,8 +225,11 @@ impl Measurement {
         self.check_interrupted()?;
         self.prove_ready(plan, ready, &opened)?;
         let info = info(whole, ready, &opened, (salt, &self.tools, part.as_ref()));
-        let writer = RunWriter::create(folder, &info)
+        let mut writer = RunWriter::create(folder, &info)
             .map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
+        if let Some(remove) = &self.remove_earlier {
+            writer.remove_later(Arc::clone(remove));
+        }
         let setup = RunSetup {
             tools: &self.tools,
             plan,

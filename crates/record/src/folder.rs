@@ -6,7 +6,7 @@
 //! then. An incomplete last batch ends the reading and is not an error.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,9 @@ use crate::server::Scrape;
 use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
 use crate::whole_file::beside;
-use crate::writer::{BatchFile, PendingRows, SentAttempt, timeline_bytes, write_json};
+use crate::writer::{
+    BatchFile, PendingRows, SentAttempt, starts_batch, timeline_bytes, write_json,
+};
 
 pub mod names {
     /// The plan, and everything known before the first request.
@@ -62,6 +64,8 @@ pub enum Error {
     /// A batch of rows that is damaged; the others can be read.
     #[error("cannot read batch {batch} of {}: {reason}", path.display())]
     Damaged { path: PathBuf, batch: u64, reason: String },
+    #[error("cannot repair {}: the run is still being written", path.display())]
+    InUse { path: PathBuf },
     #[error("cannot write {} fast enough: {waiting} bytes wait in memory", path.display())]
     Stalled { path: PathBuf, waiting: usize },
     #[error("cannot write {}: {reason}", path.display())]
@@ -458,8 +462,10 @@ impl RunReader {
     }
 
     /// Removes incomplete last batches and adds end marks, for readers that require them. Returns the
-    /// names of the repaired files.
+    /// names of the repaired files. A run that is still being written is refused: it would go on in the file
+    /// that was replaced.
     pub fn repair(&self) -> Result<Vec<&'static str>, Error> {
+        let _lock = self.lock()?;
         let mut repaired = Vec::new();
         for name in [names::REQUESTS, names::STARTS] {
             let path = self.folder.join(name);
@@ -472,6 +478,11 @@ impl RunReader {
                 continue;
             }
             let mut file = Replacement::create(&path)?;
+            let mut batches = batches.peekable();
+            if batches.peek().is_none() {
+                // Without a batch there would be no schema either, and other readers refuse such a file.
+                file.append(&self.empty_batch(name)?)?;
+            }
             for batch in batches {
                 file.append(&batch)?;
             }
@@ -480,6 +491,25 @@ impl RunReader {
             repaired.push(name);
         }
         Ok(repaired)
+    }
+
+    /// No rows, in the columns of this version.
+    fn empty_batch(&self, name: &str) -> Result<RecordBatch, Error> {
+        match name {
+            names::STARTS => starts_batch(&[], self.info.origin),
+            _ => Ok(columns::encode(&[], self.info.origin)?),
+        }
+    }
+
+    /// Locks the rows, which their writer has locked as long as it runs.
+    fn lock(&self) -> Result<Option<File>, Error> {
+        let path = self.folder.join(names::REQUESTS);
+        let Ok(file) = open_file(&path) else { return Ok(None) };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(Error::InUse { path: self.folder.clone() }),
+            // A file system without locks cannot show a conflict.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(file)),
+        }
     }
 }
 

@@ -44,4 +44,4 @@ pub use timeline::{
     ServerTimings, StampSource, TcpStats, Timeline, Times, Usage,
 };
 pub use whole_file::{STDOUT, WholeFile, write_whole};
-pub use writer::{PendingRows, RunWriter, SentAttempt, timeline_bytes};
+pub use writer::{PendingRows, RemoveEarlier, RunWriter, SentAttempt, timeline_bytes};

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use arrow_schema::{DataType, Field, Schema};
 use tokometer_base::Nanos;
 
 use crate::columns;
-use crate::folder::{Error, Kept, RunReader, clear, create_private, file_error, names};
+use crate::folder::{Error, Kept, RunReader, clear, create_private, file_error, names, replace};
 use crate::run::{RunEnd, RunInfo};
 use crate::server::Scrape;
 use crate::timeline::Timeline;
@@ -32,12 +33,25 @@ pub(crate) struct BatchFile {
 
 impl BatchFile {
     /// The file can also be read through its handle: what was written is still there when the folder has
-    /// been deleted.
+    /// been deleted. It is locked as long as it is written: who replaces it meanwhile would lose rows.
     pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(true);
         let file = options.open(&path).map_err(file_error("create", &path))?;
+        // A file system without locks is no reason to refuse a run.
+        let _ = file.try_lock();
         Ok(Self { path, file, length: 0, writer: None })
+    }
+
+    /// An error where the file of this name is not, or no longer, the one that was written.
+    fn check_place(&self) -> Result<(), Error> {
+        let identity = |found: fs::Metadata| (found.dev(), found.ino(), found.len());
+        let written = self.file.metadata().map_err(file_error("write", &self.path))?;
+        if fs::metadata(&self.path).is_ok_and(|there| identity(there) == identity(written)) {
+            return Ok(());
+        }
+        let reason = "it was moved, removed or replaced while the run wrote it".to_owned();
+        Err(Error::Unwritten { path: self.path.clone(), reason })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -154,6 +168,43 @@ pub struct RunWriter {
     waiting: PendingRows,
     waiting_bytes: usize,
     has_text: bool,
+    /// Rows of ended attempts in the file.
+    rows: u64,
+    /// Where the files are as long as the folder holds an earlier run.
+    staged: Option<Staged>,
+    /// Removes what else the new run replaces.
+    remove_earlier: Option<RemoveEarlier>,
+}
+
+/// Removes earlier runs that a new one replaces. Called when its first request has left; calls after that find
+/// nothing.
+pub type RemoveEarlier = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
+
+/// A folder below that of an earlier run, with the files of the run that is to replace it. What is still in
+/// it is removed with this value: that run has sent nothing.
+struct Staged(PathBuf);
+
+impl Staged {
+    const NAME: &str = ".next";
+
+    /// `None` where no run is in the way.
+    fn below(folder: &Path) -> Result<Option<Self>, Error> {
+        if !folder.join(names::PLAN).is_file() {
+            return Ok(None);
+        }
+        let staged = Self(folder.join(Self::NAME));
+        create_private(&staged.0).map_err(file_error("create", &staged.0))?;
+        // What a killed process left.
+        clear(&staged.0)?;
+        Ok(Some(staged))
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = clear(&self.0);
+        let _ = fs::remove_dir(&self.0);
+    }
 }
 
 /// Rows wait for this much memory at most before they are written.
@@ -164,35 +215,67 @@ const END_BYTES: usize = 64 << 10;
 
 impl RunWriter {
     /// Creates the folder with its parents, and writes `plan.json`. Files of an earlier run in it are
-    /// removed: its end must not be read with the rows of this one.
+    /// replaced when the first request has left, or at the end: its end must not be read with the rows of
+    /// this one, and a run that sends nothing must not cost it.
     pub fn create(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
         create_private(folder).map_err(file_error("create", folder))?;
-        if folder.join(names::PLAN).is_file() {
-            clear(folder)?;
-        }
-        Self::begin(folder, info).inspect_err(|_| remove_begun(folder))
+        let staged = Staged::below(folder)?;
+        let place = staged.as_ref().map_or(folder, |staged| &staged.0).to_owned();
+        let begun = Self::begin(folder, staged, info);
+        begun.inspect_err(|_| remove_begun(&place))
     }
 
-    fn begin(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
-        let reserved = beside(&folder.join(names::END));
+    fn begin(folder: &Path, staged: Option<Staged>, info: &RunInfo) -> Result<Self, Error> {
+        let place = staged.as_ref().map_or(folder, |staged| &staged.0).to_owned();
+        let reserved = beside(&place.join(names::END));
         fs::write(&reserved, vec![b' '; END_BYTES]).map_err(file_error("write", &reserved))?;
-        write_json(&folder.join(names::PLAN), info)?;
+        write_json(&place.join(names::PLAN), info)?;
         Ok(Self {
             folder: folder.to_owned(),
             info: info.clone(),
-            requests: BatchFile::create(folder.join(names::REQUESTS))?,
-            starts: BatchFile::create(folder.join(names::STARTS))?,
+            requests: BatchFile::create(place.join(names::REQUESTS))?,
+            starts: BatchFile::create(place.join(names::STARTS))?,
             server: None,
             waiting: PendingRows::default(),
             waiting_bytes: 0,
             has_text: false,
+            rows: 0,
+            staged,
+            remove_earlier: None,
         })
+    }
+
+    /// Where its files are now.
+    fn place(&self) -> &Path {
+        self.staged.as_ref().map_or(&self.folder, |staged| &staged.0)
+    }
+
+    /// Has other runs removed as soon as the first request has left.
+    pub fn remove_later(&mut self, remove: RemoveEarlier) {
+        self.remove_earlier = Some(remove);
+    }
+
+    /// Takes the place of what was measured before.
+    fn take_place(&mut self) -> Result<(), Error> {
+        if let Some(remove) = self.remove_earlier.take() {
+            remove()?;
+        }
+        let Some(staged) = self.staged.take() else { return Ok(()) };
+        replace(&staged.0, &self.folder)?;
+        let end = self.folder.join(names::END);
+        let reserved = beside(&staged.0.join(names::END));
+        fs::rename(reserved, beside(&end)).map_err(file_error("write", &end))?;
+        for file in [Some(&mut self.requests), Some(&mut self.starts), self.server.as_mut()] {
+            let Some(file) = file else { continue };
+            file.path = self.folder.join(file.path.file_name().unwrap_or_default());
+        }
+        Ok(())
     }
 
     /// Replaces what `plan.json` says, except the origin: the rows are relative to it.
     pub fn amend(&mut self, info: RunInfo) -> Result<(), Error> {
         let info = RunInfo { origin: self.info.origin, ..info };
-        write_json(&self.folder.join(names::PLAN), &info)?;
+        write_json(&self.place().join(names::PLAN), &info)?;
         self.info = info;
         Ok(())
     }
@@ -256,6 +339,7 @@ impl RunWriter {
     /// Writes rows in order, and counts those that are in their files.
     fn write(&mut self, rows: &PendingRows, done: &mut RowCounts) -> Result<(), Error> {
         if !rows.started.is_empty() {
+            self.take_place()?;
             let batch = starts_batch(&rows.started, self.info.origin)?;
             self.starts.append(&batch)?;
             done.started = rows.started.len();
@@ -263,6 +347,7 @@ impl RunWriter {
         while let Some(batch) = next_batch(&rows.ended[done.ended..]) {
             self.requests.append(&columns::encode(batch, self.info.origin)?)?;
             done.ended += batch.len();
+            self.rows += batch.len() as u64;
         }
         if !rows.scrapes.is_empty() {
             self.write_scrapes(&rows.scrapes)?;
@@ -276,7 +361,7 @@ impl RunWriter {
     }
 
     fn write_scrapes(&mut self, scrapes: &[Scrape]) -> Result<(), Error> {
-        let path = self.folder.join(names::SERVER);
+        let path = self.place().join(names::SERVER);
         let mut lines = Vec::new();
         for scrape in scrapes {
             serde_json::to_writer(&mut lines, scrape)
@@ -308,9 +393,11 @@ impl RunWriter {
 
     /// The same for a writer that is needed afterwards if that fails.
     pub fn end(&mut self, end: &RunEnd) -> Result<(), Error> {
+        self.take_place()?;
         self.flush()?;
         self.requests.finish()?;
         self.starts.finish()?;
+        self.requests.check_place()?;
         self.write_end(end)
     }
 
@@ -328,15 +415,24 @@ impl RunWriter {
         write().map_err(file_error("write", &path))
     }
 
+    /// Rows that were written and are not in the folder's file: it was removed or replaced.
+    fn rows_lost(&self) -> u64 {
+        if self.requests.check_place().is_ok() {
+            return 0;
+        }
+        let there = RunReader::open(&self.folder).and_then(|reader| reader.timelines());
+        self.rows.saturating_sub(there.map_or(0, Iterator::count) as u64)
+    }
+
     /// Ends a run whose record could not be written to its end. What is still possible is written: the
     /// reason at least, since its space was reserved. The reader has every row, also those that are only
     /// in memory or in files that somebody has deleted.
     pub fn give_up(mut self, unwritten: &PendingRows, mut end: RunEnd) -> RunReader {
         self.add(unwritten);
         // Space may have been freed since; if not, the reason is known already.
-        let _ = self.flush();
+        let _ = self.take_place().and_then(|()| self.flush());
         let _ = self.requests.finish().and(self.starts.finish());
-        end.health.rows_unwritten = self.waiting.ended.len() as u64;
+        end.health.rows_unwritten = self.waiting.ended.len() as u64 + self.rows_lost();
         let _ = self.write_end(&end);
         let kept = Kept {
             requests: Some(self.requests.file),
@@ -359,7 +455,7 @@ fn remove_begun(folder: &Path) {
     let _ = fs::remove_file(folder.join(reserved));
 }
 
-fn starts_batch(started: &[SentAttempt], origin: Nanos) -> Result<RecordBatch, Error> {
+pub(crate) fn starts_batch(started: &[SentAttempt], origin: Nanos) -> Result<RecordBatch, Error> {
     let schema = Schema::new(vec![
         Field::new("index", DataType::UInt64, false),
         Field::new("attempt", DataType::UInt32, false),

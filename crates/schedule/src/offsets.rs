@@ -118,11 +118,7 @@ impl Offsets {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of requests"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]
 fn whole(requests: f64) -> u64 {
     requests.round() as u64
 }

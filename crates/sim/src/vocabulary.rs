@@ -67,6 +67,12 @@ fn encoding() -> BuiltIn {
     BuiltIn::new(Encoding::default())
 }
 
+/// Whether [`warm_up`] has been called.
+#[cfg(test)]
+pub(crate) fn is_warm() -> bool {
+    WORD_IDS.get().is_some()
+}
+
 /// Loads the encoding, which takes about a tenth of a second, so that no request has to.
 pub(crate) fn warm_up() {
     let _ids = word_ids(&SafeWords::embedded());

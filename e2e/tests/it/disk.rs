@@ -92,6 +92,7 @@ fn a_run_whose_folder_is_deleted_still_prints_its_figures() {
     assert_eq!(bench.code, Some(6), "{}\n{}", bench.stdout, bench.stderr);
     assert!(bench.stdout.contains("Successful requests"), "{}", bench.stdout);
     assert!(bench.stderr.contains("cannot write"), "{}", bench.stderr);
+    assert!(!bench.stderr.contains("record:"), "nothing is there: {}", bench.stderr);
     assert!(succeeded(&bench.stdout) >= 8, "{}", bench.stdout);
 }
 

@@ -54,6 +54,30 @@ fn lists_multiply_and_the_last_flag_varies_fastest() {
     let _end = written(expected[2]);
 }
 
+/// The file of the last point replaced those of the others.
+#[test]
+fn every_point_has_a_result_file_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "bench --base-url {} --num-prompts 2 --random-input-len 20 --random-output-len 3 \
+         --save-result --result-filename x.json --no-run-dir",
+        server.url
+    );
+    let caps = |name: &str| -> Value {
+        let text = std::fs::read(folder.path().join(name)).unwrap();
+        serde_json::from_slice::<Value>(&text).unwrap()["max_concurrency"].clone()
+    };
+    let sweep = run(folder.path(), &format!("{line} --max-concurrency 1,2")).succeeded();
+    assert!(sweep.stderr.contains("results: x-001.json"), "{}", sweep.stderr);
+    assert_eq!([caps("x-000.json"), caps("x-001.json")], [1, 2]);
+    assert!(!folder.path().join("x.json").exists());
+    for cap in [3, 4] {
+        run(folder.path(), &format!("{line} --max-concurrency {cap}")).succeeded();
+        assert_eq!(caps("x.json"), cap, "a single run replaces the file, as its tool does");
+    }
+}
+
 #[test]
 fn a_point_that_fails_leaves_the_others_alone() {
     let folder = tempfile::tempdir().unwrap();

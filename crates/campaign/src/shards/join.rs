@@ -99,7 +99,7 @@ impl JoinSetting<'_> {
 
     fn own_folder(&self) -> Result<RunFolder, Refusal> {
         let (output, name) = (&self.plan.output, &self.plan.name);
-        RunFolder::open(output, name, self.clock.wall(), self.earlier)
+        RunFolder::open(output, name, self.clock.wall(), self.earlier)?.without_earlier()
     }
 
     fn follower_folder(

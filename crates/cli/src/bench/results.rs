@@ -70,6 +70,8 @@ pub(crate) struct RunFacts {
     pub(crate) begin: Option<Nanos>,
     /// SGLang's `/server_info`; absent: not requested, or no answer.
     pub(crate) server_info: Option<Value>,
+    /// Its number among the runs of its command; absent: there is no other.
+    pub(crate) point: Option<u32>,
 }
 
 /// Writes the files that the plan asks for. Returns their paths.
@@ -83,7 +85,8 @@ pub(crate) fn write(
     if let Some(file) = &plan.output.vllm_result {
         let changes = facts.begin.and_then(|begin| rate_changes(plan, &shown.info, begin));
         let changes = changes.map(|changes| ("rps_change_events".to_owned(), changes.into()));
-        written.push(write_vllm(shown, file, &changes.into_iter().collect())?);
+        let text = vllm_text(shown, file, &changes.into_iter().collect())?;
+        written.push(write_vllm(shown, file, facts.point, &text)?);
     }
     if let Some(file) = &plan.output.sglang_result {
         let info = facts.server_info.clone();
@@ -146,30 +149,71 @@ pub(crate) fn result<'a>(
     }
 }
 
-fn write_vllm(
+fn vllm_text(
     shown: &SummarisedRun,
     file: &VllmResult,
     workload: &WorkloadKeys,
-) -> Result<PathBuf, Refusal> {
-    let label = file.label.as_deref();
+) -> Result<String, Refusal> {
     let metadata = file.metadata.shown();
     let extent = if file.is_detailed { Extent::Requests } else { Extent::Run };
-    let result = ResultFile { label, metadata: &metadata, ..result(shown, workload, extent) };
-    let text = vllm_json(&result).map_err(|why| unmade(&why))?;
-    let name = file.filename.clone().unwrap_or_else(|| vllm_file_name(&shown.info, label));
-    let path = file.dir.clone().unwrap_or_default().join(name);
-    let has_content = std::fs::metadata(&path).is_ok_and(|found| found.len() > 0);
+    let result = ResultFile {
+        label: file.label.as_deref(),
+        metadata: &metadata,
+        ..result(shown, workload, extent)
+    };
+    vllm_json(&result).map_err(|why| unmade(&why))
+}
+
+/// A name that the user gave is written as their tool does it, with a number where the command has several
+/// points; a name that is made is that of a new file.
+fn write_vllm(
+    shown: &SummarisedRun,
+    file: &VllmResult,
+    point: Option<u32>,
+    text: &str,
+) -> Result<PathBuf, Refusal> {
+    let name =
+        file.filename.clone().unwrap_or_else(|| vllm_file_name(&shown.info, file.label.as_deref()));
+    let mut path = file.dir.clone().unwrap_or_default().join(name);
     if is_stdout(&path) {
         print(&format!("{text}\n"))?;
         return Ok(path);
     }
     let written = if file.is_appended {
+        let has_content = std::fs::metadata(&path).is_ok_and(|found| found.len() > 0);
         let separator = if has_content { APPEND_SEPARATOR } else { "" };
         append(open(&path)?, format!("{separator}{text}").as_bytes())
     } else {
+        path = match (&file.filename, point) {
+            (None, _) => claimed(&path).map_err(|why| unwritable(&path, &why))?,
+            (Some(_), Some(point)) => numbered(&path, &format!("{point:03}")),
+            (Some(_), None) => path,
+        };
         write_whole(&path, text.as_bytes())
     };
     written.map(|()| path.clone()).map_err(|why| unwritable(&path, &why))
+}
+
+/// `x.json` as `x-001.json`.
+fn numbered(path: &Path, number: &str) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{stem}-{number}");
+    match path.extension() {
+        Some(extension) => path.with_file_name(name).with_added_extension(extension),
+        None => path.with_file_name(name),
+    }
+}
+
+/// Creates the first unused file of this name: another run may have ended in the same second.
+fn claimed(path: &Path) -> std::io::Result<PathBuf> {
+    let others = (2..10_000_u32).map(|number| numbered(path, &number.to_string()));
+    for candidate in std::iter::once(path.to_owned()).chain(others) {
+        match File::create_new(&candidate) {
+            Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|_| candidate),
+        }
+    }
+    Err(std::io::ErrorKind::AlreadyExists.into())
 }
 
 fn write_sglang(
@@ -214,4 +258,24 @@ fn workload(plan: &Plan) -> WorkloadKeys {
 pub(crate) fn write_summary(shown: &SummarisedRun, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
     write_file(&path, &format!("{:#}\n", shown.json()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five runs that ended in one second left one file.
+    #[test]
+    fn a_made_name_is_that_of_a_new_file_and_a_given_one_has_the_point_s_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vllm-infqps-m1.5-20260131-094501.json");
+        let made: std::collections::BTreeSet<PathBuf> = std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..5).map(|_| scope.spawn(|| claimed(&path).unwrap())).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        assert_eq!(made.len(), 5);
+        assert!(made.contains(&path) && made.contains(&numbered(&path, "5")), "{made:?}");
+        assert_eq!(numbered(Path::new("out/x.json"), "001"), Path::new("out/x-001.json"));
+        assert_eq!(numbered(Path::new("x"), "001"), Path::new("x-001"));
+    }
 }

@@ -194,7 +194,9 @@ impl<'a> Screen<'a> {
         // A result file of zeros would be read as a measurement.
         if !self.is_stored && !shown.summary.is_unmeasured() {
             let server_info = record.server_info.clone();
-            let facts = results::RunFacts { begin: Some(record.end.measure_begin), server_info };
+            let begin = Some(record.end.measure_begin);
+            let point = (self.look != Look::Single).then_some(run.number);
+            let facts = results::RunFacts { begin, server_info, point };
             for path in results::write(&shown, plan, &facts)? {
                 print_note(&format!("results: {}", path.display()));
             }

@@ -115,11 +115,13 @@ fn searched(
             setting.stairs = Some(findings.steps);
         }
     }
-    // An unfinished staircase cannot be continued: its steps follow from each other.
     let stairs = climbs && setting.stairs.is_none();
-    let lock = stairs.then(|| {
-        let earlier = if earlier == Earlier::Resumed { Earlier::Removed } else { earlier };
-        RunFolder::named(&folder, earlier)
+    let lock = stairs.then(|| match earlier {
+        // An unfinished staircase cannot be continued: its steps follow from each other.
+        Earlier::Resumed => RunFolder::named(&folder, Earlier::Removed)?.without_earlier(),
+        // The search removes the staircase with its own points.
+        Earlier::Removed => RunFolder::named(&folder, Earlier::Resumed),
+        Earlier::Refused => RunFolder::named(&folder, Earlier::Refused),
     });
     let lock = lock.transpose()?;
     let server = server.unwrap_or_else(|| IdentifiedServer {

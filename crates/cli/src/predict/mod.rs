@@ -19,6 +19,7 @@ use tokometer_campaign::{
 use tokometer_compat::Report;
 use tokometer_decide::compare::Half;
 use tokometer_plan as plan;
+use tokometer_record::RemoveEarlier;
 use tokometer_report::prediction::{self, PredictionPage, beyond_text};
 use tokometer_report::{self as report, TableFile, TableFormat};
 use tokometer_twin as twin;
@@ -55,6 +56,8 @@ struct PredictScreen<'a> {
     style: report::Style,
     shown: Vec<ShownPoint>,
     document: SweepDocument,
+    /// Removes what the first prediction replaces.
+    remove_earlier: Option<RemoveEarlier>,
 }
 
 /// Predicts every point and shows it.
@@ -88,6 +91,13 @@ pub(crate) fn predict(
         memory_bytes: free_memory(),
         ..Virtual::new(engine.profile.clone())
     };
+    // A prediction has no points to resume, and must not replace a run by chance.
+    let earlier = match Earlier::checked(&args.bench.output, &lowered.plan.output)? {
+        Earlier::Resumed => Earlier::Refused,
+        earlier => earlier,
+    };
+    let folder = lowered.plan.output.run_dir.as_deref();
+    let mut folder = folder.map(|folder| RunFolder::named(folder, earlier)).transpose()?;
     let mut screen = PredictScreen {
         points: &lowered.points,
         engine,
@@ -96,14 +106,8 @@ pub(crate) fn predict(
         style: environment.style(),
         shown: Vec::new(),
         document: SweepDocument::default(),
+        remove_earlier: folder.as_mut().and_then(RunFolder::take_earlier),
     };
-    // A prediction has no points to resume, and must not replace a run by chance.
-    let earlier = match Earlier::checked(&args.bench.output, &lowered.plan.output)? {
-        Earlier::Resumed => Earlier::Refused,
-        earlier => earlier,
-    };
-    let folder = lowered.plan.output.run_dir.as_deref();
-    let folder = folder.map(|folder| RunFolder::named(folder, earlier)).transpose()?;
     let mut sweep = Sweep { runs: planned_runs(&lowered, Path::new(""))? };
     let found = run(&mut sweep, &mut executor, &mut screen);
     let shown = found.and_then(|found| {
@@ -197,6 +201,9 @@ impl PredictScreen<'_> {
             } else {
                 folder.join(format!("{:03}", run.number))
             };
+            if let Some(remove) = self.remove_earlier.take() {
+                remove().map_err(|why| Refusal::new(RefusalKind::Write, why.to_string()))?;
+            }
             save(&folder, record, predicted)?;
             if output.shown == plan::Shown::Text {
                 print_note(&format!("record: {}", folder.display()));
@@ -221,6 +228,7 @@ impl PredictScreen<'_> {
         sides: Vec<Half>,
     ) -> Result<(String, Value, ShownPoint), Refusal> {
         let (plan, info, label) = (&run.plan, record.reader.info(), run.label.clone());
+        let number = run.number;
         let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
         let is_figures = predicted.detail == PredictedDetail::Figures;
         let is_large = is_figures || self.options.replicas > 1;
@@ -247,7 +255,8 @@ impl PredictScreen<'_> {
             return Ok((text, json, ShownPoint { label, entry: None, block }));
         }
         let run = READING.summarise_sides(sides, None, &record.reader, &view)?;
-        for path in write_results(&run, plan, &RunFacts::default())? {
+        let point = (!self.is_single()).then_some(number);
+        for path in write_results(&run, plan, &RunFacts { point, ..RunFacts::default() })? {
             print_note(&format!("results: {}", path.display()));
         }
         let mut json = run.json();

@@ -126,13 +126,108 @@ fn nothing_of_an_earlier_run_stays_beside_a_new_one() {
     for name in [names::SERVER, names::SUMMARY, "end.json.part", "notes.txt"] {
         fs::write(folder.path().join(name), "x").unwrap();
     }
-    let writer = RunWriter::create(folder.path(), &info()).unwrap();
+    let mut writer = RunWriter::create(folder.path(), &info()).unwrap();
+    writer.start(0, 0, Nanos(6_000));
+    writer.flush().unwrap();
     let mut left: Vec<_> =
         fs::read_dir(writer.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["end.json.part", "notes.txt", names::PLAN, names::REQUESTS, names::STARTS]);
     let state = RunReader::open(folder.path()).unwrap().state().unwrap();
-    assert_eq!(state, RunState::Killed { in_flight: 0, retrying: 0 });
+    assert_eq!(state, RunState::Killed { in_flight: 1, retrying: 0 });
+}
+
+/// `--overwrite` removed the earlier run before the new one had reached its server.
+#[test]
+fn a_run_that_sends_nothing_does_not_cost_the_earlier_one() {
+    let (folder, writer) = written(2);
+    let _ = writer.finish(&end()).unwrap();
+    let listed = || fs::read_dir(folder.path()).unwrap().count();
+    let before = listed();
+    let other = folder.path().join("001-other");
+    fs::create_dir(&other).unwrap();
+    let removed = other.clone();
+    let remove: crate::RemoveEarlier = std::sync::Arc::new(move || {
+        fs::remove_dir(&removed).map_err(file_error("remove", &removed))
+    });
+    let begin = || {
+        let mut writer = RunWriter::create(folder.path(), &info()).unwrap();
+        writer.remove_later(std::sync::Arc::clone(&remove));
+        // A warm-up is no reason yet: all of them may fail.
+        writer
+            .push(Timeline { identity: AttemptId::new(0, Phase::Warmup), ..timeline(0) })
+            .unwrap();
+        writer.flush().unwrap();
+        writer
+    };
+    drop(begin());
+    let reader = RunReader::open(folder.path()).unwrap();
+    assert_eq!((indexes(&reader), listed()), (vec![0, 1], before + 1));
+    assert!(reader.state().unwrap().end().is_some() && other.exists());
+    let mut writer = begin();
+    writer.start(7, 0, Nanos(6_000));
+    writer.push(timeline(7)).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(indexes(&RunReader::open(folder.path()).unwrap()), [0, 7]);
+    assert!(!other.exists());
+    writer.finish(&end()).unwrap();
+    assert_eq!((indexes(&RunReader::open(folder.path()).unwrap()), listed()), (vec![0, 7], before));
+}
+
+/// The run went on in a file that had no name any more: 74 of its 400 requests were left.
+#[test]
+fn a_run_in_progress_is_not_repaired() {
+    let (folder, mut writer) = written(2);
+    writer.flush().unwrap();
+    let reader = RunReader::open(folder.path()).unwrap();
+    let refused = reader.repair().unwrap_err();
+    assert!(matches!(&refused, Error::InUse { path } if path == folder.path()), "{refused}");
+    writer.push(timeline(2)).unwrap();
+    writer.finish(&end()).unwrap();
+    assert_eq!(indexes(&reader), [0, 1, 2]);
+    assert_eq!(reader.repair().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_run_whose_file_was_replaced_says_so_and_has_all_its_rows() {
+    let (folder, mut writer) = written(2);
+    writer.flush().unwrap();
+    let (path, copy) = (folder.path().join(names::REQUESTS), folder.path().join("copy"));
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    writer.push(timeline(2)).unwrap();
+    let why = writer.end(&end()).unwrap_err().to_string();
+    assert!(why.ends_with("it was moved, removed or replaced while the run wrote it"), "{why}");
+    let reader = writer.give_up(&PendingRows::default(), RunEnd { stop: Stop::DiskFull, ..end() });
+    assert_eq!(indexes(&reader), [0, 1, 2]);
+    let stored = RunReader::open(folder.path()).unwrap();
+    let unwritten = stored.state().unwrap().end().map(|end| end.health.rows_unwritten);
+    assert_eq!((indexes(&stored), unwritten), (vec![0, 1], Some(1)));
+}
+
+/// The repaired file was empty, which other readers take for no file of rows at all.
+#[test]
+fn a_record_that_is_cut_inside_its_first_batch_becomes_a_file_without_rows() {
+    for kept in [8, 100, 3_000] {
+        let (folder, mut writer) = written(1);
+        writer.start(0, 0, Nanos(6_000));
+        writer.flush().unwrap();
+        drop(writer);
+        for name in [names::REQUESTS, names::STARTS] {
+            let path = folder.path().join(name);
+            let whole = fs::read(&path).unwrap();
+            fs::write(&path, &whole[..kept.min(whole.len() * 6 / 10)]).unwrap();
+        }
+        let repaired = RunReader::open(folder.path()).unwrap().repair().unwrap();
+        assert_eq!(repaired, [names::REQUESTS, names::STARTS]);
+        for name in repaired {
+            let file = File::open(folder.path().join(name)).unwrap();
+            let table = arrow_ipc::reader::StreamReader::try_new(file, None).unwrap();
+            assert!(table.schema().field_with_name("index").is_ok(), "{name}");
+            let rows = table.map(|batch| batch.unwrap().num_rows()).sum::<usize>();
+            assert_eq!(rows, 0, "{name} of {kept} bytes");
+        }
+    }
 }
 
 fn written(count: u64) -> (tempfile::TempDir, RunWriter) {
@@ -363,7 +458,7 @@ fn a_record_that_is_given_up_returns_every_row_from_deleted_files() {
     assert_eq!(indexes(&reader), [0, 1, 2, 3]);
     let (first, second) = (reader.timelines().unwrap(), reader.timelines().unwrap());
     assert!(first.zip(second).all(|(first, second)| first == second));
-    stopped.health.rows_unwritten = 1;
+    stopped.health.rows_unwritten = 4;
     assert_eq!(reader.state().unwrap(), RunState::Ended(Box::new(stopped)));
     reader.rewrite(|row| row.retokenized_tokens = Some(5)).unwrap();
     assert!(reader.timelines().unwrap().all(|row| row.retokenized_tokens == Some(5)));

@@ -21,7 +21,7 @@ use crate::config::{SimConfig, TokenTiming};
 use crate::engine::Engine;
 use crate::faults::PacketFault;
 use crate::truth::{Fact, Log, StreamEnd};
-use crate::vocabulary::{Vocabulary, warm_up};
+use crate::vocabulary::Vocabulary;
 use crate::wire::{EventBuffer, Snapshot};
 
 /// How long the loop sleeps at most: a stop is noticed this often.
@@ -89,8 +89,6 @@ impl<'a> Reactor<'a> {
             }
             TokenTiming::Fixed { .. } | TokenTiming::Flood { .. } => None,
         };
-        // Token ids need a vocabulary that takes a while to load. No request should wait for it.
-        let _ = std::thread::Builder::new().name("vocabulary".to_owned()).spawn(warm_up);
         Ok(Self {
             config,
             listener,
