@@ -52,10 +52,6 @@ fn resolved(origin: &str, asked: &str, location: &str) -> String {
     }
 }
 
-fn stays(url: &Url, base: &Url) -> bool {
-    url.is_encrypted() == base.is_encrypted() && url.host == base.host && url.port == base.port
-}
-
 impl Redirect {
     /// Reads a `Location`. `path` is what was asked for below `base`, without a query.
     pub(crate) fn parse(base: &Url, path: &str, location: &str) -> Result<Self, Error> {
@@ -73,7 +69,7 @@ impl Redirect {
             whole != asked && whole.trim_end_matches('/') == asked.trim_end_matches('/');
         let change = match &same_path {
             _ if is_slash_alone => RedirectChange::Slash,
-            Some(prefix) if *prefix == base.root_prefix() && stays(&url, base) => {
+            Some(prefix) if *prefix == base.root_prefix() && url.is_same_server(base) => {
                 RedirectChange::Nothing
             }
             Some(_) => RedirectChange::Base,
@@ -91,7 +87,7 @@ impl Redirect {
 
     /// Whether the new address is the same server: only then it may be sent the key.
     pub(crate) fn stays_at(&self, base: &Url) -> bool {
-        stays(&self.base, base)
+        self.base.is_same_server(base)
     }
 
     pub(crate) fn describe(&self, from: &Url) -> String {

@@ -67,6 +67,10 @@ impl Headers {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Drops headers whose values were left out when they were written.
     pub fn drop_hidden(&mut self) {
         self.0.retain(|(_, value)| value != HIDDEN);

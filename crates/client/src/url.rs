@@ -153,6 +153,13 @@ impl Url {
         self.scheme == Scheme::Https
     }
 
+    /// Whether both have the scheme, host and port, or the socket, of one server: keys and headers of one go to
+    /// no other.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        let server = |url: &Self| (url.scheme, url.host.clone(), url.port, url.socket.clone());
+        server(self) == server(other)
+    }
+
     pub fn at(&self, path: &str) -> String {
         let prefix = if path.is_empty() { &self.path_prefix } else { self.root_prefix() };
         let path = format!("{prefix}{path}");

@@ -9,6 +9,7 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::{Access, AccessOptions, Endpoint, Peer};
 use tokometer_client::control::ModelEntry;
 use tokometer_client::proxy::Proxies;
+use tokometer_client::secret::Headers;
 use tokometer_client::tls::ClientCertificate;
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
@@ -83,21 +84,9 @@ impl Reached {
             let url = metrics_base(&text.0).map_err(|why| {
                 Error::usage(format!("cannot use `--metrics-url {text}`: {why}"), "")
             })?;
-            Ok(source(number, &self.settings_for(url)))
+            Ok(source(number, &metrics_settings(&self.settings, url, &plan.client.metrics_headers)))
         };
         (0..).zip(urls).map(named).collect()
-    }
-
-    /// Settings for scraping `url`. Key and headers are meant for the target; another host does not
-    /// get them.
-    fn settings_for(&self, url: Url) -> Settings {
-        let own = &self.settings.base_url;
-        if (&url.host, &url.socket) == (&own.host, &own.socket) {
-            return Settings { base_url: url, ..(*self.settings).clone() };
-        }
-        let mut settings = Settings::new(url, self.settings.model.clone());
-        settings.other_secrets = self.settings.secrets();
-        settings
     }
 
     /// Applies another plan's body fields; address and model stay.
@@ -165,6 +154,20 @@ pub(crate) fn reach(
     let remarks = redirected.into_iter().chain(listed.remark).chain(settled.remark).collect();
     let model = settled.model;
     Ok(Reached { dialect, settings, endpoint, control, model, described, remarks, simulator })
+}
+
+/// Settings for scraping `url`. Key and headers of the target go to no other server: not to another port of
+/// its host, and not in clear text. `headers` are meant for the pages.
+fn metrics_settings(target: &Settings, url: Url, headers: &Headers) -> Settings {
+    let mut settings = if url.is_same_server(&target.base_url) {
+        Settings { base_url: url, ..target.clone() }
+    } else {
+        let mut settings = Settings::new(url, target.model.clone());
+        settings.other_secrets = target.secrets();
+        settings
+    };
+    settings.headers.0.extend(headers.0.iter().cloned());
+    settings
 }
 
 /// The address of `--metrics-url`, with or without `/metrics` at the end of its path.
@@ -456,6 +459,30 @@ mod tests {
     use tokometer_base::{ManualClock, MonotonicClock};
 
     use super::*;
+
+    /// `--metrics-url http://HOST:9400` got the key of `--base-url https://HOST` in clear text.
+    #[test]
+    fn a_page_on_another_server_gets_its_own_headers_and_no_key() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let mut target = Settings::new(url("https://host/v1"), "tiny");
+        target.api_key = Some(client::ApiKey::Bearer("verysecret".to_owned()));
+        target.headers = Headers(vec![("x-tenant".to_owned(), "secret2".to_owned())]);
+        let own = Headers(vec![("Authorization".to_owned(), "Bearer of-page".to_owned())]);
+        let check = |page: &str, is_target: bool| {
+            let settings = metrics_settings(&target, url(page), &own);
+            assert_eq!(settings.api_key.is_some(), is_target, "{page}");
+            let names: Vec<&str> = settings.headers.0.iter().map(|(name, _)| &**name).collect();
+            let all: &[&str] = if is_target { &["x-tenant"] } else { &[] };
+            assert_eq!(names, [all, &["Authorization"]].concat(), "{page}");
+        };
+        check("https://host/metrics", true);
+        check("https://host:443", true);
+        check("http://host/metrics", false);
+        check("http://host:9400/metrics", false);
+        check("https://host:9400/metrics", false);
+        check("https://other/metrics", false);
+        check("unix:/run/s.sock", false);
+    }
 
     /// The pauses between attempts advance a manual clock, so this takes no time.
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tokometer_client::conn::Stamps;
+use tokometer_client::secret::Headers;
 use tokometer_drive as drive;
 
 use crate::secret::UrlText;
@@ -29,5 +30,8 @@ tokometer_base::partial! {
         /// Where metrics are read, one for each replica; empty: at the server itself.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub metrics_urls: Vec<UrlText> = Vec::new(),
+        /// Sent to these addresses only. Only values of public headers are written.
+        #[serde(skip_serializing_if = "Headers::is_empty")]
+        pub metrics_headers: Headers = Headers::default(),
     }
 }

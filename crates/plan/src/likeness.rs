@@ -72,6 +72,7 @@ pub fn first_change(stored: &Plan, meant: &Plan) -> Result<Option<DifferingLine>
     }
     for plan in [&mut stored, &mut meant] {
         plan.request.extra_body.drop_hidden();
+        plan.client.metrics_headers.drop_hidden();
     }
     let fields = [PartialPlan::of(stored), PartialPlan::of(meant)];
     PartialPlan::visit(&fields.each_ref(), "", &mut found);

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 use tokometer_base::redact::{HIDDEN, Secrets, hide_in_url, is_secret_name, redact};
+use tokometer_client::secret::Headers;
 
 use crate::plan::Plan;
 use crate::target::Address;
@@ -127,6 +128,7 @@ impl Plan {
         for url in &self.client.metrics_urls {
             secrets.add_url(&url.0);
         }
+        self.client.metrics_headers.add_to(secrets);
         self.request.extra_body.add_to(secrets);
         let objects = [&self.prompts.template_values, &self.phases.profile_request];
         objects.into_iter().flatten().for_each(|object| object.add_to(secrets));
@@ -150,6 +152,8 @@ impl Plan {
     /// Fields whose secrets were left out when the plan was stored, and that nothing has set since.
     pub fn missing_secrets(&self) -> Vec<Missing> {
         let is_hidden = |text: &str| text.contains(HIDDEN);
+        let is_hidden_header =
+            |headers: &Headers| headers.0.iter().any(|(_, value)| is_hidden(value));
         let mut missing = Vec::new();
         let mut check = |field, flag, is_missing: bool| {
             if is_missing {
@@ -165,9 +169,11 @@ impl Plan {
             check("targets.address", flag, is_address);
             let is_endpoint = target.endpoint.as_ref().is_some_and(|path| is_hidden(&path.0));
             check("targets.endpoint", "--endpoint PATH", is_endpoint);
-            let is_header = target.headers.0.iter().any(|(_, value)| is_hidden(value));
+            let is_header = is_hidden_header(&target.headers);
             check("targets.headers", "--header NAME=VALUE", is_header && number == 0);
         }
+        let is_header = is_hidden_header(&self.client.metrics_headers);
+        check("client.metrics_headers", "--metrics-header NAME=VALUE", is_header);
         let is_url = self.client.metrics_urls.iter().any(|url| is_hidden(&url.0));
         check("client.metrics_urls", "--metrics-url URL", is_url);
         let body = serde_json::to_string(&self.request.extra_body.0).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::row::Kind::{Choice, Count, Parsed, Repeated, Seconds, Text, Texts, Time};
+use super::row::Kind::{Choice, Count, Pairs, Parsed, Repeated, Seconds, Text, Texts, Time};
 use super::row::{Holds, option, other, switch};
 use super::{Fragment, Group};
 
@@ -35,6 +35,8 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("client.scrape_interval_s").without(&["scrape-interval"]),
         option("metrics-url", "URL", Repeated(text), "URL to scrape metrics from; repeat it for each replica [default: the server itself]")
             .sets("client.metrics_urls").holds(Holds::Url),
+        option("metrics-header", "NAME=VALUE", Pairs, "Headers for --metrics-url, NAME=VALUE; the API key and --header go to the server itself only")
+            .sets("client.metrics_headers").holds(Holds::Header).needs(&["metrics-url"]),
     ]},
     Group { title: "Metrics", rows: &[
         option("layout", "NAME", Text, "Layout of the classic report; `tokometer` prints only our summary")

@@ -133,7 +133,7 @@ fn add_document(value: &Value, secrets: &mut Secrets) {
                 let holds = match name.as_str() {
                     "address" | "endpoint" | "metrics_urls" => Some(Holds::Url),
                     "switch_command" => Some(Holds::Command),
-                    "headers" => {
+                    "headers" | "metrics_headers" => {
                         add_headers(value, secrets);
                         None
                     }
