@@ -111,6 +111,10 @@ impl ResponseReading {
         arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
+        // Nothing belongs to an answer behind its end mark.
+        if self.state.seen.has(Marks::DONE) {
+            return push(timeline, arrival, EventKind::Other, None);
+        }
         // These are not read as answers, whatever they look like.
         let is_other = matches!(event.name, b"error" | sse::STRAY);
         if !is_other && let Some((kind, text)) = self.template.matched(event.data) {

@@ -20,7 +20,7 @@ use tokometer_record::server::Scrape;
 pub use buckets::BucketQuantile;
 use buckets::Buckets;
 pub(crate) use change::Scrapes;
-use engines::{ENGINES, HISTOGRAMS, Histogram, METRICS, Metric};
+use engines::{ENGINES, HISTOGRAMS, Histogram, Join, METRICS, Metric};
 pub use gpu::{GpuFigures, GpuGauges, gauges};
 pub use prometheus::{KeptSeries, parse};
 use prometheus::{bare_name, label};
@@ -120,9 +120,42 @@ fn labelled<'a>(
         .map(|(name, value)| (name.as_str(), *value))
 }
 
-fn sum(scrape: &Scrape, name: &str) -> Option<f64> {
-    let values = labelled(scrape, name).map(|(_, value)| value).filter(|value| value.is_finite());
-    values.reduce(|sum, value| sum + value)
+/// The samples of a metric as one value.
+fn joined(scrape: &Scrape, name: &str, join: Join) -> Option<f64> {
+    let samples = || labelled(scrape, name).filter(|(_, value)| value.is_finite());
+    let values = samples().map(|(_, value)| value);
+    match join {
+        Join::Sum => values.reduce(|sum, value| sum + value),
+        Join::Largest => values.max_by(f64::total_cmp),
+        Join::MeanByRunning => {
+            let weighted: Vec<Weighted> = samples()
+                .filter(|(_, value)| *value > 0.0)
+                .map(|(series, value)| Weighted { value, weight: running(scrape, series) })
+                .collect();
+            mean(&weighted)
+        }
+    }
+}
+
+struct Weighted {
+    value: f64,
+    /// `None` where the page does not say.
+    weight: Option<f64>,
+}
+
+/// The requests that run on the engine with the labels of this sample.
+fn running(scrape: &Scrape, series: &str) -> Option<f64> {
+    let labels = &series[bare_name(series).len()..];
+    let named = METRICS.iter().filter(|(metric, _)| *metric == Metric::Running);
+    named.filter_map(|(_, name)| scrape.values.get(&format!("{name}{labels}"))).next().copied()
+}
+
+/// The weighted mean; where no engine has a weight, the plain one.
+fn mean(values: &[Weighted]) -> Option<f64> {
+    let has_weights = values.iter().any(|one| one.weight.is_some_and(|weight| weight > 0.0));
+    let weight = |one: &Weighted| if has_weights { one.weight.unwrap_or(0.0) } else { 1.0 };
+    let total: f64 = values.iter().map(weight).sum();
+    (total > 0.0).then(|| values.iter().map(|one| one.value * weight(one)).sum::<f64>() / total)
 }
 
 /// The accept length in SGLang's `/server_info`. Behind a router it is that of the first decoding
@@ -144,12 +177,13 @@ pub fn read(scrape: &Scrape) -> Option<ServerReading> {
     let named = METRICS.map(|(metric, name)| (metric, name.to_owned()));
     let mut values: BTreeMap<Metric, f64> = BTreeMap::new();
     for (metric, name) in named.into_iter().chain(HISTOGRAMS.into_iter().flat_map(histogram)) {
-        if let (Entry::Vacant(entry), Some(sum)) = (values.entry(metric), sum(scrape, &name)) {
-            entry.insert(sum);
+        let value = joined(scrape, &name, metric.join());
+        if let (Entry::Vacant(entry), Some(value)) = (values.entry(metric), value) {
+            entry.insert(value);
         }
     }
     if let Some(tokens) = values.get_mut(&Metric::PromptTokens) {
-        *tokens += sum(scrape, engines::UNCOUNTED_PROMPT_TOKENS).unwrap_or(0.0);
+        *tokens += joined(scrape, engines::UNCOUNTED_PROMPT_TOKENS, Join::Sum).unwrap_or(0.0);
         let tokens = *tokens;
         values.entry(Metric::PrefixQueries).or_insert(tokens);
     }

@@ -83,8 +83,8 @@ impl Schema {
         let reference = rules.get("$ref").and_then(Value::as_str);
         reference.is_none_or(|pointer| self.referenced(pointer).is_some_and(inner))
             && rules.get("type").is_none_or(|kinds| is_of_type(kinds, document))
-            && list("enum").is_none_or(|values| values.contains(document))
-            && rules.get("const").is_none_or(|value| value == document)
+            && list("enum").is_none_or(|values| values.iter().any(|value| is_equal(value, document)))
+            && rules.get("const").is_none_or(|value| is_equal(value, document))
             && list("anyOf").is_none_or(|schemas| schemas.iter().any(inner))
             && list("allOf").is_none_or(|schemas| schemas.iter().all(inner))
             && list("oneOf")
@@ -195,7 +195,9 @@ fn within(rules: &Map<String, Value>, document: &Value) -> bool {
         Value::String(text) => is_between(text.chars().count() as f64, "minLength", "maxLength"),
         Value::Array(items) => {
             let is_set = rules.get("uniqueItems").and_then(Value::as_bool) == Some(true);
-            let repeats = |(pointer, item): (usize, &Value)| items[..pointer].contains(item);
+            let repeats = |(place, item): (usize, &Value)| {
+                items[..place].iter().any(|before| is_equal(before, item))
+            };
             is_between(items.len() as f64, "minItems", "maxItems")
                 && !(is_set && items.iter().enumerate().any(repeats))
         }
@@ -203,6 +205,23 @@ fn within(rules: &Map<String, Value>, document: &Value) -> bool {
             is_between(members.len() as f64, "minProperties", "maxProperties")
         }
         _ => true,
+    }
+}
+
+/// Whether two documents are the same: numbers by their value, so 1 is 1.0.
+fn is_equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let has = |(name, value): (&String, &Value)| {
+                b.get(name).is_some_and(|other| is_equal(value, other))
+            };
+            a.len() == b.len() && a.iter().all(has)
+        }
+        _ => a == b,
     }
 }
 
@@ -258,6 +277,11 @@ mod tests {
         };
         let list = || json!({ "uniqueItems": true });
         check(list(), json!([1, 2, [1]]), true);
+        check(list(), json!([1, 1.0]), false);
+        check(json!({ "enum": [1, [2.0]] }), json!(1.0), true);
+        check(json!({ "enum": [1, [2.0]] }), json!([2]), true);
+        check(json!({ "enum": [1, [2.0]] }), json!(2), false);
+        check(json!({ "const": { "a": 1 } }), json!({ "a": 1.0 }), true);
         check(list(), json!([1, 2, 1]), false);
         let object = || json!({ "minProperties": 1, "maxProperties": 2 });
         check(object(), json!({ "a": 1 }), true);

@@ -92,6 +92,8 @@ impl Scrapes {
             |reading: &ServerReading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
         let kv = during.values().flatten().filter_map(|reading| reading.kv_use);
         let devices: Vec<Vec<GpuReading>> = self.devices.values().cloned().collect();
+        let mut ignored = Vec::new();
+        let gpu = gpu::figures(&devices, span, &mut ignored);
         let mut figures = ServerFigures {
             engine: self.readings.first().map(|reading| reading.engine.to_owned()),
             scrapes: (self.readings.len() + devices.iter().map(Vec::len).sum::<usize>()) as u64,
@@ -115,9 +117,9 @@ impl Scrapes {
             prefill_ms_mean: mean_ms(Histogram::Prefill),
             accept_length: accept_length(&self.readings),
             reported_accept_length: self.reported_accept_length,
-            gpu: gpu::figures(&devices, span),
+            gpu,
             speculation: speculation(&total),
-            ignored: Vec::new(),
+            ignored,
         };
         figures.ignore_impossible();
         Some(figures)

@@ -30,6 +30,41 @@ pub(super) enum Metric {
     Count(Histogram),
 }
 
+/// How the samples of one page become one value. A server with several engines (data parallelism) has one
+/// sample for each, by labels such as `engine` and `dp_rank`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Join {
+    Sum,
+    /// Each engine has a cache of its own, and the fullest one makes requests wait.
+    Largest,
+    /// Mean over the engines, weighted by the requests that run on each: an idle one takes no steps.
+    MeanByRunning,
+}
+
+impl Metric {
+    /// The one table of how families are joined.
+    pub(super) fn join(self) -> Join {
+        match self {
+            Self::KvUse => Join::Largest,
+            Self::AcceptLength => Join::MeanByRunning,
+            Self::Running
+            | Self::Waiting
+            | Self::Preemptions
+            | Self::PromptTokens
+            | Self::GenerationTokens
+            | Self::Finished
+            | Self::PrefixQueries
+            | Self::PrefixHits
+            | Self::Drafts
+            | Self::DraftTokens
+            | Self::AcceptedTokens
+            | Self::AcceptedAt(_)
+            | Self::Sum(_)
+            | Self::Count(_) => Join::Sum,
+        }
+    }
+}
+
 /// Of several names for one metric the first that a page has is read.
 pub(super) const METRICS: [(Metric, &str); 38] = [
     (Metric::Running, "vllm:num_requests_running"),

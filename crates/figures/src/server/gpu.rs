@@ -2,7 +2,8 @@
 //!
 //! In: readings of one source, each with values per device. Out: [`GpuFigures`] over the measured
 //! phase. A device without any utilisation is not used by the server; it is left out and counted as
-//! unused. Energy comes from the device's counter where it has one, otherwise from power over time.
+//! unused. Energy comes from the device's counter where that was refreshed at both ends of the phase,
+//! otherwise from power over time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +71,7 @@ pub struct GpuFigures {
     pub power_w_mean: Option<f64>,
     /// Energy of all devices together over the measured phase, in joules.
     pub energy_j: Option<f64>,
-    /// Whether the energy is power over time, because the devices have no energy counter.
+    /// Whether the energy is power over time: a counter is missing, or was not refreshed at both ends.
     pub is_energy_from_power: bool,
     /// Per output token that the client counted, in joules.
     pub energy_j_per_output_token: Option<f64>,
@@ -135,8 +136,13 @@ pub(super) fn read(scrape: &Scrape) -> Option<GpuReading> {
     Some(GpuReading { at: scrape.at, source: source.name, devices })
 }
 
-/// Figures over `span` from readings in time order, one list per endpoint.
-pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<TimeSpan>) -> Option<GpuFigures> {
+/// Figures over `span` from readings in time order, one list per endpoint. A counter that power over time
+/// contradicts is `ignored`.
+pub(super) fn figures(
+    endpoints: &[Vec<GpuReading>],
+    span: Option<TimeSpan>,
+    ignored: &mut Vec<String>,
+) -> Option<GpuFigures> {
     let source = endpoints.iter().flatten().next()?.source;
     let mut found = GpuFigures { source: source.to_owned(), ..GpuFigures::default() };
     let (mut use_sum, mut use_count) = (0.0, 0_u32);
@@ -162,7 +168,12 @@ pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<TimeSpan>) -> 
             add(&mut found.memory_mib_max, memory.max_by(f64::total_cmp));
             let from_power = power_over_time(&device);
             add(&mut found.power_w_mean, from_power.map(|power| power.mean_w));
-            let counted = counted_energy(&device);
+            let counted = counted_energy(&device).filter(|counted| {
+                let why = from_power.and_then(|power| contradiction(*counted, power.energy_j));
+                let is_sound = why.is_none();
+                ignored.extend(why);
+                is_sound
+            });
             found.is_energy_from_power |= counted.is_none() && from_power.is_some();
             add(&mut found.energy_j, counted.or(from_power.map(|power| power.energy_j)));
         }
@@ -207,11 +218,25 @@ fn power_over_time(device: &[(Nanos, Device)]) -> Option<PowerSum> {
     (seconds > 0.0).then(|| PowerSum { mean_w: joules / seconds, energy_j: joules })
 }
 
-/// Joules from the device's energy counter.
+/// Energies that differ by more than this factor contradict each other. Power is read once a second, and
+/// may miss what lies in between.
+const CONTRADICTION: f64 = 1.5;
+
+fn contradiction(counted: f64, power: f64) -> Option<String> {
+    let is_contradicted = counted.max(power) > CONTRADICTION * counted.min(power);
+    is_contradicted
+        .then(|| format!("energy of {counted:.0} J by a GPU's counter, {power:.0} J by its power"))
+}
+
+/// Joules from the device's energy counter, if it was refreshed between the first two readings and between
+/// the last two. An exporter may refresh it every 30 s: the change is then that of another time.
 fn counted_energy(device: &[(Nanos, Device)]) -> Option<f64> {
-    let first = device.iter().find_map(|(_, seen)| seen.energy_mj)?;
-    let last = device.iter().rev().find_map(|(_, seen)| seen.energy_mj)?;
-    (last > first).then(|| (last - first) / 1e3)
+    let seen: Vec<f64> = device.iter().filter_map(|(_, seen)| seen.energy_mj).collect();
+    let (first, last) = (seen.first()?, seen.last()?);
+    let is_refreshed = |pair: Option<&[f64]>| pair.is_some_and(|pair| pair[1] > pair[0]);
+    let mut steps = seen.windows(2);
+    let is_whole = is_refreshed(steps.next()) && is_refreshed(steps.next_back());
+    (is_whole && last > first).then(|| (last - first) / 1e3)
 }
 
 #[cfg(test)]
@@ -226,7 +251,7 @@ mod tests {
 
     fn over(readings: Vec<GpuReading>) -> GpuFigures {
         let span = TimeSpan { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
-        figures(&[readings], Some(span)).unwrap()
+        figures(&[readings], Some(span), &mut Vec::new()).unwrap()
     }
 
     /// Two devices of an exporter; the second is unused.
@@ -268,6 +293,30 @@ mod tests {
         ]);
         assert_eq!((found.energy_j, found.is_energy_from_power), (Some(1_600.0), true));
         assert_eq!(found.power_w_mean, Some(200.0));
+    }
+
+    /// A counter that is refreshed every 30 s gave 12,000 J for the 2,027 J of a run of 8 s.
+    #[test]
+    fn a_counter_that_is_not_refreshed_at_both_ends_gives_way_to_power_over_time() {
+        let check = |counter: &dyn Fn(u64) -> u64, is_from_power: bool| {
+            let readings = (1..=9).map(|at| exporter(at, 90, 250, Some(counter(at)))).collect();
+            let found = over(readings);
+            assert_eq!((found.energy_j, found.is_energy_from_power), (Some(2_000.0), is_from_power));
+        };
+        check(&|at| 250_000 * at, false);
+        check(&|at| if at < 4 { 1_000 } else { 12_001_000 }, true);
+        check(&|at| if at < 2 { 1_000 } else { 12_001_000 }, true);
+        check(&|_| 1_000, true);
+    }
+
+    #[test]
+    fn a_counter_that_power_contradicts_is_ignored_and_named() {
+        let readings = (1..=9).map(|at| exporter(at, 90, 250, Some(1_500_000 * at))).collect();
+        let span = TimeSpan { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
+        let mut ignored = Vec::new();
+        let found = figures(&[readings], Some(span), &mut ignored).unwrap();
+        assert_eq!((found.energy_j, found.is_energy_from_power), (Some(2_000.0), true));
+        assert_eq!(ignored, ["energy of 12000 J by a GPU's counter, 2000 J by its power"]);
     }
 
     #[test]

@@ -46,6 +46,38 @@ fn counters_are_differences_over_the_measured_phase_and_gauges_are_peaks() {
     assert_eq!(found.preemptions, None, "never told is not none");
 }
 
+/// Four engines with half of their cache in use were "max KV cache 200 %", and two ranks that accept 2.5
+/// tokens per step had an accept length of 5.
+#[test]
+fn engines_of_one_server_are_joined_as_their_family_asks() {
+    let vllm: String = (0..4)
+        .map(|engine| {
+            let used = if engine == 3 { "0.6" } else { "0.5" };
+            format!(
+                "vllm:num_requests_running{{engine=\"{engine}\"}} 3\n\
+                 vllm:kv_cache_usage_perc{{engine=\"{engine}\"}} {used}\n"
+            )
+        })
+        .collect();
+    let found = over(&[scrape(1, 0, &vllm), scrape(5, 0, &vllm), scrape(9, 0, &vllm)]);
+    assert_eq!((found.kv_use_max, found.running_max), (Some(0.6), Some(12.0)));
+    let sglang = |lengths: [&str; 2], running: Option<[u32; 2]>| {
+        let rank = |rank: usize| {
+            let labels = format!("{{model=\"m\",dp_rank=\"{rank}\"}}");
+            let running = running.map(|all| all[rank]);
+            let running = running.map(|count| format!("sglang:num_running_reqs{labels} {count}\n"));
+            let length = format!("sglang:spec_accept_length{labels} {}\n", lengths[rank]);
+            length + &running.unwrap_or_default()
+        };
+        over(&[scrape(5, 0, &(rank(0) + &rank(1)))]).accept_length
+    };
+    assert_eq!(sglang(["2.5", "2.5"], Some([4, 4])), Some(2.5));
+    assert_eq!(sglang(["2.0", "3.0"], Some([1, 3])), Some(2.75));
+    assert_eq!(sglang(["2.0", "3.0"], None), Some(2.5));
+    assert_eq!(sglang(["2.0", "3.0"], Some([0, 5])), Some(3.0), "its last value before it was idle");
+    assert_eq!(sglang(["0.0", "3.0"], Some([0, 0])), Some(3.0));
+}
+
 #[test]
 fn figures_that_cannot_be_true_are_left_out_and_named() {
     let text = |hits: u32, queue: &str| {

@@ -208,15 +208,29 @@ fn warm_cache(run: &Unjudged, _: &Effects, limit: f64) -> Found {
     let template = if has_media { surplus.min(TEMPLATE_MOST) } else { surplus } + SPECIAL_TOKENS;
     let Pair { requests, left, right } = seen.cached;
     let unexplained = right.saturating_sub(template * requests);
-    let reported = (left > 0).then(|| unexplained as f64 / left as f64);
+    let of_all = |tokens: u64| tokens as f64 / left as f64;
+    let reported = (left > 0).then(|| Hits { all: of_all(right), unexplained: of_all(unexplained) });
     let server = run.summary.server.as_ref().filter(|_| seen.later_turns == 0);
     let explained = share(template * seen.prompt_lengths.requests, seen.prompt_lengths.right);
-    let scraped = server.and_then(|server| server.prefix_hit_share).map(|hits| hits - explained);
+    let scraped = server.and_then(|server| server.prefix_hit_share);
+    let scraped = scraped.map(|all| Hits { all, unexplained: all - explained });
     let found = reported.or(scraped)?;
-    (found >= limit).then(|| {
-        let beyond = if seen.least_surplus > Some(0) { " beyond the chat template" } else { "" };
-        format!("{} of the prompt tokens were prefix-cache hits{beyond}", percent(found))
+    (found.unexplained >= limit).then(|| {
+        let template = if seen.least_surplus > Some(0) { "the chat template and " } else { "" };
+        format!(
+            "{} of the prompt tokens were prefix-cache hits, {} beyond {template}the first special token",
+            percent(found.all),
+            percent(found.unexplained)
+        )
     })
+}
+
+/// Shares of the prompt tokens that were prefix-cache hits.
+struct Hits {
+    /// As the server's counters have it.
+    all: f64,
+    /// Those that no first special token and no chat template explains.
+    unexplained: f64,
 }
 
 fn answer_length(run: &Unjudged, _: &Effects, limit: f64) -> Found {

@@ -175,3 +175,24 @@ fn the_last_count_of_the_prompt_replaces_an_earlier_one() {
     let estimate = begin(r#""input_tokens":30"#);
     assert_eq!(prompt("anthropic", &[&estimate, text, end, stop]), Some(5));
 }
+
+/// Eight tokens became 99.
+#[test]
+fn nothing_behind_the_end_mark_is_counted() {
+    let token = "data: {\"choices\":[{\"index\":0,\"text\":\" a\"}]}\n\n";
+    let usage = |tokens: u32| {
+        format!(
+            "data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":4,\"completion_tokens\":{tokens}}}}}\n\n"
+        )
+    };
+    let done = "data: [DONE]\n\n";
+    let more = [token.repeat(3), usage(99)].concat();
+    let body = [token.repeat(8), usage(8), done.to_owned(), more, done.to_owned()].concat();
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+    let stream = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    let timeline = read_whole("vllm", stream.as_bytes());
+    assert!(timeline.is_success());
+    assert_eq!(timeline.usage.unwrap().completion_tokens, Some(8));
+    assert_eq!(timeline.events.iter().filter(|event| event.kind.is_content()).count(), 8);
+    assert_eq!(timeline.text.as_deref(), Some(" a".repeat(8).as_str()));
+}

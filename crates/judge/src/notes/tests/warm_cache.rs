@@ -40,7 +40,8 @@ fn a_chat_template_in_the_cache_is_no_warm_cache() {
     };
     let found = |scene: &Scene| scene.notes().into_iter().map(|note| note.found).next();
     assert_eq!(found(&chat(16_000)), None);
-    let warm = "1.2 % of the prompt tokens were prefix-cache hits beyond the chat template";
+    let warm = "3.8 % of the prompt tokens were prefix-cache hits, 1.2 % beyond the chat template and the \
+                first special token";
     assert_eq!(found(&chat(39_000)).as_deref(), Some(warm));
     // The same from the server's own counters.
     let scraped = |share: f64| {
@@ -57,6 +58,20 @@ fn a_chat_template_in_the_cache_is_no_warm_cache() {
     assert_eq!(found(&short), None);
     short.observed.cached.right = 2_000;
     assert!(found(&short).is_some());
+}
+
+/// The note said 18.8 % where the line `server` said 25 %.
+#[test]
+fn a_warm_cache_has_the_share_of_hits_that_the_server_counts() {
+    let mut scene = sound();
+    scene.observed.prompt_lengths = Pair { requests: 100, left: 1_600, right: 1_600 };
+    scene.observed.cached = Pair { requests: 100, left: 1_600, right: 400 };
+    let found = |scene: &Scene| scene.notes().into_iter().map(|note| note.found).next();
+    let said = "25.0 % of the prompt tokens were prefix-cache hits, 18.8 % beyond the first special token";
+    assert_eq!(found(&scene).as_deref(), Some(said));
+    scene.observed.cached = Pair::default();
+    scene.server().prefix_hit_share = Some(0.25);
+    assert_eq!(found(&scene).as_deref(), Some(said));
 }
 
 /// The planned length of a prompt with an image is that of its text: cached images passed for the template.
