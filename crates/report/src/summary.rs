@@ -34,6 +34,7 @@ pub(crate) use affected::{doubtful_codes, groups, mark};
 pub use data::{SummaryFile, summary_csv, summary_json};
 pub use failures::failure_lines;
 use fold::folded;
+pub(crate) use inside::bucket;
 pub use markdown::summary_markdown;
 
 /// Addresses of a server that are shown.

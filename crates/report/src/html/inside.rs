@@ -12,7 +12,7 @@ use tokometer_figures::steps::{SeenStep, Stalls, StepCollector, StepFigures, Ste
 use tokometer_figures::summary::Summary;
 use tokometer_record::server::Scrape;
 
-use crate::summary::{short, whole};
+use crate::summary::{bucket, short, whole};
 
 /// More points than this cannot be distinguished on a screen.
 const POINTS_MAX: usize = 1_000;
@@ -269,6 +269,8 @@ fn first_tokens(
     summary: &Summary,
 ) -> [(String, Option<String>, Option<String>); 3] {
     let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
+    let quantile =
+        |found: Option<BucketQuantile>| found.map(|found| format!("{} ms", bucket(&found, whole)));
     let ours = summary.distribution(Quantity::Ttft);
     let row = |statistic: Statistic, theirs: Option<String>| {
         let ours = match statistic.percentile() {
@@ -278,8 +280,8 @@ fn first_tokens(
         (Figure::new(Quantity::Ttft, statistic).metric_first(), theirs, millis(ours))
     };
     [
-        row(Statistic::MEDIAN, bucket(server.ttft_p50)),
-        row(Statistic::P99, bucket(server.ttft_p99)),
+        row(Statistic::MEDIAN, quantile(server.ttft_p50)),
+        row(Statistic::P99, quantile(server.ttft_p99)),
         row(Statistic::Mean, millis(server.ttft_ms_mean)),
     ]
 }
@@ -304,17 +306,6 @@ fn gpu_rows(gpu: &GpuFigures) -> Vec<ServerRow> {
         ("GPU energy", energy(gpu.energy_j.map(|joules| joules / 1e3), "kJ"), None),
         ("GPU energy per output token", energy(gpu.energy_j_per_output_token, "J"), None),
     ]
-}
-
-/// A quantile of the server's buckets with the edges that it is known to lie between.
-fn bucket(found: Option<BucketQuantile>) -> Option<String> {
-    let found = found?;
-    Some(match (found.value_ms, found.high_ms) {
-        (Some(value), Some(high)) => {
-            format!("{} ms (bucket {:.0} to {high:.0})", short(value), found.low_ms)
-        }
-        _ => format!("> {:.0} ms", found.low_ms),
-    })
 }
 
 #[cfg(test)]
@@ -348,7 +339,7 @@ mod tests {
             let rows = rows.as_array().unwrap();
             rows.iter().find(|row| row[0] == name).cloned().unwrap_or_default()
         };
-        assert_eq!(row("TTFT p50"), json!(["TTFT p50", "112 ms (bucket 100 to 250)", "135 ms"]));
+        assert_eq!(row("TTFT p50"), json!(["TTFT p50", "between 100 and 250 ms", "135 ms"]));
         assert_eq!(row("GPU energy per output token")[1], "0.171 J");
         assert_eq!(row("speculative decoding: accepted by position")[1], "80 %, 60 %");
         assert_eq!(row("preemptions"), Value::Null, "what is not reported has no row");

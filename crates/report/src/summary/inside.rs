@@ -9,6 +9,15 @@ use tokometer_figures::steps::{Stalls, StepFigures, Steps};
 
 use super::{SummaryPage, count, line, whole};
 
+/// A quantile of the server's histogram: between two bounds, of which neither is a measured value. One that is
+/// interpolated between them was printed above our own maximum.
+pub(crate) fn bucket(found: &BucketQuantile, number: fn(f64) -> String) -> String {
+    match found.high_ms {
+        Some(high) => format!("between {} and {}", number(found.low_ms), number(high)),
+        None => format!("> {}", number(found.low_ms)),
+    }
+}
+
 impl SummaryPage<'_> {
     pub(super) fn server(&self) -> Option<String> {
         let server = self.summary.server.as_ref()?;
@@ -35,15 +44,7 @@ impl SummaryPage<'_> {
         let server = self.summary.server.as_ref().filter(|_| !self.is_pooling())?;
         let millis = |value: f64| self.style.millis(value);
         let quantile = |name: Statistic, found: Option<BucketQuantile>| {
-            found.map(|found| match (found.value_ms, found.high_ms) {
-                (Some(value), Some(high)) => format!(
-                    "{name} {} (bucket {} to {})",
-                    millis(value),
-                    whole(found.low_ms),
-                    whole(high)
-                ),
-                _ => format!("{name} > {}", whole(found.low_ms)),
-            })
+            found.map(|found| format!("{name} {}", bucket(&found, whole)))
         };
         let theirs: Vec<String> = [
             quantile(Statistic::MEDIAN, server.ttft_p50),
@@ -57,6 +58,11 @@ impl SummaryPage<'_> {
             return None;
         }
         let ours = self.summary.distribution(Quantity::Ttft);
+        let longest = ours.and_then(|ours| ours.max);
+        let above = server.ttft_p99.zip(longest).filter(|(p99, longest)| p99.low_ms > *longest);
+        let above = above.map_or(String::new(), |(_, longest)| {
+            format!(" (our longest: {}; the server counted other requests too)", millis(longest))
+        });
         let percentile = |statistic: Statistic| {
             let value = ours?.percentile(statistic.percentile()?.percent())?.value?;
             Some(format!("{statistic} {}", millis(value)))
@@ -68,7 +74,7 @@ impl SummaryPage<'_> {
             .collect();
         let beside =
             if ours.is_empty() { String::new() } else { format!("; ours {}", ours.join(" · ")) };
-        Some(line("server TTFT", &format!("{} ms{beside}", theirs.join(" · "))))
+        Some(line("server TTFT", &format!("{} ms{above}{beside}", theirs.join(" · "))))
     }
 
     pub(super) fn speculation(&self) -> Option<String> {
@@ -223,5 +229,26 @@ mod tests {
         let text = print_summary(&run, &info(), None, Style::default());
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(" · p99 > 10,000 · mean"), "{text}");
+    }
+
+    /// "p99 4,863" beside our own maximum of 3,168: it lay between 2,500 and 5,000.
+    #[test]
+    fn a_quantile_of_buckets_is_never_one_number_and_one_above_our_maximum_says_why() {
+        let mut run = summary();
+        run.distributions.get_mut("ttft_ms").unwrap().max = Some(3_168.0);
+        let mut line = |low_ms: f64, high_ms: f64| {
+            let p99 = BucketQuantile { value_ms: Some(4_863.0), low_ms, high_ms: Some(high_ms) };
+            run.server.as_mut().unwrap().ttft_p99 = Some(p99);
+            let text = print_summary(&run, &info(), None, Style::default());
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let text = line(2_500.0, 5_000.0);
+        assert!(text.contains(" · p99 between 2,500 and 5,000 · mean"), "{text}");
+        assert!(!text.contains("4863") && !text.contains("our longest"), "{text}");
+        let text = line(5_000.0, 7_500.0);
+        assert!(
+            text.contains("(our longest: 3168; the server counted other requests too)"),
+            "{text}"
+        );
     }
 }
