@@ -2,8 +2,8 @@
 //!
 //! Short delays are bounded by the share of the load that they held back. Requests that overlap a long
 //! one are left out and the figure is computed again: the difference, where it is larger than chance
-//! explains, is the effect. Figures from the intended time, and those of a burst, have two versions whose
-//! difference is the effect. What the path did to the answers is in [`path`], what a step of the wall clock
+//! explains, is the effect. Figures from the intended time have two versions whose difference is the effect.
+//! A burst wants every request at its start, and its latencies count from the send, as those of any load. What the path did to the answers is in [`path`], what a step of the wall clock
 //! did to their times in [`clock`], what the server's own clock does not contain in [`outside`].
 
 mod clock;
@@ -196,36 +196,13 @@ impl Study<'_> {
         let late =
             held::lateness(rows, load, held::Division::of(&self.input.info, &self.input.observed));
         match self.class {
-            LoadClass::Burst => self.burst(&late, all),
+            LoadClass::Burst => self.late(&late, all, NoteCode::LateSends),
             LoadClass::Closed => self.late(&late, all, NoteCode::SlowRefill),
             LoadClass::Open | LoadClass::Ramp => {
                 self.late(&late, all, NoteCode::LateSends);
                 self.planned(&late);
             }
         }
-    }
-
-    /// A burst wants every request at its start: its latencies from there are the other version.
-    fn burst(&mut self, late: &[Nanos], all: &Samples) {
-        let rows = &self.input.rows;
-        let from_start = Samples::of(
-            rows,
-            |_| true,
-            |one, nth, value| match one {
-                Latency::Tpot => value,
-                _ => value + late[nth].0 as f64,
-            },
-        );
-        let held = held::held(rows, late, Nanos::MAX);
-        self.add_each(NoteCode::LateSends, |shown| {
-            let moved = shown
-                .metric
-                .behind
-                .filter(|one| *one != Latency::Tpot)
-                .and_then(|one| all.difference(&from_start, one, shown.statistic));
-            let bound = moved.unwrap_or_else(|| held.for_statistic(shown.statistic));
-            shown.depends_on_load().then_some(bound)
-        });
     }
 
     fn late(&mut self, late: &[Nanos], all: &Samples, code: NoteCode) {
@@ -246,8 +223,13 @@ impl Study<'_> {
         let whole = held::held(rows, late, Nanos::MAX);
         let rate = match self.class {
             LoadClass::Closed => whole.raw / (1.0 + whole.raw),
-            _ => self.end_shift(late),
+            // The server's queue decides when a burst ends, not its last send.
+            LoadClass::Burst => whole.mean,
+            LoadClass::Open | LoadClass::Ramp => self.end_shift(late),
         };
+        // Short delays are spread over the run, and those of a burst over all of it; longer ones that had to
+        // stay are not.
+        let is_even = touched.longest_kept <= LEFT_OUT_ABOVE || self.class == LoadClass::Burst;
         self.add_each(code, |shown| {
             if judge::is_from_intended(shown.metric) {
                 return None;
@@ -259,9 +241,7 @@ impl Study<'_> {
             if one != Latency::Ttft {
                 shift = shift.max(lasting.of(shown));
             }
-            // Short delays are spread over the run; longer ones that had to stay are not.
-            let is_short = touched.longest_kept <= LEFT_OUT_ABOVE;
-            Some(shift + if is_short { rest.mean } else { rest.for_statistic(shown.statistic) })
+            Some(shift + if is_even { rest.mean } else { rest.for_statistic(shown.statistic) })
         });
     }
 

@@ -11,7 +11,7 @@ use crate::notes::{self, NoteCode};
 use tokometer_figures::FigureVerdict;
 use tokometer_figures::define::{self, Definition, Unit};
 use tokometer_figures::figure::{self, Figure, Quantity, Statistic};
-use tokometer_figures::summary::{Distribution, Summary};
+use tokometer_figures::summary::{Distribution, PercentileValue, Summary};
 use tokometer_figures::{Severity, Unjudged, Verdict};
 
 /// The worst verdict among the results. A run without any has that of the notes about all figures.
@@ -128,7 +128,7 @@ pub(super) fn shown(run: &Unjudged) -> Vec<ShownFigure> {
 
 /// Whether a percentile has the mark `?`.
 pub(crate) fn is_too_few(values: &Distribution, percentile: figure::Percentile) -> bool {
-    values.percentile(percentile.percent()).is_some_and(|found| !found.is_supported)
+    values.percentile(percentile.percent()).is_some_and(PercentileValue::is_doubtful)
 }
 
 /// Whether a report of this run prints a percentile: the summary's columns, those that the plan asks for, and
