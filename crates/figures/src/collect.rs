@@ -171,7 +171,8 @@ impl Collector {
         self.complete_totals(span, goodput, health);
         let steady_part = steady::find(&self.rows, &self.info.load);
         let steady = steady_part.as_ref().ok().map(|part| self.steady(*part, span));
-        let overload = steady::overload(&self.rows, &self.info.load);
+        let unsteady = steady_part.as_ref().err().copied();
+        let overload = steady::overload(&self.rows, &self.info.load, unsteady);
         let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
         let observed = std::mem::take(&mut self.observed);
         let figures = figures(&self.totals);
@@ -207,7 +208,7 @@ impl Collector {
             rows: self.rows,
             health: health.cloned(),
             observed,
-            unsteady: steady_part.err(),
+            unsteady,
             overload,
         }
     }

@@ -85,6 +85,7 @@ impl TimedValues {
         };
         if count > 0 {
             found.percentiles = with_median(view.percentiles).into_iter().map(percentile).collect();
+            PercentileValue::agree(&mut found.percentiles);
         }
         found
     }
@@ -168,6 +169,35 @@ mod tests {
         let p99 = found.percentile(99.0).unwrap();
         assert_eq!(p99.interval, ConfidenceInterval::Unknown(NoInterval::TooShort));
         assert!(!p99.is_supported);
+    }
+
+    /// P50 and P90 had the mark `?`, and P99 none.
+    #[test]
+    fn a_percentile_is_never_surer_than_one_nearer_to_the_median() {
+        let (known, too_short) = (
+            ConfidenceInterval::Known { low: 1.0, high: 2.0 },
+            ConfidenceInterval::Unknown(NoInterval::TooShort),
+        );
+        let entry = |percent: f64, is_supported: bool, interval| PercentileValue {
+            percent,
+            value: Some(1.5),
+            above: None,
+            interval,
+            is_supported,
+        };
+        let mut found = [
+            entry(1.0, true, known),
+            entry(10.0, false, known),
+            entry(50.0, true, known),
+            entry(90.0, true, too_short),
+            entry(99.0, true, known),
+            entry(99.9, false, ConfidenceInterval::default()),
+        ];
+        PercentileValue::agree(&mut found);
+        let doubtful = found.map(|one| one.is_doubtful());
+        assert_eq!(doubtful, [true, true, false, true, true, true]);
+        assert_eq!(found[4].interval, too_short, "no interval beside a mark");
+        assert_eq!(found[5].interval, ConfidenceInterval::default(), "its own reason stays");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::anatomy;
 use crate::define::Definition;
 use crate::family::{Family, FamilyFigures};
 use crate::goodput::Goodput;
-use crate::interval::ConfidenceInterval;
+use crate::interval::{ConfidenceInterval, NoInterval};
 use crate::judgement::{FigureVerdict, Note, Verdict};
 use crate::observe::Observed;
 use crate::quality::{Canaries, Quality};
@@ -222,8 +222,40 @@ pub struct PercentileValue {
     /// Its confidence interval: `low` and `high`, or `no_interval` with the reason.
     #[serde(flatten)]
     pub interval: ConfidenceInterval,
-    /// Whether there are enough effective values for this percentile; otherwise shown with `?`.
+    /// Whether there are enough effective values for this percentile.
     pub is_supported: bool,
+}
+
+impl PercentileValue {
+    /// Whether it is shown with `?`: too few values, or a run that is too short for its interval.
+    pub fn is_doubtful(&self) -> bool {
+        let too_short = ConfidenceInterval::Unknown(NoInterval::TooShort);
+        !self.is_supported || self.interval == too_short
+    }
+
+    /// Nor is it surer than one that is nearer to the median: fewer values lie beyond it.
+    fn follow(&mut self, nearer: &Self) {
+        self.is_supported &= nearer.is_supported;
+        let is_known = self.interval.ends().is_some();
+        if is_known && nearer.interval.ends().is_none() {
+            self.interval = nearer.interval;
+        }
+    }
+
+    /// Makes the marks of ascending percentiles agree: a doubtful median leaves no sure P99.
+    pub(crate) fn agree(ascending: &mut [Self]) {
+        let middle = ascending.partition_point(|one| one.percent < 50.0);
+        let (low, high) = ascending.split_at_mut(middle);
+        let follow = |chain: &mut dyn Iterator<Item = &mut Self>| {
+            let mut nearer: Option<Self> = None;
+            for one in chain {
+                nearer.iter().for_each(|nearer| one.follow(nearer));
+                nearer = Some(*one);
+            }
+        };
+        follow(&mut high.iter_mut());
+        follow(&mut low.iter_mut().rev());
+    }
 }
 
 /// A summary without notes and verdicts, with what these follow from.

@@ -7,7 +7,7 @@ use tokometer_decide::AbBlocks;
 use tokometer_plan::{Form, Load, Plan};
 use tokometer_schedule::Share;
 use tokometer_tokenize::{Tokenizer, hub};
-use tokometer_workload::{self as workload, DatasetContext, Workload};
+use tokometer_workload::{self as workload, DatasetContext, DatasetNote, Workload};
 
 use crate::Error;
 
@@ -90,7 +90,7 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
     };
     let refused = |why: workload::Error| Error::usage(why.to_string(), "");
     let workload = workload::open(&plan.workload, &context).map_err(refused)?;
-    let mut remarks: Vec<String> = workload.notes().into_iter().map(|note| note.text).collect();
+    let mut remarks = remarks_of(workload.notes(), plan.load.num_prompts);
     if workload.needs_length_check() {
         let checked = workload.check_lengths().map_err(refused)?;
         remarks.extend(checked.note().map(|note| note.text));
@@ -208,6 +208,12 @@ fn check_form(plan: &Plan, workload: &Workload) -> Result<(), Error> {
     Ok(())
 }
 
+/// What the dataset says of itself. The number of prompts of a timed run is ours: nobody asked for so many.
+fn remarks_of(notes: Vec<DatasetNote>, asked: Option<u64>) -> Vec<String> {
+    let is_meant = |note: &DatasetNote| asked.is_some() || note.code != "few-rows";
+    notes.into_iter().filter(is_meant).map(|note| note.text).collect()
+}
+
 /// Prompts of the dataset: those planned, or enough for the requests of a timed run.
 fn prompts_to_make(plan: &Plan) -> u64 {
     let requests = prompts_needed(&plan.load);
@@ -233,4 +239,18 @@ pub fn prompts_needed(load: &Load) -> u64 {
     // Twice the expected number and a reserve exceed any draw of a Poisson process.
     tokometer_base::Nanos::from_secs_f64((2.0 * expected + 1_000.0).min(TIMED_PROMPTS as f64) / 1e9)
         .0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "`trace.jsonl` has 40 requests, not 1000000" in a run with `--duration`.
+    #[test]
+    fn a_number_of_prompts_that_nobody_asked_for_is_not_missing() {
+        let note =
+            || vec![DatasetNote { code: "few-rows", text: "3 requests, not 1000".to_owned() }];
+        assert_eq!(remarks_of(note(), Some(1_000)), ["3 requests, not 1000"]);
+        assert_eq!(remarks_of(note(), None), Vec::<String>::new());
+    }
 }

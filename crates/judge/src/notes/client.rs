@@ -263,7 +263,7 @@ fn stolen_time(run: &Unjudged, _: &Effects, limit: f64) -> Found {
 
 fn cpu_pressure(run: &Unjudged, _: &Effects, limit: f64) -> Found {
     // The kernel updates this value at intervals that may be longer than a short run.
-    let found = of_run(run, run.health.as_ref()?.cpu_pressure)?.min(1.0);
+    let found = of_run(run, run.health.as_ref()?.cpu_pressure)?;
     (found > limit).then(|| format!("tasks waited for CPU during {} of the run", percent(found)))
 }
 

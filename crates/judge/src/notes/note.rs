@@ -17,10 +17,11 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A duration as a share of the run's length.
+/// A duration as a share of the run's length. What the client records about itself begins before the first send,
+/// so it may exceed a short run.
 pub(super) fn of_run(run: &Unjudged, span: Option<Nanos>) -> Option<f64> {
     let seconds = run.summary.duration_s.filter(|seconds| *seconds > 0.0)?;
-    Some(span?.as_secs_f64() / seconds)
+    Some((span?.as_secs_f64() / seconds).min(1.0))
 }
 
 /// Whether a cause moved a result by more than a remark allows.

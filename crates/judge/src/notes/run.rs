@@ -9,7 +9,7 @@ use crate::verdict::Effects;
 use crate::verdict::{ShownFigure, is_too_few};
 use tokometer_base::units::counted;
 use tokometer_figures::Unjudged;
-use tokometer_figures::steady::{LoadClass, Unsteady};
+use tokometer_figures::steady::{LoadClass, MissingLength, Unsteady, missing_length};
 use tokometer_figures::summary::Ended;
 use tokometer_figures::{Quantity, Summary, statistics};
 use tokometer_record::{FailureKind, Stop};
@@ -44,7 +44,7 @@ pub(super) static RUN: &[NoteRule] = &[
         severity: Cell,
         about: About { concerns: is_unsupported, ..TTFT },
         limit: 0.0,
-        threshold: "too few effective requests for the two-sided 95 % confidence interval of a requested percentile; requests beyond it that came together count as fewer",
+        threshold: "too few effective requests for the two-sided 95 % confidence interval of a requested percentile, or a run that is too short for it; requests that are slow together count as fewer",
         why: "one or two slow moments decide the value",
         action: "run longer or use a lower percentile",
         check: few_samples,
@@ -87,8 +87,8 @@ pub(super) static RUN: &[NoteRule] = &[
             ..TTFT
         },
         limit: 0.0,
-        threshold: "the backlog of an open loop grew over the run",
-        why: "the server cannot keep up: latency depends on how long the run is",
+        threshold: "the backlog of an open loop grew over the run, by 5 % of the arrivals or, without a steady part, by a quarter of itself",
+        why: "the server does not keep up: latency depends on how long the run is",
         action: "lower the rate; find the highest sustainable rate with `tokometer capacity`",
         check: overloaded,
     },
@@ -128,7 +128,7 @@ pub(super) static RUN: &[NoteRule] = &[
         about: ALL,
         limit: 0.0,
         threshold: "the run ended early",
-        why: "requests in flight at the end are missing, and these are the slow ones",
+        why: "the figures are those of a part of the planned load",
         action: "repeat the run and let it finish",
         check: partial_run,
     },
@@ -216,13 +216,23 @@ fn other_clients(run: &Unjudged, _: &Effects, limit: f64) -> Found {
 }
 
 fn few_samples(run: &Unjudged, _: &Effects, _: f64) -> Found {
-    let distribution = |quantity: Quantity| run.summary.distribution(quantity);
-    let found = distribution(Quantity::Ttft).or_else(|| distribution(Quantity::E2e))?;
-    let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
+    let doubtful = |quantity: Quantity| {
+        let values = run.summary.distribution(quantity).filter(|values| !values.is_withheld)?;
+        let worst = values.percentiles.iter().rfind(|one| one.is_doubtful())?;
+        Some((quantity, values.count, worst))
+    };
+    let (quantity, count, worst) = Quantity::LATENCIES.into_iter().find_map(doubtful)?;
     let needed = statistics::needed_samples(worst.percent)?;
-    let few = format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count);
-    let together = if found.count < needed { "" } else { ", and the slowest came together" };
-    Some(few + together)
+    let what = format!("P{} {}", worst.percent, quantity.label());
+    Some(if count < needed {
+        format!("{what} needs {needed} requests, the run has {count}")
+    } else if worst.is_supported {
+        format!("the run is too short for the interval of {what}: its requests were slow together")
+    } else {
+        format!(
+            "{what} needs {needed} independent requests, and the slowest of {count} came together"
+        )
+    })
 }
 
 fn no_steady_state(run: &Unjudged, _: &Effects, _: f64) -> Found {
@@ -233,11 +243,22 @@ fn no_steady_state(run: &Unjudged, _: &Effects, _: f64) -> Found {
     match run.unsteady? {
         Unsteady::Designed => None,
         Unsteady::NeverFull => Some("the concurrency cap was never reached".to_owned()),
-        Unsteady::TooShort => Some("the part at full load is shorter than 3× mean E2E".to_owned()),
+        Unsteady::TooShort => {
+            let missing = missing_length(&run.rows, &run.info.load);
+            Some(missing.map_or("the run is too short".to_owned(), too_short))
+        }
         Unsteady::Sloping => {
             Some("requests in flight or completions kept rising or falling".to_owned())
         }
     }
+}
+
+fn too_short(missing: MissingLength) -> String {
+    let MissingLength { stays, needed, more } = missing;
+    let seconds = more.as_secs_f64().ceil().max(1.0);
+    format!(
+        "{stays:.1}× mean E2E are left at full load, and {needed}× are needed: {seconds:.0} s more"
+    )
 }
 
 fn short_steady_state(run: &Unjudged, _: &Effects, limit: f64) -> Found {
@@ -282,15 +303,20 @@ fn partial_run(run: &Unjudged, _: &Effects, _: f64) -> Found {
         }
         Ended::Early(stop) => stop.reason(),
     };
-    let (abandoned, never) = (counts.abandoned, counts.never_sent);
     let unwritten = run.health.as_ref().map_or(0, |health| health.rows_unwritten);
-    let missing = match unwritten {
-        0 => String::new(),
-        count => format!(", {count} ended and are missing from the record"),
-    };
-    let in_flight = counted(abandoned, "request");
-    let was = if abandoned == 1 { "was" } else { "were" };
-    Some(format!("{reason}: {in_flight} {was} in flight, {never} never sent{missing}"))
+    let parts = [
+        (counts.abandoned, "in flight, so the slowest are missing"),
+        (counts.never_sent, "never sent"),
+        (unwritten, "ended and missing from the record"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| {
+        let was = if count == 1 { "was" } else { "were" };
+        format!("{} {was} {what}", counted(count, "request"))
+    });
+    let missing = parts.collect::<Vec<_>>().join("; ");
+    let missing =
+        if missing.is_empty() { "every request that was sent is counted" } else { &missing };
+    Some(format!("{reason}: {missing}"))
 }
 
 fn simulated_target(run: &Unjudged, _: &Effects, _: f64) -> Found {

@@ -13,7 +13,7 @@ use tokometer_record::{
 use self::spoil::spoil;
 use super::rule::{NoteJudgement, explained, find, notes_markdown, rules};
 use crate::verdict::{self, Effects};
-use tokometer_figures::interval::ConfidenceInterval;
+use tokometer_figures::interval::{ConfidenceInterval, NoInterval};
 use tokometer_figures::observe::{Observed, Pair};
 use tokometer_figures::outside::TpotSums;
 use tokometer_figures::quality::{Canaries, CanaryFault};
@@ -271,6 +271,51 @@ fn what_was_found_is_said_with_its_numbers() {
             "slow round trips: 1; the median is 200 µs (request 7: 90.0 ms)",
         ]
     );
+}
+
+/// "0 in flight, 0 never sent", and that the slow ones are missing.
+#[test]
+fn a_partial_run_says_what_is_missing() {
+    let found = |abandoned: u64, never_sent: u64| {
+        let mut scene = sound();
+        spoil(&mut scene, NoteCode::PartialRun);
+        scene.summary.counts.abandoned = abandoned;
+        scene.summary.counts.never_sent = never_sent;
+        scene.notes().remove(0).found
+    };
+    assert_eq!(found(0, 0), "interrupted: every request that was sent is counted");
+    assert_eq!(
+        found(1, 20),
+        "interrupted: 1 request was in flight, so the slowest are missing; 20 requests were never sent"
+    );
+}
+
+/// "977.4 % of a core": a worker opens connections before the first request.
+#[test]
+fn a_share_of_the_run_is_at_most_the_whole() {
+    let mut scene = sound();
+    scene.health.workers[0].cpu_time = Some(Nanos::from_secs(977));
+    assert_eq!(scene.notes()[0].found, "a worker used 100.0 % of a core");
+}
+
+/// "a slow network path" between two programs of one machine.
+#[test]
+fn a_slow_round_trip_within_a_host_is_no_path() {
+    let mut scene = sound();
+    spoil(&mut scene, NoteCode::RoundTripOutliers);
+    scene.health.is_same_host = Some(true);
+    assert_eq!(codes(&scene.notes()), ["same-host"]);
+}
+
+/// The interval said "too short", and the value had no mark.
+#[test]
+fn a_percentile_whose_interval_the_run_is_too_short_for_has_its_mark() {
+    let mut scene = sound();
+    let ttft = scene.summary.distributions.get_mut("ttft_ms").unwrap();
+    ttft.percentiles[0].interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
+    let found = scene.notes().remove(0).found;
+    assert!(found.starts_with("the run is too short for the interval of P99 TTFT"), "{found}");
+    assert_eq!(scene.verdict(), Verdict::Valid);
 }
 
 #[test]

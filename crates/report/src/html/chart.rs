@@ -206,7 +206,7 @@ pub fn estimate(summary: &Summary, figure: Figure) -> Option<FigureEstimate> {
         Statistic::Max => (found?.max, None),
         Statistic::Percentile(one) => {
             let entry = found?.percentile(one.percent())?;
-            mark = graver(mark, (!entry.is_supported).then_some('?'));
+            mark = graver(mark, entry.is_doubtful().then_some('?'));
             (entry.value, Some(&entry.interval))
         }
     };

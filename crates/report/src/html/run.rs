@@ -265,7 +265,7 @@ fn tiles(summary: &Summary) -> Vec<Value> {
         let distribution = summary.distribution(quantity).filter(|found| found.mean.is_some())?;
         let [low, _, high] = PERCENTILES;
         let shown = |one: figure::Percentile| {
-            let is_few = !distribution.percentile(one.percent())?.is_supported;
+            let is_few = distribution.percentile(one.percent())?.is_doubtful();
             let value = percentile(distribution, one.percent())?;
             Some(if is_few { format!("{value}?") } else { value })
         };
@@ -308,7 +308,7 @@ fn figures(summary: &Summary) -> Value {
             let mark = mark(summary, &format!("{key}_{statistic}"));
             let percentile =
                 statistic.percentile().and_then(|one| distribution.percentile(one.percent()));
-            let few = percentile.filter(|entry| !entry.is_supported).map(|_| '?');
+            let few = percentile.filter(|entry| entry.is_doubtful()).map(|_| '?');
             json!({"value": value, "range": range, "mark": graver(mark, few)})
         };
         cells.push(marked(Statistic::Mean, distribution.mean.map(short), margin));

@@ -28,7 +28,7 @@ impl SummaryPage<'_> {
             let Some(values) = self.summary.distribution(key) else { return false };
             let percentiles = COLUMNS.iter().filter_map(|column| column.percentile());
             let mut found = percentiles.filter_map(|one| values.percentile(one.percent()));
-            !values.is_withheld && found.any(|one| !one.is_supported && one.value.is_some())
+            !values.is_withheld && found.any(|one| one.is_doubtful() && one.value.is_some())
         };
         let mut shown = self.shown_latencies();
         shown.any(is_doubtful).then(|| line("?", DOUBTFUL))
@@ -110,8 +110,8 @@ impl SummaryPage<'_> {
                 || "failed ".to_owned(),
                 |above| format!("> {} ", self.style.millis(above)),
             ),
-            Some(PercentileValue { value: Some(value), is_supported, .. }) => {
-                let sure = if *is_supported { " " } else { "?" };
+            Some(found @ PercentileValue { value: Some(value), .. }) => {
+                let sure = if found.is_doubtful() { "?" } else { " " };
                 self.style.millis(*value) + sure
             }
         }
