@@ -179,7 +179,8 @@ fn report(value: &Value) -> Result<Report, String> {
     let object = value.as_object().unwrap_or(&empty);
     let has = |key: &str| object.get(key).is_some_and(|told| !told.is_object() && !told.is_array());
     let is_sglang = has("total_throughput");
-    if !is_sglang && !has("request_throughput") {
+    // The aggregate of InferenceX has throughputs per device and no others.
+    if !is_sglang && !has("request_throughput") && !has("tput_per_gpu") {
         let reason = "it has no `request_throughput`, nor the metrics of another known tool";
         return Err(reason.to_owned());
     }
@@ -199,11 +200,17 @@ fn report(value: &Value) -> Result<Report, String> {
         set_sglang_words(&mut report, object);
     }
     for (key, value) in object {
-        let Some((metric, stat)) = latency_key(key) else { continue };
+        let in_millis = latency_key(key.strip_suffix("_ms").unwrap_or_default(), 1.0);
+        // InferenceX saves the same statistics in seconds, without a unit in their keys.
+        let in_seconds =
+            || latency_key(key, 1e3).filter(|_| !object.contains_key(&format!("{key}_ms")));
+        let Some(LatencyKey { metric, stat, millis }) = in_millis.or_else(in_seconds) else {
+            continue;
+        };
         match scalar(value) {
             Ok(number) => {
                 if let Some(number) = number {
-                    report.values.set(Key::Latency(metric, stat), number.scaled(1.0));
+                    report.values.set(Key::Latency(metric, stat), number.scaled(millis));
                 }
             }
             Err(text) => report.unread.push(unread(key, &text)),
@@ -255,11 +262,17 @@ fn context(object: &Map<String, Value>) -> Context {
     }
 }
 
-/// The statistic of a key such as `p99.9_ttft_ms`.
-fn latency_key(key: &str) -> Option<(Metric, Stat)> {
-    let (stat, metric) = key.strip_suffix("_ms")?.split_once('_')?;
+/// What a key such as `p99.9_ttft` names, and the milliseconds of its unit.
+struct LatencyKey {
+    metric: Metric,
+    stat: Stat,
+    millis: f64,
+}
+
+fn latency_key(key: &str, millis: f64) -> Option<LatencyKey> {
+    let (stat, metric) = key.split_once('_')?;
     // Only the words of the two tools: what another tool calls `latency` is not known to be E2E.
     let is_theirs = |one: &Quantity| one.section() == Some(metric) || metric == super::SGLANG_E2E;
     let metric = Metric::of(Quantity::parse(metric).ok().filter(is_theirs)?)?;
-    Some((metric, Stat::from_label(stat)?))
+    Some(LatencyKey { metric, stat: Stat::from_label(stat)?, millis })
 }

@@ -184,3 +184,18 @@ fn results_inside_another_document_are_found() {
         assert!(found.iter().all(|report| report.problems.is_empty()));
     }
 }
+
+/// Keys without a unit were passed over: a file with latencies was one without.
+#[test]
+fn latencies_that_inferencex_saves_in_seconds_are_read() {
+    let check = |text: &str, expected: Option<f64>| {
+        let report = &crate::files::read(text).unwrap()[0];
+        assert_eq!(report.latency(Metric::Ttft, Stat::Median), expected, "{text}");
+    };
+    check(r#"{"request_throughput": 2.0, "completed": 4, "median_ttft": 0.25}"#, Some(250.0));
+    check(
+        r#"{"request_throughput": 2.0, "median_ttft": 0.25, "median_ttft_ms": 251.0}"#,
+        Some(251.0),
+    );
+    check(r#"{"hw": "b200", "tput_per_gpu": 1234.5, "conc": 32, "median_ttft": 0.5}"#, Some(500.0));
+}

@@ -11,6 +11,8 @@ pub(crate) enum Format {
     Count,
     /// Fixed point, two decimals.
     Fixed,
+    /// Seconds that are kept as milliseconds. Read only.
+    Seconds,
     /// A whole number, or words such as `not set`.
     CountOrWords,
     /// Words as they are.
@@ -145,12 +147,14 @@ impl Format {
     pub(crate) fn write(self, scalar: &Scalar) -> String {
         match (self, scalar) {
             (_, Scalar::Words(words)) => words.clone(),
-            (Self::Fixed, Scalar::Count(count)) => fixed(*count as f64, 2),
+            (Self::Fixed | Self::Seconds, Scalar::Count(count)) => fixed(*count as f64, 2),
             (Self::Percent, scalar) => {
                 format!("{}%", fixed(scalar.as_f64().unwrap_or(f64::NAN), 1))
             }
             (_, Scalar::Count(count)) => count.to_string(),
-            (Self::Fixed | Self::Words, Scalar::Number(number)) => fixed(*number, 2),
+            (Self::Fixed | Self::Seconds | Self::Words, Scalar::Number(number)) => {
+                fixed(*number, 2)
+            }
             (Self::Count | Self::CountOrWords, Scalar::Number(number)) => fixed(*number, 0),
         }
     }
@@ -162,6 +166,7 @@ impl Format {
             // Libraries for tables write a column of counts with a point.
             Self::Count => text.strip_suffix(".0").unwrap_or(text).parse().ok().map(Scalar::Count),
             Self::Fixed => number(text),
+            Self::Seconds => text.parse::<f64>().ok().map(|seconds| Scalar::Number(seconds * 1e3)),
             Self::CountOrWords => text.parse().ok().map(Scalar::Count).or_else(|| {
                 (text == "not set" || text == "None").then(|| Scalar::Words(text.to_owned()))
             }),
@@ -199,7 +204,7 @@ impl Format {
     pub(crate) fn example(self, number: f64) -> Scalar {
         match self {
             Self::Count | Self::CountOrWords => Scalar::Count(number as u64),
-            Self::Fixed | Self::Percent => Scalar::Number(number),
+            Self::Fixed | Self::Seconds | Self::Percent => Scalar::Number(number),
             Self::Words => Scalar::Words(format!("w{number:.1}")),
         }
     }

@@ -6,7 +6,7 @@
 //! stamp) is taken off.
 
 use super::labels::{MAIN, is_padded, start_of_printed};
-use super::reading::{is_tail_header, labelled, read, rule_title};
+use super::reading::{is_labelled_number, is_tail_header, labelled, read, rule_title};
 use super::text::TextLine;
 use crate::model::{Field, Key, Problem, Title};
 
@@ -30,6 +30,10 @@ pub(super) struct TextBlock<'a> {
 }
 
 impl<'a> TextBlock<'a> {
+    fn is_cut(&self) -> bool {
+        self.problems.iter().any(|problem| matches!(problem, Problem::Cut { .. }))
+    }
+
     fn begin(line: TextLine<'a>, lead: Vec<TextLine<'a>>) -> Self {
         Self {
             title: Title::Serving,
@@ -96,6 +100,10 @@ pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
     }
     if let Some(block) = finder.open.take() {
         finder.close_cut(block);
+    }
+    // A text without any header may be a table, so what it is is decided elsewhere.
+    if !finder.found.is_empty() {
+        finder.take_headless();
     }
     finder.found
 }
@@ -210,7 +218,21 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// A report without its header among the others. What stands after it belongs to the next one.
+    fn take_headless(&mut self) {
+        let first = self.lead.iter().position(|line| is_known(&inside(*line, "")));
+        let Some(first) = first else { return };
+        let is_end = |line: &TextLine<'_>| is_footer(inside(*line, "").text);
+        let footer = self.lead[first..].iter().position(is_end).map(|at| first + at);
+        let end = footer.unwrap_or(self.lead.len());
+        if let Some(block) = without_header(&self.lead[..end]) {
+            self.lead.drain(..footer.map_or(end, |at| at + 1));
+            self.found.push(block);
+        }
+    }
+
     fn begin(&mut self, line: TextLine<'a>, header: &Header<'a>) {
+        self.take_headless();
         self.prefix = header.prefix;
         if !header.prefix.trim().is_empty() {
             self.lead.push(TextLine { text: header.prefix, ..line });
@@ -237,17 +259,30 @@ impl<'a> Finder<'a> {
     /// a last line without an end may be half a line, whose value cannot be trusted.
     fn close_cut(&mut self, mut block: TextBlock<'a>) {
         let is_own = |line: &TextLine<'_>| is_known(line) && !line.end.is_empty();
-        let own = block.lines.iter().rposition(is_own).map_or(0, |last| last + 1);
+        let known = block.lines.iter().rposition(is_own).map_or(0, |last| last + 1);
+        // Lines of a fork may follow, in the same columns.
+        let is_fork_s = |line: &&TextLine<'_>| {
+            let (label, after) =
+                line.text.split_at(line.text.find(':').map_or(0, |colon| colon + 1));
+            !line.end.is_empty() && is_padded(label, after) && is_labelled_number(line.text)
+        };
+        let own = known + block.lines[known..].iter().take_while(is_fork_s).count();
         self.lead = block.lines.split_off(own);
         let line = block.lines.last().map_or(block.first_line, |line| line.number);
         block.problems.push(Problem::Cut { line });
         self.found.push(block);
     }
 
-    /// A line that only a block can hold stands outside of any: its block was mixed with the last.
+    /// A line that only a block can hold stands outside of any: it is of the block that was cut by the header
+    /// of the last one, so the two are mixed; or it is of a block without a header.
     fn stray(&mut self, line: TextLine<'a>) {
-        if let Some(block) = self.found.last_mut().filter(|block| block.problems.is_empty()) {
-            block.problems.push(Problem::Interleaved { line: line.number });
+        match &mut self.found[..] {
+            [.., cut, last] if cut.is_cut() && !last.is_cut() => {
+                if last.problems.is_empty() {
+                    last.problems.push(Problem::Interleaved { line: line.number });
+                }
+            }
+            _ => self.lead.push(line),
         }
     }
 }

@@ -85,7 +85,8 @@ fn a_damaged_value_costs_only_itself() {
             if value.trim().parse::<f64>().is_err() || label == "Traffic request rate" {
                 continue;
             }
-            for damage in ["N/A", "...", "1/1", "", "—", "12.3 -> 14", "see below", "~5", "1e", "?"]
+            for damage in
+                ["N/A", "...", "1 of 1", "", "—", "12.3 -> 14", "see below", "~5", "1e", "?"]
             {
                 let mut damaged = lines.clone();
                 let changed = format!("{label}: {damage}");
@@ -281,4 +282,78 @@ fn a_block_of_a_narrow_terminal_is_not_read() {
             assert_eq!(found, [], "{width}");
         }
     }
+}
+
+/// SGLang prints this for diffusion models. The doctor called its labels those of another tool.
+#[test]
+fn a_report_of_a_diffusion_model_is_read() {
+    let text = "================= Serving Benchmark Result =================\n\
+                Task:                                    text-to-image\n\
+                Model:                                   Qwen/Qwen-Image\n\
+                --------------------------------------------------\n\
+                Benchmark duration (s):                  300.79\n\
+                Request rate:                            inf\n\
+                Max request concurrency:                 20\n\
+                Successful requests:                     18/20\n\
+                --------------------------------------------------\n\
+                Request throughput (req/s):              0.06\n\
+                Latency Mean (s):                        150.0378\n\
+                Latency P99 (s):                         299.0378\n\
+                --------------------------------------------------\n\
+                Peak Memory Max (MB):                    48018.83\n\
+                Peak Memory Mean (MB):                   48018.83\n\
+                ============================================================\n";
+    let report = &parse(text)[0];
+    assert_eq!((&report.problems, &report.unread), (&vec![], &vec![]));
+    assert_eq!(
+        (report.number(Field::Successful), report.number(Field::Failed)),
+        (Some(18.0), Some(2.0))
+    );
+    let value = report.values.get(Key::Latency(Metric::E2el, Stat::Mean)).unwrap();
+    assert!((value.scalar.as_f64().unwrap() - 150_037.8).abs() < 1e-6, "{value:?}");
+    assert!((value.half_unit - 0.05).abs() < 1e-9, "{value:?}");
+    assert_eq!(crate::print_same(report).unwrap(), text);
+}
+
+/// A block without a header among others was taken for a mixture of two.
+#[test]
+fn a_report_without_its_header_among_others_is_read() {
+    let blocks = samples();
+    let bare: Vec<&str> = blocks[1].lines().skip(1).collect();
+    let text = format!("{}\nthen\n{}\n# Next\n{}", blocks[0], bare.join("\n"), blocks[2]);
+    let found = parse(&text);
+    assert_eq!(found.len(), 3, "{text}");
+    for (report, block) in found.iter().zip(&blocks) {
+        assert_eq!(figures(report), figures(&parse(block)[0]));
+    }
+    assert!(matches!(found[1].problems[..], [Problem::NoHeader { .. }]), "{:?}", found[1].problems);
+    assert_eq!(found[2].context.heading.as_deref(), Some("Next"));
+    // A separator of a log is no line of another block.
+    let ruled = format!("{}{}\n", blocks[0], "=".repeat(60));
+    assert_eq!(parse(&ruled)[0].problems, []);
+}
+
+/// What a fork prints after the last known line of a block without a footer is the block's own.
+#[test]
+fn a_block_without_a_footer_ends_after_the_lines_of_a_fork() {
+    let block = raw_blocks(SEEDS[2].1).remove(0);
+    let lines: Vec<&str> = block.lines().collect();
+    let body = lines[..lines.len() - 1].join("\n");
+    let fork = "Energy per token (J):                    0.31      \n";
+    let text = format!("{body}\n{fork}done: 5\n");
+    let report = &parse(&text)[0];
+    assert_eq!(report.problems, [Problem::Cut { line: lines.len() }]);
+    assert_eq!(crate::print_same(report).unwrap(), format!("{body}\n{fork}"));
+}
+
+#[test]
+fn columns_of_a_published_grid_are_figures() {
+    let found = parse(
+        "input_len,completed,duration_s,total_input_tokens,total_output_tokens,output_tok_s,ttft_ms_p50,ttft_ms_p99,tpot_ms_p99\n\
+         1024,40,31.082,40960,5120,164.728,265.0,584.818,26.455\n",
+    );
+    let report = &found[0];
+    assert_eq!(report.number(Field::OutputThroughput), Some(164.728));
+    assert_eq!(report.latency(Metric::Ttft, Stat::Median), Some(265.0));
+    assert_eq!(report.latency(Metric::Tpot, Stat::P99), Some(26.455));
 }

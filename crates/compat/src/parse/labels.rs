@@ -39,8 +39,9 @@ pub(super) static MAIN: LazyLock<Vocabulary> = LazyLock::new(|| {
         found.add(table.rows);
     }
     let keys = FILE_KEYS.into_iter().flatten().copied();
-    // A column of published grids.
-    for (key, field) in keys.chain([("duration_s", Field::Duration)]) {
+    // Columns of published grids.
+    let grids = [("duration_s", Field::Duration), ("output_tok_s", Field::OutputThroughput)];
+    for (key, field) in keys.chain(grids) {
         let format = if is_counted(field) { Format::Count } else { Format::Fixed };
         found.add_field(words(key), field, format);
     }
@@ -105,15 +106,23 @@ impl Vocabulary {
         }
         let words = words(label);
         let position = words.strip_prefix("position ").and_then(|number| number.parse().ok());
-        let key = position.map(Key::Position).or_else(|| self.latency(&words));
-        key.map(|key| (key, Format::Fixed)).into_iter().collect()
+        let position = position.map(|number| (Key::Position(number), Format::Fixed));
+        position.or_else(|| self.latency(&words)).into_iter().collect()
     }
 
-    fn latency(&self, words: &str) -> Option<Key> {
-        let (stat, name) = words.strip_suffix(" ms")?.split_once(' ')?;
+    /// `mean ttft ms` as printed, `ttft ms p50` as in published grids, and `latency p99 s` as in SGLang's
+    /// reports of diffusion models.
+    fn latency(&self, words: &str) -> Option<(Key, Format)> {
+        if let Some(stat) = words.strip_prefix("latency ").and_then(|rest| rest.strip_suffix(" s"))
+        {
+            return Some((Key::Latency(Metric::E2el, Stat::from_label(stat)?), Format::Seconds));
+        }
+        let printed = || words.strip_suffix(" ms")?.split_once(' ');
+        let column = || words.split_once(" ms ").map(|(name, stat)| (stat, name));
+        let (stat, name) = printed().or_else(column)?;
         let is_it = |(known, _): &&(&str, Metric)| self::words(known) == name;
         let (_, metric) = self.metrics.iter().find(is_it)?;
-        Some(Key::Latency(*metric, Stat::from_label(stat)?))
+        Some((Key::Latency(*metric, Stat::from_label(stat)?), Format::Fixed))
     }
 
     /// Whether this is the title of a section.

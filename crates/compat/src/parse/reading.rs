@@ -7,7 +7,7 @@ use super::text::TextLine;
 use crate::layout::Layout;
 use crate::layout::print::label_of;
 use crate::layout::table::{Element, Format, LayoutTable, When, centred};
-use crate::model::{Key, Scalar, UnreadValue, Value, Values};
+use crate::model::{Field, Key, Scalar, UnreadValue, Value, Values};
 
 /// What the lines of a block say.
 #[derive(Debug, Default)]
@@ -52,16 +52,23 @@ impl Reading<'_> {
     /// Takes a value. One label may belong to two fields that differ in format: the unfilled one is used.
     pub(super) fn take(&mut self, line: usize, parts: Labelled<'_>, meanings: Meanings) {
         let Labelled { label, text } = parts;
-        let readable = |(key, format): (Key, Format)| Some((key, read_value(format, text)?));
+        let readable = |(key, format): (Key, Format)| {
+            let value = Value::printed(read_value(format, text)?, text);
+            let unit = if format == Format::Seconds { 1e3 } else { 1.0 };
+            Some((key, Value { half_unit: value.half_unit * unit, ..value }))
+        };
         let mut is_readable = false;
-        for (key, scalar) in meanings.into_iter().filter_map(readable) {
+        for (key, value) in meanings.iter().copied().filter_map(readable) {
             let Some(earlier) = self.values.get(key) else {
-                return self.values.set(key, Value::printed(scalar, text));
+                return self.values.set(key, value);
             };
             if earlier.text.as_deref() == Some(text) {
                 return;
             }
             is_readable = true;
+        }
+        if self.take_share(&meanings, text) {
+            return;
         }
         if is_readable {
             self.repeated = self.repeated.or(Some(line));
@@ -69,6 +76,20 @@ impl Reading<'_> {
             let label = printable::short(label.trim().trim_end_matches(':'));
             self.unread.push(UnreadValue { line, label, text: printable::short(text) });
         }
+    }
+
+    /// `Successful requests: 18/20`, as SGLang prints it for diffusion models: 2 have failed.
+    fn take_share(&mut self, meanings: &Meanings, text: &str) -> bool {
+        const SUCCESSFUL: Key = Key::Field(Field::Successful);
+        let count = |text: &str| text.trim().parse::<u64>().ok();
+        let Some((successful, all)) = text.split_once('/') else { return false };
+        let counts = count(successful).zip(count(all)).filter(|(some, all)| some <= all);
+        let is_of_requests = meanings.iter().any(|(key, _)| *key == SUCCESSFUL);
+        let Some((successful, all)) = counts.filter(|_| is_of_requests) else { return false };
+        self.values.set(SUCCESSFUL, Value::printed(Scalar::Count(successful), text));
+        let failed = Value::printed(Scalar::Count(all - successful), text);
+        self.values.set(Key::Field(Field::Failed), failed);
+        true
     }
 }
 
@@ -107,7 +128,7 @@ fn read_value(format: Format, text: &str) -> Option<Scalar> {
 
 /// `Temps moyen : 12`: words, a colon, a blank and a number. Times and line numbers of code (`a.py:12`) have no
 /// blank there.
-fn is_labelled_number(text: &str) -> bool {
+pub(super) fn is_labelled_number(text: &str) -> bool {
     let Some((label, value)) = text.rsplit_once(':') else { return false };
     let number = value.trim();
     number.len() < value.len()

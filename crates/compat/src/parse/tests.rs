@@ -186,7 +186,7 @@ fn a_value_that_cannot_be_read_is_named_with_its_place_and_costs_only_itself() {
         assert_eq!(print_same(report).unwrap(), text);
     };
     check("463.85", "fast  ", 10, "Mean TTFT (ms)");
-    check(" 3000      ", " 1/1       ", 2, "Successful requests");
+    check(" 3000      ", " 3 of 9    ", 2, "Successful requests");
     check("463.85    ", "", 10, "Mean TTFT (ms)");
 }
 
