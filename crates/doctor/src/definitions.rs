@@ -135,7 +135,15 @@ fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
         "the throughputs were probably computed over a longer time than the printed one, such as one \
          with warm-up"
     };
-    Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning)
+    Finding::new(level(ratio), Rule::OtherDefinition, what, meaning)
+}
+
+/// A definition that moves a figure by less than this share misleads nobody.
+const SLIGHT: f64 = 0.01;
+
+/// How bad another definition is that gives this ratio.
+pub(crate) fn level(ratio: f64) -> Level {
+    if (ratio - 1.0).abs() < SLIGHT { Level::Remark } else { Level::Misleading }
 }
 
 /// How far two numbers are from each other, in words.

@@ -44,7 +44,8 @@ fn throughput(figures: &Figures<'_>, found: &Throughput, duration: Interval) -> 
         apart(printed.mid(), expected.mid())
     );
     if let Some(words) = definitions::other_count(figures, found, duration) {
-        return Finding::new(Level::Misleading, Rule::OtherDefinition, what, words);
+        let level = definitions::level(printed.mid() / expected.mid());
+        return Finding::new(level, Rule::OtherDefinition, what, words);
     }
     let is_of_tokens = name != definitions::REQUEST_THROUGHPUT;
     if let Some(devices) = definitions::devices(figures, duration).filter(|_| is_of_tokens) {

@@ -35,7 +35,7 @@ pub use rule::{Examination, ExaminedFile, Finding, Identity, Level, Rule};
 pub use separated::doctor_csv;
 
 use figures::Figures;
-use tokometer_compat::model::{Field, Problem, Report};
+use tokometer_compat::model::{Field, Key, Problem, Report, Scalar};
 
 /// Examines the reports of one file: each by itself, then against each other.
 pub fn examine(reports: &[Report]) -> Examination {
@@ -90,6 +90,8 @@ fn text_finding(problem: &Problem) -> Finding {
     Finding::new(level, Rule::WholeBlock, problem.to_string(), meaning)
 }
 
+const UNLIMITED: Scalar = Scalar::Number(f64::INFINITY);
+
 /// At most this many unreadable values are named one by one.
 const NAMED: usize = 8;
 
@@ -101,7 +103,10 @@ fn unread_values(report: &Report) -> Vec<Finding> {
         format!("`{}` is not a value of {}{line}", value.text, value.label)
     });
     let infinite = report.values.iter().filter_map(|(key, value)| {
-        let is_number = value.scalar.as_f64().is_some_and(|number| !number.is_finite());
+        // A run without a rate says `inf`.
+        let is_expected = key == Key::Field(Field::RateConfigured) && value.scalar == UNLIMITED;
+        let is_number =
+            !is_expected && value.scalar.as_f64().is_some_and(|number| !number.is_finite());
         let text = value.text.as_deref().unwrap_or("not a number");
         is_number.then(|| format!("{} is `{text}`", report.label(key)))
     });

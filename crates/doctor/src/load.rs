@@ -4,11 +4,13 @@ use crate::figures::{Figures, PER_REQUEST};
 use crate::interval::Interval;
 use crate::rule::{Finding, Level, Rule};
 use crate::stated;
+use crate::stream::FAR;
 use tokometer_compat::model::{Field, Metric, Percentile, Stat};
 
 pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     found.extend(rate_reached(figures));
+    found.extend(rate_exceeded(figures));
     found.extend(all_accounted(figures));
     found.extend(failures(figures));
     found.extend(server_limit(figures));
@@ -52,6 +54,20 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Finding> {
     Some(Finding::new(Level::Misleading, Rule::RateReached, what, meaning))
 }
 
+/// The last of so many random arrivals is not this early, by three standard deviations.
+fn rate_exceeded(figures: &Figures<'_>) -> Option<Finding> {
+    let rate = stated::rate(figures.report)?;
+    let (requests, duration) = (figures.requests()?, figures.duration()?);
+    let earliest = (requests - 1.0 - 3.0 * requests.sqrt()) / rate;
+    (earliest > duration.high).then(|| {
+        let achieved = requests / duration.mid();
+        let what = format!("{achieved:.2} requests/s were served, only {rate:.2} are stated");
+        let meaning =
+            "the requests did not come at the stated rate, or the rate is that of another run";
+        Finding::new(Level::Misleading, Rule::RateReached, what, meaning)
+    })
+}
+
 fn all_accounted(figures: &Figures<'_>) -> Option<Finding> {
     let asked = stated::requests(figures.report)?;
     let failed = figures.report.number(Field::Failed);
@@ -81,6 +97,11 @@ fn failures(figures: &Figures<'_>) -> Option<Finding> {
 
 fn server_limit(figures: &Figures<'_>) -> Option<Finding> {
     let decoding = figures.decoding()?;
+    // Where an event holds several tokens, the time between events is not that between tokens.
+    let tpot = figures.mean(Metric::Tpot)?;
+    let is_merged = (tpot / figures.mean(Metric::Itl)?).high < 1.0 - FAR;
+    let merged = figures.positive(Field::OutputThroughput).filter(|_| is_merged);
+    let (by, decoding) = merged.map_or(("ITL", decoding), |rate| ("TPOT", rate * tpot));
     let in_flight = figures
         .positive(Field::PeakConcurrency)
         .or_else(|| figures.positive(Field::MaxConcurrency))?;
@@ -100,7 +121,7 @@ fn server_limit(figures: &Figures<'_>) -> Option<Finding> {
     // only when most of a request's life is spent before its first token was it made to wait.
     (waiting > 0.5).then(|| {
         let what = format!(
-            "output throughput × ITL = {:.1} requests were decoding, {} were in flight",
+            "output throughput × {by} = {:.1} requests were decoding, {} were in flight",
             decoding.mid(),
             in_flight.mid()
         );

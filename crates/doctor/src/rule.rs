@@ -138,7 +138,7 @@ impl Rule {
         identity(
             Self::LatencyWithinRun,
             "latency-within-run",
-            "latencies lie between zero and the duration",
+            "latencies, and TPOT × tokens, lie between zero and the duration",
         ),
         identity(
             Self::EndAfterFirst,
@@ -149,7 +149,7 @@ impl Rule {
         identity(
             Self::PeakAboveMean,
             "peak-above-mean",
-            "peaks are at least their means, and at most all requests",
+            "peaks are at least their means, at most all requests, and what the streams can give",
         ),
         identity(
             Self::DecodingWithinFlight,
@@ -181,7 +181,7 @@ impl Rule {
         identity(
             Self::RateReached,
             "rate-reached",
-            "the achieved rate is at least 90 % of the stated one",
+            "the achieved rate is at least 90 % of the stated one, and not above it",
         ),
         identity(
             Self::RisingWithLoad,
@@ -193,7 +193,7 @@ impl Rule {
         identity(
             Self::ServerLimit,
             "server-limit",
-            "output tokens per second × ITL (requests decoding) is near the requests in flight",
+            "output tokens per second × time per token (requests decoding) is near the requests in flight",
         ),
         identity(
             Self::Backlog,

@@ -3,6 +3,7 @@
 use crate::figures::{ALL_METRICS, Figures, QUEUED};
 use crate::interval::Interval;
 use crate::rule::{Finding, Level, Rule};
+use crate::stream::FAR;
 use tokometer_compat::model::{Field, Key, Metric, Stat};
 
 pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
@@ -12,6 +13,7 @@ pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
         found.extend(mean_bounds(figures, metric, name));
         found.extend(within_run(figures, metric, name));
     }
+    found.extend(answer_within_run(figures));
     found.extend(end_after_first(figures));
     found.extend(within_cap(figures));
     found.extend(peak_throughput(figures));
@@ -118,6 +120,27 @@ fn negative(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Finding
     Some(Finding::inconsistent(Rule::LatencyWithinRun, what, meaning))
 }
 
+/// A mean answer takes no longer than the run. Long answers may have a smaller TPOT than short ones, so that
+/// the product of the two means is too large.
+fn answer_within_run(figures: &Figures<'_>) -> Option<Finding> {
+    let (tpot, duration) = (figures.mean(Metric::Tpot)?, figures.duration()?);
+    let later_tokens = figures.answer_tokens()? - 1.0;
+    let is_equal = figures.has_equal_lengths();
+    let least = if is_equal { duration } else { duration * (1.0 + FAR) };
+    let _several = figures.requests().filter(|requests| *requests > 1.5)?;
+    (tpot * later_tokens).is_above(least).then(|| {
+        let what = format!(
+            "TPOT × {later_tokens:.1} tokens after the first = {:.2} s in a run of {:.2} s",
+            (tpot * later_tokens).mid(),
+            duration.mid()
+        );
+        let meaning =
+            "TPOT or the number of tokens has another definition or comes from another run";
+        let level = if is_equal { Level::Inconsistent } else { Level::Misleading };
+        Finding::new(level, Rule::LatencyWithinRun, what, meaning)
+    })
+}
+
 fn end_after_first(figures: &Figures<'_>) -> Option<Finding> {
     let stats = figures.report.values.iter().filter_map(|(key, _)| match key {
         Key::Latency(Metric::E2el, stat) if stat != Stat::Std => Some(stat),
@@ -154,10 +177,51 @@ fn within_cap(figures: &Figures<'_>) -> Option<Finding> {
     })
 }
 
+/// Times the tokens that streams at their mean pace give, above which a second held others too.
+const SUDDEN: f64 = 10.0;
+
+/// More tokens in one second than all streams give at their pace.
+fn sudden_peak(figures: &Figures<'_>) -> Option<Finding> {
+    let peak = figures.positive(Field::PeakOutputThroughput)?;
+    let mean = figures.positive(Field::OutputThroughput)?;
+    let in_flight = figures
+        .positive(Field::PeakConcurrency)
+        .or_else(|| figures.positive(Field::MaxConcurrency))
+        .map_or(figures.requests()?, Interval::mid);
+    let gap = figures.mean(Metric::Itl).or_else(|| figures.mean(Metric::Tpot))?;
+    let pace = Interval::exact(in_flight) / gap;
+    peak.is_above(pace * SUDDEN).then(|| {
+        let what = format!(
+            "peak output throughput {:.0} tok/s is {:.0} times the mean; {in_flight:.0} requests with a token every \
+             {:.2} ms give {:.0}",
+            peak.mid(),
+            (peak / mean).mid(),
+            gap.mid() * 1e3,
+            pace.mid()
+        );
+        let meaning = "tokens that had waited were read at once, as after a stall of the client or of a proxy, or \
+                       the peak is of another run";
+        Finding::new(Level::Misleading, Rule::PeakAboveMean, what, meaning)
+    })
+}
+
 fn peak_throughput(figures: &Figures<'_>) -> Option<Finding> {
     let peak = figures.positive(Field::PeakOutputThroughput)?;
     let mean = figures.positive(Field::OutputThroughput)?;
     let duration = figures.duration()?;
+    let tokens = figures.positive(Field::OutputTokens);
+    if let Some(tokens) = tokens.filter(|tokens| peak.is_above(*tokens)) {
+        let what = format!(
+            "peak output throughput {:.2} tok/s, in a run of {:.0} tokens",
+            peak.mid(),
+            tokens.mid()
+        );
+        let meaning = "the counts have different definitions or come from different runs";
+        return Some(Finding::inconsistent(Rule::PeakAboveMean, what, meaning));
+    }
+    if let Some(finding) = sudden_peak(figures) {
+        return Some(finding);
+    }
     // The last bucket of a second is only partly filled, so the mean per bucket is a little lower.
     let per_bucket = mean * (duration.low / duration.low.ceil());
     per_bucket.is_above(peak).then(|| {

@@ -19,19 +19,29 @@ pub(crate) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
 /// Two counts of the same thing may differ by this share before it is worth a word.
 const NEAR: f64 = 0.05;
 /// And by this share before they contradict each other.
-const FAR: f64 = 0.25;
+pub(crate) const FAR: f64 = 0.25;
 
-const TOO_FEW_COUNTED: &str = "fewer tokens are counted than were streamed: the count is probably \
-                               the requested length, and TPOT and token throughput follow it";
+const MORE_EVENTS: &str = "more events than counted tokens: the count is too low, or events without a token \
+                           are timed; TPOT and token throughput follow the count";
+const LONG_END: &str = "TPOT and ITL are both below (E2E − TTFT) / (tokens − 1): E2E holds time in which nothing \
+                        streams, such as after the last token, or is of other requests";
+const WITH_FIRST: &str =
+    "TPOT × all tokens is the mean E2E: TPOT probably includes the time to the first token";
+const APART: &str = "TPOT and ITL have other definitions or are of other requests; the block does not show \
+                     which line differs";
 const UNEQUAL: &str = "short answers streamed at another pace than long ones, as in a burst: TPOT counts \
                        every answer once, ITL every token";
 const MERGED: &str = "an event holds several tokens: ITL is the time between events, not tokens";
 
 /// How a ratio of events to counted tokens is judged. Fewer events than tokens is a way of streaming;
 /// more is a wrong count.
-fn judge(rule: Rule, ratio: Interval, what: String) -> Option<Finding> {
+fn judge(figures: &Figures<'_>, rule: Rule, ratio: Interval, what: String) -> Option<Finding> {
     if ratio.low > 1.0 + FAR {
-        Some(Finding::inconsistent(rule, what, TOO_FEW_COUNTED))
+        Some(if is_long_end(figures) {
+            Finding::new(Level::Misleading, rule, what, LONG_END)
+        } else {
+            Finding::inconsistent(rule, what, MORE_EVENTS)
+        })
     } else if ratio.high < 1.0 - FAR {
         Some(Finding::new(Level::Misleading, rule, what, MERGED))
     } else if ratio.low > 1.0 + NEAR || ratio.high < 1.0 - NEAR {
@@ -66,7 +76,7 @@ fn events_per_token(figures: &Figures<'_>) -> Option<Finding> {
         ratio.mid(),
         real.mid()
     );
-    judge(Rule::EventsPerToken, ratio, what)
+    judge(figures, Rule::EventsPerToken, ratio, what)
 }
 
 /// Streaming time per counted token after the first, over all answers.
@@ -83,7 +93,7 @@ fn weighted_tpot(figures: &Figures<'_>) -> Option<Finding> {
         tpot.mid() * 1e3,
         itl.mid() * 1e3
     );
-    judge(Rule::TokenWeightedTpot, tpot / itl, what)
+    judge(figures, Rule::TokenWeightedTpot, tpot / itl, what)
 }
 
 fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
@@ -101,11 +111,8 @@ fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
         ratio.mid()
     );
     if ratio.low > highest.max(1.0 + FAR) {
-        Some(if is_from_lengths(figures) {
-            Finding::new(Level::Misleading, Rule::TpotAgainstItl, what, UNEQUAL)
-        } else {
-            Finding::inconsistent(Rule::TpotAgainstItl, what, TOO_FEW_COUNTED)
-        })
+        let (level, meaning) = high_tpot(figures);
+        Some(Finding::new(level, Rule::TpotAgainstItl, what, meaning))
     } else if ratio.high < 1.0 - FAR {
         Some(Finding::new(Level::Misleading, Rule::TpotAgainstItl, what, MERGED))
     } else if ratio.low > highest || ratio.high < 0.97 {
@@ -114,6 +121,52 @@ fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
     } else {
         None
     }
+}
+
+/// Why TPOT is far above ITL.
+fn high_tpot(figures: &Figures<'_>) -> (Level, &'static str) {
+    if includes_first_token(figures) {
+        (Level::Misleading, WITH_FIRST)
+    } else if is_from_lengths(figures) {
+        (Level::Misleading, UNEQUAL)
+    } else if is_long_end(figures) {
+        (Level::Misleading, LONG_END)
+    } else if is_count_low(figures) {
+        (Level::Inconsistent, MORE_EVENTS)
+    } else {
+        (Level::Inconsistent, APART)
+    }
+}
+
+/// Whether TPOT is the whole time of a request over its tokens.
+fn includes_first_token(figures: &Figures<'_>) -> bool {
+    let found = || {
+        let tokens = figures.answer_tokens()?;
+        let streamed =
+            || Some(figures.mean(Metric::Ttft)? + figures.mean(Metric::Itl)? * (tokens - 1.0));
+        let printed = figures.mean(Metric::E2el).map(|latency| latency.widened(0.02));
+        let latency = printed.or_else(|| streamed().map(|latency| latency.widened(NEAR)))?;
+        Some((figures.mean(Metric::Tpot)? * tokens).overlaps(latency))
+    };
+    found().unwrap_or(false)
+}
+
+/// Whether requests end later than their tokens say.
+fn is_long_end(figures: &Figures<'_>) -> bool {
+    let below = |metric| Some((figures.mean(metric)? / time_per_token(figures)?).high < 1.0 - NEAR);
+    below(Metric::Tpot) == Some(true) && below(Metric::Itl) == Some(true)
+}
+
+/// Whether TPOT follows a count that is too low: it agrees with the streaming time per counted token, or the
+/// text has more tokens.
+fn is_count_low(figures: &Figures<'_>) -> bool {
+    let near = Interval { low: 1.0 - FAR, high: 1.0 + FAR };
+    let agrees = || Some((figures.mean(Metric::Tpot)? / time_per_token(figures)?).overlaps(near));
+    let in_text = || {
+        let text = figures.field(Field::RetokenizedTokens)?;
+        Some((text / figures.positive(Field::OutputTokens)?).low > 1.0 + FAR)
+    };
+    agrees() == Some(true) || in_text() == Some(true)
 }
 
 /// Means of whole requests differ by this factor at most where only the lengths of answers explain it.
@@ -149,14 +202,8 @@ fn end_to_end_sum(figures: &Figures<'_>) -> Option<Finding> {
             sum.mid() * 1e3,
             ratio.mid()
         );
-        let with_first = figures.mean(Metric::Tpot).map(|tpot| tpot * (later_tokens + 1.0));
-        let is_with_first = with_first
-            .zip(figures.mean(Metric::E2el))
-            .is_some_and(|(sum, latency)| sum.overlaps(latency.widened(0.02)));
-        if is_with_first {
-            let meaning =
-                "TPOT × all tokens is the mean E2E: TPOT probably includes the first token";
-            return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
+        if includes_first_token(figures) {
+            return Finding::new(Level::Misleading, Rule::OtherDefinition, what, WITH_FIRST);
         }
         if is_from_lengths(figures) {
             return Finding::new(Level::Misleading, Rule::EndToEndSum, what, UNEQUAL);

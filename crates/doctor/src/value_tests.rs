@@ -189,6 +189,107 @@ fn prompts_that_share_requests_are_all_accounted_for() {
     assert_eq!(missing.blocks[0][0].what, "20 prompts are stated, 18 are reported");
 }
 
+/// A block of these lines.
+fn block(lines: &str) -> String {
+    let rows = lines.replace("; ", "\n");
+    format!("==== Serving Benchmark Result ====\n{rows}\n{}\n", "=".repeat(50))
+}
+
+/// What is said of the first block under this rule.
+fn meaning(text: &str, code: &str) -> Option<(Level, String)> {
+    let findings = examine(&parse(text)).blocks.remove(0);
+    let found = findings.into_iter().find(|finding| finding.rule.code() == code);
+    found.map(|finding| (finding.level, finding.meaning))
+}
+
+/// All of these were called a wrong count of tokens, which nearly none of them was.
+#[test]
+fn a_high_tpot_has_the_cause_that_the_other_lines_show() {
+    let check = |lines: &str, level: Level, expected: &str| {
+        let (found, words) = meaning(&block(lines), "tpot-itl").unwrap();
+        assert!(found == level && words.contains(expected), "{lines}: {found} {words}");
+    };
+    let run =
+        "Successful requests: 100; Benchmark duration (s): 30.00; Total generated tokens: 5000";
+    // E2E / tokens, with and without the line of E2E.
+    let whole =
+        format!("{run}; Mean TTFT (ms): 1000.00; Mean TPOT (ms): 40.00; Mean ITL (ms): 20.41");
+    check(&whole, Level::Misleading, "TPOT probably includes the time to the first token");
+    check(&format!("{whole}; Mean E2EL (ms): 2000.00"), Level::Misleading, "TPOT × all tokens");
+    let late = format!(
+        "{run}; Mean TTFT (ms): 100.00; Mean TPOT (ms): 30.00; Mean ITL (ms): 20.00; Mean E2EL (ms): 4000.00"
+    );
+    check(&late, Level::Misleading, "E2E holds time in which nothing streams");
+    let (level, words) = meaning(&block(&late), "events-per-token").unwrap();
+    assert!(level == Level::Misleading && words.contains("nothing streams"), "{words}");
+    let low = format!(
+        "{run}; Mean TTFT (ms): 100.00; Mean TPOT (ms): 30.00; Mean ITL (ms): 20.00; Mean E2EL (ms): 1570.00"
+    );
+    check(&low, Level::Inconsistent, "more events than counted tokens");
+    let apart =
+        format!("{run}; Mean TTFT (ms): 100.00; Mean TPOT (ms): 30.00; Mean ITL (ms): 20.00");
+    check(&apart, Level::Inconsistent, "the block does not show which line differs");
+}
+
+/// 0.085 % was called misleading.
+#[test]
+fn a_definition_that_moves_a_figure_by_less_than_a_hundredth_is_a_remark() {
+    let run = "Successful requests: 10000; Failed requests: 9; Benchmark duration (s): 100.00; \
+               Request throughput (req/s): ";
+    let said = |rate: &str| meaning(&block(&format!("{run}{rate}")), "other-definition");
+    assert_eq!(said("100.09").unwrap().0, Level::Remark);
+    let many = format!("{run}109.00").replace("Failed requests: 9;", "Failed requests: 900;");
+    assert_eq!(meaning(&block(&many), "other-definition").unwrap().0, Level::Misleading);
+}
+
+/// With four tokens per event, four times as many requests were said to decode.
+#[test]
+fn a_server_s_limit_does_not_count_events_as_tokens() {
+    let text = block(
+        "Successful requests: 400; Maximum request concurrency: 200; Benchmark duration (s): 100.00; \
+         Total generated tokens: 40000; Output token throughput (tok/s): 400.00; Mean TTFT (ms): 40000.00; \
+         Mean TPOT (ms): 20.00; Mean ITL (ms): 80.00",
+    );
+    let findings = examine(&parse(&text)).blocks.remove(0);
+    let limit = findings.iter().find(|finding| finding.rule.code() == "server-limit").unwrap();
+    assert!(limit.what.starts_with("output throughput × TPOT = 8.0 requests"), "{limit:?}");
+}
+
+#[test]
+fn answers_longer_than_the_run_sudden_peaks_and_higher_rates_are_found() {
+    let check = |lines: &str, code: &str, expected: Option<Level>| {
+        let found = meaning(&block(lines), code).map(|(level, _)| level);
+        assert_eq!(found, expected, "{lines}");
+    };
+    let tokens = |tpot: &str, output: u32| {
+        format!(
+            "Successful requests: 100; Benchmark duration (s): 30.00; Total generated tokens: {output}; \
+             Mean TPOT (ms): {tpot}"
+        )
+    };
+    check(&tokens("700.00", 5_000), "latency-within-run", Some(Level::Inconsistent));
+    check(&tokens("600.00", 5_000), "latency-within-run", None);
+    check(&tokens("700.00", 5_001), "latency-within-run", None);
+    check(&tokens("800.00", 5_001), "latency-within-run", Some(Level::Misleading));
+    let peak = |peak: u32| {
+        format!(
+            "Successful requests: 1000; Benchmark duration (s): 300.00; Total generated tokens: 300000; \
+             Output token throughput (tok/s): 1000.00; Peak output token throughput (tok/s): {peak}.00; \
+             Peak concurrent requests: 40.00; Mean ITL (ms): 30.00"
+        )
+    };
+    check(&peak(1_500), "peak-above-mean", None);
+    check(&peak(200_000), "peak-above-mean", Some(Level::Misleading));
+    check(&peak(400_000), "peak-above-mean", Some(Level::Inconsistent));
+    let rate = |duration: u32| {
+        format!(
+            "Successful requests: 1000; Request rate configured (RPS): 5.00; Benchmark duration (s): {duration}.00"
+        )
+    };
+    check(&rate(190), "rate-reached", None);
+    check(&rate(150), "rate-reached", Some(Level::Misleading));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
