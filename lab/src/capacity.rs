@@ -35,14 +35,17 @@ struct Case {
     truth: f64,
 }
 
-/// Three engines, two objectives each. The truths are those that [`Case::long_truth`] finds.
-const CASES: [Case; 6] = [
+/// Three engines, two objectives each, and two cases on which nothing of the search was chosen. The truths
+/// are those that [`Case::long_truth`] finds.
+const CASES: [Case; 8] = [
     Case { engine: "default", lengths: (512, 128), slo: "p99 ttft < 200ms", truth: 41.28 },
     Case { engine: "default", lengths: (512, 128), slo: "p99 tpot < 30ms", truth: 34.15 },
     Case { engine: "small", lengths: (256, 64), slo: "p99 ttft < 2s", truth: 8.27 },
     Case { engine: "small", lengths: (256, 64), slo: "p99 tpot < 25ms", truth: 4.20 },
     Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 ttft < 2s", truth: 11.04 },
     Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 tpot < 100ms", truth: 6.86 },
+    Case { engine: "default", lengths: (1_024, 64), slo: "p99 ttft < 500ms", truth: 50.0 },
+    Case { engine: "small", lengths: (128, 32), slo: "p99 tpot < 40ms", truth: 16.0 },
 ];
 
 /// A search that has ended.
@@ -50,6 +53,14 @@ struct Searched {
     findings: Findings,
     /// In virtual time.
     took: Nanos,
+    /// The load held, and whether a run ten times as long meets the objective at it.
+    held: Option<HeldAgain>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct HeldAgain {
+    load: f64,
+    is_met: bool,
 }
 
 impl Case {
@@ -95,7 +106,11 @@ impl Case {
         };
         let mut engine = Virtual::new(self.profile());
         let findings = run_search(&mut Search::new(setting)?, &mut engine, &mut ())?;
-        Ok(Searched { findings, took: engine.now })
+        let held = findings.held_point().map(|point| {
+            let length = Nanos::from_secs_f64(10.0 * point.requests as f64 / point.sent());
+            HeldAgain { load: point.sent(), is_met: self.is_met(point.sent(), length, seed) }
+        });
+        Ok(Searched { findings, took: engine.now, held })
     }
 
     fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> RequestLoad {
@@ -108,6 +123,20 @@ impl Case {
         let asks = Drawn { lengths: self.lengths, count, seed };
         let paced = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));
         RequestLoad { duration: Some(duration), ..paced }
+    }
+
+    /// Whether this load meets the objective in a run of this length.
+    fn is_met(&self, rate: f64, length: Nanos, seed: u64) -> bool {
+        let slo = Slo::parse(self.slo).expect("a sound objective");
+        let objective = &slo.objectives[0];
+        let percentile = objective.figure.statistic.percentile().expect("a percentile");
+        let seed = Seed(seed).stream("again").draw(0);
+        let workload = self.workload(rate, length, Seed(seed));
+        let run = predict(&self.profile(), &workload, Seed(seed), PredictOptions::default());
+        let figures = run.expect("a sound workload").figures;
+        let is_ttft = objective.figure.quantity == Quantity::Ttft;
+        let sample = if is_ttft { figures.ttft } else { figures.tpot };
+        sample.percentiles_ms(&[percentile.percent()])[0] <= objective.limit
     }
 
     /// The highest rate that meets the objective in the long run: the share of requests beyond the
@@ -162,6 +191,9 @@ struct Tally {
     ranges: usize,
     held_ranges: usize,
     others: usize,
+    /// Loads held as shares of the truth, and how many of them met the objective again.
+    loads_held: Vec<f64>,
+    met_again: usize,
     /// Virtual time of all searches, in seconds.
     seconds: f64,
 }
@@ -209,7 +241,9 @@ impl Study {
         let count = self.seeds.end - self.seeds.start;
         let found = in_parallel(count, |at| case.search(self.seeds.start + at, self.budget));
         for (seed, found) in self.seeds.clone().zip(found) {
-            let Searched { findings, took } = found?;
+            let Searched { findings, took, held } = found?;
+            tally.loads_held.extend(held.map(|held| held.load / case.truth));
+            tally.met_again += usize::from(held.is_some_and(|held| held.is_met));
             tally.seconds += took.as_secs_f64();
             match &findings.ending {
                 Ending::Answered(answer) => tally.add(answer, case.truth),
@@ -217,7 +251,7 @@ impl Study {
             }
             if self.is_verbose {
                 let (engine, ending) = (case.engine, &findings.ending);
-                eprintln!("{engine} {} seed {seed}, {took}: {ending:?}", case.slo);
+                eprintln!("{engine} {} seed {seed}, {took}: {ending:?} {held:?}", case.slo);
                 findings.points.iter().for_each(|point| eprintln!("    {:?}", point.point()));
             }
         }
@@ -244,8 +278,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let study = Study { seeds, budget, is_verbose: has("verbose") };
     println!("Seeds {first} to {} of each case.\n", first + searches - 1);
     let header = [
-        "| engine | prompt, answer | objective | true capacity | estimates | interval contains it | bias | error: median | margin: median | only a range: held | time |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| engine | prompt, answer | objective | true capacity | estimates | interval contains it | bias | error: median | margin: median | only a range: held | loads held | met again, ten times as long | their mean / truth | time |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ];
     header.iter().for_each(|line| println!("{line}"));
     for (number, mut case) in CASES.into_iter().enumerate() {
@@ -265,9 +299,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 fn print_row(case: &Case, mut found: Tally, searches: u64) {
     let (bias, margin_of_bias) = found.bias();
     let mut sizes: Vec<f64> = found.errors.iter().map(|error| error.abs()).collect();
-    let (held, estimates) = (found.held, found.errors.len());
+    let (held, estimates, loads_held) = (found.held, found.errors.len(), found.loads_held.len());
     println!(
-        "| `{}` | {}, {} | `{}` | {:.2} req/s | {estimates} of {searches} | {held} of {estimates} ({:.1} %) | {:+.1} ± {:.1} % | {:.1} % | ±{:.1} % | {} of {} | {:.1} min |",
+        "| `{}` | {}, {} | `{}` | {:.2} req/s | {estimates} of {searches} | {held} of {estimates} ({:.1} %) | {:+.1} ± {:.1} % | {:.1} % | ±{:.1} % | {} of {} | {loads_held} of {searches} | {} ({:.0} %) | {:.1} % | {:.1} min |",
         case.engine,
         case.lengths.0,
         case.lengths.1,
@@ -280,6 +314,9 @@ fn print_row(case: &Case, mut found: Tally, searches: u64) {
         100.0 * median(&mut found.margins),
         found.held_ranges,
         found.ranges,
+        found.met_again,
+        100.0 * found.met_again as f64 / loads_held as f64,
+        100.0 * found.loads_held.iter().sum::<f64>() / loads_held as f64,
         found.seconds / searches as f64 / 60.0,
     );
     if found.others > 0 {

@@ -51,13 +51,15 @@ pub enum Event<'a> {
 pub enum SearchEvent<'a> {
     /// A staircase finds the first load, in at most this time.
     FirstLoad(Nanos),
-    /// Before the first point: the margin to expect from a server that completes at most `rate` requests
-    /// per second.
+    /// Before the first point: what to expect from a server that completes at most `rate` requests per
+    /// second.
     Forecast {
         forecast: &'a Forecast,
         /// The margin that was asked for.
         resolution: f64,
         rate: f64,
+        /// Requests that a point needs for its percentiles.
+        needed: u64,
     },
     /// There is no time for an estimate whose points last at least so long.
     NoEstimate(Nanos),
@@ -72,6 +74,9 @@ pub enum SearchEvent<'a> {
         more: &'static str,
         expected: Option<Expected>,
     },
+    /// Before the first run that is to hold a load: the estimate in words, and the time of each run that
+    /// counts.
+    ThirdStage { estimate: &'a str, counted: Nanos },
     /// After a point: all points so far, and the time left.
     Course {
         points: &'a [MeasuredPoint],

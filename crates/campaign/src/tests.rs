@@ -4,7 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_decide::capacity::{Ending, Findings};
 use tokometer_decide::compare::Conclusion;
-use tokometer_decide::search::SearchResult;
+use tokometer_decide::search::{PointOutcome, SearchResult, Stage};
 use tokometer_decide::staircase;
 use tokometer_decide::staircase::{StairEnd, Staircase};
 use tokometer_sim::Profile;
@@ -149,6 +149,7 @@ fn a_search_states_an_interval_that_holds_the_capacity() {
 fn a_search_with_a_budget_ends_in_time_and_states_no_more_than_it_knows() {
     let budget = Nanos::from_secs(300);
     let (findings, took) = search(Some(budget));
+    assert_eq!(findings.held, None);
     let Ending::Answered(SearchResult::Unfinished { highest_met, lowest_missed }) = findings.ending
     else {
         panic!("{:?}", findings.ending)
@@ -157,4 +158,28 @@ fn a_search_with_a_budget_ends_in_time_and_states_no_more_than_it_knows() {
     assert!(met < missed && missed < 1.3 * met, "{met} {missed}");
     assert!((met / TRUTH - 1.0).abs() < 0.2, "{met}");
     assert!(took.as_secs_f64() < 1.05 * budget.as_secs_f64(), "{took}");
+}
+
+/// The estimate was the whole answer, and the server missed the objectives at it. Loads were those that were
+/// asked for, which a short point does not send.
+#[test]
+fn a_search_ends_with_a_load_that_was_run_and_met_the_objectives() {
+    let mut setting = search_setting(Some(Nanos::from_secs(300)));
+    let slo = tokometer_decide::Slo::parse("p99 ttft < 200ms").unwrap();
+    (setting.figures.objectives, setting.slo) = (slo.request_limits(), slo);
+    let mut engine = Virtual::new(Profile::shipped("default").unwrap());
+    let found = run(&mut Search::new(setting).unwrap(), &mut engine, &mut ()).unwrap();
+    let point = found.held_point().unwrap();
+    assert!(point.objectives[0].value.is_some_and(|value| value < 200.0) && !point.is_short);
+    assert!(found.sentence.contains("req/s held (p99 ttft"), "{}", found.sentence);
+    let after = found.points.iter().position(|one| one.stage == Stage::Hold).unwrap();
+    let estimate = &found.points[after - 1];
+    assert!(estimate.stage == Stage::Estimate && estimate.requests < point.requests);
+    for point in &found.points {
+        let away = point.sent() / point.load - 1.0;
+        assert!(away.abs() > 1e-9 && away.abs() < 0.2, "{} of {}", point.sent(), point.load);
+        let served = point.requests_per_s.unwrap();
+        assert!(point.fit != PointOutcome::Met || (served / point.sent() - 1.0).abs() < 0.15);
+    }
+    assert!(engine.now < Nanos::from_secs(315), "{}", engine.now);
 }

@@ -4,9 +4,10 @@
 //! and the share of each objective's allowance that it used. Out: the next load to measure, or the
 //! answer. Only the points decide, so a search can be resumed from its run folders.
 //!
-//! A search has two stages. The first finds a narrow bracket. The second measures loads at preset
+//! A search has three stages. The first finds a narrow bracket. The second measures loads at preset
 //! offsets around its middle; estimate and interval come from these points alone, so that chance in
-//! the first stage, which decided where to measure, does not enter the answer a second time.
+//! the first stage, which decided where to measure, does not enter the estimate a second time. The third
+//! runs at the estimate and then lower until one load meets all objectives: the load held.
 
 mod allowance;
 mod behind;
@@ -14,8 +15,11 @@ mod bracket;
 mod budget;
 mod design;
 mod edge;
+mod hold;
 mod length;
 mod preload;
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +29,8 @@ use self::edge::{Edge, EdgeSample};
 pub use self::allowance::{Allowance, Use};
 pub use self::behind::{WaitLimit, WaitTrend, wait_trend};
 pub use self::budget::{
-    Forecast, SecondStage, StageBudget, UNLIMITED_POINTS, first_lengths, second_stage,
+    Forecast, SecondStage, SeenMost, StageBudget, UNLIMITED_POINTS, first_lengths, for_estimate,
+    hold_length, second_stage,
 };
 pub use self::design::{Design, Expected};
 pub use self::length::{PointLength, fit, least, needed, wanted};
@@ -50,17 +55,36 @@ impl PointOutcome {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Requests per second, or requests in flight.
+    /// As it was asked for: requests per second, or requests in flight.
     pub load: f64,
+    /// What was sent of it.
+    pub sent: f64,
     /// What it was measured for.
     pub stage: Stage,
     pub fit: PointOutcome,
+    /// Whether it had too few requests for its percentiles, so that it neither met nor missed them. The
+    /// first stage goes by its outcome all the same.
+    pub is_short: bool,
     pub requests: u64,
     /// Share of each objective's allowance that was used. `None` where nothing was measured.
     pub uses: Vec<Option<Use>>,
 }
 
 impl Point {
+    /// Whether it met all objectives; a run that is to hold its load also with room.
+    pub fn is_met(&self) -> bool {
+        let is_met = self.fit.is_met() && !self.is_short;
+        is_met && (self.stage != Stage::Hold || self.has_room())
+    }
+
+    pub fn is_missed(&self) -> bool {
+        match self.fit {
+            PointOutcome::Met => false,
+            PointOutcome::Missed => !self.is_short,
+            PointOutcome::Overloaded | PointOutcome::Failed => true,
+        }
+    }
+
     /// The input of an objective's line from this point.
     fn sample(&self, objective: usize) -> Option<EdgeSample> {
         let measured = self.uses.get(objective).copied().flatten();
@@ -76,7 +100,7 @@ impl Point {
             }
         };
         let requests = self.requests.max(1) as f64;
-        Some(EdgeSample { x: libm::log(self.load), used, variance, allowed, requests })
+        Some(EdgeSample { x: libm::log(self.sent), used, variance, allowed, requests })
     }
 }
 
@@ -95,8 +119,10 @@ pub struct SearchLimits {
     pub most: f64,
     /// Half the width of the answer's interval that is asked for, as a share of the answer.
     pub resolution: f64,
-    /// Maximum number of points.
+    /// Maximum number of points of the first two stages.
     pub points: usize,
+    /// Whether a load is to be held after the estimate.
+    pub holds: bool,
     /// Whether loads are integers.
     pub is_whole: bool,
     pub climb: Climb,
@@ -122,8 +148,10 @@ pub enum Stage {
     Climb,
     /// To narrow the bracket. Longer, because a server that is a little overloaded looks well at first.
     Narrow,
-    /// For the answer.
+    /// For the estimate and its interval.
     Estimate,
+    /// To find a load that meets the objectives when it is run.
+    Hold,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -222,8 +250,18 @@ impl SearchLimits {
             Course::First(_) => Next::Done(Self::unfinished(points)),
             Course::Second { first, design } => match design.loads.get(points.len() - first) {
                 Some(load) => Next::Measure { load: *load, stage: Stage::Estimate },
-                None => Next::Done(self.answer(points, first)),
+                None => self.third(points, first..first + design.loads.len()),
             },
+        }
+    }
+
+    /// What follows the estimate from these points.
+    fn third(&self, points: &[Point], estimate: Range<usize>) -> Next {
+        let runs = &points[estimate.end..];
+        let answer = self.answer(points, &points[estimate]);
+        match self.load_to_hold(&answer, runs).filter(|_| self.holds) {
+            Some(load) => Next::Measure { load, stage: Stage::Hold },
+            None => Next::Done(answer),
         }
     }
 
@@ -247,27 +285,29 @@ impl SearchLimits {
         Course::First(self.bracket(points))
     }
 
-    fn answer(&self, points: &[Point], first: usize) -> SearchResult {
-        let loads = |is_met: bool| {
-            let of = points.iter().filter(move |point| point.fit.is_met() == is_met);
-            of.map(|point| point.load)
+    /// The estimate of these points, with what all points met and missed.
+    fn answer(&self, points: &[Point], estimate: &[Point]) -> SearchResult {
+        let loads = |is_in: fn(&Point) -> bool| {
+            points.iter().filter(move |point| is_in(point)).map(|point| point.sent)
         };
-        let highest_met = loads(true).fold(self.least, f64::max);
-        let lowest_missed = loads(false).fold(self.most, f64::min);
-        let Some(Found { load, low, high, objective }) = found(&points[first..]) else {
+        let highest_met = loads(Point::is_met).fold(self.least, f64::max);
+        let lowest_missed = loads(Point::is_missed).fold(self.most, f64::min);
+        let Some(Found { load, low, high, objective }) = found(estimate) else {
             return Self::unfinished(points);
         };
-        let measured = points[first..].iter().map(|point| point.load);
+        let measured = estimate.iter().map(|point| point.sent);
         let (lowest, highest) = measured
             .fold((f64::INFINITY, 0.0_f64), |ends, load| (ends.0.min(load), ends.1.max(load)));
         // The line is not known that far away from the points.
         if load > highest * FAR_OUTSIDE || load < lowest / FAR_OUTSIDE {
             return Self::unfinished(points);
         }
-        let whole = |load: f64| if self.is_whole { load.floor() } else { load };
+        // The ends too, or the answer would lie outside its interval.
+        let whole = |load: f64| if self.is_whole { load.floor() } else { load }.max(self.least);
+        let (low, high) = (low.map(whole), high.map(whole));
         let margin = low.zip(high).map(|(low, high)| (high - low) / 2.0);
         SearchResult::Found {
-            load: whole(load).max(self.least),
+            load: whole(load),
             margin,
             low,
             high,
@@ -288,6 +328,7 @@ mod tests {
         most: 1_000.0,
         resolution: 0.05,
         points: 20,
+        holds: false,
         is_whole: false,
         climb: Climb::Far,
     };
@@ -295,7 +336,8 @@ mod tests {
     fn measured(load: f64, stage: Stage, used: f64) -> Point {
         let fit = if used <= 1.0 { PointOutcome::Met } else { PointOutcome::Missed };
         let one = Use { used, variance: 0.0, allowed: None };
-        Point { load, stage, fit, requests: 400, uses: vec![Some(one)] }
+        let (sent, is_short) = (load, false);
+        Point { load, sent, stage, fit, is_short, requests: 400, uses: vec![Some(one)] }
     }
 
     /// Runs a search against a server whose use at a load is `strain`.
@@ -331,7 +373,12 @@ mod tests {
     fn whole_loads_end_at_neighbours() {
         let limits = SearchLimits { is_whole: true, ..LIMITS };
         let (answer, _) = search(limits, |load| load / 13.3);
-        assert!(matches!(answer, SearchResult::Found { load: 13.0, .. }), "{answer:?}");
+        // The estimate was 20 in flight, and its interval 20.1 to 20.9.
+        let SearchResult::Found { load: 13.0, low: Some(low), high: Some(high), .. } = answer
+        else {
+            panic!("{answer:?}")
+        };
+        assert!(low <= 13.0 && 13.0 <= high && low.fract() + high.fract() <= 0.0, "{low} {high}");
         // Fourteen in flight would exceed the limit.
         let (answer, _) = search(limits, |load| load / 13.7);
         assert!(matches!(answer, SearchResult::Found { load: 13.0, .. }), "{answer:?}");
@@ -384,6 +431,41 @@ mod tests {
         check(used(PointOutcome::Overloaded, 3.0, Some(0.01)), (100.0, 0.0));
         check(used(PointOutcome::Failed, 0.2, None), (2.0, 0.0));
         check(used(PointOutcome::Overloaded, 7.0, None), (7.0, 0.0));
+    }
+
+    /// Points sent up to 6.7 % less than they were asked for, and the fit used what was asked.
+    #[test]
+    fn the_estimate_is_about_the_loads_that_were_sent() {
+        let mut points = Vec::new();
+        let answer = loop {
+            match LIMITS.next(&points) {
+                Next::Done(answer) => break answer,
+                Next::Measure { load, stage } => {
+                    let sent = 0.95 * load;
+                    points.push(Point { sent, ..measured(load, stage, (sent / 12.4).powi(8)) });
+                }
+            }
+        };
+        let SearchResult::Found { load, .. } = answer else { panic!("{answer:?}") };
+        assert!((load / 12.4 - 1.0).abs() < 0.01, "{load}");
+    }
+
+    #[test]
+    fn a_point_that_is_too_short_is_neither_met_nor_missed() {
+        let (_, points) = search(LIMITS, |load| (load / 12.4).powi(8));
+        let ends = |points: &[Point]| match LIMITS.next(points) {
+            Next::Done(SearchResult::Found { highest_met, lowest_missed, .. }) => {
+                (highest_met, lowest_missed)
+            }
+            other => panic!("{other:?}"),
+        };
+        let (met, missed) = ends(&points);
+        let mut changed = points.clone();
+        for point in &mut changed {
+            point.is_short = point.sent >= met && point.sent <= missed;
+        }
+        let (less, more) = ends(&changed);
+        assert!(less < met && more > missed, "{less} {met} {missed} {more}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
+use tokometer_record::{Phase, Timeline};
 
+use crate::measure;
 use crate::rows::{Fate, RequestRow, TimeSpan};
 
 const SECOND: u64 = 1_000_000_000;
@@ -161,6 +163,40 @@ fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &WindowGrid)
     }
 }
 
+/// What went in and out of a part of a run, per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PartRates {
+    /// Requests sent, without retries.
+    pub sent: f64,
+    /// Requests that ended with success, whenever they began.
+    pub answered: f64,
+    /// Output tokens that arrived.
+    pub output_tokens: f64,
+}
+
+/// The rates of a part. Its begin does not belong to it, so that one that begins and ends with a send
+/// counts the gaps between. `None` for a part without length.
+pub fn rates_in(timelines: &[Timeline], part: TimeSpan) -> Option<PartRates> {
+    let seconds = part.length().as_secs_f64();
+    let is_inside = |at: Nanos| at > part.begin && at <= part.end;
+    let (mut sent, mut answered, mut output_tokens) = (0_u64, 0_u64, 0.0);
+    let load =
+        timelines.iter().filter(|one| matches!(one.identity.phase, Phase::Warmup | Phase::Measure));
+    for one in load {
+        let row = RequestRow::of(one, None);
+        sent += u64::from(one.identity.attempt == 0 && is_inside(row.start));
+        answered += u64::from(row.fate == Fate::Succeeded && is_inside(row.end));
+        measure::each_token_arrival(one, |at, tokens| {
+            output_tokens += if is_inside(at) { tokens } else { 0.0 };
+        });
+    }
+    (seconds > 0.0).then(|| PartRates {
+        sent: sent as f64 / seconds,
+        answered: answered as f64 / seconds,
+        output_tokens: output_tokens / seconds,
+    })
+}
+
 /// Blocks per run: enough for an interval, and long enough to be nearly independent.
 pub const BLOCKS: u64 = 16;
 
@@ -297,6 +333,27 @@ mod tests {
         assert_eq!((found[5].requests_per_s, found[5].ttft_ms_mean), (1.0, Some(50.0)));
         assert_eq!((found[6].started, found[6].ttft_ms_mean), (0, None));
         assert!(blocks(None, &rows, &TokenSeconds::new(Nanos::ZERO)).is_empty());
+    }
+
+    /// Filling and draining belong to no part of a run: 45 req/s of 128 tokens were shown as 4,551 tok/s.
+    #[test]
+    fn the_rates_of_a_part_leave_out_what_lies_before_and_behind_it() {
+        use tokometer_record::EventKind::Text;
+        // One request a second from 0 to 9, each with a token a second later and the end there.
+        let one = |at: u64| {
+            let mut one = testing::answer(at, at * 1_000, &[(at * 1_000 + 1_500, Text)]);
+            one.usage = Some(testing::usage(7, 4));
+            one
+        };
+        let mut timelines: Vec<_> = (0..10).map(one).collect();
+        timelines[1].identity.phase = Phase::Warmup;
+        let part = |begin: u64, end: u64| {
+            let (begin, end) = (Nanos::from_secs(begin), Nanos::from_secs(end));
+            rates_in(&timelines, TimeSpan { begin, end })
+        };
+        let expected = PartRates { sent: 1.0, answered: 1.0, output_tokens: 4.0 };
+        assert_eq!(part(2, 9), Some(expected));
+        assert_eq!(part(2, 2), None);
     }
 
     #[test]

@@ -5,20 +5,23 @@ use std::path::{Path, PathBuf};
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_base::{Nanos, Seed};
 use tokometer_decide::Slo;
-use tokometer_decide::capacity::{Ending, Findings, LoadKind, MeasuredPoint};
+use tokometer_decide::capacity::{
+    Ending, Findings, FinerSearch, LoadKind, MeasuredPoint, SentLoad,
+};
 use tokometer_decide::compare::Half;
 use tokometer_decide::search::{
-    Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, Stage,
-    UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed, wait_trend, wanted,
-    with_preload,
+    Allowance, Climb, Design, Next, Point, PointLength, PointOutcome, SearchLimits, SearchResult,
+    SeenMost, Stage, UNLIMITED_POINTS, discard_preload, first_lengths, fit, least, needed,
+    wait_trend, wanted, with_preload,
 };
 use tokometer_decide::staircase::StairStep;
-use tokometer_figures::{Collector, Summary, SummaryOptions};
+use tokometer_figures::windows::{PartRates, rates_in};
+use tokometer_figures::{Collector, Quantity, Summary, SummaryOptions};
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::RunState;
 use tokometer_record::stored::{self, open, points};
 
-use super::start::{self, STAIRS, first_load, most_per_s};
+use super::start::{self, STAIRS, first_load};
 use super::time::{CountedTime, SearchTime, TimeSpent};
 use crate::driver::{Procedure, Step};
 use crate::event::{Event, Observer, SearchEvent, problem};
@@ -153,24 +156,41 @@ impl Search {
 
     /// What the points show, once the search has ended.
     fn findings(&mut self, ending: Ending) -> Step<Findings> {
-        let SearchSetting { over, slo_text, slo, gpus, .. } = &self.setting;
+        let SearchSetting { over, slo_text, gpus, .. } = &self.setting;
         let ending = match ending {
             Ending::Answered(result) if *over == LoadKind::RequestRate => {
                 Ending::Answered(result.down_to_served(&self.points))
             }
             other => other,
         };
+        let held =
+            self.points.last().filter(|last| last.stage == Stage::Hold && last.point().is_met());
+        let held = held.map(MeasuredPoint::sent);
+        let finer = self.finer(&ending);
         let mut findings = Findings {
             over: *over,
             slo: slo_text.clone(),
             ending,
             sentence: String::new(),
             gpus: *gpus,
-            requests_needed: needed(slo),
             points: std::mem::take(&mut self.points),
+            held,
+            finer,
         };
         findings.sentence = findings.sentence();
         Step::Finished(findings)
+    }
+
+    /// The budget with which the estimate would be as precise as was asked for: a margin falls with the root
+    /// of the time.
+    fn finer(&self, ending: &Ending) -> Option<FinerSearch> {
+        let Ending::Answered(SearchResult::Found { load, margin, .. }) = ending else {
+            return None;
+        };
+        let (budget, resolution) = (self.setting.budget?, self.limits.resolution);
+        let effort = ((*margin)? / load / resolution).powi(2);
+        let seconds = budget.as_secs_f64() * effort;
+        (effort > 1.0).then_some(FinerSearch { resolution, seconds })
     }
 
     /// Begins the search proper at `now`, in the time that is left.
@@ -182,11 +202,14 @@ impl Search {
     ) -> Result<(), Refusal> {
         let Some(budget) = self.setting.budget else { return Ok(()) };
         let (over, most) = (self.setting.over, self.setting.most);
-        let (load, rate) = match (self.setting.start, steps) {
-            (Some(load), _) => (load, (over == LoadKind::RequestRate).then_some(load)),
+        let (load, seen) = match (self.setting.start, steps) {
+            (Some(load), _) => {
+                let seen = SeenMost { rate: load, response_s: None };
+                (load, (over == LoadKind::RequestRate).then_some(seen))
+            }
             (None, steps) => {
                 let steps = steps.unwrap_or_default();
-                (first_load(steps, over).clamp(most.min(0.1), most), most_per_s(steps))
+                (first_load(steps, over).clamp(most.min(0.1), most), start::most(steps))
             }
         };
         let time = SearchTime {
@@ -205,13 +228,13 @@ impl Search {
         self.time = Some(time);
         let left = time.left(now);
         let span = (budget.saturating_sub(left), left);
-        let forecast = rate
-            .and_then(|rate| Some((self.limits.forecast(&self.setting.slo, span, rate)?, rate)));
-        if let Some((forecast, rate)) = &forecast {
-            let (resolution, rate) = (self.limits.resolution, *rate);
-            observer.event(Event::Search(SearchEvent::Forecast { forecast, resolution, rate }))?;
-        }
-        Ok(())
+        let Some(SeenMost { rate, .. }) = seen else { return Ok(()) };
+        let slo = &self.setting.slo;
+        let forecast = seen.and_then(|seen| self.limits.forecast(slo, span, seen));
+        let Some(forecast) = &forecast else { return Ok(()) };
+        let (resolution, needed) = (self.limits.resolution, needed(slo));
+        let said = SearchEvent::Forecast { forecast, resolution, rate, needed };
+        observer.event(Event::Search(said))
     }
 
     /// The next step of the staircase; `None` once there is none.
@@ -278,7 +301,7 @@ impl Search {
     }
 
     /// Before the first point of the second stage of a search that ends in time: gives it as many points, of
-    /// such a length, as fit.
+    /// such a length, as fit. Before the first of the third: gives its runs the rest.
     fn fit_into_time(
         &mut self,
         done: &[Outcome],
@@ -287,7 +310,7 @@ impl Search {
     ) -> Result<(), Refusal> {
         let points = self.decided();
         let Some((first, design)) = self.limits.second_stage(&points) else { return Ok(()) };
-        let Some(time) = self.time.filter(|_| points.len() == first) else { return Ok(()) };
+        let Some(time) = self.time else { return Ok(()) };
         let (slo, rate) = (&self.setting.slo, self.rate_near(&design));
         let counted = CountedTime {
             wanted: wanted(slo, rate),
@@ -295,7 +318,14 @@ impl Search {
         };
         let fresh = done.iter().filter(|outcome| !outcome.is_stored);
         let seconds = fresh.map(|outcome| outcome.run.plan.load.duration_s.unwrap_or(0.0)).sum();
-        let spent = TimeSpent { sent: Nanos::from_secs_f64(seconds), points: first };
+        let spent = TimeSpent { sent: Nanos::from_secs_f64(seconds), points: points.len() };
+        if points.len() == first + design.loads.len() && time.is_length_open {
+            let counted = time.hold_length(now, spent, counted);
+            self.length = PointLength { shortest: counted, longest: counted };
+        }
+        if points.len() != first {
+            return Ok(());
+        }
         let Some(stage) = time.second_stage(now, spent, counted) else {
             // Points that end before the server's queue has filled would show a capacity that it does not
             // have. The bracket is what is known.
@@ -378,6 +408,20 @@ impl Search {
         observer.event(Event::Search(stage))
     }
 
+    /// Before the first run that is to hold a load.
+    fn announce_third(&self, stage: Stage, observer: &mut dyn Observer) -> Result<(), Refusal> {
+        let is_first = self.points.last().is_some_and(|last| last.stage != Stage::Hold);
+        if stage != Stage::Hold || !is_first {
+            return Ok(());
+        }
+        let without = SearchLimits { holds: false, ..self.limits };
+        let Next::Done(answer) = without.next(&self.decided()) else { return Ok(()) };
+        let Some(estimate) = answer.words(self.setting.over) else { return Ok(()) };
+        let load = self.points.last().map_or(0.0, |last| last.load);
+        let counted = self.counted(load, stage);
+        observer.event(Event::Search(SearchEvent::ThirdStage { estimate: &estimate, counted }))
+    }
+
     /// The run of the next point, long enough for the percentiles of the objectives.
     fn run(&self, load: f64, stage: Stage) -> PlannedRun {
         let number = self.points.len();
@@ -446,8 +490,10 @@ impl Search {
         let (slo, info) = (&self.setting.slo, record.reader.info());
         let (mut timelines, mut end) =
             (stored::timelines(&record.reader)?.collect::<Vec<_>>(), record.end.clone());
-        if let Some(from) = discard_preload(&mut timelines) {
-            end.measure_begin = from.clamp(end.measure_begin, end.measure_end);
+        let window = discard_preload(&mut timelines);
+        let rates = window.and_then(|window| rates_in(&timelines, window));
+        if let Some(window) = window {
+            end.measure_begin = window.begin.clamp(end.measure_begin, end.measure_end);
         }
         let stop = end.stop;
         let mut collector = Collector::new(info, self.setting.figures.clone());
@@ -456,11 +502,19 @@ impl Search {
             collector.push(timeline);
             allowance.push(timeline);
         }
-        let summary = tokometer_judge::judge(collector.finish(&RunState::Ended(Box::new(end))));
+        let finished = collector.finish(&RunState::Ended(Box::new(end)));
+        let mut summary = tokometer_judge::judge(finished);
+        if let Some(rates) = rates {
+            put_rates(&mut summary, rates);
+        }
+        let sent = match self.setting.over {
+            LoadKind::RequestRate => rates.map_or(load, |rates| rates.sent),
+            LoadKind::Concurrency => load,
+        };
         let trend = wait_trend(&timelines, slo.wait_limit(info.load.max_concurrency));
         let fit = fit(slo, &summary, Some(stop), trend);
         let point = MeasuredPoint::new(
-            (load, stage, fit),
+            (SentLoad { asked: load, sent }, stage, fit),
             slo,
             &summary,
             &allowance,
@@ -510,10 +564,14 @@ impl Procedure for Search {
             let is_late = self.time.is_some_and(|time| time.is_late(length, now));
             if is_late && !self.points.is_empty() {
                 // Without a further point, what is known is the answer.
-                self.limits = self.limits.with_points(self.points.len());
+                match stage {
+                    Stage::Hold => self.limits.holds = false,
+                    _ => self.limits = self.limits.with_points(self.points.len()),
+                }
                 continue;
             }
             self.announce(observer)?;
+            self.announce_third(stage, observer)?;
             self.asked = Some(AskedPoint { load, stage });
             return Ok(Step::Run(Box::new(self.run(load, stage))));
         }
@@ -550,7 +608,25 @@ fn limits(
     let is_whole = over == LoadKind::Concurrency;
     let least = (start / BELOW_START).max(LEAST_REQUESTS / length.longest.as_secs_f64());
     let least = if is_whole { 1.0 } else { least.min(start) };
-    Ok(SearchLimits { start, least, most, resolution, points, is_whole, climb: Climb::Far })
+    let (climb, holds) = (Climb::Far, true);
+    Ok(SearchLimits { start, least, most, resolution, points, holds, is_whole, climb })
+}
+
+/// Gives the figures per second of a point their values without fill and drain.
+fn put_rates(summary: &mut Summary, rates: PartRates) {
+    use Quantity::{GoodputRate, Items, Output, Prompt, Requests, Total};
+    let whole = summary.figure(Requests).filter(|rate| *rate > 0.0);
+    let factor = whole.map_or(1.0, |whole| rates.answered / whole);
+    let mut put = |quantity: Quantity, value: &dyn Fn(f64) -> f64| {
+        if let Some(Some(figure)) = summary.figures.get_mut(quantity.key()) {
+            *figure = value(*figure);
+        }
+    };
+    for quantity in [Prompt, Total, Items, GoodputRate] {
+        put(quantity, &|figure| figure * factor);
+    }
+    put(Requests, &|_| rates.answered);
+    put(Output, &|_| rates.output_tokens);
 }
 
 /// A part of the load was not sent, or not recorded: the point, and every later one, would describe less.

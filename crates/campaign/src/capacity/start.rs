@@ -2,6 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_decide::capacity::LoadKind;
+use tokometer_decide::search::SeenMost;
 use tokometer_decide::staircase::{StairStep, Staircase, knee};
 
 /// The folder of the staircase, beside the points of the search.
@@ -20,15 +21,17 @@ pub(super) fn staircase(budget: Nanos) -> Staircase {
     Staircase { budget: Nanos(budget.0 / PART).min(LONGEST), most: MOST_IN_FLIGHT }
 }
 
-/// Most requests per second of these steps.
-pub(super) fn most_per_s(steps: &[StairStep]) -> Option<f64> {
-    steps.iter().filter_map(|step| step.requests_per_s).max_by(f64::total_cmp)
+/// What the step with most requests per second shows.
+pub(super) fn most(steps: &[StairStep]) -> Option<SeenMost> {
+    let seen =
+        |step: &StairStep| Some(SeenMost { rate: step.requests_per_s?, response_s: step.e2e_s });
+    steps.iter().filter_map(seen).max_by(|a, b| a.rate.total_cmp(&b.rate))
 }
 
 /// The first load after these steps.
 pub(super) fn first_load(steps: &[StairStep], over: LoadKind) -> f64 {
     match over {
-        LoadKind::RequestRate => FIRST * most_per_s(steps).unwrap_or(1.0),
+        LoadKind::RequestRate => FIRST * most(steps).map_or(1.0, |most| most.rate),
         LoadKind::Concurrency => {
             let knee = knee(steps).or(steps.len().checked_sub(1));
             let flights = knee.map_or(1, |at| steps[at].concurrency);

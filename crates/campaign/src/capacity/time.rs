@@ -1,7 +1,7 @@
 //! The time that bounds a search.
 
 use tokometer_base::Nanos;
-use tokometer_decide::search::{SecondStage, StageBudget, second_stage};
+use tokometer_decide::search::{SecondStage, StageBudget, for_estimate, hold_length, second_stage};
 
 /// A search may exceed its budget by this share, rather than lose its last point.
 const SLACK: f64 = 0.03;
@@ -47,16 +47,26 @@ impl SearchTime {
         length > self.left(now) + slack
     }
 
-    /// The second stage in the time that is left.
+    /// The second stage in its part of the time that is left.
     pub(super) fn second_stage(
         &self,
         now: Nanos,
         spent: TimeSpent,
         counted: CountedTime,
     ) -> Option<SecondStage> {
+        let left = for_estimate(self.left(now));
+        second_stage(StageBudget { left, ..self.budget(now, spent, counted) })
+    }
+
+    /// The time that each run of the third stage counts.
+    pub(super) fn hold_length(&self, now: Nanos, spent: TimeSpent, counted: CountedTime) -> Nanos {
+        hold_length(self.budget(now, spent, counted))
+    }
+
+    fn budget(&self, now: Nanos, spent: TimeSpent, counted: CountedTime) -> StageBudget {
         let all = now - self.begin;
         let overhead = Nanos((all - spent.sent).0 / spent.points.max(1) as u64);
         let CountedTime { wanted, least } = counted;
-        second_stage(StageBudget { left: self.left(now), overhead, wanted, least })
+        StageBudget { left: self.left(now), overhead, wanted, least }
     }
 }

@@ -283,7 +283,7 @@ pub(crate) struct CapacityArgs {
     /// Kind of load to vary
     #[arg(long, value_enum, default_value_t, help_heading = "Search")]
     pub(crate) over: Over,
-    /// First load to try [default: 1; with --budget: 78 % of the highest throughput of a short staircase]
+    /// First load to try [default: 78 % of the highest throughput of a short staircase; with --points or --max-duration: 1]
     #[arg(long, value_name = "LOAD", help_heading = "Search", hide_short_help = true)]
     pub(crate) start: Option<f64>,
     /// Highest load to try
@@ -304,13 +304,13 @@ pub(crate) struct CapacityArgs {
         hide_short_help = true
     )]
     pub(crate) resolution: String,
-    /// Maximum number of points to measure [default: 20; with --budget: as many as fit]
+    /// Maximum number of points before the runs that hold a load [default: as many as fit --budget; with --max-duration: 20]
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub(crate) points: Option<usize>,
-    /// Minimum duration of a point [default: 10s; with --budget: depends on the budget]
+    /// Minimum duration of a point [default: depends on --budget; with --points or --max-duration: 10s]
     #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
     pub(crate) min_duration: Option<String>,
-    /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed [default: 180s; with --budget: depends on the budget]
+    /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed [default: depends on --budget; with --points: 180s]
     #[arg(long, value_name = "TIME", help_heading = "Search", hide_short_help = true)]
     pub(crate) max_duration: Option<String>,
     /// Number of GPUs behind the endpoint, for tokens per second per GPU

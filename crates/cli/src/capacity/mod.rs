@@ -33,7 +33,7 @@ use crate::terminal::{print, print_note};
 
 use screen::SearchScreen;
 
-/// Time for a search whose command line is an address and objectives.
+/// Time for a search that neither `--points` nor `--max-duration` bounds.
 const BUDGET_S: f64 = 300.0;
 
 pub(crate) fn capacity(
@@ -70,7 +70,8 @@ pub(crate) fn capacity(
     }
     let begin = given.clock.now();
     let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
-    let found = membership(args, &bench, &lowered, given)?;
+    let found = membership(&bench, &lowered, given)?;
+    refuse_undivided(args, &bench, budget, found.as_ref())?;
     if found.is_none() {
         pages::check(args.bench.html.as_deref(), &lowered)?;
     }
@@ -207,13 +208,12 @@ fn budget(args: &CapacityArgs, presets: &[Preset]) -> Result<Option<Nanos>, Refu
     if typed.is_some_and(|seconds| seconds <= 0.0) {
         return Err(Refusal::usage("`--budget` must be greater than zero", "write it as `5m`"));
     }
-    let usual = (args.at.url.is_some() && !is_bounded).then_some(BUDGET_S);
+    let usual = (!is_bounded).then_some(BUDGET_S);
     Ok(typed.or(usual).map(Nanos::from_secs_f64))
 }
 
 /// Which part of the search this process makes; `None` where it makes all of it.
 fn membership(
-    args: &CapacityArgs,
     bench: &BenchArgs,
     lowered: &Lowered,
     given: &Given,
@@ -225,14 +225,25 @@ fn membership(
             "add `--leader HOST:PORT` to all shards",
         ));
     }
-    let has_staircase = args.bench.budget.is_some() && args.start.is_none();
-    if (args.over == Over::Concurrency || has_staircase) && !bench.shards.global_cap {
-        return Err(Refusal::usage(
-            "cannot divide a search for a concurrency into shards: it tries fewer requests in flight than there are shards",
-            "add `--global-cap`, or search for a request rate, with `--start` where there is a `--budget`",
-        ));
-    }
     Ok(Some(found))
+}
+
+/// Few requests in flight cannot be divided into shards.
+fn refuse_undivided(
+    args: &CapacityArgs,
+    bench: &BenchArgs,
+    budget: Option<Nanos>,
+    part: Option<&Membership>,
+) -> Result<(), Refusal> {
+    let has_staircase = budget.is_some() && args.start.is_none();
+    let is_capped = args.over == Over::Concurrency || has_staircase;
+    if part.is_none() || !is_capped || bench.shards.global_cap {
+        return Ok(());
+    }
+    Err(Refusal::usage(
+        "cannot divide a search for a concurrency into shards: it tries fewer requests in flight than there are shards",
+        "add `--global-cap`, or search for a request rate with `--start`",
+    ))
 }
 
 /// A search has many short runs: a full-screen dashboard would open and close with each.

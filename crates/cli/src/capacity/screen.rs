@@ -31,13 +31,14 @@ impl SearchScreen<'_> {
                 self.stairs.budget = budget;
                 format!("finding the first load: a staircase of at most {budget}")
             }
-            SearchEvent::Forecast { forecast, resolution, rate } => {
-                views::forecast(forecast, resolution, rate)
+            SearchEvent::Forecast { forecast, resolution, rate, needed } => {
+                views::forecast(forecast, resolution, rate, needed)
             }
             SearchEvent::NoEstimate(least) => views::no_estimate(least),
             SearchEvent::SecondStage { design, over, seconds, more, expected } => {
                 views::second_stage(design, over, (seconds, more), expected)
             }
+            SearchEvent::ThirdStage { estimate, counted } => views::third_stage(estimate, counted),
             SearchEvent::Course { points, over, left } => views::course(points, over, left),
         });
     }

@@ -1,10 +1,10 @@
-//! The result of a capacity search: a sentence, the point nearest to the answer, and caveats.
+//! The result of a capacity search: the load held, the estimate, and caveats.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::digits::digits;
 
 use super::measured_point::{MeasuredPoint, ObjectiveAtPoint};
-use crate::search::{PointOutcome, SearchResult};
+use crate::search::{PointOutcome, SearchResult, Stage};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -30,6 +30,14 @@ impl LoadKind {
             Self::Concurrency if load.fract() == 0.0 => format!("{load:.0}"),
             Self::Concurrency | Self::RequestRate => digits(load),
         }
+    }
+}
+
+impl SearchResult {
+    /// `limit about 44 req/s (42 to 47)`. `None` without an estimate.
+    pub fn words(&self, over: LoadKind) -> Option<String> {
+        let Self::Found { load, low, high, .. } = self else { return None };
+        Some(format!("limit about {}", with_interval(*load, *low, *high, over.unit())))
     }
 }
 
@@ -59,9 +67,22 @@ pub struct Findings {
     pub gpus: Option<u32>,
     /// In the order measured.
     pub points: Vec<MeasuredPoint>,
-    /// Requests that a point needs for its percentiles.
-    #[serde(skip)]
-    pub requests_needed: u64,
+    /// The load that met all objectives when it was run after the estimate. `None` where none did.
+    #[serde(default)]
+    pub held: Option<f64>,
+    /// What the estimate would take to be as precise as was asked for. `None` where it is, and for a search
+    /// that no time bounds.
+    #[serde(default)]
+    pub finer: Option<FinerSearch>,
+}
+
+/// A search with the precision that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FinerSearch {
+    /// Half the width of the interval, as a share of the estimate.
+    pub resolution: f64,
+    /// The whole search.
+    pub seconds: f64,
 }
 
 /// Decimals that a margin supports: one digit of it, two where the first is a one.
@@ -81,24 +102,19 @@ fn decimals(margin: f64) -> usize {
     decimals
 }
 
-/// A value with its 95 % interval, rounded to the digits that the interval supports. An end that the
-/// data do not bound is left out.
+/// A value with its 95 % interval, rounded to the digits that the interval supports: `44 req/s (42 to 47)`.
+/// An end that the data do not bound is left out.
 fn with_interval(value: f64, low: Option<f64>, high: Option<f64>, unit: &str) -> String {
     let apart = [low, high].into_iter().flatten().map(|end| (end - value).abs());
     let decimals = decimals(apart.fold(0.0, f64::max));
     let number = |value: f64| format!("{value:.decimals$}");
     let interval = match (low, high) {
-        (Some(low), Some(high)) => format!("95 % CI {} to {}", number(low), number(high)),
-        (Some(low), None) => format!("95 % CI from {}, not bounded above", number(low)),
-        (None, Some(high)) => format!("95 % CI up to {}, not bounded below", number(high)),
-        (None, None) => "these points do not bound it".to_owned(),
+        (Some(low), Some(high)) => format!("{} to {}", number(low), number(high)),
+        (Some(low), None) => format!("from {}, not bounded above", number(low)),
+        (None, Some(high)) => format!("up to {}, not bounded below", number(high)),
+        (None, None) => "not bounded".to_owned(),
     };
-    format!("{} {unit}, {interval}", number(value))
-}
-
-/// Whether a point had enough requests for the percentiles of its objectives.
-fn is_long_enough(point: &MeasuredPoint) -> bool {
-    point.objectives.iter().all(|one| one.is_supported)
+    format!("{} {unit} ({interval})", number(value))
 }
 
 /// Points within this share of the answer count as near it.
@@ -107,15 +123,6 @@ const AT_THE_EDGE: f64 = 0.25;
 /// A reason not to rely on the answer. Counts are of points near the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caveat {
-    /// Points had too few requests for their percentiles.
-    TooShort {
-        points: usize,
-        /// All points near the answer.
-        of: usize,
-        /// Requests of the shortest one.
-        fewest: u64,
-        needed: u64,
-    },
     /// The client, not the server, was at its limit.
     ClientAtLimit {
         points: usize,
@@ -131,15 +138,23 @@ fn is_same(a: f64, b: f64) -> bool {
 }
 
 impl Findings {
-    /// The point nearest to the answer among those that met the objectives.
+    /// The run that held its load.
+    pub fn held_point(&self) -> Option<&MeasuredPoint> {
+        let held = self.held?;
+        self.points.iter().rfind(|one| one.stage == Stage::Hold && is_same(one.sent(), held))
+    }
+
+    /// The point that the answer is about: the one that held its load, or the nearest that met the
+    /// objectives.
     pub fn edge(&self) -> Option<&MeasuredPoint> {
         let Ending::Answered(answer) = &self.ending else { return None };
         let load = match answer {
             SearchResult::Found { load, .. } | SearchResult::LimitedByMost { load } => *load,
             SearchResult::NoneMeets { .. } | SearchResult::Unfinished { .. } => return None,
         };
-        let met = self.points.iter().filter(|point| point.fit == PointOutcome::Met);
-        met.min_by(|a, b| (a.load - load).abs().total_cmp(&(b.load - load).abs()))
+        let away = |point: &&MeasuredPoint| (point.sent() - load).abs();
+        let met = self.points.iter().filter(|point| point.point().is_met());
+        self.held_point().or_else(|| met.min_by(|a, b| away(a).total_cmp(&away(b))))
     }
 
     /// Output tokens per second and GPU at a point; `None` without a number of GPUs.
@@ -151,7 +166,7 @@ impl Findings {
     /// The points by load, each with its throughput as a share of the highest.
     pub fn course(&self) -> Vec<(&MeasuredPoint, f64)> {
         let mut sorted: Vec<&MeasuredPoint> = self.points.iter().collect();
-        sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
+        sorted.sort_by(|a, b| a.sent().total_cmp(&b.sent()));
         let most = sorted.iter().filter_map(|point| point.throughput()).fold(0.0, f64::max);
         let share = |point: &MeasuredPoint| {
             point.throughput().filter(|_| most > 0.0).map_or(0.0, |rate| rate / most)
@@ -165,7 +180,7 @@ impl Findings {
             Ending::Answered(answer) => answer,
             Ending::Interrupted => return self.known("interrupted before the search finished"),
             Ending::ServerGone => {
-                let last = self.points.last().map_or(0.0, |point| point.load);
+                let last = self.points.last().map_or(0.0, MeasuredPoint::sent);
                 let why =
                     format!("the server became unreachable at {} {unit}", self.over.text(last));
                 return self.known(&format!("{why} and did not recover"));
@@ -175,13 +190,14 @@ impl Findings {
             }
         };
         match answer {
-            SearchResult::Found { load, low, high, objective, lowest_missed, .. } => {
-                let near = objective
-                    .and_then(|at| self.edge()?.objectives.get(at))
-                    .map_or(String::new(), |one| format!(" ({})", one.words()));
-                let load = with_interval(*load, *low, *high, unit);
-                format!("{load}{near}{}{}", self.beyond(*lowest_missed), self.too_little())
-            }
+            SearchResult::Found { .. } => match self.held_point() {
+                Some(point) => format!("{}{}", self.held_words(point), self.too_little()),
+                None => format!(
+                    "{}; no load was held{}",
+                    self.estimate().unwrap_or_default(),
+                    self.too_little()
+                ),
+            },
             SearchResult::LimitedByMost { load } => format!(
                 "at least {} {unit}: every load up to it meets the objectives, so the limit is `--max`, not the server{}",
                 self.over.text(*load),
@@ -192,7 +208,7 @@ impl Findings {
                 let why = at
                     .and_then(MeasuredPoint::worst)
                     .map_or(String::new(), |worst| format!(" ({})", worst.words()));
-                let at = self.over.text(*load);
+                let at = self.over.text(at.map_or(*load, MeasuredPoint::sent));
                 match self.over {
                     // One request in flight is the lowest load: none was left out.
                     LoadKind::Concurrency => {
@@ -219,34 +235,55 @@ impl Findings {
             .map_or(String::new(), |one| format!("; no load reaches `{}`", one.objective))
     }
 
-    /// What happens just above the limit, if it is more than a violated objective.
-    fn beyond(&self, lowest_missed: f64) -> String {
-        let (unit, load) = (self.over.unit(), self.over.text(lowest_missed));
-        let missed = self
-            .points
-            .iter()
-            .find(|p| is_same(p.load, lowest_missed) && p.fit != PointOutcome::Met);
-        match missed.map(|point| point.fit) {
-            Some(PointOutcome::Overloaded) => {
-                format!("; at {load} {unit} the server is overloaded")
-            }
-            Some(PointOutcome::Failed) => format!("; at {load} {unit} the server fails"),
-            _ => String::new(),
-        }
+    /// `43.2 req/s held (p99 ttft 448 ms < 500ms), 5530 tok/s`.
+    fn held_words(&self, point: &MeasuredPoint) -> String {
+        let met: Vec<String> = point.objectives.iter().map(ObjectiveAtPoint::words).collect();
+        let tokens = point.tokens_per_s.map(|tokens| format!(", {} tok/s", digits(tokens)));
+        let load = format!("{} {}", self.over.text(point.sent()), self.over.unit());
+        format!("{load} held ({}){}", met.join(", "), tokens.unwrap_or_default())
     }
 
-    /// The range that is known from the points alone. A point that is too short for its percentile can
-    /// meet an objective at a load that overloads the server, so it is no lower end.
+    /// `limit about 44 req/s (42 to 47)`. `None` without an estimate.
+    pub fn estimate(&self) -> Option<String> {
+        let Ending::Answered(answer) = &self.ending else { return None };
+        answer.words(self.over)
+    }
+
+    /// What stands behind the sentence of an estimate: the lowest load that missed, the estimate where the
+    /// sentence is about a load held, and what more precision takes. `None` without an estimate.
+    pub fn behind(&self) -> Option<String> {
+        let estimate = self.estimate()?;
+        let missed = self.points.iter().filter(|point| point.point().is_missed());
+        let missed = missed.min_by(|a, b| a.sent().total_cmp(&b.sent()));
+        let missed = missed.map(|point| {
+            let at = self.over.text(point.sent());
+            match (point.fit, point.worst()) {
+                (PointOutcome::Overloaded, _) => format!("overloaded at {at}"),
+                (PointOutcome::Failed, _) => format!("failed at {at}"),
+                (_, Some(worst)) => format!("missed at {at} ({})", worst.name_and_value()),
+                (_, None) => format!("missed at {at}"),
+            }
+        });
+        let estimate = self.held.is_some().then_some(estimate);
+        let finer = self.finer.map(|finer| {
+            let (percent, time) = (100.0 * finer.resolution, budget_words(finer.seconds));
+            format!("±{percent:.0} % needs `--budget {time}`")
+        });
+        let parts: Vec<String> = [missed, estimate, finer].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(" · "))
+    }
+
+    /// The range that is known from the points alone.
     fn known(&self, why: &str) -> String {
         let unit = self.over.unit();
-        let highest = |is_long: bool| {
-            let met = self.points.iter().filter(|point| point.fit == PointOutcome::Met);
-            let of = met.filter(|point| is_long_enough(point) == is_long);
-            of.map(|point| point.load).max_by(f64::total_cmp)
+        let highest = |is_in: fn(&MeasuredPoint) -> bool| {
+            let of = self.points.iter().filter(|point| is_in(point));
+            of.map(MeasuredPoint::sent).max_by(f64::total_cmp)
         };
-        let (met, briefly_met) = (highest(true), highest(false));
-        let missed = self.points.iter().filter(|point| point.fit != PointOutcome::Met);
-        let missed = missed.map(|point| point.load).min_by(f64::total_cmp);
+        let met = highest(|point| point.point().is_met());
+        let briefly_met = highest(|point| point.is_short && point.fit == PointOutcome::Met);
+        let missed = self.points.iter().filter(|point| point.point().is_missed());
+        let missed = missed.map(MeasuredPoint::sent).min_by(f64::total_cmp);
         let known = match (met, missed) {
             (Some(met), Some(missed)) if met < missed => {
                 format!("between {} and {} {unit}", self.over.text(met), self.over.text(missed))
@@ -270,23 +307,28 @@ impl Findings {
     pub fn caveats(&self) -> Vec<Caveat> {
         let near = |point: &&MeasuredPoint| match &self.ending {
             Ending::Answered(SearchResult::Found { load, .. }) => {
-                (point.load / load - 1.0).abs() < AT_THE_EDGE
+                (point.sent() / load - 1.0).abs() < AT_THE_EDGE
             }
             _ => true,
         };
         let close: Vec<&MeasuredPoint> = self.points.iter().filter(near).collect();
-        let short: Vec<_> = close.iter().filter(|point| !is_long_enough(point)).collect();
-        let too_short = short.iter().map(|point| point.requests).min().map(|fewest| {
-            let needed = self.requests_needed;
-            Caveat::TooShort { points: short.len(), of: close.len(), fewest, needed }
-        });
         let spoilt: Vec<_> = close.iter().filter(|point| !point.client_notes.is_empty()).collect();
         let at_limit = spoilt.first().map(|first| Caveat::ClientAtLimit {
             points: spoilt.len(),
             of: close.len(),
             notes: first.client_notes.clone(),
         });
-        too_short.into_iter().chain(at_limit).collect()
+        at_limit.into_iter().collect()
+    }
+}
+
+/// A time as `--budget` takes it, rounded up to whole minutes, or hours where it is long.
+pub fn budget_words(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil();
+    if minutes < 120.0 {
+        format!("{minutes:.0}m")
+    } else {
+        format!("{:.0}h", (minutes / 60.0).ceil())
     }
 }
 
@@ -302,7 +344,6 @@ mod tests {
 
     fn findings(ending: Ending) -> Findings {
         let mut findings = recorded();
-        findings.requests_needed = 368;
         findings.ending = ending;
         findings.sentence = findings.sentence();
         findings
@@ -339,27 +380,41 @@ mod tests {
 
     #[test]
     fn the_answer_is_one_sentence_with_its_uncertainty() {
+        let plain = findings(found());
+        assert_eq!(plain.sentence, "limit about 12.4 req/s (12.2 to 12.7); no load was held");
+        assert_eq!(plain.behind().unwrap(), "missed at 12.80 (p99 ttft 2.03 s)");
+        assert!(plain.edge().is_some_and(|edge| is_same(edge.load, 12.0)));
+    }
+
+    /// The estimate was shown as the answer, and the server missed the objectives at it.
+    #[test]
+    fn the_load_held_comes_first_and_the_estimate_follows() {
+        let mut found = findings(found());
+        let run = found.points.iter_mut().find(|point| is_same(point.load, 12.0)).unwrap();
+        (run.stage, run.sent) = (Stage::Hold, Some(11.9));
+        found.held = Some(11.9);
+        found.finer = Some(FinerSearch { resolution: 0.05, seconds: 1_550.0 });
         assert_eq!(
-            findings(found()).sentence,
-            "12.4 req/s, 95 % CI 12.2 to 12.7 (p99 ttft 1.90 s < 2s)"
+            found.sentence(),
+            "11.90 req/s held (p99 ttft 1.90 s < 2s, p99 tpot 32.00 ms < 50ms), 1536 tok/s"
         );
+        assert_eq!(
+            found.behind().unwrap(),
+            "missed at 12.80 (p99 ttft 2.03 s) · limit about 12.4 req/s (12.2 to 12.7) · ±5 % needs `--budget 26m`"
+        );
+        assert_eq!(found.edge(), found.held_point());
     }
 
     #[test]
-    fn short_points_and_a_client_at_its_limit_are_doubts() {
+    fn a_client_at_its_limit_is_a_doubt() {
         let mut doubtful = findings(found());
         assert_eq!(doubtful.caveats(), []);
-        doubtful.points[2].objectives[0].is_supported = false;
-        doubtful.points[2].requests = 90;
         doubtful.points[3].client_notes = vec!["late-sends".into()];
-        // Far from the answer: neither counts.
-        doubtful.points[0].objectives[0].is_supported = false;
+        // Far from the answer: it does not count.
+        doubtful.points[0].client_notes = vec!["late-sends".into()];
         assert_eq!(
             doubtful.caveats(),
-            [
-                Caveat::TooShort { points: 1, of: 2, fewest: 90, needed: 368 },
-                Caveat::ClientAtLimit { points: 1, of: 2, notes: vec!["late-sends".into()] },
-            ]
+            [Caveat::ClientAtLimit { points: 1, of: 2, notes: vec!["late-sends".into()] }]
         );
     }
 
@@ -398,12 +453,12 @@ mod tests {
             "near 16.00 req/s: it was met once and missed once (interrupted before the search finished)"
         );
         let mut brief = findings(Ending::Interrupted);
-        brief.points[2].objectives[0].is_supported = false;
+        brief.points[2].is_short = true;
         assert_eq!(
             brief.sentence(),
             "between 8.00 and 12.80 req/s; 12.00 req/s was met, but too briefly to tell (interrupted before the search finished)"
         );
-        brief.points[0].objectives[0].is_supported = false;
+        brief.points[0].is_short = true;
         assert_eq!(
             brief.sentence(),
             "below 12.80 req/s; 12.00 req/s was met, but too briefly to tell (interrupted before the search finished)"
@@ -417,10 +472,7 @@ mod tests {
             highest_met: 12.0,
             lowest_missed: 16.0,
         };
-        check(
-            answered(cliff),
-            "14 req/s, 95 % CI 12 to 16; at 16.00 req/s the server is overloaded",
-        );
+        check(answered(cliff), "limit about 14 req/s (12 to 16); no load was held");
     }
 
     #[test]
@@ -428,14 +480,14 @@ mod tests {
         let check = |value, low, high, expected: &str| {
             assert_eq!(with_interval(value, low, high, "req/s"), expected);
         };
-        check(12.41, Some(12.2), Some(12.7), "12.4 req/s, 95 % CI 12.2 to 12.7");
-        check(12.41, Some(12.28), Some(12.5), "12.41 req/s, 95 % CI 12.28 to 12.50");
-        check(1234.5, Some(1203.0), Some(1265.0), "1234 req/s, 95 % CI 1203 to 1265");
-        check(0.5123, Some(0.5), Some(0.524), "0.512 req/s, 95 % CI 0.500 to 0.524");
-        check(16.0, Some(16.0), Some(16.0), "16.00 req/s, 95 % CI 16.00 to 16.00");
-        check(12.0, Some(11.0), None, "12.0 req/s, 95 % CI from 11.0, not bounded above");
-        check(12.0, None, Some(13.0), "12.0 req/s, 95 % CI up to 13.0, not bounded below");
-        check(12.0, None, None, "12.00 req/s, these points do not bound it");
+        check(12.41, Some(12.2), Some(12.7), "12.4 req/s (12.2 to 12.7)");
+        check(12.41, Some(12.28), Some(12.5), "12.41 req/s (12.28 to 12.50)");
+        check(1234.5, Some(1203.0), Some(1265.0), "1234 req/s (1203 to 1265)");
+        check(0.5123, Some(0.5), Some(0.524), "0.512 req/s (0.500 to 0.524)");
+        check(16.0, Some(16.0), Some(16.0), "16.00 req/s (16.00 to 16.00)");
+        check(12.0, Some(11.0), None, "12.0 req/s (from 11.0, not bounded above)");
+        check(12.0, None, Some(13.0), "12.0 req/s (up to 13.0, not bounded below)");
+        check(12.0, None, None, "12.00 req/s (not bounded)");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokometer_base::Nanos;
 use tokometer_figures::define::Unit;
 use tokometer_figures::{Quantity, Severity, Summary};
 
-use crate::search::{Allowance, Point, PointOutcome, Stage, Use};
+use crate::search::{Allowance, Point, PointOutcome, Stage, Use, needed};
 use crate::slo::{self, Slo};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,15 +27,21 @@ pub struct ObjectiveAtPoint {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredPoint {
-    /// Requests per second, or requests in flight.
+    /// As it was asked for: requests per second, or requests in flight.
     pub load: f64,
-    /// What it was measured for. The answer comes from the points of the last stage.
+    /// The load that was sent, without fill and drain. Absent in findings of older versions.
+    #[serde(default)]
+    pub sent: Option<f64>,
+    /// What it was measured for. The estimate comes from the points of its stage alone.
     pub stage: Stage,
     /// Over all objectives.
     pub fit: PointOutcome,
+    /// Whether it had too few requests for its percentiles: it neither met nor missed them.
+    #[serde(default)]
+    pub is_short: bool,
     /// In the order typed.
     pub objectives: Vec<ObjectiveAtPoint>,
-    /// Successful requests per second.
+    /// Requests that ended with success, per second.
     pub requests_per_s: Option<f64>,
     /// Output tokens per second.
     pub tokens_per_s: Option<f64>,
@@ -50,14 +56,26 @@ pub struct MeasuredPoint {
     pub folder: String,
 }
 
+/// A load as it was asked for, and what was sent of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SentLoad {
+    pub asked: f64,
+    pub sent: f64,
+}
+
 impl MeasuredPoint {
     /// Output tokens per second; requests where nothing is generated.
     pub fn throughput(&self) -> Option<f64> {
         self.tokens_per_s.or(self.requests_per_s)
     }
 
+    /// The load that was sent; what was asked for where that is unknown.
+    pub fn sent(&self) -> f64 {
+        self.sent.unwrap_or(self.load)
+    }
+
     pub fn new(
-        (load, stage, fit): (f64, Stage, PointOutcome),
+        (load, stage, fit): (SentLoad, Stage, PointOutcome),
         slo: &Slo,
         summary: &Summary,
         allowance: &Allowance<'_>,
@@ -68,9 +86,11 @@ impl MeasuredPoint {
         let uses = allowance.uses(summary);
         let spoiling = summary.notes.iter().filter(|note| note.severity == Severity::Invalid);
         Self {
-            load,
+            load: load.asked,
+            sent: Some(load.sent),
             stage,
             fit,
+            is_short: summary.counts.sent < needed(slo),
             objectives: slo
                 .objectives
                 .iter()
@@ -93,8 +113,10 @@ impl MeasuredPoint {
     pub fn failed(load: f64, stage: Stage, folder: &Path) -> Self {
         Self {
             load,
+            sent: None,
             stage,
             fit: PointOutcome::Failed,
+            is_short: false,
             objectives: Vec::new(),
             requests_per_s: None,
             tokens_per_s: None,
@@ -110,8 +132,10 @@ impl MeasuredPoint {
     pub fn point(&self) -> Point {
         Point {
             load: self.load,
+            sent: self.sent(),
             stage: self.stage,
             fit: self.fit,
+            is_short: self.is_short,
             requests: self.requests,
             uses: self.objectives.iter().map(|one| one.allowance).collect(),
         }
@@ -157,12 +181,19 @@ impl ObjectiveAtPoint {
         let value = self.shown.as_deref().unwrap_or("unknown");
         match self.objective.find(['<', '>']) {
             Some(at) => {
-                let (name, limit) = self.objective.split_at(at);
+                let (_, limit) = self.objective.split_at(at);
                 let relation = if self.is_met == Some(false) { ", not" } else { "" };
-                format!("{} {value}{relation} {limit}", name.trim())
+                format!("{}{relation} {limit}", self.name_and_value())
             }
             None => format!("{}: {value}", self.objective),
         }
+    }
+
+    /// `p99 ttft 1.92 s`.
+    pub fn name_and_value(&self) -> String {
+        let value = self.shown.as_deref().unwrap_or("unknown");
+        let name = self.objective.split(['<', '>']).next().unwrap_or_default();
+        format!("{} {value}", name.trim())
     }
 }
 

@@ -4,5 +4,5 @@ mod findings;
 mod measured_point;
 mod served;
 
-pub use findings::{Caveat, Ending, Findings, LoadKind};
-pub use measured_point::{MeasuredPoint, ObjectiveAtPoint};
+pub use findings::{Caveat, Ending, Findings, FinerSearch, LoadKind, budget_words};
+pub use measured_point::{MeasuredPoint, ObjectiveAtPoint, SentLoad};

@@ -188,7 +188,8 @@ mod tests {
 
     fn point(load: f64, stage: Stage, fit: PointOutcome, used: f64) -> Point {
         let one = Use { used, variance: 0.0, allowed: Some(0.01) };
-        Point { load, stage, fit, requests: 400, uses: vec![Some(one)] }
+        let (sent, is_short) = (load, false);
+        Point { load, sent, stage, fit, is_short, requests: 400, uses: vec![Some(one)] }
     }
 
     #[test]

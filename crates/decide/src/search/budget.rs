@@ -9,7 +9,7 @@ use tokometer_base::Nanos;
 use super::bracket::Bracket;
 use super::design::Expected;
 use super::edge::FEWEST;
-use super::length::wanted;
+use super::length::{least, wanted};
 use super::preload::with_preload;
 use super::{PointLength, SearchLimits};
 use crate::slo::Slo;
@@ -33,6 +33,26 @@ pub struct SecondStage {
     pub points: usize,
     /// Time of each that counts.
     pub counted: Nanos,
+}
+
+/// Of the time that the bracket leaves, the part of the runs that are to hold a load, and how many of them
+/// should fit.
+const HOLD_PART: f64 = 0.45;
+const HOLD_RUNS: f64 = 3.0;
+/// Each is no longer than this.
+const LONGEST_HOLD: Nanos = Nanos::from_secs(300);
+
+/// The part of this time that the estimate gets.
+pub fn for_estimate(left: Nanos) -> Nanos {
+    Nanos::from_secs_f64(left.as_secs_f64() * (1.0 - HOLD_PART))
+}
+
+/// The time that each run counts that is to hold a load, in this budget.
+pub fn hold_length(budget: StageBudget) -> Nanos {
+    let StageBudget { left, overhead, least, .. } = budget;
+    let each = left.as_secs_f64() / HOLD_RUNS - overhead.as_secs_f64();
+    let counted = each / with_preload(Nanos::from_secs(1)).as_secs_f64();
+    Nanos::from_secs_f64(counted.max(0.0)).min(LONGEST_HOLD).max(least)
 }
 
 /// The lengths of the first stage's points in a search with this much time, whose first load is `rate`
@@ -75,42 +95,69 @@ pub fn second_stage(budget: StageBudget) -> Option<SecondStage> {
 
 /// Share of the time that the first stage leaves, about: two points to reach the limit, four to narrow it.
 const LEFT_AFTER_FIRST: f64 = 0.6;
+/// A search is said to need so many times what it is expected to need.
+const NEEDED_RESERVE: f64 = 1.2;
 /// The capacity, as a share of the highest throughput in a closed loop, about: objectives leave some of it.
 const USUAL_CAPACITY: f64 = 0.8;
 
 /// A first estimate of what a search can deliver.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Forecast {
-    /// The margin, and the effort for the asked resolution.
-    pub expected: Expected,
-    /// The time that the asked resolution would take in all, staircase included.
-    pub needed: Nanos,
+pub enum Forecast {
+    Estimate {
+        /// The margin, and the effort for the asked resolution.
+        expected: Expected,
+        /// The time that the asked resolution would take in all, staircase included.
+        needed: Nanos,
+    },
+    /// The points for an estimate do not fit.
+    TooShort {
+        /// The least time of a point that counts.
+        point: Nanos,
+        /// The time of a search that has room for them.
+        needed: Nanos,
+    },
+}
+
+/// What a server was seen to do at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SeenMost {
+    /// Requests per second in a closed loop.
+    pub rate: f64,
+    /// Mean response time there, in seconds.
+    pub response_s: Option<f64>,
 }
 
 impl SearchLimits {
-    /// What a search can deliver in the time `left` after `spent`, on a server that completes at most
-    /// `rate` requests per second in a closed loop. `None` where the objectives give no estimate.
+    /// What a search can deliver in the time `left` after `spent`, on a server of which this was seen.
+    /// `None` where the objectives give no estimate.
     pub fn forecast(
         &self,
         slo: &Slo,
         (spent, left): (Nanos, Nanos),
-        rate: f64,
+        most: SeenMost,
     ) -> Option<Forecast> {
-        let rate = USUAL_CAPACITY * rate;
-        let time = Nanos::from_secs_f64(LEFT_AFTER_FIRST * left.as_secs_f64());
-        let stage = second_stage(StageBudget {
+        let rate = USUAL_CAPACITY * most.rate;
+        let time = for_estimate(Nanos::from_secs_f64(LEFT_AFTER_FIRST * left.as_secs_f64()));
+        let least = least(slo, Some(rate), most.response_s);
+        let budget = StageBudget {
             left: time,
             overhead: Nanos::ZERO,
             wanted: wanted(slo, Some(rate)),
-            least: Nanos::ZERO,
-        })?;
+            least,
+        };
+        let Some(stage) = second_stage(budget) else {
+            let fewest = FEWEST as f64 * with_preload(least).as_secs_f64();
+            let rest = left.as_secs_f64() * fewest / time.as_secs_f64();
+            let needed = spent + Nanos::from_secs_f64(NEEDED_RESERVE * rest);
+            return Some(Forecast::TooShort { point: least, needed });
+        };
         // Only the distances of the loads from each other matter here, not where `--max` is.
         let free = Self { least: 0.0, most: f64::INFINITY, is_whole: false, ..*self };
         let design = free.design(Bracket { low: 0.9 * rate, high: 1.1 * rate }, stage.points);
         let requests = rate * stage.counted.as_secs_f64();
         let expected = design.expected_before(slo, requests, self)?;
         let needed = spent.as_secs_f64() + left.as_secs_f64() * expected.effort.max(1.0);
-        Some(Forecast { expected, needed: Nanos::from_secs_f64(needed) })
+        Some(Forecast::Estimate { expected, needed: Nanos::from_secs_f64(needed) })
     }
 
     #[must_use]
@@ -174,20 +221,52 @@ mod tests {
     #[test]
     fn a_forecast_follows_the_time_and_the_server() {
         let slo = Slo::parse("p99 ttft < 2s").unwrap();
+        let seen = |rate: f64| SeenMost { rate, response_s: None };
         let forecast = |left: u64, rate: f64| {
             let time = (Nanos::from_secs(50), Nanos::from_secs(left));
-            LIMITS.forecast(&slo, time, rate).unwrap()
+            match LIMITS.forecast(&slo, time, seen(rate)).unwrap() {
+                Forecast::Estimate { expected, needed } => (expected, needed),
+                other => panic!("{other:?}"),
+            }
         };
-        let (short, long) = (forecast(250, 20.0), forecast(2_500, 20.0));
-        assert!(short.expected.margin > 2.0 * long.expected.margin, "{short:?} {long:?}");
-        assert!(forecast(250, 200.0).expected.margin < short.expected.margin);
-        assert!(short.expected.effort > 1.0 && short.needed > Nanos::from_secs(300), "{short:?}");
-        let enough = forecast(250, 20_000.0);
-        assert!(enough.expected.effort < 1.0, "{enough:?}");
-        assert_eq!(enough.needed, Nanos::from_secs(300));
+        let ((short, needed), (long, _)) = (forecast(250, 40.0), forecast(2_500, 40.0));
+        assert!(short.margin > 2.0 * long.margin, "{short:?} {long:?}");
+        assert!(forecast(250, 400.0).0.margin < short.margin);
+        assert!(short.effort > 1.0 && needed > Nanos::from_secs(300), "{short:?} {needed}");
+        let (enough, needed) = forecast(250, 20_000.0);
+        assert!(enough.effort < 1.0, "{enough:?}");
+        assert_eq!(needed, Nanos::from_secs(300));
         let mean = Slo::parse("mean ttft < 2s").unwrap();
         let time = (Nanos::ZERO, Nanos::from_secs(250));
-        assert_eq!(LIMITS.forecast(&mean, time, 20.0), None);
+        assert_eq!(LIMITS.forecast(&mean, time, seen(20.0)), None);
+    }
+
+    /// Five minutes hold too few requests for a P99 at 8 req/s; the search said so after the bracket.
+    #[test]
+    fn a_search_whose_points_do_not_fit_says_beforehand_which_time_would_do() {
+        let slo = Slo::parse("p99 ttft < 2s").unwrap();
+        let forecast = |left: u64, response_s: f64| {
+            let time = (Nanos::from_secs(50), Nanos::from_secs(left));
+            let most = SeenMost { rate: 10.0, response_s: Some(response_s) };
+            LIMITS.forecast(&slo, time, most).unwrap()
+        };
+        let Forecast::TooShort { point, needed } = forecast(250, 1.0) else { panic!() };
+        assert_eq!(point, Nanos::from_secs(46));
+        // A search of that time has room for them.
+        let rest = (needed - Nanos::from_secs(50)).0 / 1_000_000_000;
+        assert!(matches!(forecast(rest, 1.0), Forecast::Estimate { .. }), "{needed}");
+        assert!(matches!(forecast(rest, 30.0), Forecast::TooShort { .. }), "long responses");
+    }
+
+    #[test]
+    fn runs_that_hold_a_load_share_the_rest_and_last_as_long_as_they_must() {
+        let length = |left: u64| {
+            let [left, least] = [left, 20].map(Nanos::from_secs);
+            let [overhead, wanted] = [Nanos::from_secs(2), Nanos::ZERO];
+            hold_length(StageBudget { left, overhead, wanted, least }).as_secs_f64()
+        };
+        assert!((length(84) - 20.8).abs() < 0.1, "{}", length(84));
+        assert!((length(10) - 20.0).abs() < 0.1 && (length(9_000) - 300.0).abs() < 0.1);
     }
 
     #[test]

@@ -154,7 +154,9 @@ mod tests {
     fn points() -> Vec<Point> {
         let point = |load: f64, fit, used| {
             let one = Use { used, variance: used / 4.0, allowed: Some(0.01) };
-            Point { load, stage: Stage::Narrow, fit, requests: 400, uses: vec![Some(one)] }
+            let (sent, is_short) = (load, false);
+            let (stage, uses) = (Stage::Narrow, vec![Some(one)]);
+            Point { load, sent, stage, fit, is_short, requests: 400, uses }
         };
         vec![
             point(8.0, PointOutcome::Met, 0.0),

@@ -4,7 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_record::Stop;
 
 use super::{PointOutcome, Stage, WaitTrend};
-use crate::slo::Slo;
+use crate::slo::{Objective, Slo};
 use tokometer_figures::statistics;
 use tokometer_figures::summary::Summary;
 
@@ -30,7 +30,7 @@ const WANTED_MOST: Nanos = Nanos::from_secs(180);
 
 /// The time that a point of the second stage should count at this rate; the most where it is unknown.
 pub fn wanted(slo: &Slo, rate: Option<f64>) -> Nanos {
-    let requests = needed(slo) as f64 * RESERVE * EDGE_SAMPLES;
+    let requests = usual(slo) * RESERVE * EDGE_SAMPLES;
     rate.map_or(WANTED_MOST, |rate| Nanos::from_secs_f64(requests / rate).min(WANTED_MOST))
 }
 
@@ -42,7 +42,7 @@ const LEAST_RESPONSES: f64 = 4.0;
 /// seconds: also the whole sample that its percentiles need. With half of it nearly every point at the
 /// limit saw no request beyond the objective, and estimates were 10 to 22 % too high.
 pub fn least(slo: &Slo, rate: Option<f64>, response_s: Option<f64>) -> Nanos {
-    let sampled = rate.map_or(0.0, |rate| needed(slo) as f64 / rate);
+    let sampled = rate.map_or(0.0, |rate| usual(slo) / rate);
     let settled = LEAST_RESPONSES * response_s.unwrap_or(0.0);
     Nanos::from_secs_f64(sampled.max(settled))
 }
@@ -54,18 +54,25 @@ impl PointLength {
         let (longest, samples) = match stage {
             Stage::Climb => (Nanos(self.longest.0 / 3), RESERVE),
             Stage::Narrow => (self.longest, RESERVE * EDGE_SAMPLES / 2.0),
-            Stage::Estimate => (self.longest, RESERVE * EDGE_SAMPLES),
+            Stage::Estimate | Stage::Hold => (self.longest, RESERVE * EDGE_SAMPLES),
         };
         let longest = longest.max(self.shortest);
-        let wanted = rate.map(|rate| Nanos::from_secs_f64(needed(slo) as f64 * samples / rate));
+        let wanted = rate.map(|rate| Nanos::from_secs_f64(usual(slo) * samples / rate));
         wanted.unwrap_or(longest).clamp(self.shortest, longest)
     }
 }
 
-/// Requests that the percentiles of these objectives need.
+/// Requests without which a point neither meets nor misses these objectives: those that their percentiles
+/// and shares need.
 pub fn needed(slo: &Slo) -> u64 {
-    let percentiles = slo.percentiles().into_iter();
-    percentiles.filter_map(statistics::needed_samples).fold(LEAST_REQUESTS, u64::max)
+    let allowed = slo.objectives.iter().filter_map(Objective::allowed);
+    let percent = allowed.map(|allowed| 100.0 * (1.0 - allowed));
+    percent.filter_map(statistics::needed_samples).max().unwrap_or(0)
+}
+
+/// Requests that a point should have.
+fn usual(slo: &Slo) -> f64 {
+    needed(slo).max(LEAST_REQUESTS) as f64
 }
 
 /// The outcome of a finished point. One whose requests waited ever longer is no load that the
@@ -130,7 +137,8 @@ mod tests {
         let length = PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
         let slo = Slo::parse("p99 ttft < 2s").unwrap();
         assert_eq!(needed(&slo), 368);
-        assert_eq!(needed(&Slo::parse("mean ttft < 2s").unwrap()), 100);
+        assert_eq!(needed(&Slo::parse("p50 ttft < 2s, goodput > 99%").unwrap()), 368);
+        assert_eq!(needed(&Slo::parse("mean ttft < 2s").unwrap()), 0);
         let check = |stage: Stage, rate, seconds: f64| {
             let found = length.next(&slo, stage, rate).as_secs_f64();
             assert!((found - seconds).abs() < 0.1, "{found} is not {seconds}");

@@ -5,6 +5,7 @@
 //! the point: a queue near its limit fills up slowly, and no fixed time fits all servers.
 
 use tokometer_base::Nanos;
+use tokometer_figures::rows::TimeSpan;
 use tokometer_figures::statistics;
 use tokometer_record::{Phase, Timeline};
 
@@ -32,8 +33,9 @@ impl FlightSpan {
 }
 
 /// Marks the measured requests that began before the number in flight was flat as warm-up, and returns
-/// that time. `None` without any request.
-pub fn discard_preload(timelines: &mut [Timeline]) -> Option<Nanos> {
+/// the time from then until the last was sent: the load fills up before it and drains behind it. `None`
+/// without any request.
+pub fn discard_preload(timelines: &mut [Timeline]) -> Option<TimeSpan> {
     let begin = |one: &Timeline| one.times.first_byte_sent.unwrap_or(one.times.admitted);
     let flights: Vec<FlightSpan> = timelines
         .iter()
@@ -49,7 +51,8 @@ pub fn discard_preload(timelines: &mut [Timeline]) -> Option<Nanos> {
             one.identity.phase = Phase::Warmup;
         }
     }
-    Some(from)
+    let end = flights.iter().map(|flight| flight.begin).max()?;
+    Some(TimeSpan { begin: from, end })
 }
 
 fn flat_from(flights: &[FlightSpan]) -> Option<Nanos> {
@@ -145,7 +148,9 @@ mod tests {
         let mut timelines: Vec<Timeline> =
             (0..40).map(|at| request(at, at, Phase::Measure)).collect();
         timelines.push(request(40, 39, Phase::Warmup));
-        let from = discard_preload(&mut timelines).unwrap();
+        let window = discard_preload(&mut timelines).unwrap();
+        assert_eq!(window.end, Nanos::from_secs(39));
+        let from = window.begin;
         let measured = timelines.iter().filter(|one| one.identity.phase == Phase::Measure);
         assert_eq!(measured.count() as u64, 40 - from.0 / 1_000_000_000);
         assert!(from >= Nanos::from_secs(4) && from <= Nanos::from_secs(6), "{from}");

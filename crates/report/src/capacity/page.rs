@@ -8,7 +8,7 @@ use tokometer_base::digits::digits;
 use tokometer_base::units::counted;
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, Findings, MeasuredPoint};
-use tokometer_decide::search::{PointOutcome, SearchResult, needed};
+use tokometer_decide::search::{PointOutcome, SearchResult};
 use tokometer_figures::Summary;
 use tokometer_record::RunInfo;
 
@@ -36,10 +36,7 @@ pub fn read(folder: &Path) -> Result<Findings, Refusal> {
     let unreadable =
         |why: String| Refusal::usage(format!("cannot read `{}`: {why}", path.display()), "");
     let text = std::fs::read_to_string(&path).map_err(|why| unreadable(why.to_string()))?;
-    let mut findings: Findings =
-        serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))?;
-    findings.requests_needed = Slo::parse(&findings.slo).map_or(0, |slo| needed(&slo));
-    Ok(findings)
+    serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))
 }
 
 /// One point with its run, where that can still be read.
@@ -66,7 +63,7 @@ pub fn page(
             point,
             // A point that failed may have no run.
             run: run_folder(folder, point).and_then(|run| reading.summarise(&run, view).ok()),
-            name: format!("{} {}", findings.over.text(point.load), findings.over.unit()),
+            name: format!("{} {}", findings.over.text(point.sent()), findings.over.unit()),
         })
         .collect();
     let runs: Vec<(&RunInfo, &Summary)> = points
@@ -112,16 +109,14 @@ fn answer(findings: &Findings, price: Option<&Price>) -> PageAnswer {
     let (headline, rest) = parts(findings);
     let rest = rest.trim_start_matches([';', ':', ' ']);
     let rest = rest.strip_prefix('(').map_or(rest.to_owned(), |rest| rest.replacen(')', "", 1));
-    let is_limited =
-        matches!(findings.ending, Ending::Answered(SearchResult::Found { objective: Some(_), .. }));
-    let label = if is_limited { "limiting objective: " } else { "" };
     let mut lines = vec![format!("objectives: {}", findings.slo)];
-    lines.extend((!rest.is_empty()).then(|| format!("{label}{rest}")));
+    lines.extend((!rest.is_empty()).then_some(rest));
+    lines.extend(findings.behind());
     lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
     lines.extend(price.and_then(|price| cost(findings, price)));
     let tone = match &findings.ending {
-        // An estimate without any bound is no answer to rely on.
-        Ending::Answered(SearchResult::Found { low: None, high: None, .. }) => "open",
+        // An estimate that no run confirmed is no answer to rely on.
+        Ending::Answered(SearchResult::Found { .. }) if findings.held.is_none() => "open",
         Ending::Answered(SearchResult::Found { .. } | SearchResult::LimitedByMost { .. }) => "good",
         Ending::Answered(SearchResult::NoneMeets { .. }) => "bad",
         _ => "open",
@@ -133,7 +128,7 @@ fn answer(findings: &Findings, price: Option<&Price>) -> PageAnswer {
 fn cost(findings: &Findings, price: &Price) -> Option<String> {
     let edge = findings.edge()?;
     let cost = price.per_million(findings.tokens_per_s_per_gpu(edge)?)?;
-    let (load, unit) = (findings.over.text(edge.load), findings.over.unit());
+    let (load, unit) = (findings.over.text(edge.sent()), findings.over.unit());
     let (currency, gpus) = (price.currency(), findings.gpus?);
     let gpus = counted(gpus, "GPU");
     let cost = digits(cost);
@@ -154,7 +149,7 @@ fn notes(findings: &Findings) -> Vec<PageNote> {
 }
 
 fn origin(findings: &Findings, runs: &[(&RunInfo, &Summary)]) -> Vec<PageFact> {
-    let loads = findings.points.iter().map(|point| point.load);
+    let loads = findings.points.iter().map(MeasuredPoint::sent);
     let (low, high) = (loads.clone().fold(f64::INFINITY, f64::min), loads.fold(0.0, f64::max));
     let mut facts = facts(runs, findings.gpus);
     for fact in facts.iter_mut().filter(|fact| fact.name == "load") {
@@ -196,7 +191,8 @@ fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
     let objectives = objectives(findings);
     let has_tokens = has_tokens(points);
     let tokens: &[&str] = if has_tokens { &["tok/s", "tok/s per user"] } else { &[] };
-    let heads = ["load", "outcome", "requests", "req/s"].into_iter().chain(tokens.iter().copied());
+    let heads =
+        ["load", "outcome", "requests", "served per s"].into_iter().chain(tokens.iter().copied());
     let columns = heads.map(str::to_owned).chain(objectives.iter().cloned());
     let rounded = |value: Option<f64>| json!(value.map(|value| (value * 100.0).round() / 100.0));
     let row = |(index, one): (usize, &PagePoint<'_>)| {
@@ -206,7 +202,7 @@ fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
                 Some(run) => json!({"run": run, "text": name}),
                 None => json!({"text": name}),
             },
-            json!({"text": outcome(point.fit)}),
+            json!({"text": outcome(point)}),
             json!(point.requests),
             rounded(point.requests_per_s),
         ];
@@ -243,7 +239,7 @@ fn run_index(points: &[PagePoint<'_>], index: usize) -> Option<usize> {
 }
 
 fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
-    let loads: Vec<f64> = points.iter().map(|one| one.point.load).collect();
+    let loads: Vec<f64> = points.iter().map(|one| one.point.sent()).collect();
     let x = load_axis(format!("load ({})", findings.over.unit()), &loads);
     let bands: Vec<Band> = interval(findings).into_iter().collect();
     let of = |value: PointValue<'_>| series(points, value);
@@ -299,7 +295,7 @@ fn interval(findings: &Findings) -> Option<Band> {
     let Ending::Answered(SearchResult::Found { low, high, .. }) = &findings.ending else {
         return None;
     };
-    let label = format!("capacity {}", parts(findings).0);
+    let label = findings.estimate()?;
     (low.is_some() || high.is_some()).then_some(Band { of: Of::X, low: *low, high: *high, label })
 }
 
@@ -322,7 +318,7 @@ fn series(points: &[PagePoint<'_>], value: PointValue<'_>) -> Vec<Series> {
         let run = run_index(points, index);
         let few = one.point.objectives.iter().any(|one| !one.is_supported).then_some('?');
         let doubt = one.run.as_ref().map_or(few, |run| graver(doubt(&run.summary, None), few));
-        Some(ChartPoint { x: one.point.load, y, run, mark, doubt, ..ChartPoint::default() })
+        Some(ChartPoint { x: one.point.sent(), y, run, mark, doubt, ..ChartPoint::default() })
     };
     let points: Vec<ChartPoint> = points.iter().enumerate().filter_map(point).collect();
     let series = Series { name: "points".to_owned(), look: 0, points, is_line: false };
@@ -339,9 +335,14 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
+    /// With the run at 12 req/s as the one that held its load.
     fn made(price: Option<&Price>) -> Page {
         let view = RunView::plain(tokometer_compat::Selection::default());
-        page(READING, &findings(), Path::new("nowhere"), &view, price)
+        let mut findings = findings();
+        findings.points[2].stage = tokometer_decide::search::Stage::Hold;
+        findings.held = Some(findings.points[2].sent());
+        findings.sentence = findings.sentence();
+        page(READING, &findings, Path::new("nowhere"), &view, price)
     }
 
     /// The legend had digits that the interval does not support, and the objective stood without a word.
@@ -349,10 +350,12 @@ mod tests {
     fn the_answer_its_band_and_its_limit_say_the_same() {
         let page = made(None);
         let answer = page.answer.unwrap();
-        assert_eq!(answer.headline, "12.4 req/s, 95 % CI 12.2 to 12.7");
-        assert_eq!(answer.lines[1], "limiting objective: p99 ttft 1.90 s < 2s");
+        assert_eq!((answer.headline.as_str(), answer.tone), ("12.00 req/s held", "good"));
+        assert_eq!(answer.lines[1], "p99 ttft 1.90 s < 2s, p99 tpot 32.00 ms < 50ms, 1536 tok/s");
+        let estimate = "limit about 12.4 req/s (12.2 to 12.7)";
+        assert_eq!(answer.lines[2], format!("missed at 12.80 (p99 ttft 2.03 s) · {estimate}"));
         let chart = &page.groups[0].charts[0];
-        assert_eq!(chart.bands[0].label, "capacity 12.4 req/s, 95 % CI 12.2 to 12.7");
+        assert_eq!(chart.bands[0].label, estimate);
         assert_eq!(chart.x.scale, Scale::Fitted);
     }
 

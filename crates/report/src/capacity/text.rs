@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tokometer_base::Nanos;
 use tokometer_base::digits::digits;
-use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint};
+use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint, budget_words};
 use tokometer_decide::search::{
-    Design, Expected, Forecast, PointOutcome, SearchResult, with_preload,
+    Design, Expected, Forecast, Point, PointOutcome, SearchResult, with_preload,
 };
 use tokometer_twin::BeyondRange;
 
@@ -24,11 +24,18 @@ pub fn text(findings: &Findings) -> String {
     let mut lines = vec![format!("objectives: {}", findings.slo), String::new()];
     lines.extend(table(findings));
     lines.push(String::new());
-    lines.extend(wrapped(&format!("capacity: {}", findings.sentence)));
-    lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
+    lines.extend(answer(findings, "capacity"));
     let caveats: Vec<String> = findings.caveats().iter().map(caveat).collect();
     lines.extend(caveats.iter().flat_map(|caveat| caveat.lines()).flat_map(wrapped));
     lines.join("\n") + "\n"
+}
+
+/// The load held, then what follows it: the lowest missed, the estimate, and what the load delivers.
+fn answer(findings: &Findings, label: &str) -> Vec<String> {
+    let mut lines = wrapped(&format!("{label}: {}", findings.sentence));
+    lines.extend(findings.behind().iter().flat_map(|behind| wrapped(behind)));
+    lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
+    lines
 }
 
 /// One combination of the lists.
@@ -82,8 +89,7 @@ pub fn predictions(found: &PredictedCapacities) -> String {
         lines.push(String::new());
         lines.extend(table(findings));
         lines.push(String::new());
-        lines.extend(wrapped(&format!("predicted capacity: {}", findings.sentence)));
-        lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
+        lines.extend(answer(findings, "predicted capacity"));
     } else if let Some(first) = found.capacities.first() {
         lines.push(format!("objectives: {}", first.findings.slo));
         lines.push(String::new());
@@ -137,8 +143,13 @@ fn holds(findings: &Findings, wanted: f64) -> &'static str {
 }
 
 /// Before the first point: the margin that the time allows, and what the asked one would take.
-pub fn forecast(found: &Forecast, resolution: f64, rate: f64) -> String {
-    let Forecast { expected: Expected { margin, effort }, needed } = found;
+pub fn forecast(found: &Forecast, resolution: f64, rate: f64, needed: u64) -> String {
+    let (Expected { margin, effort }, time) = match found {
+        Forecast::Estimate { expected, needed } => (expected, needed),
+        Forecast::TooShort { point, needed: time } => {
+            return too_short(*point, *time, rate, needed);
+        }
+    };
     let margin = if *margin < 1.0 {
         format!("expect a margin of about ±{:.0} %", (100.0 * margin).max(1.0))
     } else {
@@ -149,17 +160,17 @@ pub fn forecast(found: &Forecast, resolution: f64, rate: f64) -> String {
         return text;
     }
     let asked = 100.0 * resolution;
-    format!("{text}\n  ±{asked:.0} % takes about `--budget {}`", budget_words(needed.as_secs_f64()))
+    format!("{text}\n  ±{asked:.0} % takes about `--budget {}`", budget_words(time.as_secs_f64()))
 }
 
-/// A time as `--budget` takes it, rounded up to whole minutes, or hours where it is long.
-fn budget_words(seconds: f64) -> String {
-    let minutes = (seconds / 60.0).ceil();
-    if minutes < 120.0 {
-        format!("{minutes:.0}m")
-    } else {
-        format!("{:.0}h", (minutes / 60.0).ceil())
-    }
+/// Said before a search whose budget holds no estimate.
+fn too_short(point: Nanos, time: Nanos, rate: f64, needed: u64) -> String {
+    let (point, rate) = (spent(point.as_secs_f64()), digits(rate));
+    let why = if needed > 0 { format!(" ({needed} requests)") } else { String::new() };
+    let needed = budget_words(time.as_secs_f64());
+    format!(
+        "the budget is too short for these objectives: on a server of {rate} req/s each point needs {point}{why}\n  an estimate and a load held take about `--budget {needed}`; this search ends with the range that its points show"
+    )
 }
 
 /// The second stage before it starts: what it measures, how long it takes, how precise it can be.
@@ -224,12 +235,11 @@ pub fn short_points(flag: &str) -> String {
 pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> String {
     let Some(last) = points.last() else { return String::new() };
     let limit = last.worst().map(|worst| format!(" ({})", worst.words())).unwrap_or_default();
-    let loads = |is_met: bool| {
-        let of = points.iter().filter(move |point| (point.fit == PointOutcome::Met) == is_met);
-        of.map(|point| point.load)
+    let loads = |is_in: fn(&Point) -> bool| {
+        points.iter().map(MeasuredPoint::point).filter(move |point| is_in(point)).map(|p| p.sent)
     };
-    let met = loads(true).max_by(f64::total_cmp);
-    let missed = loads(false).min_by(f64::total_cmp);
+    let met = loads(Point::is_met).max_by(f64::total_cmp);
+    let missed = loads(Point::is_missed).min_by(f64::total_cmp);
     let unit = over.unit();
     let bracket = match (met, missed) {
         (Some(met), Some(missed)) => {
@@ -242,16 +252,26 @@ pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> 
         (None, None) => String::new(),
     };
     let left = left.map(|left| format!("; {} left", spent(left.as_secs_f64())));
-    format!("  {}{limit}{bracket}{}", outcome(last.fit), left.unwrap_or_default())
+    format!("  {}{limit}{bracket}{}", outcome(last), left.unwrap_or_default())
 }
 
-pub(super) fn outcome(fit: PointOutcome) -> &'static str {
-    match fit {
-        PointOutcome::Met => "met",
-        PointOutcome::Missed => "missed",
+pub(super) fn outcome(point: &MeasuredPoint) -> &'static str {
+    match point.fit {
         PointOutcome::Overloaded => "overloaded",
         PointOutcome::Failed => "failed",
+        _ if point.is_short => "too short",
+        PointOutcome::Missed => "missed",
+        PointOutcome::Met if point.point().is_met() => "met",
+        PointOutcome::Met => "too close",
     }
+}
+
+/// Before the first run that is to hold a load.
+pub fn third_stage(estimate: &str, counted: Nanos) -> String {
+    format!(
+        "{estimate}\nthird stage: runs of {} at it and below, until one meets all objectives",
+        spent(with_preload(counted).as_secs_f64())
+    )
 }
 
 /// A time in the unit that suits it.
@@ -268,12 +288,12 @@ fn table(findings: &Findings) -> Vec<String> {
     // Where nothing is generated there are no tokens to show.
     let has_tokens = findings.points.iter().any(|point| point.tokens_per_s.is_some());
     let tokens: &[&str] = if has_tokens { &["tok/s", "per user"] } else { &[] };
-    let heads = ["requests", "req/s"].into_iter().chain(tokens.iter().copied());
+    let heads = ["requests", "served"].into_iter().chain(tokens.iter().copied());
     let first = Grid::new().right(findings.over.unit()).left("outcome");
     let mut grid = heads.chain(objectives.iter().copied()).fold(first, Grid::right);
     let course = findings.course();
     for (point, _) in &course {
-        let load = findings.over.text(point.load);
+        let load = findings.over.text(point.sent());
         grid.push(row(load, point, (objectives.len(), has_tokens)));
     }
     let shares: Vec<f64> = course.iter().map(|(_, share)| *share).collect();
@@ -298,13 +318,16 @@ fn with_bars(mut lines: Vec<String>, shares: &[f64]) -> Vec<String> {
 pub(super) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
     let per_gpu = findings.tokens_per_s_per_gpu(edge);
     let per_gpu = per_gpu.map(|tokens| format!(", {} tok/s per GPU", digits(tokens)));
-    let at = format!("at {} {}", findings.over.text(edge.load), findings.over.unit());
+    let at = format!("at {} {}", findings.over.text(edge.sent()), findings.over.unit());
     if edge.tokens_per_s.is_none() {
-        return format!("{at}: {} req/s answered", optional(edge.requests_per_s));
+        return format!("{at}: {} requests answered per second", optional(edge.requests_per_s));
     }
+    // The sentence of a load held has the throughput.
+    let tokens =
+        findings.held.is_none().then(|| format!("{} tok/s, ", optional(edge.tokens_per_s)));
     format!(
-        "{at}: {} tok/s, {} tok/s per user{}",
-        optional(edge.tokens_per_s),
+        "{at}: {}{} tok/s per user{}",
+        tokens.unwrap_or_default(),
         optional(edge.tokens_per_s_per_user),
         per_gpu.unwrap_or_default()
     )
@@ -313,17 +336,6 @@ pub(super) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
 /// A reason not to rely on the answer, with what to do about it on a line of its own.
 pub(super) fn caveat(caveat: &Caveat) -> String {
     match caveat {
-        Caveat::TooShort { points, of, fewest, needed } => {
-            // Requests that queue together have similar latencies, and count as fewer.
-            let needed = if fewest < needed {
-                format!("{needed} needed")
-            } else {
-                format!("not independent; {needed} independent ones needed")
-            };
-            format!(
-                "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed})\n  use a longer `--max-duration` or `--budget`"
-            )
-        }
         Caveat::ClientAtLimit { points, of, notes } => format!(
             "warning: at {points} of {of} points near the capacity the client, not the server, was at its limit ({})\n  use a faster client machine, or several machines",
             notes.join(", ")
@@ -349,7 +361,7 @@ fn row(
     };
     let mut cells = vec![
         load,
-        outcome(point.fit).to_owned(),
+        outcome(point).to_owned(),
         point.requests.to_string(),
         optional(point.requests_per_s),
     ];
@@ -373,6 +385,8 @@ fn bar(share: f64, room: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_decide::search::Stage;
+
     use super::*;
 
     /// A point of 0.4 s was announced as one of 0 s.
@@ -400,7 +414,6 @@ mod tests {
 
     fn findings(ending: Ending) -> Findings {
         let mut findings = recorded();
-        findings.requests_needed = 368;
         findings.ending = ending;
         findings.sentence = findings.sentence();
         findings
@@ -415,13 +428,14 @@ mod tests {
         insta::assert_snapshot!(text(&findings(found())), @r#"
         objectives: p99 ttft < 2s, p99 tpot < 50ms
 
-        req/s outcome    requests req/s tok/s per user p99 ttft < 2s p99 tpot < 50ms
-         8.00 met             400  7.92  1024    61.40        1.27 s        28.00 ms
-        12.00 met             400 11.88  1536    61.40        1.90 s        32.00 ms
-        12.80 missed          400 12.67  1638    61.40        2.03 s        32.80 ms
-        16.00 overloaded      400 15.84  2048    61.40        2.54 s        36.00 ms
+        req/s outcome    requests served tok/s per user p99 ttft < 2s p99 tpot < 50ms
+         8.00 met             400   7.92  1024    61.40        1.27 s        28.00 ms
+        12.00 met             400  11.88  1536    61.40        1.90 s        32.00 ms
+        12.80 missed          400  12.67  1638    61.40        2.03 s        32.80 ms
+        16.00 overloaded      400  15.84  2048    61.40        2.54 s        36.00 ms
 
-        capacity: 12.4 req/s, 95 % CI 12.2 to 12.7 (p99 ttft 1.90 s < 2s)
+        capacity: limit about 12.4 req/s (12.2 to 12.7); no load was held
+        missed at 12.80 (p99 ttft 2.03 s)
         at 12.00 req/s: 1536 tok/s, 61.40 tok/s per user, 768.0 tok/s per GPU
         "#);
     }
@@ -469,9 +483,9 @@ mod tests {
         random prompts of 512 tokens, 128 output tokens
         objectives: p99 ttft < 2s, p99 tpot < 50ms
 
-        engine with                       predicted capacity                sustains it
-        replicas=1 scheduler.max_seqs=64  12.4 req/s, 95 % CI 12.2 to 12.7  no
-        replicas=2 scheduler.max_seqs=64  24.8 req/s, 95 % CI 24.3 to 25.4  yes
+        engine with                       predicted capacity                                       sustains it
+        replicas=1 scheduler.max_seqs=64  limit about 12.4 req/s (12.2 to 12.7); no load was held  no
+        replicas=2 scheduler.max_seqs=64  limit about 24.8 req/s (24.3 to 25.4); no load was held  yes
 
         for 20.00 req/s: replicas=2 scheduler.max_seqs=64 is predicted to sustain it
         ");
@@ -489,7 +503,7 @@ mod tests {
             "{text}"
         );
         assert!(text.starts_with("PREDICTED") && !text.contains("VALID"), "{text}");
-        assert!(text.contains("predicted capacity: 12.4 req/s"), "{text}");
+        assert!(text.contains("predicted capacity: limit about 12.4 req/s"), "{text}");
     }
 
     #[test]
@@ -511,7 +525,8 @@ mod tests {
     fn the_first_estimate_says_what_the_asked_margin_takes() {
         let shown = |margin: f64, effort: f64, needed: u64| {
             let needed = Nanos::from_secs(needed);
-            forecast(&Forecast { expected: Expected { margin, effort }, needed }, 0.05, 18.2)
+            let expected = Expected { margin, effort };
+            forecast(&Forecast::Estimate { expected, needed }, 0.05, 18.2, 368)
         };
         insta::assert_snapshot!(shown(0.123, 6.0, 1_501), @"
         first estimate, for a server of 18.20 req/s: expect a margin of about ±12 %
@@ -545,26 +560,52 @@ mod tests {
     }
 
     #[test]
-    fn short_points_and_a_client_at_its_limit_are_said() {
+    fn a_budget_that_holds_no_estimate_says_so_and_which_one_would() {
+        let (point, needed) = (Nanos::from_secs(46), Nanos::from_secs(745));
+        insta::assert_snapshot!(forecast(&Forecast::TooShort { point, needed }, 0.05, 10.0, 368), @"
+        the budget is too short for these objectives: on a server of 10.00 req/s each point needs 46 s (368 requests)
+          an estimate and a load held take about `--budget 13m`; this search ends with the range that its points show
+        ");
+    }
+
+    /// A search said one number, and the server missed the objectives at it.
+    #[test]
+    fn the_load_held_is_the_headline_and_no_two_columns_have_one_name() {
+        let mut held = findings(found());
+        for point in &mut held.points {
+            point.sent = Some(point.load - 0.1);
+        }
+        held.points[2].stage = Stage::Hold;
+        held.held = held.points[2].sent;
+        held.points[0].is_short = true;
+        held.sentence = held.sentence();
+        insta::assert_snapshot!(text(&held), @"
+        objectives: p99 ttft < 2s, p99 tpot < 50ms
+
+        req/s outcome    requests served tok/s per user p99 ttft < 2s p99 tpot < 50ms
+         7.90 too short       400   7.92  1024    61.40        1.27 s        28.00 ms
+        11.90 met             400  11.88  1536    61.40        1.90 s        32.00 ms
+        12.70 missed          400  12.67  1638    61.40        2.03 s        32.80 ms
+        15.90 overloaded      400  15.84  2048    61.40        2.54 s        36.00 ms
+
+        capacity: 11.90 req/s held (p99 ttft 1.90 s < 2s, p99 tpot 32.00 ms
+            < 50ms), 1536 tok/s
+        missed at 12.70 (p99 ttft 2.03 s) · limit about 12.4 req/s (12.2 to 12.7)
+        at 11.90 req/s: 61.40 tok/s per user, 768.0 tok/s per GPU
+        ");
+    }
+
+    #[test]
+    fn a_client_at_its_limit_is_said() {
         let mut doubtful = findings(found());
-        doubtful.points[2].objectives[0].is_supported = false;
-        doubtful.points[2].requests = 90;
         doubtful.points[3].client_notes = vec!["late-sends".into()];
         let text = text(&doubtful);
         let caveats: Vec<&str> =
             text.lines().skip_while(|line| !line.starts_with("warning")).collect();
         insta::assert_snapshot!(caveats.join("\n"), @"
-        warning: 1 of 2 points near the capacity were too short for their percentiles
-            (down to 90 requests, 368 needed)
-          use a longer `--max-duration` or `--budget`
         warning: at 1 of 2 points near the capacity the client, not the server, was at
             its limit (late-sends)
           use a faster client machine, or several machines
         ");
-        doubtful.points[2].requests = 912;
-        let text = super::text(&doubtful).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            text.contains("(down to 912 requests, not independent; 368 independent ones needed)")
-        );
     }
 }
