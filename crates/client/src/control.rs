@@ -21,6 +21,9 @@ use crate::settings::Settings;
 /// Longest response that is read. Metrics pages of large fleets have a few megabytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
+/// Where the body of a success goes; `None`: into the response.
+type Sink<'a> = Option<&'a mut dyn io::Write>;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
     pub status: u16,
@@ -146,18 +149,43 @@ impl Control {
     /// `GET path`, whatever the status of the answer. Redirects are followed; another server than this
     /// one is sent neither the key nor the user's headers.
     pub fn get(&self, path: &str) -> Result<HttpResponse, Error> {
+        self.follow(path, &mut None, &mut Vec::new())
+    }
+
+    /// The same for a file of any size: the body of a success is written to `sink` as it comes, and the
+    /// timeout applies to each wait for more of it. Returns the redirects, and the answer as the last.
+    pub fn download(
+        &self,
+        path: &str,
+        sink: &mut dyn io::Write,
+    ) -> Result<Vec<HttpResponse>, Error> {
+        let mut answers = Vec::new();
+        let last = self.follow(path, &mut Some(sink), &mut answers)?;
+        answers.push(last);
+        Ok(answers)
+    }
+
+    /// Follows redirects, which are added to `redirects`, to the answer.
+    fn follow(
+        &self,
+        path: &str,
+        sink: &mut Sink<'_>,
+        redirects: &mut Vec<HttpResponse>,
+    ) -> Result<HttpResponse, Error> {
         let mut settings = self.settings.clone();
         let mut path = path.to_owned();
         let mut redirected = None;
         for _ in 0..=MOST_REDIRECTS {
-            let answer = self.ask(&settings, &path, None)?;
+            let answer = self.ask(&settings, &path, None, sink)?;
             let location = answer.header("location").filter(|_| is_redirect(answer.status));
             let Some(location) = location else { return Ok(HttpResponse { redirected, ..answer }) };
             let address = settings.base_url.at(&path);
             let route = path.split('?').next().unwrap_or_default();
             let redirect = Redirect::parse(&settings.base_url, route, location)?;
             let reason = redirect.describe(&settings.base_url);
-            if redirect.base.is_encrypted() && !settings.base_url.is_encrypted() {
+            // A server is measured as it was named; a file may be anywhere.
+            let is_named = sink.is_none();
+            if is_named && redirect.base.is_encrypted() && !settings.base_url.is_encrypted() {
                 return Err(Error::Redirect { address, reason });
             }
             if !redirect.stays_at(&settings.base_url) {
@@ -167,6 +195,7 @@ impl Control {
             settings.base_url = redirect.base;
             path = redirect.path;
             redirected = Some(reason);
+            redirects.push(answer);
         }
         let reason = format!("it redirected {MOST_REDIRECTS} times without an answer");
         Err(Error::Redirect { address: settings.base_url.at(&path), reason })
@@ -174,7 +203,8 @@ impl Control {
 
     /// `POST path` with a JSON body or none, whatever the status of the answer.
     pub fn post(&self, path: &str, body: Option<&Value>) -> Result<HttpResponse, Error> {
-        self.ask(&self.settings, path, Some(body.map(Value::to_string).unwrap_or_default()))
+        let body = Some(body.map(Value::to_string).unwrap_or_default());
+        self.ask(&self.settings, path, body, &mut None)
     }
 
     /// A `POST` of `body`, or a `GET` where there is none.
@@ -183,6 +213,7 @@ impl Control {
         settings: &Settings,
         path: &str,
         body: Option<String>,
+        sink: &mut Sink<'_>,
     ) -> Result<HttpResponse, Error> {
         let url = &settings.base_url;
         let endpoint = self.access.endpoint(url)?;
@@ -209,7 +240,7 @@ impl Control {
         }
         let reach = |source| Error::Reach { address: address.clone(), source };
         let mut channel = self.connect(&endpoint).map_err(reach)?;
-        self.exchange(&mut channel, &request, &address)
+        self.exchange(&mut channel, &request, &address, sink)
     }
 
     fn connect(&self, endpoint: &Endpoint) -> io::Result<Channel> {
@@ -229,6 +260,7 @@ impl Control {
         channel: &mut Channel,
         request: &[u8],
         address: &str,
+        sink: &mut Sink<'_>,
     ) -> Result<HttpResponse, Error> {
         let reach = |source| Error::Reach { address: address.to_owned(), source };
         let broken = |reason: String| Error::Answer { address: address.to_owned(), reason };
@@ -251,6 +283,12 @@ impl Control {
             has_heard |= !input.is_empty();
             let is_complete = !input.is_empty()
                 && take(&mut reader, &input, &mut answer).map_err(|why| broken(why.to_string()))?;
+            if let Some(sink) = sink.as_mut().filter(|_| (200..300).contains(&answer.status)) {
+                channel.restart(self.limit.start());
+                let unwritten = |why: io::Error| broken(format!("it cannot be written: {why}"));
+                sink.write_all(&answer.body).map_err(unwritten)?;
+                answer.body.clear();
+            }
             if is_last && !has_heard {
                 return Err(reach(io::ErrorKind::UnexpectedEof.into()));
             }

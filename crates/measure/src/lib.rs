@@ -10,6 +10,7 @@ mod between;
 mod canary;
 mod conversation;
 mod devices;
+mod hub;
 mod identify;
 mod live_notes;
 mod measurement;
@@ -33,6 +34,7 @@ mod watch;
 mod workload;
 
 pub use alternating::BlockTimes;
+pub use hub::HubDownloads;
 pub use identify::{IdentifiedServer, ServerIdentity, identify};
 pub use live_notes::{LiveBins, LiveGauges, LiveNotes, LivePercentiles, OtherRequests};
 pub use measurement::{MeasuredRun, Measurement, Tools};

@@ -51,7 +51,7 @@ fn flags(command: &Command) -> Option<&BenchArgs> {
 
 pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let ParsedArguments { command, order, remarks, colour } = typed;
-    let environment = Environment::read().with_colour(colour)?;
+    let environment = Environment::read().with_colour(colour)?.reaching_hub(Arc::clone(&clock));
     hide(&environment.secrets);
     if let Some(flags) = flags(&command) {
         if flags.output.quiet {

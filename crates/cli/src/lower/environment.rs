@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::ValueEnum as _;
 use tokometer_base::redact::Secrets;
-use tokometer_base::{Backend, Conventions};
+use tokometer_base::{Backend, Clock, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
+use tokometer_measure::HubDownloads;
 use tokometer_plan::resolve::{ConfigFile, PREFIX, Presets, config_text, of_variable};
 use tokometer_report::Style;
 use tokometer_shards::discover::VARIABLES;
@@ -109,6 +111,12 @@ impl Environment {
         Self::from_variables(&variable).with(presets)
     }
 
+    /// The same with a way to fetch from the hub.
+    pub(crate) fn reaching_hub(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.hub.client = Some(Arc::new(HubDownloads::new(self.proxies.clone(), clock)));
+        self
+    }
+
     /// The look of our own summary on this stdout.
     pub(crate) fn style(&self) -> Style {
         let is_coloured = match self.colour {
@@ -155,10 +163,14 @@ impl Environment {
     }
 
     fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        let below_home = || variable("HF_HOME").map(|home| PathBuf::from(home).join("hub"));
+        let folder = |name: &str| variable(name).map(PathBuf::from);
+        let usual = || folder("HOME").map(|home| home.join(".cache"));
+        let caches = || folder("XDG_CACHE_HOME").or_else(usual);
+        let hub_home =
+            folder("HF_HOME").or_else(|| caches().map(|caches| caches.join("huggingface")));
         let is_on = |name: &str| {
             variable(name).is_some_and(|value| {
-                !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no")
+                !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no" | "off")
             })
         };
         Self {
@@ -168,12 +180,15 @@ impl Environment {
             hub: hub::HubAccess {
                 endpoint: variable("HF_ENDPOINT"),
                 token: variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")),
-                cache: variable("HF_HUB_CACHE").map(PathBuf::from).or_else(below_home),
+                cache: folder("HF_HUB_CACHE")
+                    .or_else(|| folder("HUGGINGFACE_HUB_CACHE"))
+                    .or_else(|| hub_home.map(|home| home.join("hub"))),
                 traffic: if is_on("HF_HUB_OFFLINE") {
                     hub::NetworkUse::CacheOnly
                 } else {
                     hub::NetworkUse::Fetch
                 },
+                client: None,
             },
             shard_secret: variable(SHARD_SECRET),
             launcher: VARIABLES
@@ -260,6 +275,18 @@ mod tests {
         assert_eq!(key(Conventions::Vllm, "anthropic"), own);
         assert_eq!(environment.hub.cache, Some(PathBuf::from("/h/hub")));
         assert_eq!(environment.hub.traffic, hub::NetworkUse::CacheOnly);
+        let cache = |set: &[(&str, &str)]| {
+            let variables = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            Environment::from_variables(&variables).hub.cache
+        };
+        let home = ("HOME", "/u");
+        assert_eq!(cache(&[home]), Some(PathBuf::from("/u/.cache/huggingface/hub")));
+        let caches = cache(&[home, ("XDG_CACHE_HOME", "/c")]);
+        assert_eq!(caches, Some(PathBuf::from("/c/huggingface/hub")));
+        let named = cache(&[home, ("HUGGINGFACE_HUB_CACHE", "/b"), ("HF_HOME", "/h")]);
+        assert_eq!(named, Some(PathBuf::from("/b")));
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Channel {
         Ok((channel, address))
     }
 
+    /// Begins the time limit again.
+    pub(crate) fn restart(&mut self, limit: ExchangeDeadline) {
+        self.limit = limit;
+    }
+
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             match self.link.write(bytes)? {

@@ -83,7 +83,8 @@ impl Schema {
         let reference = rules.get("$ref").and_then(Value::as_str);
         reference.is_none_or(|pointer| self.referenced(pointer).is_some_and(inner))
             && rules.get("type").is_none_or(|kinds| is_of_type(kinds, document))
-            && list("enum").is_none_or(|values| values.iter().any(|value| is_equal(value, document)))
+            && list("enum")
+                .is_none_or(|values| values.iter().any(|value| is_equal(value, document)))
             && rules.get("const").is_none_or(|value| is_equal(value, document))
             && list("anyOf").is_none_or(|schemas| schemas.iter().any(inner))
             && list("allOf").is_none_or(|schemas| schemas.iter().all(inner))
@@ -211,7 +212,9 @@ fn within(rules: &Map<String, Value>, document: &Value) -> bool {
 /// Whether two documents are the same: numbers by their value, so 1 is 1.0.
 fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
+        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => {
+            a.as_f64() == b.as_f64()
+        }
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b))
         }

@@ -301,7 +301,10 @@ mod tests {
         let check = |counter: &dyn Fn(u64) -> u64, is_from_power: bool| {
             let readings = (1..=9).map(|at| exporter(at, 90, 250, Some(counter(at)))).collect();
             let found = over(readings);
-            assert_eq!((found.energy_j, found.is_energy_from_power), (Some(2_000.0), is_from_power));
+            assert_eq!(
+                (found.energy_j, found.is_energy_from_power),
+                (Some(2_000.0), is_from_power)
+            );
         };
         check(&|at| 250_000 * at, false);
         check(&|at| if at < 4 { 1_000 } else { 12_001_000 }, true);

@@ -74,7 +74,11 @@ fn engines_of_one_server_are_joined_as_their_family_asks() {
     assert_eq!(sglang(["2.5", "2.5"], Some([4, 4])), Some(2.5));
     assert_eq!(sglang(["2.0", "3.0"], Some([1, 3])), Some(2.75));
     assert_eq!(sglang(["2.0", "3.0"], None), Some(2.5));
-    assert_eq!(sglang(["2.0", "3.0"], Some([0, 5])), Some(3.0), "its last value before it was idle");
+    assert_eq!(
+        sglang(["2.0", "3.0"], Some([0, 5])),
+        Some(3.0),
+        "its last value before it was idle"
+    );
     assert_eq!(sglang(["0.0", "3.0"], Some([0, 0])), Some(3.0));
 }
 

@@ -209,7 +209,8 @@ fn warm_cache(run: &Unjudged, _: &Effects, limit: f64) -> Found {
     let Pair { requests, left, right } = seen.cached;
     let unexplained = right.saturating_sub(template * requests);
     let of_all = |tokens: u64| tokens as f64 / left as f64;
-    let reported = (left > 0).then(|| Hits { all: of_all(right), unexplained: of_all(unexplained) });
+    let reported =
+        (left > 0).then(|| Hits { all: of_all(right), unexplained: of_all(unexplained) });
     let server = run.summary.server.as_ref().filter(|_| seen.later_turns == 0);
     let explained = share(template * seen.prompt_lengths.requests, seen.prompt_lengths.right);
     let scraped = server.and_then(|server| server.prefix_hit_share);

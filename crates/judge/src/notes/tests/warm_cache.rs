@@ -67,7 +67,8 @@ fn a_warm_cache_has_the_share_of_hits_that_the_server_counts() {
     scene.observed.prompt_lengths = Pair { requests: 100, left: 1_600, right: 1_600 };
     scene.observed.cached = Pair { requests: 100, left: 1_600, right: 400 };
     let found = |scene: &Scene| scene.notes().into_iter().map(|note| note.found).next();
-    let said = "25.0 % of the prompt tokens were prefix-cache hits, 18.8 % beyond the first special token";
+    let said =
+        "25.0 % of the prompt tokens were prefix-cache hits, 18.8 % beyond the first special token";
     assert_eq!(found(&scene).as_deref(), Some(said));
     scene.observed.cached = Pair::default();
     scene.server().prefix_hit_share = Some(0.25);
