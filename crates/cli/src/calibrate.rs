@@ -12,6 +12,7 @@ use tokometer_record::{Phase, RecordedLoad, Timeline};
 use tokometer_report::calibration;
 use tokometer_report::export::{unwritable, write_file};
 use tokometer_sim::Profile;
+use tokometer_sim::profile::{Kv, PrefixCache};
 use tokometer_twin::fit::{
     self, Calibration, CalibrationTable, Candidate, FitSettings, MeasuredRow, RunCalibration,
 };
@@ -127,16 +128,20 @@ impl CalibrationSources {
     }
 }
 
-/// Fits the costs to the rows of a table. Memory is not fitted: rows of a table do not show it.
+/// Fits the costs to the rows of a table. Memory is not fitted, because rows of a table do not show it: it is
+/// that of a template that was chosen, in the fit as in the profile, or never runs out.
 fn from_tables(
     args: &CalibrateArgs,
     rows: &[MeasuredRow],
     template: Candidate,
     name: &str,
 ) -> Result<Profile, Refusal> {
-    let memory = template.profile.kv.clone();
+    let memory = template.profile.kv.clone().filter(|_| args.from.is_some());
+    let mut template = template.for_tables();
+    // The prompts of a table share no prefix that is known.
+    template.profile.kv = memory.clone().map(|kv| Kv { prefix_cache: PrefixCache::Off, ..kv });
     let settings = FitSettings {
-        template: template.for_tables(),
+        template,
         chooses_kind: args.from.is_none(),
         searches: args.searches,
         threads: threads(),

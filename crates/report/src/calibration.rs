@@ -25,6 +25,14 @@ pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     }
     let mut text = grid.text() + "\n";
     text.push_str(&accuracy("held-out error, two folds", rows, &calibration.held_out));
+    if let Some(accuracy) = Accuracy::of(&main_errors(rows, &calibration.in_sample)) {
+        let _ = writeln!(
+            text,
+            "error on the rows of the fit, as `predict` gives them: median {:.1} % over {} cells",
+            100.0 * accuracy.median,
+            accuracy.cells
+        );
+    }
     let is_modelled = calibration.candidate.profile.cost.quantum_ms > 0.0;
     if let Some(quantum) = calibration.seen_quantum.filter(|_| !is_modelled) {
         let _ = writeln!(
@@ -61,7 +69,7 @@ pub fn of_runs(found: &RunCalibration, runs: usize) -> String {
     if let Some(accuracy) = found.held_out_runs {
         let _ = writeln!(
             text,
-            "held-out error of whole runs, two folds: median {:.1} % over {} cells, {:.0} % within 10 %",
+            "held-out error of whole loads, two folds: median {:.1} % over {} cells, {:.0} % within 10 %",
             100.0 * accuracy.median,
             accuracy.cells,
             100.0 * accuracy.within_10

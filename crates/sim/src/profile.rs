@@ -34,6 +34,26 @@ pub struct Profile {
     /// What is known of its errors. Absent: nothing was held out.
     #[serde(default)]
     pub evidence: Option<Evidence>,
+    /// The client of the table that the profile was fitted to. Predictions include its work, because the
+    /// stated errors do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<OldClient>,
+    /// Spread of the answers' lengths in that table, relative to their mean. Absent: they were equally long,
+    /// or known one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_spread: Option<f64>,
+}
+
+/// What a single-threaded client costs. All zero is a perfect client.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OldClient {
+    /// Work before a request is on the wire, one request at a time; the clock of the request runs.
+    #[serde(default)]
+    pub request_ms: f64,
+    /// Work per event, one event at a time; an event is stamped when its turn has come.
+    #[serde(default)]
+    pub event_ms: f64,
 }
 
 /// Disaggregated prefill and decode, with the KV cache sent from one to the other.
@@ -69,6 +89,12 @@ pub struct Evidence {
     /// Tokens of the longest prompt in the data; the mean length of a row where only that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_prompt: Option<u32>,
+    /// The same of the answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_answer: Option<u32>,
+    /// Most requests in flight in the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_in_flight: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

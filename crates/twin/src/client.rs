@@ -2,22 +2,11 @@
 //!
 //! A single-threaded client works through requests and events one at a time: at 512 streams it adds
 //! hundreds of milliseconds to a time to first token that no server caused. Reproducing such a table
-//! needs this layer; predicting what a server will do does not, so it is off unless asked for.
+//! needs this layer; predicting what a server will do does not, so it is off unless asked for, or unless a
+//! profile was fitted to such a table.
 
-use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
-
-/// What a serial client costs. All zero is a perfect client.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OldClient {
-    /// Work before a request is on the wire, one request at a time; the clock of the request runs.
-    #[serde(default)]
-    pub request_ms: f64,
-    /// Work per event, one event at a time; an event is stamped when its turn has come.
-    #[serde(default)]
-    pub event_ms: f64,
-}
+pub use tokometer_sim::profile::OldClient;
 
 /// A client that works through requests and events one at a time.
 #[derive(Debug, Clone)]

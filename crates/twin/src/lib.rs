@@ -45,7 +45,7 @@ pub use explain::Explanation;
 pub use figures::PredictedFigures;
 pub use intervals::{SEEDS, SeedInterval, Seeds, intervals};
 pub use limit::Bottleneck;
-pub use mechanism::{BeyondRange, InPlay, beyond_range, in_play, shown_by};
+pub use mechanism::{BeyondRange, InPlay, LoadSide, beyond_range, in_play, shown_by};
 pub use parallel::in_parallel;
 pub use predict::{PredictOptions, predict};
 pub use roofline::Roofline;

@@ -68,26 +68,67 @@ pub fn in_play(
         .collect()
 }
 
-/// Prompts that are longer than those a profile was fitted to, ordered by how long they are.
+/// A side of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadSide {
+    PromptTokens,
+    AnswerTokens,
+    InFlight,
+}
+
+/// A side of a load that lies beyond what a profile was fitted to, ordered by side, then by how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct BeyondRange {
-    /// Tokens of the longest prompt that is predicted.
+    pub side: LoadSide,
+    /// The most that is predicted.
     pub asked: u32,
-    /// Tokens of the longest prompt in the data.
+    /// The most in the data.
     pub calibrated: u32,
 }
 
 /// Requests that are looked at for their length: the first ones of a large run.
 const LOOKED_AT: u64 = 100_000;
 
-/// Whether a workload has prompts beyond the range that a profile was fitted to, by more than a tenth.
-/// `None` also where the profile does not state its range.
-pub fn beyond_range(profile: &Profile, workload: &RequestLoad) -> Option<BeyondRange> {
-    let calibrated = profile.evidence.as_ref()?.longest_prompt?;
-    let looked_at = workload.asks.count().min(LOOKED_AT);
-    let asked = (0..looked_at).map(|index| workload.asks.ask(index).prompt_tokens).max()?;
-    let is_beyond = f64::from(asked) > 1.1 * f64::from(calibrated);
-    is_beyond.then_some(BeyondRange { asked, calibrated })
+/// Ratio up to which a load counts as one of the range. How many requests were in flight at once depends on
+/// chance, where they come at a rate.
+const LENGTHS_WITHIN: f64 = 1.1;
+const IN_FLIGHT_WITHIN: f64 = 1.25;
+
+/// The sides of a load that lie beyond the range that a profile was fitted to. None where the profile does not
+/// state its range.
+pub fn beyond_range(
+    profile: &Profile,
+    workload: &RequestLoad,
+    explanation: &Explanation,
+) -> Vec<BeyondRange> {
+    let Some(evidence) = &profile.evidence else { return Vec::new() };
+    let looked_at = 0..workload.asks.count().min(LOOKED_AT);
+    let asks = || looked_at.clone().map(|index| workload.asks.ask(index));
+    let in_engine = explanation.peak_running.saturating_add(explanation.peak_waiting);
+    let in_flight = workload.max_concurrency.map_or(in_engine, |cap| cap.min(in_engine));
+    let sides = [
+        (
+            LoadSide::PromptTokens,
+            asks().map(|ask| ask.prompt_tokens).max(),
+            evidence.longest_prompt,
+        ),
+        (
+            LoadSide::AnswerTokens,
+            asks().map(|ask| ask.output_tokens).max(),
+            evidence.longest_answer,
+        ),
+        (LoadSide::InFlight, Some(in_flight), evidence.most_in_flight),
+    ];
+    let beyond = sides.into_iter().filter_map(|(side, asked, calibrated)| {
+        let found = BeyondRange { side, asked: asked?, calibrated: calibrated? };
+        let within = match side {
+            LoadSide::InFlight => IN_FLIGHT_WITHIN,
+            LoadSide::PromptTokens | LoadSide::AnswerTokens => LENGTHS_WITHIN,
+        };
+        (f64::from(found.asked) > within * f64::from(found.calibrated)).then_some(found)
+    });
+    beyond.collect()
 }
 
 /// What a load shows of an engine.
@@ -147,14 +188,25 @@ mod tests {
     }
 
     #[test]
-    fn prompts_beyond_the_calibrated_range_are_named() {
+    fn loads_beyond_the_calibrated_range_are_named() {
         let profile = Profile::shipped("tgi-405b").unwrap();
         let load = |tokens| RequestLoad::burst(vec![Ask::new(80, 3), Ask::new(tokens, 3)]);
-        assert_eq!(beyond_range(&profile, &load(80)), None);
-        let beyond = BeyondRange { asked: 128_000, calibrated: 82 };
-        assert_eq!(beyond_range(&profile, &load(128_000)), Some(beyond));
+        let beyond = |profile: &Profile, tokens: u32, peak_running: u32| {
+            let explanation = Explanation { peak_running, ..Explanation::default() };
+            let found = beyond_range(profile, &load(tokens), &explanation);
+            found.iter().map(|one| (one.side, one.asked, one.calibrated)).collect::<Vec<_>>()
+        };
+        assert_eq!(beyond(&profile, 80, 1_000), []);
+        let long = (LoadSide::PromptTokens, 128_000, 82);
+        assert_eq!(beyond(&profile, 128_000, 1), [long]);
+        let mut known = profile.clone();
+        let evidence = known.evidence.as_mut().unwrap();
+        (evidence.longest_answer, evidence.most_in_flight) = (Some(2), Some(8));
+        let (answers, crowd) = ((LoadSide::AnswerTokens, 3, 2), (LoadSide::InFlight, 11, 8));
+        assert_eq!(beyond(&known, 128_000, 11), [long, answers, crowd]);
+        assert_eq!(beyond(&known, 80, 10), [answers]);
         let silent = Profile { evidence: None, ..profile };
-        assert_eq!(beyond_range(&silent, &load(128_000)), None);
+        assert_eq!(beyond(&silent, 128_000, 1), []);
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn a_table_calibrates_an_engine_and_says_what_it_does_not_determine() {
     std::fs::write(folder.path().join("table.txt"), table).unwrap();
     let line = "calibrate table.txt -o mine.toml --name shop --searches 1 --from default";
     let found = run(folder.path(), line).succeeded();
-    for part in ["cost.base_ms", "held-out error, two folds", "the seven main metrics"] {
+    for part in ["cost.base_ms", "held-out error, two folds", "error on the rows of the fit"] {
         assert!(found.stdout.contains(part), "{part}: {}", found.stdout);
     }
     assert_eq!(found.stdout, run(folder.path(), line).succeeded().stdout);
@@ -135,6 +135,11 @@ fn what_cannot_be_predicted_or_calibrated_is_refused() {
     check(&format!("predict --engine default --replicas 0 {short}"), "without replicas");
     check("predict --engine default --duration 5s", "the number of requests is unlimited");
     check("calibrate one-row.txt -o mine.toml", "at least 4 are needed");
+    let grid = "completed,duration_s,total_input_tokens,total_output_tokens\n".to_owned()
+        + &"40,31.1,40960,5120\n".repeat(6);
+    write("grid.csv", &grid);
+    check("calibrate grid.csv -o mine.toml", "it has none of the figures that a fit uses");
+    check("calibrate grid.csv -o mine.toml", "at least 4 are needed");
     check("calibrate words.txt -o mine.toml", "cannot find a report in");
     check("calibrate nowhere -o mine.toml", "cannot read");
     let mixed =

@@ -7,7 +7,7 @@ use tokometer_measure::Credentials;
 use tokometer_plan::{Overload, Plan};
 use tokometer_record::{RunReader, Stop, Timeline};
 use tokometer_sim::Profile;
-use tokometer_twin::{BeyondRange, PredictOptions};
+use tokometer_twin::{BeyondRange, LoadSide, PredictOptions};
 
 use super::asks::Asks;
 use super::point::PredictionDepth;
@@ -79,7 +79,9 @@ impl Executor for Virtual {
             return Ok(RunRecord::new(RunReader::in_memory(info, rows, end.clone()), end));
         }
         let mut point = self.predict(plan, &mut asks)?;
-        self.beyond = point.beyond.max(self.beyond);
+        let prompts = point.beyond.iter().filter(|one| one.side == LoadSide::PromptTokens);
+        // A search goes beyond every load on purpose, but prompts stay as long as they are.
+        self.beyond = prompts.copied().max().max(self.beyond);
         let predicted = &mut point.prediction;
         let mut end = record::end(predicted.figures.completed, predicted.end, &info);
         let mut took = predicted.end;

@@ -39,8 +39,8 @@ pub struct PredictedPoint {
     pub intervals: Vec<SeedInterval>,
     /// Parts of the model that it used.
     pub in_play: Vec<InPlay>,
-    /// Prompts that the profile's data do not cover.
-    pub beyond: Option<BeyondRange>,
+    /// Sides of the load that the profile's data do not cover.
+    pub beyond: Vec<BeyondRange>,
 }
 
 /// What is wanted of a point.
@@ -57,7 +57,7 @@ impl Virtual {
     pub(super) fn predict(&self, plan: &Plan, asks: &mut Asks) -> Result<PredictedPoint, Refusal> {
         let seed = Seed(plan.seed);
         let (workload, quick) = self.settled(plan, asks, seed)?;
-        let beyond = beyond_range(&self.profile, &workload);
+        let beyond = beyond_range(&self.profile, &workload, &quick.explanation);
         let has_seeds = self.depth == PredictionDepth::Seeds;
         if has_seeds && quick.figures.output_tokens > EXACT_TOKENS_MAX {
             let in_play = in_play(&self.profile, &workload, &quick.explanation);

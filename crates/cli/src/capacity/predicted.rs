@@ -111,6 +111,7 @@ pub(super) fn capacity(
             options: twin::PredictOptions {
                 replicas: combination.replicas,
                 routing: args.engine.router,
+                client: engine.profile.client.unwrap_or_default(),
                 ..twin::PredictOptions::default()
             },
             secrets: lowered.secrets.clone(),

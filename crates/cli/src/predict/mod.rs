@@ -73,7 +73,8 @@ pub(crate) fn predict(
     if args.bench.print_plan {
         return show_plan(&lowered.plan, &lowered);
     }
-    let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
+    let client = args.old_client.as_deref().map(old_client).transpose()?;
+    let client = client.or(engine.profile.client).unwrap_or_default();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let options = twin::PredictOptions {
         replicas: args.replicas,
@@ -186,8 +187,8 @@ impl PredictScreen<'_> {
         reading: &mut Reading,
     ) -> Result<(), Refusal> {
         let Some(predicted) = record.predicted.as_deref() else { return Ok(()) };
-        if let Some(beyond) = predicted.beyond {
-            print_note(&format!("note: {}", beyond_text(beyond)));
+        for beyond in &predicted.beyond {
+            print_note(&format!("note: {}", beyond_text(*beyond)));
         }
         let sides = std::mem::take(&mut reading.sides);
         let (text, json, shown) = self.views(run, record, predicted, sides)?;
@@ -241,7 +242,7 @@ impl PredictScreen<'_> {
             figures_above: is_figures.then_some(EXACT_TOKENS_MAX),
             intervals: &predicted.intervals,
             in_play: &predicted.in_play,
-            beyond: predicted.beyond,
+            beyond: &predicted.beyond,
             options: self.options,
             is_explained: self.is_explained,
             peak_memory_bytes: if is_large { peak() } else { None },

@@ -495,7 +495,11 @@ mod tests {
         let answer =
             "for 12.40 req/s: cannot tell whether replicas=1 scheduler.max_seqs=64 sustains it";
         assert!(text.contains(answer), "{text}");
-        let beyond = tokometer_twin::BeyondRange { asked: 128_000, calibrated: 506 };
+        let beyond = BeyondRange {
+            side: tokometer_twin::LoadSide::PromptTokens,
+            asked: 128_000,
+            calibrated: 506,
+        };
         let single = PredictedCapacities { wanted: None, beyond_range: Some(beyond), ..open };
         let text = predictions(&single);
         assert!(

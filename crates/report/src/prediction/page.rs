@@ -6,7 +6,9 @@ use tokometer_figures::figure::{Figure, Statistic};
 use tokometer_sim::Profile;
 use tokometer_sim::what_if::Change;
 use tokometer_twin::weighted::PRECISION;
-use tokometer_twin::{self as twin, BeyondRange, InPlay, Prediction, SEEDS, SeedInterval};
+use tokometer_twin::{
+    self as twin, BeyondRange, InPlay, LoadSide, Prediction, SEEDS, SeedInterval,
+};
 
 use super::explanation;
 use crate::Grid;
@@ -30,8 +32,8 @@ pub struct PredictionPage<'a> {
     pub intervals: &'a [SeedInterval],
     /// Parts of the model that it used.
     pub in_play: &'a [InPlay],
-    /// Prompts that the profile's data do not cover.
-    pub beyond: Option<BeyondRange>,
+    /// Sides of the load that the profile's data do not cover.
+    pub beyond: &'a [BeyondRange],
     pub options: twin::PredictOptions,
     pub is_explained: bool,
     /// Most memory that this process held, in bytes; only for runs where it matters.
@@ -41,10 +43,11 @@ pub struct PredictionPage<'a> {
 impl PredictionPage<'_> {
     pub fn text(&self) -> String {
         let profile = self.profile;
-        let mut lines = vec![line(
-            "prediction",
-            &format!("from the engine profile `{}`; no server was measured", profile.name),
-        )];
+        let range =
+            if self.beyond.is_empty() { "" } else { ", OUTSIDE the range that it was fitted to" };
+        let text =
+            format!("from the engine profile `{}`{range}; no server was measured", profile.name);
+        let mut lines = vec![line("prediction", &text)];
         lines.push(line("provenance", &profile.provenance));
         if !self.changes.is_empty() {
             // The error below is that of the profile as it was.
@@ -52,9 +55,7 @@ impl PredictionPage<'_> {
             lines.push(line("what-if", &changes.join("; ")));
         }
         lines.push(line("held-out error", &self.evidence()));
-        if let Some(beyond) = self.beyond {
-            lines.push(line("beyond data", &beyond_text(beyond)));
-        }
+        lines.extend(self.beyond.iter().map(|one| line("beyond data", &beyond_text(*one))));
         lines.extend(self.mechanisms());
         lines.extend(self.fleet_and_client());
         lines.extend(self.intervals());
@@ -85,7 +86,7 @@ impl PredictionPage<'_> {
             parts.push(format!("{:.0} % of the cells within 10 %", 100.0 * share));
         }
         if parts.is_empty() {
-            parts.push("no data were held out".to_owned());
+            parts.push("none: no whole load was left out of the fit".to_owned());
         }
         if !evidence.not_identified.is_empty() {
             parts.push(format!(
@@ -193,7 +194,8 @@ impl PredictionPage<'_> {
             "seeds": if intervals.is_empty() { 1 } else { SEEDS },
             "intervals": intervals,
             "mechanisms": mechanisms,
-            "beyond_range": self.beyond,
+            "beyond_range": self.beyond.first(),
+            "beyond_ranges": self.beyond,
         });
         if self.is_explained {
             page["explanation"] = json!(self.prediction.explanation);
@@ -205,13 +207,23 @@ impl PredictionPage<'_> {
     }
 }
 
-/// What prompts beyond the profile's data mean for its figures.
+/// What a load beyond the profile's data means for its figures.
 pub fn beyond_text(beyond: BeyondRange) -> String {
-    let BeyondRange { asked, calibrated } = beyond;
-    format!(
-        "prompts of up to {asked} tokens, but the profile was fitted to prompts of up to {calibrated}: TTFT and \
-         throughput are extrapolated and usually too optimistic, because short prompts do not show what attention costs"
-    )
+    let BeyondRange { side, asked, calibrated } = beyond;
+    match side {
+        LoadSide::PromptTokens => format!(
+            "prompts of up to {asked} tokens, but the profile was fitted to prompts of up to {calibrated}: TTFT and \
+             throughput are extrapolated and usually too optimistic, because short prompts do not show what attention costs"
+        ),
+        LoadSide::AnswerTokens => format!(
+            "answers of up to {asked} tokens, but the profile was fitted to answers of up to {calibrated}: TPOT is \
+             extrapolated, because short answers do not show what a long context costs"
+        ),
+        LoadSide::InFlight => format!(
+            "up to {asked} requests in flight, but the profile was fitted to up to {calibrated}: the stated error does \
+             not hold, because smaller batches do not show when requests wait and what larger steps cost"
+        ),
+    }
 }
 
 /// A label and its text, wrapped beside it.
@@ -253,7 +265,7 @@ mod tests {
                 high: 23.5,
             }],
             in_play: &in_play(profile, &workload, &prediction.explanation),
-            beyond: Some(BeyondRange { asked: 9_000, calibrated: 80 }),
+            beyond: &[BeyondRange { side: LoadSide::PromptTokens, asked: 9_000, calibrated: 80 }],
             options,
             is_explained: uncertainty.is_some(),
             peak_memory_bytes: None,
@@ -269,12 +281,13 @@ mod tests {
             held_out_median: Some(0.029),
             held_out_within_10: Some(0.84),
             not_identified: vec!["cost.cliff_ms".to_owned()],
-            longest_prompt: None,
             validated: vec!["chunked-prefill".to_owned()],
+            ..tokometer_sim::profile::Evidence::default()
         });
         let (text, value) = page(&profile, None);
         insta::assert_snapshot!(text, @r"
-        prediction        from the engine profile `default`; no server was measured
+        prediction        from the engine profile `default`, OUTSIDE the range that it
+                          was fitted to; no server was measured
         provenance        Made by hand.
         held-out error    median 2.9 %; 84 % of the cells within 10 %; not determined by
                           the data: cost.cliff_ms

@@ -38,8 +38,7 @@ pub(super) fn among(
 ) -> Vec<EngineFit> {
     let templates = declared(&given.profile);
     let mut kinds = in_parallel(&templates, threads, |(name, profile)| {
-        let client = given.client;
-        let template = Candidate { profile: profile.clone(), client, spread: super::SPREAD };
+        let template = Candidate { profile: profile.clone(), ..given.clone() };
         let loss = promise(prepared, &EngineModel::new(template.clone()), set);
         EngineFit { name: name.clone(), template, loss }
     });

@@ -2,8 +2,8 @@
 //!
 //! A serial client stamps the events of one step one after the other, so with many streams its work per
 //! event is part of what it printed. That needs every event of a run, which is too slow for a search; so
-//! the engine is fitted without it, and then the cost that describes the rows best is taken. It belongs to
-//! the table: a profile does not carry it, and predictions leave it out.
+//! the engine is fitted without it, and then the cost that describes the rows best is taken. A profile carries
+//! it, so that predictions with it are those whose errors are stated.
 
 use super::{Candidate, Fitted, IDENTIFIED_RATIO, Prepared};
 
@@ -32,7 +32,10 @@ pub(super) fn with_client(
 pub(super) fn fitted(candidate: &Candidate, folds: [&Candidate; 2]) -> Fitted {
     let ends = folds.map(|fold| fold.client.event_ms);
     let value = candidate.client.event_ms;
-    let is_near = |end: &f64| end.max(value) <= end.min(value) * IDENTIFIED_RATIO;
+    let dearest = EVENT_COSTS_MS.into_iter().fold(0.0, f64::max);
+    let is_near = |end: &f64| {
+        end.max(value) <= end.min(value) * IDENTIFIED_RATIO && value.max(*end) < dearest
+    };
     Fitted {
         name: "the table's client, per event",
         value,

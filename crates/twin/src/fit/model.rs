@@ -35,6 +35,9 @@ pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
 /// table shows stay.
 const PRICE: f64 = 1.5e-3;
 
+/// Share of a range at its ends that counts as the end.
+const BOUND: f64 = 0.02;
+
 /// An engine under trial, with what belongs to the table and not to the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
@@ -120,6 +123,11 @@ impl Parameter {
         }
     }
 
+    /// Whether a search ended where the range does, so that nothing but the range stopped it.
+    pub(super) fn is_at_bound(&self, fraction: f64) -> bool {
+        !(BOUND..=1.0 - BOUND).contains(&fraction)
+    }
+
     /// The value at a fraction of its range. A range is divided by ratios; one that begins at zero, for
     /// terms that an engine may not have, by the fourth power of the fraction.
     pub fn value(&self, fraction: f64) -> f64 {
@@ -138,13 +146,15 @@ impl Parameter {
         } else {
             libm::sqrt(libm::sqrt(value / self.high))
         };
-        fraction.clamp(0.02, 0.98)
+        fraction.clamp(BOUND, 1.0 - BOUND)
     }
 }
 
 /// Upper end of what may delay a request or a step once, in milliseconds: one for all of them, so that a
 /// millisecond costs the same wherever it is put.
 const DELAY_MAX: f64 = 400.0;
+
+const ANSWER_SPREAD: &str = "spread of answer lengths";
 
 const COMMON: [Parameter; 8] = [
     number("cost.base_ms", 2.0, 500.0, |c| &mut c.profile.cost.base_ms),
@@ -154,7 +164,7 @@ const COMMON: [Parameter; 8] = [
     number("cost.jitter", 0.003, 0.3, |c| &mut c.profile.cost.jitter),
     number("front_end.arrival_ms", 0.0, DELAY_MAX, |c| &mut c.profile.front_end.arrival_ms),
     number("front_end.serial_ms", 0.0, 0.5, |c| &mut c.profile.front_end.serial_ms),
-    number("spread of answer lengths", 0.05, 0.8, |c| &mut c.spread),
+    number(ANSWER_SPREAD, 0.05, 0.8, |c| &mut c.spread),
 ];
 
 const CHUNKED: [Parameter; 10] = [
@@ -263,6 +273,8 @@ impl EngineModel {
         if template.profile.cost.quantum_ms > 0.0 {
             parameters.push(QUANTUM);
         }
+        // Where the rows say that all answers are equally long, there is nothing to find.
+        parameters.retain(|one| one.name != ANSWER_SPREAD || template.spread > 0.0);
         Self { template, parameters }
     }
 

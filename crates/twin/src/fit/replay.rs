@@ -89,7 +89,47 @@ pub(super) fn sent_requests(run: &[Timeline]) -> Vec<SentRequest<'_>> {
     requests
 }
 
-fn peak_in_flight(requests: &[SentRequest<'_>]) -> u32 {
+/// The number of each run's load, counted from the first: repeats have the same.
+pub(super) fn loads(runs: &[&[Timeline]]) -> Vec<usize> {
+    let found: Vec<RunLoad> = runs.iter().map(|run| RunLoad::of(run)).collect();
+    let mut numbers: Vec<usize> = Vec::new();
+    let mut next = 0;
+    for (at, load) in found.iter().enumerate() {
+        let earlier = found[..at].iter().position(|earlier| earlier.is_same(load));
+        numbers.push(earlier.map_or(next, |earlier| numbers[earlier]));
+        next += usize::from(earlier.is_none());
+    }
+    numbers
+}
+
+/// What distinguishes a load from others: requests in flight and per second, and the mean lengths.
+struct RunLoad([f64; 4]);
+
+/// Ratio below which a figure of two loads is the same.
+const SAME_LOAD: f64 = 1.15;
+
+impl RunLoad {
+    fn of(run: &[Timeline]) -> Self {
+        let requests = sent_requests(run);
+        let count = requests.len().max(1) as f64;
+        let ends = requests.first().zip(requests.last());
+        let span = ends.map_or(0.0, |(first, last)| (last.sent - first.sent).as_secs_f64());
+        let sum = |tokens: fn(&Timeline) -> Option<u32>| {
+            let tokens = requests.iter().filter_map(|one| tokens(one.timeline)).map(f64::from);
+            tokens.sum::<f64>() / count
+        };
+        let answers = |timeline: &Timeline| timeline.output_tokens().map(|tokens| tokens.0);
+        let in_flight = f64::from(peak_in_flight(&requests));
+        Self([in_flight, count / span.max(1e-3), sum(Timeline::prompt_tokens), sum(answers)])
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let near = |(one, other): (&f64, &f64)| one.max(*other) <= SAME_LOAD * one.min(*other);
+        self.0.iter().zip(&other.0).all(near)
+    }
+}
+
+pub(super) fn peak_in_flight(requests: &[SentRequest<'_>]) -> u32 {
     // Ends before sends of the same moment: the slot was free.
     let mut changes: Vec<(Nanos, i32)> =
         requests.iter().flat_map(|one| [(one.sent, 1), (one.end, -1)]).collect();

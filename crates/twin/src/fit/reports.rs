@@ -69,6 +69,9 @@ fn row(report: &Report, limit: Option<u32>) -> Result<MeasuredRow, String> {
     for figure in FIGURES {
         cells.set(figure, report.measured(figure));
     }
+    if cells == Cells::default() {
+        return Err("it has none of the figures that a fit uses".to_owned());
+    }
     Ok(MeasuredRow {
         label: MeasuredRow::label_of(requests, input_tokens),
         requests,
@@ -115,6 +118,23 @@ mod tests {
             seed(text).iter().filter_map(|report| row(report, None).ok()).collect();
         assert!(rows.iter().all(|row| row.request_rate == Some(20.0)), "{rows:?}");
         assert!(rows.iter().all(|row| row.max_concurrency == Some(20)));
+    }
+
+    /// A grid without a known column of figures was fitted to nothing, and the profile was saved.
+    #[test]
+    fn a_row_without_figures_is_no_row() {
+        let head = "completed,duration_s,total_input_tokens,total_output_tokens";
+        let text = format!("{head},speed\n40,31.1,40960,5120,9\n80,34.8,81920,10240,9\n");
+        let mut table = CalibrationTable::default();
+        table.add("grid.csv", &seed(&text), None).unwrap();
+        assert_eq!((table.rows.len(), table.unusable.len()), (0, 2));
+        let reason = &table.unusable[0].reason;
+        assert_eq!(reason, "it has none of the figures that a fit uses");
+        let text = text.replace("speed", "ttft_ms_p50");
+        let mut table = CalibrationTable::default();
+        table.add("grid.csv", &seed(&text), None).unwrap();
+        let p50 = Figure::percentile(Quantity::Ttft, 50);
+        assert_eq!(table.rows[0].cells.get(p50), Some(9.0));
     }
 
     #[test]

@@ -80,6 +80,19 @@ impl MeasuredRow {
         self.request_rate.is_none() && self.max_concurrency.is_none()
     }
 
+    /// Most requests that were in flight; `None` where they came at a rate, without a limit.
+    pub(crate) fn most_in_flight(&self) -> Option<u32> {
+        let requests = u32::try_from(self.requests).unwrap_or(u32::MAX);
+        let burst = self.request_rate.is_none().then_some(requests);
+        self.max_concurrency.map(|cap| cap.min(requests)).or(burst)
+    }
+
+    /// Mean answer length, rounded up to whole tokens.
+    pub(crate) fn answer_tokens(&self) -> u32 {
+        let tokens = self.output_tokens.div_ceil(self.requests.max(1));
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
     /// The name of a row of so many requests: `8 x 1024`, with the tokens of a prompt last.
     pub fn label_of(requests: u64, input_tokens: u64) -> String {
         format!("{requests} x {}", input_tokens / requests.max(1))
@@ -95,5 +108,12 @@ impl MeasuredRow {
         (0.95..1.05).contains(&ratio)
             && self.request_rate == other.request_rate
             && self.max_concurrency == other.max_concurrency
+    }
+
+    /// Whether another row repeats this one.
+    pub(crate) fn is_same_load(&self, other: &Self) -> bool {
+        self.requests == other.requests
+            && self.is_same_sweep(other)
+            && self.answer_tokens() == other.answer_tokens()
     }
 }
