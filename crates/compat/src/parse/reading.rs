@@ -22,6 +22,8 @@ pub(super) struct Reading<'a> {
     seen: Vec<&'a str>,
 }
 
+const SUCCESSFUL: Key = Key::Field(Field::Successful);
+
 /// Reads lines of a report.
 pub(super) fn read<'a>(lines: &[TextLine<'a>]) -> Reading<'a> {
     let mut found = Reading::default();
@@ -58,7 +60,8 @@ impl Reading<'_> {
             Some((key, Value { half_unit: value.half_unit * unit, ..value }))
         };
         let mut is_readable = false;
-        for (key, value) in meanings.iter().copied().filter_map(readable) {
+        let is_of_requests = meanings.iter().any(|(key, _)| *key == SUCCESSFUL);
+        for (key, value) in meanings.into_iter().filter_map(readable) {
             let Some(earlier) = self.values.get(key) else {
                 return self.values.set(key, value);
             };
@@ -67,7 +70,7 @@ impl Reading<'_> {
             }
             is_readable = true;
         }
-        if self.take_share(&meanings, text) {
+        if is_of_requests && self.take_share(text) {
             return;
         }
         if is_readable {
@@ -79,13 +82,12 @@ impl Reading<'_> {
     }
 
     /// `Successful requests: 18/20`, as SGLang prints it for diffusion models: 2 have failed.
-    fn take_share(&mut self, meanings: &Meanings, text: &str) -> bool {
-        const SUCCESSFUL: Key = Key::Field(Field::Successful);
+    fn take_share(&mut self, text: &str) -> bool {
         let count = |text: &str| text.trim().parse::<u64>().ok();
-        let Some((successful, all)) = text.split_once('/') else { return false };
-        let counts = count(successful).zip(count(all)).filter(|(some, all)| some <= all);
-        let is_of_requests = meanings.iter().any(|(key, _)| *key == SUCCESSFUL);
-        let Some((successful, all)) = counts.filter(|_| is_of_requests) else { return false };
+        let counts = text.split_once('/').and_then(|(some, all)| count(some).zip(count(all)));
+        let Some((successful, all)) = counts.filter(|(some, all)| some <= all) else {
+            return false;
+        };
         self.values.set(SUCCESSFUL, Value::printed(Scalar::Count(successful), text));
         let failed = Value::printed(Scalar::Count(all - successful), text);
         self.values.set(Key::Field(Field::Failed), failed);
