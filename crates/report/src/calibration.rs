@@ -26,9 +26,15 @@ pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     let mut text = grid.text() + "\n";
     text.push_str(&accuracy("held-out error, two folds", rows, &calibration.held_out));
     if let Some(accuracy) = Accuracy::of(&main_errors(rows, &calibration.in_sample)) {
+        let spread = calibration.candidate.spread;
+        let answers = if spread > 0.0 {
+            format!("with answers that spread by {spread:.2} of their mean")
+        } else {
+            "as `predict` gives them".to_owned()
+        };
         let _ = writeln!(
             text,
-            "error on the rows of the fit, as `predict` gives them: median {:.1} % over {} cells",
+            "error on the rows of the fit, {answers}: median {:.1} % over {} cells",
             100.0 * accuracy.median,
             accuracy.cells
         );
