@@ -47,7 +47,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     // A page on standard output replaces the text.
     if !args.html.as_deref().is_some_and(is_standard) {
-        print(&shown(&comparison, args.format)?)?;
+        print(&shown(&comparison, args)?)?;
     }
     Ok(exit(&comparison, args))
 }
@@ -113,7 +113,7 @@ fn compare_points(
             documents.push(json!({ "point": point.name, "comparison": comparison }));
         } else {
             let head = if args.format == ComparisonView::Markdown { "## " } else { "" };
-            print(&format!("{head}{}\n{}\n", point.name, shown(&comparison, args.format)?))?;
+            print(&format!("{head}{}\n{}\n", point.name, shown(&comparison, args)?))?;
         }
         worst = graver(worst, exit(&comparison, args));
     }
@@ -166,9 +166,10 @@ fn graver(one: Exit, other: Exit) -> Exit {
     found.unwrap_or(Exit::Done)
 }
 
-fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String> {
-    Ok(match view {
-        ComparisonView::Text => comparison::text(comparison),
+fn shown(comparison: &Comparison, args: &CompareArgs) -> anyhow::Result<String> {
+    Ok(match args.format {
+        ComparisonView::Text if args.details => comparison::text(comparison),
+        ComparisonView::Text => comparison::answer(comparison),
         ComparisonView::Markdown => comparison::markdown(comparison),
         ComparisonView::Json => format!("{}\n", serde_json::to_string_pretty(comparison)?),
     })

@@ -42,6 +42,7 @@ pub use page_source::{PageSource, point_name};
 pub use style::Style;
 pub use summary::fold::wrapped;
 pub use summary::{
-    SummaryFile, failure_lines, print_summary, summary_csv, summary_json, summary_markdown,
+    SummaryFile, failure_lines, print_screen, print_summary, summary_csv, summary_json,
+    summary_markdown,
 };
 pub use table::{TableFile, TableFormat, table};

@@ -13,7 +13,10 @@ use tokometer_record::{RunInfo, RunReader, stored};
 
 use crate::comparison;
 use crate::reading::Reading;
-use crate::{Style, failure_lines, print_report, print_summary, summary_csv, summary_json};
+use crate::summary::short;
+use crate::{
+    Style, failure_lines, print_report, print_screen, print_summary, summary_csv, summary_json,
+};
 
 #[derive(Debug, Clone)]
 pub struct RunView {
@@ -215,26 +218,65 @@ impl SummarisedRun {
         self.against.take().map(|against| against.shown)
     }
 
-    /// The classic block, and our summary under it.
+    /// The classic block with the first screen under it, or with everything. Of two targets that took
+    /// turns, the answer.
     pub fn text(&self, style: Style) -> Result<String, Refusal> {
         let Some(against) = &self.against else { return self.own_text(style) };
+        let comparison = match &against.comparison {
+            None => "comparison: not possible, because one target has no successful request\n"
+                .to_owned(),
+            Some(comparison) if style.is_detailed => comparison::text(comparison),
+            Some(comparison) => return Ok(comparison::answer(comparison)),
+        };
         let (a, b) = (self.own_text(style)?, against.shown.own_text(style)?);
-        let comparison = against.comparison.as_ref().map(comparison::text);
-        let comparison = comparison.unwrap_or_else(|| {
-            "comparison: not possible, because one target has no successful request\n".to_owned()
-        });
         Ok(format!("target a\n{a}\ntarget b\n{b}\n{comparison}"))
     }
 
     fn own_text(&self, style: Style) -> Result<String, Refusal> {
-        // A block of zeros would look like a measurement.
-        if self.layout == Layout::Tokometer || self.summary.is_unmeasured() {
-            return Ok(print_summary(&self.summary, &self.info, None, style));
-        }
-        let beside = self.report()?;
-        let block = print_report(&beside, self.layout, style);
-        let own = print_summary(&self.summary, &self.info, Some(&beside), style);
-        Ok(format!("{block}\n{own}"))
+        let block = self.shown_report()?;
+        let own = if style.is_detailed {
+            print_summary(&self.summary, &self.info, block.as_ref(), style)
+        } else {
+            print_screen(&self.summary, &self.info, style)
+        };
+        Ok(match &block {
+            None => own,
+            Some(block) => format!("{}\n{own}", print_report(block, self.layout, style)),
+        })
+    }
+
+    /// The report that a block shows. `None` in our own layout, and for a run that measured nothing: a
+    /// block of zeros would look like a measurement.
+    fn shown_report(&self) -> Result<Option<classic::Report>, Refusal> {
+        let has_block = self.layout != Layout::Tokometer && !self.summary.is_unmeasured();
+        has_block.then(|| self.report()).transpose()
+    }
+
+    /// The run in a line: what it is called, its rates, a median latency and its verdict.
+    pub fn line(&self, label: &str) -> String {
+        let rate = |quantity: Quantity, unit: &str| {
+            self.summary.figure(quantity).map(|value| format!("{} {unit}", short(value)))
+        };
+        let median = |quantity: Quantity| {
+            let value = self.summary.distribution(quantity)?.percentile(50.0)?.value?;
+            Some(format!("p50 {} {} ms", quantity.label(), short(value)))
+        };
+        let counts = self.summary.counts;
+        let parts = [
+            Some(label.to_owned()),
+            rate(Quantity::Requests, "req/s"),
+            rate(Quantity::Output, "tok/s"),
+            median(Quantity::Ttft).or_else(|| median(Quantity::E2e)),
+            (counts.failed > 0).then(|| format!("{} failed", counts.failed)),
+            (!self.info.is_prediction()).then(|| self.summary.verdict.name().to_owned()),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+
+    /// The classic block alone.
+    pub fn block(&self, style: Style) -> Result<String, Refusal> {
+        let block = self.shown_report()?;
+        Ok(block.map(|block| print_report(&block, self.layout, style)).unwrap_or_default())
     }
 
     /// The summary for other programs.

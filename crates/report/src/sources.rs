@@ -110,7 +110,7 @@ pub fn text(
             let runs = sources.iter().map(|one| one.source.run().map(|run| (one, run)));
             // A report of another tool has figures of other definitions.
             if let Some(runs) = runs.collect::<Option<Vec<_>>>() {
-                return Ok(own_runs(given, &runs, style));
+                return own_runs(given, &runs, style);
             }
         }
         (Some(_), _) => {}
@@ -134,17 +134,29 @@ fn is_staircase(given: &[PathBuf]) -> bool {
 
 /// What the command that measured these runs showed at its end. The path of a staircase's page is left
 /// out: the folder may have been moved.
-fn own_runs(given: &[PathBuf], runs: &[(&NamedSource, &SummarisedRun)], style: Style) -> String {
+fn own_runs(
+    given: &[PathBuf],
+    runs: &[(&NamedSource, &SummarisedRun)],
+    style: Style,
+) -> Result<String, Refusal> {
+    let mut texts = String::new();
+    if style.is_detailed {
+        for (named, run) in runs {
+            texts.extend([&named.name, "\n", &run.text(style)?, "\n"]);
+        }
+    }
     if let [folder] = given
         && let Some(findings) = staircase::read(folder)
     {
         let runs: Vec<&SummarisedRun> = runs.iter().map(|(_, run)| *run).collect();
-        return staircase::text(&findings, &runs, style) + &staircase::next_line(&findings);
+        return Ok(texts
+            + &staircase::text(&findings, &runs, style)
+            + &staircase::next_line(&findings));
     }
     let entry =
         |(named, run): &(&NamedSource, &SummarisedRun)| SweepEntry::new(named.name.clone(), run);
     let entries: Vec<SweepEntry> = runs.iter().map(entry).collect();
-    sweep_text(&entries, style)
+    Ok(texts + &sweep_text(&entries, style))
 }
 
 /// For people, the points of a single sweep have the names that the sweep gave them.

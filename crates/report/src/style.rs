@@ -1,4 +1,4 @@
-//! How our own summary may look: colours, and how many digits are worth printing.
+//! How our own summary may look: how much of it, its colours, and how many digits are worth printing.
 
 use tokometer_base::Nanos;
 use tokometer_base::digits::decimals;
@@ -6,6 +6,8 @@ use tokometer_base::digits::decimals;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
     pub is_coloured: bool,
+    /// Everything that is known, instead of the first screen.
+    pub is_detailed: bool,
     /// The instrument's error, where it is known: digits below it are not printed.
     pub error: Option<Nanos>,
 }

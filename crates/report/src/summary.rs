@@ -1,6 +1,7 @@
 //! Our own summary of a run: the figures a decision needs, and how far to trust them.
 //!
-//! Aligned text of about twenty lines, none wider than a terminal. A figure that the client or its machine moved has a `!` (INVALID)
+//! [`print_screen`] is the first screen of `bench`; [`print_summary`] is everything, for `--details`.
+//! Aligned text, none wider than a terminal. A figure that the client or its machine moved has a `!` (INVALID)
 //! or a `~` (SUSPECT), and a line below the table says by how much. Notes follow in full. What was not measured has no line; a percentile that the sample cannot support has a
 //! `?`, and one that falls among failed requests is shown as a lower bound.
 
@@ -12,6 +13,7 @@ mod inside;
 mod intervals;
 mod latencies;
 mod markdown;
+mod screen;
 
 use tokometer_base::Conventions;
 use tokometer_base::backend::ServerKind;
@@ -36,6 +38,7 @@ pub use failures::failure_lines;
 use fold::folded;
 pub(crate) use inside::bucket;
 pub use markdown::summary_markdown;
+pub use screen::print_screen;
 
 /// Addresses of a server that are shown.
 const MOST_ADDRESSES: usize = 8;
@@ -160,21 +163,23 @@ impl SummaryPage<'_> {
             lines.push(format!("target: {what}"));
         }
         lines.extend(self.conventions());
-        if self.summary.ended.is_partial() {
-            let why = match self.summary.ended {
-                Ended::Early(stop) => stop.reason(),
-                Ended::Killed => "the program was killed",
-                Ended::Complete => "",
-            };
-            let what = if self.summary.is_unmeasured() {
-                "nothing was measured"
-            } else {
-                "the figures cover the requests until then"
-            };
-            let text = format!("partial: {why}; {what}");
-            lines.push(self.style.paint(Tone::Doubtful, &text));
-        }
+        lines.extend(self.partial());
         lines
+    }
+
+    /// Why a run ended early, and what its figures then cover.
+    fn partial(&self) -> Option<String> {
+        let why = match self.summary.ended {
+            Ended::Early(stop) => stop.reason(),
+            Ended::Killed => "the program was killed",
+            Ended::Complete => return None,
+        };
+        let what = if self.summary.is_unmeasured() {
+            "nothing was measured"
+        } else {
+            "the figures cover the requests until then"
+        };
+        Some(self.style.paint(Tone::Doubtful, &format!("partial: {why}; {what}")))
     }
 
     /// The tool whose conventions the run followed, where that is not the default or the backend's name

@@ -251,8 +251,9 @@ fn a_time_at_the_end_of_the_longest_run_has_a_window() {
 /// Everything that is shown of a run without writing a file.
 fn show(folder: &Path) -> Result<(), Refusal> {
     let shown = READING.summarise(folder, &view())?;
-    let text = shown.text(Style::default())?;
+    let text = shown.text(Style { is_detailed: true, ..Style::default() })?;
     assert!(text.contains("requests"), "{text}");
+    assert!(shown.text(Style::default())?.contains(" ok"), "{text}");
     let json = shown.json();
     assert!(json.is_object());
     let _csv = shown.csv();

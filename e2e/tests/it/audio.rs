@@ -39,7 +39,7 @@ fn sounds_are_transcribed_in_streams_and_in_one_piece() {
     let block = run(folder.path(), "report a --layout v5").succeeded().stdout;
     let line = block.lines().find(|line| line.starts_with("RTFx")).unwrap_or_default();
     assert!(line.starts_with("RTFx (Inverse Real-Time Factor):         "), "{block}");
-    let shown = run(folder.path(), "report a").succeeded().stdout;
+    let shown = run(folder.path(), "report a --details").succeeded().stdout;
     assert!(shown.contains(" x real time") && shown.contains("3.00 s of audio"), "{shown}");
 
     let whole = measured(folder.path(), &server, &format!("{CLIPS} --disable-stream --no-run-dir"));
@@ -146,7 +146,7 @@ fn an_address_of_a_transcription_route_is_climbed_and_searched_with_sounds() {
     for (name, more) in [("a", "--seed 1"), ("b", "--seed 2")] {
         measured(folder.path(), &server, &format!("{CLIPS} {more} --run-dir {name}"));
     }
-    let compared = run(folder.path(), "compare --a a --b b").succeeded().stdout;
+    let compared = run(folder.path(), "compare --a a --b b --details").succeeded().stdout;
     assert!(compared.contains("TTFT") && compared.contains("E2E"), "{compared}");
 }
 

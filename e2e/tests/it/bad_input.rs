@@ -124,7 +124,7 @@ fn datasets_with_faults_are_used_as_far_as_they_go_and_it_is_said() {
     let server = Server::quick();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let row = |flags: &str, parts: &[&str]| {
-        let line = format!("bench --base-url {} --no-run-dir {flags}", server.url);
+        let line = format!("bench --base-url {} --no-run-dir --details {flags}", server.url);
         let ended = run(folder.path(), &line).succeeded();
         let words = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in parts {

@@ -153,7 +153,7 @@ fn two_targets_in_turn_are_recorded_apart_and_compared_in_pairs() {
     let page = run(folder.path(), "compare r --format json").succeeded().json();
     assert_eq!((&page["basis"], &page["pairs"]), (&"pairs".into(), &6.into()));
     assert_eq!(row(&page, "ttft_ms_mean")["conclusion"], "worse");
-    let shown = run(folder.path(), "report r").succeeded().stdout;
+    let shown = run(folder.path(), "report r --details").succeeded().stdout;
     assert_eq!(shown.matches("Serving Benchmark Result").count(), 2);
     assert_eq!(shown.matches("Successful requests:                     12 ").count(), 2);
     // The page showed the requests of both targets as those of the first.

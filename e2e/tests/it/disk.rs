@@ -59,7 +59,7 @@ fn a_record_that_cannot_be_written_ends_the_run_with_its_figures_and_the_reason(
     assert_eq!(written + health.rows_unwritten + never_sent, 1_500);
     assert_eq!(succeeded(&bench.stdout), written + health.rows_unwritten);
     assert!(reader.take_damages().is_empty(), "the last batch is whole");
-    let report = run(folder.path(), "report r").succeeded().stdout;
+    let report = run(folder.path(), "report r --details").succeeded().stdout;
     let reason = "cannot write r/requests.arrows: File too large";
     assert!(report.contains(reason) && !report.contains("killed"), "{report}");
     let parts = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());

@@ -27,7 +27,7 @@ fn the_book_sweep_over_tgi_s_protocol_works_as_it_stands() {
     let line = format!(
         "bench --backend tgi --model meta-llama/Llama-3.1-405B-Instruct --dataset-name book \
          --book-input-len 10000 --endpoint /generate_stream --dataset-path=book.txt \
-         --num-prompt=1,2,...,64 --base-url {}",
+         --num-prompt=1,2,...,64 --details --base-url {}",
         server.url
     );
     let shown = run(folder.path(), &line).succeeded();

@@ -11,7 +11,7 @@ use crate::program::{ProgramExit, command, ended, ended_with_input, run};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 const SMALL: &str = "--num-prompts 4 --random-input-len 20 --random-output-len 3 --no-run-dir \
-                     --model scripted --tokenizer cl100k";
+                     --model scripted --tokenizer cl100k --details";
 
 /// Words of all output, so that a test does not depend on where lines are broken.
 fn words(ended: &ProgramExit) -> String {
@@ -150,7 +150,7 @@ fn a_failed_run_groups_its_causes_within_80_columns() {
     });
     let ended = bench(&server.url, "--max-concurrency 1");
     check(&ended, &["2 × status 503: ", "2 × the response was cut off (status 200): "], 7);
-    assert!(ended.stderr.starts_with("error: no request succeeded\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("\nerror: no request succeeded\n"), "{}", ended.stderr);
     let is_cause = |line: &&str| line.contains(" × ") || line.starts_with("    ");
     for line in ended.stdout.lines().chain(ended.stderr.lines()).filter(is_cause) {
         assert!(line.chars().count() <= 80, "{line}");
@@ -460,7 +460,7 @@ fn descriptors_that_run_out_are_this_machines_fault_and_not_the_servers() {
     });
     let line = format!(
         "bench --base-url {} --num-prompts 200 --request-rate 2000 --random-input-len 20 \
-         --random-output-len 3 --no-run-dir --model scripted --tokenizer cl100k --timeout 3s",
+         --random-output-len 3 --no-run-dir --details --model scripted --tokenizer cl100k --timeout 3s",
         server.url
     );
     let program = command(folder.path(), &line);

@@ -92,7 +92,7 @@ fn the_record_the_page_and_the_comparison_work_for_vectors() {
     for name in ["a", "b"] {
         let line = format!(
             "bench --backend openai-embeddings --base-url {} --num-prompts 40 --batch-size 4 \
-             --tokenizer cl100k --random-input-len 20 --max-concurrency 2 --run-dir {name} --goodput e2el:5000",
+             --tokenizer cl100k --random-input-len 20 --max-concurrency 2 --run-dir {name} --details --goodput e2el:5000",
             server.url
         );
         let shown = run(folder.path(), &line).succeeded().stdout;

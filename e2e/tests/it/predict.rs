@@ -90,7 +90,7 @@ fn a_saved_prediction_is_shown_again_and_calibrates_an_engine() {
 fn a_table_calibrates_an_engine_and_says_what_it_does_not_determine() {
     let folder = tempfile::tempdir().unwrap();
     let line = "predict --engine default --num-prompts 1,2,4,8,16 --random-input-len 40 \
-                --random-output-len 12 --random-range-ratio 0.3";
+                --random-output-len 12 --random-range-ratio 0.3 --layout v4";
     let table = run(folder.path(), line).succeeded().stdout;
     std::fs::write(folder.path().join("table.txt"), table).unwrap();
     let line = "calibrate table.txt -o mine.toml --name shop --searches 1 --from default";

@@ -59,7 +59,7 @@ fn tool_calls_are_joined_and_judged_by_their_schemas() {
     });
     let line = format!(
         "bench --backend openai-chat --base-url {} --model scripted --tokenizer cl100k --num-prompts 8 \
-         --random-input-len 20 --tools tools.json --tool-choice required --max-concurrency 1 --run-dir a",
+         --random-input-len 20 --tools tools.json --tool-choice required --max-concurrency 1 --details --run-dir a",
         server.url
     );
     let shown = run(folder.path(), &line).succeeded().stdout;
@@ -137,11 +137,11 @@ fn rows_with_tools_of_their_own_are_judged_by_them() {
     });
     let line = format!(
         "bench --backend openai-chat --base-url {} --model scripted --tokenizer cl100k --dataset-name openai \
-         --dataset-path rows.jsonl --num-prompts 5 --max-concurrency 1 --run-dir a",
+         --dataset-path rows.jsonl --num-prompts 5 --max-concurrency 1 --details --run-dir a",
         server.url
     );
     let shown = run(folder.path(), &line).succeeded().stdout;
-    let again = run(folder.path(), "report a").succeeded().stdout;
+    let again = run(folder.path(), "report a --details").succeeded().stdout;
     for shown in [shown, again] {
         assert!(shown.contains("1 of 4 tool calls are valid (25.0 %)"), "{shown}");
         assert!(shown.contains("1 with a schema that cannot be"), "{shown}");
@@ -184,7 +184,7 @@ fn canaries_are_sent_beside_the_load_and_left_out_of_its_figures() {
     let (sent, good) = (&summary["canaries"]["sent"], &summary["canaries"]["as_expected"]);
     let (sent, good) = (sent.as_u64().unwrap(), good.as_u64().unwrap());
     assert_eq!((sent, good), (20, 10), "{}", summary["canaries"]);
-    let shown = run(folder.path(), "report a").succeeded().stdout;
+    let shown = run(folder.path(), "report a --details").succeeded().stdout;
     assert!(shown.contains(&format!("{good} of {sent} as expected")), "{shown}");
     assert!(shown.contains("note[canary-failed]"), "{shown}");
     assert_eq!(summary["canaries"]["faults"][0], json!({ "canary": 2, "answer": "5" }));
@@ -240,7 +240,7 @@ fn compare_says_how_many_greedy_answers_differ() {
     assert_eq!(greedy["compared"], 30, "{compared}");
     let differ = greedy["differ"].as_u64().unwrap();
     assert!((1..30).contains(&differ), "{compared}");
-    let shown = run(folder.path(), "compare --a a --b b").stdout;
+    let shown = run(folder.path(), "compare --a a --b b --details").stdout;
     assert!(shown.contains(&format!("greedy answers: {differ} of 30 differ")), "{shown}");
     let same = run(folder.path(), "compare --a a --b a --format json").json();
     assert_eq!(same["answers"]["greedy"]["differ"], 0, "{same}");

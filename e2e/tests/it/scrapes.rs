@@ -94,7 +94,7 @@ fn an_exporter_of_gpus_tells_the_energy_of_a_token() {
     assert!((number("power_w_mean") - 512.5).abs() < 1e-6);
     let per_token = number("energy_j") / 240.0;
     assert!((number("energy_j_per_output_token") - per_token).abs() < 1e-9 && per_token > 0.0);
-    let text = run(folder.path(), "report r --layout tokometer").succeeded().stdout;
+    let text = run(folder.path(), "report r --layout tokometer --details").succeeded().stdout;
     assert!(text.contains("J per output token (1 GPU by DCGM)"), "{text}");
 }
 

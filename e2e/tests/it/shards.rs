@@ -159,7 +159,7 @@ fn shards_without_a_leader_are_merged_by_hand() {
     assert_eq!(merged.code, Some(5), "{}", merged.stderr);
     let said = "shard 1 of 3 has no record: requests 1, 4, 7 and so on are missing";
     assert!(merged.stderr.contains(said), "{}", merged.stderr);
-    let report = run(folder.path(), "report run").succeeded();
+    let report = run(folder.path(), "report run --details").succeeded();
     assert!(report.stdout.contains("missing-shards"), "{}", report.stdout);
     // One after the other, so they never sent together.
     let said = "at no time did all";

@@ -185,7 +185,7 @@ fn a_signal_in_a_sweep_keeps_the_points_before_it() {
     let server = Server::quick();
     let line = format!(
         "bench --base-url {} --max-concurrency 1,2 --duration 10m --random-input-len 8 \
-         --random-output-len 4 --tokenizer cl100k --run-dir s",
+         --layout v4 --random-output-len 4 --tokenizer cl100k --run-dir s",
         server.url
     );
     let starts = folder.path().join("s/000-max_concurrency=1/starts.arrows");

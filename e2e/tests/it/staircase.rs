@@ -258,7 +258,7 @@ fn a_model_that_is_not_listed_goes_to_the_server() {
         AfterResponse::Close
     });
     let line = format!(
-        "bench --base-url {} --model other --num-prompts 2 {SHORT} --tokenizer cl100k --no-run-dir",
+        "bench --base-url {} --model other --num-prompts 2 {SHORT} --tokenizer cl100k --details --no-run-dir",
         server.url
     );
     let found = run(folder.path(), &line).succeeded();

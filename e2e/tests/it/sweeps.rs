@@ -17,7 +17,16 @@ fn lists_multiply_and_the_last_flag_varies_fastest() {
         server.url
     );
     let sweep = run(folder.path(), &line).succeeded();
-    assert_eq!(sweep.stdout.matches("Serving Benchmark Result").count(), 4);
+    // A line for each point as it ends, and the table: no text per point.
+    let points = [
+        "1 of 4: max_concurrency=1,num_prompts=2 · ",
+        "4 of 4: max_concurrency=2,num_prompts=3 · ",
+    ];
+    assert!(points.iter().all(|point| sweep.stderr.contains(point)), "{}", sweep.stderr);
+    assert!(
+        sweep.stderr.starts_with(&format!("measuring {} by vLLM's defaults: 4 runs, ", server.url))
+    );
+    assert!(sweep.stdout.lines().count() < 8, "{}", sweep.stdout);
     let heads = ["concurrency", "requests", "req/s", "tok/s"];
     let is_head = |line: &&str| line.split_whitespace().take(4).eq(heads);
     assert_eq!(sweep.stdout.lines().filter(is_head).count(), 1, "{}", sweep.stdout);
@@ -48,8 +57,12 @@ fn lists_multiply_and_the_last_flag_varies_fastest() {
     };
     let before = written(expected[0]);
     std::fs::remove_file(folder.path().join("s").join(expected[2]).join("end.json")).unwrap();
-    let resumed = run(folder.path(), &format!("{line} --resume")).succeeded();
-    assert_eq!(resumed.stdout.matches("Serving Benchmark Result").count(), 4);
+    // The block of each point where a tool is named, without lines of ours between them.
+    let resumed = run(folder.path(), &format!("{line} --resume --layout v4")).succeeded();
+    let blocks = resumed.stdout.split("============ Serving Benchmark Result ============\n");
+    assert_eq!(blocks.clone().count(), 5, "{}", resumed.stdout);
+    let is_alone = |block: &str| block.trim_end().ends_with(&"=".repeat(50));
+    assert!(blocks.skip(1).take(3).all(is_alone), "{}", resumed.stdout);
     assert_eq!(written(expected[0]), before, "a finished point was measured again");
     let _end = written(expected[2]);
 }

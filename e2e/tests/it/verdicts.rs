@@ -24,7 +24,7 @@ fn a_stopped_client_is_late_and_so_is_its_control_thread() {
     // Most of three seconds is left when it is stopped.
     let line = format!(
         "bench --base-url {} --request-rate 100 --num-prompts 300 --random-input-len 8 \
-         --random-output-len 4 --tokenizer cl100k --disable-tqdm --run-dir r",
+         --random-output-len 4 --tokenizer cl100k --disable-tqdm --details --run-dir r",
         server.url
     );
     let bench = Started::new(folder.path(), &line);

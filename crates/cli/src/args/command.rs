@@ -151,6 +151,9 @@ pub(crate) struct ReportArgs {
     /// Layout of the report: auto, same, tokometer, or one of the other tools' layouts
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) layout: Option<String>,
+    /// Show everything that is known of the runs, with all notes
+    #[arg(long)]
+    pub(crate) details: bool,
     /// Format of standard output: a table with one row per report
     #[arg(long, value_enum)]
     pub(crate) format: Option<TableFormatArg>,
@@ -248,6 +251,9 @@ pub(crate) struct CompareArgs {
     /// Format of standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ComparisonView,
+    /// Show all figures, and what the answer rests on
+    #[arg(long)]
+    pub(crate) details: bool,
     /// Also write the comparison as an HTML page to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

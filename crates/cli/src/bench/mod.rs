@@ -5,6 +5,7 @@
 
 mod exporter;
 mod identified;
+mod intention;
 mod next_command;
 mod observer;
 mod progress;
@@ -13,6 +14,7 @@ mod screen;
 mod staircase;
 
 pub(crate) use identified::identified;
+pub(crate) use intention::intention;
 pub(crate) use next_command::workload as workload_words;
 pub(crate) use observer::measurement;
 pub(crate) use results::{

@@ -33,7 +33,7 @@ pub(crate) fn overall(found: &SweepFindings, look: Look) -> Exit {
     let worst = found.fates.iter().map(|fate| Exit::from(*fate)).max().unwrap_or(Exit::Done);
     match worst {
         Exit::Done | Exit::Interrupted => worst,
-        _ if look != Look::Sweep || found.is_all_dead() => worst,
+        _ if matches!(look, Look::Single | Look::Silent) || found.is_all_dead() => worst,
         _ => Exit::Points,
     }
 }
@@ -96,8 +96,10 @@ impl Observer for Say {
 pub(crate) enum Look {
     /// One run alone.
     Single,
-    /// One of several: its text follows its heading, its JSON is part of a document.
+    /// One of several: a line for each, and their table. JSON is part of a document.
     Sweep,
+    /// One of several, whose blocks another tool's flags ask for: each follows its heading.
+    Blocks,
     Silent,
 }
 
@@ -153,16 +155,23 @@ impl<'a> Screen<'a> {
     /// Prints what the points have in common: the table or the document of a sweep.
     pub(crate) fn show_all(&self, shown: Shown) -> Result<(), Refusal> {
         match shown {
-            Shown::Text if self.look == Look::Sweep => {
-                print(&format!("\n{}", sweep_text(&self.rows, self.style)))
+            _ if matches!(self.look, Look::Single | Look::Silent) => Ok(()),
+            Shown::Text => {
+                let gap = if self.has_texts() { "\n" } else { "" };
+                print(&format!("{gap}{}", sweep_text(&self.rows, self.style)))
             }
-            Shown::Json if self.look == Look::Sweep => print(&self.document.text()),
-            _ => Ok(()),
+            Shown::Json => print(&self.document.text()),
+            Shown::Nothing => Ok(()),
         }
     }
 
+    /// Whether every run of a sweep has a text of its own.
+    fn has_texts(&self) -> bool {
+        self.look == Look::Blocks || self.style.is_detailed
+    }
+
     fn started(&mut self, run: &PlannedRun) -> Result<(), Refusal> {
-        let point = self.points.get(run.number as usize);
+        let point = self.points.get(run.number as usize).filter(|_| self.has_texts());
         if let Some(point) = point.filter(|_| run.plan.output.shown == Shown::Text) {
             let gap = if run.number > 0 { "\n" } else { "" };
             let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));
@@ -187,9 +196,17 @@ impl<'a> Screen<'a> {
         let sides = std::mem::take(&mut reading.sides);
         let shown = READING.summarise_sides(sides, reading.comparison.clone(), reader, &view)?;
         match (plan.output.shown, self.look) {
-            (Shown::Text, Look::Single | Look::Sweep) => print(&shown.text(self.style)?)?,
+            (_, Look::Silent) | (Shown::Nothing, _) => {}
+            (Shown::Text, Look::Blocks) if !self.style.is_detailed => {
+                print(&shown.block(self.style)?)?;
+            }
+            (Shown::Text, Look::Sweep) if !self.style.is_detailed => {
+                let (number, of) = (run.number + 1, self.points.len());
+                print_note(&format!("{number} of {of}: {}", shown.line(&run.label)));
+            }
+            (Shown::Text, _) => print(&shown.text(self.style)?)?,
             (Shown::Json, Look::Single) => print(&format!("{:#}\n", shown.json()))?,
-            _ => {}
+            (Shown::Json, _) => {}
         }
         // A result file of zeros would be read as a measurement.
         if !self.is_stored && !shown.summary.is_unmeasured() {

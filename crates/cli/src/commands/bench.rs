@@ -11,12 +11,13 @@ use tokometer_decide::staircase::{StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
+use tokometer_report::wrapped;
 use tokometer_shards::Membership;
 
 use crate::args::{BenchArgs, BenchCommand};
 use crate::bench::{
-    Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, identified, kept_events,
-    next_line, overall, planned_runs,
+    Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, identified, intention,
+    kept_events, next_line, overall, planned_runs,
 };
 use crate::exit::{Exit, Refusal};
 use crate::files::say_pipe;
@@ -35,6 +36,8 @@ const BUDGET_S: f64 = 120.0;
 const RUN_S: f64 = 60.0;
 /// Most requests in flight of a staircase.
 const MOST_IN_FLIGHT: u32 = 1_024;
+/// The layout without another tool's block.
+const OWN_LAYOUT: &str = "tokometer";
 /// Its page, in the run folder.
 const PAGE: &str = "page.html";
 
@@ -127,6 +130,12 @@ pub(crate) fn bench(
     let asked = AskedBench::new(command, &given.environment)?;
     let (args, own) = (&asked.args, asked.own.as_ref());
     let mut lowered = lower_over(own, args, order, &given.environment)?;
+    if !args.print_plan {
+        lowered.require_secrets()?;
+    }
+    if asked.staircase.is_none() && !args.print_plan && lowered.bar != Bar::Silent {
+        print_note(&wrapped(&intention(command, &lowered)).join("\n"));
+    }
     say_remarks(&lowered);
     if args.print_plan {
         let plan = asked
@@ -134,7 +143,6 @@ pub(crate) fn bench(
             .map_or(lowered.plan.clone(), |staircase| with_steps(&lowered.plan, staircase));
         return show_plan(&plan, &lowered);
     }
-    lowered.require_secrets()?;
     say_missing_key(args, &lowered);
     if let Some(pipe) = tokometer_workload::pipe(&lowered.plan.workload) {
         say_pipe(&pipe);
@@ -170,6 +178,7 @@ fn measure_points(
 ) -> anyhow::Result<Exit> {
     let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
     let mut style = given.environment.style();
+    style.is_detailed = lowered.is_detailed;
     if lowered.is_calibrated {
         style.error = instrument::calibrate(&lowered.plan, given)?;
     }
@@ -188,8 +197,7 @@ fn measure_points(
     let request = PartRequest { args, varied: Varied::Nothing, earlier, bar, given };
     let mut part = request.take(found.as_ref(), &mut lowered)?;
     let is_reporting = part.is_reporting();
-    let look = if lowered.points.len() == 1 { Look::Single } else { Look::Sweep };
-    let mut screen = Screen::new(&lowered.points, style, look);
+    let mut screen = Screen::new(&lowered.points, style, look(&lowered));
     let outcome = swept(&mut part, &lowered, earlier, &mut screen);
     let folder = part.close(&outcome);
     folder.leave_if_empty();
@@ -229,10 +237,20 @@ fn swept(
     };
     screen.show_all(plan.output.shown)?;
     if part.folder.is_kept() && plan.output.shown == Shown::Text {
-        print_note(&format!("record: {}", part.folder.path().display()));
+        let details = "    details: tokometer report RUN --details";
+        let details = if lowered.is_detailed { "" } else { details };
+        print_note(&format!("record: {}{details}", part.folder.path().display()));
     }
-    let look = if lowered.points.len() == 1 { Look::Single } else { Look::Sweep };
-    Ok(overall(&found, look))
+    Ok(overall(&found, look(lowered)))
+}
+
+fn look(lowered: &Lowered) -> Look {
+    let has_layout = lowered.plan.metrics.layout != OWN_LAYOUT;
+    match lowered.points.len() {
+        1 => Look::Single,
+        _ if lowered.has_blocks && has_layout => Look::Blocks,
+        _ => Look::Sweep,
+    }
 }
 
 /// Refuses what a staircase of concurrency cannot be combined with.

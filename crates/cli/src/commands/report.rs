@@ -14,7 +14,7 @@ use tokometer_report::export::{csv, markdown, parquet, trace};
 use tokometer_report::html::{Page, PageContext, Price};
 use tokometer_report::reading::Reading;
 use tokometer_report::sources::{self, NamedSource, SourcesView};
-use tokometer_report::{PageSource, TableFormat, history, several};
+use tokometer_report::{PageSource, Style, TableFormat, history, several};
 
 use super::kit;
 use crate::args::{ReportArgs, TableFormatArg};
@@ -60,7 +60,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     let view = SourcesView {
         format: args.format.map(TableFormat::from),
         layout: args.layout.as_deref(),
-        style: environment.style(),
+        style: Style { is_detailed: args.details, ..environment.style() },
     };
     let text = sources::text(&args.sources, sources, view)?;
     print(&text)?;

@@ -29,6 +29,11 @@ pub(crate) struct Lowered {
     pub(crate) bar: Bar,
     /// Whether the client's own error is measured first.
     pub(crate) is_calibrated: bool,
+    /// Whether everything is printed that is known of a run.
+    pub(crate) is_detailed: bool,
+    /// Whether a tool is named whose block belongs to each run of a sweep: by its backend, conventions,
+    /// layout, or a heading.
+    pub(crate) has_blocks: bool,
 }
 
 impl Lowered {
@@ -107,9 +112,23 @@ pub(crate) fn lower_over(
     let layers = layered(&presets, args);
     let bar = Bar::of(&layers, environment.codes);
     let is_calibrated = layers.iter().any(|layer| layer.calibrate);
+    let is_detailed = layers.iter().any(|layer| layer.output.details);
+    let names_tool = |layer: &&Fragment| layer.has_any(&["backend", "conventions", "layout"]);
     let Resolved { plan, origins, points, .. } = resolved;
+    let has_blocks =
+        layers.iter().any(names_tool) || points.iter().any(|point| point.heading.is_some());
     remarks.extend(resolved.remarks);
-    Ok(Lowered { plan, origins, points, secrets, remarks, bar, is_calibrated })
+    Ok(Lowered {
+        plan,
+        origins,
+        points,
+        secrets,
+        remarks,
+        bar,
+        is_calibrated,
+        is_detailed,
+        has_blocks,
+    })
 }
 
 /// Keys, and everything else that must not be shown.

@@ -53,6 +53,8 @@ struct PredictScreen<'a> {
     engine: EngineChoice,
     options: twin::PredictOptions,
     is_explained: bool,
+    /// Whether every point of a sweep has a text of its own.
+    has_texts: bool,
     style: report::Style,
     shown: Vec<ShownPoint>,
     document: SweepDocument,
@@ -104,7 +106,8 @@ pub(crate) fn predict(
         engine,
         options,
         is_explained: args.explain,
-        style: environment.style(),
+        has_texts: args.explain || lowered.is_detailed || lowered.has_blocks,
+        style: report::Style { is_detailed: lowered.is_detailed, ..environment.style() },
         shown: Vec::new(),
         document: SweepDocument::default(),
         remove_earlier: folder.as_mut().and_then(RunFolder::take_earlier),
@@ -193,7 +196,8 @@ impl PredictScreen<'_> {
         let sides = std::mem::take(&mut reading.sides);
         let (text, json, shown) = self.views(run, record, predicted, sides)?;
         let output = &run.plan.output;
-        if output.shown == plan::Shown::Text {
+        let has_text = self.is_single() || self.has_texts;
+        if has_text && output.shown == plan::Shown::Text {
             print(&text)?;
         }
         if let Some(folder) = &output.run_dir {

@@ -9,7 +9,7 @@ use serde::ser::SerializeStruct as _;
 use tokometer_base::Refusal;
 use tokometer_base::units::counted;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
-use tokometer_figures::{SummaryOptions, statistics};
+use tokometer_figures::{SummaryOptions, Verdict, statistics};
 use tokometer_record::{RunReader, stored};
 
 use super::ab_blocks::{AbBlocks, Half, Pairs};
@@ -134,6 +134,9 @@ pub struct Side {
     pub processes: Option<usize>,
     pub succeeded: u64,
     pub failed: u64,
+    /// The worst of its runs; `None` where a run is a printed report.
+    #[serde(skip)]
+    pub verdict: Option<Verdict>,
 }
 
 impl Side {
@@ -148,6 +151,11 @@ impl Side {
             processes: restarts::processes(runs).map(|processes| processes.len()),
             succeeded: runs.iter().map(|run| run.facts.succeeded).sum(),
             failed: runs.iter().map(|run| run.facts.failed).sum(),
+            verdict: runs
+                .iter()
+                .map(|run| run.facts.verdict)
+                .collect::<Option<Vec<_>>>()
+                .and_then(|verdicts| verdicts.into_iter().max()),
         }
     }
 }

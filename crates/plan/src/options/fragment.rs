@@ -41,6 +41,7 @@ pub struct OutputArgs {
     pub resume: bool,
     pub overwrite: bool,
     pub quiet: bool,
+    pub details: bool,
     pub live: bool,
     pub disable_tqdm: bool,
 }

@@ -37,6 +37,8 @@ pub(super) const GROUPS: &[Group] = &[
             .short('q').put(quiet),
         option("format", "FORMAT", Choice(&["text", "json"]), "Format of standard output")
             .sets("output.shown"),
+        switch("details", "", "Print everything that is known of a run, with all notes")
+            .flag(|to| &mut to.output.details),
         switch("live", "", "Show a live full-screen dashboard")
             .flag(|to| &mut to.output.live),
         switch("debug", "shown", "Print the first request and its answer to standard error, as sent and received, without keys")

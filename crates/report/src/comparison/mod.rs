@@ -1,6 +1,7 @@
 //! Comparisons of saved runs: read from both sides, made by [`tokometer_decide::compare`], and shown as
 //! text, Markdown or a page.
 
+mod answer;
 mod page;
 mod points;
 mod sides;
@@ -15,6 +16,7 @@ use tokometer_record::stored;
 
 use crate::reading::Reading;
 
+pub use answer::answer;
 pub use page::page;
 pub use points::{PairedPoints, PointRuns, paired};
 pub use sides::options;

@@ -1,4 +1,4 @@
-//! A comparison as text and as Markdown. Pure functions of the comparison.
+//! A comparison with all that is known of it, as text and as Markdown. Pure functions of the comparison.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use tokometer_base::digits::digits;
 use tokometer_base::units::counted;
 use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, Equivalence, GoodAnswers, LOOKED_FOR,
-    RuleOutcome, RuleResult, Side, Weight,
+    QualityRow, RuleOutcome, RuleResult, Side, Weight,
 };
 use tokometer_figures::Statistic;
 
@@ -53,7 +53,7 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// The figures of this verdict, one for each quantity: its mean where that is among them, and the
 /// answer tokens for all throughputs.
-fn leading<'a>(comparison: &'a Comparison, wanted: &str) -> Vec<&'a ComparedFigure> {
+pub(super) fn leading<'a>(comparison: &'a Comparison, wanted: &str) -> Vec<&'a ComparedFigure> {
     let mut leading: Vec<&ComparedFigure> = Vec::new();
     for row in comparison.rows.iter().filter(|row| verdict(row) == wanted) {
         let is_same = |known: &&mut &ComparedFigure| known.is_of_kind(row);
@@ -263,14 +263,23 @@ pub(super) fn answers(comparison: &Comparison) -> Vec<String> {
             percent(greedy.share())
         ));
     }
-    lines.extend(found.quality.iter().map(|row| {
-        let side = |good: GoodAnswers| {
-            format!("{} of {} ({})", good.good, good.judged, percent(good.share()))
-        };
-        let moved = if row.has_moved { ", differs" } else { "" };
-        format!("{}: a {}, b {}{moved}", row.what, side(row.a), side(row.b))
-    }));
+    lines.extend(found.quality.iter().map(quality));
     lines
+}
+
+fn quality(row: &QualityRow) -> String {
+    let side = |good: GoodAnswers| {
+        let share = 100.0 * good.share().unwrap_or(0.0);
+        format!("{} of {} ({share:.1} %)", good.good, good.judged)
+    };
+    let moved = if row.has_moved { ", differs" } else { "" };
+    format!("{}: a {}, b {}{moved}", row.what, side(row.a), side(row.b))
+}
+
+/// In what the answers of both sides are unlike, one line each.
+pub(super) fn moved_answers(comparison: &Comparison) -> Vec<String> {
+    let rows = comparison.answers.iter().flat_map(|found| &found.quality);
+    rows.filter(|row| row.has_moved).map(quality).collect()
 }
 
 pub fn text(comparison: &Comparison) -> String {

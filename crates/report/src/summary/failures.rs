@@ -41,7 +41,7 @@ fn failure_cause(group: &FailureGroup) -> String {
 }
 
 /// One cause of failures with its count and an example, on one line.
-fn failure_text(group: &FailureGroup) -> String {
+pub(super) fn failure_text(group: &FailureGroup) -> String {
     let body = shortened(&group.example, BODY_SHOWN);
     let cause = failure_cause(group);
     if body.is_empty() { cause } else { format!("{cause}: {body}") }

@@ -7,10 +7,14 @@ use crate::grid::width as columns;
 /// words; the rest is indented below its text. A word that is too long, such as an address, stays
 /// whole: it may be copied.
 pub(super) fn folded(line: &str) -> Vec<String> {
+    folded_at(line, indent(line))
+}
+
+/// The same with the rest indented by so many columns.
+pub(crate) fn folded_at(line: &str, indent: usize) -> Vec<String> {
     if columns(line) <= WIDTH {
         return vec![line.to_owned()];
     }
-    let indent = indent(line);
     let mut folded = Folded { lines: vec![String::new()], indent };
     let parts: Vec<&str> = line.split(" · ").collect();
     for (at, part) in parts.iter().enumerate() {

@@ -55,7 +55,7 @@ impl SummaryPage<'_> {
 
     /// A row that explains another is shown when its mean differs by more than a percent; one that
     /// should be near zero when its largest value reaches a millisecond.
-    fn is_worth_showing(&self, key: &str) -> bool {
+    pub(super) fn is_worth_showing(&self, key: &str) -> bool {
         let found = self.summary.distribution(key).filter(|values| values.count > 0);
         let Some((values, metric)) = found.zip(define::metric(key)) else { return false };
         let per_item = (key == Quantity::E2ePerItem.key()).then_some(Quantity::E2e);

@@ -87,7 +87,7 @@ fn the_rules_of_a_tool_that_the_backend_does_not_tell_are_named() {
 
 #[test]
 fn colours_and_the_instrument_s_error_come_from_the_style() {
-    let style = Style { is_coloured: true, error: Some(Nanos::from_millis(2)) };
+    let style = Style { is_coloured: true, error: Some(Nanos::from_millis(2)), ..Style::default() };
     let text = print_summary(&summary(), &info(), None, style);
     assert!(text.contains("\x1b[33mSUSPECT\x1b[0m"), "{text}");
     assert!(text.contains("TTFT               150~"), "{text}");

@@ -55,7 +55,10 @@ fn the_load_is_spread_over_all_addresses_and_the_record_says_which_served() {
     assert_eq!(sent, [6, 6], "each request has a connection of its own here");
     let reader = RunReader::open(&folder.path().join("run")).unwrap();
     assert_eq!(reader.info().targets[0].addresses.len(), 2);
-    let text = ended(&mut crate::program::command(folder.path(), "report run --layout tokometer"));
+    let text = ended(&mut crate::program::command(
+        folder.path(),
+        "report run --layout tokometer --details",
+    ));
     assert!(text.stdout.contains(&format!("127.0.0.2:{port} (6 requests)")), "{}", text.stdout);
 }
 

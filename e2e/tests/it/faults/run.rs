@@ -93,7 +93,9 @@ fn one(case: &Case) -> Result<Row, String> {
         run(folder.path(), &fill(line));
     }
     (case.prepare)(folder.path());
-    let line = fill(&format!("{} {}", case.line, case.flags));
+    // Notes are part of the details.
+    let details = if case.line.starts_with("bench ") { " --details" } else { "" };
+    let line = fill(&format!("{} {}{details}", case.line, case.flags));
     let mut last = main_command(&fill(case.shell), &line, folder.path());
     let mut ended = if case.signals.is_empty() {
         ended(&mut last)

@@ -81,9 +81,16 @@ fn numbers_masked(line: &str) -> String {
     let mut shown = String::new();
     let mut at = 0;
     while at < letters.len() {
-        let is_sign = "+-−±".contains(letters[at])
-            && digit(at + 1)
-            && !shown.ends_with(char::is_alphanumeric);
+        // A margin, where the run was long enough for one.
+        if letters[at] == '±' && digit(at + 1) {
+            at += 1;
+            while digit(at) || (at < letters.len() && ".,".contains(letters[at]) && digit(at + 1)) {
+                at += 1;
+            }
+            continue;
+        }
+        let is_sign =
+            "+-−".contains(letters[at]) && digit(at + 1) && !shown.ends_with(char::is_alphanumeric);
         if is_sign {
             at += 1;
         }

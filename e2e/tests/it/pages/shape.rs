@@ -9,7 +9,7 @@ use super::compare::unfolded;
 use super::mask::Rule;
 
 /// Lines that a run prints only where there is something to say, by their beginning.
-const OPTIONAL: [&str; 25] = [
+const OPTIONAL: [&str; 26] = [
     "note[",
     "note:",
     "warning:",
@@ -26,6 +26,7 @@ const OPTIONAL: [&str; 25] = [
     "TTFT split ",
     "engine steps ",
     "server ",
+    "limited by ",
     "in flight ",
     "at ",
     "0 % CI ",
