@@ -165,7 +165,7 @@ pub(crate) fn fate(record: &RunRecord, sides: &[Half], plan: &Plan) -> Fate {
         _ if has_no_part => Fate::Done,
         _ if is_dead && is_rejected(sides) => Fate::Rejected,
         _ if is_dead => Fate::NoSuccess,
-        Stop::TargetLost => Fate::TargetLost,
+        Stop::TargetLost | Stop::Refused => Fate::TargetLost,
         Stop::ShardsLost => Fate::ShardsLost,
         _ if is_invalid && plan.metrics.judgement == Judgement::Strict => Fate::Invalid,
         _ => Fate::Done,

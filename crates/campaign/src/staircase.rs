@@ -42,6 +42,13 @@ pub struct Climbed {
     pub fates: Vec<Fate>,
 }
 
+impl Climbed {
+    /// Whether it ended because nothing succeeded at all.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.end == StairEnd::Failing && self.steps.iter().all(|step| step.succeeded == 0)
+    }
+}
+
 impl Stairs {
     fn run(&self, number: usize, concurrency: u32, length: Nanos) -> PlannedRun {
         let mut plan = self.plan.clone();

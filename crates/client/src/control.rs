@@ -24,6 +24,9 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Where the body of a success goes; `None`: into the response.
 type Sink<'a> = Option<&'a mut dyn io::Write>;
 
+/// Before a server that was too busy to tokenize is asked once more.
+const BUSY_PAUSE: Nanos = Nanos::from_secs(1);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
     pub status: u16,
@@ -368,7 +371,12 @@ impl Control {
                     self.tokenize_form.get_or_init(|| form);
                     return Ok(ids);
                 }
-                Err(error @ Error::Reach { .. }) => return Err(error),
+                // It does not matter to these how the text was named.
+                Err(
+                    error @ (Error::Reach { .. }
+                    | Error::Silent { .. }
+                    | Error::Status { status: 429 | 503, .. }),
+                ) => return Err(error),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -386,7 +394,12 @@ impl Control {
         if prompt == "prompt" {
             body["model"] = self.settings.model.as_str().into();
         }
-        let answer = self.accepted("/tokenize", self.post("/tokenize", Some(&body))?)?;
+        let mut answer = self.post("/tokenize", Some(&body))?;
+        if matches!(answer.status, 429 | 503) {
+            self.limit.clock.sleep(BUSY_PAUSE);
+            answer = self.post("/tokenize", Some(&body))?;
+        }
+        let answer = self.accepted("/tokenize", answer)?;
         let refused = || self.unexpected("/tokenize", "it has no tokens");
         let answer = answer.json().ok_or_else(refused)?;
         let tokens = answer.get("tokens").unwrap_or(&answer).as_array().ok_or_else(refused)?;

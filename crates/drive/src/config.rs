@@ -115,10 +115,34 @@ pub struct RunConfig {
     pub retries: u32,
     /// The longest wait before another attempt, whatever the server asks for.
     pub retry_max_wait: Nanos,
+    /// The answers that stop the run where all first ones are the same.
+    pub refusals: Refusals,
     /// Whether the bytes of the first exchange are kept and reported.
     pub keeps_transcript: bool,
     /// Worker threads. `None` uses one on up to two cores, and half of the cores on larger machines.
     pub workers: Option<u16>,
+}
+
+/// Answers by which a server refuses what it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Refusals {
+    /// Statuses from 400 to 499: the request is at fault, and the next one will be as well.
+    #[default]
+    OfTheClient,
+    /// Those of a server at fault as well, for a search that would otherwise wait for an answer.
+    All,
+}
+
+impl Refusals {
+    /// A timeout, a request that came too early and a limit on the rate pass.
+    pub(crate) fn has(self, status: Option<u16>) -> bool {
+        match status {
+            Some(408 | 425 | 429) | None => false,
+            Some(400..=499) => true,
+            Some(500..) => self == Self::All,
+            Some(_) => false,
+        }
+    }
 }
 
 /// More workers have never helped: the server is the bottleneck long before.
@@ -143,6 +167,7 @@ impl RunConfig {
             timeouts: Timeouts::default(),
             retries: 0,
             retry_max_wait: RETRY_MAX_WAIT,
+            refusals: Refusals::default(),
             keeps_transcript: false,
             workers: None,
         }

@@ -358,7 +358,7 @@ impl<P: Platform> Owner<P> {
             if (was_fed || is_busy) && self.shared.pending() == 0 {
                 // A worker that loses the target stops the run itself, and all flights may end at
                 // once.
-                if self.shared.is_target_lost() {
+                if self.shared.is_target_lost() || self.shared.is_refused() {
                     self.check_stop(now);
                 }
                 return;
@@ -400,6 +400,8 @@ impl<P: Platform> Owner<P> {
             Some(Stop::DiskFull)
         } else if self.shared.is_target_lost() {
             Some(Stop::TargetLost)
+        } else if self.shared.is_refused() {
+            Some(Stop::Refused)
         } else {
             None
         };

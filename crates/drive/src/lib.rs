@@ -16,7 +16,7 @@
 //!   share the limit), one `inbox` per worker, the `rotation` of a target's addresses.
 //! - Rules without a clock: `flight` (one attempt and its retries), `pacer` (how to wait), `transcript` (the bytes
 //!   of one exchange), `reads` (how
-//!   often to read).
+//!   often to read), `refusals` (whether the server refuses everything).
 //! - The machine: [`platform`] is the interface, `native` the real one, `descriptors` and `vitals` its
 //!   limits and counters.
 
@@ -37,6 +37,7 @@ mod pacer;
 pub mod platform;
 mod preparer;
 mod reads;
+mod refusals;
 mod rotation;
 mod shared;
 mod thread;
@@ -49,7 +50,7 @@ mod worker;
 mod tests;
 
 pub use cap::{CapLending, CapReport, CapSlots};
-pub use config::{Connections, RunConfig, SocketReads, TargetServer, Timeouts, WarmUps};
+pub use config::{Connections, Refusals, RunConfig, SocketReads, TargetServer, Timeouts, WarmUps};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;
 pub use interrupt::Interrupt;

@@ -76,6 +76,8 @@ pub struct Live {
     all_sent: AtomicU64,
     /// Other processes that must become ready before the run begins.
     awaited: AtomicU64,
+    /// Until when the last of the attempts waits that a server wants to have later. Zero: none did.
+    wanted_later: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,6 +131,7 @@ impl Default for Live {
             began: AtomicU64::new(0),
             all_sent: AtomicU64::new(0),
             awaited: AtomicU64::new(0),
+            wanted_later: AtomicU64::new(0),
         }
     }
 }
@@ -168,6 +171,16 @@ impl Live {
 
     pub fn set_awaited(&self, processes: u64) {
         self.awaited.store(processes, Ordering::Relaxed);
+    }
+
+    /// Notes that an attempt waits until then, as the server asked.
+    pub fn note_wait(&self, until: Nanos) {
+        let _before = self.wanted_later.fetch_max(until.0, Ordering::Relaxed);
+    }
+
+    /// Until when attempts wait because a server asked for it (`Retry-After`). `None`: none do.
+    pub fn wanted_later(&self, now: Nanos) -> Option<Nanos> {
+        Some(Nanos(self.wanted_later.load(Ordering::Relaxed))).filter(|until| *until > now)
     }
 
     /// Other processes that must become ready before the run begins.

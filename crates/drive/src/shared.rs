@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::inbox::{Inbox, WorkerCommand};
 use crate::live::Live;
 use crate::platform::Wake;
+use crate::refusals::FirstRefusals;
 use crate::rotation::Rotation;
 use crate::turns::EndedTurns;
 
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     connection_ids: AtomicU64,
     pub(crate) rotations: Vec<Rotation>,
     connect_failures: Vec<AtomicU32>,
+    first_refusals: FirstRefusals,
     is_stopping: AtomicBool,
     is_abandoning: AtomicBool,
     is_over: AtomicBool,
@@ -89,6 +91,7 @@ impl Shared {
             connection_ids: AtomicU64::new(0),
             rotations,
             connect_failures,
+            first_refusals: FirstRefusals::default(),
             is_stopping: AtomicBool::new(false),
             is_abandoning: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -214,6 +217,21 @@ impl Shared {
 
     pub(crate) fn is_target_lost(&self) -> bool {
         self.connect_failures.iter().any(|count| count.load(Ordering::Relaxed) >= LOST_AFTER)
+    }
+
+    /// Takes the end of a request. The one that shows that the server refuses everything stops the run.
+    pub(crate) fn request_ended(&self, timeline: &Timeline, now: Nanos) {
+        let identity = &timeline.identity;
+        let number = identity.index / u64::from(self.config.share.count());
+        if identity.phase == Phase::Measure
+            && self.first_refusals.add(number, &timeline.outcome, self.config.refusals)
+        {
+            self.stop(now);
+        }
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        self.first_refusals.are_enough()
     }
 
     /// Stops sending; requests in flight continue.

@@ -44,6 +44,7 @@ pub use secrets::Credentials;
 pub use shard::{CapRule, Coordination, ShardPart, ShardRun, check_division};
 pub use simulator::Simulator;
 pub use stream_load::StreamLoad;
+pub use target::model_advice;
 pub use tokenizer::tokenizer;
 pub use tokometer_base::refusal::{Refusal as Error, RefusalKind as ErrorKind};
 pub use workload::{OpenedWorkload, WorkloadInputs, open, prompts_needed};

@@ -16,7 +16,7 @@ use tokometer_schedule::{Limits, SendLimit};
 
 use crate::measurement::Tools;
 use crate::preparer::RequestPreparer;
-use crate::target::{Reached, key_advice};
+use crate::target::{Reached, key_advice, model_advice};
 use crate::transcript;
 use crate::{Error, ErrorKind};
 use tokometer_plan::Plan;
@@ -107,8 +107,10 @@ fn is_final(failure: &Failure) -> bool {
 fn advice(failure: &Failure, reached: &Reached) -> String {
     let route = &reached.described.endpoint;
     let backend = reached.dialect.name();
+    let model = || model_advice(&reached.settings.model, &failure.message, &reached.remarks);
     match failure.status {
         Some(401 | 403) => key_advice(&reached.settings).to_owned(),
+        Some(400 | 404) if let Some(advice) = model() => advice,
         Some(404 | 405 | 410 | 501) => format!(
             "the server does not accept `POST {route}`: check `--endpoint`, `--base-url` and `--backend {backend}`"
         ),

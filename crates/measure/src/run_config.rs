@@ -7,7 +7,7 @@ use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_client::control::ModelEntry;
 use tokometer_client::{ApiKey, KeepText};
 use tokometer_drive::{self as drive, Interrupt, Prepare};
-use tokometer_plan::{Content, Form, Plan, ShellCommand, Timing};
+use tokometer_plan::{Content, Form, Overload, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
@@ -174,6 +174,10 @@ pub(crate) fn config(
         warm_ups: match plan.conventions {
             Conventions::Sglang => drive::WarmUps::Needed,
             Conventions::Vllm => drive::WarmUps::Tolerated,
+        },
+        refusals: match load.overload {
+            Overload::Stop => drive::Refusals::All,
+            Overload::Continue => drive::Refusals::OfTheClient,
         },
         timeouts: drive::Timeouts {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),

@@ -396,6 +396,21 @@ fn unlisted(absence: Option<&str>) -> Error {
     }
 }
 
+/// How a remark begins about a model that the server does not list.
+const UNLISTED: &str = "the server does not list the model";
+
+/// What to try about a refusal that concerns the model: one that names it, or of a model that the server does
+/// not list. The route is then not to blame.
+pub fn model_advice(model: &str, message: &str, remarks: &[String]) -> Option<String> {
+    let is_unlisted = remarks.iter().any(|remark| remark.starts_with(UNLISTED));
+    let is_between = |c: char| c.is_whitespace() || "`'\",:;()[]{}".contains(c);
+    let mut words = message.split(is_between).map(|word| word.trim_end_matches('.'));
+    let is_named = !model.is_empty() && words.any(|word| word == model);
+    (is_unlisted || is_named).then(|| {
+        format!("the server does not have the model `{model}`: name one that it has with `--model`")
+    })
+}
+
 /// Models of a server that a message lists, and the length of a name in it.
 const MODELS_LISTED: usize = 20;
 const MODEL_CHARS: usize = 100;
@@ -446,7 +461,7 @@ fn settle_model(
     let listed: Vec<String> = models.iter().take(MODELS_LISTED).map(name_of).collect();
     let more = if models.len() > listed.len() { ", …" } else { "" };
     let remark = format!(
-        "the server does not list the model `{name}`, which is sent as named; it lists {}{more}",
+        "{UNLISTED} `{name}`, which is sent as named; it lists {}{more}",
         listed.join(", ")
     );
     Ok(SettledModel { model: None, remark: Some(remark) })
@@ -482,6 +497,24 @@ mod tests {
         check("https://host:9400/metrics", false);
         check("https://other/metrics", false);
         check("unix:/run/s.sock", false);
+    }
+
+    /// A mistyped model was said to be a wrong route.
+    #[test]
+    fn a_refused_model_is_named_and_the_route_is_not_blamed() {
+        let advice = |message: &str, remarks: &[&str]| {
+            let remarks: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+            model_advice("tyni", message, &remarks)
+        };
+        let unlisted =
+            "the server does not list the model `tyni`, which is sent as named; it lists";
+        let expected =
+            "the server does not have the model `tyni`: name one that it has with `--model`";
+        assert_eq!(advice("Not Found", &[unlisted]).as_deref(), Some(expected));
+        assert_eq!(advice("The model `tyni` does not exist.", &[]).as_deref(), Some(expected));
+        assert_eq!(advice("Not Found", &["another remark"]), None);
+        assert_eq!(model_advice("", "Not Found", &[]), None);
+        assert_eq!(model_advice("m", "Not Found by some means", &[]), None);
     }
 
     /// The pauses between attempts advance a manual clock, so this takes no time.

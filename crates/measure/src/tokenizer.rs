@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokometer_base::Nanos;
 use tokometer_client::control::SpecialTokens;
 use tokometer_client::{Control, Url};
 use tokometer_tokenize::{
@@ -60,7 +61,11 @@ fn substitute(plan: &Plan, reached: Option<&Reached>, name: &str) -> Option<Stri
     is_server_s.then_some(text)
 }
 
+/// The time for one request to `/tokenize`: a server that hangs must not keep the run from beginning.
+const TOKENIZE_TIMEOUT: Nanos = Nanos::from_secs(5);
+
 fn calls(control: &Control, url: &Url) -> ServerCalls {
+    let control = control.with_timeout(TOKENIZE_TIMEOUT);
     let (tokenize, detokenize) = (Arc::new(control.clone()), Arc::new(control.clone()));
     ServerCalls {
         name: url.at("/tokenize"),

@@ -47,6 +47,12 @@ fn check_numbers(plan: &Plan) -> Result<(), Refusal> {
             ));
         }
     }
+    if let Some(percent) = plan.metrics.percentiles.iter().find(|percent| **percent > 100.0) {
+        return Err(Refusal::usage(
+            format!("cannot use {percent} for `metrics.percentiles`: it is not a percentile"),
+            "write numbers between 0 and 100, such as `[50, 90, 99]`",
+        ));
+    }
     let listed = plan.metrics.percentiles.iter().map(|number| ("metrics.percentiles", number));
     let goodput = plan.metrics.goodput.values().map(|number| ("metrics.goodput", number));
     listed.chain(goodput).try_for_each(|(name, number)| check_number(name, *number, 0.0))

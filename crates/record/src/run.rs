@@ -186,14 +186,16 @@ pub enum Stop {
     Overloaded,
     DiskFull,
     TargetLost,
+    /// The server refused the first requests, all in the same way.
+    Refused,
     /// Shards of the run have no record or one that breaks off, or ended early.
     ShardsLost,
 }
 
 impl Stop {
     /// Whether requests were not sent for a reason that the plan does not have.
-    pub(crate) fn is_early_end(self) -> bool {
-        matches!(self, Self::Interrupted | Self::DiskFull | Self::TargetLost)
+    pub fn is_early_end(self) -> bool {
+        matches!(self, Self::Interrupted | Self::DiskFull | Self::TargetLost | Self::Refused)
     }
 
     pub fn reason(self) -> &'static str {
@@ -203,6 +205,7 @@ impl Stop {
             Self::Overloaded => "the server was overloaded",
             Self::DiskFull => "the record could not be written any further",
             Self::TargetLost => "the server became unreachable",
+            Self::Refused => "the server refused the first requests, all in the same way",
             Self::ShardsLost => "shards of the run were lost",
         }
     }

@@ -322,7 +322,7 @@ fn stop(ends: &[(&ClockFit, u32, &RunEnd)], run: &MergedRun) -> Stop {
     let has = |stop: &Stop| ends.iter().any(|(_, _, end)| end.stop == *stop);
     // Shard 0 ends the others. One that ends by itself is a shard that is missing from then on.
     let leader = ends.iter().find(|(_, rank, _)| *rank == 0).map(|(_, _, end)| end.stop);
-    if let Some(stop @ (Stop::DiskFull | Stop::Interrupted | Stop::TargetLost)) = leader {
+    if let Some(stop) = leader.filter(|stop| stop.is_early_end()) {
         return stop;
     }
     if !run.is_whole() || has(&Stop::ShardsLost) {

@@ -158,9 +158,36 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    let why = "it is not text in UTF-8\n  try `iconv -t UTF-8 FILE`, with `-f` and its encoding";
-    let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, why);
-    String::from_utf8(read(path)?).map_err(invalid)
+    utf8(read(path)?).map_err(|invalid| {
+        let why = format!("line {}: {}", invalid.lines + 1, invalid.reason());
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    })
+}
+
+/// A byte that text in UTF-8 cannot have.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct InvalidByte {
+    byte: u8,
+    /// Lines that end before it.
+    pub(crate) lines: u64,
+}
+
+impl InvalidByte {
+    pub(crate) fn reason(&self) -> String {
+        let byte = self.byte;
+        format!(
+            "it is not text in UTF-8 (byte 0x{byte:02x})\n  try `iconv -t UTF-8 FILE`, with `-f` and its encoding, such as `-f LATIN1`"
+        )
+    }
+}
+
+/// Text, or its first byte that is none: a replaced character would change a prompt in silence.
+pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String, InvalidByte> {
+    String::from_utf8(bytes).map_err(|why| {
+        let (valid, rest) = why.as_bytes().split_at(why.utf8_error().valid_up_to());
+        let lines = memchr::memchr_iter(b'\n', valid).count() as u64;
+        InvalidByte { byte: rest.first().copied().unwrap_or_default(), lines }
+    })
 }
 
 #[cfg(test)]

@@ -121,13 +121,16 @@ impl FileRows {
         self.parts.iter().any(|part| part.is_cut)
     }
 
-    /// The text of a row. Bytes that are no UTF-8 give the replacement character.
+    /// The text of a row; an error names the line of a byte that is no UTF-8.
     pub(crate) fn text(&self, row: usize) -> Result<String> {
         let (RowFile { path, file, .. }, RowSpan { offset, bytes }) = self.part(row);
         let mut text = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
         file.read_exact_at(&mut text, offset).map_err(Error::read(path))?;
-        Ok(String::from_utf8(text)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        input::utf8(text).map_err(|invalid| Error::Malformed {
+            path: path.clone(),
+            line: self.line(row) + invalid.lines,
+            reason: invalid.reason(),
+        })
     }
 
     /// The line on which a row begins, counted from 1. Reads the file again: for messages only.

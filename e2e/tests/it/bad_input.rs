@@ -95,6 +95,30 @@ fn servers_that_cannot_be_used_are_named_with_their_own_words() {
     assert!(ended.stdout.contains("connect"), "{}", ended.stdout);
 }
 
+/// A mistyped model sent all its requests, and the route was blamed.
+#[test]
+fn a_server_that_refuses_the_first_requests_alike_is_asked_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "bench --base-url {} --model other --num-prompts 100 --max-concurrency 1 --random-input-len 8 \
+         --random-output-len 3 --tokenizer cl100k --no-run-dir --format json",
+        server.url
+    );
+    let ended = run(folder.path(), &line);
+    check(&ended, &["does not have the model `other`: name one that it has with `--model`"], 7);
+    assert!(!ended.stderr.contains("--endpoint"), "{}", ended.stderr);
+    let page = ended.json();
+    let remarks = page["run"]["remarks"].to_string();
+    assert!(remarks.contains("the server does not list the model `other`"), "{remarks}");
+    let summary = &page["summary"];
+    assert_eq!(summary["ended"]["early"], "refused", "{summary:#}");
+    let [failed, never] = ["failed", "never_sent"].map(|key| &summary["counts"][key]);
+    // The one after the fifth was on its way.
+    assert!(failed.as_u64().unwrap() <= 6, "{summary:#}");
+    assert_eq!(failed.as_u64().unwrap() + never.as_u64().unwrap(), 100);
+}
+
 #[test]
 fn datasets_that_cannot_be_used_are_named_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();

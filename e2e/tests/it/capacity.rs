@@ -25,6 +25,27 @@ fn objectives_that_cannot_be_read_are_refused_with_one_hint() {
     assert!(!folder.path().join("r").exists(), "nothing was measured, so nothing is left");
 }
 
+/// The search waited for two whole points, and a staircase that had failed began it all the same.
+#[test]
+fn a_server_that_fails_every_request_ends_a_search_at_once() {
+    let server = Scripted::new(|mut asked| {
+        asked.answer("500 Internal Server Error", "application/json", r#"{"error":"broken"}"#);
+        AfterResponse::Close
+    });
+    let check = |flags: &str, place: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!("--base-url {} --tokenizer cl100k {flags}", server.url);
+        let ended = capacity(folder.path(), "p99 ttft < 1s", &line);
+        assert_eq!(ended.code, Some(7), "{}\n{}", ended.stdout, ended.stderr);
+        let words = format!("no request succeeded {place}");
+        assert!(ended.stderr.contains(&words), "{}", ended.stderr);
+        assert!(ended.stderr.contains("broken"), "{}", ended.stderr);
+    };
+    check("--start 20", "at 20 req/s");
+    assert!(server.requests() < 200, "{} of about 400 were sent", server.requests());
+    check("--budget 6s", "in the staircase");
+}
+
 #[test]
 fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();

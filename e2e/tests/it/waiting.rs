@@ -59,6 +59,22 @@ fn an_answer_that_only_pings_fails_after_the_stall_limit_and_names_its_last_toke
     assert_eq!(failure["example"], "timed out: no token for 200 ms after token 5");
 }
 
+/// The run stood still without a word.
+#[test]
+fn a_wait_that_the_server_asks_for_is_said() {
+    let server = Scripted::new(|mut asked| {
+        if asked.number == 0 {
+            asked.send("HTTP/1.1 429 X\r\nretry-after: 4\r\ncontent-length: 0\r\n\r\n");
+        } else {
+            asked.good_answer(3);
+        }
+        AfterResponse::Close
+    });
+    let ended = bench(&server, "--retries 1");
+    assert_eq!(counts(&ended.json()), (3, 0));
+    assert!(ended.stderr.contains("the server asks to be tried again in 4 s"), "{}", ended.stderr);
+}
+
 #[test]
 fn an_answer_without_content_has_the_whole_time_of_a_request() {
     let server = Scripted::new(|mut asked| {

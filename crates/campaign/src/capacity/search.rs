@@ -29,7 +29,7 @@ use crate::executor::RunRecord;
 use crate::folder::load_name;
 use crate::kept_events::KeptEvents;
 use crate::outcome::{Fate, Outcome, PlannedRun, Reading, RunRest};
-use crate::staircase::Stairs;
+use crate::staircase::{Climbed, Stairs};
 use crate::stored::check_stored_run;
 
 /// The bounds of a point's length; absent: the usual ones.
@@ -266,6 +266,9 @@ impl Search {
             let (steps, end) = (climbed.steps.as_slice(), climbed.end);
             observer.event(Event::StairsDone { steps, end })?;
         }
+        if climbed.as_ref().is_some_and(Climbed::is_dead) {
+            return Err(no_success("in the staircase"));
+        }
         self.stair_runs = Some(done.len());
         let steps = climbed.map(|climbed| climbed.steps).or(self.setting.stairs.clone());
         self.begin(steps.as_deref(), now, observer)?;
@@ -357,9 +360,7 @@ impl Search {
             return Ok(None);
         };
         if self.dead.iter().all(Option::is_some) {
-            let message = format!("no request succeeded at {}: {why}", self.load_words(last.load));
-            return Err(Refusal::new(RefusalKind::NoSuccess, message)
-                .hint("`tokometer bench` with the same flags shows all failures"));
+            return Err(no_success(&format!("at {}: {why}", self.load_words(last.load))));
         }
         let is_second = self.dead.len() > 1 && self.dead[self.dead.len() - 2].is_some();
         Ok(is_second.then(|| Ending::NoSuccess { why: why.clone() }))
@@ -641,6 +642,12 @@ fn refuse_partial(reading: &Reading) -> Result<(), Refusal> {
             .hint("start all shards again with `--resume`; complete points are kept"));
     }
     Ok(())
+}
+
+/// The end of a search in which nothing has succeeded.
+fn no_success(place: &str) -> Refusal {
+    Refusal::new(RefusalKind::NoSuccess, format!("no request succeeded {place}"))
+        .hint("`tokometer bench` with the same flags shows all failures")
 }
 
 /// The most frequent failure, in the server's words.

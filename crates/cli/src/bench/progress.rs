@@ -32,9 +32,32 @@ struct Stragglers {
     told: Option<(Nanos, u64)>,
 }
 
+/// Says that requests wait because the server asked for it.
+#[derive(Debug, Default)]
+struct AskedWaits {
+    /// The end of the last wait that was said.
+    told: Nanos,
+}
+
+impl AskedWaits {
+    /// The line to print now, if a wait is news.
+    fn line(&mut self, live: &Live, now: Nanos) -> Option<String> {
+        let until = live.wanted_later(now)?;
+        let is_news = until > self.told + LINE_EVERY && until - now >= SHORT_WAIT;
+        is_news.then(|| {
+            self.told = until;
+            let seconds = (until - now).as_secs_f64();
+            format!(
+                "the server asks to be tried again in {seconds:.0} s (`Retry-After`); `--retry-max-wait` limits the wait"
+            )
+        })
+    }
+}
+
 /// Follows a run without a bar until it has ended.
 fn say_lines(live: &Live, clock: &dyn Clock, goal: Goal, shown: Shown, stop: &StopSignal) {
     let mut stragglers = Stragglers::default();
+    let mut asked = AskedWaits::default();
     let mut silence = Silence::default();
     let begun = clock.now();
     let mut said = 0;
@@ -42,6 +65,9 @@ fn say_lines(live: &Live, clock: &dyn Clock, goal: Goal, shown: Shown, stop: &St
         let now = clock.now();
         let silent = silence.span(&live.counts(), now);
         if let Some(line) = stragglers.line(live, now, silent) {
+            print_message(&line);
+        }
+        if let Some(line) = asked.line(live, now) {
             print_message(&line);
         }
         let due = (now - begun).0 / LINE_EVERY.0;
@@ -177,8 +203,11 @@ fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos, silent: Option
     }
     let waited = live.all_sent().map(|since| now - since).filter(|waited| *waited >= SHORT_WAIT);
     let waited = waited.map(|waited| format!(" · all sent {} s ago", waited.whole_seconds()));
+    let later = live.wanted_later(now).map(|until| until - now).filter(|left| *left >= SHORT_WAIT);
+    let later = later.map(|left| format!(" · `Retry-After`: {} s", left.whole_seconds()));
     let message = message(live.phase(), &counts, elapsed);
-    bar.set_message(message + &waited.unwrap_or_default() + &silence_text(silent));
+    let waits = waited.unwrap_or_default() + &later.unwrap_or_default();
+    bar.set_message(message + &waits + &silence_text(silent));
 }
 
 /// `warming up · 12 in flight · 3 failed · 840 tok/s`.
@@ -230,6 +259,28 @@ mod tests {
         let line = stragglers.due(later, now, 2, Some(Nanos::from_secs(18))).unwrap();
         let silent = "everything was sent 20 s ago; no content for 18 s (";
         assert!(line.contains(silent) && line.contains("`--timeout`"), "{line}");
+    }
+
+    /// The run stood still for 30 s without a word.
+    #[test]
+    fn a_wait_that_the_server_asks_for_is_said_once() {
+        let (live, mut asked) = (Live::default(), AskedWaits::default());
+        let at = Nanos::from_secs;
+        assert_eq!(asked.line(&live, at(100)), None);
+        live.note_wait(at(130));
+        let line = asked.line(&live, at(100)).unwrap();
+        assert!(
+            line.starts_with("the server asks to be tried again in 30 s (`Retry-After`)"),
+            "{line}"
+        );
+        assert_eq!([101, 129].map(|now| asked.line(&live, at(now))), [None, None]);
+        // Other requests that wait as long are no news.
+        live.note_wait(at(131));
+        assert_eq!(asked.line(&live, at(102)), None);
+        live.note_wait(at(190));
+        assert!(asked.line(&live, at(131)).is_some());
+        live.note_wait(at(601));
+        assert_eq!(asked.line(&live, at(600)), None, "a short one");
     }
 
     /// It said that everything had been sent and retries were awaited.

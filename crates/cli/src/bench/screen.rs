@@ -8,6 +8,7 @@ use tokometer_campaign::{
     point_folder,
 };
 use tokometer_figures::summary::FailureGroup;
+use tokometer_measure::model_advice;
 use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
 
@@ -284,7 +285,14 @@ fn say_fate(reading: &Reading, record: &RunRecord, shown: &SummarisedRun, plan: 
 
 /// What to try about a cause of failure.
 fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &Plan) -> Option<String> {
-    let route = shown.info.targets.first().map_or("", |target| target.endpoint.as_str());
+    let target = shown.info.targets.first();
+    let route = target.map_or("", |target| target.endpoint.as_str());
+    let model = target.map_or("", |target| target.model.as_str());
+    if matches!(group.status, Some(400 | 404))
+        && let Some(advice) = model_advice(model, &group.example, &shown.info.remarks)
+    {
+        return Some(advice);
+    }
     let backend = plan.targets.first().map_or("", |target| target.backend.name());
     Some(match group.status {
         Some(401 | 403) => "set OPENAI_API_KEY, or use `--api-key` or `--api-key-file`".to_owned(),

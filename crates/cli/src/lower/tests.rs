@@ -292,6 +292,9 @@ fn numbers_that_mean_nothing_are_refused_for_every_flag() {
     std::fs::write(&path, "phases = { ready_timeout_s = inf }\n").unwrap();
     let message = refused(&format!("--plan {}", path.display())).unwrap();
     assert!(message.contains("cannot use inf for `phases.ready_timeout_s`"), "{message}");
+    std::fs::write(&path, "metrics = { percentiles = [50, 101] }\n").unwrap();
+    let message = refused(&format!("--plan {}", path.display())).unwrap();
+    assert!(message.contains("cannot use 101 for `metrics.percentiles`"), "{message}");
     assert!(plan("--burstiness inf").load.burstiness.is_infinite());
 }
 

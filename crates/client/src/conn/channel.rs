@@ -26,6 +26,11 @@ pub(crate) struct Channel {
     limit: ExchangeDeadline,
 }
 
+/// A server that answers no handshake for so long mostly waits for a line of plain HTTP.
+const HANDSHAKE: Nanos = Nanos::from_secs(5);
+const NO_HANDSHAKE: &str =
+    "no answer to the TLS handshake within 5 s; a server without TLS needs http:// in `--base-url`";
+
 impl Channel {
     /// Connects to the first of the endpoint's addresses that accepts, tried in this order. Returns
     /// which one that was. `limit` holds for connecting and all later waits together.
@@ -36,17 +41,29 @@ impl Channel {
     ) -> io::Result<(Self, usize)> {
         let (socket, address) = connect(endpoint, order, &limit)?;
         let link = Link::new(socket, endpoint.tls.as_ref())?.through(endpoint.tunnel.as_ref());
-        let mut channel = Self { link, buffer: ReadBuffer::default(), limit };
+        let mut channel = Self { link, buffer: ReadBuffer::default(), limit: limit.clone() };
+        if endpoint.tls.is_some() && endpoint.tunnel.is_none() {
+            channel.limit = limit.within(HANDSHAKE);
+        }
+        channel.shake_hands().map_err(|why| {
+            let is_hanging = why.kind() == io::ErrorKind::TimedOut && limit.step("").is_ok();
+            if is_hanging { io::Error::new(io::ErrorKind::TimedOut, NO_HANDSHAKE) } else { why }
+        })?;
+        channel.limit = limit;
+        Ok((channel, address))
+    }
+
+    fn shake_hands(&mut self) -> io::Result<()> {
         let mut unasked = Vec::new();
-        while !channel.link.is_open() {
-            if !channel.link.flush()? {
-                channel.wait(PollFlags::POLLOUT)?;
-            } else if channel.receive(&mut unasked)? {
+        while !self.link.is_open() {
+            if !self.link.flush()? {
+                self.wait(PollFlags::POLLOUT)?;
+            } else if self.receive(&mut unasked)? {
                 let text = "the server closed the connection during the TLS handshake";
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
             }
         }
-        Ok((channel, address))
+        Ok(())
     }
 
     /// Begins the time limit again.

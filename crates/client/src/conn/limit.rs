@@ -31,13 +31,18 @@ impl TimeLimit {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ExchangeDeadline {
     limit: TimeLimit,
     deadline: Nanos,
 }
 
 impl ExchangeDeadline {
+    /// The same, which ends after `span` at the latest.
+    pub(super) fn within(&self, span: Nanos) -> Self {
+        Self { limit: self.limit.clone(), deadline: self.deadline.min(self.now() + span) }
+    }
+
     pub(super) fn now(&self) -> Nanos {
         self.limit.clock.now()
     }

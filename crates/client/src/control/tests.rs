@@ -68,6 +68,87 @@ fn models_are_listed_with_root_and_length() {
     assert!(request.contains("Authorization: Bearer hunter22\r\n"), "{request}");
 }
 
+/// One refusal for a busy server cost the server's tokenizer, and a hanging one was asked in every form.
+#[test]
+fn a_busy_server_is_asked_once_more_to_tokenize_and_a_hanging_one_once() {
+    let busy = || json_answer(503, "busy");
+    let asked = |answers: Vec<Vec<u8>>| {
+        let count = answers.len();
+        let (mut control, server) = serve(answers);
+        control.limit.clock = Arc::new(Hasty(MonotonicClock));
+        let found = control.tokenize("Hi", SpecialTokens::Skip);
+        assert_eq!(server.join().unwrap().len(), count);
+        found
+    };
+    let answer = json_answer(200, r#"{"tokens":[5,6]}"#);
+    assert_eq!(asked(vec![busy(), answer]).unwrap(), [5, 6]);
+    let why = asked(vec![busy(), busy()]).unwrap_err();
+    assert!(matches!(why, Error::Status { status: 503, .. }), "{why}");
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings =
+        Settings::new(Url::http("127.0.0.1", listener.local_addr().unwrap().port()), "tiny");
+    let limit = Nanos::from_secs(5);
+    let control = Control::new(&settings, Arc::default(), limit, Arc::new(Ticking::default()));
+    let hanging = control.cancelled_by(Arc::new(|| false));
+    let why = hanging.tokenize("Hi", SpecialTokens::Skip).unwrap_err();
+    assert!(matches!(why, Error::Silent { within, .. } if within == limit), "{why}");
+    let _asked = listener.accept().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "it was asked again");
+}
+
+/// A server for plain HTTP that waits for the end of a line, which a TLS handshake does not have.
+#[test]
+fn a_server_that_does_not_answer_a_tls_handshake_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = Url::parse(&format!("https://127.0.0.1:{port}")).unwrap();
+    let clock = Arc::new(Ticking::default());
+    let control = Control::new(
+        &Settings::new(url, "tiny"),
+        Arc::default(),
+        Nanos::from_secs(3_600),
+        Arc::clone(&clock) as Arc<dyn Clock>,
+    );
+    let why = control.cancelled_by(Arc::new(|| false)).get("/health").unwrap_err().to_string();
+    let expected = "no answer to the TLS handshake within 5 s; a server without TLS needs http:// in `--base-url`";
+    assert!(why.ends_with(expected), "{why}");
+    assert!(clock.now() < Nanos::from_secs(60), "it waited on");
+}
+
+/// Runs with the machine's clock, but never sleeps.
+#[derive(Debug)]
+struct Hasty(MonotonicClock);
+
+impl Clock for Hasty {
+    fn now(&self) -> Nanos {
+        self.0.now()
+    }
+
+    fn wall(&self) -> tokometer_base::WallNanos {
+        self.0.wall()
+    }
+
+    fn sleep(&self, _span: Nanos) {}
+}
+
+/// Goes on by a second with every look.
+#[derive(Debug, Default)]
+struct Ticking(std::sync::atomic::AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Nanos {
+        Nanos::from_secs(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> tokometer_base::WallNanos {
+        MonotonicClock.wall()
+    }
+
+    fn sleep(&self, _span: Nanos) {}
+}
+
 #[test]
 fn the_form_of_a_tokenize_request_is_found_once_per_server() {
     let check = |answers: Vec<Vec<u8>>, expected: &[u32], bodies: &[&str]| {

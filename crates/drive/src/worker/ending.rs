@@ -157,6 +157,9 @@ impl<P: Platform> Worker<P> {
         }
         if let Some(at) = self.next_try(&flight) {
             live.retried();
+            if flight.retry_after.is_some() {
+                self.shared.live.note_wait(at);
+            }
             let next = flight.next_attempt();
             self.deferred.push((at, next));
         } else {
@@ -164,6 +167,7 @@ impl<P: Platform> Worker<P> {
             if flight.timeline.identity.phase == Phase::Warmup {
                 self.shared.warmed_up(&flight.timeline.outcome);
             }
+            self.shared.request_ended(&flight.timeline, self.reader.now);
             self.shared.turns.post(&flight.timeline, self.reader.now);
             self.shared.ended(1);
         }

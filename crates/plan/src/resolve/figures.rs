@@ -21,6 +21,19 @@ pub(crate) fn section(name: &str) -> Result<&'static str, Refusal> {
     quantity.section().ok_or_else(none)
 }
 
+/// An objective that is so short was mostly meant in seconds.
+const SHORT_MS: f64 = 1.0;
+
+/// Says in which unit an objective is read that looks like seconds.
+pub(super) fn unit_remark(plan: &Plan) -> Option<String> {
+    let short = |(_, limit): &(&String, &f64)| **limit > 0.0 && **limit < SHORT_MS;
+    let (name, limit) = plan.metrics.goodput.iter().find(short)?;
+    Some(format!(
+        "`--goodput {name}:{limit}` means {limit} ms: the unit is milliseconds; `{name}:{}` means {limit} s",
+        limit * 1e3
+    ))
+}
+
 /// Says which sections a load leaves empty: without a cap nothing waits in the client, and without a rate
 /// there is no schedule to wait for.
 pub(super) fn remarks(plan: &Plan) -> Option<String> {
@@ -100,6 +113,8 @@ pub(super) fn put_names(part: &mut PartialPlan) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::Partial as _;
+
     use super::*;
 
     #[test]
@@ -126,6 +141,20 @@ mod tests {
         check("ttft:-1", "its limit is not a number of milliseconds");
         check("tttf:200", "similar: TTFT");
         check("itl:200", "ITL is not one latency per request");
+    }
+
+    /// Every request of a good server missed `ttft:0.2`.
+    #[test]
+    fn an_objective_that_looks_like_seconds_is_said_to_be_milliseconds() {
+        let said = |name: &str, limit: f64| {
+            let mut plan = crate::laws::least().complete().unwrap();
+            plan.metrics.goodput = [(name.to_owned(), limit)].into();
+            unit_remark(&plan)
+        };
+        let expected =
+            "`--goodput ttft:0.2` means 0.2 ms: the unit is milliseconds; `ttft:200` means 0.2 s";
+        assert_eq!(said("ttft", 0.2).as_deref(), Some(expected));
+        assert_eq!([said("ttft", 200.0), said("tpot", 1.0), said("e2el", 0.0)], [None, None, None]);
     }
 
     /// A plan file could name an objective that nothing looked at.

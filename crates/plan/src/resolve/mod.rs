@@ -243,6 +243,7 @@ impl<'a> Lowering<'a> {
             check(&plan)?;
             self.remarks.extend(turns::remarks(&plan));
             self.remarks.extend(figures::remarks(&plan));
+            self.remarks.extend(figures::unit_remark(&plan));
             let coordinates = points::coordinates(&combination);
             points.push(PlannedPoint { heading: heading.take(), coordinates, plan });
         }

@@ -42,8 +42,7 @@ pub(crate) struct Book {
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Book> {
     let path = &options.path;
-    let bytes = input::read(path).map_err(Error::read(path))?;
-    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    let text = input::read_text(path).map_err(Error::read(path))?.trim().to_owned();
     if text.is_empty() {
         return Err(Error::Empty(path.clone()));
     }

@@ -15,6 +15,7 @@ fn bad_files(folder: &Path) {
     write(folder, "object.json", "{}");
     write(folder, "list.json", "[]");
     write(folder, "bytes", b"\xff\xfa\xf0\n");
+    write(folder, "latin1.jsonl", b"{\"prompt\": \"a\"}\n{\"prompt\": \"caf\xe9\"}\n");
     write(folder, "packed.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00");
     write(folder, "utf16.jsonl", b"{\x00\"\x00p\x00\"\x00");
     write(folder, "no.parquet", "PAR1xxxxPAR1");
@@ -124,6 +125,9 @@ pub(super) const CASES: &[Case] = &[
     flag("a plan with an unknown key", "--plan plan.toml")
         .prepare(|folder| write(folder, "plan.toml", "num_promts = 4\n"))
         .says(&["cannot read the plan `plan.toml`", "num_promts"]),
+    flag("a plan with a percentile above 100", "--plan plan.toml")
+        .prepare(|folder| write(folder, "plan.toml", "metrics = { percentiles = [101] }\n"))
+        .says(&["cannot use 101 for `metrics.percentiles`"]),
     flag("a plan that is cut JSON", "--plan open.json")
         .prepare(bad_files)
         .says(&["cannot read the plan `open.json`"]),
@@ -169,6 +173,8 @@ pub(super) const CASES: &[Case] = &[
         .says(&["no column `ContextTokens`", "`--dataset-name burstgpt`"]),
     dataset("custom: a compressed file", "--dataset-name custom --dataset-path packed.gz")
         .says(&["it is compressed (gzip)", "zcat"]),
+    dataset("custom: a row in Latin-1", "--dataset-name custom --dataset-path latin1.jsonl")
+        .says(&["`latin1.jsonl`, line 2", "it is not text in UTF-8 (byte 0xe9)", "iconv"]),
     dataset("custom: UTF-16 without a mark", "--dataset-name custom --dataset-path utf16.jsonl")
         .says(&["it is not text in UTF-8", "iconv -f UTF-16LE"]),
     dataset("timed_trace: no requests", "--dataset-name timed_trace --dataset-path list.json")
