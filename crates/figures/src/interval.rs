@@ -32,8 +32,10 @@ mod rule {
     pub(super) const MOST_CORRELATION: f64 = 0.9;
     /// Degrees of freedom that are left however much the blocks correlate.
     pub(super) const LEAST_FREEDOM: f64 = 3.0;
-    /// Effective values that any figure of dependent values needs.
+    /// Effective values that a figure of dependent values needs.
     pub(super) const LEAST_EFFECTIVE: f64 = 20.0;
+    /// The same for the mean of calm values, whose blocks show what they do: fewer are a trend.
+    pub(super) const LEAST_EFFECTIVE_OF_CALM: f64 = 2.0;
     /// Effective waits in the queue that latencies need where the waits decide them: one long queue
     /// more or less would change them.
     pub(super) const LEAST_WAITS: f64 = 100.0;
@@ -51,8 +53,11 @@ mod rule {
     /// The same for waits that vary much, in an open loop: the long queues that decide them are rare, and
     /// a shorter run that saw none looks calm.
     pub(super) const LEAST_STAYS_OF_VARYING: f64 = 25.0;
-    /// Waits vary much where their standard deviation exceeds this share of their median.
+    /// Values vary much where their standard deviation exceeds this share of their median (of a mean). Others are
+    /// calm, if they are not skewed: none that a run has not seen lies far away.
     pub(super) const VARYING: f64 = 0.4;
+    /// Of values above the mean: below it none lies farther than zero.
+    pub(super) const SKEWED: f64 = 1.0;
     /// The upper bound of the expected number of events of a kind that has not happened once, at the
     /// 97.5 % of one side of the interval: -ln 0.025.
     pub(super) const UNSEEN: f64 = 3.69;
@@ -258,9 +263,12 @@ fn pairs(parts: &[BlockPart]) -> Vec<BlockPart> {
     parts.chunks(2).map(sum).collect()
 }
 
-/// Whether values that are worth `effective` independent ones can have intervals at all.
-pub(crate) fn is_enough(effective: f64) -> bool {
-    effective >= rule::LEAST_EFFECTIVE
+/// How many times as long a run must be for the interval of a percentile of these dependent values; `None` where
+/// their number is not what is missing.
+pub fn times_as_long(values: &Distribution, percent: f64) -> Option<f64> {
+    let needed = rule::DEPENDENT_FACTOR * statistics::needed_samples(percent)? as f64;
+    let times = needed.max(rule::LEAST_EFFECTIVE) / values.effective?.max(1.0);
+    (times > 1.0).then_some(times)
 }
 
 /// Whether a run that lasted so many mean times in flight is long enough for intervals of what waits in
@@ -297,6 +305,7 @@ impl Moments {
 pub(crate) struct Dependence {
     count: f64,
     spread: Moments,
+    is_calm: bool,
     /// How many times the variance of the mean exceeds that of independent values; `None` where they
     /// look independent, or where the blocks are too few to tell.
     excess: Option<f64>,
@@ -305,10 +314,13 @@ pub(crate) struct Dependence {
 impl Dependence {
     /// `means` are the sums and numbers of values by block.
     pub(crate) fn of(means: &[BlockPart], spread: Moments) -> Self {
-        let count = means.iter().map(|part| part.weight).sum();
+        let count: f64 = means.iter().map(|part| part.weight).sum();
+        let mean = means.iter().map(|part| part.amount).sum::<f64>() / count.max(1.0);
+        let is_calm =
+            spread.variance.sqrt() <= rule::VARYING * mean.abs() && spread.skewness <= rule::SKEWED;
         let excess = BlockScatter::of(means)
             .and_then(|scatter| scatter.dependence(spread.variance, rule::DEVIATIONS));
-        Self { count, spread, excess }
+        Self { count, spread, is_calm, excess }
     }
 
     /// How many independent values `count` values of this series are worth.
@@ -318,7 +330,9 @@ impl Dependence {
 
     /// Dependent values need more effective ones than independent values do.
     fn is_short_of(&self, needed: f64) -> bool {
-        let needed = needed.max(rule::LEAST_EFFECTIVE);
+        let least =
+            if self.is_calm { rule::LEAST_EFFECTIVE_OF_CALM } else { rule::LEAST_EFFECTIVE };
+        let needed = needed.max(least);
         self.excess.is_some() && self.effective_of(self.count) < needed
     }
 
@@ -337,8 +351,9 @@ impl Dependence {
         }
         let error = scatter.error(self.inflation(&scatter), self.spread.variance / self.count);
         let effective = self.effective_of(self.count);
-        let reach = error.reach(self.spread.skewness, effective)
+        let far = error.reach(self.spread.skewness, effective)
             + self.spread.unseen(scatter.ratio, effective);
+        let reach = if self.is_calm { 0.0 } else { far };
         ConfidenceInterval::Known {
             low: scatter.ratio - error.margin() + reach.min(0.0),
             high: scatter.ratio + error.margin() + reach.max(0.0),
@@ -355,7 +370,9 @@ impl Dependence {
             return ConfidenceInterval::default();
         };
         let too_short = ConfidenceInterval::Unknown(NoInterval::TooShort);
-        let needed = rule::DEPENDENT_FACTOR * needed as f64;
+        // The median of calm values lies where their mean does.
+        let is_mean_like = self.is_calm && (percent - 50.0).abs() < 1e-9;
+        let needed = if is_mean_like { 0.0 } else { rule::DEPENDENT_FACTOR * needed as f64 };
         let Some(scatter) = BlockScatter::of(shares).filter(|_| !self.is_short_of(needed)) else {
             return too_short;
         };
@@ -423,6 +440,11 @@ impl Waits {
         })
     }
 
+    /// Whether they vary so much that long queues which a run has not seen would decide its figures.
+    pub(crate) fn are_varying(&self) -> bool {
+        self.spread > rule::VARYING * self.median
+    }
+
     fn are_fewer_than(&self, needed: f64) -> bool {
         self.effective.is_some_and(|effective| effective < needed)
     }
@@ -430,13 +452,17 @@ impl Waits {
     /// Whether a run in an open loop that lasted so many mean times in flight is too short for any figure
     /// of them.
     pub(crate) fn are_too_short(&self, stays: f64) -> bool {
-        let is_varying = self.spread > rule::VARYING * self.median;
-        self.effective.is_some() && is_varying && stays < rule::LEAST_STAYS_OF_VARYING
+        self.effective.is_some() && self.are_varying() && stays < rule::LEAST_STAYS_OF_VARYING
     }
 
     /// Whether the queue came and went too rarely for their own mean.
     pub(crate) fn are_too_few(&self) -> bool {
         self.mean > rule::WAITS_DECIDE * self.median && self.are_fewer_than(rule::LEAST_WAITS)
+    }
+
+    /// Whether the latencies that contain them vary with a queue that came and went too rarely.
+    pub(crate) fn are_few_queues(&self) -> bool {
+        self.are_varying() && self.are_fewer_than(rule::LEAST_EFFECTIVE)
     }
 
     /// The same for a latency with this mean, which contains them.
@@ -446,7 +472,7 @@ impl Waits {
 
     /// The same for time per token and gaps, which follow the number of requests in flight.
     pub(crate) fn are_too_few_for_speed(&self) -> bool {
-        self.are_fewer_than(rule::LEAST_WAITS_FOR_SPEED)
+        self.are_varying() && self.are_fewer_than(rule::LEAST_WAITS_FOR_SPEED)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::define::{Definition, Formula};
 use crate::figure::Quantity;
-use crate::interval::{self, ConfidenceInterval, NoInterval, Waits};
+use crate::interval::{ConfidenceInterval, NoInterval, Waits};
 use crate::summary::Distribution;
 
 /// The decision for the distributions of one run, in the order of the metrics.
@@ -53,13 +53,11 @@ impl IntervalGate {
     /// waits for what follows.
     pub(crate) fn look(&mut self, metric: &Definition, found: &mut Distribution) {
         if metric.key == self.first {
-            let is_short =
-                |effective: f64| effective < found.count as f64 && !interval::is_enough(effective);
-            // Other latencies contain the wait for the first token, and vary no less with the queue.
-            if found.effective.is_some_and(is_short) {
-                self.of_waiting = self.of_run.or(Some(NoInterval::TooShort));
-            }
             self.waits = Waits::of(found).filter(|_| self.of_run.is_none());
+            // Other latencies contain the wait for the first token, and vary no less with the queue.
+            if self.waits.is_some_and(|waits| waits.are_few_queues()) {
+                self.of_waiting = Some(NoInterval::TooShort);
+            }
             let is_slow = self.waits.is_some_and(|waits| waits.are_too_few_for_speed());
             self.of_speed = is_slow.then_some(NoInterval::TooShort);
             if self.waits.is_some_and(|waits| waits.are_too_few()) {
@@ -104,6 +102,7 @@ mod tests {
             count: 1_000,
             mean: Some(mean),
             effective: Some(effective),
+            std: Some((mean - median).abs()),
             mean_interval: known,
             mean_margin: Some(1.0),
             percentiles: vec![PercentileValue {

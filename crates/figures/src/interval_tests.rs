@@ -66,12 +66,12 @@ fn worth(effective: f64) -> (Dependence, Vec<BlockPart>) {
 
 #[test]
 fn dependent_values_need_twenty_effective_ones() {
-    let interval = |effective: f64| {
-        let (dependence, means) = worth(effective);
-        dependence.mean(&means).ends().is_some()
+    let interval = |effective: f64, skewness: f64| {
+        let (_, means) = worth(effective);
+        Dependence::of(&means, Moments { skewness, ..UNIT }).mean(&means).ends().is_some()
     };
-    assert!(interval(21.0) && !interval(19.0));
-    assert!(is_enough(20.0) && !is_enough(19.9));
+    assert!(interval(21.0, 2.0) && !interval(19.0, 2.0));
+    assert!(interval(2.1, 0.0) && !interval(1.9, 0.0), "calm values need no more than a trend has");
     assert!(is_long_enough(10.0) && !is_long_enough(9.9));
 }
 

@@ -9,6 +9,7 @@ use crate::verdict::Effects;
 use crate::verdict::{ShownFigure, is_too_few};
 use tokometer_base::units::counted;
 use tokometer_figures::Unjudged;
+use tokometer_figures::interval::times_as_long;
 use tokometer_figures::steady::{LoadClass, MissingLength, Unsteady, missing_length};
 use tokometer_figures::summary::Ended;
 use tokometer_figures::{Quantity, Summary, statistics};
@@ -219,19 +220,24 @@ fn few_samples(run: &Unjudged, _: &Effects, _: f64) -> Found {
     let doubtful = |quantity: Quantity| {
         let values = run.summary.distribution(quantity).filter(|values| !values.is_withheld)?;
         let worst = values.percentiles.iter().rfind(|one| one.is_doubtful())?;
-        Some((quantity, values.count, worst))
+        Some((quantity, values, worst))
     };
-    let (quantity, count, worst) = Quantity::LATENCIES.into_iter().find_map(doubtful)?;
+    let (quantity, values, worst) = Quantity::LATENCIES.into_iter().find_map(doubtful)?;
     let needed = statistics::needed_samples(worst.percent)?;
     let what = format!("P{} {}", worst.percent, quantity.label());
-    Some(if count < needed {
-        format!("{what} needs {needed} requests, the run has {count}")
-    } else if worst.is_supported {
-        format!("the run is too short for the interval of {what}: its requests were slow together")
-    } else {
+    let count = values.count;
+    if count < needed {
+        return Some(format!("{what} needs {needed} requests, the run has {count}"));
+    }
+    let long = times_as_long(values, worst.percent).map_or(String::new(), |times| {
+        format!(": about {:.0} times its length would do", times.ceil())
+    });
+    Some(if worst.is_supported {
         format!(
-            "{what} needs {needed} independent requests, and the slowest of {count} came together"
+            "the run is too short for the interval of {what}, as requests were slow together{long}"
         )
+    } else {
+        format!("the slowest of {count} requests came together, too few moments for {what}{long}")
     })
 }
 

@@ -313,8 +313,11 @@ fn a_percentile_whose_interval_the_run_is_too_short_for_has_its_mark() {
     let mut scene = sound();
     let ttft = scene.summary.distributions.get_mut("ttft_ms").unwrap();
     ttft.percentiles[0].interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
+    ttft.effective = Some(100.0);
     let found = scene.notes().remove(0).found;
     assert!(found.starts_with("the run is too short for the interval of P99 TTFT"), "{found}");
+    // Twice 368 independent requests.
+    assert!(found.ends_with(": about 8 times its length would do"), "{found}");
     assert_eq!(scene.verdict(), Verdict::Valid);
 }
 
