@@ -29,8 +29,8 @@ use self::edge::{Edge, EdgeSample};
 pub use self::allowance::{Allowance, Use};
 pub use self::behind::{WaitLimit, WaitTrend, wait_trend};
 pub use self::budget::{
-    Forecast, SecondStage, SeenMost, StageBudget, UNLIMITED_POINTS, first_lengths, for_estimate,
-    hold_length, second_stage,
+    Forecast, SecondStage, SeenMost, StageBudget, UNLIMITED_POINTS, estimate_stage, first_lengths,
+    hold_length,
 };
 pub use self::design::{Design, Expected};
 pub use self::length::{PointLength, fit, least, needed, wanted};

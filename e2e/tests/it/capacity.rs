@@ -214,11 +214,7 @@ fn an_interrupted_search_says_what_is_known_and_goes_on_from_its_folders() {
     let resumed = crate::program::run(folder.path(), &format!("{line} --resume --points 2"));
     let resumed = resumed.succeeded();
     assert_eq!(written(), before, "a finished point was measured again");
-    assert!(
-        resumed.stdout.contains("req/s (the points or the time ended"),
-        "{}",
-        resumed.stdout
-    );
+    assert!(resumed.stdout.contains("req/s (the points or the time ended"), "{}", resumed.stdout);
     let json = std::fs::read_to_string(folder.path().join("r/capacity.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["points"].as_array().unwrap().len(), 2);

@@ -1,7 +1,7 @@
 //! The time that bounds a search.
 
 use tokometer_base::Nanos;
-use tokometer_decide::search::{SecondStage, StageBudget, for_estimate, hold_length, second_stage};
+use tokometer_decide::search::{SecondStage, StageBudget, estimate_stage, hold_length};
 
 /// A search may exceed its budget by this share, rather than lose its last point.
 const SLACK: f64 = 0.03;
@@ -54,8 +54,7 @@ impl SearchTime {
         spent: TimeSpent,
         counted: CountedTime,
     ) -> Option<SecondStage> {
-        let left = for_estimate(self.left(now));
-        second_stage(StageBudget { left, ..self.budget(now, spent, counted) })
+        estimate_stage(self.budget(now, spent, counted))
     }
 
     /// The time that each run of the third stage counts.

@@ -38,13 +38,18 @@ pub struct SecondStage {
 /// Of the time that the bracket leaves, the part of the runs that are to hold a load, and how many of them
 /// should fit.
 const HOLD_PART: f64 = 0.45;
-const HOLD_RUNS: f64 = 3.0;
+const HOLD_RUNS: f64 = 2.5;
 /// Each is no longer than this.
 const LONGEST_HOLD: Nanos = Nanos::from_secs(300);
 
-/// The part of this time that the estimate gets.
-pub fn for_estimate(left: Nanos) -> Nanos {
-    Nanos::from_secs_f64(left.as_secs_f64() * (1.0 - HOLD_PART))
+/// The second stage in its part of a budget; the least one where the budget has room for no other.
+pub fn estimate_stage(budget: StageBudget) -> Option<SecondStage> {
+    let StageBudget { left, overhead, least, .. } = budget;
+    let part = Nanos::from_secs_f64(left.as_secs_f64() * (1.0 - HOLD_PART));
+    let cost = (with_preload(least) + overhead).as_secs_f64();
+    let fits = FEWEST as f64 * cost <= left.as_secs_f64();
+    let shortest = || fits.then_some(SecondStage { points: FEWEST, counted: least });
+    second_stage(StageBudget { left: part, ..budget }).or_else(shortest)
 }
 
 /// The time that each run counts that is to hold a load, in this budget.
@@ -78,7 +83,7 @@ pub struct StageBudget {
 }
 
 /// The second stage that fits into a budget. `None` where too few points fit.
-pub fn second_stage(budget: StageBudget) -> Option<SecondStage> {
+fn second_stage(budget: StageBudget) -> Option<SecondStage> {
     let StageBudget { left, overhead, wanted, least } = budget;
     // Where responses take long, the least is more than the sample would want.
     let cost = (with_preload(wanted.max(least)) + overhead).as_secs_f64().max(1e-3);
@@ -137,7 +142,7 @@ impl SearchLimits {
         most: SeenMost,
     ) -> Option<Forecast> {
         let rate = USUAL_CAPACITY * most.rate;
-        let time = for_estimate(Nanos::from_secs_f64(LEFT_AFTER_FIRST * left.as_secs_f64()));
+        let time = Nanos::from_secs_f64(LEFT_AFTER_FIRST * left.as_secs_f64());
         let least = least(slo, Some(rate), most.response_s);
         let budget = StageBudget {
             left: time,
@@ -145,7 +150,7 @@ impl SearchLimits {
             wanted: wanted(slo, Some(rate)),
             least,
         };
-        let Some(stage) = second_stage(budget) else {
+        let Some(stage) = estimate_stage(budget) else {
             let fewest = FEWEST as f64 * with_preload(least).as_secs_f64();
             let rest = left.as_secs_f64() * fewest / time.as_secs_f64();
             let needed = spent + Nanos::from_secs_f64(NEEDED_RESERVE * rest);
@@ -204,6 +209,18 @@ mod tests {
         assert_eq!(of(100), None);
         assert_eq!(of(104).map(|stage| stage.points), Some(4));
         assert_eq!(of(160).map(|stage| stage.points), Some(6));
+    }
+
+    /// Points of 20 s did not fit into the part that is left besides the runs that hold a load.
+    #[test]
+    fn an_estimate_that_just_fits_is_made_and_leaves_the_rest() {
+        let of = |left: u64| {
+            let [left, overhead, wanted, least] = [left, 1, 80, 20].map(Nanos::from_secs);
+            estimate_stage(StageBudget { left, overhead, wanted, least })
+        };
+        let shortest = SecondStage { points: 4, counted: Nanos::from_secs(20) };
+        assert_eq!((of(103), of(104), of(160)), (None, Some(shortest), Some(shortest)));
+        assert!(of(220).is_some_and(|stage| stage.counted > shortest.counted));
     }
 
     /// Responses of 30 s at 100 req/s: points of 120 s, not of the 32 s that their percentiles want. Six
@@ -265,7 +282,7 @@ mod tests {
             let [overhead, wanted] = [Nanos::from_secs(2), Nanos::ZERO];
             hold_length(StageBudget { left, overhead, wanted, least }).as_secs_f64()
         };
-        assert!((length(84) - 20.8).abs() < 0.1, "{}", length(84));
+        assert!((length(84) - 25.3).abs() < 0.1, "{}", length(84));
         assert!((length(10) - 20.0).abs() < 0.1 && (length(9_000) - 300.0).abs() < 0.1);
     }
 

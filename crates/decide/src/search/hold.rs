@@ -16,7 +16,7 @@ const LEAST_DROP: f64 = 0.05;
 const MOST_DROP: f64 = 0.15;
 /// A run holds its load if it uses at most this share of each allowance: about half of the runs at the limit
 /// itself meet the objectives by chance.
-const ROOM: f64 = 0.5;
+const ROOM: f64 = 0.25;
 
 impl Point {
     /// Whether it met its objectives by more than chance.
