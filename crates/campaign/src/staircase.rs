@@ -1,15 +1,16 @@
-//! A short staircase of concurrency, one run per step.
+//! A short staircase of concurrency: a run per step, and longer ones around the knee.
 //!
-//! Which step comes next is decided by [`tokometer_decide::staircase`] from the steps alone. The folder is
+//! Which run comes next is decided by [`tokometer_decide::staircase`] from the runs alone. The folder is
 //! that of a sweep over `load.max_concurrency`.
 
 use std::path::PathBuf;
 
 use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
-use tokometer_decide::staircase::{StairEnd, StairNext, StairStep, Staircase};
+use tokometer_decide::staircase::{FullSlots, StairEnd, StairNext, StairStep, Staircase, steps};
 use tokometer_figures::SummaryOptions;
 use tokometer_plan::{Plan, Rate};
+use tokometer_record::stored::timelines;
 
 use crate::driver::{Procedure, Step};
 use crate::event::{Event, Observer, problem};
@@ -35,7 +36,7 @@ pub struct Stairs {
 /// The steps of a staircase.
 #[derive(Debug)]
 pub struct Climbed {
-    /// Those with a result.
+    /// Those with a result, each as it was measured last.
     pub steps: Vec<StairStep>,
     /// Why there are no more.
     pub end: StairEnd,
@@ -49,12 +50,21 @@ impl Climbed {
     }
 }
 
+/// A run that comes next.
+#[derive(Debug, Clone, Copy)]
+struct StairRun {
+    concurrency: u32,
+    length: Nanos,
+    requests: Option<u64>,
+}
+
 impl Stairs {
-    fn run(&self, number: usize, concurrency: u32, length: Nanos) -> PlannedRun {
+    fn run(&self, number: usize, next: StairRun) -> PlannedRun {
+        let StairRun { concurrency, length, requests } = next;
         let mut plan = self.plan.clone();
         plan.load.max_concurrency = Some(concurrency);
         plan.load.request_rate = Rate(f64::INFINITY);
-        plan.load.num_prompts = None;
+        plan.load.num_prompts = requests;
         (plan.load.ramp, plan.load.until) = (None, None);
         plan.load.duration_s = Some(length.as_secs_f64());
         let label = format!("max_concurrency={concurrency}");
@@ -74,7 +84,10 @@ impl Stairs {
     pub(crate) fn reading(run: &PlannedRun, record: &RunRecord) -> Result<Reading, Refusal> {
         let reading = Reading::of(run, record)?;
         let concurrency = run.plan.load.max_concurrency.unwrap_or_default();
-        let step = reading.sides.first().map(|side| StairStep::new(concurrency, &side.summary));
+        let mut full = FullSlots::default();
+        timelines(&record.reader)?.for_each(|timeline| full.add(&timeline));
+        let step = |summary| StairStep::new(concurrency, summary).while_full(&full);
+        let step = reading.sides.first().map(|side| step(&side.summary));
         Ok(Reading { step, ..reading })
     }
 }
@@ -88,20 +101,23 @@ impl Procedure for Stairs {
         observer: &mut dyn Observer,
     ) -> Result<Step<Climbed>, Refusal> {
         let step = |outcome: &Outcome| outcome.reading.as_ref().ok()?.step.clone();
-        let steps: Vec<StairStep> = done.iter().filter_map(step).collect();
+        let runs: Vec<StairStep> = done.iter().filter_map(step).collect();
         let spent = done.last().map_or(Nanos::ZERO, |last| last.ended - self.begin);
         let fates = || done.iter().map(Outcome::fate).collect();
         if let Some(last) = done.last() {
-            let is_failing = self.tell(last, &steps, spent, observer)?;
+            let is_failing = self.tell(last, &runs, spent, observer)?;
             if is_failing || last.is_interrupted {
                 let end = if is_failing { StairEnd::Failing } else { StairEnd::Interrupted };
-                return Ok(Step::Finished(Climbed { steps, end, fates: fates() }));
+                return Ok(Step::Finished(Climbed { steps: steps(&runs), end, fates: fates() }));
             }
         }
-        Ok(match self.staircase.next(&steps, spent) {
-            StairNext::Done(end) => Step::Finished(Climbed { steps, end, fates: fates() }),
-            StairNext::Measure { concurrency, length } => {
-                Step::Run(Box::new(self.run(steps.len(), concurrency, length)))
+        Ok(match self.staircase.next(&runs, spent) {
+            StairNext::Done(end) => {
+                Step::Finished(Climbed { steps: steps(&runs), end, fates: fates() })
+            }
+            StairNext::Measure { concurrency, length, requests } => {
+                let next = StairRun { concurrency, length, requests };
+                Step::Run(Box::new(self.run(runs.len(), next)))
             }
         })
     }
@@ -117,11 +133,11 @@ impl Stairs {
     fn tell(
         &self,
         last: &Outcome,
-        steps: &[StairStep],
+        runs: &[StairStep],
         spent: Nanos,
         observer: &mut dyn Observer,
     ) -> Result<bool, Refusal> {
-        match (&last.reading, steps.last()) {
+        match (&last.reading, runs.last()) {
             (Ok(_), Some(step)) => {
                 let left = self.staircase.budget.saturating_sub(spent);
                 observer.event(Event::Step { step, left })?;

@@ -6,7 +6,7 @@ use tokometer_decide::capacity::{Ending, Findings};
 use tokometer_decide::compare::Conclusion;
 use tokometer_decide::search::{PointOutcome, SearchResult, Stage};
 use tokometer_decide::staircase;
-use tokometer_decide::staircase::{StairEnd, Staircase};
+use tokometer_decide::staircase::{Remainder, Staircase};
 use tokometer_sim::Profile;
 use tokometer_sim::what_if::changed;
 
@@ -71,22 +71,72 @@ fn a_point_that_cannot_be_measured_does_not_end_a_sweep_but_an_unreached_server_
     assert_eq!((fates.unwrap().len(), told), (2, 2));
 }
 
-#[test]
-fn a_staircase_climbs_to_its_knee_within_its_budget() {
-    let budget = Nanos::from_secs(120);
+/// Every run's number in flight and its time.
+#[derive(Default)]
+struct StairRuns {
+    runs: Vec<(u32, f64)>,
+    spent: f64,
+}
+
+impl Observer for StairRuns {
+    fn event(&mut self, event: Event<'_>) -> Result<(), Refusal> {
+        if let Event::Step { step, left } = event {
+            let spent = -left.as_secs_f64();
+            self.runs.push((step.concurrency, spent - self.spent));
+            self.spent = spent;
+        }
+        Ok(())
+    }
+}
+
+/// Every step is twice the one before, at least 95 % of the budget is used, and most of it at the knee
+/// and the two steps beside it.
+fn check_staircase(profile: &str, seconds: u64, load: &str) {
+    let budget = Nanos::from_secs(seconds);
     let mut stairs = Stairs {
-        staircase: Staircase { budget, most: 1_024 },
-        plan: plan("{}"),
+        staircase: Staircase { budget, most: 1_024, remainder: Remainder::Knee },
+        plan: plan(load),
         folder: "stairs".into(),
         figures: figures(),
         kept_events: KeptEvents::Plain,
         begin: Nanos::ZERO,
     };
-    let mut engine = engine();
-    let climbed = run(&mut stairs, &mut engine, &mut ()).unwrap();
-    assert_eq!(climbed.end, StairEnd::Flat, "{climbed:?}");
-    assert!(staircase::knee(&climbed.steps).is_some(), "{climbed:?}");
-    assert!(engine.now <= budget + Nanos::from_secs(30), "{}", engine.now);
+    let mut engine = Virtual::new(Profile::shipped(profile).unwrap());
+    let mut told = StairRuns { spent: -(seconds as f64), ..StairRuns::default() };
+    let climbed = run(&mut stairs, &mut engine, &mut told).unwrap();
+    let rising: Vec<u32> = climbed.steps.iter().map(|step| step.concurrency).collect();
+    let doubled: Vec<u32> = (0..rising.len()).map(|at| 1 << at).collect();
+    assert_eq!(rising, doubled, "{profile}, {seconds} s");
+    let used = engine.now.as_secs_f64() / seconds as f64;
+    let knee = staircase::knee(&climbed.steps);
+    let around = knee.or(rising.len().checked_sub(1)).unwrap();
+    let around = rising[around.saturating_sub(1)]..=2 * rising[around];
+    let at_knee = told.runs.iter().filter(|(flights, _)| around.contains(flights));
+    let at_knee = at_knee.map(|(_, took)| took).sum::<f64>() / seconds as f64;
+    let shown = format!(
+        "{profile}, {seconds} s: {:.1} % used, {:.1} % around {:?}, {:?}: {:?}",
+        100.0 * used,
+        100.0 * at_knee,
+        knee.map(|at| rising[at]),
+        climbed.end,
+        told.runs
+    );
+    println!("{shown}");
+    assert!((0.95..1.03).contains(&used), "{shown}");
+    assert!(at_knee > 0.5 || knee.is_none(), "{shown}");
+}
+
+#[test]
+fn a_staircase_skips_no_step_uses_its_budget_and_spends_most_of_it_around_the_knee() {
+    const VARIED: &str = r#"{"workload": {
+        "dataset": "random", "input_len": 512, "output_len": 128, "prefix_len": 0,
+        "content_path": null, "range_ratio": 0.5
+    }}"#;
+    for profile in ["small", "default"] {
+        for seconds in [60, 120, 300] {
+            check_staircase(profile, seconds, VARIED);
+        }
+    }
 }
 
 fn search(budget: Option<Nanos>) -> (Findings, Nanos) {

@@ -140,8 +140,14 @@ impl ConfidenceInterval {
 
     #[must_use]
     pub(crate) fn divided_by(self, unit: f64) -> Self {
+        self.times(1.0 / unit)
+    }
+
+    /// The interval of a value this many times as large.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
         match self {
-            Self::Known { low, high } => Self::Known { low: low / unit, high: high / unit },
+            Self::Known { low, high } => Self::Known { low: low * factor, high: high * factor },
             Self::Unknown(why) => Self::Unknown(why),
         }
     }

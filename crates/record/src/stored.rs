@@ -31,8 +31,8 @@ pub fn open(folder: &Path) -> Result<RunReader, Refusal> {
     })
 }
 
-/// The runs below a folder that is no run itself, such as the points of a sweep, in order. None where
-/// the folder cannot be read.
+/// The runs below a folder that is no run itself, such as the points of a sweep, in order: of a staircase
+/// the last run of each step. None where the folder cannot be read.
 pub fn points(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut runs: Vec<PathBuf> = entries
@@ -40,7 +40,22 @@ pub fn points(folder: &Path) -> Vec<PathBuf> {
         .filter(|entry| entry.join(names::PLAN).is_file())
         .collect();
     runs.sort();
-    runs
+    if folder.join(STAIRCASE).is_file() { last_of_each(runs) } else { runs }
+}
+
+/// The last run of each label, where the label first appears. `003-max_concurrency=8` has a number and a
+/// label.
+fn last_of_each(runs: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut last: Vec<(String, PathBuf)> = Vec::new();
+    for run in runs {
+        let name = run.file_name().unwrap_or_default().to_string_lossy();
+        let label = name.split_once('-').map_or(&*name, |(_, label)| label).to_owned();
+        match last.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, kept)) => *kept = run,
+            None => last.push((label, run)),
+        }
+    }
+    last.into_iter().map(|(_, run)| run).collect()
 }
 
 /// The first run below a folder that is no run itself.
@@ -75,6 +90,16 @@ pub fn unreadable(why: Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A staircase measures the steps around its knee twice.
+    #[test]
+    fn a_staircase_has_the_last_run_of_each_step() {
+        let runs = ["000-n=1", "001-n=2", "002-n=4", "003-n=4", "004-n=1"].map(PathBuf::from);
+        assert_eq!(
+            last_of_each(runs.to_vec()),
+            ["004-n=1", "001-n=2", "003-n=4"].map(PathBuf::from)
+        );
+    }
 
     #[test]
     fn a_folder_that_is_no_run_is_refused_and_has_no_end() {

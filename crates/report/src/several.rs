@@ -58,9 +58,12 @@ pub fn page(
     for target in all.iter_mut().flat_map(|run| &mut run.shown.info.targets) {
         target.server.get_or_insert_with(|| findings.server.clone());
     }
+    for (step, run) in findings.steps.iter().zip(&mut all) {
+        staircase::put_throughput(step, &mut run.shown.summary);
+    }
     let context = PageContext { knee: findings.knee, ..context.clone() };
-    let shown: Vec<&SummarisedRun> = all.iter().map(|run| &run.shown).collect();
-    let answer = staircase::answer(&findings, &shown);
+    let summaries: Vec<&Summary> = all.iter().map(|run| &run.shown.summary).collect();
+    let answer = staircase::answer(&findings, &summaries);
     Ok(Page { answer: Some(answer), ..of_several(&all, &context)? })
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::{Refusal, printable};
 use tokometer_compat::{Layout, LayoutChoice, Report, print_same};
+use tokometer_figures::Summary;
 use tokometer_record::STDOUT;
 
 use crate::reading::{Reading, expanded};
@@ -148,7 +149,7 @@ fn own_runs(
     if let [folder] = given
         && let Some(findings) = staircase::read(folder)
     {
-        let runs: Vec<&SummarisedRun> = runs.iter().map(|(_, run)| *run).collect();
+        let runs: Vec<&Summary> = runs.iter().map(|(_, run)| &run.summary).collect();
         return Ok(texts
             + &staircase::text(&findings, &runs, style)
             + &staircase::next_line(&findings));

@@ -53,15 +53,6 @@ pub fn sweep_text(entries: &[SweepEntry], style: Style) -> String {
     table(entries, &varied(entries), style)
 }
 
-/// The table of a staircase, whose only step has its concurrency too.
-pub(crate) fn stairs_text(entries: &[SweepEntry], style: Style) -> String {
-    let mut fields = varied(entries);
-    if fields.is_empty() {
-        fields.push(PlanField::MAX_CONCURRENCY);
-    }
-    table(entries, &fields, style)
-}
-
 fn varied(entries: &[SweepEntry]) -> Vec<PlanField> {
     let plans: Vec<&Value> = entries.iter().map(|entry| &entry.plan).collect();
     varied_fields(&plans)
@@ -125,20 +116,28 @@ struct SweepRow<'a> {
     remark: &'static str,
 }
 
-struct FigureColumn {
-    head: &'static str,
+pub(crate) struct FigureColumn {
+    pub(crate) head: &'static str,
     quantity: Quantity,
     /// `None` for a figure of the whole run.
-    statistic: Option<Statistic>,
+    pub(crate) statistic: Option<Statistic>,
     /// What the legend says of it.
     meaning: &'static str,
 }
 
-const fn whole_run(head: &'static str, quantity: Quantity, meaning: &'static str) -> FigureColumn {
+pub(crate) const fn whole_run(
+    head: &'static str,
+    quantity: Quantity,
+    meaning: &'static str,
+) -> FigureColumn {
     FigureColumn { head, quantity, statistic: None, meaning }
 }
 
-const fn latency(head: &'static str, quantity: Quantity, statistic: Statistic) -> FigureColumn {
+pub(crate) const fn latency(
+    head: &'static str,
+    quantity: Quantity,
+    statistic: Statistic,
+) -> FigureColumn {
     FigureColumn { head, quantity, statistic: Some(statistic), meaning: "" }
 }
 
@@ -207,9 +206,8 @@ fn sweep_table(heads: &[String], rows: &[SweepRow<'_>], style: Style) -> String 
 /// The columns that the runs have figures for: where answers come in one piece, none has a first token.
 /// Runs without any latency keep all columns.
 fn columns(rows: &[SweepRow<'_>]) -> Vec<&'static FigureColumn> {
-    let has = |row: &SweepRow<'_>, quantity: Quantity| row.summary.figure(quantity).is_some();
-    let is_pooled = rows.iter().any(|row| has(row, Quantity::Items));
-    let all: &[FigureColumn] = if is_pooled { &POOLED } else { &GENERATED };
+    let summaries: Vec<&Summary> = rows.iter().map(|row| row.summary).collect();
+    let all: &[FigureColumn] = if is_pooled(&summaries) { &POOLED } else { &GENERATED };
     let is_known =
         |column: &FigureColumn| rows.iter().any(|row| column.cell(row.summary) != ABSENT);
     let e2e = &latency("", Quantity::E2e, Statistic::MEDIAN);
@@ -217,8 +215,21 @@ fn columns(rows: &[SweepRow<'_>]) -> Vec<&'static FigureColumn> {
     all.iter().filter(|column| !is_answered || is_known(column)).collect()
 }
 
+/// Whether answers are vectors, scores or classes.
+pub(crate) fn is_pooled(summaries: &[&Summary]) -> bool {
+    summaries.iter().any(|summary| summary.figure(Quantity::Items).is_some())
+}
+
 impl FigureColumn {
-    fn cell(&self, summary: &Summary) -> String {
+    /// Whether a run has enough requests for this percentile.
+    pub(crate) fn is_supported(&self, summary: &Summary) -> bool {
+        let percent = self.statistic.and_then(Statistic::percentile).map(|one| one.percent());
+        let found = summary.distribution(self.quantity).filter(|found| !found.is_withheld);
+        let entry = found.zip(percent).and_then(|(found, percent)| found.percentile(percent));
+        entry.is_some_and(|entry| entry.is_supported && entry.value.is_some())
+    }
+
+    pub(crate) fn cell(&self, summary: &Summary) -> String {
         match self.statistic {
             None => summary.figure(self.quantity).map_or_else(|| ABSENT.to_owned(), short),
             Some(statistic) => percentile(summary, self.quantity, statistic),
@@ -226,7 +237,7 @@ impl FigureColumn {
     }
 }
 
-fn mark(verdict: Option<Verdict>) -> (&'static str, Tone) {
+pub(crate) fn mark(verdict: Option<Verdict>) -> (&'static str, Tone) {
     match verdict {
         Some(Verdict::Valid) => ("✓", Tone::Good),
         Some(Verdict::Suspect) => ("~", Tone::Doubtful),
@@ -235,7 +246,7 @@ fn mark(verdict: Option<Verdict>) -> (&'static str, Tone) {
     }
 }
 
-const ABSENT: &str = "–";
+pub(crate) const ABSENT: &str = "–";
 
 fn percentile(summary: &Summary, quantity: Quantity, statistic: Statistic) -> String {
     let distribution = summary.distribution(quantity);

@@ -137,7 +137,7 @@ fn a_load_of_the_config_file_is_one_run_unless_a_budget_is_typed() {
     assert!(!counted.contains("duration_s"), "{counted}");
     let steps = run("http://h:9 --print-plan --budget 50s", config);
     assert!(steps.stdout.contains("[[sweep]]"), "{}", steps.stdout);
-    assert!(steps.stdout.contains("duration_s = 5.0"), "{}", steps.stdout);
+    assert!(steps.stdout.contains("duration_s = 8.3"), "{}", steps.stdout);
     assert!(
         steps.stderr.contains("`max-concurrency` (config file) has no effect"),
         "{}",
@@ -145,7 +145,7 @@ fn a_load_of_the_config_file_is_one_run_unless_a_budget_is_typed() {
     );
     // The budget of the config file is that of a staircase, and makes none where no address stands alone.
     let steps = run("http://h:9 --print-plan", "budget = \"90s\"\n").stdout;
-    assert!(steps.contains("duration_s = 9.0"), "{steps}");
+    assert!(steps.contains("duration_s = 15.0"), "{steps}");
     let plain = run("bench --sim --print-plan", "budget = \"90s\"\n").stdout;
     assert!(!plain.contains("[[sweep]]"), "{plain}");
 }
@@ -188,8 +188,8 @@ fn a_variable_is_stronger_than_the_config_file_and_a_flag_than_both() {
     check(&format!("{plan} --host c"), &[], whole, &["address = \"http://c:8000\"  # flag"]);
 
     let (budget, budgets) = ([("TOKOMETER_BUDGET", "50s")], "budget = \"90s\"\n");
-    check("http://h:9 --print-plan", &budget, budgets, &["duration_s = 5.0"]);
-    check("http://h:9 --print-plan --budget 70s", &budget, budgets, &["duration_s = 7.0"]);
+    check("http://h:9 --print-plan", &budget, budgets, &["duration_s = 8.3"]);
+    check("http://h:9 --print-plan --budget 70s", &budget, budgets, &["duration_s = 11.6"]);
     let set_by = "the load is set by `max-concurrency` (environment)";
     check("http://h:9 --print-plan", &list, lists, &[set_by]);
     let backends = "backend = \"openai-chat\"\n";

@@ -34,14 +34,16 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     let out = &found.stdout;
     assert!(!out.contains("Serving Benchmark Result"), "{out}");
     assert!(out.starts_with("tokometer's simulator "), "{out}");
-    let head = out.lines().find(|line| line.starts_with("concurrency")).unwrap();
-    for word in ["req/s", "tok/s", "per user", "TTFT p50", "TPOT", "E2E p50"] {
+    let head = out.lines().find(|line| line.starts_with("in flight")).unwrap();
+    for word in ["req/s", "tok/s", "per user", "TTFT p50", "p90", "TPOT p50"] {
         assert!(head.contains(word), "{head}");
     }
     let wide = |line: &&str| line.chars().count() > 80 && !line.starts_with("next: ");
     assert_eq!(out.lines().find(wide), None, "{out}");
-    assert!(out.contains("knee"), "{out}");
-    assert!(out.contains("\nverdict"), "{out}");
+    assert!(out.contains("\ntrust: "), "{out}");
+    // The table, four lines of answer and trust with what led to it, and where to go on.
+    let others = out.lines().filter(|line| !line.trim_start().starts_with(char::is_numeric));
+    assert!(others.count() <= 16, "{out}");
     assert!(out.contains("\npage: s/page.html\n"), "{out}");
     let next = out.lines().find(|line| line.starts_with("next: ")).unwrap();
     let start = format!("next: tokometer capacity {} ", server.url);
@@ -49,17 +51,20 @@ fn an_address_alone_is_a_staircase_with_one_table_a_page_and_a_next_command() {
     assert!(next.contains("--random-input-len 16 --random-output-len 8"), "{next}");
     let page = std::fs::read_to_string(folder.path().join("s/page.html")).unwrap();
     assert!(page.contains("</html>"), "the page is cut");
-    let knee = out.lines().find(|line| line.starts_with("knee: ") || line.starts_with("no knee: "));
-    let knee = knee.and_then(|line| line.split("; ").next()).unwrap();
-    assert!(page.contains(knee), "the page lacks its answer: {knee}");
+    let is_answer =
+        |line: &&str| line.starts_with("best trade-off: ") || line.starts_with("highest seen: ");
+    let answer = out.lines().find(is_answer).unwrap();
+    assert!(page.contains(answer), "the page lacks its answer: {answer}");
 
-    let loads = loads(&folder.path().join("s"));
-    // A busy machine has time for few steps, which are then further apart.
-    let is_rising = loads.windows(2).all(|pair| pair[1] == 2 * pair[0] || pair[1] == 4 * pair[0]);
-    assert!(loads.len() > 1 && loads[0] == 1 && is_rising, "{loads:?}");
+    // Steps around the knee are measured again.
+    let mut loads = loads(&folder.path().join("s"));
+    loads.sort_unstable();
+    loads.dedup();
+    let is_doubled = loads.windows(2).all(|pair| pair[1] == 2 * pair[0]);
+    assert!(loads.len() > 1 && loads[0] == 1 && is_doubled, "{loads:?}");
     let shown = run(folder.path(), "report s").succeeded().stdout;
     let table = |text: &str| -> Vec<String> {
-        let rows = text.lines().skip_while(|line| !line.starts_with("concurrency"));
+        let rows = text.lines().skip_while(|line| !line.starts_with("in flight"));
         rows.take_while(|line| !line.is_empty()).map(str::to_owned).collect()
     };
     assert_eq!(table(&shown), table(out), "`report` shows another table");
@@ -93,7 +98,8 @@ fn a_staircase_of_one_step_is_shown_again_as_a_staircase() {
     let server = Server::new(&["--ttft", "200ms", "--itl", "2ms"]);
     let found = run(folder.path(), &format!("{} --budget 600ms -o s {SHORT}", server.url));
     let found = found.succeeded();
-    assert_eq!(loads(&folder.path().join("s")), [1]);
+    let loads = loads(&folder.path().join("s"));
+    assert!(loads.iter().all(|load| *load == 1), "{loads:?}");
     let shown = run(folder.path(), "report s").succeeded().stdout;
     let all: Vec<&str> = found.stdout.lines().filter(|line| !line.starts_with("page: ")).collect();
     assert_eq!(shown.lines().collect::<Vec<_>>(), all);
@@ -116,6 +122,34 @@ fn an_address_with_a_load_is_one_run_with_the_classic_block() {
     let line = format!("bench {0} --base-url {0}", server.url);
     let refused = run(folder.path(), &line);
     assert!(refused.stderr.contains("cannot use `--base-url` together with"), "{}", refused.stderr);
+}
+
+/// Requests of one length in a closed loop run in lock-step.
+#[test]
+fn lengths_that_nobody_gave_vary_and_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let check = |line: &str, expected: bool| {
+        let planned =
+            ended(&mut command(folder.path(), &format!("{line} --print-plan"))).succeeded();
+        assert_eq!(
+            planned.stdout.contains("range_ratio = 0.5"),
+            expected,
+            "{line}: {}",
+            planned.stdout
+        );
+    };
+    let url = &server.url;
+    check(url, true);
+    check(&format!("bench {url} --max-concurrency 4"), true);
+    check(&format!("capacity {url} --slo requests>1"), true);
+    check(&format!("{url} --random-input-len 64"), false);
+    check(&format!("{url} --conventions sglang --dataset-name random"), false);
+    check(&format!("bench --base-url {url}"), false);
+    let line =
+        format!("bench {url} --max-concurrency 2 --num-prompts 4 --disable-tqdm --no-run-dir");
+    let found = run(folder.path(), &line).succeeded();
+    assert!(found.stderr.contains("about 512 in, 128 out (±50 %)"), "{}", found.stderr);
 }
 
 /// What a server of some kind answers besides its measured routes.

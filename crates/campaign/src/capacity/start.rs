@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_decide::capacity::LoadKind;
 use tokometer_decide::search::SeenMost;
-use tokometer_decide::staircase::{StairStep, Staircase, knee};
+use tokometer_decide::staircase::{Remainder, StairStep, Staircase, knee};
 
 /// The folder of the staircase, beside the points of the search.
 pub const STAIRS: &str = "staircase";
@@ -18,7 +18,9 @@ const FIRST: f64 = 0.78;
 
 /// The staircase of a search with this budget.
 pub(super) fn staircase(budget: Nanos) -> Staircase {
-    Staircase { budget: Nanos(budget.0 / PART).min(LONGEST), most: MOST_IN_FLIGHT }
+    let budget = Nanos(budget.0 / PART).min(LONGEST);
+    // The time that it leaves is the search's.
+    Staircase { budget, most: MOST_IN_FLIGHT, remainder: Remainder::Unused }
 }
 
 /// What the step with most requests per second shows.

@@ -15,7 +15,7 @@ mod staircase;
 
 pub(crate) use identified::identified;
 pub(crate) use intention::intention;
-pub(crate) use next_command::workload as workload_words;
+pub(crate) use next_command::{say_varied, workload as workload_words};
 pub(crate) use observer::measurement;
 pub(crate) use results::{
     RunFacts, check as check_result_files, result as result_file, write as write_results,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_campaign::{Event, Observer};
 use tokometer_decide::staircase::{StairEnd, StairStep, StaircaseFindings, knee};
-use tokometer_figures::Quantity;
+use tokometer_figures::{Quantity, Summary};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
@@ -40,13 +40,20 @@ impl<'a> StairsScreen<'a> {
     }
 
     pub(crate) fn shown(&mut self, steps: &[StairStep], ending: StairEnd) -> ShownStairs {
-        let runs = std::mem::take(&mut self.screen.runs);
+        // Of each step the last run, which is its longest.
+        let mut runs: Vec<SummarisedRun> = Vec::new();
+        for run in std::mem::take(&mut self.screen.runs) {
+            let cap = |run: &SummarisedRun| run.info.load.max_concurrency;
+            match runs.iter_mut().find(|known| cap(known) == cap(&run)) {
+                Some(known) => *known = run,
+                None => runs.push(run),
+            }
+        }
         let knee = knee(steps);
         let target = runs.first().and_then(|run| run.info.targets.first());
         let model = target.map(|target| target.model.clone()).or(self.server.model.clone());
         let route = target.map_or("", |target| target.endpoint.as_str());
-        // Beyond the knee latencies are those of a queue; without one the last step is the best guess.
-        let edge = knee.or(runs.len().checked_sub(1)).and_then(|at| runs.get(at));
+        let highest = steps.iter().filter_map(|step| step.requests_per_s).max_by(f64::total_cmp);
         let findings = StaircaseFindings {
             server: self.server.identity.to_string(),
             address: target.map(|target| target.base_url.clone()).unwrap_or_default(),
@@ -55,7 +62,7 @@ impl<'a> StairsScreen<'a> {
             budget_s: self.budget.as_secs_f64(),
             ending,
             knee: knee.map(|at| steps[at].concurrency),
-            next: edge.map(super::next_command::capacity),
+            next: runs.first().map(|first| super::next_command::capacity(first, highest)),
             steps: steps.to_vec(),
         };
         ShownStairs { findings, runs }
@@ -118,7 +125,7 @@ impl ShownStairs {
     pub(crate) fn show(&self, shown: Shown, style: Style) -> Result<(), Refusal> {
         match shown {
             Shown::Text => {
-                let runs: Vec<&SummarisedRun> = self.runs.iter().collect();
+                let runs: Vec<&Summary> = self.runs.iter().map(|run| &run.summary).collect();
                 print(&staircase_text(&self.findings, &runs, style))
             }
             Shown::Json => {

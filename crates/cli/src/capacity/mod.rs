@@ -22,7 +22,7 @@ use tokometer_report::staircase;
 use tokometer_shards::Membership;
 
 use crate::args::{BenchArgs, CapacityArgs, Over};
-use crate::bench::{RunView, StairsScreen, identified, kept_events, planned_runs};
+use crate::bench::{RunView, StairsScreen, identified, kept_events, planned_runs, say_varied};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Bar, Lowered, OwnDefaults, Preset, layered, lower_over, put_address, seconds};
 use crate::pages;
@@ -68,6 +68,9 @@ pub(crate) fn capacity(
     if let Some(server) = server.as_ref().filter(|server| server.is_recognised()) {
         print_note(&format!("server: {}", server.identity));
     }
+    if own.is_some() {
+        say_varied(&lowered.plan);
+    }
     let begin = given.clock.now();
     let earlier = Earlier::checked(&bench.output, &lowered.plan.output)?;
     let found = membership(&bench, &lowered, given)?;
@@ -112,7 +115,7 @@ fn searched(
         Search::new(setting.clone())?.check_stored()?;
         let stored = staircase::read(&folder).filter(|_| climbs);
         if let Some(findings) = stored {
-            print_note(&findings.sentence());
+            print_note(&staircase::sentence(&findings));
             setting.stairs = Some(findings.steps);
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use tokometer_base::Nanos;
 use tokometer_campaign::{Event, Observer, SearchEvent};
 use tokometer_report::capacity as views;
+use tokometer_report::staircase;
 
 use crate::bench::{Say, StairsScreen};
 use crate::exit::Refusal;
@@ -51,7 +52,7 @@ impl Observer for SearchScreen<'_> {
                 self.is_climbing = false;
                 let stairs = self.stairs.shown(steps, end);
                 stairs.write(self.folder)?;
-                print_note(&stairs.findings.sentence());
+                print_note(&staircase::sentence(&stairs.findings));
             }
             Event::Search(event) => self.course(&event),
             event if self.is_climbing => return self.stairs.event(event),

@@ -7,7 +7,7 @@ use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{
     Against, Earlier, KeptEvents, RunFolder, Stairs, Sweep, SweepFindings, check_stored_sweep, run,
 };
-use tokometer_decide::staircase::{StairEnd, Staircase};
+use tokometer_decide::staircase::{Remainder, StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
@@ -17,7 +17,7 @@ use tokometer_shards::Membership;
 use crate::args::{BenchArgs, BenchCommand};
 use crate::bench::{
     Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, identified, intention,
-    kept_events, next_line, overall, planned_runs,
+    kept_events, next_line, overall, planned_runs, say_varied,
 };
 use crate::exit::{Exit, Refusal};
 use crate::files::say_pipe;
@@ -76,7 +76,7 @@ impl AskedBench {
             None
         } else {
             let budget = Nanos::from_secs_f64(budget_s.unwrap_or(BUDGET_S));
-            Some(Staircase { budget, most: MOST_IN_FLIGHT })
+            Some(Staircase { budget, most: MOST_IN_FLIGHT, remainder: Remainder::Knee })
         };
         Ok(Self { args, staircase, own: Some(own), events })
     }
@@ -165,6 +165,7 @@ pub(crate) fn bench(
         if server.is_recognised() {
             print_note(&format!("server: {}", server.identity));
         }
+        say_varied(&lowered.plan);
     }
     measure_points(command, args, lowered, given)
 }

@@ -54,7 +54,7 @@ pub(super) const GROUPS: &[Group] = &[
         option("random-output-len", "TOKENS", Counts, "Output length in tokens [default: 128; SGLang's conventions: 1024]")
             .sets("workload.output_len").of(RANDOM_TEXT).known("PRS")
             .remark("a list makes a sweep"),
-        option("random-range-ratio", "RATIO", Parsed(ratio), "Range of the lengths, or {\"input\": A, \"output\": B}; --conventions decides its meaning")
+        option("random-range-ratio", "RATIO", Parsed(ratio), "Range of the lengths, or {\"input\": A, \"output\": B}; --conventions decides its meaning [default: 0; URL without lengths: 0.5]")
             .sets("workload.range_ratio").of(RANDOM_INPUT).known("PRS")
             .remark("`--conventions` decides its meaning"),
         option("random-prefix-len", "TOKENS", Count, "Length of the prefix shared by all prompts [default: 0]")

@@ -9,8 +9,8 @@
 use super::origin::ValueOrigin;
 use super::preset::Preset;
 use crate::options::Fragment;
-use tokometer_base::Conventions;
 use tokometer_base::redact::hide_in_url;
+use tokometer_base::{Backend, Conventions};
 use tokometer_client::Dialect;
 use tokometer_workload::Spec;
 
@@ -18,6 +18,10 @@ use tokometer_base::Refusal;
 
 /// Tokens of a prompt and of its answer, unless the user says otherwise.
 pub const PROMPT_LEN: (u64, u64) = (512, 128);
+/// By which share both vary: requests of one length in a closed loop run in lock-step, which no traffic does.
+const VARIED_BY: &str = "0.5";
+/// Tokens of the longest request, as a multiple of the usual one.
+const LONGEST: (u64, u64) = (3, 2);
 /// What is sent, unless the route needs something else.
 const RANDOM: &str = "random";
 /// The backend, unless the server has no chat.
@@ -154,6 +158,13 @@ impl OwnDefaults {
             if dataset == RANDOM {
                 own.put_lengths(PROMPT_LEN);
             }
+            let is_sglang = layers.iter().any(|args| args.has("conventions"))
+                || named.and_then(Backend::named).and_then(|backend| backend.conventions())
+                    == Some(Conventions::Sglang);
+            // There the ratio means something else.
+            if own.open.lengths && !is_sglang && !says(&["random-range-ratio"]) {
+                own.put("random-range-ratio", VARIED_BY);
+            }
         }
         own
     }
@@ -179,10 +190,10 @@ impl OwnDefaults {
     /// Shortens our own lengths to a context that is too short for them, with room for a chat template.
     pub fn shorten(&mut self, context_tokens: u64) -> Option<(u64, u64)> {
         let (input, output) = PROMPT_LEN;
-        if context_tokens >= input + output + TEMPLATE {
+        if context_tokens >= (input + output) * LONGEST.0 / LONGEST.1 + TEMPLATE {
             return None;
         }
-        let shorter = ((context_tokens / 2).max(1), (context_tokens / 8).max(1));
+        let shorter = ((context_tokens * 2 / 5).max(1), (context_tokens / 10).max(1));
         self.put_lengths(shorter);
         Some(shorter)
     }
@@ -255,7 +266,21 @@ mod tests {
         assert_eq!(bare.open, OpenChoices { backend: true, lengths: true });
         assert!(bare.fragment.has("random-input-len"));
         assert_eq!(bare.shorten(4_096), None);
-        assert_eq!(bare.shorten(512), Some((256, 64)));
+        assert_eq!(bare.shorten(512), Some((204, 51)));
+        // Lengths are varied only where nobody gives them, by the conventions in which 0.5 means ±50 %.
+        let is_varied = |own: &OwnDefaults| own.fragment.has("random-range-ratio");
+        assert!(is_varied(&bare) && is_varied(&with("backend", "vllm")));
+        for (flag, word) in [
+            ("conventions", "sglang"),
+            ("backend", "sglang"),
+            ("random-input-len", "64"),
+            ("output-len", "9"),
+            ("dataset-name", "random"),
+            ("dataset-path", "f"),
+            ("backend", "jina-rerank"),
+        ] {
+            assert!(!is_varied(&with(flag, word)), "{flag} {word}");
+        }
         let sglang = with("conventions", "sglang");
         assert_eq!((sglang.fragment.backend, sglang.open.backend), (None, false));
         let long = with("output-len", "9");
