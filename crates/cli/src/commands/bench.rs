@@ -11,6 +11,7 @@ use tokometer_decide::staircase::{Remainder, StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
+use tokometer_report::grid::TERMINAL;
 use tokometer_report::wrapped;
 use tokometer_shards::Membership;
 
@@ -238,11 +239,21 @@ fn swept(
     };
     screen.show_all(plan.output.shown)?;
     if part.folder.is_kept() && plan.output.shown == Shown::Text {
-        let details = "    details: tokometer report RUN --details";
-        let details = if lowered.is_detailed { "" } else { details };
-        print_note(&format!("record: {}{details}", part.folder.path().display()));
+        print_note(&where_it_is(part.folder.path(), lowered.is_detailed));
     }
     Ok(overall(&found, look(lowered)))
+}
+
+/// The record, and the command that shows what the screen left out; on a line each where one is too long.
+fn where_it_is(folder: &Path, is_detailed: bool) -> String {
+    let record = format!("record: {}", folder.display());
+    let details = "details: tokometer report RUN --details";
+    let fits = record.chars().count() + 4 + details.len() <= TERMINAL;
+    match (is_detailed, fits) {
+        (true, _) => record,
+        (false, true) => format!("{record}    {details}"),
+        (false, false) => format!("{record}\n{details}"),
+    }
 }
 
 fn look(lowered: &Lowered) -> Look {
