@@ -151,7 +151,7 @@ impl Reading {
 /// How a recorded run came out. An incomplete record takes precedence.
 pub(crate) fn fate(record: &RunRecord, sides: &[Half], plan: &Plan) -> Fate {
     let is_dead = sides.iter().any(|side| side.summary.counts.succeeded == 0);
-    let is_invalid = sides.first().is_some_and(|side| side.summary.verdict == Verdict::Invalid);
+    let is_invalid = sides.iter().any(|side| side.summary.verdict == Verdict::Invalid);
     // A shard of a run that has fewer requests than shards has done its part.
     let info = record.reader.info();
     let has_no_part = info.shard().is_some() && info.load.planned_requests == Some(0);

@@ -3,6 +3,8 @@
 //! In: run folders, other tools' result files, printed reports. Out: a comparison as text, Markdown,
 //! JSON or a page, and an exit code for rules.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 use tokometer_base::redact::Secrets;
 use tokometer_base::units;
@@ -22,24 +24,46 @@ use crate::pages;
 use crate::runs::{self, READING};
 use crate::terminal::{print, print_message};
 
+/// What is compared with what.
+#[derive(Clone, Copy)]
+enum Sides<'a> {
+    /// The two targets of one run.
+    One(&'a Path),
+    Both { a: &'a [PathBuf], b: &'a [PathBuf] },
+}
+
+impl<'a> Sides<'a> {
+    fn of(args: &'a CompareArgs) -> Self {
+        match args.runs.as_slice() {
+            [] => Self::Both { a: &args.a, b: &args.b },
+            [run] => Self::One(run),
+            [a, b @ ..] => Self::Both { a: std::slice::from_ref(a), b },
+        }
+    }
+}
+
 /// Compares and prints; the exit code says whether a rule was violated.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let rules: Vec<FailRule> =
         args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
-    let figures = compared(rules.iter().map(|rule| rule.figure));
+    let figures = compared(rules.iter().filter_map(|rule| rule.figure));
     let equivalence = units::parse_share(&args.equivalence)
         .map_err(|why| Refusal::usage(format!("cannot use `--equivalence`: {why}"), ""))?;
     let criteria = Criteria { figures: &figures, equivalence: Equivalence(equivalence) };
-    let paired = if args.run.is_none() { comparison::paired(&args.a, &args.b)? } else { None };
+    let sides = Sides::of(args);
+    let paired = match sides {
+        Sides::One(_) => None,
+        Sides::Both { a, b } => comparison::paired(a, b)?,
+    };
     if let Some(points) = paired {
         if !points.left_out.is_empty() {
             print_message(&format!("note: only one side has {}", points.left_out.join(", ")));
         }
         return compare_points(args, &points.both, criteria, &rules);
     }
-    let comparison = match &args.run {
-        Some(run) => comparison::of_run(run, criteria)?,
-        None => comparison::of_sides(READING, &args.a, &args.b, criteria)?,
+    let comparison = match sides {
+        Sides::One(run) => comparison::of_run(run, criteria)?,
+        Sides::Both { a, b } => comparison::of_sides(READING, a, b, criteria)?,
     };
     let comparison = accepted(args, comparison.judged(&rules))?;
     if let Some(path) = &args.html {
@@ -54,7 +78,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
 
 /// The page of a comparison, with where its runs come from.
 fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
-    let given = args.run.iter().chain(&args.a).chain(&args.b);
+    let given = args.runs.iter().chain(&args.a).chain(&args.b);
     let mut known = Vec::new();
     for folder in given.filter(|path| path.is_dir()) {
         let reader = runs::open(folder)?;

@@ -108,6 +108,16 @@ pub fn variance(values: &[f64]) -> Option<f64> {
     Some(values.iter().map(|value| (value - centre).powi(2)).sum::<f64>() / freedom as f64)
 }
 
+/// The 95 % confidence interval of a share of `count` independent values, after Wilson.
+pub fn share_interval(share: f64, count: f64) -> (f64, f64) {
+    const NORMAL: f64 = 1.959_964;
+    let square = NORMAL.powi(2) / count;
+    let middle = (share + square / 2.0) / (1.0 + square);
+    let variance = share * (1.0 - share) / count + square / (4.0 * count);
+    let margin = NORMAL * variance.sqrt() / (1.0 + square);
+    ((middle - margin).max(0.0), (middle + margin).min(1.0))
+}
+
 /// Half the width of the 95 % confidence interval of the mean of independent values.
 pub fn mean_margin(values: &[f64]) -> Option<f64> {
     let deviation = variance(values)?.sqrt();

@@ -166,7 +166,7 @@ impl HistoryStep {
 }
 
 fn mark(row: &ComparedFigure) -> PointMark {
-    match row.difference.map(|difference| difference.conclusion) {
+    match row.conclusion {
         Some(Conclusion::Better) => PointMark::Better,
         Some(Conclusion::Worse) => PointMark::Worse,
         _ => PointMark::Plain,

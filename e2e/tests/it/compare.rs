@@ -91,7 +91,8 @@ fn a_single_pair_is_compared_with_a_warning_and_other_work_is_refused() {
     bench(folder.path(), &server.url, "--num-prompts 16 --run-dir a");
     bench(folder.path(), &server.url, "--num-prompts 16 --run-dir b");
     bench(folder.path(), &server.url, "--num-prompts 16 --max-concurrency 2 --run-dir c");
-    let ended = run(folder.path(), "compare --a a --b b").succeeded();
+    let ended = run(folder.path(), "compare a b").succeeded();
+    assert_eq!(run(folder.path(), "compare --a a --b b").succeeded().stdout, ended.stdout);
     assert!(ended.stdout.contains("warning: 1 run against 1 is weak evidence"), "{}", ended.stdout);
     let ended = run(folder.path(), "compare --a a --b c");
     assert_eq!(ended.code, Some(2));

@@ -162,6 +162,8 @@ fn a_stored_point_is_judged_like_a_fresh_one() {
     run(folder.path(), &format!("{doubtful} --resume")).succeeded();
     let strict = run(folder.path(), &format!("{doubtful} --resume --strict"));
     assert_eq!(strict.code, Some(4), "{}", strict.stderr);
+    let why = "error: the run is INVALID (`--strict`): the wall clock";
+    assert!(strict.stderr.contains(why), "{}", strict.stderr);
 }
 
 /// Headings of a plan's sections stood between the JSON documents, and alone under `--quiet`.

@@ -164,8 +164,7 @@ impl AnswerComparison {
     /// What changed in the answers while speed did. `None` where either stayed.
     pub fn warning(&self, rows: &[ComparedFigure]) -> Option<String> {
         let is_moved = |row: &ComparedFigure| {
-            let conclusion = row.difference.map(|difference| difference.conclusion);
-            matches!(conclusion, Some(Conclusion::Better | Conclusion::Worse))
+            matches!(row.conclusion, Some(Conclusion::Better | Conclusion::Worse))
         };
         let has_speed_moved = rows.iter().any(is_moved);
         let mut changes = Vec::new();

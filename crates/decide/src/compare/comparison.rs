@@ -14,7 +14,10 @@ use tokometer_record::{RunReader, stored};
 
 use super::ab_blocks::{AbBlocks, Half, Pairs};
 use super::answers::AnswerComparison;
-use super::difference::{self, Basis, Difference, DifferenceRule, Equivalence, LOOKED_FOR};
+use super::difference::{
+    self, Basis, Conclusion, Difference, DifferenceRule, Equivalence, LOOKED_FOR,
+};
+use super::failures::Failures;
 use super::figures::{compared, percentiles};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
 use super::requests::last_attempts;
@@ -49,19 +52,38 @@ impl<'a> Criteria<'a> {
 pub struct ComparedFigure {
     /// Both values have its unit.
     pub figure: Figure,
-    /// Mean over the runs, blocks or pairs of A.
+    /// Mean over the runs or pairs of A; infinite where it lies among failed requests.
     pub a: f64,
-    /// Mean over those of B.
+    /// The same of B.
     pub b: f64,
     /// `None` when the data have no scatter to estimate from.
     pub difference: Option<Difference>,
+    /// From the difference and the failures of both sides. `None` where there is nothing to conclude from.
+    pub conclusion: Option<Conclusion>,
 }
 
 impl ComparedFigure {
     /// A row. Without a difference it has the values of the runs, as (A, B).
     fn new(figure: Figure, (a, b): (f64, f64), difference: Option<Difference>) -> Self {
         let (a, b) = difference.map_or((a, b), |difference| (difference.a, difference.b));
-        Self { figure, a, b, difference }
+        let conclusion = difference.map(|difference| difference.conclusion);
+        Self { figure, a, b, difference, conclusion }
+    }
+
+    /// The same where requests failed: a percentile among them is slower than any other, and nothing speaks
+    /// for the side that fails more.
+    fn after(mut self, failures: Option<Failures>) -> Self {
+        let more_in_a = failures.is_some_and(|found| found.are_more_in_a());
+        let more_in_b = failures.is_some_and(|found| found.are_more_in_b());
+        self.conclusion = match (self.a.is_finite(), self.b.is_finite(), self.conclusion) {
+            (true, true, Some(Conclusion::Better)) if more_in_b => Some(Conclusion::CannotTell),
+            (true, true, Some(Conclusion::Worse)) if more_in_a => Some(Conclusion::CannotTell),
+            (true, true, found) => found,
+            (true, false, _) if more_in_b => Some(Conclusion::Worse),
+            (false, true, _) if more_in_a => Some(Conclusion::Better),
+            _ => Some(Conclusion::CannotTell),
+        };
+        self
     }
 
     /// B minus A as a share of A.
@@ -114,10 +136,7 @@ impl Serialize for ComparedFigure {
             "detectable",
             &self.difference.map(|difference| difference.detectable),
         )?;
-        row.serialize_field(
-            "conclusion",
-            &self.difference.map(|difference| difference.conclusion),
-        )?;
+        row.serialize_field("conclusion", &self.conclusion)?;
         row.serialize_field("units", &self.units())?;
         row.serialize_field("units_for_3_percent", &self.units_needed())?;
         row.end()
@@ -173,6 +192,8 @@ pub struct Comparison {
     pub a: Side,
     /// The side under test.
     pub b: Side,
+    /// How much more often requests of B fail; `None` where a side does not say.
+    pub failures: Option<Failures>,
     /// One per figure that both sides have.
     pub rows: Vec<ComparedFigure>,
     /// Whether both sides answer alike; `None` where the runs do not say.
@@ -206,8 +227,10 @@ impl Comparison {
             );
             likeness.warnings.insert(0, Warning { weight: Weight::Caution, text });
         }
+        let (of_a, of_b) = (Side::of(a), Side::of(b));
+        let failures = Failures::of(&of_a, &of_b);
         let runs = ComparedRuns { a, b, basis, restarts: restarts.as_ref() };
-        let row = |figure: &Figure| runs.row(*figure, criteria);
+        let row = |figure: &Figure| Some(runs.row(*figure, criteria)?.after(failures));
         let rows: Vec<ComparedFigure> = criteria.figures.iter().filter_map(row).collect();
         let answers = AnswerComparison::of(a, b);
         likeness.warnings.extend(answer_warning(answers.as_ref(), &rows));
@@ -216,8 +239,9 @@ impl Comparison {
             pairs: None,
             restarts: restarts.map(|restarts| restarts.counts()),
             equivalence: criteria.equivalence,
-            a: Side::of(a),
-            b: Side::of(b),
+            a: of_a,
+            b: of_b,
+            failures,
             rows,
             answers,
             likeness,
@@ -255,6 +279,8 @@ impl Comparison {
     }
 
     fn of_pairs(a: &Run, b: &Run, criteria: Criteria<'_>, pairs: &Pairs) -> Self {
+        let [of_a, of_b] = [a, b].map(|run| Side::of(std::slice::from_ref(run)));
+        let failures = Failures::of(&of_a, &of_b);
         let row = |figure: &Figure| {
             let figure = *figure;
             let judgement = criteria.judgement(figure, Basis::Pairs);
@@ -263,7 +289,7 @@ impl Comparison {
                 Some(difference.of_joined_pairs(found.pairs_each))
             });
             let of_runs = (*a.values.get(&figure)?, *b.values.get(&figure)?);
-            Some(ComparedFigure::new(figure, of_runs, difference))
+            Some(ComparedFigure::new(figure, of_runs, difference).after(failures))
         };
         let rows: Vec<ComparedFigure> = criteria.figures.iter().filter_map(row).collect();
         let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
@@ -281,8 +307,9 @@ impl Comparison {
             pairs: Some(pairs.count),
             restarts: pairs.restarted,
             equivalence: criteria.equivalence,
-            a: Side::of(a),
-            b: Side::of(b),
+            a: of_a,
+            b: of_b,
+            failures,
             rows,
             answers,
             likeness,
@@ -292,7 +319,7 @@ impl Comparison {
 
     #[must_use]
     pub fn judged(mut self, rules: &[FailRule]) -> Self {
-        self.rules = rules.iter().map(|rule| rule.judge(&self.rows, self.equivalence)).collect();
+        self.rules = rules.iter().map(|rule| rule.judge(&self)).collect();
         self
     }
 
@@ -337,14 +364,17 @@ impl ComparedRuns<'_> {
             (Basis::Blocks | Basis::Pairs, _) => of_blocks(self.a).zip(of_blocks(self.b)),
         };
         let judgement = criteria.judgement(figure, self.basis);
-        let difference = compared.and_then(|(a, b)| difference::unpaired(&a, &b, judgement));
+        let difference = compared.and_then(|(a, b)| match self.basis {
+            // The mean of the medians of blocks is not the median of the run.
+            Basis::Blocks => difference::of_blocks(&a, &b, means, judgement),
+            Basis::Runs | Basis::Pairs => difference::unpaired(&a, &b, judgement),
+        });
         Some(ComparedFigure::new(figure, means, difference))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::difference::Conclusion;
     use std::collections::BTreeMap;
 
     use super::super::ab_blocks::PairedValues;
@@ -368,7 +398,7 @@ mod tests {
 
     fn conclusion(comparison: &Comparison, figure: Figure) -> Option<Conclusion> {
         let row = comparison.rows.iter().find(|row| row.figure == figure)?;
-        row.difference.map(|difference| difference.conclusion)
+        row.conclusion
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod ab_blocks;
 mod answers;
 mod comparison;
 mod difference;
+mod failures;
 mod figures;
 mod likeness;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side};
 pub use difference::{
     Basis, Conclusion, Difference, DifferenceRule, Equivalence, LOOKED_FOR, paired, unpaired,
 };
+pub use failures::{Failures, MOST_FAILED};
 pub use figures::{compared, percentiles};
 pub use likeness::{DifferingLine, Likeness, Warning, Weight};
 pub use requests::{ComparedRequest, block_values, last_attempts};

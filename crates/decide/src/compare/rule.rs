@@ -8,19 +8,24 @@ use serde::Serialize;
 use tokometer_base::units;
 use tokometer_figures::Figure;
 
-use super::comparison::ComparedFigure;
-use super::difference::Equivalence;
+use super::comparison::{ComparedFigure, Comparison};
+use super::difference::Conclusion;
+use super::failures::Failures;
 use super::figures::is_comparable;
 use crate::Error;
+
+/// What a rule about the share of failed requests is called.
+const FAILURES: &str = "failures";
 
 /// A loss that must not happen from A to B.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailRule {
     /// As typed.
     pub text: String,
-    /// The mean or a percentile of a latency, or a throughput.
-    pub figure: Figure,
-    /// The loss that violates the rule, as a share of A.
+    /// The mean or a percentile of a latency, or a throughput; `None`: the share of requests that fail.
+    pub figure: Option<Figure>,
+    /// The loss that violates the rule, as a share of A; of failures, by how much their share may exceed
+    /// that of A.
     pub share: f64,
 }
 
@@ -46,9 +51,9 @@ pub struct RuleResult {
     /// Further runs per side, or pairs, that would detect such a loss four times in five; only where
     /// these data cannot tell. `None` also beyond what anybody would measure.
     pub more_units: Option<usize>,
-    /// Finds the row of the rule.
+    /// Finds the row of the rule; `None`: it is about failures.
     #[serde(skip)]
-    pub figure: Figure,
+    pub figure: Option<Figure>,
 }
 
 impl FailRule {
@@ -59,13 +64,10 @@ impl FailRule {
         let refused = |why: String| Error::Rule { text: text.to_owned(), why };
         let at = words.iter().position(|word| *word == "worse");
         let at = at.ok_or_else(|| refused("the word `worse` is missing".to_owned()))?;
-        let figure =
-            Figure::parse(&words[..at].join(" ")).map_err(|why| refused(why.to_string()))?;
-        if !is_comparable(figure) {
-            return Err(refused(format!(
-                "cannot compare runs by {figure}\n  use the mean or a percentile of TTFT, TPOT, ITL or E2E, or the request, output or total throughput"
-            )));
-        }
+        let figure = match words[..at] {
+            [FAILURES] => None,
+            _ => Some(comparable(&words[..at].join(" ")).map_err(refused)?),
+        };
         let share = match &words[at + 1..] {
             [] => Ok(0.0),
             ["by", share @ ..] if !share.is_empty() => {
@@ -82,37 +84,82 @@ impl FailRule {
         Ok(Self { text: text.to_owned(), figure, share })
     }
 
-    /// The result of the rule for these rows. A rule without a share minds every loss that is not
-    /// negligible.
-    pub fn judge(&self, rows: &[ComparedFigure], equivalence: Equivalence) -> RuleResult {
-        let row = rows.iter().find(|row| row.figure == self.figure);
-        let minded = if self.share > 0.0 { self.share } else { equivalence.0 };
-        let (outcome, more_units) = match row.and_then(|row| row.difference) {
-            None => (RuleOutcome::Unknown, None),
-            Some(found) if found.is_worse_by(self.share) => (RuleOutcome::Broken, None),
-            Some(found) if found.largest_loss() < minded => (RuleOutcome::Kept, None),
-            Some(found) => {
+    /// The result of the rule for a comparison. A rule without a share minds every loss that is not
+    /// negligible. No rule is kept by a B that fails too many of its requests.
+    pub fn judge(&self, comparison: &Comparison) -> RuleResult {
+        let failures = comparison.failures;
+        let minded = if self.share > 0.0 { self.share } else { comparison.equivalence.0 };
+        let row = |figure| comparison.rows.iter().find(|row| row.figure == figure);
+        let (outcome, more_units) = match (self.figure.map(row), failures) {
+            (_, Some(found)) if found.are_too_many() => (RuleOutcome::Broken, None),
+            (None, Some(found)) if found.are_more_in_b() && found.b - found.a >= self.share => {
+                (RuleOutcome::Broken, None)
+            }
+            (None, Some(found)) if found.high < minded => (RuleOutcome::Kept, None),
+            (None, Some(_)) => (RuleOutcome::Unproven, None),
+            (None | Some(None), _) => (RuleOutcome::Unknown, None),
+            (Some(Some(row)), _) => self.judge_row(row, failures, minded),
+        };
+        RuleResult { rule: self.text.clone(), outcome, more_units, figure: self.figure }
+    }
+
+    fn judge_row(
+        &self,
+        row: &ComparedFigure,
+        failures: Option<Failures>,
+        minded: f64,
+    ) -> (RuleOutcome, Option<usize>) {
+        let fails_more = failures.is_some_and(|found| found.are_more_in_b());
+        let is_comparable = failures.is_none_or(|found| !found.differ());
+        match (row.difference, row.conclusion) {
+            // A percentile among the failed requests of one side.
+            (None, Some(Conclusion::Worse)) => (RuleOutcome::Broken, None),
+            (None, Some(Conclusion::Better)) => (RuleOutcome::Kept, None),
+            (None, Some(_)) => (RuleOutcome::Unproven, None),
+            (None, None) => (RuleOutcome::Unknown, None),
+            (Some(found), concluded)
+                if found.is_worse_by(self.share) && concluded == Some(found.conclusion) =>
+            {
+                (RuleOutcome::Broken, None)
+            }
+            (Some(found), _) if found.largest_loss() < minded && !fails_more => {
+                (RuleOutcome::Kept, None)
+            }
+            (Some(found), _) => {
                 // At least one more: these did not tell.
                 let more = |needed: usize| {
                     needed.saturating_sub(found.units).max(1) * found.pairs_per_unit
                 };
-                (RuleOutcome::Unproven, found.values_needed(minded).map(more))
+                let needed = found.values_needed(minded).filter(|_| is_comparable);
+                (RuleOutcome::Unproven, needed.map(more))
             }
-        };
-        RuleResult { rule: self.text.clone(), outcome, more_units, figure: self.figure }
+        }
     }
+}
+
+/// A figure by which runs can be compared, or why there is none.
+fn comparable(words: &str) -> Result<Figure, String> {
+    let figure = Figure::parse(words).map_err(|why| why.to_string())?;
+    if !is_comparable(figure) {
+        return Err(format!(
+            "cannot compare runs by {figure}\n  use the mean or a percentile of TTFT, TPOT, ITL or E2E, the request, output or total throughput, or `failures`"
+        ));
+    }
+    Ok(figure)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::difference::{self, Basis, DifferenceRule};
+    use super::super::comparison::Criteria;
+    use super::super::run::{Facts, Run};
     use super::*;
 
     #[test]
     fn rules_are_read_as_people_write_them() {
         let check = |text: &str, key: &str, share: f64| {
             let rule = FailRule::parse(text).unwrap();
-            assert_eq!(rule.figure.key(), key, "{text}");
+            let found = rule.figure.map_or(FAILURES.to_owned(), |figure| figure.key());
+            assert_eq!(found, key, "{text}");
             assert!((rule.share - share).abs() < 1e-9, "{text}");
         };
         check("ttft p99 worse by 5%", "ttft_ms_p99", 0.05);
@@ -120,6 +167,8 @@ mod tests {
         check("throughput worse", "output_tokens_per_s", 0.0);
         check("p99.9_ttft_ms worse by 10%", "ttft_ms_p99.9", 0.1);
         check("req/s worse by 1%", "requests_per_s", 0.01);
+        check("failures worse by 1%", FAILURES, 0.01);
+        check("failures worse", FAILURES, 0.0);
     }
 
     #[test]
@@ -139,15 +188,24 @@ mod tests {
     }
 
     fn judged(rule: &str, a: &[f64], b: &[f64]) -> RuleResult {
+        after_failures(rule, (a, 0), (b, 0))
+    }
+
+    /// Runs with these values, of which so many of a thousand requests failed.
+    fn after_failures(rule: &str, a: (&[f64], u64), b: (&[f64], u64)) -> RuleResult {
         let rule = FailRule::parse(rule).unwrap();
-        let judgement = DifferenceRule {
-            basis: Basis::Runs,
-            better: rule.figure.better(),
-            equivalence: Equivalence::default(),
+        let side = |(values, failed): (&[f64], u64)| -> Vec<Run> {
+            let run = |value: &f64| {
+                let values = rule.figure.into_iter().map(|figure| (figure, *value)).collect();
+                let facts = Facts { succeeded: 1_000 - failed, failed, ..Facts::default() };
+                Run { values, facts, ..Run::default() }
+            };
+            values.iter().map(run).collect()
         };
-        let difference = difference::unpaired(a, b, judgement);
-        let rows = [ComparedFigure { figure: rule.figure, a: a[0], b: b[0], difference }];
-        rule.judge(&rows, Equivalence::default())
+        let figures: Vec<Figure> = rule.figure.into_iter().collect();
+        let found =
+            Comparison::of_runs(&side(a), &side(b), Criteria::of(&figures), Vec::new());
+        rule.judge(&found)
     }
 
     #[test]
@@ -163,8 +221,45 @@ mod tests {
         // Equal means with a wide scatter were reported as a pass.
         check(&[100.0, 130.0, 70.0], &[100.0, 130.0, 70.0], RuleOutcome::Unproven);
         check(&[100.0], &[110.0], RuleOutcome::Unknown);
-        let rule = FailRule::parse("ttft worse by 5%").unwrap();
-        assert_eq!(rule.judge(&[], Equivalence::default()).outcome, RuleOutcome::Unknown);
+        check(&[100.0], &[], RuleOutcome::Unknown);
+    }
+
+    /// A server that fails requests at once serves the others faster: the gate passed.
+    #[test]
+    fn a_side_that_fails_more_keeps_no_rule_by_its_survivors() {
+        let (a, quicker) = ([100.0, 101.0, 99.0], [60.0, 61.0, 59.0]);
+        let check = |rule: &str, failed: (u64, u64), expected: RuleOutcome| {
+            let found = after_failures(rule, (&a, failed.0), (&quicker, failed.1));
+            assert_eq!((found.outcome, found.more_units), (expected, None), "{rule} {failed:?}");
+        };
+        check("ttft worse by 5%", (0, 0), RuleOutcome::Kept);
+        check("ttft worse by 5%", (3, 4), RuleOutcome::Kept);
+        check("ttft worse by 5%", (0, 20), RuleOutcome::Unproven);
+        check("ttft worse by 5%", (0, 500), RuleOutcome::Broken);
+        check("ttft worse by 5%", (500, 500), RuleOutcome::Broken);
+        check("ttft worse by 5%", (500, 0), RuleOutcome::Kept);
+        // The other way round, A's survivors had a server with little to do.
+        check("throughput worse by 5%", (20, 0), RuleOutcome::Unproven);
+        check("failures worse by 1%", (0, 20), RuleOutcome::Broken);
+        check("failures worse", (0, 20), RuleOutcome::Broken);
+        check("failures worse by 3%", (0, 20), RuleOutcome::Kept);
+        check("failures worse", (3, 4), RuleOutcome::Kept);
+        check("failures worse by 0.1%", (3, 4), RuleOutcome::Unproven);
+        check("failures worse by 1%", (500, 0), RuleOutcome::Kept);
+    }
+
+    /// Such a rule was "not in every run".
+    #[test]
+    fn a_percentile_among_failed_requests_is_worse_than_any_other() {
+        let infinite = [f64::INFINITY; 3];
+        let finite = [100.0, 101.0, 99.0];
+        let check = |a: (&[f64], u64), b: (&[f64], u64), expected: RuleOutcome| {
+            let found = after_failures("p99 ttft worse by 5%", a, b);
+            assert_eq!(found.outcome, expected, "{a:?} {b:?}");
+        };
+        check((&finite, 0), (&infinite, 20), RuleOutcome::Broken);
+        check((&infinite, 20), (&finite, 0), RuleOutcome::Kept);
+        check((&infinite, 20), (&infinite, 21), RuleOutcome::Unproven);
     }
 
     /// A loss of 0.8 % that the data show, within the margin of 1 %: a rule about 0.5 % was reported as

@@ -15,7 +15,7 @@ use super::answers::{GoodAnswers, GreedyAnswers, good_answers};
 pub struct Run {
     /// As the user named it: a path, with the number of the report where a file has several.
     pub name: String,
-    /// Absent figures have no entry.
+    /// Absent figures have no entry; a percentile among failed requests is infinite.
     pub values: BTreeMap<Figure, f64>,
     /// The same in blocks of time; empty where only the figures are known.
     pub blocks: BTreeMap<Figure, Vec<f64>>,
@@ -76,7 +76,12 @@ impl Run {
             match figure.statistic {
                 Statistic::Whole => summary.figure(key),
                 Statistic::Mean => summary.mean(key),
-                Statistic::Percentile(percent) => spread()?.percentile(percent.percent())?.value,
+                Statistic::Percentile(percent) => {
+                    let found = spread()?.percentile(percent.percent())?;
+                    // It lies among the failed requests.
+                    let is_infinite = found.above.is_some().then_some(f64::INFINITY);
+                    found.value.or(is_infinite)
+                }
                 Statistic::Std | Statistic::Min | Statistic::Max => None,
             }
         };

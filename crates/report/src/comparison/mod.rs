@@ -34,7 +34,7 @@ pub fn of_sides(
         let missing = if a.is_empty() { "--a" } else { "--b" };
         return Err(Refusal::usage(
             format!("cannot compare: no runs given for `{missing}`"),
-            "try `tokometer compare --a RUN --b RUN`; three runs or more on each side tell more",
+            "try `tokometer compare A B`; three runs or more on each side tell more",
         ));
     }
     let [a, b] = sides::sides(reading, a, b, criteria.figures)?;
@@ -48,7 +48,7 @@ pub fn of_run(folder: &Path, criteria: Criteria<'_>) -> Result<Comparison, Refus
     let Some(ab) = ab_blocks(reader.info())? else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it has only one target", folder.display()),
-            "give two sides with `--a RUN… --b RUN…`, or measure both targets in one run with `bench --against`",
+            "give two runs, `tokometer compare A B`, or measure both targets in one run with `bench --against`",
         ));
     };
     Comparison::of_targets(&reader, ab, criteria)

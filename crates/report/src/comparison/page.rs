@@ -34,7 +34,7 @@ fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
 
 /// The verdict as the page's chart marks it.
 fn tone(row: &ComparedFigure) -> &'static str {
-    match row.difference.map(|difference| difference.conclusion) {
+    match row.conclusion {
         Some(Conclusion::Better) => "better",
         Some(Conclusion::Worse) => "worse",
         Some(Conclusion::Negligible) => "negligible",
@@ -92,7 +92,7 @@ pub fn page(comparison: &Comparison) -> Page {
         differences: Some(Differences {
             columns: HEADS.map(str::to_owned).to_vec(),
             rows: comparison.rows.iter().map(row).collect(),
-            bars: comparison.rows.iter().map(bar).collect(),
+            bars: comparison.rows.iter().filter(|row| row.change().is_finite()).map(bar).collect(),
             margin: comparison.equivalence.0,
         }),
         ..Page::default()

@@ -1,4 +1,5 @@
-//! Sweeps on both sides: their points are compared one by one.
+//! Sweeps on both sides: their points are compared one by one. A folder of runs of one load is no sweep:
+//! its runs are repeats.
 //!
 //! A point is found again by the name of its folder, which says its load. Points that only one side has
 //! are named and left out.
@@ -7,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Refusal;
+use tokometer_plan::{KnownPlan, differing_lines};
+use tokometer_record::stored;
 
 use crate::reading::expanded;
 
@@ -69,7 +72,7 @@ fn points(paths: &[PathBuf]) -> Result<Option<Points>, Refusal> {
     let mut runs = Vec::new();
     for path in paths {
         let found = expanded(path)?;
-        if found.as_slice() == std::slice::from_ref(path) {
+        if found.as_slice() == std::slice::from_ref(path) || are_repeats(&found) {
             runs.push(path);
             continue;
         }
@@ -87,6 +90,14 @@ fn points(paths: &[PathBuf]) -> Result<Option<Points>, Refusal> {
     }
 }
 
+/// Whether all of these runs have one plan.
+fn are_repeats(runs: &[PathBuf]) -> bool {
+    let plan = |run: &PathBuf| KnownPlan::of(stored::open(run).ok()?.info()).ok();
+    let plans: Option<Vec<KnownPlan>> = runs.iter().map(plan).collect();
+    let Some([first, others @ ..]) = plans.as_deref() else { return false };
+    differing_lines(std::slice::from_ref(first), others).is_empty()
+}
+
 fn name_of(point: &Path) -> String {
     point.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
@@ -102,6 +113,28 @@ mod tests {
             std::fs::write(folder.join("plan.json"), "{}").unwrap();
         }
         temporary.join(name)
+    }
+
+    /// Three runs of a build in one folder were "no point in common" with those of another folder.
+    #[test]
+    fn a_folder_of_runs_of_one_load_is_a_side_and_no_sweep() {
+        let temporary = tempfile::tempdir().unwrap();
+        let runs = |side: &str, caps: &[u32]| {
+            for (at, cap) in caps.iter().enumerate() {
+                let mut info = crate::testing::info();
+                info.seed = tokometer_base::Seed(at as u64);
+                info.plan = serde_json::json!({ "load": { "max_concurrency": cap } });
+                let folder = temporary.path().join(side).join(format!("{side}-{at}"));
+                let _ = tokometer_record::RunWriter::create(&folder, &info).unwrap();
+            }
+            temporary.path().join(side)
+        };
+        let (a, b, sweep) = (runs("a", &[4, 4]), runs("b", &[4]), runs("s", &[4, 8]));
+        assert_eq!(paired(std::slice::from_ref(&a), &[b]).unwrap(), None);
+        let refusal = paired(&[a], std::slice::from_ref(&sweep)).unwrap_err().to_string();
+        assert!(refusal.contains("`--b` is a sweep and `--a` is not"), "{refusal}");
+        let both = paired(std::slice::from_ref(&sweep), std::slice::from_ref(&sweep));
+        assert_eq!(both.unwrap().unwrap().both.len(), 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tokometer_base::digits::digits;
 use tokometer_base::units::counted;
 use tokometer_decide::compare::{
-    Basis, ComparedFigure, Comparison, Conclusion, Equivalence, GoodAnswers, LOOKED_FOR,
+    Basis, ComparedFigure, Comparison, Conclusion, Equivalence, Failures, GoodAnswers, LOOKED_FOR,
     QualityRow, RuleOutcome, RuleResult, Side, Weight,
 };
 use tokometer_figures::Statistic;
@@ -23,8 +23,8 @@ pub(super) fn cells(row: &ComparedFigure) -> [String; 7] {
         row.difference.map_or(String::new(), |found| format!("{:.1} %", 100.0 * found.detectable));
     [
         figure.label(),
-        digits(row.a),
-        format!("{} {}", digits(row.b), figure.unit().name()),
+        value(row.a),
+        format!("{} {}", value(row.b), figure.unit().name()),
         percent(row.change()),
         interval,
         detectable,
@@ -32,12 +32,17 @@ pub(super) fn cells(row: &ComparedFigure) -> [String; 7] {
     ]
 }
 
+/// A percentile among failed requests is infinite.
+fn value(value: f64) -> String {
+    if value.is_finite() { digits(value) } else { "∞".to_owned() }
+}
+
 /// A difference that was shown, and shown to be small.
 const NEGLIGIBLE: &str = "differs, negligible";
 
 /// What the data say of a figure, in a few words.
 pub(crate) fn verdict(row: &ComparedFigure) -> &'static str {
-    match row.difference.map(|difference| difference.conclusion) {
+    match row.conclusion {
         Some(Conclusion::Better) => "better",
         Some(Conclusion::Worse) => "worse",
         Some(Conclusion::Negligible) => NEGLIGIBLE,
@@ -48,7 +53,23 @@ pub(crate) fn verdict(row: &ComparedFigure) -> &'static str {
 
 /// A share as a signed percentage.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{:+.1} %", 100.0 * share)
+    match share {
+        share if share.is_finite() => format!("{:+.1} %", 100.0 * share),
+        share if share > 0.0 => "+∞".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// Which side fails more of its requests, where that is more than chance.
+fn more_failures(comparison: &Comparison) -> Option<String> {
+    let found = comparison.failures.filter(Failures::differ)?;
+    let (more, less) = if found.are_more_in_b() { ("b", "a") } else { ("a", "b") };
+    let (most, least) = (found.a.max(found.b), found.a.min(found.b));
+    Some(format!(
+        "{more} fails {:.1} % of its requests, {less} {:.1} %, so that nothing below speaks for {more}",
+        100.0 * most,
+        100.0 * least
+    ))
 }
 
 /// The figures of this verdict, one for each quantity: its mean where that is among them, and the
@@ -80,8 +101,8 @@ pub(crate) fn changed(comparison: &Comparison) -> Vec<String> {
 /// One sentence: in what B is better or worse.
 pub(crate) fn headline(comparison: &Comparison) -> String {
     let count = |wanted: &str| comparison.rows.iter().filter(|row| verdict(row) == wanted).count();
-    let mut parts: Vec<String> =
-        changed(comparison).into_iter().map(|part| format!("b is {part}")).collect();
+    let changed = changed(comparison).into_iter().map(|part| format!("b is {part}"));
+    let mut parts: Vec<String> = more_failures(comparison).into_iter().chain(changed).collect();
     let small = count(NEGLIGIBLE);
     if small > 0 {
         parts.push(format!(
@@ -167,12 +188,24 @@ fn share(equivalence: Equivalence) -> String {
 }
 
 pub fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
+    let failures = comparison.failures;
     match (judged.outcome, judged.more_units) {
-        (RuleOutcome::Broken, _) => "FAIL".to_owned(),
+        (RuleOutcome::Broken, _) => match failures.filter(Failures::are_too_many) {
+            Some(found) => format!("FAIL: {:.1} % of the requests of b failed", 100.0 * found.b),
+            None => "FAIL".to_owned(),
+        },
         (RuleOutcome::Kept, _) => "pass".to_owned(),
         (RuleOutcome::Unproven, Some(more)) => {
             let more = effort(more, comparison, " more");
             format!("cannot tell; about {more} would detect such a loss")
+        }
+        (RuleOutcome::Unproven, None) if failures.is_some_and(|found| found.differ()) => {
+            "cannot tell; one side fails more of its requests, so that the others met less load"
+                .to_owned()
+        }
+        (RuleOutcome::Unproven, None) if judged.figure.is_none() => {
+            let most = failures.map_or(0.0, |found| 100.0 * found.high);
+            format!("cannot tell; b may fail up to {most:.2} % more of its requests")
         }
         (RuleOutcome::Unproven, None) => {
             "cannot tell; these runs scatter too much to detect such a loss".to_owned()
@@ -185,16 +218,18 @@ pub fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
 
 /// Why a rule cannot be checked with these runs.
 pub fn unchecked(judged: &RuleResult, comparison: &Comparison) -> String {
-    let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
-    let is_throughput = judged.figure.statistic == Statistic::Whole;
+    let Some(figure) = judged.figure else {
+        return format!("cannot check the rule \"{}\": a side does not state its requests", judged.rule);
+    };
+    let is_there = comparison.rows.iter().any(|row| row.figure == figure);
+    let is_throughput = figure.statistic == Statistic::Whole;
     let why = if is_there && is_throughput && comparison.basis == Basis::Blocks {
         "the runs are too short for a throughput: each of their 16 blocks must last a second, and twice the mean E2E. Measure longer runs, or three per side".to_owned()
     } else if is_there {
         "too few values for a confidence interval".to_owned()
     } else {
         format!(
-            "{} is not in every run; other tools' reports contain only the statistics that the tool printed",
-            judged.figure
+            "{figure} is not in every run; other tools' reports contain only the statistics that the tool printed"
         )
     };
     format!("cannot check the rule \"{}\" with these runs: {why}", judged.rule)
@@ -450,6 +485,38 @@ pub(super) mod tests {
         "##);
     }
 
+    /// A server that failed half of its requests was "better in Output throughput", and a rule passed.
+    #[test]
+    fn a_side_that_fails_more_is_named_first_and_nothing_speaks_for_it() {
+        let a = [run("a", 100.0, 5000.0), run("a", 102.0, 5010.0), run("a", 98.0, 4990.0)];
+        let mut b = [run("b", 60.0, 5400.0), run("b", 62.0, 5410.0), run("b", 58.0, 5390.0)];
+        for run in &mut b {
+            (run.facts.succeeded, run.facts.failed) = (50, 50);
+            let _ = run.values.insert(Figure::parse("p99 ttft").unwrap(), f64::INFINITY);
+        }
+        let p99 = Figure::parse("p99 ttft").unwrap();
+        let a = a.map(|mut run| {
+            let _ = run.values.insert(p99, 150.0);
+            run
+        });
+        let rules = ["ttft worse by 5%", "failures worse by 1%"];
+        let rules = rules.map(|rule| FailRule::parse(rule).unwrap());
+        let found = Comparison::of_runs(&a, &b, Criteria::of(&compared([])), Vec::new());
+        let found = found.judged(&rules);
+        assert_eq!(
+            headline(&found),
+            "b fails 50.0 % of its requests, a 0.0 %, so that nothing below speaks for b; \
+             b is worse in p99 TTFT (+∞); 2 figures inconclusive with these data"
+        );
+        let verdicts: Vec<&str> = found.rows.iter().map(verdict).collect();
+        assert_eq!(verdicts, ["inconclusive", "inconclusive", "worse"]);
+        assert_eq!(cells(&found.rows[2])[1..4], ["150.0", "∞ ms", "+∞"]);
+        for judged in &found.rules {
+            assert_eq!(outcome(judged, &found), "FAIL: 50.0 % of the requests of b failed");
+        }
+        assert_eq!(serde_json::to_value(&found).unwrap()["rows"][2]["b"], serde_json::Value::Null);
+    }
+
     /// The words name what has to be measured again: runs, starts of the server, or pairs.
     #[test]
     fn what_it_would_take_is_counted_in_what_somebody_measures() {
@@ -478,7 +545,7 @@ pub(super) mod tests {
         let same = Comparison::of_runs(&runs(), &runs(), Criteria::of(&compared([])), Vec::new());
         assert_eq!(headline(&same), "no difference found in 2 figures");
         let mut open = same;
-        open.rows.iter_mut().for_each(|row| row.difference = None);
+        open.rows.iter_mut().for_each(|row| (row.difference, row.conclusion) = (None, None));
         assert_eq!(headline(&open), "2 figures inconclusive with these data");
     }
 }

@@ -7,7 +7,9 @@ use super::block::Page;
 use super::small::{Reader, words};
 
 /// Words that a reader fills in, and what replaces them.
-const FILLED: [(&str, &str); 11] = [
+const FILLED: [(&str, &str); 13] = [
+    ("A", "old-1"),
+    ("B", "new-1"),
     ("FOLDER", "RUN"),
     ("DIR", "RUN"),
     ("BEFORE", "old-1"),

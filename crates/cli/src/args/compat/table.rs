@@ -80,7 +80,7 @@ const FOREIGN: &[(&str, &str, FlagSupport)] = &[
     ("steady-state-min-window", "R", Ignored(STEADY)),
     ("no-steady-state", "R", Ignored(STEADY)),
     ("num-runs", "R", Refused("repeat the command, and give all runs to `tokometer compare`")),
-    ("compare", "R", Refused("use `tokometer compare --a RUN --b RUN`")),
+    ("compare", "R", Refused("use `tokometer compare A B`")),
     ("sweep-num-prompts-factor", "R", Refused("give `--num-prompts` a list instead")),
     ("sweep-summary-percentiles", "R", Ignored("the table has fixed columns")),
     ("multi-turn-prefix-global-ratio", "R", Refused(TURNS)),
