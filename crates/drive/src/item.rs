@@ -33,6 +33,11 @@ pub trait Prepare: Send {
         Ok(None)
     }
 
+    /// Turns of conversations that ended before them, for want of an answer: planned and never made.
+    fn lost_turns(&self) -> u64 {
+        0
+    }
+
     /// How many of the first `most` measured items are due before `end` by times of their own, made or
     /// not. Counting ends at the first one that is due later, as the run does. Zero for items without
     /// times.

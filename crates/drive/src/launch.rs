@@ -418,7 +418,7 @@ impl<P: Platform> Owner<P> {
         let extent = config.limits.extent;
         let Some(duration) = extent.duration else {
             return match (extent.count, self.stop) {
-                (Some(count), None) => count.min(fed),
+                (Some(count), None) => count.min(fed + self.progress.lost_turns()),
                 (Some(count), Some(_)) => count,
                 (None, None) => sent.all,
                 (None, Some(_)) => fed,

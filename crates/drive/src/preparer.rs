@@ -105,6 +105,12 @@ impl PreparerProgress {
         source.as_ref().map_or(0, |source| source.due_before(end, most))
     }
 
+    /// Turns that were planned and never made. Zero while some are still being made.
+    pub(crate) fn lost_turns(&self) -> u64 {
+        let source = self.source.0.lock().unwrap_or_else(PoisonError::into_inner);
+        source.as_ref().map_or(0, |source| source.lost_turns())
+    }
+
     pub(crate) fn fail(&self, error: Error) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }

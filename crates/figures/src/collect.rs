@@ -19,7 +19,7 @@ use crate::failure_messages::FailureMessages;
 use crate::family::{Family, FamilyFigures};
 use crate::figure::Quantity;
 use crate::goodput::{Goodput, Objectives};
-use crate::interval::{self, NoInterval};
+use crate::interval::{self, ConfidenceInterval, NoInterval};
 use crate::interval_gate::IntervalGate;
 use crate::lens::{Frame, Lens, LensChoice};
 use crate::measure;
@@ -40,13 +40,20 @@ pub struct SummaryOptions {
     /// In the order in which a layout prints them.
     pub percentiles: Vec<f64>,
     pub objectives: Objectives,
+    /// Those of our own goodput, where they are not the same. `None`: they are.
+    pub own_objectives: Option<Objectives>,
     /// Other tools' definitions whose figures are computed too.
     pub lenses: Vec<LensChoice>,
 }
 
 impl Default for SummaryOptions {
     fn default() -> Self {
-        Self { percentiles: vec![99.0], objectives: Objectives::default(), lenses: Vec::new() }
+        Self {
+            percentiles: vec![99.0],
+            objectives: Objectives::default(),
+            own_objectives: None,
+            lenses: Vec::new(),
+        }
     }
 }
 
@@ -160,6 +167,7 @@ impl Collector {
         // the rest lies below that.
         let steps = std::mem::take(&mut self.steps).finish();
         let last = LastOfEach::among(&self.rows, |row| (row.index, row.attempt.into()));
+        rows::keep_first_due(&mut self.rows);
         last.keep_in(&mut self.rows);
         let span = span(&self.rows, state);
         let server = self.server(span);
@@ -178,7 +186,12 @@ impl Collector {
         let figures = figures(&self.totals);
         let completed = std::mem::take(&mut self.completed);
         let counted = span.map(|span| self.throughput_span(span));
-        let intervals = completed.intervals(&figures, counted, self.no_interval(span));
+        let mut intervals = completed.intervals(&figures, counted, self.no_interval(span));
+        intervals.extend(goodput.map(|found| {
+            let interval = found.interval(&self.rows, counts.planned);
+            let known = self.no_interval(span).map_or(interval, ConfidenceInterval::Unknown);
+            (Quantity::Goodput.key().to_owned(), known)
+        }));
         let mut summary = Summary {
             ended: ended(state),
             counts,
@@ -232,15 +245,11 @@ impl Collector {
     }
 
     fn goodput(&self, planned: u64, span: Option<TimeSpan>) -> Option<Goodput> {
-        let objectives = self.options.objectives;
+        let objectives = self.options.own_objectives.unwrap_or(self.options.objectives);
         if objectives.is_empty() {
             return None;
         }
-        let is_good = |row: &&RequestRow| {
-            row.fate == Fate::Succeeded
-                && row.latencies().is_some_and(|latencies| objectives.are_met_by(latencies))
-        };
-        let good = self.rows.iter().filter(is_good).count() as u64;
+        let good = self.rows.iter().filter(|row| objectives.are_met(row)).count() as u64;
         let seconds = span.map(|span| span.length().as_secs_f64()).filter(|seconds| *seconds > 0.0);
         Some(Goodput {
             objectives,

@@ -6,7 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocks::{BlockContent, TimeBlocks};
 use crate::figure::Quantity;
+use crate::interval::{self, BlockPart, ConfidenceInterval};
+use crate::rows::{Fate, RequestRow};
 
 /// Limits per request in milliseconds. An absent limit is met by everything.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -40,6 +43,12 @@ impl Objectives {
         all.into_iter().filter_map(|(quantity, limit)| Some((quantity, limit?)))
     }
 
+    /// Whether a request counts as good.
+    pub(crate) fn are_met(self, row: &RequestRow) -> bool {
+        row.fate == Fate::Succeeded
+            && row.latencies().is_some_and(|latencies| self.are_met_by(latencies))
+    }
+
     pub fn are_met_by(&self, latencies: Latencies) -> bool {
         let is_met = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
         is_met(self.ttft_ms, latencies.ttft_ms)
@@ -55,6 +64,37 @@ pub struct Goodput {
     /// Share of all planned requests, from 0 to 1.
     pub share: Option<f64>,
     pub requests_per_s: Option<f64>,
+}
+
+impl Goodput {
+    /// Of its share.
+    pub(crate) fn interval(self, rows: &[RequestRow], planned: u64) -> ConfidenceInterval {
+        let mut blocks = TimeBlocks::<GoodRequests>::default();
+        for row in rows {
+            let block = blocks.at(row.start);
+            block.all += 1.0;
+            block.good += if self.objectives.are_met(row) { 1.0 } else { 0.0 };
+        }
+        let part = |block: &GoodRequests| BlockPart { amount: block.good, weight: block.all };
+        let parts: Vec<BlockPart> = blocks.contents().map(part).collect();
+        self.share.map_or_else(ConfidenceInterval::default, |share| {
+            interval::share(&parts, share, planned as f64)
+        })
+    }
+}
+
+/// Requests of a block of time.
+#[derive(Debug, Default)]
+struct GoodRequests {
+    good: f64,
+    all: f64,
+}
+
+impl BlockContent for GoodRequests {
+    fn join(&mut self, other: &Self) {
+        self.good += other.good;
+        self.all += other.all;
+    }
 }
 
 #[cfg(test)]

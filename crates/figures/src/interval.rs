@@ -424,6 +424,19 @@ pub(crate) fn rate(blocks: &[BlockPart], rate: f64) -> ConfidenceInterval {
     ConfidenceInterval::Known { low: (rate - margin).max(0.0), high: rate + margin }
 }
 
+/// The interval of a share of so many requests, from good ones and all of them by block: Wilson's, of as
+/// many independent requests as these are worth.
+pub(crate) fn share(blocks: &[BlockPart], share: f64, count: f64) -> ConfidenceInterval {
+    let excess = BlockScatter::of(blocks)
+        .and_then(|scatter| scatter.dependence(share * (1.0 - share), rule::DEVIATIONS));
+    let effective = count / excess.unwrap_or(1.0);
+    if excess.is_some() && !is_enough(effective) {
+        return ConfidenceInterval::Unknown(NoInterval::TooShort);
+    }
+    let (low, high) = statistics::share_interval(share, effective);
+    ConfidenceInterval::Known { low, high }
+}
+
 /// Times to the first token, as what they say about the intervals of other figures: how often the
 /// server's queue came and went.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -183,3 +183,19 @@ fn the_interval_of_a_mean_comes_from_pairs_of_blocks() {
     // values of variance 10 it is 0.25.
     assert!((high - low - 2.0 * 2.365 * 0.25).abs() < 0.01, "{low} {high}");
 }
+
+/// By hand: Wilson's interval of 784 good requests of 800. With the bad ones in one block of sixteen, the
+/// requests are worth far fewer.
+#[test]
+fn a_share_of_good_requests_depends_on_how_the_bad_ones_come() {
+    let block = |good: f64| BlockPart { amount: good, weight: 50.0 };
+    let even = [block(49.0); 16];
+    let found = share(&even, 0.98, 800.0).ends().unwrap();
+    assert!((found.0 - 0.967_76).abs() < 1e-4 && (found.1 - 0.987_65).abs() < 1e-4, "{found:?}");
+    let mut burst = [block(50.0); 16];
+    burst[7] = block(34.0);
+    let burst = share(&burst, 0.98, 800.0).ends().unwrap();
+    assert!(burst.0 < 0.93 && burst.1 < 1.0, "{burst:?}");
+    let (low, high) = share(&[block(50.0); 16], 1.0, 800.0).ends().unwrap();
+    assert!((low - 0.9952).abs() < 1e-4 && (high - 1.0).abs() < 1e-12, "none of them bad");
+}

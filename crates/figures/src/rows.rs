@@ -1,5 +1,6 @@
 //! The values kept of each request after its events are dropped, and the load over time.
 
+use std::collections::BTreeMap;
 use std::iter;
 
 use tokometer_base::Nanos;
@@ -259,6 +260,18 @@ fn in_flight(rows: &[RequestRow]) -> impl Iterator<Item = (Nanos, u64)> {
         count += step;
         (at, u64::try_from(count).unwrap_or(0))
     })
+}
+
+/// A request that is retried is due with its first attempt: it was in its slot from then on.
+pub(crate) fn keep_first_due(rows: &mut [RequestRow]) {
+    let retried = rows.iter().filter(|row| row.attempt > 0);
+    let mut due: BTreeMap<u64, Nanos> = retried.map(|row| (row.index, row.due)).collect();
+    for row in rows.iter() {
+        due.entry(row.index).and_modify(|due| *due = row.due.min(*due));
+    }
+    for row in rows.iter_mut().filter(|row| row.attempt > 0) {
+        row.due = due.get(&row.index).copied().unwrap_or(row.due);
+    }
 }
 
 pub(crate) fn peak_in_flight(rows: &[RequestRow]) -> u64 {

@@ -39,6 +39,8 @@ pub(crate) struct RequestPreparer {
     /// The part of the measured requests that this process sends.
     pub(crate) share: Share,
     pub(crate) made: u64,
+    /// Turns that follow one without an answer.
+    pub(crate) lost: u64,
 }
 
 impl Prepare for RequestPreparer {
@@ -58,12 +60,18 @@ impl Prepare for RequestPreparer {
         // A turn without a response ends its conversation.
         let (Some(next), Some(answer)) = (next, &ended.answer) else {
             self.conversations.forget(session);
+            let rest = std::iter::successors(next, |index| self.workload.next_turn(*index));
+            self.lost += rest.count() as u64;
             return Ok(None);
         };
         self.conversations.answered(session, answer);
         let item = self.workload.item(next)?;
         let think = item.after.map_or(Nanos::ZERO, |after| after.think);
         Ok(Some(FollowUp { item: self.said(item, next)?, think }))
+    }
+
+    fn lost_turns(&self) -> u64 {
+        self.lost
     }
 
     fn due_before(&self, end: Nanos, most: u64) -> u64 {

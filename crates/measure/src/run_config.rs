@@ -95,6 +95,7 @@ pub(crate) fn source(
         times: BlockTimes::new(offsets),
         switch,
         made: 0,
+        lost: 0,
     }))
 }
 
@@ -133,6 +134,7 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
         supply: supply(plan, opened),
         share: opened.share,
         made: 0,
+        lost: 0,
     }
 }
 

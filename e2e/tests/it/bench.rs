@@ -196,6 +196,28 @@ fn any_dataset_can_be_held_as_conversations() {
     }
 }
 
+/// Of 80 turns 63 succeeded and 7 failed, and the ten behind failed ones were in no count.
+#[test]
+fn turns_behind_a_failed_one_are_never_sent_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"errors":{"status":500,"which":{"every":5}}}"#;
+    let server = Server::new(&["--ttft", "3ms", "--itl", "1ms", "--faults", faults]);
+    let line = |more: &str| {
+        format!(
+            "bench --backend openai-chat --base-url {} --tokenizer cl100k --num-prompts 6 \
+             --random-input-len 12 --random-output-len 4 --multi-turn --multi-turn-num-turns 3 \
+             --max-concurrency 3 --format json --no-run-dir {more}",
+            server.url
+        )
+    };
+    let count = |more: &str| run(folder.path(), &line(more)).json()["summary"]["counts"].clone();
+    let counts = count("");
+    let of = |name: &str| counts[name].as_u64().unwrap();
+    assert!(of("failed") > 0 && of("never_sent") > 0, "{counts}");
+    assert_eq!(of("succeeded") + of("failed") + of("never_sent"), 18, "{counts}");
+    assert_eq!(count("--retries 3")["never_sent"], 0);
+}
+
 /// A server that sends no usage: the text is the only count, whatever files were asked for.
 #[test]
 fn answers_without_usage_are_counted_from_their_text_and_the_text_is_not_kept() {

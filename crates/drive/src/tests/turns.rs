@@ -20,6 +20,7 @@ const TURNS: u32 = 3;
 struct Conversations {
     config: RunConfig,
     begun: u64,
+    lost: u64,
     count: u64,
     think: Nanos,
 }
@@ -47,13 +48,18 @@ impl Prepare for Conversations {
     fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
         let (session, turn) = (ended.identity.session.unwrap(), ended.identity.turn + 1);
         let answer = ended.answer.as_ref().filter(|_| turn < TURNS);
+        self.lost += if ended.answer.is_none() { u64::from(TURNS - turn) } else { 0 };
         let item = answer.map(|answer| self.turn(session, turn, format!("after{answer}")));
         Ok(item.map(|item| FollowUp { item, think: self.think }))
+    }
+
+    fn lost_turns(&self) -> u64 {
+        self.lost
     }
 }
 
 fn run(config: RunConfig, count: u64, think: Nanos) -> FinishedRun {
-    let conversations = Conversations { config: config.clone(), begun: 0, count, think };
+    let conversations = Conversations { config: config.clone(), begun: 0, lost: 0, count, think };
     run_source(config, Box::new(conversations), Arc::new(Interrupt::default()))
 }
 
@@ -113,7 +119,7 @@ fn a_failed_turn_ends_its_conversation_and_no_other() {
     let outcome = run(config(address, 9, 3), 3, Nanos::ZERO);
     let turns: Vec<usize> = (0..3).map(|session| by_session(&outcome, session).len()).collect();
     assert_eq!(turns, [3, 1, 3]);
-    assert_eq!(outcome.end.never_sent, 0, "turns that nobody made are not missing");
+    assert_eq!(outcome.end.never_sent, 2, "the counts add up to the planned turns");
 }
 
 #[test]

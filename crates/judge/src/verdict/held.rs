@@ -63,13 +63,14 @@ fn refills(rows: &[RequestRow], slots: u32, Division { block, shards }: Division
 /// The n-th request after the first `slots` takes the slot of the n-th that ended.
 fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Nanos]) {
     let slots = usize::try_from(slots).unwrap_or(usize::MAX).max(1);
-    order.sort_by_key(|nth| rows[*nth].start);
+    // A request that was retried is in its slot from its first attempt on.
+    let taken = |row: &RequestRow| if row.attempt > 0 { row.due } else { row.start };
+    order.sort_by_key(|nth| taken(&rows[*nth]));
     let mut ends: Vec<Nanos> = order.iter().map(|nth| rows[*nth].end).collect();
     ends.sort_unstable();
-    let begin = order.first().map_or(Nanos::ZERO, |nth| rows[*nth].start);
+    let begin = order.first().map_or(Nanos::ZERO, |nth| taken(&rows[*nth]));
     for (rank, nth) in order.into_iter().enumerate() {
         let free = rank.checked_sub(slots).map_or(begin, |ended| ends[ended]);
-        // A retried request was in its slot before the attempt that is left of it.
         late[nth] = if rows[nth].attempt > 0 { Nanos::ZERO } else { rows[nth].start - free };
     }
 }

@@ -48,6 +48,22 @@ fn a_retry_is_no_late_refill() {
     assert_eq!(late(&rows), Nanos::ZERO);
 }
 
+/// A request that was retried seemed to leave its slot empty until its last attempt, and all others seemed
+/// to be late.
+#[test]
+fn a_request_that_is_retried_holds_its_slot() {
+    let mut rows: Vec<RequestRow> =
+        [(0, 1_000), (1_500, 2_000), (1_000, 2_000), (2_000, 3_000), (2_000, 3_000)]
+            .into_iter()
+            .zip(0..)
+            .map(|((start, end), index)| testing::row(index, ms(start), ms(end)))
+            .collect();
+    (rows[1].attempt, rows[1].due) = (1, ms(0));
+    let load = RecordedLoad { max_concurrency: Some(2), ..testing::load(None, 5) };
+    let late = lateness(&rows, &load, Division { block: None, shards: 1 });
+    assert_eq!(late, [Nanos::ZERO; 5]);
+}
+
 /// 202 requests and seven slots among four shards: the shard with one slot is the last by far, and the others
 /// have nothing to send meanwhile. The client was blamed for their empty slots.
 #[test]
