@@ -83,7 +83,7 @@ impl Case {
             figures: SummaryOptions {
                 percentiles: slo.percentiles(),
                 objectives: slo.request_limits(),
-                lenses: Vec::new(),
+                ..SummaryOptions::default()
             },
             slo,
             slo_text: self.slo.to_owned(),

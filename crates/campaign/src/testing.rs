@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokometer_base::Nanos;
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::LoadKind;
-use tokometer_figures::{Objectives, SummaryOptions};
+use tokometer_figures::SummaryOptions;
 use tokometer_plan::Plan;
 use tokometer_record::RunInfo;
 
@@ -35,11 +35,7 @@ pub(crate) fn plan(change: &str) -> Plan {
 
 /// No figures besides the usual ones.
 pub(crate) fn figures() -> SummaryOptions {
-    SummaryOptions {
-        percentiles: vec![50.0, 99.0],
-        objectives: Objectives::default(),
-        lenses: Vec::new(),
-    }
+    SummaryOptions { percentiles: vec![50.0, 99.0], ..SummaryOptions::default() }
 }
 
 /// A single run.

@@ -3,10 +3,11 @@
 use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
 use tokometer_decide::capacity::{Ending, Findings};
-use tokometer_decide::compare::Conclusion;
+use tokometer_decide::compare::{Conclusion, FailRule, RuleOutcome};
 use tokometer_decide::search::{PointOutcome, SearchResult, Stage};
 use tokometer_decide::staircase;
 use tokometer_decide::staircase::{Remainder, Staircase};
+use tokometer_plan::Judgement;
 use tokometer_sim::Profile;
 use tokometer_sim::what_if::changed;
 
@@ -161,8 +162,7 @@ fn against(scale: f64, load: &str) -> Vec<(String, f64, Option<Conclusion>)> {
         (Some(10), 200, 200)
     );
     let row = |row: &tokometer_decide::compare::ComparedFigure| {
-        let conclusion = row.difference.map(|difference| difference.conclusion);
-        (row.figure.label(), row.change(), conclusion)
+        (row.figure.label(), row.change(), row.conclusion)
     };
     comparison.rows.iter().map(row).collect()
 }
@@ -179,6 +179,48 @@ fn two_equal_servers_in_turn_do_not_differ_and_a_slower_one_does() {
         assert_eq!(tpot.2, Some(Conclusion::Worse), "{tpot:?} at {load}");
         assert!((0.1..0.4).contains(&tpot.1), "{tpot:?} at {load}");
     }
+}
+
+/// The gate of `docs/ci-gate.md` as printed: how often it ended INVALID, and how often a rule failed.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct GateCount {
+    invalid: u64,
+    broken: u64,
+}
+
+/// So many gates, where the steps of server B take this many times as long.
+fn gates(count: u64, scale: f64) -> GateCount {
+    let change = r#"{"load": {"num_prompts": 2000, "request_rate": "inf", "max_concurrency": 32},
+        "interleave": {"block_requests": 50, "order": "drawn"}}"#;
+    let rules = ["p99 ttft worse by 5%", "throughput worse by 3%"];
+    let rules = rules.map(|rule| FailRule::parse(rule).unwrap());
+    let profile = Profile::shipped("default").unwrap();
+    let (other, _) = changed(profile.clone(), &[format!("cost.scale={scale}")]).unwrap();
+    let mut found = GateCount::default();
+    for seed in 0..count {
+        let mut plan = plan(change);
+        plan.seed = seed;
+        plan.metrics.judgement = Judgement::Strict;
+        plan.targets.push(plan.targets[0].clone());
+        let mut engines = Virtual { against: Some(other.clone()), ..Virtual::new(profile.clone()) };
+        let mut procedure = Against { run: PlannedRun { plan, ..single() } };
+        let compared = run(&mut procedure, &mut engines, &mut ()).unwrap();
+        let judged = compared.comparison.unwrap().judged(&rules);
+        found.invalid += u64::from(compared.fate == Fate::Invalid);
+        found.broken +=
+            u64::from(judged.rules.iter().any(|rule| rule.outcome == RuleOutcome::Broken));
+    }
+    found
+}
+
+/// Blocks of 50 requests on 32 slots drain, which was a slow refill: equal servers ended INVALID. 40 of 40
+/// passed, and 40 of 40 with a server that is 20 % slower failed (`TOKOMETER_GATES=40`).
+#[test]
+fn the_gate_passes_equal_servers_and_fails_one_that_is_a_fifth_slower() {
+    let count = std::env::var("TOKOMETER_GATES").ok().and_then(|count| count.parse().ok());
+    let count = count.unwrap_or(2);
+    assert_eq!(gates(count, 1.0), GateCount::default());
+    assert_eq!(gates(count, 1.2), GateCount { invalid: 0, broken: count });
 }
 
 /// Of the engine `small` with these lengths, in requests per second (`lab/data/capacity.md`).

@@ -29,16 +29,25 @@ use crate::terminal::{print, print_message};
 enum Sides<'a> {
     /// The two targets of one run.
     One(&'a Path),
-    Both { a: &'a [PathBuf], b: &'a [PathBuf] },
+    Both {
+        a: &'a [PathBuf],
+        b: &'a [PathBuf],
+    },
 }
 
 impl<'a> Sides<'a> {
-    fn of(args: &'a CompareArgs) -> Self {
-        match args.runs.as_slice() {
+    fn of(args: &'a CompareArgs) -> Result<Self, Refusal> {
+        Ok(match args.runs.as_slice() {
             [] => Self::Both { a: &args.a, b: &args.b },
             [run] => Self::One(run),
-            [a, b @ ..] => Self::Both { a: std::slice::from_ref(a), b },
-        }
+            [a, b] => Self::Both { a: std::slice::from_ref(a), b: std::slice::from_ref(b) },
+            [_, _, run, ..] => {
+                return Err(Refusal::usage(
+                    format!("cannot tell on which side `{}` is", run.display()),
+                    "name the runs of both sides: `tokometer compare --a RUN… --b RUN…`",
+                ));
+            }
+        })
     }
 }
 
@@ -50,7 +59,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let equivalence = units::parse_share(&args.equivalence)
         .map_err(|why| Refusal::usage(format!("cannot use `--equivalence`: {why}"), ""))?;
     let criteria = Criteria { figures: &figures, equivalence: Equivalence(equivalence) };
-    let sides = Sides::of(args);
+    let sides = Sides::of(args)?;
     let paired = match sides {
         Sides::One(_) => None,
         Sides::Both { a, b } => comparison::paired(a, b)?,

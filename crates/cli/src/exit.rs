@@ -8,7 +8,7 @@ pub(crate) use tokometer_base::refusal::{Refusal, RefusalKind, reason};
 pub(crate) enum Exit {
     /// Success.
     Done = 0,
-    /// Success, but a rule of `compare --fail-if` is violated, `capacity` found no measured load that
+    /// Success, but a rule of `compare --fail-if` is violated, `bench` missed an objective of `--slo`, `capacity` found no measured load that
     /// meets the objectives, `doctor` found an inconsistency, or the load of `doctor --load` is beyond
     /// this machine.
     Missed = 1,
@@ -24,7 +24,8 @@ pub(crate) enum Exit {
     Write = 6,
     /// No request succeeded.
     NoSuccess = 7,
-    /// The data cannot tell whether a rule of `compare` is violated, and `--require-power` was given.
+    /// The data cannot tell whether a rule of `compare` is violated or an objective of `bench` is met, and
+    /// `--require-power` was given.
     CannotTell = 8,
     /// A bug in this program.
     Internal = 70,

@@ -204,6 +204,7 @@ fn summary(shared: &Shared, info: &RunInfo, layout: Layout) -> Summary {
             e2el_ms: limit("e2el"),
         },
         lenses: lenses(layout.family(), Details::Keep),
+        ..SummaryOptions::default()
     };
     let mut collector = Collector::new(info, options);
     for warmup in 0..shared.warmups {

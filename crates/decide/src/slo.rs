@@ -1,13 +1,16 @@
 //! Parses and judges service-level objectives: `p99 ttft < 2s, p99 tpot < 100ms, goodput > 99%`.
 //!
-//! In: the text, and a [`Summary`]. Out: for each objective its value, whether it is met, and how
-//! close it is to its limit. An objective without a value is neither met nor violated.
+//! In: the text, and a [`Summary`]. Out: for each objective its value, whether it is met, how close it is
+//! to its limit, and whether the run can tell. An objective without a value is neither met nor violated.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::units::nearest_count;
 use tokometer_base::{Nanos, units};
 use tokometer_figures::define::Unit;
 use tokometer_figures::figure::{Better, Figure, Percentile, Quantity, Statistic};
-use tokometer_figures::{Distribution, Objectives, Summary};
+use tokometer_figures::{
+    ConfidenceInterval, Distribution, NoInterval, Objectives, Summary, Verdict, statistics,
+};
 
 use crate::Error;
 use crate::search::WaitLimit;
@@ -28,6 +31,18 @@ pub struct Slo {
     pub objectives: Vec<Objective>,
 }
 
+/// What a run shows of an objective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectiveOutcome {
+    /// The whole interval is on the good side of the limit.
+    Pass,
+    /// The interval holds the limit, there is none, or the figure is INVALID.
+    CannotTell,
+    /// The whole interval is on the wrong side of the limit.
+    Fail,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectiveResult {
     /// As typed.
@@ -41,6 +56,13 @@ pub struct ObjectiveResult {
     pub use_of_limit: Option<f64>,
     /// Whether the sample is large enough for the percentile.
     pub is_supported: bool,
+    /// Ends of the value's 95 % confidence interval. `None` where it has none; an upper end that is missing
+    /// beside a lower one is infinite.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Why there is no interval.
+    pub no_interval: Option<NoInterval>,
+    pub outcome: ObjectiveOutcome,
 }
 
 impl Slo {
@@ -49,6 +71,11 @@ impl Slo {
         let objectives =
             text.split(',').map(|part| Objective::parse(part.trim())).collect::<Result<_, _>>()?;
         Ok(Self { objectives })
+    }
+
+    /// Whether any of them is about the share of good requests.
+    pub fn has_goodput(&self) -> bool {
+        self.objectives.iter().any(|one| one.figure.quantity == Quantity::Goodput)
     }
 
     /// The limits for a single request to count as good: those of the latencies named here.
@@ -152,6 +179,25 @@ impl Objective {
         Some(format!("`{}` is read as {figure}{meaning}{more}", self.text))
     }
 
+    /// About how many requests would tell on which side of the limit the value is, if it stays and these were
+    /// so many. `None` where that is unknown, or more than anybody would send.
+    pub fn requests_needed(&self, found: &ObjectiveResult, requests: u64) -> Option<u64> {
+        let needed = match (found.value, found.low, found.no_interval) {
+            (_, _, Some(NoInterval::FewSamples | NoInterval::TooShort)) => {
+                let percentile = self.figure.statistic.percentile()?;
+                statistics::needed_samples(percentile.percent())? as f64
+            }
+            (Some(value), Some(low), _) => {
+                let is_below = value < self.limit;
+                let reach = if is_below { found.high? - value } else { value - low };
+                requests as f64 * (reach / (self.limit - value)).powi(2)
+            }
+            _ => return None,
+        };
+        let is_possible = needed > requests as f64 && needed < MOST_MORE * requests as f64;
+        is_possible.then(|| two_digits(needed))
+    }
+
     fn parse(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Err(Error::EmptyObjective);
@@ -206,6 +252,24 @@ impl Objective {
             };
             (below > 0.0).then(|| above / below)
         });
+        let interval = self.interval(summary);
+        let is_invalid = summary
+            .figure_verdicts
+            .get(&self.figure.key())
+            .is_some_and(|found| found.verdict == Verdict::Invalid);
+        // The largest value of a run, and one among failed requests, miss the limit however few they are.
+        let is_certain = value.is_none() || self.figure.statistic == Statistic::Max;
+        let outcome = match (interval.ends(), is_met) {
+            _ if is_invalid => ObjectiveOutcome::CannotTell,
+            (Some((low, high)), Some(_)) => match (self.is_beyond(low), self.is_beyond(high)) {
+                (false, false) => ObjectiveOutcome::Pass,
+                (true, true) => ObjectiveOutcome::Fail,
+                _ => ObjectiveOutcome::CannotTell,
+            },
+            (None, Some(false)) if is_supported && is_certain => ObjectiveOutcome::Fail,
+            _ => ObjectiveOutcome::CannotTell,
+        };
+        let ends = interval.ends();
         ObjectiveResult {
             text: self.text.clone(),
             value,
@@ -213,8 +277,38 @@ impl Objective {
             is_met,
             use_of_limit,
             is_supported,
+            low: ends.map(|(low, _)| low).filter(|low| low.is_finite()),
+            high: ends.map(|(_, high)| high).filter(|high| high.is_finite()),
+            no_interval: match interval {
+                ConfidenceInterval::Known { .. } => None,
+                ConfidenceInterval::Unknown(why) => Some(why),
+            },
+            outcome,
         }
     }
+
+    fn interval(&self, summary: &Summary) -> ConfidenceInterval {
+        let key = self.figure.quantity.key();
+        let distribution = || summary.distribution(key);
+        let found = match self.figure.statistic {
+            Statistic::Whole => summary.intervals.get(key).copied(),
+            Statistic::Mean => distribution().map(|found| found.mean_interval),
+            Statistic::Percentile(percentile) => distribution()
+                .and_then(|found| found.percentile(percentile.percent()))
+                .map(|found| found.interval),
+            Statistic::Std | Statistic::Min | Statistic::Max => None,
+        };
+        found.unwrap_or_default()
+    }
+}
+
+/// Nobody sends more than this many times the requests to tell.
+const MOST_MORE: f64 = 100.0;
+
+/// Rounded up to two digits.
+fn two_digits(count: f64) -> u64 {
+    let unit = 10_f64.powf((count.log10().floor() - 1.0).max(0.0));
+    nearest_count((count / unit).ceil() * unit)
 }
 
 /// The statistic, and whether the sample is large enough for it. A failed request counts as
@@ -352,6 +446,65 @@ mod tests {
         check("mean ttft < 10s", &failing, Some(false));
         let near = Slo::parse("p99 ttft < 200ms").unwrap().results(&sound);
         assert_eq!(near[0].use_of_limit, Some(0.75));
+    }
+
+    fn judged(text: &str, p99: Option<f64>, interval: ConfidenceInterval) -> ObjectiveResult {
+        let mut summary = summary(p99, if p99.is_none() { 20 } else { 0 });
+        let found = summary.distributions.get_mut("ttft_ms").unwrap();
+        found.percentiles[0].interval = interval;
+        let _ = summary.intervals.insert("goodput_share".to_owned(), interval);
+        Slo::parse(text).unwrap().results(&summary).remove(0)
+    }
+
+    /// A P99 of 36 requests below its limit was "met".
+    #[test]
+    fn an_objective_passes_or_fails_by_its_whole_interval() {
+        let known = |low: f64, high: f64| ConfidenceInterval::Known { low, high };
+        let check = |text: &str, interval, expected| {
+            assert_eq!(judged(text, Some(150.0), interval).outcome, expected, "{text}");
+        };
+        check("p99 ttft < 200ms", known(120.0, 199.0), ObjectiveOutcome::Pass);
+        check("p99 ttft < 200ms", known(120.0, 201.0), ObjectiveOutcome::CannotTell);
+        check("p99 ttft < 200ms", known(120.0, f64::INFINITY), ObjectiveOutcome::CannotTell);
+        check("p99 ttft < 100ms", known(120.0, 201.0), ObjectiveOutcome::Fail);
+        check("p99 ttft < 200ms", ConfidenceInterval::default(), ObjectiveOutcome::CannotTell);
+        check("goodput > 99%", known(0.991, 0.998), ObjectiveOutcome::Pass);
+        check("goodput > 99%", known(0.96, 0.98), ObjectiveOutcome::Fail);
+        check("goodput > 99%", known(0.98, 0.995), ObjectiveOutcome::CannotTell);
+        let failed = judged("p99 ttft < 10s", None, ConfidenceInterval::default());
+        assert_eq!(failed.outcome, ObjectiveOutcome::Fail, "it lies among failed requests");
+    }
+
+    #[test]
+    fn an_invalid_figure_tells_nothing() {
+        let mut summary = summary(Some(150.0), 0);
+        let verdict = tokometer_figures::FigureVerdict {
+            verdict: Verdict::Invalid,
+            effect: None,
+            notes: Vec::new(),
+            is_result: true,
+        };
+        let _ = summary.figure_verdicts.insert("ttft_ms_p99".to_owned(), verdict);
+        let found = summary.distributions.get_mut("ttft_ms").unwrap();
+        found.percentiles[0].interval = ConfidenceInterval::Known { low: 120.0, high: 160.0 };
+        let found = Slo::parse("p99 ttft < 200ms").unwrap().results(&summary);
+        assert_eq!(found[0].outcome, ObjectiveOutcome::CannotTell);
+    }
+
+    /// An interval is half as wide with four times the requests.
+    #[test]
+    fn what_cannot_be_told_says_how_many_requests_would_tell() {
+        let needed = |text: &str, interval| {
+            let found = judged(text, Some(150.0), interval);
+            Objective::parse(text).unwrap().requests_needed(&found, 500)
+        };
+        let known = ConfidenceInterval::Known { low: 130.0, high: 170.0 };
+        assert_eq!(needed("p99 ttft < 160ms", known), Some(2_000));
+        assert_eq!(needed("p99 ttft < 135ms", known), Some(890));
+        assert_eq!(needed("p99 ttft < 150.1ms", known), None, "nobody would send so many");
+        let few = judged("p99 ttft < 1s", Some(150.0), ConfidenceInterval::default());
+        let objective = Objective::parse("p99 ttft < 1s").unwrap();
+        assert_eq!(objective.requests_needed(&few, 36), Some(370));
     }
 
     #[test]

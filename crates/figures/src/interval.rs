@@ -430,7 +430,7 @@ pub(crate) fn share(blocks: &[BlockPart], share: f64, count: f64) -> ConfidenceI
     let excess = BlockScatter::of(blocks)
         .and_then(|scatter| scatter.dependence(share * (1.0 - share), rule::DEVIATIONS));
     let effective = count / excess.unwrap_or(1.0);
-    if excess.is_some() && !is_enough(effective) {
+    if excess.is_some() && effective < rule::LEAST_EFFECTIVE {
         return ConfidenceInterval::Unknown(NoInterval::TooShort);
     }
     let (low, high) = statistics::share_interval(share, effective);

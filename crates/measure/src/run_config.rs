@@ -95,7 +95,6 @@ pub(crate) fn source(
         times: BlockTimes::new(offsets),
         switch,
         made: 0,
-        lost: 0,
     }))
 }
 

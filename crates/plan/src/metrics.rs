@@ -14,6 +14,9 @@ tokometer_base::partial! {
         /// Objectives in milliseconds by metric: `ttft`, `tpot`, `e2el`.
         pub goodput: BTreeMap<String, f64> as BTreeMap<String, f64>,
         pub judgement: Judgement,
+        /// Objectives that the run is judged by, as typed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub slo: Option<String> = None,
     }
 }
 

@@ -14,6 +14,7 @@ pub mod fitness;
 pub mod grid;
 pub mod history;
 pub mod html;
+pub mod objectives;
 mod page_source;
 #[cfg(feature = "parquet")]
 pub mod parquet;

@@ -12,6 +12,7 @@ use tokometer_plan::{Metrics, Output, Plan, ab_blocks};
 use tokometer_record::{RunInfo, RunReader, stored};
 
 use crate::comparison;
+use crate::objectives::{ObjectiveLine, objective_lines};
 use crate::reading::Reading;
 use crate::summary::short;
 use crate::{
@@ -22,8 +23,10 @@ use crate::{
 pub struct RunView {
     pub layout: LayoutChoice,
     pub shown: classic::Selection,
-    /// Limits that good requests meet.
+    /// Limits that good requests meet, of `--goodput`.
     objectives: Objectives,
+    /// What the run is judged by.
+    slo: Slo,
     /// Families that result files need besides the block's.
     families: Vec<Family>,
     /// Whether values per request are wanted.
@@ -47,6 +50,7 @@ impl RunView {
                 tpot_ms: objective("tpot"),
                 e2el_ms: objective("e2el"),
             },
+            slo: asked_objectives(metrics)?,
             ..Self::plain(classic::Selection::default())
         })
     }
@@ -57,6 +61,7 @@ impl RunView {
             layout: LayoutChoice::Auto,
             shown,
             objectives: Objectives::default(),
+            slo: Slo::default(),
             families: Vec::new(),
             details: Details::Drop,
         }
@@ -66,7 +71,17 @@ impl RunView {
     #[must_use]
     pub fn with_objectives(mut self, slo: &Slo) -> Self {
         self.shown.percentiles.extend(slo.percentiles());
-        self.objectives = slo.request_limits();
+        self.slo = slo.clone();
+        self
+    }
+
+    /// The same view with the objectives of the run's own plan, unless it has others.
+    #[must_use]
+    fn for_run(mut self, info: &RunInfo) -> Self {
+        let recorded = info.plan.pointer("/metrics/slo").and_then(Value::as_str);
+        if let Some(text) = recorded.filter(|_| self.slo.objectives.is_empty()) {
+            self.slo = Slo::parse(text).unwrap_or_default();
+        }
         self
     }
 
@@ -100,9 +115,14 @@ impl RunView {
         families.push(layout.family().unwrap_or(Family::Vllm));
         families.sort_unstable();
         families.dedup();
+        let mut shown = self.shown.clone();
+        if !self.slo.objectives.is_empty() {
+            shown.percentiles.extend(self.slo.percentiles());
+        }
         SummaryOptions {
-            percentiles: self.shown.needed_percentiles(),
+            percentiles: shown.needed_percentiles(),
             objectives: self.objectives,
+            own_objectives: self.slo.has_goodput().then(|| self.slo.request_limits()),
             lenses: tokometer_compat::family::lenses(families, self.details),
         }
     }
@@ -123,6 +143,22 @@ fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
     found
 }
 
+/// The objectives of a plan, or why they cannot be judged.
+pub fn asked_objectives(metrics: &Metrics) -> Result<Slo, Refusal> {
+    // The error brings its own hint.
+    let slo = metrics.slo.as_deref().map(Slo::parse).transpose();
+    let slo = slo.map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
+    let slo = slo.unwrap_or_default();
+    match slo.goodput_alone() {
+        None => Ok(slo),
+        Some(goodput) => {
+            let why = format!("`{}` needs a limit for a single request", goodput.text);
+            let hint = "add one, such as `p99 ttft < 2s`";
+            Err(Refusal::usage(format!("cannot use `--slo`: {why}"), hint))
+        }
+    }
+}
+
 /// A run read back from disk.
 #[derive(Debug)]
 pub struct SummarisedRun {
@@ -130,6 +166,8 @@ pub struct SummarisedRun {
     pub summary: Summary,
     layout: Layout,
     pub statistics: classic::Selection,
+    /// What it is judged by.
+    slo: Slo,
     /// The other target, where two were measured in turn; this is then the first.
     against: Option<Box<Against>>,
 }
@@ -171,6 +209,7 @@ impl Reading {
         reader: &RunReader,
         view: &RunView,
     ) -> Result<SummarisedRun, Refusal> {
+        let view = &view.clone().for_run(reader.info());
         let options = view.options(layout_of(view, reader.info()));
         let ab = ab_blocks(reader.info())?;
         let sides = Half::all(reader, ab, &options)?;
@@ -193,6 +232,7 @@ impl Reading {
             summary,
             layout,
             statistics: view.shown.clone(),
+            slo: view.slo.clone(),
             against: None,
         });
         let (first, second) = (sides.next(), sides.next());
@@ -218,9 +258,31 @@ impl SummarisedRun {
         self.against.take().map(|against| against.shown)
     }
 
+    /// Its objectives, judged; those of a second target follow. Two targets are named `a` and `b`.
+    pub fn objectives(&self) -> Vec<ObjectiveLine> {
+        let of = |run: &Self| objective_lines(&run.slo, &run.summary, &run.info);
+        let named = |name: &'static str, run: &Self| {
+            of(run)
+                .into_iter()
+                .map(move |one| ObjectiveLine { text: format!("{name}  {}", one.text), ..one })
+        };
+        match &self.against {
+            None => of(self),
+            Some(against) => named("a", self).chain(named("b", &against.shown)).collect(),
+        }
+    }
+
+    /// What was measured, and its objectives.
+    pub fn text(&self, style: Style) -> Result<String, Refusal> {
+        let lines = self.objectives();
+        let lines: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
+        let gap = if lines.is_empty() { "" } else { "\n" };
+        Ok(format!("{}{gap}{lines}", self.figures_text(style)?))
+    }
+
     /// The classic block with the first screen under it, or with everything. Of two targets that took
     /// turns, the answer.
-    pub fn text(&self, style: Style) -> Result<String, Refusal> {
+    fn figures_text(&self, style: Style) -> Result<String, Refusal> {
         let Some(against) = &self.against else { return self.own_text(style) };
         let comparison = match &against.comparison {
             None => "comparison: not possible, because one target has no successful request\n"
@@ -281,7 +343,7 @@ impl SummarisedRun {
 
     /// The summary for other programs.
     pub fn json(&self) -> Value {
-        let own = summary_json(&self.summary, &self.info);
+        let own = summary_json(&self.summary, &self.info, self.slo.results(&self.summary));
         match &self.against {
             None => own,
             Some(against) => {

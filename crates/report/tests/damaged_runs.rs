@@ -226,6 +226,7 @@ fn view() -> RunView {
         percentiles: vec![50.0, 99.0],
         goodput: [("ttft".to_owned(), 50.0)].into(),
         judgement: Judgement::Lenient,
+        slo: None,
     };
     RunView::new(&metrics).unwrap()
 }

@@ -21,6 +21,7 @@ mod lines;
 mod messages;
 mod names;
 mod newer_flags;
+mod objectives;
 mod packaging;
 mod pages;
 mod plans;

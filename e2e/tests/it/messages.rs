@@ -337,7 +337,9 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --max-tokens 4", &["similar: `--output-len`"]);
     row("capacity --qps 4", &["similar: `--request-rate`"]);
     row("bench -m model", &["unknown flag `-m`", "similar: `--model`"]);
-    row("bench --slo x", &["unknown flag `--slo`", "`tokometer capacity --slo`"]);
+    row("predict --engine small --slo x", &["unknown flag `--slo`", "`tokometer bench --slo`"]);
+    row("bench --slo x", &["cannot use `--slo`", "no comparison"]);
+    row("bench --require-power", &["cannot use `--require-power` without `--slo`"]);
     row("sim --profil small --prot 1", &["unknown flag `--profil`", "similar: `--profile`"]);
     row("bench --connections 5", &["the choices are auto, preopen", "`--max-concurrency 5`"]);
     row("bench --num-prompts", &["cannot use `--num-prompts` without a value", "Requests to send"]);
@@ -358,7 +360,7 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     let search = "capacity --engine small --slo requests>1 --max-duration 5s";
     row(search, &["cannot use `--max-duration 5s`", "at least", "add `--min-duration 5s`"]);
     row("ftp://h:9", &["unknown scheme `ftp://`", "http://HOST:PORT"]);
-    row("compare a b", &["on which side `b` is", "`tokometer compare --a RUN --b RUN`"]);
+    row("compare a b c", &["on which side `c` is", "`tokometer compare --a RUN… --b RUN…`"]);
     row("report r --json", &["--format json"]);
 }
 

@@ -13,7 +13,7 @@ use tokometer_twin::Routing;
 use super::address;
 use super::compat::{Rewritten, rewrite};
 use super::help::shaped;
-use super::{AddressArgs, BenchArgs};
+use super::{AddressArgs, BenchArgs, JudgedArgs};
 use crate::exit::Refusal;
 
 /// Measure LLM inference servers.
@@ -118,6 +118,8 @@ pub(crate) struct BenchCommand {
     pub(crate) at: AddressArgs,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
+    #[command(flatten)]
+    pub(crate) judged: JudgedArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -230,9 +232,9 @@ pub(crate) enum ComparisonView {
 /// `tokometer compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// A run of `bench --against`, which holds both targets
+    /// A and B: two runs, or two folders of runs; or one run of `bench --against`, which holds both
     #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
-    pub(crate) run: Option<PathBuf>,
+    pub(crate) runs: Vec<PathBuf>,
     /// Runs of the first side: run folders, other tools' results, printed reports
     #[arg(long, value_name = "RUN", num_args = 1..)]
     pub(crate) a: Vec<PathBuf>,

@@ -59,10 +59,6 @@ fn unexpected(command: &str, typed: &str) -> Option<Refusal> {
             let flag = flag.split('=').next().unwrap_or(flag);
             Some(habit::unknown(flag, &flags_of(command)))
         }
-        ("compare", run) => Some(Refusal::usage(
-            format!("cannot tell on which side `{}` is", redact(run)),
-            "name the runs of both sides: `tokometer compare --a RUN… --b RUN…`",
-        )),
         ("bench", word) if word.contains("://") => Some(Refusal::usage(
             format!("cannot measure `{}` as well: one address is enough", redact(word)),
             "`--against URL` measures two servers in turn and compares them",
@@ -276,7 +272,6 @@ mod tests {
             let said = said(line).unwrap();
             assert!(parts.iter().all(|part| said.contains(part)), "{said}");
         };
-        check("compare a b c", ["on which side `c` is", "`tokometer compare --a RUN… --b RUN…`"]);
         check("report r --json", ["unknown flag `--json`", "called `--format json` now"]);
         check("doctor r --markdown", ["unknown flag", "called `--format markdown` now"]);
         check("ftp://h:9", ["unknown scheme `ftp://`", "http://HOST:PORT"]);

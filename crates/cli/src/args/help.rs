@@ -61,7 +61,7 @@ Other flags of `bench` are accepted and have no effect.",
     },
     HelpShape {
         command: "capacity",
-        short: "budget html base-url model input-len output-len run-dir format",
+        short: "slo budget html base-url model input-len output-len run-dir format",
         long: ListedFlags::All,
         meanings: &[
             ("url", "Address of the server, such as `http://127.0.0.1:8000`"),

@@ -88,6 +88,39 @@ impl FromArgMatches for AddressArgs {
     }
 }
 
+/// What the exit code of `bench` says of its objectives, which are in [`BenchArgs`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JudgedArgs {
+    pub(crate) require_power: bool,
+}
+
+impl Args for JudgedArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let heading = options::JUDGED.title;
+        let help = "Exit with code 8 if the data cannot tell whether an objective of --slo is met";
+        let power = Arg::new("require-power").long("require-power").help(help);
+        let power = power.action(ArgAction::SetTrue).help_heading(heading);
+        command
+            .args(options::JUDGED.rows.iter().map(arg).map(|arg| arg.help_heading(heading)))
+            .arg(power)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for JudgedArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self { require_power: matches.get_flag("require-power") })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 /// The words of an option on the command line; `None` where it is not there.
 fn given(row: &'static OptionRow, matches: &ArgMatches) -> Option<GivenOption> {
     if !row.takes_value() {

@@ -16,5 +16,5 @@ pub(crate) use command::{
     PredictArgs, ReportArgs, SimArgs, TableFormatArg, declaration, parse,
 };
 pub(crate) use complaint::complaint;
-pub(crate) use measurement::{AddressArgs, BenchArgs};
+pub(crate) use measurement::{AddressArgs, BenchArgs, JudgedArgs};
 pub(crate) use tokometer_plan::options::ShardArgs;

@@ -7,6 +7,8 @@ use tokometer_campaign::{
     Event, Fate, KeptEvents, Observer, PlannedRun, Reading, RunRecord, RunRest, SweepFindings,
     point_folder,
 };
+use tokometer_decide::slo::ObjectiveOutcome;
+use tokometer_figures::Severity;
 use tokometer_figures::summary::FailureGroup;
 use tokometer_measure::model_advice;
 use tokometer_plan::{Plan, Shown};
@@ -141,12 +143,23 @@ pub(crate) struct Screen<'a> {
     rows: Vec<SweepEntry>,
     document: SweepDocument,
     is_stored: bool,
+    /// The worst of all objectives of all runs; `None` without any.
+    judged: Option<ObjectiveOutcome>,
 }
 
 impl<'a> Screen<'a> {
     pub(crate) fn new(points: &'a [PlannedPoint], style: Style, look: Look) -> Self {
         let (runs, rows, document) = (Vec::new(), Vec::new(), SweepDocument::default());
-        Self { points, style, look, runs, rows, document, is_stored: false }
+        Self { points, style, look, runs, rows, document, is_stored: false, judged: None }
+    }
+
+    /// The exit code by the objectives of runs that did not fail.
+    pub(crate) fn exit_by_objectives(&self, requires_power: bool) -> Exit {
+        match self.judged {
+            Some(ObjectiveOutcome::Fail) => Exit::Missed,
+            Some(ObjectiveOutcome::CannotTell) if requires_power => Exit::CannotTell,
+            _ => Exit::Done,
+        }
     }
 
     pub(crate) fn results(&self) -> usize {
@@ -219,6 +232,17 @@ impl<'a> Screen<'a> {
                 print_note(&format!("results: {}", path.display()));
             }
         }
+        for line in shown.objectives() {
+            self.judged = self.judged.max(Some(line.outcome));
+            let is_in_report = self.look == Look::Single || self.style.is_detailed;
+            match plan.output.shown {
+                Shown::Nothing if line.outcome != ObjectiveOutcome::Pass => {
+                    print_message(&line.text)
+                }
+                Shown::Text if !is_in_report => print_note(&line.text),
+                _ => {}
+            }
+        }
         say_fate(reading, record, &shown, plan);
         if !self.is_stored && reading.fate != Fate::Unwritten {
             results::write_summary(&shown, reader.folder())?;
@@ -279,6 +303,18 @@ fn say_fate(reading: &Reading, record: &RunRecord, shown: &SummarisedRun, plan: 
         (Fate::TargetGone, _) => print_message(
             "error: the server became unreachable during the run\n  results up to that point are reported above",
         ),
+        (Fate::Invalid, _) => {
+            let both = [Some(shown), shown.against().map(|(against, _)| against)];
+            let mut notes = both.into_iter().flatten().flat_map(|side| &side.summary.notes);
+            let worst = notes.find(|note| note.severity == Severity::Invalid);
+            let why = worst.map_or(String::new(), |note| format!(": {}", note.found));
+            print_message(&format!("error: the run is INVALID (`--strict`){why}"));
+        }
+        // Elsewhere the report says it.
+        (fate, _) if fate != Fate::Done && plan.output.shown == Shown::Nothing => {
+            let why = record.end.stop.reason();
+            print_message(&format!("error: the run ended early: {why}"));
+        }
         _ => {}
     }
 }
@@ -329,6 +365,21 @@ mod tests {
         check(&[Fate::Done, Fate::Interrupted], Exit::Interrupted, Exit::Interrupted);
         check(&[], Exit::Done, Exit::Done);
         assert_eq!(overall(&found(&[unusable]), Look::Single), Exit::Usage);
+    }
+
+    #[test]
+    fn the_worst_objective_of_all_runs_decides_the_exit_code() {
+        let exit = |outcomes: &[ObjectiveOutcome], requires_power: bool| {
+            let mut screen = Screen::new(&[], Style::default(), Look::Sweep);
+            screen.judged = outcomes.iter().copied().max();
+            screen.exit_by_objectives(requires_power)
+        };
+        let (pass, open, fail) =
+            (ObjectiveOutcome::Pass, ObjectiveOutcome::CannotTell, ObjectiveOutcome::Fail);
+        assert_eq!([exit(&[], true), exit(&[pass, pass], true)], [Exit::Done, Exit::Done]);
+        assert_eq!([exit(&[pass, fail], true), exit(&[fail, open], true)], [Exit::Missed; 2]);
+        assert_eq!(exit(&[pass, open], false), Exit::Done);
+        assert_eq!(exit(&[pass, open], true), Exit::CannotTell);
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::pages;
 use crate::runs::READING;
 use crate::session::{Given, say_remarks, show_plan};
 use crate::shards::{self, PartRequest};
-use crate::terminal::{print, print_note};
+use crate::terminal::{print, print_message, print_note};
 
 use screen::SearchScreen;
 
@@ -275,14 +275,18 @@ fn finish(
     if folder.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
         print_note(&format!("record: {}", folder.path().display()));
     }
-    Ok(match &findings.ending {
+    let exit = match &findings.ending {
         Ending::Interrupted => Exit::Interrupted,
         Ending::ServerGone => Exit::Target,
         Ending::NoSuccess { .. } => Exit::NoSuccess,
         Ending::Answered(SearchResult::NoneMeets { .. }) => Exit::Missed,
         Ending::Answered(_) if findings.unreached().is_some() => Exit::Missed,
         Ending::Answered(_) => Exit::Done,
-    })
+    };
+    if exit != Exit::Done && lowered.plan.output.shown == plan::Shown::Nothing {
+        print_message(&format!("error: {}", findings.sentence));
+    }
+    Ok(exit)
 }
 
 fn report(findings: &Findings, lowered: &Lowered, folder: &Path) -> anyhow::Result<()> {

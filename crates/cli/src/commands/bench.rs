@@ -7,10 +7,12 @@ use tokometer_campaign::shards::Varied;
 use tokometer_campaign::{
     Against, Earlier, KeptEvents, RunFolder, Stairs, Sweep, SweepFindings, check_stored_sweep, run,
 };
+use tokometer_decide::slo::Objective;
 use tokometer_decide::staircase::{Remainder, StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
+use tokometer_report::saved::asked_objectives;
 use tokometer_report::grid::TERMINAL;
 use tokometer_report::wrapped;
 use tokometer_shards::Membership;
@@ -144,6 +146,7 @@ pub(crate) fn bench(
             .map_or(lowered.plan.clone(), |staircase| with_steps(&lowered.plan, staircase));
         return show_plan(&plan, &lowered);
     }
+    check_objectives(command, asked.staircase, &lowered.plan)?;
     say_missing_key(args, &lowered);
     if let Some(pipe) = tokometer_workload::pipe(&lowered.plan.workload) {
         say_pipe(&pipe);
@@ -203,7 +206,10 @@ fn measure_points(
     let outcome = swept(&mut part, &lowered, earlier, &mut screen);
     let folder = part.close(&outcome);
     folder.leave_if_empty();
-    let exit = outcome?;
+    let exit = match outcome? {
+        Exit::Done if is_reporting => screen.exit_by_objectives(command.judged.require_power),
+        exit => exit,
+    };
     if let Some(page) = page.filter(|_| is_reporting && screen.results() > 0) {
         write_page(folder.path(), &lowered.plan, page)?;
         pages::say_page(page);
@@ -263,6 +269,32 @@ fn look(lowered: &Lowered) -> Look {
         _ if lowered.has_blocks && has_layout => Look::Blocks,
         _ => Look::Sweep,
     }
+}
+
+/// Refuses objectives that no run can be judged by, and says how words are read that could mean something
+/// else.
+fn check_objectives(
+    command: &BenchCommand,
+    staircase: Option<Staircase>,
+    plan: &Plan,
+) -> Result<(), Refusal> {
+    let slo = asked_objectives(&plan.metrics)?;
+    if slo.objectives.is_empty() && command.judged.require_power {
+        return Err(Refusal::usage(
+            "cannot use `--require-power` without `--slo`",
+            "state objectives, such as `--slo \"p99 ttft < 500ms\"`",
+        ));
+    }
+    if !slo.objectives.is_empty() && staircase.is_some() {
+        return Err(Refusal::usage(
+            "cannot judge a staircase by `--slo`: each of its steps is another load",
+            "add a load, such as `--max-concurrency 8`, or search the highest load that meets them with `tokometer capacity`",
+        ));
+    }
+    for remark in slo.objectives.iter().filter_map(Objective::remark) {
+        print_note(&format!("note: {remark}"));
+    }
+    Ok(())
 }
 
 /// Refuses what a staircase of concurrency cannot be combined with.

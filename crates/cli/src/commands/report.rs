@@ -203,6 +203,7 @@ fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {
         percentiles,
         goodput,
         judgement: Judgement::Lenient,
+        slo: None,
     })
 }
 

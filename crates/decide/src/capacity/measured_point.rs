@@ -211,6 +211,10 @@ mod tests {
             is_met: Some(is_met),
             use_of_limit: None,
             is_supported: true,
+            low: None,
+            high: None,
+            no_interval: None,
+            outcome: slo::ObjectiveOutcome::CannotTell,
         };
         let check = |at: usize, (value, is_met), expected: &str| {
             let endless = Use { used: f64::INFINITY, variance: 0.0, allowed: None };

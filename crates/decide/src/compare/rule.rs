@@ -203,8 +203,7 @@ mod tests {
             values.iter().map(run).collect()
         };
         let figures: Vec<Figure> = rule.figure.into_iter().collect();
-        let found =
-            Comparison::of_runs(&side(a), &side(b), Criteria::of(&figures), Vec::new());
+        let found = Comparison::of_runs(&side(a), &side(b), Criteria::of(&figures), Vec::new());
         rule.judge(&found)
     }
 

@@ -52,6 +52,13 @@ pub(super) const GROUPS: &[Group] = &[
     ]},
 ];
 
+#[rustfmt::skip] // The columns of a row stand side by side.
+/// Options of `bench`; `capacity` requires its own of this name.
+pub const JUDGED: Group = Group { title: "Metrics", rows: &[
+    option("slo", "OBJECTIVES", Text, "Objectives to judge the run by, such as \"p99 ttft < 500ms, goodput > 99%\"; exit code 1 if it misses one")
+        .sets("metrics.slo"),
+]};
+
 #[expect(clippy::unnecessary_wraps, reason = "it is a parser like others")]
 fn text(text: &str) -> Result<Value, String> {
     Ok(Value::from(text))

@@ -19,7 +19,7 @@ mod row;
 mod target;
 mod workload;
 
-pub use client::percentiles;
+pub use client::{JUDGED, percentiles};
 pub use fragment::{
     ContentFiles, Fragment, GivenOption, OptionList, OutputArgs, ShardArgs, is_set, set_key,
 };
@@ -64,7 +64,7 @@ pub fn groups() -> impl Iterator<Item = &'static Group> {
 
 /// All options, in the order in which they apply.
 pub fn rows() -> impl Iterator<Item = &'static OptionRow> {
-    groups().chain([&ADDRESSED]).flat_map(|group| group.rows)
+    groups().chain([&ADDRESSED, &JUDGED]).flat_map(|group| group.rows)
 }
 
 pub fn named(flag: &str) -> Option<&'static OptionRow> {

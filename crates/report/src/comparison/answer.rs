@@ -7,7 +7,7 @@ use tokometer_decide::compare::{
 };
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 
-use super::text::{leading, moved_answers, outcome, verdict, word};
+use super::text::{leading, more_failures, moved_answers, outcome, verdict, word};
 use crate::summary::fold::folded_at;
 use crate::wrapped;
 
@@ -29,6 +29,7 @@ const WHOLE: [Figure; 3] = [
 pub fn answer(comparison: &Comparison) -> String {
     let rows = named(comparison);
     let mut lines = warnings(comparison, |weight| weight == Weight::Meaningless);
+    lines.extend(more_failures(comparison).iter().flat_map(|line| wrapped(line)));
     let first = rows.first().map(|first| sentence(first));
     lines.extend(wrapped(&first.unwrap_or_else(|| "nothing could be compared".to_owned())));
     let mut others: Vec<String> = rows.iter().skip(1).map(|row| part(row)).collect();
@@ -116,6 +117,7 @@ fn sentence(row: &ComparedFigure) -> String {
             }
             _ => format!("cannot tell for {label} ({}; {})", ends(&found), visible(&found)),
         },
+        None if is_shown(row) => format!("B is {} in {label}: {INFINITE}", verdict(row)),
         None => format!("cannot tell for {label}: too few values"),
     }
 }
@@ -132,9 +134,13 @@ fn part(row: &ComparedFigure) -> String {
             Conclusion::NoDifferenceShown => format!("{label} no difference ({})", ends(&found)),
             _ => format!("{label} cannot tell ({}; {})", ends(&found), visible(&found)),
         },
+        None if is_shown(row) => format!("{label} {} ({INFINITE})", verdict(row)),
         None => format!("{label} cannot tell (too few values)"),
     }
 }
+
+/// Why a figure without an interval is better or worse.
+const INFINITE: &str = "it lies among failed requests";
 
 fn label(row: &ComparedFigure) -> String {
     let label = row.figure.label();

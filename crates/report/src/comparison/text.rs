@@ -61,7 +61,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Which side fails more of its requests, where that is more than chance.
-fn more_failures(comparison: &Comparison) -> Option<String> {
+pub(super) fn more_failures(comparison: &Comparison) -> Option<String> {
     let found = comparison.failures.filter(Failures::differ)?;
     let (more, less) = if found.are_more_in_b() { ("b", "a") } else { ("a", "b") };
     let (most, least) = (found.a.max(found.b), found.a.min(found.b));
@@ -219,7 +219,10 @@ pub fn outcome(judged: &RuleResult, comparison: &Comparison) -> String {
 /// Why a rule cannot be checked with these runs.
 pub fn unchecked(judged: &RuleResult, comparison: &Comparison) -> String {
     let Some(figure) = judged.figure else {
-        return format!("cannot check the rule \"{}\": a side does not state its requests", judged.rule);
+        return format!(
+            "cannot check the rule \"{}\": a side does not state its requests",
+            judged.rule
+        );
     };
     let is_there = comparison.rows.iter().any(|row| row.figure == figure);
     let is_throughput = figure.statistic == Statistic::Whole;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokometer_base::Seed;
+use tokometer_decide::slo::ObjectiveResult;
 use tokometer_figures::Summary;
 use tokometer_figures::figure::{self, Statistic};
 use tokometer_record::{RecordedLoad, RunInfo, Sharding, TargetInfo};
@@ -16,6 +17,9 @@ pub struct SummaryFile<'a> {
     tokometer: ProgramFacts,
     run: RunFacts<'a>,
     summary: Cow<'a, Summary>,
+    /// What the run shows of each objective of `--slo`; absent without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    objectives: Vec<ObjectiveResult>,
 }
 
 /// The program that measured.
@@ -45,7 +49,7 @@ struct RunFacts<'a> {
     sharding: Option<Cow<'a, Sharding>>,
 }
 
-pub fn summary_json(summary: &Summary, info: &RunInfo) -> Value {
+pub fn summary_json(summary: &Summary, info: &RunInfo, objectives: Vec<ObjectiveResult>) -> Value {
     json!(SummaryFile {
         tokometer: ProgramFacts { version: info.version.clone(), schema: info.schema },
         run: RunFacts {
@@ -61,6 +65,7 @@ pub fn summary_json(summary: &Summary, info: &RunInfo) -> Value {
             sharding: info.sharding.as_ref().map(Cow::Borrowed),
         },
         summary: Cow::Borrowed(summary),
+        objectives,
     })
 }
 
@@ -119,7 +124,7 @@ mod tests {
     fn our_own_json_has_null_for_what_is_missing_and_says_the_target() {
         let (summary, mut info) = (summary(), info());
         info.targets[0].is_simulated = true;
-        let page: Value = summary_json(&summary, &info);
+        let page: Value = summary_json(&summary, &info, Vec::new());
         assert_eq!(page["run"]["is_simulated"], true);
         assert_eq!(page["summary"]["figures"]["goodput_share"], Value::Null);
         assert_eq!(page["summary"]["verdict"], "SUSPECT");

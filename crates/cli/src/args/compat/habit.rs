@@ -62,7 +62,7 @@ const SYNONYMS: [(&str, &str); 12] = [
 const ADVICE: [(&str, &str); 4] = [
     (
         "--slo",
-        "`tokometer capacity --slo` searches the load that meets objectives; `--goodput ttft:200` counts requests within limits",
+        "`tokometer bench --slo` judges a run, and `tokometer capacity --slo` searches the load that meets objectives",
     ),
     ("--stream", "responses are streamed; `--disable-stream` requests whole ones"),
     ("--streaming", "responses are streamed; `--disable-stream` requests whole ones"),
