@@ -12,8 +12,8 @@ use tokometer_decide::staircase::{Remainder, StairEnd, Staircase};
 use tokometer_measure::IdentifiedServer;
 use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
-use tokometer_report::saved::asked_objectives;
 use tokometer_report::grid::TERMINAL;
+use tokometer_report::saved::asked_objectives;
 use tokometer_report::wrapped;
 use tokometer_shards::Membership;
 
