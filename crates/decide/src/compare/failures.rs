@@ -68,7 +68,7 @@ mod tests {
 
     fn side(succeeded: u64, failed: u64) -> Side {
         let (runs, targets) = (Vec::new(), Vec::new());
-        Side { runs, targets, processes: None, succeeded, failed }
+        Side { runs, targets, processes: None, succeeded, failed, verdict: None }
     }
 
     /// By hand: Wilson gives 5.522 to 17.437 % for 10 of 100, and 0 to 3.699 % for none of 100.
