@@ -213,7 +213,8 @@ fn a_staircase_is_climbed_by_two_shards() {
 /// The step ends when both have sent something.
 #[test]
 fn two_shards_share_the_one_slot_of_a_first_step() {
-    let server = Server::quick();
+    // The first step has eight requests, which are to be under way when it is interrupted.
+    let server = Server::new(&["--ttft", "1s", "--itl", "1ms"]);
     let folder = tempfile::tempdir().unwrap();
     let line = format!("{} --budget 1h {BARE}", server.url);
     let shards = start(folder.path(), &line, 2);
