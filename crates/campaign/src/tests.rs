@@ -217,6 +217,7 @@ fn gates(count: u64, scale: f64) -> GateCount {
 /// passed, and 40 of 40 with a server that is 20 % slower failed (`TOKOMETER_GATES=40`).
 #[test]
 fn the_gate_passes_equal_servers_and_fails_one_that_is_a_fifth_slower() {
+    #[expect(clippy::disallowed_methods, reason = "a longer study, on request")]
     let count = std::env::var("TOKOMETER_GATES").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(2);
     assert_eq!(gates(count, 1.0), GateCount::default());

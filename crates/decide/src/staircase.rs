@@ -347,10 +347,10 @@ mod tests {
                 match staircase.next(&runs, spent) {
                     StairNext::Done(end) => return Self { runs, took, end },
                     StairNext::Measure { concurrency, length, requests } => {
-                        let run = server.run(concurrency, length, requests);
-                        let sent = run.succeeded as f64 / run.requests_per_s.unwrap();
-                        took.push(sent.min(length.as_secs_f64()) + run.e2e_s.unwrap());
-                        runs.push(run);
+                        let step = server.run(concurrency, length, requests);
+                        let sending = step.succeeded as f64 / step.requests_per_s.unwrap();
+                        took.push(sending.min(length.as_secs_f64()) + step.e2e_s.unwrap());
+                        runs.push(step);
                     }
                 }
             }

@@ -128,12 +128,15 @@ fn engine_run(rate: f64, seconds: f64, seed: u64) -> EngineRun {
     let mut arrivals = Vec::new();
     let mut due = 0.0;
     while due < seconds {
-        arrivals.push((due, 64 + (128.0 * drawn()) as u64));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 128")]
+        let tokens = 64 + (128.0 * drawn()) as u64;
+        arrivals.push((due, tokens));
         due -= drawn().max(1e-12).ln() / rate;
     }
     let mut run = EngineRun::default();
     // By the step after which it ends: send, first token, tokens.
-    let mut flying: std::collections::BTreeMap<u64, Vec<(f64, f64, u64)>> = Default::default();
+    let mut flying: std::collections::BTreeMap<u64, Vec<(f64, f64, u64)>> =
+        std::collections::BTreeMap::default();
     let (mut now, mut step, mut count, mut next) = (0.0_f64, 0_u64, 0_usize, 0);
     while next < arrivals.len() || count > 0 {
         if count == 0 {
@@ -170,7 +173,9 @@ fn judged(run: &EngineRun, seconds: f64) -> [Distribution; 3] {
         |(quantity, values)| {
             let metric = quantity.metric();
             let mut series = TimedValues::default();
-            values.iter().for_each(|(at, value)| series.add(*at, *value, 1));
+            for (at, value) in values {
+                series.add(*at, *value, 1);
+            }
             let mut found = series.into_distribution(DistributionView {
                 percentiles: &[50.0, 90.0, 99.0],
                 unit: 1.0,

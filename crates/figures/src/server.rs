@@ -146,8 +146,8 @@ struct Weighted {
 /// The requests that run on the engine with the labels of this sample.
 fn running(scrape: &Scrape, series: &str) -> Option<f64> {
     let labels = &series[bare_name(series).len()..];
-    let named = METRICS.iter().filter(|(metric, _)| *metric == Metric::Running);
-    named.filter_map(|(_, name)| scrape.values.get(&format!("{name}{labels}"))).next().copied()
+    let mut named = METRICS.iter().filter(|(metric, _)| *metric == Metric::Running);
+    named.find_map(|(_, name)| scrape.values.get(&format!("{name}{labels}"))).copied()
 }
 
 /// The weighted mean; where no engine has a weight, the plain one.

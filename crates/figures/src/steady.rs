@@ -240,21 +240,20 @@ pub(crate) fn overload(
     if skip.0 > (last - first).0 / 2 {
         return None;
     }
-    let part = TimeSpan { begin: first + skip, end: last };
+    let rest = TimeSpan { begin: first + skip, end: last };
     let passed = |times: &[Nanos], at: Nanos| times.partition_point(|time| *time <= at);
     let backlog = |at: Nanos| passed(&due, at).saturating_sub(passed(&ends, at));
-    let points: Vec<(f64, f64)> = part
+    let points: Vec<(f64, f64)> = rest
         .pieces(PIECES)
         .map(|piece| ((piece.end - first).as_secs_f64(), backlog(piece.end) as f64))
         .collect();
     let slope = statistics::slope(&points)?;
-    let growth = slope.per_x * part.length().as_secs_f64();
-    let arrivals = passed(&due, part.end).saturating_sub(passed(&due, part.begin)) as f64;
-    let rise =
-        BACKLOG_RISE * points.iter().map(|(_, backlog)| backlog).sum::<f64>() / PIECES as f64;
+    let growth = slope.per_x * rest.length().as_secs_f64();
+    let arrivals = passed(&due, rest.end).saturating_sub(passed(&due, rest.begin)) as f64;
+    let mean = points.iter().map(|(_, backlog)| backlog).sum::<f64>() / PIECES as f64;
     let share = BACKLOG_SHARE * arrivals;
-    let least = if unsteady.is_some() { share.min(rise) } else { share };
-    let grows = slope.p_value < SIGNIFICANT && growth > least.max(5.0);
+    let enough = if unsteady.is_some() { share.min(BACKLOG_RISE * mean) } else { share };
+    let grows = slope.p_value < SIGNIFICANT && growth > enough.max(5.0);
     grows.then(|| GrowingBacklog { growth_per_s: slope.per_x, backlog: backlog(last) as u64 })
 }
 

@@ -249,7 +249,9 @@ impl PercentileValue {
         let follow = |chain: &mut dyn Iterator<Item = &mut Self>| {
             let mut nearer: Option<Self> = None;
             for one in chain {
-                nearer.iter().for_each(|nearer| one.follow(nearer));
+                if let Some(nearer) = &nearer {
+                    one.follow(nearer);
+                }
                 nearer = Some(*one);
             }
         };

@@ -64,12 +64,12 @@ mod tests {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                let head: Vec<String> =
-                    lines.map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
-                let text = answer(&head[0]);
-                let _ = heard.send(head.join("\n"));
-                let _ = stream.write_all(text.as_bytes());
+                let read = BufReader::new(stream.try_clone().unwrap()).lines();
+                let lines: Vec<String> =
+                    read.map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+                let body = answer(&lines[0]);
+                let _ = heard.send(lines.join("\n"));
+                let _ = stream.write_all(body.as_bytes());
             }
         });
         (address, requests)
@@ -113,8 +113,8 @@ mod tests {
         let cached = folder.path().join("hub/datasets--org--name");
         assert_eq!(path, cached.join("snapshots/c0ffee/data/a b.json"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
-        let link = std::fs::read_link(&path).unwrap();
-        assert_eq!(link, std::path::Path::new("../../../blobs/b10b"));
+        let target = std::fs::read_link(&path).unwrap();
+        assert_eq!(target, std::path::Path::new("../../../blobs/b10b"));
         assert_eq!(std::fs::read_to_string(cached.join("refs/main")).unwrap(), "c0ffee");
         access.traffic = NetworkUse::CacheOnly;
         let repository = access.repository("org/name", RepoKind::Dataset);

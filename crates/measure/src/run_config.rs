@@ -184,7 +184,6 @@ pub(crate) fn config(
             connect: Nanos::from_secs_f64(client.connect_timeout_s),
             stall: limit(client.stall_timeout_s),
             total: limit(client.timeout_s),
-            ..drive::Timeouts::default()
         },
         retries: client.retries,
         retry_max_wait: Nanos::from_secs_f64(client.retry_max_wait_s),

@@ -275,9 +275,13 @@ impl SummarisedRun {
     /// What was measured, and its objectives.
     pub fn text(&self, style: Style) -> Result<String, Refusal> {
         let lines = self.objectives();
-        let lines: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
-        let gap = if lines.is_empty() { "" } else { "\n" };
-        Ok(format!("{}{gap}{lines}", self.figures_text(style)?))
+        let mut text = self.figures_text(style)?;
+        for (index, line) in lines.iter().enumerate() {
+            text.push_str(if index == 0 { "\n" } else { "" });
+            text.push_str(&line.text);
+            text.push('\n');
+        }
+        Ok(text)
     }
 
     /// The classic block with the first screen under it, or with everything. Of two targets that took

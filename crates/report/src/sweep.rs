@@ -223,7 +223,10 @@ pub(crate) fn is_pooled(summaries: &[&Summary]) -> bool {
 impl FigureColumn {
     /// Whether a run has enough requests for this percentile.
     pub(crate) fn is_supported(&self, summary: &Summary) -> bool {
-        let percent = self.statistic.and_then(Statistic::percentile).map(|one| one.percent());
+        let percent = self
+            .statistic
+            .and_then(Statistic::percentile)
+            .map(tokometer_compat::Percentile::percent);
         let found = summary.distribution(self.quantity).filter(|found| !found.is_withheld);
         let entry = found.zip(percent).and_then(|(found, percent)| found.percentile(percent));
         entry.is_some_and(|entry| entry.is_supported && entry.value.is_some())

@@ -38,7 +38,7 @@ fn objectives_decide_the_exit_code_and_are_said_even_when_quiet() {
         let is_said = quiet.stderr.lines().any(|text| line(&text));
         assert_eq!(is_said, *outcome != "pass", "{missed}: {}", quiet.stderr);
     }
-    let code = if outcomes.iter().any(|outcome| *outcome == "fail") { 1 } else { 0 };
+    let code = i32::from(outcomes.iter().any(|outcome| *outcome == "fail"));
     assert_eq!((quiet.code, quiet.stdout.as_str()), (Some(code), ""), "{quiet:?}");
     assert_ne!(outcomes[1], "pass", "{page:#}");
     assert!(!shown.contains("Request goodput"), "the block is that of the tool's own `--goodput`");

@@ -237,7 +237,7 @@ mod tests {
     fn a_wait_for_the_last_requests_is_said_every_ten_seconds() {
         let mut stragglers = Stragglers::default();
         let since = Nanos::from_secs(100);
-        let mut said = |seconds: u64, in_flight| {
+        let mut is_said = |seconds: u64, in_flight| {
             let now = since + Nanos::from_secs(seconds);
             stragglers.due(since, now, in_flight, None).is_some_and(|line| {
                 let ago = format!("everything was sent {seconds} s ago");
@@ -246,10 +246,10 @@ mod tests {
             })
         };
         assert_eq!(
-            [0, 9, 10, 11, 19, 20, 45].map(|at| said(at, 3)),
+            [0, 9, 10, 11, 19, 20, 45].map(|at| is_said(at, 3)),
             [false, false, true, false, false, true, true]
         );
-        assert!(!said(49, 3) && said(50, 1));
+        assert!(!is_said(49, 3) && is_said(50, 1));
         // A later phase has a wait of its own.
         let later = Nanos::from_secs(500);
         assert_eq!(stragglers.due(later, later + Nanos::from_secs(9), 1, None), None);
@@ -268,10 +268,10 @@ mod tests {
         let at = Nanos::from_secs;
         assert_eq!(asked.line(&live, at(100)), None);
         live.note_wait(at(130));
-        let line = asked.line(&live, at(100)).unwrap();
+        let shown = asked.line(&live, at(100)).unwrap();
         assert!(
-            line.starts_with("the server asks to be tried again in 30 s (`Retry-After`)"),
-            "{line}"
+            shown.starts_with("the server asks to be tried again in 30 s (`Retry-After`)"),
+            "{shown}"
         );
         assert_eq!([101, 129].map(|now| asked.line(&live, at(now))), [None, None]);
         // Other requests that wait as long are no news.

@@ -15,7 +15,7 @@ use tokometer_plan::{Plan, Shown};
 use tokometer_report::Style;
 
 use super::{RunView, SummarisedRun, SweepEntry, results, sweep_text};
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, JudgedArgs};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, PlannedPoint, Preset};
 use crate::runs::READING;
@@ -154,10 +154,10 @@ impl<'a> Screen<'a> {
     }
 
     /// The exit code by the objectives of runs that did not fail.
-    pub(crate) fn exit_by_objectives(&self, requires_power: bool) -> Exit {
+    pub(crate) fn exit_by_objectives(&self, judged: &JudgedArgs) -> Exit {
         match self.judged {
             Some(ObjectiveOutcome::Fail) => Exit::Missed,
-            Some(ObjectiveOutcome::CannotTell) if requires_power => Exit::CannotTell,
+            Some(ObjectiveOutcome::CannotTell) if judged.require_power => Exit::CannotTell,
             _ => Exit::Done,
         }
     }
@@ -237,7 +237,7 @@ impl<'a> Screen<'a> {
             let is_in_report = self.look == Look::Single || self.style.is_detailed;
             match plan.output.shown {
                 Shown::Nothing if line.outcome != ObjectiveOutcome::Pass => {
-                    print_message(&line.text)
+                    print_message(&line.text);
                 }
                 Shown::Text if !is_in_report => print_note(&line.text),
                 _ => {}
@@ -369,10 +369,10 @@ mod tests {
 
     #[test]
     fn the_worst_objective_of_all_runs_decides_the_exit_code() {
-        let exit = |outcomes: &[ObjectiveOutcome], requires_power: bool| {
+        let exit = |outcomes: &[ObjectiveOutcome], require_power: bool| {
             let mut screen = Screen::new(&[], Style::default(), Look::Sweep);
             screen.judged = outcomes.iter().copied().max();
-            screen.exit_by_objectives(requires_power)
+            screen.exit_by_objectives(&JudgedArgs { require_power })
         };
         let (pass, open, fail) =
             (ObjectiveOutcome::Pass, ObjectiveOutcome::CannotTell, ObjectiveOutcome::Fail);

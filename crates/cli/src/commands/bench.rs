@@ -207,7 +207,7 @@ fn measure_points(
     let folder = part.close(&outcome);
     folder.leave_if_empty();
     let exit = match outcome? {
-        Exit::Done if is_reporting => screen.exit_by_objectives(command.judged.require_power),
+        Exit::Done if is_reporting => screen.exit_by_objectives(&command.judged),
         exit => exit,
     };
     if let Some(page) = page.filter(|_| is_reporting && screen.results() > 0) {
@@ -245,17 +245,17 @@ fn swept(
     };
     screen.show_all(plan.output.shown)?;
     if part.folder.is_kept() && plan.output.shown == Shown::Text {
-        print_note(&where_it_is(part.folder.path(), lowered.is_detailed));
+        print_note(&where_it_is(part.folder.path(), lowered));
     }
     Ok(overall(&found, look(lowered)))
 }
 
 /// The record, and the command that shows what the screen left out; on a line each where one is too long.
-fn where_it_is(folder: &Path, is_detailed: bool) -> String {
+fn where_it_is(folder: &Path, lowered: &Lowered) -> String {
     let record = format!("record: {}", folder.display());
     let details = "details: tokometer report RUN --details";
     let fits = record.chars().count() + 4 + details.len() <= TERMINAL;
-    match (is_detailed, fits) {
+    match (lowered.is_detailed, fits) {
         (true, _) => record,
         (false, true) => format!("{record}    {details}"),
         (false, false) => format!("{record}\n{details}"),

@@ -158,7 +158,7 @@ mod tests {
     fn rules_are_read_as_people_write_them() {
         let check = |text: &str, key: &str, share: f64| {
             let rule = FailRule::parse(text).unwrap();
-            let found = rule.figure.map_or(FAILURES.to_owned(), |figure| figure.key());
+            let found = rule.figure.map_or(FAILURES.to_owned(), Figure::key);
             assert_eq!(found, key, "{text}");
             assert!((rule.share - share).abs() < 1e-9, "{text}");
         };

@@ -243,7 +243,7 @@ mod tests {
             let time = (Nanos::from_secs(50), Nanos::from_secs(left));
             match LIMITS.forecast(&slo, time, seen(rate)).unwrap() {
                 Forecast::Estimate { expected, needed } => (expected, needed),
-                other => panic!("{other:?}"),
+                other @ Forecast::TooShort { .. } => panic!("{other:?}"),
             }
         };
         let ((short, needed), (long, _)) = (forecast(250, 40.0), forecast(2_500, 40.0));

@@ -44,10 +44,10 @@ impl SearchLimits {
             PointOutcome::Overloaded | PointOutcome::Failed => MOST_DROP,
             PointOutcome::Met | PointOutcome::Missed => libm::log(last.worst_use()) / USUAL_SLOPE,
         };
-        let least = (LEAST_DROP * runs.len() as f64).min(MOST_DROP);
-        let next = self.holdable(last.load * libm::exp(-drop.clamp(least, MOST_DROP)));
-        let next = if self.is_whole { next.min(last.load - 1.0) } else { next };
-        (next >= self.least && next < last.load).then_some(next)
+        let shallowest = (LEAST_DROP * runs.len() as f64).min(MOST_DROP);
+        let lower = self.holdable(last.load * libm::exp(-drop.clamp(shallowest, MOST_DROP)));
+        let lower = if self.is_whole { lower.min(last.load - 1.0) } else { lower };
+        (lower >= self.least && lower < last.load).then_some(lower)
     }
 
     fn holdable(&self, load: f64) -> f64 {

@@ -50,7 +50,7 @@ fn counters_are_differences_over_the_measured_phase_and_gauges_are_peaks() {
 /// tokens per step had an accept length of 5.
 #[test]
 fn engines_of_one_server_are_joined_as_their_family_asks() {
-    let vllm: String = (0..4)
+    let vllm: Vec<String> = (0..4)
         .map(|engine| {
             let used = if engine == 3 { "0.6" } else { "0.5" };
             format!(
@@ -59,6 +59,7 @@ fn engines_of_one_server_are_joined_as_their_family_asks() {
             )
         })
         .collect();
+    let vllm = vllm.concat();
     let found = over(&[scrape(1, 0, &vllm), scrape(5, 0, &vllm), scrape(9, 0, &vllm)]);
     assert_eq!((found.kv_use_max, found.running_max), (Some(0.6), Some(12.0)));
     let sglang = |lengths: [&str; 2], running: Option<[u32; 2]>| {

@@ -80,7 +80,6 @@ impl ShardArgs {
 
 /// What one source says: a partial plan, lists that make sweeps, and what no plan holds.
 #[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Fragment {
     pub part: PartialPlan,
     /// Lists, in the order of the table.

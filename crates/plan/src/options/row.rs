@@ -99,7 +99,6 @@ impl Defaults {
 
 /// One option. Its flag is also its key in the config file and, in capitals, its variable.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
 pub struct OptionRow {
     /// The long flag, without dashes.
     pub flag: &'static str,

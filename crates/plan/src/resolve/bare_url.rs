@@ -159,7 +159,7 @@ impl OwnDefaults {
                 own.put_lengths(PROMPT_LEN);
             }
             let is_sglang = layers.iter().any(|args| args.has("conventions"))
-                || named.and_then(Backend::named).and_then(|backend| backend.conventions())
+                || named.and_then(Backend::named).and_then(Backend::conventions)
                     == Some(Conventions::Sglang);
             // There the ratio means something else.
             if own.open.lengths && !is_sglang && !says(&["random-range-ratio"]) {

@@ -18,7 +18,6 @@ use tokometer_base::Refusal;
 
 /// What the defaults depend on.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Situation {
     pub(crate) dialect: Dialect,
     pub(crate) conventions: Conventions,

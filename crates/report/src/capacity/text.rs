@@ -236,7 +236,7 @@ pub fn course(points: &[MeasuredPoint], over: LoadKind, left: Option<Nanos>) -> 
     let Some(last) = points.last() else { return String::new() };
     let limit = last.worst().map(|worst| format!(" ({})", worst.words())).unwrap_or_default();
     let loads = |is_in: fn(&Point) -> bool| {
-        points.iter().map(MeasuredPoint::point).filter(move |point| is_in(point)).map(|p| p.sent)
+        points.iter().map(MeasuredPoint::point).filter(is_in).map(|p| p.sent)
     };
     let met = loads(Point::is_met).max_by(f64::total_cmp);
     let missed = loads(Point::is_missed).min_by(f64::total_cmp);

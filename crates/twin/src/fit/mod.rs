@@ -368,7 +368,7 @@ fn fitted(model: &EngineModel, fits: &[Best], best: &Best) -> Vec<Fitted> {
                 value: parameter.value(best.point[at]),
                 ends,
                 is_identified: high <= low * IDENTIFIED_RATIO
-                    && fits.iter().chain([best]).all(|fit| !parameter.is_at_bound(fit.point[at])),
+                    && fits.iter().chain([best]).all(|fit| !Parameter::is_at_bound(fit.point[at])),
             }
         })
         .collect()
@@ -401,7 +401,9 @@ mod tests {
     /// What `predict` gives for a row: the lengths are the plan's, everything else stands in the profile.
     fn predicted(profile: &Profile, row: &MeasuredRow) -> Cells {
         let prompt = row.prompt_tokens();
-        let load = || RequestLoad::burst(vec![Ask::new(prompt, 12); row.requests as usize]);
+        let load = || {
+            RequestLoad::burst(vec![Ask::new(prompt, 12); usize::try_from(row.requests).unwrap()])
+        };
         let client = profile.client.unwrap_or_default();
         let options = PredictOptions { client, ..PredictOptions::default() };
         let cap = row.max_concurrency.unwrap();

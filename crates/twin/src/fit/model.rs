@@ -124,7 +124,7 @@ impl Parameter {
     }
 
     /// Whether a search ended where the range does, so that nothing but the range stopped it.
-    pub(super) fn is_at_bound(&self, fraction: f64) -> bool {
+    pub(super) fn is_at_bound(fraction: f64) -> bool {
         !(BOUND..=1.0 - BOUND).contains(&fraction)
     }
 

@@ -139,7 +139,6 @@ impl Scenario {
             connect: Nanos::from_millis(300),
             stall: Some(Nanos::from_millis(250)),
             total: Some(Nanos::from_secs(2)),
-            ..Timeouts::default()
         };
         if between(0, 1) == 0 {
             let curve = RateCurve::Flat { rate: between(20, 400) as f64 };

@@ -54,9 +54,10 @@ fn summary(load_class: LoadClass, notes: Vec<Note>) -> Summary {
     }
 }
 
-fn percentile(percent: f64, is_supported: bool) -> PercentileValue {
+/// Of a run that has enough requests for it.
+fn percentile(percent: f64) -> PercentileValue {
     let interval = ConfidenceInterval::default();
-    PercentileValue { percent, value: Some(120.0), above: None, interval, is_supported }
+    PercentileValue { percent, value: Some(120.0), above: None, interval, is_supported: true }
 }
 
 /// The figures that are marked, of those that count from the send.
@@ -132,7 +133,7 @@ fn latencies_from_the_intended_time_are_results_where_requests_waited_for_the_ca
 #[test]
 fn a_percentile_that_no_report_prints_is_no_result() {
     let mut run = summary(LoadClass::Open, vec![note(NoteCode::LateSends, "all")]);
-    run.distributions.get_mut("e2e_ms").unwrap().percentiles = vec![percentile(95.0, true)];
+    run.distributions.get_mut("e2e_ms").unwrap().percentiles = vec![percentile(95.0)];
     let mut effects = Effects::default();
     effects.add("e2e_ms_p95", NoteCode::LateSends, 0.2);
     let verdict = |info: &RunInfo| {
@@ -154,7 +155,8 @@ fn a_percentile_with_too_few_samples_is_suspect_alone() {
         let notes = [NoteCode::FewSamples, NoteCode::LateSends].map(|code| note(code, "ttft_ms"));
         let mut run = summary(LoadClass::Open, notes.into());
         let ttft = run.distributions.get_mut("ttft_ms").unwrap();
-        ttft.percentiles = [50.0, 99.0].map(|percent| percentile(percent, percent < 90.0)).into();
+        ttft.percentiles =
+            vec![percentile(50.0), PercentileValue { is_supported: false, ..percentile(99.0) }];
         run.figure_verdicts = judge(&unjudged(&run, &info(), None), effects);
         run
     };
