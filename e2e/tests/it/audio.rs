@@ -130,8 +130,8 @@ fn an_address_of_a_transcription_route_is_climbed_and_searched_with_sounds() {
         out.contains("/v1/audio/transcriptions, audio clips of 0.5 s, up to 4 output"),
         "{out}"
     );
-    let head = out.lines().find(|line| line.starts_with("concurrency")).unwrap_or_default();
-    assert!(head.contains("TTFT p50") && head.contains("E2E p50"), "{out}");
+    let head = out.lines().find(|line| line.starts_with("in flight")).unwrap_or_default();
+    assert!(head.contains("TTFT p50") && head.contains("TPOT p50"), "{out}");
     let next = out.lines().find(|line| line.starts_with("next: ")).unwrap_or_default();
     let words = "--backend openai-audio --audio-length-mean 0.5 --output-len 4 --slo";
     assert!(next.contains(words), "{next}");

@@ -44,6 +44,9 @@ pub(super) enum Counted {
     Nothing,
     /// How many depends on the speed of the machine, but some succeeded and none failed.
     Some,
+    /// Some succeeded. So many failed, or one more: the request that was under way as the server
+    /// died has a result or not.
+    OneMore { failed: u64 },
     /// So many succeeded and failed.
     Exactly(u64, u64),
 }
@@ -137,6 +140,11 @@ impl Case {
 
     pub(super) const fn any_counts(mut self) -> Self {
         self.counts = Counted::Some;
+        self
+    }
+
+    pub(super) const fn one_more(mut self, failed: u64) -> Self {
+        self.counts = Counted::OneMore { failed };
         self
     }
 

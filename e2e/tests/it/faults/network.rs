@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
     )
     .flags("--num-prompts 400")
     .exit(3)
-    .counts(6, 50)
+    .one_more(50)
     .says(&["the server became unreachable"]),
     Case::sim(
         "idle connections are closed by the server",

@@ -50,7 +50,9 @@ impl Row {
 
 /// The line that has `part`, with the advice below it.
 fn message(printed: &str, part: &str) -> String {
-    let mut lines = printed.lines().skip_while(|line| !line.contains(part));
+    // The first line says what will be measured, whatever becomes of it.
+    let lines = printed.lines().filter(|line| !line.starts_with("measuring "));
+    let mut lines = lines.skip_while(|line| !line.contains(part));
     let first = lines.next().unwrap_or_default();
     if !first.starts_with("error:") {
         // A long line of the summary goes on below, further in than other lines.

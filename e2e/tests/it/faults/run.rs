@@ -176,7 +176,7 @@ impl Counts {
     }
 
     fn show(&self, case: &Case) -> String {
-        if matches!(case.counts, Counted::Some) {
+        if matches!(case.counts, Counted::Some | Counted::OneMore { .. }) {
             return "the requests until then".to_owned();
         }
         let parts = [
@@ -200,6 +200,9 @@ fn check(case: &Case, ended: &ProgramExit, counts: Option<&Counts>, wrong: &mut 
     let is_so = match case.counts {
         Counted::Nothing => found.is_none(),
         Counted::Some => found.is_some_and(|(succeeded, failed)| succeeded > 0 && failed == 0),
+        Counted::OneMore { failed } => found.is_some_and(|(succeeded, has_failed)| {
+            succeeded > 0 && (failed..=failed + 1).contains(&has_failed)
+        }),
         Counted::Exactly(succeeded, failed) => found == Some((succeeded, failed)),
     };
     if !is_so {
