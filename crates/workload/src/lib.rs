@@ -27,6 +27,8 @@ mod source;
 mod spec;
 mod tables;
 mod template;
+mod trace_time;
+pub mod traces;
 mod workload;
 
 pub use check::LengthCheck;
