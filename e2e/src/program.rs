@@ -101,6 +101,26 @@ impl ProgramExit {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
         self
     }
+
+    /// Asserts its exit code, and that it printed these parts, on either output.
+    #[track_caller]
+    pub fn says(&self, code: i32, parts: &[&str]) {
+        let printed = format!("{}\n{}", self.stdout, self.stderr);
+        assert_eq!(self.code, Some(code), "{printed}");
+        let joined = words(&printed);
+        for part in parts {
+            assert!(
+                printed.contains(part) || joined.contains(part),
+                "`{part}` is not in:\n{printed}"
+            );
+        }
+        assert!(!printed.contains("panicked") && !printed.contains("os error"), "{printed}");
+    }
+}
+
+/// Every white space in one form, so that a test does not depend on where lines are broken.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The program in `folder`, with an empty environment.

@@ -121,8 +121,7 @@ fn manual_pages_that_cannot_be_written_are_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let ended = run(folder.path(), "man file/pages");
-    assert_eq!(ended.code, Some(6), "{ended:?}");
-    assert!(ended.stderr.contains("cannot write to `file/pages`"), "{}", ended.stderr);
+    ended.says(6, &["cannot write to `file/pages`"]);
 }
 
 /// The script is run as the shell runs it when a user presses Tab.

@@ -10,8 +10,7 @@ fn an_earlier_name_of_ours_is_refused_with_the_one_of_today() {
     let folder = tempfile::tempdir().unwrap();
     let check = |line: &str, now: &str| {
         let ended = run(folder.path(), line);
-        assert_eq!(ended.code, Some(2), "{line}: {}", ended.stderr);
-        assert!(ended.stderr.contains(now), "{line}: {}", ended.stderr);
+        ended.says(2, &[now]);
     };
     check("bench --compat sglang", "it is called `--conventions` now");
     check("bench --harvest eager", "it is called `--socket-reads` now");
@@ -51,8 +50,7 @@ fn a_note_is_explained_and_an_unknown_one_names_its_neighbours() {
         assert!(page.contains(&line.replace(":** ", ": ")), "{line} is not in {page}");
     }
     let ended = run(folder.path(), "explain slow-refil");
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("similar: slow-refill"), "{}", ended.stderr);
+    ended.says(2, &["similar: slow-refill"]);
 }
 
 /// The server answers with codes that would clear a terminal.

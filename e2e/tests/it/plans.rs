@@ -61,8 +61,7 @@ fn unknown_keys_of_a_plan_are_refused_by_name() {
     let check = |text: &str, part: &str| {
         std::fs::write(folder.path().join("plan.toml"), text).unwrap();
         let ended = run(folder.path(), "bench --plan plan.toml --print-plan");
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+        ended.says(2, &[part]);
     };
     check("[load]\nnum_promts = 3\n", "num_promts");
     check("[workload]\ndataset = \"random\"\ninputlen = 3\n", "inputlen");

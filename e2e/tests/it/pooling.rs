@@ -119,10 +119,7 @@ fn what_a_route_cannot_use_is_refused_before_anything_is_sent() {
         let server = if line.contains("--base-url") { "" } else { "--sim default" };
         let ended =
             run(folder.path(), &format!("bench {line} {server} --tokenizer cl100k --no-run-dir"));
-        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
-        for part in parts {
-            assert!(ended.stderr.contains(part), "{part} is not in: {}", ended.stderr);
-        }
+        ended.says(code, parts);
     };
     row("--batch-size 4", &["`--batch-size 4`", "`openai`", "--max-concurrency"], 2);
     row("--backend vllm-rerank", &["needs a query with documents", "random-rerank"], 2);

@@ -123,8 +123,7 @@ fn what_cannot_be_predicted_or_calibrated_is_refused() {
     write("words.txt", "nothing here");
     let check = |line: &str, part: &str| {
         let ended = run(folder.path(), line);
-        assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
-        assert!(ended.stderr.contains(part), "{line}: {}", ended.stderr);
+        ended.says(2, &[part]);
     };
     let short = "--num-prompts 3 --random-input-len 10 --random-output-len 5";
     check(&format!("predict {short}"), "--engine");
@@ -171,8 +170,7 @@ fn a_number_of_the_profile_can_be_another_one() {
     assert_eq!(json["run"]["remarks"][0], "what-if: scheduler.max_seqs 256 → 4");
     let check = |line: &str, part: &str| {
         let ended = run(folder.path(), line);
-        assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
-        assert!(ended.stderr.contains(part), "{line}: {}", ended.stderr);
+        ended.says(2, &[part]);
     };
     check(&format!("predict {load} --set scheduler.max_seq=4"), "similar: scheduler.max_seqs");
     check(&format!("predict {load} --set cost.base_ms=-1"), "`cost.base_ms = -1`");

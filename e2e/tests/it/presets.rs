@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::program::{ProgramExit, Server, command, ended};
+use crate::program::{Server, command, ended};
 
 /// The program with a config file and variables.
 fn with(folder: &Path, line: &str, variables: &[(&str, &str)], config: &str) -> Command {
@@ -13,15 +13,6 @@ fn with(folder: &Path, line: &str, variables: &[(&str, &str)], config: &str) -> 
     let mut program = command(folder, line);
     program.env("XDG_CONFIG_HOME", home).envs(variables.iter().copied());
     program
-}
-
-#[track_caller]
-fn check(ended: &ProgramExit, parts: &[&str], code: i32) {
-    for part in parts {
-        let said = format!("{}\n{}", ended.stdout, ended.stderr);
-        assert!(said.contains(part), "`{part}` is not in {said}");
-    }
-    assert_eq!(ended.code, Some(code), "{ended:?}");
 }
 
 #[test]
@@ -76,7 +67,7 @@ fn a_server_in_the_environment_is_measured_and_a_flag_names_another() {
     let page = run("bench").succeeded().json();
     assert_eq!(page["summary"]["counts"]["succeeded"], 3);
     assert_eq!(page["run"]["targets"][0]["base_url"], server.url);
-    check(&run("bench"), &["already holds a run"], 6);
+    run("bench").says(6, &["already holds a run"]);
     run("bench --resume").succeeded();
     let shown = run("bench --host h --port 9 --print-plan").succeeded().stdout;
     assert!(shown.contains("address = \"http://h:9\"  # flag"), "{shown}");
@@ -156,11 +147,8 @@ fn a_load_of_the_config_file_is_one_run_unless_a_budget_is_typed() {
 fn a_variable_is_stronger_than_the_config_file_and_a_flag_than_both() {
     let folder = tempfile::tempdir().unwrap();
     let check = |line: &str, variables: &[(&str, &str)], config: &str, expected: &[&str]| {
-        let found = ended(&mut with(folder.path(), line, variables, config)).succeeded();
-        for part in expected {
-            let said = format!("{}\n{}", found.stdout, found.stderr);
-            assert!(said.contains(part), "{line}: `{part}` is not in {said}");
-        }
+        let found = ended(&mut with(folder.path(), line, variables, config));
+        found.says(0, expected);
     };
     let plan = "bench --print-plan";
     let (lists, list) = ("max-concurrency = [1, 2]\n", [("TOKOMETER_MAX_CONCURRENCY", "4,5")]);
@@ -230,20 +218,14 @@ fn names_that_mean_nothing_are_answered_with_the_nearest() {
     };
     let plan = "bench --print-plan";
     let unknown = ["note: the variable `TOKOMETER_NUM_PROMTS`", "`TOKOMETER_NUM_PROMPTS`"];
-    check(&run(plan, &[("TOKOMETER_NUM_PROMTS", "3")], ""), &unknown, 0);
+    run(plan, &[("TOKOMETER_NUM_PROMTS", "3")], "").says(0, &unknown);
     let refused = ["config.toml", "unknown key `max-concurency`; similar: `max-concurrency`"];
-    check(&run(plan, &[], "max-concurency = 3"), &refused, 2);
-    check(
-        &run(plan, &[("TOKOMETER_SEED", "x")], ""),
-        &["TOKOMETER_*", "`--seed`", "not a whole number"],
-        2,
-    );
-    check(
-        &run(plan, &[], "duration = \"soon\""),
-        &["config.toml", "cannot use `soon` for `--duration`"],
-        2,
-    );
-    check(&run(plan, &[], "base-url = [\n"), &["config.toml", "line "], 2);
+    run(plan, &[], "max-concurency = 3").says(2, &refused);
+    run(plan, &[("TOKOMETER_SEED", "x")], "")
+        .says(2, &["TOKOMETER_*", "`--seed`", "not a whole number"]);
+    run(plan, &[], "duration = \"soon\"")
+        .says(2, &["config.toml", "cannot use `soon` for `--duration`"]);
+    run(plan, &[], "base-url = [\n").says(2, &["config.toml", "line "]);
     // Commands that measure nothing do not read them.
     run("docs migrating", &[], "max-concurency = 3").succeeded();
 }
@@ -266,7 +248,7 @@ fn a_key_in_a_variable_is_sent_and_never_shown() {
     }
     let stored =
         ended(&mut with(folder.path(), "bench --print-plan", &[], "api-key = \"hunter22\""));
-    check(&stored, &["keys are not stored in it", "api-key-file"], 2);
+    stored.says(2, &["keys are not stored in it", "api-key-file"]);
     assert!(!stored.stderr.contains("hunter22"), "{}", stored.stderr);
 }
 
@@ -286,7 +268,7 @@ fn colours_follow_the_flag_then_the_variable_then_the_file() {
     assert!(!is_coloured("--color never", &[("TOKOMETER_COLOR", "always")], ""));
     assert!(is_coloured("", &[], "color = \"always\""));
     let bad = ended(&mut with(folder.path(), "report r", &[("TOKOMETER_COLOR", "blue")], ""));
-    check(&bad, &["`blue`", "auto, always or never"], 2);
+    bad.says(2, &["`blue`", "auto, always or never"]);
 }
 
 /// A variable that is not text was ignored without a word, and another value was used.
@@ -297,5 +279,5 @@ fn a_variable_that_is_not_text_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = with(folder.path(), "bench --sim --print-plan", &[], "");
     program.env("TOKOMETER_MODEL", std::ffi::OsStr::from_bytes(b"m\xff"));
-    check(&ended(&mut program), &["the variable `TOKOMETER_MODEL`", "not text in UTF-8"], 2);
+    ended(&mut program).says(2, &["the variable `TOKOMETER_MODEL`", "not text in UTF-8"]);
 }

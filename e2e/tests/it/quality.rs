@@ -196,10 +196,7 @@ fn a_canary_that_cannot_be_used_is_named_with_its_line() {
     let check = |rows: &str, flags: &str, parts: &[&str]| {
         std::fs::write(folder.path().join("c.jsonl"), rows).unwrap();
         let ended = run(folder.path(), &format!("bench --sim default --num-prompts 2 {flags}"));
-        assert_eq!(ended.code, Some(2), "{rows}: {}", ended.stderr);
-        for part in parts {
-            assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
-        }
+        ended.says(2, parts);
     };
     let good = r#"{"prompt":"a","expected":"b"}"#;
     let second = |row: &str| format!("{good}\n{row}");

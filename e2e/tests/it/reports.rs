@@ -112,8 +112,7 @@ fn the_doctor_examines_what_it_can_read_and_names_the_rest() {
     std::fs::write(folder.path().join("empty"), "").unwrap();
     let seed = root().join("fixtures/seeds/004_8163290e84c3957c.txt");
     let ended = run(folder.path(), &format!("doctor empty {} missing", seed.display()));
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stdout.contains("inconsistent[retokenized]"), "{}", ended.stdout);
+    ended.says(2, &["inconsistent[retokenized]"]);
     let first = ended.stderr.find("error: cannot find a report in `empty`").expect(&ended.stderr);
     let second = ended.stderr.find("error: cannot read `missing`").expect(&ended.stderr);
     assert!(first < second, "{}", ended.stderr);
@@ -139,8 +138,7 @@ fn standard_input_is_not_compared_with_itself() {
     let seed = root().join("fixtures/seeds/000_659e43dd1329acd2.txt");
     let text = std::fs::read_to_string(seed).unwrap();
     let ended = crate::program::ended_with_input(folder.path(), "compare --a - --b -", &text);
-    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
-    assert!(ended.stderr.contains("standard input twice"), "{}", ended.stderr);
+    ended.says(2, &["standard input twice"]);
 }
 
 /// A run with a cap on its requests in flight, in the folder `r`.
@@ -181,8 +179,7 @@ fn a_history_says_what_cannot_be_compared_and_needs_two_steps() {
     let folder = tempfile::tempdir().unwrap();
     measured(folder.path());
     let refused = run(folder.path(), "report r --history");
-    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    assert!(refused.stderr.contains("a history of one step"), "{}", refused.stderr);
+    refused.says(2, &["a history of one step"]);
     let shown = run(folder.path(), "report r r --history --label a --label b").succeeded().stdout;
     assert!(shown.contains("no change called in 2 steps"), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");

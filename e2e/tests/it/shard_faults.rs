@@ -59,8 +59,7 @@ fn a_killed_shard_leaves_its_rows_with_the_leader() {
     shards.remove(1).kill();
     latch.open();
     let end = shards.remove(0).wait();
-    assert_eq!(end.code, Some(5), "{}", end.stderr);
-    assert!(end.stderr.contains("the record of shard 1 of 2 breaks off"), "{}", end.stderr);
+    end.says(5, &["the record of shard 1 of 2 breaks off"]);
     let of_killed = |row: &&Timeline| row.identity.shard == 1 && row.is_success();
     let arrived = rows(&leaders).iter().filter(of_killed).count();
     assert!(arrived > 0);
@@ -88,12 +87,10 @@ fn a_shard_without_a_leader_sends_its_part_and_is_merged_later() {
     shards.remove(0).kill();
     latch.open();
     let end = shards.remove(0).wait();
-    assert_eq!(end.code, Some(5), "{}", end.stderr);
-    assert!(end.stderr.contains("merge it with `tokometer merge`"), "{}", end.stderr);
+    end.says(5, &["merge it with `tokometer merge`"]);
     let line = "merge machine0/run/shards/000 machine1/run/shards/001 -o both";
     let merged = run(folder.path(), line);
-    assert_eq!(merged.code, Some(5), "{}", merged.stderr);
-    assert!(merged.stderr.contains("shard 0 of 2 breaks off"), "{}", merged.stderr);
+    merged.says(5, &["shard 0 of 2 breaks off"]);
     let rows = rows(&folder.path().join("both"));
     let of_shard = |rank: u32| rows.iter().filter(|row| row.identity.shard == rank).count();
     assert_eq!(of_shard(1), 50, "all of its part");
@@ -138,8 +135,7 @@ fn a_shard_that_comes_after_the_start_is_refused() {
     wait_until("the run has begun", || recorded(&run, 1) > 0);
     let late = ended(&mut shard(folder.path(), &line(2)));
     latch.open();
-    assert_eq!(late.code, Some(5), "{}", late.stderr);
-    assert!(late.stderr.contains("not ready in time"), "{}", late.stderr);
+    late.says(5, &["not ready in time"]);
     assert!(!run.join("shards/002").exists(), "it left nothing");
     let (first, second) = (first.wait(), second.wait());
     assert_eq!((first.code, second.code), (Some(5), Some(0)), "{}", first.stderr);
@@ -234,11 +230,9 @@ fn an_interrupt_before_the_start_ends_a_run_that_nobody_has_begun() {
     wait_until("both wait for shard 2", || files.iter().all(|file| run.join(file).is_file()));
     first.signal(Signal::SIGINT);
     let (first, second) = (first.wait(), second.wait());
-    assert_eq!(first.code, Some(130), "{}", first.stderr);
-    assert!(first.stdout.contains("nothing was measured"), "{}", first.stdout);
+    first.says(130, &["nothing was measured"]);
     assert!(!first.stderr.contains("error"), "{}", first.stderr);
-    assert_eq!(second.code, Some(5), "{}", second.stderr);
-    assert!(second.stderr.contains("shard 0 did not begin this point"), "{}", second.stderr);
+    second.says(5, &["shard 0 did not begin this point"]);
     assert!(!run.join("shards/001").exists(), "it left nothing");
     // The report was that of shard 0's part, three of the nine requests.
     let planned = RunReader::open(&run).unwrap().info().load.planned_requests;
@@ -331,10 +325,8 @@ fn a_shard_whose_disk_is_full_is_named_and_loses_nothing_of_the_others() {
     let mut full = limited(shard(folder.path(), &line(1)), 24);
     let full = ended(&mut full);
     let end = leading.wait();
-    assert_eq!(full.code, Some(6), "{}", full.stderr);
-    assert!(full.stderr.contains("File too large"), "{}", full.stderr);
-    assert_eq!(end.code, Some(5), "{}", end.stderr);
-    assert!(end.stderr.contains("shard 1"), "{}", end.stderr);
+    full.says(6, &["File too large"]);
+    end.says(5, &["shard 1"]);
     let run = folder.path().join("run");
     let of_first = rows(&run);
     let of_first = of_first.iter().filter(|row| row.identity.shard == 0 && row.is_success());
@@ -380,8 +372,7 @@ fn the_address_of_a_store_is_refused() {
     ];
     for line in lines {
         let end = run(folder.path(), line);
-        assert_eq!(end.code, Some(2), "{line}: {}", end.stderr);
-        assert!(end.stderr.contains("a run is recorded in a folder"), "{line}: {}", end.stderr);
+        end.says(2, &["a run is recorded in a folder"]);
     }
     assert!(!folder.path().join("s3:").exists());
 }
@@ -396,8 +387,7 @@ fn a_leader_that_cannot_listen_leaves_no_folder() {
         taken.local_addr().unwrap()
     );
     let end = ended(&mut shard(folder.path(), &line));
-    assert_eq!(end.code, Some(2), "{}", end.stderr);
-    assert!(end.stderr.contains("cannot listen on"), "{}", end.stderr);
+    end.says(2, &["cannot listen on"]);
     assert!(!folder.path().join("run").exists());
     // One that cannot reach the server ends before it waits for the others.
     let line = format!(

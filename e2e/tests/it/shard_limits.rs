@@ -240,6 +240,5 @@ fn conversations_that_hold_their_slot_are_not_lent() {
                 --shard-wait 5s --run-dir run --quiet";
     let ends: Vec<ProgramExit> =
         start(folder.path(), &load(&server, more), 3).into_iter().map(Started::wait).collect();
-    assert_eq!(ends[0].code, Some(2), "{}", ends[0].stderr);
-    assert!(ends[0].stderr.contains("omit `--global-cap`"), "{}", ends[0].stderr);
+    ends[0].says(2, &["omit `--global-cap`"]);
 }

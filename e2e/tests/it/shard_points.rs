@@ -143,9 +143,7 @@ fn a_search_ends_when_a_shard_is_lost() {
     shards.remove(1).kill();
     latch.open();
     let end = shards.remove(0).wait();
-    assert_eq!(end.code, Some(5), "{}", end.stderr);
-    assert!(end.stderr.contains("cannot continue the search"), "{}", end.stderr);
-    assert!(end.stderr.contains("`--resume`"), "{}", end.stderr);
+    end.says(5, &["cannot continue the search", "`--resume`"]);
     assert!(!folder.path().join("machine0/run/001-80").exists());
 }
 

@@ -212,8 +212,7 @@ fn shards_without_a_request_succeed_and_are_not_missing() {
     run(folder.path(), &load(&server, "--num-prompts 2 --run-dir whole --quiet")).succeeded();
     let line = load(&server, "--num-prompts 2 --run-dir whole --quiet --shard 1/4");
     let into_whole = run(folder.path(), &line);
-    assert_eq!(into_whole.code, Some(6), "{}", into_whole.stderr);
-    assert!(into_whole.stderr.contains("it holds a run of one process"), "{}", into_whole.stderr);
+    into_whole.says(6, &["it holds a run of one process"]);
 }
 
 /// Only shard 0 refused it, and the others waited for it for five minutes.
@@ -266,8 +265,7 @@ fn strangers_are_refused_with_both_sides_named() {
     let leading = Started::of(&mut shard(folder.path(), &first));
     let mut other = shard(folder.path(), &line("--num-prompts 4 --shard 1/2"));
     let wrong = ended(other.env("TOKOMETER_SHARD_SECRET", "another secret, long enough"));
-    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
-    assert!(wrong.stderr.contains("its secret is not that of the leader"), "{}", wrong.stderr);
+    wrong.says(2, &["its secret is not that of the leader"]);
     let plan = ended(&mut shard(folder.path(), &line("--num-prompts 5 --shard 1/2")));
     let said = "its plan differs from that of the leader in `load.num_prompts`:";
     assert!(plan.stderr.contains(said), "{}", plan.stderr);
@@ -332,21 +330,18 @@ fn shards_that_connect_with_tls_let_nobody_else_in() {
     };
     let leading = Started::of(&mut shard(folder.path(), &line(0, "ours")));
     let other = ended(&mut shard(folder.path(), &line(1, "theirs")));
-    assert_eq!(other.code, Some(2), "{}", other.stderr);
-    assert!(other.stderr.contains("no authority in `--shard-tls-ca`"), "{}", other.stderr);
+    other.says(2, &["no authority in `--shard-tls-ca`"]);
     let mut without = shard(folder.path(), &line(1, "ours"));
     let without = ended(without.env("TOKOMETER_SHARD_SECRET", "another secret, long enough"));
     assert!(without.stderr.contains("its secret is not that of the leader"), "{}", without.stderr);
     let missing = ended(&mut shard(folder.path(), &line(1, "nobodys")));
-    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
-    assert!(missing.stderr.contains("cannot use `nobodys.ca`"), "{}", missing.stderr);
+    missing.says(2, &["cannot use `nobodys.ca`"]);
     let good = ended(&mut shard(folder.path(), &line(1, "ours")));
     assert_eq!(good.code, Some(0), "{}", good.stderr);
     assert_eq!(leading.wait().code, Some(0));
     assert_eq!(rows(&at("run")).len(), 8);
     let part = ended(&mut shard(folder.path(), "bench --shard-tls-cert ours.crt"));
-    assert_eq!(part.code, Some(2), "{}", part.stderr);
-    assert!(part.stderr.contains("--shard-tls-key"), "{}", part.stderr);
+    part.says(2, &["--shard-tls-key"]);
 }
 
 /// It had no effect and nobody said so.
@@ -376,8 +371,7 @@ fn a_late_shard_is_left_out_and_named() {
     let line = load(&server, &format!("--num-prompts 6 --leader {leader} --run-dir run --quiet"));
     let line = format!("{line} --shard 0/3 --shard-wait 300ms");
     let end = ended(&mut shard(folder.path(), &line));
-    assert_eq!(end.code, Some(5), "{}", end.stderr);
-    assert!(end.stderr.contains("shard 1 was lost: it did not join"), "{}", end.stderr);
+    end.says(5, &["shard 1 was lost: it did not join"]);
     assert_eq!(rows(&folder.path().join("run")).len(), 2);
 }
 
@@ -386,8 +380,7 @@ fn what_cannot_be_divided_is_refused_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let check = |line: &str, said: &str| {
         let end = run(folder.path(), line);
-        assert_eq!(end.code, Some(2), "{line}: {}", end.stderr);
-        assert!(end.stderr.contains(said), "{line}: {}", end.stderr);
+        end.says(2, &[said]);
     };
     check("bench --shard 0/2 --seed 1", "embedded simulated server");
     check("bench --base-url http://127.0.0.1:9 --shard 2/2", "K from 0 to N-1");

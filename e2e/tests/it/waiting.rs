@@ -195,6 +195,5 @@ fn a_server_that_drips_its_list_of_models_is_given_up() {
         AfterResponse::Close
     });
     let ended = bench(&server, "--ready-check-timeout-sec 3");
-    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    assert!(ended.stderr.contains("timed out: no complete response within"), "{}", ended.stderr);
+    ended.says(3, &["timed out: no complete response within"]);
 }

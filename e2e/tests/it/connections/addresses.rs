@@ -113,6 +113,5 @@ fn an_address_that_never_answers_loses_no_request_and_stamps_stay_the_kernels() 
 fn a_wrong_resolve_flag_says_how_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let ended = ended(&mut bench(folder.path(), "http://h", "--resolve h:80:nowhere"));
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("`nowhere` is not an IP address"), "{}", ended.stderr);
+    ended.says(2, &["`nowhere` is not an IP address"]);
 }

@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
     Case::every("status 404: the path does not exist", |asked| {
         answer(asked, "404 Not Found", JSON, r#"{"detail":"Not Found"}"#)
     })
-    .says(&["no request succeeded", "status 404", "Not Found"]),
+    .says(&["no request succeeded", "3 × status 404: Not Found", "`POST /v1/completions` is not accepted", "--backend openai"]),
     Case::second("status 405", |asked| {
         answer(asked, "405 Method Not Allowed", JSON, r#"{"detail":"Method Not Allowed"}"#)
     })
@@ -82,9 +82,9 @@ pub(super) const CASES: &[Case] = &[
     })
     .says(&["1 × status 500"]),
     Case::second("status 502 from a proxy", |asked| {
-        answer(asked, "502 Bad Gateway", "text/html", "<html><h1>502 Bad Gateway</h1></html>")
+        answer(asked, "502 Bad Gateway", "text/html", "<html><title>502 Bad</title><h1>Bad Gateway</h1></html>")
     })
-    .says(&["1 × status 502", "Bad Gateway"]),
+    .says(&["1 × status 502: the server answered with an HTML page (title: 502 Bad)"]),
     Case::second("status 503", |asked| error(asked, "503 Service Unavailable", "overloaded"))
         .says(&["1 × status 503: overloaded"]),
     Case::second("status 504", |asked| answer(asked, "504 Gateway Timeout", "text/plain", "upstream timed out"))
@@ -104,11 +104,11 @@ pub(super) const CASES: &[Case] = &[
     })
     .says(&["CUDA out of memory"]),
     Case::second("an HTML page with status 200", |asked| {
-        answer(asked, "200 OK", "text/html", "<html><body>Please log in</body></html>")
+        answer(asked, "200 OK", "text/html", "<html><title>Sign in</title><body>Please log in</body></html>")
     })
-    .says(&["1 × "]),
+    .says(&["1 × ", "HTML page (title: Sign in), not an API response; check `--base-url`"]),
     Case::second("an empty body with status 200", |asked| answer(asked, "200 OK", "text/event-stream", ""))
-        .says(&["1 × "]),
+        .says(&["1 × unusable response (status 200): the response body is empty"]),
     Case::second("a whole JSON answer instead of a stream", |asked| {
         let body = r#"{"choices":[{"index":0,"text":" word word word word","finish_reason":"length"}],"usage":{"prompt_tokens":8,"completion_tokens":4}}"#;
         answer(asked, "200 OK", JSON, body)
@@ -223,7 +223,7 @@ pub(super) const CASES: &[Case] = &[
     Case::raw("the list of models is answered with 500", |asked| error(asked, "500 Internal Server Error", "broken"))
         .says(&["500"]),
     Case::raw("the list of models is empty", |asked| answer(asked, "200 OK", JSON, r#"{"data":[]}"#))
-        .says(&["model"]),
+        .says(&["the server lists no models", "load a model on the server"]),
     Case::raw("the list of models is cut", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"data\":[");
         AfterResponse::Close
@@ -255,7 +255,7 @@ pub(super) const CASES: &[Case] = &[
         );
         AfterResponse::Stay
     })
-    .says(&["1 × status 307: the server redirects to"]),
+    .says(&["1 × status 307: the server redirects to", "use `--base-url https://new.example`"]),
     Case::second("a redirect (308) to itself", |mut asked| {
         let line = "HTTP/1.1 308 Permanent Redirect\r\nlocation: /v1/completions\r\n";
         asked.send(format!("{line}content-length: 0\r\n\r\n"));
@@ -265,7 +265,7 @@ pub(super) const CASES: &[Case] = &[
     Case::second("a stream compressed with gzip", |asked| compressed(asked, "gzip", &gzip()))
         .counts(3, 0)
         .tokens(12)
-        .says(&["note[compressed-stream]"]),
+        .says(&["note[compressed-stream]", "the times of tokens inside a compressed block are unknown"]),
     Case::second("a stream compressed with gzip and cut", |asked| {
         compressed(asked, "gzip", &gzip()[..20])
     })
@@ -275,7 +275,7 @@ pub(super) const CASES: &[Case] = &[
     })
     .says(&["1 × "]),
     Case::second("a stream compressed with br", |asked| compressed(asked, "br", b"xyz"))
-        .says(&["1 × ", "(br)"]),
+        .says(&["1 × ", "compressed the response (br)", "turn compression off"]),
     Case::second("a stream compressed with zstd", |asked| {
         compressed(asked, "zstd", b"\x28\xb5\x2f\xfd")
     })
@@ -289,7 +289,7 @@ pub(super) const CASES: &[Case] = &[
     Case::raw("there is no list of models, and no model is named", |asked| {
         answer(asked, "404 Not Found", JSON, r#"{"detail":"Not Found"}"#)
     })
-    .says(&["cannot find out which model to measure", "status 404", "--model"]),
+    .says(&["cannot find out which model to measure", "status 404: Not Found", "`--model`"]),
     Case::raw("there is no list of models, and the model is named", |asked| {
         if asked.line.starts_with("POST") {
             return good(asked);

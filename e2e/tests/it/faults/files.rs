@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case::command("a run folder below a file", "bench --base-url http://127.0.0.1:1 --model m --run-dir file/run")
         .prepare(file)
         .exit(6)
-        .says(&["cannot write", "file"]),
+        .says(&["cannot write", "is a file, not a folder"]),
     Case::command("a result folder below a file", "bench --base-url http://127.0.0.1:1 --model m --no-run-dir --save-result --result-dir file/out")
         .prepare(file)
         .exit(6)

@@ -50,21 +50,24 @@ pub(super) const CASES: &[Case] = &[
         .says(&["unsupported flag `--pd-separated`"]),
     flag("a flag without its value", "--run-dir")
         .says(&["cannot use `--run-dir` without a value", "`--run-dir <DIR>`"]),
-    flag("an unknown backend", "--backend vlm").says(&["unknown backend `vlm`"]),
-    flag("an unknown dataset", "--dataset-name rando").says(&["unknown dataset `rando`"]),
-    flag("an unknown layout", "--layout v9").says(&["unknown layout `v9`"]),
+    flag("an unknown backend", "--backend vlm").says(&["unknown backend `vlm`", "vllm"]),
+    flag("an unknown dataset", "--dataset-name rando").says(&["unknown dataset `rando`", "random"]),
+    flag("an unknown layout", "--layout v9").says(&["unknown layout `v9`", "v4"]),
     flag("an unknown engine profile", "--sim nope")
         .exit(3)
         .says(&["unknown engine profile `nope`"]),
-    flag("a rate of zero", "--request-rate 0").says(&["a rate must be greater than zero"]),
+    flag("a rate of zero", "--request-rate 0")
+        .says(&["a rate must be greater than zero", "--request-rate inf"]),
     flag("a rate that is not a number", "--request-rate nan")
         .says(&["cannot use `nan` for `--request-rate`"]),
     flag("a burstiness of zero", "--burstiness 0").says(&["cannot use `--burstiness 0`"]),
-    flag("a negative length", "--random-input-len -3").says(&["must not be negative"]),
+    flag("a negative length", "--random-input-len -3")
+        .says(&["must not be negative", "`--random-input-len <"]),
     flag("a range of lengths above 1", "--random-range-ratio 2")
         .says(&["the range ratio `2` must be"]),
     flag("no prompts at all", "--num-prompts 0").says(&["there would be nothing to measure"]),
-    flag("a number of prompts with a fraction", "--num-prompts 3.5").says(&["not a whole number"]),
+    flag("a number of prompts with a fraction", "--num-prompts 3.5")
+        .says(&["not a whole number", "`--num-prompts <"]),
     flag("a list of points that never ends", "--num-prompts 1,2,...,5").says(&["never reaches 5"]),
     flag("a prompt of 4,294,967,295 tokens", "--random-input-len 4294967295")
         .says(&["cannot use 4294967295 for `workload.input_len`: the most is 10000000"]),
@@ -87,10 +90,12 @@ pub(super) const CASES: &[Case] = &[
         .says(&["3 of 3 succeeded"]),
     flag("a concurrency of zero", "--max-concurrency 0").says(&["no request could be sent"]),
     flag("a duration of zero", "--duration 0").says(&["`--duration` must be greater than zero"]),
-    flag("a duration in words", "--duration soon").says(&["cannot use `soon` for `--duration`"]),
+    flag("a duration in words", "--duration soon")
+        .says(&["cannot use `soon` for `--duration`", "30s"]),
     flag("a temperature that is not finite", "--temperature nan")
         .says(&["it must be a finite number"]),
-    flag("an extra body that is not an object", "--extra-body [1]").says(&["for `--extra-body`"]),
+    flag("an extra body that is not an object", "--extra-body [1]")
+        .says(&["for `--extra-body`", "JSON object"]),
     flag("an extra body that is cut", "--extra-body {").says(&["for `--extra-body`"]),
     flag("a header without a value", "--header novalue")
         .says(&["cannot use `[redacted]` for `--header`"]),

@@ -11,12 +11,20 @@ const BEHIND_PROXY: &str = "bench --base-url http://s.test --model m --num-promp
      --run-dir r";
 
 pub(super) const CASES: &[Case] = &[
-    Case::closed("nothing listens on the port").says(&["cannot reach", "refused"]),
+    Case::closed("nothing listens on the port").says(&[
+        "cannot reach",
+        "refused",
+        "no server listens there",
+        "tokometer sim",
+    ]),
     Case::closed("nothing listens on the port and the model is named")
         .flags("--model m")
         .says(&["cannot reach"]),
-    Case::raw("the server closes every connection at once", |_| AfterResponse::Close)
-        .says(&["/v1/models"]),
+    Case::raw("the server closes every connection at once", |_| AfterResponse::Close).says(&[
+        "/v1/models",
+        "closed the connection without a response",
+        "needs https://",
+    ]),
     Case::raw("the server resets every connection", reset).says(&["/v1/models"]),
     Case::sim(
         "the server dies in the middle of the run",

@@ -248,7 +248,8 @@ pub(super) const CASES: &[Case] = &[
         .counts(3, 0)
         .tokens(12)
         .says(&["3 of 3 succeeded"]),
-    Case::second("`[DONE]` at once", |asked| stream(asked, "data: [DONE]\n\n")).says(&["1 × "]),
+    Case::second("`[DONE]` at once", |asked| stream(asked, "data: [DONE]\n\n"))
+        .says(&["1 × response without content (status 200)", "ended without content (events: 1)"]),
     Case::second("tokens after `[DONE]`", |asked| {
         stream(asked, events(4) + &format!("data: {TOKEN}\n\n"))
     })
