@@ -4,7 +4,6 @@
 //! a table of `lab/data` or `docs`. None is part of the product; the gate only type-checks them.
 //! `lab/README.md` says what each is for.
 
-mod aa_virtual;
 mod bench_client;
 mod capacity;
 mod coverage;
@@ -34,9 +33,7 @@ const USAGE: &str = "usage: cargo lab TASK
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
   soak           rounds of runs against a chaotic simulator: --minutes N --seed S [--round N]
   large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
-  words          the tables of safe words: FOLDER < TEXT
 
-  aa-virtual     false alarms and power of `compare` at 30, 60 and 90 % of capacity, with restarts: [STARTS [LOAD]]
   verdicts       whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs     how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity       the search for capacity against known truths: [SEARCHES] [budget=TIME] [from=SEED] [truth] [verbose] [case=N]
@@ -55,8 +52,6 @@ fn run(arguments: &[String]) -> Result<()> {
         "fuzz" => fuzz::run(rest)?,
         "soak" => soak::run(rest)?,
         "large-run" => large_run(rest)?,
-        "words" => words(rest)?,
-        "aa-virtual" => aa_virtual::run_study(rest),
         "verdicts" => verdicts::run(rest)?,
         "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest)?,
@@ -74,17 +69,6 @@ fn large_run(arguments: &[String]) -> Result<()> {
     let number = |word: &str| word.parse().with_context(|| format!("`{word}` is not a number"));
     let size = RunSize { requests: number(requests)?, tokens: number(tokens)? };
     Ok(write(Path::new(folder), size)?)
-}
-
-/// Writes the tables of safe words. The text on standard input (any large public one) only bounds the
-/// choice to words that people use.
-fn words(arguments: &[String]) -> Result<()> {
-    let folder = Path::new(arguments.first().context("name the folder of the tables")?);
-    let text = std::io::read_to_string(std::io::stdin())?;
-    let tables = tokometer_tokenize::words::tables(&text)?;
-    let lines = |words: &[String]| words.join("\n") + "\n";
-    std::fs::write(folder.join("words.txt"), lines(&tables.words))?;
-    Ok(std::fs::write(folder.join("starters.txt"), lines(&tables.starters))?)
 }
 
 #[expect(clippy::print_stderr, reason = "a task reports to whoever started it")]

@@ -27,7 +27,7 @@ use self::bracket::BracketStep;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
-pub use self::behind::{WaitLimit, WaitTrend, wait_trend};
+pub use self::behind::{WaitTrend, wait_trend};
 pub use self::budget::{
     Forecast, SecondStage, SeenMost, StageBudget, UNLIMITED_POINTS, estimate_stage, first_lengths,
     hold_length,

@@ -13,7 +13,6 @@ use tokometer_figures::{
 };
 
 use crate::Error;
-use crate::search::WaitLimit;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
@@ -63,6 +62,14 @@ pub struct ObjectiveResult {
     /// Why there is no interval.
     pub no_interval: Option<NoInterval>,
     pub outcome: ObjectiveOutcome,
+}
+
+/// Whether an objective would be missed if requests waited ever longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitLimit {
+    Limited,
+    /// None would: all are about the speed of tokens, or requests wait in the client for a slot.
+    Free,
 }
 
 impl Slo {

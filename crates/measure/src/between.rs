@@ -13,10 +13,10 @@ use tokometer_record::server::Scrape;
 
 use crate::Error;
 use crate::canary::{CanaryRequests, CanaryThread};
-use crate::measurement::Tools;
 use crate::probe::{ProbeRequest, Probes};
 use crate::scraper::Scraper;
 use crate::target::Reached;
+use crate::tools::Tools;
 use tokometer_plan::{Cache, Phases, Plan, Profiler};
 
 /// Threads that run beside the measured phase.

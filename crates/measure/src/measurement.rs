@@ -1,6 +1,6 @@
 //! Runs of one measurement against the same targets, each from its plan to a record on disk.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,41 +8,25 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_client::KeepText;
 use tokometer_drive::Interrupt;
 use tokometer_figures::server::{KeptSeries, parse};
-use tokometer_plan::{self as plan, FirstExchange, Plan};
+use tokometer_plan::{FirstExchange, Plan};
 use tokometer_record::server::Scrape;
-use tokometer_record::{self as record, RemoveEarlier, RunEnd, RunReader, RunWriter};
+use tokometer_record::{RemoveEarlier, RunWriter};
 use tokometer_schedule::Share;
-use tokometer_tokenize::Tokenizer;
 
 use crate::alternating;
 use crate::identify::server_name;
-use crate::observer::Observer;
+use crate::measured_run::MeasuredRun;
 use crate::readiness;
-use crate::retokenize::{AfterCount, CountedTexts, CountingEnd, retokenize};
-use crate::run::{DrivenRun, RunSetup};
-use crate::run_config::{info, keep_text, preparer, salt, switch_command};
-use crate::secrets::Credentials;
-use crate::shard::{self, CapRule, Coordination};
+use crate::ready_targets::ReadyTargets;
+use crate::retokenize::{AfterCount, CountedTexts};
+use crate::run::DrivenRun;
+use crate::run_config::{RunSetup, info, keep_text, preparer, salt, switch_command};
+use crate::shard::{self, CapRule};
 use crate::target::{Reached, reach};
 use crate::tokenizer::tokenizer;
+use crate::tools::Tools;
 use crate::workload::{self, OpenedWorkload, WorkloadInputs};
 use crate::{Error, ErrorKind};
-
-/// Everything that a measurement gets from outside.
-pub struct Tools {
-    /// Not part of the plan, which is written to disk.
-    pub secrets: Credentials,
-    /// For waits outside the measured phase; the run has its own.
-    pub clock: Arc<dyn Clock>,
-    /// Receives progress and remarks.
-    pub observer: Arc<dyn Observer>,
-    /// Version of this program, for the record.
-    pub version: String,
-    /// The other processes of the run; `None` where this one makes all of it.
-    pub shard: Option<Arc<dyn Coordination>>,
-    /// The command that started this program, without secrets, for the record.
-    pub command: String,
-}
 
 /// State that several runs share: the server and its tokenizer.
 pub struct Measurement {
@@ -52,22 +36,6 @@ pub struct Measurement {
     points: usize,
     /// What the measurement replaces, to be removed when its first request has left.
     remove_earlier: Option<RemoveEarlier>,
-}
-
-/// Targets and their tokenizer, kept between runs.
-pub(crate) struct ReadyTargets {
-    targets: Vec<plan::Target>,
-    /// As given by the user.
-    named_tokenizer: Option<String>,
-    pub(crate) reached: Reached,
-    /// The second target of an A/B measurement.
-    pub(crate) against: Option<Reached>,
-    pub(crate) tokenizer: Arc<dyn Tokenizer>,
-    pub(crate) remarks: Vec<String>,
-    /// Whether the targets have passed the plan's ready check.
-    is_proved: bool,
-    /// Whether the next exchange is to be shown.
-    pub(crate) wants_exchange: AtomicBool,
 }
 
 /// Looks for a server that went away, and the time between two.
@@ -87,47 +55,6 @@ fn busy(metrics_text: &str) -> Option<f64> {
     };
     let reading = tokometer_figures::server::read(&scrape)?;
     Some(reading.running.unwrap_or(0.0) + reading.waiting.unwrap_or(0.0))
-}
-
-#[derive(Debug)]
-pub struct MeasuredRun {
-    pub folder: PathBuf,
-    pub end: RunEnd,
-    /// Why the record could not be written to its end.
-    pub write_failure: Option<record::Error>,
-    /// Reads all of the run where its folder does not have it.
-    pub reader: Option<RunReader>,
-}
-
-impl MeasuredRun {
-    /// Counts kept texts. Where the counts cannot be written they are in the reader.
-    fn count(
-        &mut self,
-        tokenizer: &dyn Tokenizer,
-        texts: CountedTexts,
-        observer: &dyn Observer,
-    ) -> Result<(), Error> {
-        let unreadable = |why: record::Error| Error::new(ErrorKind::Write, why.to_string());
-        let (mut reader, is_kept) = match self.reader.take() {
-            Some(reader) => (reader, true),
-            None => (RunReader::open(&self.folder).map_err(unreadable)?, false),
-        };
-        // A run that the first signal ended is counted all the same; one more ends the counting.
-        let interrupt = Arc::new(Interrupt::default());
-        let routed = observer.route_interrupts(&interrupt);
-        let before = interrupt.times();
-        let is_stopped = || interrupt.times() > before;
-        let counted = retokenize(&mut reader, tokenizer, texts, &is_stopped);
-        drop(routed);
-        if counted.as_ref().is_ok_and(|counting| *counting == CountingEnd::Stopped) {
-            observer.remark(
-                "counting the tokens of the answers was interrupted; answers without usage have no count",
-            );
-        }
-        self.reader = Some(reader).filter(|_| is_kept || counted.is_err());
-        self.write_failure = self.write_failure.take().or(counted.err());
-        Ok(())
-    }
 }
 
 impl Measurement {
@@ -327,20 +254,5 @@ impl Measurement {
             return Err(Error::new(ErrorKind::Interrupted, "interrupted before the run began"));
         }
         Ok(())
-    }
-}
-
-impl ReadyTargets {
-    /// Sections of a plan may change fields of the body while the server stays the same.
-    fn settle(&mut self, plan: &Plan, secrets: &Credentials) -> Result<(), Error> {
-        self.reached.settle(plan, secrets)?;
-        match (&mut self.against, plan.second()) {
-            (Some(against), Some(second)) => against.settle(&second, secrets),
-            _ => Ok(()),
-        }
-    }
-
-    pub(crate) fn all_reached(&self) -> impl Iterator<Item = &Reached> {
-        std::iter::once(&self.reached).chain(&self.against)
     }
 }

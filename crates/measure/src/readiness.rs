@@ -14,9 +14,9 @@ use tokometer_drive::{self as drive, Interrupt, Live, Notice, Outlets, Prepare, 
 use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Limits, SendLimit};
 
-use crate::measurement::Tools;
 use crate::preparer::RequestPreparer;
 use crate::target::{Reached, key_advice, model_advice};
+use crate::tools::Tools;
 use crate::transcript;
 use crate::{Error, ErrorKind};
 use tokometer_plan::Plan;

@@ -7,35 +7,21 @@ use std::sync::{Arc, PoisonError};
 
 use tokometer_base::Clock;
 use tokometer_drive::{self as drive, AwaitStart, Interrupt, Live, Outlets};
-use tokometer_plan::{Plan, Profiler};
+use tokometer_plan::Profiler;
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{RunEnd, RunInfo, RunReader, RunWriter, Stop};
 
 use crate::alternating::AwaitBlock;
 use crate::between::{Beside, BesideCell, between};
 use crate::live_notes::LiveNotes;
-use crate::measurement::{MeasuredRun, ReadyTargets, Tools};
+use crate::measured_run::MeasuredRun;
 use crate::observer::{Goal, Guard, RunInProgress};
 use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
-use crate::run_config::{config, source};
+use crate::run_config::{RunSetup, config, source};
 use crate::shard::{self, ShardRun};
 use crate::target::Reached;
 use crate::watch::Watch;
-use crate::workload::OpenedWorkload;
 use crate::{Error, ErrorKind};
-
-/// Everything that a run needs besides its record.
-pub(crate) struct RunSetup<'a> {
-    pub(crate) tools: &'a Tools,
-    /// This process's part of the plan.
-    pub(crate) plan: &'a Plan,
-    pub(crate) ready: &'a ReadyTargets,
-    pub(crate) opened: &'a OpenedWorkload,
-    /// Number of the run in its measurement.
-    pub(crate) point: u32,
-    /// Runs that are planned, for a display.
-    pub(crate) points: usize,
-}
 
 /// A run whose record has ended.
 pub(crate) struct DrivenRun {

@@ -16,12 +16,25 @@ use tokometer_workload::fingerprint;
 use crate::Error;
 use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
 use crate::conversation::{Conversations, HistoryForm};
-use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{RequestPreparer, Supply};
-use crate::run::RunSetup;
+use crate::ready_targets::ReadyTargets;
 use crate::shard::{self, ShardPart};
 use crate::target::Reached;
+use crate::tools::Tools;
 use crate::workload::{OpenedWorkload, prompts_needed};
+
+/// Everything that a run needs besides its record.
+pub(crate) struct RunSetup<'a> {
+    pub(crate) tools: &'a Tools,
+    /// This process's part of the plan.
+    pub(crate) plan: &'a Plan,
+    pub(crate) ready: &'a ReadyTargets,
+    pub(crate) opened: &'a OpenedWorkload,
+    /// Number of the run in its measurement.
+    pub(crate) point: u32,
+    /// Runs that are planned, for a display.
+    pub(crate) points: usize,
+}
 
 /// The seed of the content: new for every run and point, or fixed by the plan's seed.
 pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {

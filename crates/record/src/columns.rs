@@ -15,11 +15,12 @@ use arrow_array::{
     UInt32Array, UInt64Array,
 };
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
-use arrow_schema::{ArrowError, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use tokometer_base::{Nanos, Script};
 
 pub(crate) use self::read::{LONGEST, decode, measured_attempts, starts};
 use crate::failure::{Failure, FailureKind, Outcome};
+use crate::rows::SentAttempt;
 use crate::timeline::{
     ContentBytes, Phase, ServerTimings, StampSource, TcpStats, Timeline, Times, Usage,
 };
@@ -295,4 +296,21 @@ fn add_packed_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {
         lists.append(true);
     }
     table.add("event_packed", lists.finish());
+}
+
+/// The rows of sent attempts.
+pub(crate) fn encode_starts(
+    started: &[SentAttempt],
+    origin: Nanos,
+) -> Result<RecordBatch, ArrowError> {
+    let schema = Schema::new(vec![
+        Field::new("index", DataType::UInt64, false),
+        Field::new("attempt", DataType::UInt32, false),
+        Field::new("sent_ns", DataType::UInt64, false),
+    ]);
+    let indexes: UInt64Array = started.iter().map(|start| Some(start.index)).collect();
+    let attempts: UInt32Array = started.iter().map(|start| Some(start.attempt)).collect();
+    let times: UInt64Array = started.iter().map(|start| Some((start.sent - origin).0)).collect();
+    let columns = vec![Arc::new(indexes) as _, Arc::new(attempts) as _, Arc::new(times) as _];
+    RecordBatch::try_new(Arc::new(schema), columns)
 }

@@ -6,22 +6,27 @@
 //! network and no metric is known here.
 //!
 //! - One attempt: [`timeline`], its [`event`]s, and [`failure`], how it ended.
-//! - A run: [`run`], what its plan says (`planned`), the client's [`health`], the server's metrics ([`server`]), and [`sharding`] where
-//!   several processes made it.
-//! - On disk: `writer` writes a folder and [`folder`] reads it. `columns` turn timelines into Arrow columns
+//! - A run: [`run`], its `load`, what its plan says (`planned`), its `end`, the client's [`health`], the server's
+//!   metrics ([`server`]), and [`sharding`] where several processes made it.
+//! - On disk: `writer` writes the files of a [`folder`] and `reader` reads them. `columns` turn timelines into Arrow columns
 //!   and back, `batches` reads Arrow streams that may be damaged, and `whole_file` writes files that are
 //!   complete or not there. [`stored`] opens folders that a user names.
 
 mod ahead;
+mod batch_file;
 mod batches;
 mod columns;
 #[cfg(test)]
 mod damaged_records;
+mod end;
 pub mod event;
 pub mod failure;
 pub mod folder;
 pub mod health;
+mod load;
 mod planned;
+mod reader;
+mod rows;
 pub mod run;
 pub mod server;
 pub mod sharding;
@@ -30,12 +35,16 @@ pub mod timeline;
 mod whole_file;
 mod writer;
 
+pub use end::{RunEnd, RunState, Stop};
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, Outcome};
-pub use folder::{Error, RunReader};
+pub use folder::Error;
 pub use health::Health;
+pub use load::RecordedLoad;
 pub use planned::AskedForm;
-pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, TargetInfo};
+pub use reader::RunReader;
+pub use rows::{PendingRows, SentAttempt, timeline_bytes};
+pub use run::{RunInfo, TargetInfo};
 pub use sharding::{
     ClockFit, CommonStart, MergedRun, MergedShard, ShardClock, ShardInfo, Sharding,
 };
@@ -44,4 +53,4 @@ pub use timeline::{
     ServerTimings, StampSource, TcpStats, Timeline, Times, Usage,
 };
 pub use whole_file::{STDOUT, WholeFile, write_whole};
-pub use writer::{PendingRows, RemoveEarlier, RunWriter, SentAttempt, timeline_bytes};
+pub use writer::{RemoveEarlier, RunWriter};

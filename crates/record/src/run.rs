@@ -1,10 +1,10 @@
-//! Everything recorded about a run besides its requests.
+//! What is known of a run before its first request.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use tokometer_base::printable::short;
 use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
 
-use crate::health::Health;
+use crate::load::RecordedLoad;
 use crate::sharding::{MergedRun, ShardInfo, Sharding};
 
 /// Version of the record's format. Raised when a column changes its meaning.
@@ -16,10 +16,6 @@ pub const PACKED_SCHEMA: u32 = 2;
 
 /// The newest version that can be read.
 pub const NEWEST_SCHEMA: u32 = PACKED_SCHEMA;
-
-fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
-}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetInfo {
@@ -68,27 +64,6 @@ impl TargetInfo {
     pub fn predicted_engine(&self) -> Option<&str> {
         self.base_url.strip_prefix(PREDICTION)
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RecordedLoad {
-    /// Requests per second; `None` is an infinite rate.
-    pub request_rate: Option<f64>,
-    /// Shape of the gaps between arrivals; 1 is a Poisson process, infinite is even spacing. JSON has
-    /// no infinite number and holds `null` for it.
-    #[serde(deserialize_with = "infinite_if_null")]
-    pub burstiness: f64,
-    /// Most requests in flight; `None` is no limit.
-    pub max_concurrency: Option<u32>,
-    pub planned_requests: Option<u64>,
-    /// Requested duration, when time ends the run.
-    pub duration: Option<Nanos>,
-    /// Whether arrival times come from a trace or from conversations.
-    #[serde(default)]
-    pub is_traced: bool,
-    /// The ramp's name, first and last rate.
-    #[serde(default)]
-    pub ramp: Option<(String, f64, f64)>,
 }
 
 /// Everything known before the first request: `plan.json` of the run folder.
@@ -175,97 +150,9 @@ impl RunInfo {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stop {
-    /// All planned requests ended, or the duration was over.
-    Complete,
-    /// A signal ended it early.
-    Interrupted,
-    /// It was stopped early because the server was overloaded.
-    Overloaded,
-    DiskFull,
-    TargetLost,
-    /// The server refused the first requests, all in the same way.
-    Refused,
-    /// Shards of the run have no record or one that breaks off, or ended early.
-    ShardsLost,
-}
-
-impl Stop {
-    /// Whether requests were not sent for a reason that the plan does not have.
-    pub fn is_early_end(self) -> bool {
-        matches!(self, Self::Interrupted | Self::DiskFull | Self::TargetLost | Self::Refused)
-    }
-
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Complete => "all requests ended",
-            Self::Interrupted => "interrupted",
-            Self::Overloaded => "the server was overloaded",
-            Self::DiskFull => "the record could not be written any further",
-            Self::TargetLost => "the server became unreachable",
-            Self::Refused => "the server refused the first requests, all in the same way",
-            Self::ShardsLost => "shards of the run were lost",
-        }
-    }
-}
-
-/// Everything known after the last request: `end.json` of the run folder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunEnd {
-    /// Anything but [`Stop::Complete`] makes the figures partial.
-    pub stop: Stop,
-    /// Start of the measured phase, just before its first request was due.
-    pub measure_begin: Nanos,
-    pub measure_end: Nanos,
-    /// Requests in flight when the drain time was over.
-    pub abandoned: u64,
-    pub never_sent: u64,
-    pub health: Health,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum RunState {
-    /// The run wrote its end, whatever the reason for it.
-    Ended(Box<RunEnd>),
-    /// The writer was killed: only what was written until then exists.
-    Killed {
-        /// Measured attempts that were sent and have no end.
-        in_flight: u64,
-        /// Of these, retries whose previous attempt has ended.
-        retrying: u64,
-    },
-}
-
-impl RunState {
-    /// `None` for a run that was killed.
-    pub fn end(&self) -> Option<&RunEnd> {
-        if let Self::Ended(end) = self { Some(end) } else { None }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A run with `--burstiness inf` could not be read again.
-    #[test]
-    fn every_number_of_the_load_survives_the_file() {
-        for burstiness in [f64::INFINITY, 1.0, 0.1, 1e-300, f64::MAX] {
-            let load = RecordedLoad {
-                request_rate: Some(1.0 / 3.0),
-                burstiness,
-                max_concurrency: Some(u32::MAX),
-                planned_requests: Some(u64::MAX),
-                duration: Some(Nanos::MAX),
-                is_traced: true,
-                ramp: Some(("linear".to_owned(), 1e-9, 1e9)),
-            };
-            let text = serde_json::to_string(&load).unwrap();
-            assert_eq!(serde_json::from_str::<RecordedLoad>(&text).unwrap(), load, "{text}");
-        }
-    }
 
     /// An address with a path showed that path twice.
     #[test]

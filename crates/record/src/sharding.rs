@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
-use crate::run::{RecordedLoad, Stop};
+use crate::end::Stop;
+use crate::load::RecordedLoad;
 
 /// The shard that made a record, in a run of several processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

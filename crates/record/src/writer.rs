@@ -5,129 +5,24 @@
 //! reader of both.
 
 use std::fs::{self, File};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{DataType, Field, Schema};
 use tokometer_base::Nanos;
 
+use crate::batch_file::BatchFile;
 use crate::columns;
-use crate::folder::{Error, Kept, RunReader, clear, create_private, file_error, names, replace};
-use crate::run::{RunEnd, RunInfo};
+use crate::end::RunEnd;
+use crate::folder::{
+    Error, clear, create_private, file_error, json_bytes, names, replace, write_json,
+};
+use crate::reader::{Kept, RunReader};
+use crate::rows::{PendingRows, SentAttempt, timeline_bytes};
+use crate::run::RunInfo;
 use crate::server::Scrape;
 use crate::timeline::Timeline;
-use crate::whole_file::{beside, write_whole};
-
-/// A file, mostly an Arrow stream, of which each batch is handed to the kernel in one write.
-pub(crate) struct BatchFile {
-    path: PathBuf,
-    file: File,
-    /// Bytes of whole batches.
-    length: u64,
-    writer: Option<StreamWriter<Vec<u8>>>,
-}
-
-impl BatchFile {
-    /// The file can also be read through its handle: what was written is still there when the folder has
-    /// been deleted. It is locked as long as it is written: who replaces it meanwhile would lose rows.
-    pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(true);
-        let file = options.open(&path).map_err(file_error("create", &path))?;
-        // A file system without locks is no reason to refuse a run.
-        let _ = file.try_lock();
-        Ok(Self { path, file, length: 0, writer: None })
-    }
-
-    /// An error where the file of this name is not, or no longer, the one that was written.
-    fn check_place(&self) -> Result<(), Error> {
-        let identity = |found: fs::Metadata| (found.dev(), found.ino(), found.len());
-        let written = self.file.metadata().map_err(file_error("write", &self.path))?;
-        if fs::metadata(&self.path).is_ok_and(|there| identity(there) == identity(written)) {
-            return Ok(());
-        }
-        let reason = "it was moved, removed or replaced while the run wrote it".to_owned();
-        Err(Error::Unwritten { path: self.path.clone(), reason })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<(), Error> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            None => self.writer.insert(StreamWriter::try_new(Vec::new(), &batch.schema())?),
-        };
-        writer.write(batch)?;
-        let bytes = std::mem::take(writer.get_mut());
-        self.write(&bytes)
-    }
-
-    pub(crate) fn finish(&mut self) -> Result<(), Error> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.finish()?;
-        let bytes = std::mem::take(writer.get_mut());
-        self.write(&bytes)
-    }
-
-    /// Waits until the disk has everything that was written.
-    pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.file.sync_all().map_err(file_error("write", &self.path))
-    }
-
-    /// Writes all of `bytes` or none of them: half a batch would hide the batches after it.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.file.write_all(bytes);
-        if written.is_err() {
-            // Where that fails too, the reader skips the truncated part.
-            let end = SeekFrom::Start(self.length);
-            let _ = self.file.set_len(self.length).and_then(|()| self.file.seek(end));
-            if self.length == 0 {
-                // The schema is among the bytes that were not written.
-                self.writer = None;
-            }
-        } else {
-            self.length += bytes.len() as u64;
-        }
-        written.map_err(file_error("write", &self.path))
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SentAttempt {
-    pub index: u64,
-    pub attempt: u32,
-    pub sent: Nanos,
-}
-
-/// Rows and scrapes that reach the disk together.
-#[derive(Debug, Clone, Default)]
-pub struct PendingRows {
-    pub started: Vec<SentAttempt>,
-    pub ended: Vec<Timeline>,
-    pub scrapes: Vec<Scrape>,
-}
-
-impl PendingRows {
-    pub fn is_empty(&self) -> bool {
-        self.started.is_empty() && self.ended.is_empty() && self.scrapes.is_empty()
-    }
-
-    /// Memory that they take, about.
-    pub fn bytes(&self) -> usize {
-        let timeline = |timeline: &Timeline| timeline_bytes(timeline);
-        let scrape =
-            |scrape: &Scrape| scrape.values.keys().map(|key| key.len() + 16).sum::<usize>();
-        self.started.len() * size_of::<SentAttempt>()
-            + self.ended.iter().map(timeline).sum::<usize>()
-            + self.scrapes.iter().map(scrape).sum::<usize>()
-    }
-}
+use crate::whole_file::beside;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct RowCounts {
@@ -149,13 +44,6 @@ fn next_batch(rows: &[Timeline]) -> Option<&[Timeline]> {
     let length = rows.iter().position(|row| !is_further(row)).unwrap_or(rows.len());
     // One answer may have more events than that.
     rows.get(..length.max(1))
-}
-
-/// Memory that a timeline takes, about.
-pub fn timeline_bytes(timeline: &Timeline) -> usize {
-    size_of::<Timeline>()
-        + timeline.events.capacity() * size_of::<crate::Event>()
-        + timeline.text.as_ref().map_or(0, String::len)
 }
 
 /// Writes rows in batches: call [`RunWriter::flush`] at least once a second.
@@ -340,7 +228,7 @@ impl RunWriter {
     fn write(&mut self, rows: &PendingRows, done: &mut RowCounts) -> Result<(), Error> {
         if !rows.started.is_empty() {
             self.take_place()?;
-            let batch = starts_batch(&rows.started, self.info.origin)?;
+            let batch = columns::encode_starts(&rows.started, self.info.origin)?;
             self.starts.append(&batch)?;
             done.started = rows.started.len();
         }
@@ -453,28 +341,4 @@ fn remove_begun(folder: &Path) {
         let _ = fs::remove_file(folder.join(name));
     }
     let _ = fs::remove_file(folder.join(reserved));
-}
-
-pub(crate) fn starts_batch(started: &[SentAttempt], origin: Nanos) -> Result<RecordBatch, Error> {
-    let schema = Schema::new(vec![
-        Field::new("index", DataType::UInt64, false),
-        Field::new("attempt", DataType::UInt32, false),
-        Field::new("sent_ns", DataType::UInt64, false),
-    ]);
-    let indexes: UInt64Array = started.iter().map(|start| Some(start.index)).collect();
-    let attempts: UInt32Array = started.iter().map(|start| Some(start.attempt)).collect();
-    let times: UInt64Array = started.iter().map(|start| Some((start.sent - origin).0)).collect();
-    let columns = vec![Arc::new(indexes) as _, Arc::new(attempts) as _, Arc::new(times) as _];
-    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
-}
-
-fn json_bytes(path: &Path, value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
-    let mut bytes = serde_json::to_vec_pretty(value)
-        .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })?;
-    bytes.push(b'\n');
-    Ok(bytes)
-}
-
-pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
-    write_whole(path, &json_bytes(path, value)?).map_err(file_error("write", path))
 }

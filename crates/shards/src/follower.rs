@@ -14,12 +14,10 @@ use tokometer_record::{CommonStart, ShardClock};
 
 use crate::clock::{ClockSamples, RoundTrip};
 use crate::handover::{RecordOutlet, SentRecord};
-use crate::joining::{JoinError, connect, enter};
+use crate::joining::{FollowerConfig, JoinError, SILENCE_MAX, connect, enter};
 use crate::link::{ShardReader, ShardWriter};
 use crate::local_run::LocalRun;
 use crate::message::{ToFollower, ToLeader, Welcome};
-use crate::secret::SharedSecret;
-use crate::tls::ShardTls;
 use crate::wire::{Inbound, MessageReader, MessageWriter};
 
 /// Time between two attempts to connect.
@@ -37,29 +35,8 @@ const TICKS_PER_WRITE: u32 = 10;
 /// Latencies, which are larger than counters, are sent after so many ticks.
 const TICKS_PER_LATENCIES: u32 = 2;
 
-/// Without a word from the leader for so long, it is lost. It answers twice a second.
-pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 /// How often an interrupt is looked for while something is waited for. What the leader says ends the wait.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What a follower is told about its run.
-#[derive(Debug, Clone)]
-pub struct FollowerConfig {
-    /// Proves that it may join.
-    pub secret: SharedSecret,
-    /// Encrypts what the shards send each other.
-    pub tls: Option<ShardTls>,
-    /// Version of the program.
-    pub version: String,
-    /// Fingerprint of the plan.
-    pub plan: String,
-    /// From 1.
-    pub rank: u32,
-    /// Number of shards.
-    pub count: u32,
-    /// Identifies the clock that this process reads, where the system has a name for it.
-    pub clock: Option<String>,
-}
 
 /// A point that the leader has handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_record::folder::{create_private, names};
 
-use crate::leader::LeaderShared;
+use crate::members::LeaderShared;
 use crate::shard_folder;
 use crate::wire::WireError;
 

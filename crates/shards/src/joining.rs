@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use tokometer_base::{Clock, Nanos};
 
-use crate::follower::{FollowerConfig, SILENCE_MAX};
 use crate::link::{self, ShardReader, ShardWriter};
 use crate::message::{Applicant, ToFollower, ToLeader, Welcome};
-use crate::secret::{Speaker, hex, nonce, unhex};
-use crate::tls;
+use crate::secret::{SharedSecret, Speaker, hex, nonce, unhex};
+use crate::tls::{self, ShardTls};
 use crate::wire::{MessageReader, MessageWriter, WireError};
+
+/// Without a word from the leader for so long, it is lost. It answers twice a second.
+pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 
 /// Time for a handshake with a leader that has nothing else to do, and for each other shard that may have
 /// come at the same time.
@@ -23,8 +25,28 @@ const HANDSHAKE_PER_SHARD: Nanos = Nanos::from_millis(20);
 pub(crate) fn handshake_time(count: u32) -> Nanos {
     HANDSHAKE + Nanos(HANDSHAKE_PER_SHARD.0.saturating_mul(u64::from(count)))
 }
+
 /// Time for one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// What a follower is told about its run.
+#[derive(Debug, Clone)]
+pub struct FollowerConfig {
+    /// Proves that it may join.
+    pub secret: SharedSecret,
+    /// Encrypts what the shards send each other.
+    pub tls: Option<ShardTls>,
+    /// Version of the program.
+    pub version: String,
+    /// Fingerprint of the plan.
+    pub plan: String,
+    /// From 1.
+    pub rank: u32,
+    /// Number of shards.
+    pub count: u32,
+    /// Identifies the clock that this process reads, where the system has a name for it.
+    pub clock: Option<String>,
+}
 
 /// Why a follower has no leader.
 #[expect(missing_docs, reason = "the messages say what each is")]

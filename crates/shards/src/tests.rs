@@ -16,10 +16,12 @@ use tokometer_base::{Clock, MonotonicClock, Nanos, WallNanos};
 use tokometer_record::ShardClock;
 use tokometer_record::folder::names;
 
-use crate::follower::{BURST, Follower, FollowerConfig, NextPoint, RecordStorage};
+use crate::follower::{BURST, Follower, NextPoint, RecordStorage};
+use crate::joining::FollowerConfig;
 use crate::joining::JoinError;
-use crate::leader::{Leader, LeaderConfig};
+use crate::leader::Leader;
 use crate::local_run::LocalRun;
+use crate::members::LeaderConfig;
 use crate::{
     LatencyBins, LeaseChange, RUN_MARK, SendCounts, ShardCounts, SharedSecret, StopCause,
     shard_folder, storage_of,

@@ -7,7 +7,7 @@
 //!
 //! - The model: [`engine`] (scheduler and KV cache), [`cost`] (how long a step takes), [`profile`] (all
 //!   parameters of one engine), [`what_if`] (changes of a profile).
-//! - The server: [`config`], `front` (listener, connections, streams), `wire` (bodies and events per
+//! - The server: [`config`], `http` (requests from bytes), `front` (listener, connections, streams), `wire` (bodies and events per
 //!   protocol), `vocabulary` (its words as tokens), [`faults`] on request,
 //!   and [`truth`], the log.
 
@@ -16,6 +16,7 @@ pub mod cost;
 pub mod engine;
 pub mod faults;
 mod front;
+mod http;
 pub mod profile;
 pub mod truth;
 mod vocabulary;

@@ -1,5 +1,7 @@
 //! The built-in encodings: vocabularies carried in the binary, loaded when first used.
 
+mod vocabulary;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
@@ -7,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use tiktoken_rs::CoreBPE;
 
-use crate::{Error, Result, SafeWords, Specials, Tokenizer, vocabulary};
+use crate::{Error, Result, SafeWords, Specials, Tokenizer};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,9 +5,9 @@
 //! random prompt of the built-in tokenizer comes from an embedded word table and loads nothing.
 //! Refuses to read the environment: addresses, keys and cache folders are passed in.
 //!
-//! `tokenizer` is the trait. It is implemented by [`encoding`] (built in, from `vocabulary`), [`model`] (a
+//! `tokenizer` is the trait. It is implemented by [`encoding`] (built in), [`model`] (a
 //! `tokenizer.json`, with its [`config`]) and [`server`] (requests to the server under test). [`choice`]
-//! opens the first that works, [`hub`] fetches files for it, and [`words`] are the tables.
+//! opens the first that works, [`hub`] fetches files for it. `words` are the tables, and `proof` tries them.
 
 pub mod choice;
 pub mod config;
@@ -15,10 +15,10 @@ pub mod encoding;
 mod error;
 pub mod hub;
 pub mod model;
+mod proof;
 pub mod server;
 mod tokenizer;
-mod vocabulary;
-pub mod words;
+mod words;
 
 pub use choice::{Choice, OpenedTokenizer, TokenizerSources, open};
 pub use config::TokenizerConfig;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::{Error, Result, SafeWords, Specials, Tokenizer, TokenizerConfig};
+use crate::{Error, Result, SafeWords, Specials, Tokenizer, TokenizerConfig, proof};
 
 /// The file that holds a whole tokenizer.
 pub const FILE_NAME: &str = "tokenizer.json";
@@ -100,7 +100,7 @@ impl Tokenizer for ModelTokenizer {
         if let Some(words) = self.words.get() {
             return Ok(words.clone());
         }
-        let words = SafeWords::verified(self)?;
+        let words = proof::verified(self)?;
         Ok(self.words.get_or_init(|| words).clone())
     }
 

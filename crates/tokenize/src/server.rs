@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::{Error, Reach, Result, SafeWords, Specials, Tokenizer};
+use crate::{Error, Reach, Result, SafeWords, Specials, Tokenizer, proof};
 
 /// The server's result: the value, or its message.
 pub type Answer<T> = std::result::Result<T, String>;
@@ -69,7 +69,7 @@ impl Tokenizer for ServerTokenizer {
         if let Some(words) = self.words.get() {
             return Ok(words.clone());
         }
-        let words = SafeWords::verified(self)?;
+        let words = proof::verified(self)?;
         Ok(self.words.get_or_init(|| words).clone())
     }
 

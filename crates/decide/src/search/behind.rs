@@ -7,6 +7,8 @@
 use tokometer_figures::statistics;
 use tokometer_record::Timeline;
 
+use crate::slo::WaitLimit;
+
 /// Fewer requests show no trend.
 const LEAST_REQUESTS: usize = 40;
 /// Seconds by which the wait may grow per second in a long point, and what a point of one second may show more.
@@ -16,14 +18,6 @@ const GROWTH_OF_A_SECOND: f64 = 1.0;
 const MOST_GROWTH: f64 = 0.18;
 /// A growth is more than chance when it exceeds its standard error this many times.
 const FAR: f64 = 4.0;
-
-/// Whether an objective would be missed if requests waited ever longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitLimit {
-    Limited,
-    /// None would: all are about the speed of tokens, or requests wait in the client for a slot.
-    Free,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitTrend {

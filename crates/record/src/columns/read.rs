@@ -17,8 +17,8 @@ use tokometer_base::Nanos;
 
 use self::events::Events;
 use super::{COLUMNS, Column, event_base};
+use crate::rows::SentAttempt;
 use crate::timeline::{AttemptId, Phase, RequestedLengths, Timeline, Times};
-use crate::writer::SentAttempt;
 
 /// No run is longer than a month. A later time is damage, and figures per second would exhaust the
 /// memory.

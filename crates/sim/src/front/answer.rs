@@ -4,13 +4,13 @@ use base::Nanos;
 use tokometer_base as base;
 
 use super::connection::LastEvent;
-use super::http::{BodyFraming, HttpRequest, Persistence, RequestProgress, head};
 use super::reactor::Reactor;
 use super::stream::{OpeningStream, ResponseStream};
 use super::timers::Alarm;
 use crate::config::TokenTiming;
 use crate::engine::Job;
 use crate::faults::PacketFault;
+use crate::http::{BodyFraming, HttpRequest, Persistence, RequestProgress, head};
 use crate::profile::Profile;
 use crate::truth::{Fact, SentKind, TrueRequest};
 use crate::vocabulary::{block_hashes, scramble};

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 use tokometer_base as base;
 
-use super::http::{Persistence, RequestReader};
+use crate::http::{Persistence, RequestReader};
 use crate::truth::{Fact, Log, SentKind, StreamEnd, TrueEvent};
 
 /// Output that a client does not read is kept up to here; then the connection is closed.

@@ -9,7 +9,6 @@
 mod answer;
 mod connection;
 mod delivery;
-mod http;
 mod incoming;
 mod listener;
 mod posting;
@@ -17,5 +16,4 @@ mod reactor;
 mod stream;
 mod timers;
 
-pub(crate) use http::HttpRequest;
 pub use listener::{Error, SimServer};

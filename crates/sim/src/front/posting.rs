@@ -8,10 +8,10 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tokometer_base as base;
 
 use super::connection::ClientConnection;
-use super::http::{BodyFraming, head};
 use super::reactor::Reactor;
 use super::timers::Alarm;
 use crate::faults::{Faults, PacketFault};
+use crate::http::{BodyFraming, head};
 use crate::truth::{SentKind, StreamEnd};
 use crate::wire::{EventBuffer, EventEnd, Hex, Joint};
 

@@ -6,10 +6,10 @@ use base::seed::{Generator, normal, unit_float};
 use base::{Nanos, Seed};
 use tokometer_base as base;
 
-use super::http::Persistence;
 use crate::config::AnswerLength;
 use crate::engine::Job;
 use crate::faults::{DoneFault, Faults, UsageFault};
+use crate::http::Persistence;
 use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 use crate::wire::{

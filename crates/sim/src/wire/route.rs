@@ -14,7 +14,7 @@ use super::{
     transcription, transformers, vllm,
 };
 use crate::config::{Flavour, SimConfig};
-use crate::front::HttpRequest;
+use crate::http::HttpRequest;
 use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 

@@ -14,7 +14,7 @@ use super::event_buffer::EventBuffer;
 use super::form;
 use super::openai::RequestedUsage;
 use super::route::{Accepted, RequestContext, Response, check_model};
-use crate::front::HttpRequest;
+use crate::http::HttpRequest;
 use crate::truth::SentKind;
 use crate::vocabulary::fingerprint;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tokometer_base::{Conventions, Nanos, WallNanos};
-use tokometer_record::RunWriter;
-use tokometer_record::run::{RecordedLoad, RunInfo, SCHEMA_VERSION};
+use tokometer_record::run::{RunInfo, SCHEMA_VERSION};
+use tokometer_record::{RecordedLoad, RunWriter};
 
 use super::scenario::Scenario;
 use crate::Notice;

@@ -1,10 +1,13 @@
 //! Writing and reading back, for complete and killed runs.
 
+use std::io;
+
 use super::*;
 use crate::RunWriter;
+use crate::Stop;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::run::{SCHEMA_VERSION, Stop};
+use crate::run::SCHEMA_VERSION;
 use crate::timeline::{
     AttemptId, ContentBytes, MergeWaits, Phase, RequestedLengths, TcpStats, Usage,
 };

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use flate2::read::ZlibDecoder;
 use tiktoken_rs::{CoreBPE, Rank};
 
-use crate::Encoding;
+use super::Encoding;
 
 /// What defines an encoding beside its ordinary tokens.
 struct EncodingParts {
