@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
-use crate::figure::Quantity;
 use crate::measure::{self, Gap, at, span};
+use crate::quantity::Quantity;
 use crate::totals::Totals;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::{BlockContent, TimeBlocks};
-use crate::figure::Quantity;
 use crate::interval::{self, BlockPart, ConfidenceInterval};
-use crate::rows::{Fate, RequestRow};
+use crate::quantity::Quantity;
+use crate::rows::{Fate, Latencies, RequestRow};
 
 /// Limits per request in milliseconds. An absent limit is met by everything.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -17,15 +17,6 @@ pub struct Objectives {
     pub ttft_ms: Option<f64>,
     pub tpot_ms: Option<f64>,
     pub e2el_ms: Option<f64>,
-}
-
-/// The latencies of one request that objectives refer to, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Latencies {
-    pub ttft_ms: f64,
-    /// Zero for a response of one token, which therefore always meets its limit.
-    pub tpot_ms: f64,
-    pub e2el_ms: f64,
 }
 
 impl Objectives {

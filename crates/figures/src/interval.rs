@@ -13,54 +13,53 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::units::nearest_count;
 
 use crate::statistics;
-use crate::summary::Distribution;
 
 /// The thresholds of the rule. They were chosen with simulated queues; `cargo lab coverage` measures
 /// what they give.
-mod rule {
+pub(crate) mod rule {
     /// Fewer blocks do not show their scatter.
-    pub(super) const LEAST_BLOCKS: usize = 8;
+    pub(crate) const LEAST_BLOCKS: usize = 8;
     /// One of twenty series of independent values scatters or correlates more than this many standard
     /// deviations.
-    pub(super) const DEVIATIONS: f64 = 1.645;
+    pub(crate) const DEVIATIONS: f64 = 1.645;
     /// One of a thousand does so by this many. A run is called too small for a percentile only then:
     /// the few values beyond a percentile often share a block by chance.
-    pub(super) const CERTAIN_DEVIATIONS: f64 = 3.09;
+    pub(crate) const CERTAIN_DEVIATIONS: f64 = 3.09;
     /// Effective values that must lie beyond a percentile: fewer are one moment.
-    pub(super) const LEAST_BEYOND: f64 = 1.0;
+    pub(crate) const LEAST_BEYOND: f64 = 1.0;
     /// The largest correlation of neighbouring blocks that is corrected for.
-    pub(super) const MOST_CORRELATION: f64 = 0.9;
+    pub(crate) const MOST_CORRELATION: f64 = 0.9;
     /// Degrees of freedom that are left however much the blocks correlate.
-    pub(super) const LEAST_FREEDOM: f64 = 3.0;
+    pub(crate) const LEAST_FREEDOM: f64 = 3.0;
     /// Effective values that a figure of dependent values needs.
-    pub(super) const LEAST_EFFECTIVE: f64 = 20.0;
+    pub(crate) const LEAST_EFFECTIVE: f64 = 20.0;
     /// The same for the mean of calm values, whose blocks show what they do: fewer are a trend.
-    pub(super) const LEAST_EFFECTIVE_OF_CALM: f64 = 2.0;
+    pub(crate) const LEAST_EFFECTIVE_OF_CALM: f64 = 2.0;
     /// Effective waits in the queue that latencies need where the waits decide them: one long queue
     /// more or less would change them.
-    pub(super) const LEAST_WAITS: f64 = 100.0;
+    pub(crate) const LEAST_WAITS: f64 = 100.0;
     /// Effective waits that speeds need: fewer are one or two excursions of the queue.
-    pub(super) const LEAST_WAITS_FOR_SPEED: f64 = 10.0;
+    pub(crate) const LEAST_WAITS_FOR_SPEED: f64 = 10.0;
     /// Waits decide the time to the first token where its mean exceeds its median this many times.
-    pub(super) const WAITS_DECIDE: f64 = 1.25;
+    pub(crate) const WAITS_DECIDE: f64 = 1.25;
     /// Waits decide a whole latency where their excess over the median is more than this share of it.
-    pub(super) const WAITS_SHARE: f64 = 0.01;
+    pub(crate) const WAITS_SHARE: f64 = 0.01;
     /// A percentile of dependent values needs this many times the sample that it needs of
     /// independent ones.
-    pub(super) const DEPENDENT_FACTOR: f64 = 2.0;
+    pub(crate) const DEPENDENT_FACTOR: f64 = 2.0;
     /// Mean times in flight that a run must last.
-    pub(super) const LEAST_STAYS: f64 = 10.0;
+    pub(crate) const LEAST_STAYS: f64 = 10.0;
     /// The same for waits that vary much, in an open loop: the long queues that decide them are rare, and
     /// a shorter run that saw none looks calm.
-    pub(super) const LEAST_STAYS_OF_VARYING: f64 = 25.0;
+    pub(crate) const LEAST_STAYS_OF_VARYING: f64 = 25.0;
     /// Values vary much where their standard deviation exceeds this share of their median (of a mean). Others are
     /// calm, if they are not skewed: none that a run has not seen lies far away.
-    pub(super) const VARYING: f64 = 0.4;
+    pub(crate) const VARYING: f64 = 0.4;
     /// Of values above the mean: below it none lies farther than zero.
-    pub(super) const SKEWED: f64 = 1.0;
+    pub(crate) const SKEWED: f64 = 1.0;
     /// The upper bound of the expected number of events of a kind that has not happened once, at the
     /// 97.5 % of one side of the interval: -ln 0.025.
-    pub(super) const UNSEEN: f64 = 3.69;
+    pub(crate) const UNSEEN: f64 = 3.69;
 }
 
 /// The two-sided 95 % confidence interval of a figure, or why there is none.
@@ -269,14 +268,6 @@ fn pairs(parts: &[BlockPart]) -> Vec<BlockPart> {
     parts.chunks(2).map(sum).collect()
 }
 
-/// How many times as long a run must be for the interval of a percentile of these dependent values; `None` where
-/// their number is not what is missing.
-pub fn times_as_long(values: &Distribution, percent: f64) -> Option<f64> {
-    let needed = rule::DEPENDENT_FACTOR * statistics::needed_samples(percent)? as f64;
-    let times = needed.max(rule::LEAST_EFFECTIVE) / values.effective?.max(1.0);
-    (times > 1.0).then_some(times)
-}
-
 /// Whether a run that lasted so many mean times in flight is long enough for intervals of what waits in
 /// its queues.
 pub(crate) fn is_long_enough(stays: f64) -> bool {
@@ -435,64 +426,6 @@ pub(crate) fn share(blocks: &[BlockPart], share: f64, count: f64) -> ConfidenceI
     }
     let (low, high) = statistics::share_interval(share, effective);
     ConfidenceInterval::Known { low, high }
-}
-
-/// Times to the first token, as what they say about the intervals of other figures: how often the
-/// server's queue came and went.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Waits {
-    /// Independent waits that they are worth; `None` where they look independent.
-    effective: Option<f64>,
-    mean: f64,
-    median: f64,
-    spread: f64,
-}
-
-impl Waits {
-    pub(crate) fn of(first: &Distribution) -> Option<Self> {
-        let effective = first.effective?;
-        Some(Self {
-            effective: (effective < first.count as f64).then_some(effective),
-            mean: first.mean?,
-            median: first.percentile(50.0)?.value?,
-            spread: first.std.unwrap_or(0.0),
-        })
-    }
-
-    /// Whether they vary so much that long queues which a run has not seen would decide its figures.
-    pub(crate) fn are_varying(&self) -> bool {
-        self.spread > rule::VARYING * self.median
-    }
-
-    fn are_fewer_than(&self, needed: f64) -> bool {
-        self.effective.is_some_and(|effective| effective < needed)
-    }
-
-    /// Whether a run in an open loop that lasted so many mean times in flight is too short for any figure
-    /// of them.
-    pub(crate) fn are_too_short(&self, stays: f64) -> bool {
-        self.effective.is_some() && self.are_varying() && stays < rule::LEAST_STAYS_OF_VARYING
-    }
-
-    /// Whether the queue came and went too rarely for their own mean.
-    pub(crate) fn are_too_few(&self) -> bool {
-        self.mean > rule::WAITS_DECIDE * self.median && self.are_fewer_than(rule::LEAST_WAITS)
-    }
-
-    /// Whether the latencies that contain them vary with a queue that came and went too rarely.
-    pub(crate) fn are_few_queues(&self) -> bool {
-        self.are_varying() && self.are_fewer_than(rule::LEAST_EFFECTIVE)
-    }
-
-    /// The same for a latency with this mean, which contains them.
-    pub(crate) fn are_too_few_for(&self, mean: f64) -> bool {
-        self.mean - self.median > rule::WAITS_SHARE * mean && self.are_fewer_than(rule::LEAST_WAITS)
-    }
-
-    /// The same for time per token and gaps, which follow the number of requests in flight.
-    pub(crate) fn are_too_few_for_speed(&self) -> bool {
-        self.are_varying() && self.are_fewer_than(rule::LEAST_WAITS_FOR_SPEED)
-    }
 }
 
 #[cfg(test)]

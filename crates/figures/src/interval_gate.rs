@@ -5,9 +5,9 @@
 //! follows: a run that saw no long queue looks calm in every other figure.
 
 use crate::define::{Definition, Formula};
+use crate::distribution::Distribution;
 use crate::figure::Quantity;
-use crate::interval::{ConfidenceInterval, NoInterval, Waits};
-use crate::summary::Distribution;
+use crate::interval::{ConfidenceInterval, NoInterval, rule};
 
 /// The decision for the distributions of one run, in the order of the metrics.
 pub(crate) struct IntervalGate {
@@ -87,6 +87,64 @@ fn withdraw(found: &mut Distribution) {
 fn withdraw_mean(found: &mut Distribution) {
     found.mean_interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
     found.mean_margin = None;
+}
+
+/// Times to the first token, as what they say about the intervals of other figures: how often the
+/// server's queue came and went.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Waits {
+    /// Independent waits that they are worth; `None` where they look independent.
+    effective: Option<f64>,
+    mean: f64,
+    median: f64,
+    spread: f64,
+}
+
+impl Waits {
+    fn of(first: &Distribution) -> Option<Self> {
+        let effective = first.effective?;
+        Some(Self {
+            effective: (effective < first.count as f64).then_some(effective),
+            mean: first.mean?,
+            median: first.percentile(50.0)?.value?,
+            spread: first.std.unwrap_or(0.0),
+        })
+    }
+
+    /// Whether they vary so much that long queues which a run has not seen would decide its figures.
+    fn are_varying(&self) -> bool {
+        self.spread > rule::VARYING * self.median
+    }
+
+    fn are_fewer_than(&self, needed: f64) -> bool {
+        self.effective.is_some_and(|effective| effective < needed)
+    }
+
+    /// Whether a run in an open loop that lasted so many mean times in flight is too short for any figure
+    /// of them.
+    fn are_too_short(&self, stays: f64) -> bool {
+        self.effective.is_some() && self.are_varying() && stays < rule::LEAST_STAYS_OF_VARYING
+    }
+
+    /// Whether the queue came and went too rarely for their own mean.
+    fn are_too_few(&self) -> bool {
+        self.mean > rule::WAITS_DECIDE * self.median && self.are_fewer_than(rule::LEAST_WAITS)
+    }
+
+    /// Whether the latencies that contain them vary with a queue that came and went too rarely.
+    fn are_few_queues(&self) -> bool {
+        self.are_varying() && self.are_fewer_than(rule::LEAST_EFFECTIVE)
+    }
+
+    /// The same for a latency with this mean, which contains them.
+    fn are_too_few_for(&self, mean: f64) -> bool {
+        self.mean - self.median > rule::WAITS_SHARE * mean && self.are_fewer_than(rule::LEAST_WAITS)
+    }
+
+    /// The same for time per token and gaps, which follow the number of requests in flight.
+    fn are_too_few_for_speed(&self) -> bool {
+        self.are_varying() && self.are_fewer_than(rule::LEAST_WAITS_FOR_SPEED)
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,37 @@ use tokometer_base::Nanos;
 use tokometer_record::{Event, Timeline};
 
 use crate::measure;
-use crate::rows::Joined;
+
+/// Content that shared its read with other content, so that some of it may have been sent earlier than
+/// recorded: how much earlier, from this request's own pace. In microseconds, which saturate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Joined {
+    client_us: u32,
+    sender_us: u32,
+}
+
+impl Joined {
+    /// In nanoseconds, like the next two.
+    pub fn new(by_client: f64, by_sender: f64) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "casts from floats saturate"
+        )]
+        let micros = |nanos: f64| (nanos / 1e3) as u32;
+        Self { client_us: micros(by_client), sender_us: micros(by_sender) }
+    }
+
+    /// It arrived by so much before the client read it.
+    pub fn by_client(self) -> f64 {
+        f64::from(self.client_us) * 1e3
+    }
+
+    /// A server, a proxy or the network held it back for so long.
+    pub fn by_sender(self) -> f64 {
+        f64::from(self.sender_us) * 1e3
+    }
+}
 
 /// Share of the content events in the read of the previous one from which the reads of an answer count as
 /// joined, so that a last token that came alone may have waited too.

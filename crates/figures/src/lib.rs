@@ -7,7 +7,7 @@
 //! and a bounded sample per distribution.
 //!
 //! - Definitions: [`define`] lists every metric, `measure` has the formulas of one timeline, [`figure`] the
-//!   names of figures.
+//!   names of figures, each a statistic of a `quantity`; `distribution` is what is kept of many values.
 //! - One pass: [`collect`] fills [`rows`] (one per request), [`totals`], `series` and `completed` (values over
 //!   time), [`observe`] and [`sends`] (what shows the client's health), [`quality`], [`steps`] and
 //!   [`anatomy`]; [`attempts`] keeps the last attempt of a retried request. [`summary`] is the result,
@@ -26,6 +26,7 @@ pub mod blocks;
 pub mod collect;
 mod completed;
 pub mod define;
+mod distribution;
 mod failure_messages;
 pub mod family;
 pub mod figure;
@@ -41,6 +42,7 @@ mod measure;
 pub mod observe;
 pub mod outside;
 pub mod quality;
+mod quantity;
 pub mod reported;
 pub mod route;
 pub mod rows;
@@ -69,6 +71,7 @@ pub use family::{Detail, Family, FamilyFigures, ListStats};
 pub use figure::{Better, Figure, Quantity, Statistic};
 pub use goodput::Objectives;
 pub use interval::{ConfidenceInterval, NoInterval};
+pub use joined::Joined;
 pub use judgement::{FigureVerdict, Note, Severity, Verdict};
 pub use lens::{Details, Lens, LensChoice};
 pub use route::Route;

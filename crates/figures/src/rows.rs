@@ -6,8 +6,8 @@ use std::iter;
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Timeline};
 
-use crate::goodput::Latencies;
-use crate::{joined, measure, sends};
+use crate::joined::{self, Joined};
+use crate::{measure, sends};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -35,37 +35,6 @@ impl MaybeSpan {
 impl From<Option<f64>> for MaybeSpan {
     fn from(span: Option<f64>) -> Self {
         span.map_or(Self::NONE, Self)
-    }
-}
-
-/// Content that shared its read with other content, so that some of it may have been sent earlier than
-/// recorded: how much earlier, from this request's own pace. In microseconds, which saturate.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Joined {
-    client_us: u32,
-    sender_us: u32,
-}
-
-impl Joined {
-    /// In nanoseconds, like the next two.
-    pub fn new(by_client: f64, by_sender: f64) -> Self {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "casts from floats saturate"
-        )]
-        let micros = |nanos: f64| (nanos / 1e3) as u32;
-        Self { client_us: micros(by_client), sender_us: micros(by_sender) }
-    }
-
-    /// It arrived by so much before the client read it.
-    pub fn by_client(self) -> f64 {
-        f64::from(self.client_us) * 1e3
-    }
-
-    /// A server, a proxy or the network held it back for so long.
-    pub fn by_sender(self) -> f64 {
-        f64::from(self.sender_us) * 1e3
     }
 }
 
@@ -187,6 +156,15 @@ impl RequestRow {
             e2el_ms: self.e2e()? / 1e6,
         })
     }
+}
+
+/// The latencies of one request that objectives refer to, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Latencies {
+    pub ttft_ms: f64,
+    /// Zero for a response of one token, which therefore always meets its limit.
+    pub tpot_ms: f64,
+    pub e2el_ms: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_record::RecordedLoad;
 
+use crate::distribution::Distribution;
 use crate::rows::{self, Fate, RequestRow, TimeSpan};
 use crate::statistics;
-use crate::summary::Distribution;
 
 /// Share of the limit at which a closed loop counts as full.
 const FULL: f64 = 0.95;

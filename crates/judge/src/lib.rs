@@ -1,17 +1,22 @@
 //! How far each number of a summary can be trusted.
 //!
 //! In: an [`Unjudged`] summary. Out: the same [`Summary`] with its notes and verdicts. No clock and no I/O,
-//! like the figures themselves. [`verdict`] bounds how far the client and its machine may have moved each
-//! figure, [`notes`] has the table of what is said about them.
+//! like the figures themselves. `effects` bound how far the client and its machine may have moved each figure that
+//! is `shown`, [`notes`] has the table of what is said about them, by its `code`, and [`verdict`] follows from both
+//! and the [`limits`].
 
+mod code;
+mod effects;
+pub mod limits;
 pub mod notes;
+mod shown;
 pub mod verdict;
 
 pub use notes::{NoteCode, explained, note_codes, notes_markdown};
-pub use verdict::figure_label;
+pub use shown::figure_label;
 
+use effects::Effects;
 use tokometer_figures::{Summary, Unjudged};
-use verdict::Effects;
 
 pub fn judge(mut run: Unjudged) -> Summary {
     let effects = Effects::measure(&run);

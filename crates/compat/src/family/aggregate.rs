@@ -5,9 +5,10 @@
 
 use tokometer_base::Nanos;
 use tokometer_figures::family::{Attainment, Detail, FamilyFigures, ListStats};
-use tokometer_figures::goodput::{Latencies, Objectives};
+use tokometer_figures::goodput::Objectives;
 use tokometer_figures::lens::{Details, Frame, Lens};
 use tokometer_figures::reported;
+use tokometer_figures::rows::Latencies;
 use tokometer_figures::sample::Sample;
 use tokometer_figures::ticks::Ticks;
 use tokometer_figures::{Family, Route};

@@ -1,41 +1,16 @@
-//! The quantities of figures, their names, and how names are found in typed text.
+//! The names of quantities, and how names are found in typed text.
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
 use crate::define::{Definition, Formula, METRICS, Names, Unit};
+pub use crate::quantity::Quantity;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
     Lower,
     Higher,
-}
-
-/// A measured quantity. [`crate::define`] has the definitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Quantity {
-    Requests,
-    Output,
-    Prompt,
-    /// Prompt and output tokens per second.
-    Total,
-    PeakOutput,
-    Goodput,
-    GoodputRate,
-    Ttft,
-    Tpot,
-    /// Time between two events of a stream, which other tools call ITL.
-    Itl,
-    E2e,
-    /// Wait inside the client before the send.
-    ClientQueue,
-    TtftFromIntended,
-    E2eFromIntended,
-    UserSpeed,
-    /// Inputs or documents per second, where nothing is generated.
-    Items,
-    E2ePerItem,
 }
 
 /// The rows that figures can name, in the order of the list.

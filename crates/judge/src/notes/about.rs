@@ -2,7 +2,7 @@
 
 use tokometer_figures::{Quantity, Summary};
 
-use crate::verdict::ShownFigure;
+use crate::shown::ShownFigure;
 
 #[derive(Clone, Copy)]
 pub(crate) struct About {

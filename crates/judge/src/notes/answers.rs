@@ -5,7 +5,7 @@ use super::about::{ALL, CONCURRENCY, E2E, TPOT, TTFT};
 use super::note::{Found, share};
 use super::rule::NoteJudgement::{Remark, Suspect};
 use super::rule::NoteRule;
-use crate::verdict::Effects;
+use crate::effects::Effects;
 use tokometer_base::units::counted;
 use tokometer_figures::Unjudged;
 

@@ -6,7 +6,7 @@ use super::note::{Found, has_moved, of_run, percent, share};
 use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect};
 use super::rule::NoteRule;
 use super::run::failed_here;
-use crate::verdict::Effects;
+use crate::effects::Effects;
 use tokometer_base::Nanos;
 use tokometer_base::units::counted;
 use tokometer_figures::Unjudged;

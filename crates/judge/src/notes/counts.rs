@@ -5,7 +5,7 @@ use super::about::{ALL, About, OUTPUT_TOKENS, PROMPT_TOKENS, TTFT};
 use super::note::{Found, percent, share};
 use super::rule::NoteJudgement::{Invalid, Remark, Suspect};
 use super::rule::NoteRule;
-use crate::verdict::Effects;
+use crate::effects::Effects;
 use tokometer_base::IgnoreEos;
 use tokometer_figures::Unjudged;
 use tokometer_figures::observe::Pair;

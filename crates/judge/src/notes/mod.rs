@@ -6,7 +6,6 @@
 mod about;
 mod answers;
 mod client;
-mod code;
 mod counts;
 mod note;
 mod rule;
@@ -17,6 +16,6 @@ mod times;
 #[cfg(test)]
 mod tests;
 
-pub use code::NoteCode;
+pub use crate::code::NoteCode;
 pub use rule::{explained, note_codes, notes_markdown, severity_of_failures};
 pub(crate) use rule::{find, rule_of};

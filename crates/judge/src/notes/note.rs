@@ -3,8 +3,8 @@
 use tokometer_figures::Unjudged;
 
 use super::NoteCode;
-use crate::verdict::Effects;
-use crate::verdict::limits::SUSPECT_ABOVE;
+use crate::effects::Effects;
+use crate::limits::SUSPECT_ABOVE;
 use tokometer_base::Nanos;
 
 pub(super) type Found = Option<String>;

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::about::About;
 use super::{NoteCode, answers, client, counts, run, shards, times};
-use crate::verdict::{Effects, figure_label, limits};
+use crate::effects::Effects;
+use crate::limits;
+use crate::shown::figure_label;
 use tokometer_figures::define;
 use tokometer_figures::{Note, Severity, Unjudged};
 

@@ -5,11 +5,10 @@ use super::about::{ALL, About, GAPS, OUTPUT_RATE, TTFT};
 use super::note::{Found, share};
 use super::rule::NoteJudgement::{Cell, Invalid, Remark, Suspect};
 use super::rule::NoteRule;
-use crate::verdict::Effects;
-use crate::verdict::{ShownFigure, is_too_few};
+use crate::effects::Effects;
+use crate::shown::{ShownFigure, is_too_few};
 use tokometer_base::units::counted;
 use tokometer_figures::Unjudged;
-use tokometer_figures::interval::times_as_long;
 use tokometer_figures::steady::{LoadClass, MissingLength, Unsteady, missing_length};
 use tokometer_figures::summary::Ended;
 use tokometer_figures::{Quantity, Summary, statistics};
@@ -229,7 +228,7 @@ fn few_samples(run: &Unjudged, _: &Effects, _: f64) -> Found {
     if count < needed {
         return Some(format!("{what} needs {needed} requests, the run has {count}"));
     }
-    let long = times_as_long(values, worst.percent).map_or(String::new(), |times| {
+    let long = values.times_as_long(worst.percent).map_or(String::new(), |times| {
         format!(": about {:.0} times its length would do", times.ceil())
     });
     Some(if worst.is_supported {

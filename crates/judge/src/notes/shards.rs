@@ -5,7 +5,7 @@ use super::about::ALL;
 use super::note::Found;
 use super::rule::NoteJudgement::{Remark, Suspect};
 use super::rule::NoteRule;
-use crate::verdict::Effects;
+use crate::effects::Effects;
 use tokometer_base::Nanos;
 use tokometer_figures::Unjudged;
 use tokometer_record::MergedShard;

@@ -12,7 +12,8 @@ use tokometer_record::{
 
 use self::spoil::spoil;
 use super::rule::{NoteJudgement, explained, find, notes_markdown, rules};
-use crate::verdict::{self, Effects};
+use crate::effects::Effects;
+use crate::verdict;
 use tokometer_figures::interval::{ConfidenceInterval, NoInterval};
 use tokometer_figures::observe::{Observed, Pair};
 use tokometer_figures::outside::TpotSums;

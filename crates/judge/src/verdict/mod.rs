@@ -5,15 +5,9 @@
 //! among the figures that are results. Causes alone do not judge: a client that was late everywhere and
 //! moved no figure gets a remark. `docs/verdict.md` has the rules and the proof.
 
-mod effects;
-mod held;
 mod judge;
-pub mod limits;
-mod touched;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use effects::Effects;
-pub use judge::figure_label;
-pub(crate) use judge::{ShownFigure, is_too_few, judge, of_run};
+pub(crate) use judge::{judge, of_run};

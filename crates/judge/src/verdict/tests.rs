@@ -13,8 +13,8 @@ use tokometer_base::Nanos;
 use tokometer_record::health::ThreadStall;
 use tokometer_record::{Health, RecordedLoad, RunInfo};
 
-use super::effects::Effects;
-use super::limits::{INVALID_ABOVE, SUSPECT_ABOVE};
+use crate::effects::Effects;
+use crate::limits::{INVALID_ABOVE, SUSPECT_ABOVE};
 use tokometer_figures::interval::ConfidenceInterval;
 use tokometer_figures::observe::Observed;
 use tokometer_figures::rows::RequestRow;
@@ -331,8 +331,8 @@ fn a_closed_loop_is_judged_by_its_empty_slots() {
 fn blocks_of_two_targets_refill_their_own_slots() {
     let scene = closed_loop(500);
     let late = |block| {
-        let division = super::held::Division { block, shards: 1 };
-        super::held::lateness(&scene.rows, &scene.load, division)
+        let division = crate::effects::held::Division { block, shards: 1 };
+        crate::effects::held::lateness(&scene.rows, &scene.load, division)
     };
     assert!(late(Some(10)).iter().all(|late| *late < ms(10)), "filling the slots takes 9 ms");
     assert!(late(None).iter().any(|late| *late == ms(500)), "within a block it is one");

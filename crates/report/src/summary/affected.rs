@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use tokometer_figures::{FigureVerdict, Severity, Summary, Verdict};
-use tokometer_judge::NoteCode;
-use tokometer_judge::verdict::{figure_label, limits};
+use tokometer_judge::{NoteCode, figure_label, limits};
 
 use super::failures::wrapped;
 use super::{LABEL, SummaryPage, WIDTH, line};

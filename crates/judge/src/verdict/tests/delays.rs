@@ -5,8 +5,8 @@ use tokometer_base::Nanos;
 use tokometer_record::health::{ThreadStall, WorkerHealth};
 use tokometer_record::{Health, RecordedLoad};
 
-use super::super::touched::{Delay, leave_out};
 use super::{MILLI, Scene, burst, class, closed_loop, delay, ms, open_loop, stalled};
+use crate::effects::touched::{Delay, leave_out};
 use tokometer_figures::rows::{RequestRow, TimeSpan};
 use tokometer_figures::testing;
 

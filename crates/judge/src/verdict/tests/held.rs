@@ -3,8 +3,8 @@
 use tokometer_base::Nanos;
 use tokometer_record::RecordedLoad;
 
-use super::super::held::{Division, held, lateness};
 use super::{closed_loop, delay, ms, open_loop};
+use crate::effects::held::{Division, held, lateness};
 use tokometer_figures::rows::RequestRow;
 use tokometer_figures::testing;
 

@@ -6,7 +6,7 @@ use tokometer_record::{Health, RunInfo};
 
 use super::super::{judge, of_run};
 use super::unjudged;
-use crate::verdict::Effects;
+use crate::effects::Effects;
 use tokometer_figures::interval::ConfidenceInterval;
 use tokometer_figures::steady::LoadClass;
 use tokometer_figures::summary::{Distribution, PercentileValue, Summary};

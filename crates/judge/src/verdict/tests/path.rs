@@ -2,7 +2,7 @@
 
 use super::{MILLI, Scene, class, closed_loop, ms, open_loop};
 use crate::notes::NoteCode;
-use tokometer_figures::rows::Joined;
+use tokometer_figures::Joined;
 
 #[test]
 fn a_first_token_that_shared_its_read_may_have_come_earlier() {

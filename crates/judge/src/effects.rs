@@ -7,19 +7,21 @@
 //! did to their times in [`clock`], what the server's own clock does not contain in [`outside`].
 
 mod clock;
+pub(crate) mod held;
 mod outside;
 mod path;
 mod shifts;
+pub(crate) mod touched;
 
 use tokometer_base::Nanos;
 use tokometer_record::Health;
 
-use super::held::{self, Held};
-use super::judge::{self, ShownFigure, Standing};
-use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
-use super::touched::{self, Delay};
-use crate::notes::NoteCode;
-use shifts::Shifts;
+use self::held::Held;
+use self::shifts::Shifts;
+use self::touched::Delay;
+use crate::code::NoteCode;
+use crate::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, NO_BOUND_FROM, SUSPECT_ABOVE, TAIL_PERCENT};
+use crate::shown::{self, ShownFigure, Standing};
 use tokometer_figures::Unjudged;
 use tokometer_figures::define::Latency;
 use tokometer_figures::figure::{Percentile, Quantity, Statistic};
@@ -81,7 +83,7 @@ impl Effects {
     pub(crate) fn measure(input: &Unjudged) -> Self {
         let mut study = Study {
             input,
-            shown: judge::shown(input),
+            shown: shown::shown(input),
             class: input.summary.load_class,
             found: Vec::new(),
         };
@@ -231,7 +233,7 @@ impl Study<'_> {
         // stay are not.
         let is_even = touched.longest_kept <= LEFT_OUT_ABOVE || self.class == LoadClass::Burst;
         self.add_each(code, |shown| {
-            if judge::is_from_intended(shown.metric) {
+            if shown::is_from_intended(shown.metric) {
                 return None;
             }
             let Some(one) = shown.metric.behind else {
@@ -256,7 +258,7 @@ impl Study<'_> {
     /// Figures from the intended time, without what the client added to them.
     fn planned(&mut self, late: &[Nanos]) {
         let rows = &self.input.rows;
-        if !self.shown.iter().any(|shown| judge::is_from_intended(shown.metric)) {
+        if !self.shown.iter().any(|shown| shown::is_from_intended(shown.metric)) {
             return;
         }
         let wait = |nth: usize| (rows[nth].start - rows[nth].due).0 as f64;
@@ -264,7 +266,7 @@ impl Study<'_> {
         let without =
             Samples::of(rows, |_| true, |_, nth, value| value + wait(nth) - late[nth].0 as f64);
         self.add_each(NoteCode::LateSends, |shown| {
-            let one = shown.metric.behind.filter(|_| judge::is_from_intended(shown.metric))?;
+            let one = shown.metric.behind.filter(|_| shown::is_from_intended(shown.metric))?;
             from_due.difference(&without, one, shown.statistic)
         });
     }

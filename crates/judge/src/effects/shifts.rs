@@ -1,8 +1,8 @@
 //! By how much figures move without the requests that a delay touched.
 
+use super::touched::Touched;
 use super::{Samples, Study};
-use crate::verdict::judge::{self, ShownFigure};
-use crate::verdict::touched::Touched;
+use crate::shown::{self, ShownFigure};
 
 struct Shift {
     figure: String,
@@ -26,7 +26,7 @@ impl Shifts {
         let shift = |shown: &ShownFigure| {
             let one = shown.metric.behind?;
             let share = clean.difference(all, one, shown.statistic)?;
-            let margin = judge::margin(&study.input.summary, shown)
+            let margin = shown::margin(&study.input.summary, shown)
                 .or_else(|| all.margin(one, shown.statistic))?;
             (share > margin * scatter).then(|| Shift { figure: shown.key(), share })
         };

@@ -1,11 +1,11 @@
 //! Effects of steps of the wall clock.
 
 use super::shifts::Shifts;
+use super::touched;
 use super::{Samples, Study};
-use crate::notes::NoteCode;
-use crate::verdict::judge::ShownFigure;
-use crate::verdict::limits::NO_BOUND_FROM;
-use crate::verdict::touched;
+use crate::code::NoteCode;
+use crate::limits::NO_BOUND_FROM;
+use crate::shown::ShownFigure;
 use tokometer_figures::Quantity;
 use tokometer_figures::rows::TimeSpan;
 use tokometer_figures::summary::Summary;

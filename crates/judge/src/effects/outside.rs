@@ -1,8 +1,8 @@
 //! Effects of what lies between the server's own clock and the client's.
 
 use super::{Latency, Samples, Study};
-use crate::notes::NoteCode;
-use crate::verdict::limits::{NO_BOUND_FROM, OUTSIDE_SERVER, OUTSIDE_SERVER_TTFT};
+use crate::code::NoteCode;
+use crate::limits::{NO_BOUND_FROM, OUTSIDE_SERVER, OUTSIDE_SERVER_TTFT};
 use tokometer_figures::figure::Statistic;
 use tokometer_figures::server::ServerFigures;
 use tokometer_figures::steady::LoadClass;

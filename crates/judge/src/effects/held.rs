@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokometer_base::Nanos;
 use tokometer_record::{RecordedLoad, RunInfo};
 
-use super::limits::{LATENCY_PER_LOAD, PARTS};
+use crate::limits::{LATENCY_PER_LOAD, PARTS};
 use tokometer_figures::observe::Observed;
 use tokometer_figures::rows::RequestRow;
 use tokometer_figures::steady::LoadClass;
@@ -14,7 +14,7 @@ use tokometer_figures::steady::LoadClass;
 ///
 /// In an open loop this is counted from the intended time. A burst wants every request at its start. In a
 /// closed loop a request is due when a slot becomes free.
-pub(super) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Division) -> Vec<Nanos> {
+pub(crate) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Division) -> Vec<Nanos> {
     let class = LoadClass::of(load);
     let begin = rows.iter().map(|row| row.start).min().unwrap_or(Nanos::ZERO);
     match class {
@@ -26,18 +26,18 @@ pub(super) fn lateness(rows: &[RequestRow], load: &RecordedLoad, division: Divis
 
 /// The parts of a run that have slots of their own.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Division {
+pub(crate) struct Division {
     /// Requests of a block, where two targets are measured in turn: a block begins when the one before it has
     /// ended.
-    pub(super) block: Option<u64>,
+    pub(crate) block: Option<u64>,
     /// Processes with a part of the slots each; 1 where all slots serve every request.
-    pub(super) shards: u32,
+    pub(crate) shards: u32,
 }
 
 impl Division {
     /// Turns of a conversation are sent by the shard of the first one, which their index does not show: they
     /// are judged as if all slots served every request.
-    pub(super) fn of(info: &RunInfo, observed: &Observed) -> Self {
+    pub(crate) fn of(info: &RunInfo, observed: &Observed) -> Self {
         let split = info.merged().filter(|run| !run.is_cap_shared && observed.turns == 0);
         Self { block: info.block_requests(), shards: split.map_or(1, |run| run.count.max(1)) }
     }
@@ -76,18 +76,18 @@ fn refill(rows: &[RequestRow], mut order: Vec<usize>, slots: u32, late: &mut [Na
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// Over the run, whatever else was in flight.
-    pub(super) raw: f64,
-    pub(super) mean: f64,
-    pub(super) worst: f64,
+    pub(crate) raw: f64,
+    pub(crate) mean: f64,
+    pub(crate) worst: f64,
 }
 
 /// Sum of lateness / sum of times in flight (Little's law): the share of the requests that should have
 /// been in the server and were not. Only delays up to `most` count. A request that is alone in the server
 /// cannot be affected by others, so the share is weighted by the chance to meet another one, and by how much
 /// a latency follows the load.
-pub(super) fn held(rows: &[RequestRow], late: &[Nanos], most: Nanos) -> Held {
+pub(crate) fn held(rows: &[RequestRow], late: &[Nanos], most: Nanos) -> Held {
     let begin = rows.iter().map(|row| row.due).min().unwrap_or(Nanos::ZERO);
     let last = rows.iter().map(|row| row.due).max().unwrap_or(Nanos::ZERO);
     let end = rows.iter().map(|row| row.end).max().unwrap_or(Nanos::ZERO);

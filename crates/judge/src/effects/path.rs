@@ -3,10 +3,11 @@
 use tokometer_base::Nanos;
 
 use super::{Latency, Samples, Study, latency};
-use crate::notes::NoteCode;
-use crate::verdict::limits::RETRANSMISSION;
+use crate::code::NoteCode;
+use crate::limits::RETRANSMISSION;
+use tokometer_figures::Joined;
 use tokometer_figures::figure::{Percentile, Statistic};
-use tokometer_figures::rows::{Joined, RequestRow};
+use tokometer_figures::rows::RequestRow;
 use tokometer_figures::steady::LoadClass;
 
 impl Study<'_> {

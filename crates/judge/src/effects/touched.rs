@@ -2,29 +2,29 @@
 
 use tokometer_base::Nanos;
 
-use super::limits::{LEFT_OUT_ABOVE, LEFT_OUT_MOST};
+use crate::limits::{LEFT_OUT_ABOVE, LEFT_OUT_MOST};
 use tokometer_figures::figure::Statistic;
 use tokometer_figures::rows::{Fate, RequestRow, TimeSpan};
 use tokometer_figures::sample::{Ordered, Sample};
 
 /// Which requests are left out, and the longest delay that was not a reason to leave one out.
-pub(super) struct Touched {
+pub(crate) struct Touched {
     /// In the order of the rows.
-    pub(super) is_touched: Vec<bool>,
-    pub(super) count: usize,
-    pub(super) longest_kept: Nanos,
+    pub(crate) is_touched: Vec<bool>,
+    pub(crate) count: usize,
+    pub(crate) longest_kept: Nanos,
 }
 
 /// A delay with its length, which may be shorter than the time that it affects.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Delay {
-    pub(super) length: Nanos,
-    pub(super) span: TimeSpan,
+pub(crate) struct Delay {
+    pub(crate) length: Nanos,
+    pub(crate) span: TimeSpan,
 }
 
 /// Leaves out the requests that wait or are in flight during a long delay. Where these would be most of
 /// the run, only longer delays count; in the end none does, and all are bounded by their sum.
-pub(super) fn leave_out(rows: &[RequestRow], delays: impl IntoIterator<Item = Delay>) -> Touched {
+pub(crate) fn leave_out(rows: &[RequestRow], delays: impl IntoIterator<Item = Delay>) -> Touched {
     let (mut longest, mut long) = (Nanos::ZERO, Vec::new());
     for delay in delays {
         longest = longest.max(delay.length);
@@ -45,7 +45,7 @@ pub(super) fn leave_out(rows: &[RequestRow], delays: impl IntoIterator<Item = De
 
 /// Leaves out the requests that wait or are in flight during one of the spans. `None` where these are
 /// most of the run.
-pub(super) fn leave_out_all(
+pub(crate) fn leave_out_all(
     rows: &[RequestRow],
     spans: impl Iterator<Item = TimeSpan>,
 ) -> Option<Touched> {
@@ -80,7 +80,7 @@ fn overlapping(rows: &[RequestRow], spans: impl Iterator<Item = TimeSpan>) -> (V
 }
 
 /// One latency of the rows, changed by `change`, without those that `keep` refuses.
-pub(super) fn values(
+pub(crate) fn values(
     rows: &[RequestRow],
     value: impl Fn(&RequestRow) -> Option<f64>,
     keep: impl Fn(usize) -> bool,
@@ -96,7 +96,7 @@ pub(super) fn values(
 }
 
 /// A statistic of a sample; `None` where it is infinite or there is none.
-pub(super) fn statistic(sample: &Ordered, of: Statistic) -> Option<f64> {
+pub(crate) fn statistic(sample: &Ordered, of: Statistic) -> Option<f64> {
     let value = match of {
         Statistic::Mean => sample.mean(),
         Statistic::Percentile(one) => sample.percentile(one.percent()),
@@ -106,7 +106,7 @@ pub(super) fn statistic(sample: &Ordered, of: Statistic) -> Option<f64> {
 }
 
 /// Half the width of the statistic's 95 % interval, as a share of it, as if the values were independent.
-pub(super) fn margin(sample: &Ordered, of: Statistic) -> Option<f64> {
+pub(crate) fn margin(sample: &Ordered, of: Statistic) -> Option<f64> {
     let value = statistic(sample, of).filter(|value| *value > 0.0)?;
     let width = match of {
         Statistic::Mean => 2.0 * sample.mean_margin()?,
