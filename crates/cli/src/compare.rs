@@ -97,9 +97,9 @@ fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
     let known: Vec<(&RunInfo, &Summary)> = known.iter().map(|(info, of)| (info, of)).collect();
     Ok(Page {
         title: if known.is_empty() {
-            "b against a".to_owned()
+            "B against A".to_owned()
         } else {
-            format!("b against a: {}", title(&known))
+            format!("B against A: {}", title(&known))
         },
         facts: facts(&known, None),
         command: Some(command_line(&Secrets::new())),

@@ -179,7 +179,7 @@ fn capacity_and_compare_pages_show_the_answer_first_and_verdicts_in_words() {
             "▼ worse",
             "≈ differs, negligible",
             "= no difference found",
-            "? inconclusive",
+            "? cannot tell",
         ];
         assert!(known.contains(&word), "{word}");
     }

@@ -27,14 +27,10 @@ const WHOLE: [Figure; 3] = [
 ];
 
 pub fn answer(comparison: &Comparison) -> String {
-    let rows = named(comparison);
     let mut lines = warnings(comparison, |weight| weight == Weight::Meaningless);
     lines.extend(more_failures(comparison).iter().flat_map(|line| wrapped(line)));
-    let first = rows.first().map(|first| sentence(first));
-    lines.extend(wrapped(&first.unwrap_or_else(|| "nothing could be compared".to_owned())));
-    let mut others: Vec<String> = rows.iter().skip(1).map(|row| part(row)).collect();
-    others.push(format!("failures {} and {}", comparison.a.failed, comparison.b.failed));
-    lines.extend(folded_at(&others.join(" · "), 2));
+    lines.extend(wrapped(&lead(comparison)));
+    lines.extend(folded_at(&others(comparison), 2));
     lines.extend(moved_answers(comparison).iter().flat_map(|line| wrapped(line)));
     for judged in &comparison.rules {
         let outcome = outcome(judged, comparison);
@@ -49,6 +45,25 @@ pub fn answer(comparison: &Comparison) -> String {
     let ground: Vec<String> = ground.into_iter().flatten().collect();
     lines.extend(folded_at(&ground.join(" · "), 2));
     lines.join("\n") + "\n"
+}
+
+/// The answer in a sentence, the same on the screen, in Markdown and on the page.
+pub(super) fn headline(comparison: &Comparison) -> String {
+    let parts: Vec<String> =
+        more_failures(comparison).into_iter().chain([lead(comparison)]).collect();
+    parts.join("; ")
+}
+
+fn lead(comparison: &Comparison) -> String {
+    let first = named(comparison).first().map(|first| sentence(first));
+    first.unwrap_or_else(|| "nothing could be compared".to_owned())
+}
+
+/// What stands beside the answer: the other figures that it names, and the failures.
+pub(super) fn others(comparison: &Comparison) -> String {
+    let mut others: Vec<String> = named(comparison).iter().skip(1).map(|row| part(row)).collect();
+    others.push(format!("failures {} and {}", comparison.a.failed, comparison.b.failed));
+    others.join(" · ")
 }
 
 /// What a reader must know with the answer, each in a sentence.

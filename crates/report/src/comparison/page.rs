@@ -3,9 +3,9 @@
 use serde_json::Value;
 use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, RuleOutcome, Weight};
 
+use super::answer::{headline, others};
 use super::text::{
-    HEADS, answers, cells, chance, ground, headline, outcome, power, run_word, side, subjects,
-    verdict, word,
+    HEADS, answers, cells, chance, ground, outcome, power, run_word, side, subjects, verdict, word,
 };
 use crate::html::{DifferenceBar, Differences, Page, PageAnswer, PageNote};
 
@@ -77,14 +77,14 @@ pub fn page(comparison: &Comparison) -> Page {
         std::iter::once(Value::from(label)).chain(values).chain([verdict]).collect()
     };
     Page {
-        title: "a against b".to_owned(),
+        title: "B against A".to_owned(),
         answer: Some(PageAnswer {
             tone,
             headline: headline(comparison),
             lines: is_meaningless
                 .then(|| DIFFERENT_WORK.to_owned())
                 .into_iter()
-                .chain([ground(comparison)])
+                .chain([others(comparison), ground(comparison)])
                 .collect(),
             trust: None,
         }),
@@ -124,7 +124,7 @@ mod tests {
         let answer = page.answer.unwrap();
         assert_eq!(
             (answer.tone, answer.headline.as_str()),
-            ("bad", "b is worse in mean TTFT (+10.0 %)")
+            ("bad", "B is 10 % slower in mean TTFT (5.5 to 15 %)")
         );
     }
 

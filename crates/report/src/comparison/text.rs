@@ -10,6 +10,7 @@ use tokometer_decide::compare::{
 };
 use tokometer_figures::Statistic;
 
+use super::answer::headline;
 use crate::{Grid, wrapped};
 
 pub(super) const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % CI", "detectable", "verdict"];
@@ -47,7 +48,7 @@ pub(crate) fn verdict(row: &ComparedFigure) -> &'static str {
         Some(Conclusion::Worse) => "worse",
         Some(Conclusion::Negligible) => NEGLIGIBLE,
         Some(Conclusion::NoDifferenceShown) => "no difference found",
-        Some(Conclusion::CannotTell) | None => "inconclusive",
+        Some(Conclusion::CannotTell) | None => "cannot tell",
     }
 }
 
@@ -96,33 +97,6 @@ pub(crate) fn changed(comparison: &Comparison) -> Vec<String> {
         (!names.is_empty()).then(|| format!("{word} in {names}"))
     };
     ["worse", "better"].into_iter().filter_map(of).collect()
-}
-
-/// One sentence: in what B is better or worse.
-pub(crate) fn headline(comparison: &Comparison) -> String {
-    let count = |wanted: &str| comparison.rows.iter().filter(|row| verdict(row) == wanted).count();
-    let changed = changed(comparison).into_iter().map(|part| format!("b is {part}"));
-    let mut parts: Vec<String> = more_failures(comparison).into_iter().chain(changed).collect();
-    let small = count(NEGLIGIBLE);
-    if small > 0 {
-        parts.push(format!(
-            "{} by at most {}, which is negligible",
-            if small == 1 {
-                "1 figure differs".to_owned()
-            } else {
-                format!("{small} figures differ")
-            },
-            share(comparison.equivalence)
-        ));
-    }
-    let (same, open) = (count("no difference found"), count("inconclusive"));
-    if parts.is_empty() && same > 0 {
-        parts.push(format!("no difference found in {}", counted(same, "figure")));
-    }
-    if open > 0 {
-        parts.push(format!("{} inconclusive with these data", counted(open, "figure")));
-    }
-    if parts.is_empty() { "nothing could be compared".to_owned() } else { parts.join("; ") }
 }
 
 /// Servers that do not report `process_start_time_seconds`, and printed reports.
@@ -448,7 +422,7 @@ pub(super) mod tests {
         Output throughput   5000  5002 tok/s   +0.0 %   -0.4 % to +0.5 %       0.6 %  no difference found
         mean TTFT          100.0    110.0 ms  +10.0 %  +5.5 % to +14.5 %       6.1 %  worse
 
-        b is worse in mean TTFT (+10.0 %)
+        B is 10 % slower in mean TTFT (5.5 to 15 %)
         Confidence intervals from the variation between 3 and 3 runs. Whether the server
             was restarted between them is not recorded.
         2 figures tested at 95 % confidence each: without any true difference, about one
@@ -467,7 +441,7 @@ pub(super) mod tests {
         insta::assert_snapshot!(markdown(&comparison()), @r##"
         ### tokometer compare
 
-        **b is worse in mean TTFT (+10.0 %)**
+        **B is 10 % slower in mean TTFT (5.5 to 15 %)**
 
         - ❌ `ttft worse by 5%`: FAIL
         - ⚠️ `e2e worse`: cannot be checked: no confidence interval for this figure
@@ -509,10 +483,10 @@ pub(super) mod tests {
         assert_eq!(
             headline(&found),
             "b fails 50.0 % of its requests, a 0.0 %, so that nothing below speaks for b; \
-             b is worse in p99 TTFT (+∞); 2 figures inconclusive with these data"
+             B is worse in p99 TTFT: it lies among failed requests"
         );
         let verdicts: Vec<&str> = found.rows.iter().map(verdict).collect();
-        assert_eq!(verdicts, ["inconclusive", "inconclusive", "worse"]);
+        assert_eq!(verdicts, ["cannot tell", "cannot tell", "worse"]);
         assert_eq!(cells(&found.rows[2])[1..4], ["150.0", "∞ ms", "+∞"]);
         for judged in &found.rules {
             assert_eq!(outcome(judged, &found), "FAIL: 50.0 % of the requests of b failed");
@@ -540,15 +514,5 @@ pub(super) mod tests {
         let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
         let same = Comparison::of_runs(&runs(), &runs(), Criteria::of(&compared([])), Vec::new());
         assert_eq!(power(&same), None, "0.1 % of scatter shows 3 %");
-    }
-
-    #[test]
-    fn a_headline_without_differences_counts_what_is_known() {
-        let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
-        let same = Comparison::of_runs(&runs(), &runs(), Criteria::of(&compared([])), Vec::new());
-        assert_eq!(headline(&same), "no difference found in 2 figures");
-        let mut open = same;
-        open.rows.iter_mut().for_each(|row| (row.difference, row.conclusion) = (None, None));
-        assert_eq!(headline(&open), "2 figures inconclusive with these data");
     }
 }

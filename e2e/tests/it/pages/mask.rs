@@ -41,7 +41,7 @@ const SPARKS: &str = "▁▂▃▄▅▆▇█▮▏▎▍▌▋▊▉";
 
 /// Ends of a line of `compare`.
 const CALLS: [&str; 5] =
-    ["better", "worse", "inconclusive", "no difference found", "differs, negligible"];
+    ["better", "worse", "cannot tell", "no difference found", "differs, negligible"];
 
 /// Lines whose parts depend on what this machine could measure.
 const LABELS: [&str; 4] = ["verdict:", "TTFT split ", "engine steps ", "server "];
