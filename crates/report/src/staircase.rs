@@ -8,8 +8,9 @@ use tokometer_decide::staircase::{StairEnd, StairStep, StaircaseFindings, highes
 use tokometer_figures::{Quantity, Severity, Statistic, Summary, Verdict};
 
 use crate::Style;
-use crate::grid::{Grid, TERMINAL, width};
+use crate::grid::Grid;
 use crate::html::PageAnswer;
+use crate::summary::fold::folded_at;
 use crate::summary::short;
 use crate::sweep::{ABSENT, FigureColumn, is_pooled, latency, mark, whole_run};
 
@@ -82,11 +83,11 @@ pub(crate) fn put_throughput(step: &StairStep, summary: &mut Summary) {
 /// What is measured, and for how long: on one line where it fits.
 fn head(findings: &StaircaseFindings) -> String {
     let StaircaseFindings { server, address, model, workload, .. } = findings;
-    let server = [server, model, address].map(String::as_str);
-    let server = server.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" · ");
-    let workload = format!("{workload} · {}", time(findings.budget_s));
-    let gap = if width(&server) + width(&workload) + 3 <= TERMINAL { " · " } else { "\n" };
-    format!("{server}{gap}{workload}")
+    let (route, lengths) = workload.split_once(", ").unwrap_or(("", workload));
+    let parts = [server.clone(), model.clone(), format!("{address}{route}"), lengths.to_owned()];
+    let parts = parts.into_iter().filter(|text| !text.is_empty());
+    let parts: Vec<String> = parts.chain([time(findings.budget_s)]).collect();
+    folded_at(&parts.join(" · "), 2).join("\n")
 }
 
 /// `2 min`, `90 s`.

@@ -64,7 +64,9 @@ fn title(run: &RunInProgress<'_>) -> String {
     let load = &run.plan.load;
     let cap = load.max_concurrency.map(|cap| format!("at most {cap} in flight"));
     let rate = target_rate(load).map(|rate| format!("{rate} req/s"));
-    let load: Vec<String> = [rate, cap].into_iter().flatten().collect();
+    let turns = load.num_prompts.filter(|_| run.plan.prompts.turns.is_some());
+    let turns = turns.map(|count| format!("turns of {count} conversations"));
+    let load: Vec<String> = [rate, cap, turns].into_iter().flatten().collect();
     let load = if load.is_empty() { String::new() } else { format!(" · {}", load.join(", ")) };
     match run.point {
         Some((point, of)) => format!("{name} · point {point} of {of}{load}"),

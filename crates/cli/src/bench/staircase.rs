@@ -74,6 +74,9 @@ impl Observer for StairsScreen<'_> {
         match event {
             Event::Step { step, left } => {
                 let runs = &self.screen.runs;
+                if runs.len() == 1 {
+                    print_note(&row(GROWING.map(str::to_owned)));
+                }
                 if let Some(last) = runs.last() {
                     print_note(&step_line(step, last, left));
                 }
@@ -94,26 +97,31 @@ fn say_step_remarks(shown: &SummarisedRun) {
     }
 }
 
-/// `8 in flight: 12.1 req/s · 1548 tok/s · p50 TTFT 26 ms · p50 E2E 790 ms (61 s left)`.
+/// The columns of a step's line while the staircase grows; the table of all has more.
+const GROWING: [&str; 6] = ["in flight", "req/s", "tok/s", "TTFT p50", "E2E p50", "left"];
+
+fn row(cells: [String; 6]) -> String {
+    cells.map(|cell| format!("{cell:>9}")).join("  ")
+}
+
+/// `        8     12.1     1548   26.0 ms    790 ms       61 s`.
 fn step_line(step: &StairStep, shown: &SummarisedRun, left: Nanos) -> String {
     let summary = &shown.summary;
     let median = |quantity: Quantity| {
         let entry = summary.distribution(quantity)?.percentile(50.0)?;
-        entry.value.map(Nanos::from_millis_f64)
+        entry.value.map(|value| Nanos::from_millis_f64(value).to_string())
     };
-    let rate = |value: Option<f64>, unit: &str| value.map(|value| format!("{value:.1} {unit}"));
-    let parts: Vec<String> = [
-        rate(summary.figure(Quantity::Requests), "req/s"),
-        rate(summary.figure(Quantity::Output), "tok/s"),
-        median(Quantity::Ttft).map(|time| format!("p50 TTFT {time}")),
-        median(Quantity::E2e).map(|time| format!("p50 E2E {time}")),
-        Some(format!("{} failed", summary.counts.failed)).filter(|_| summary.counts.failed > 0),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let flights = step.concurrency;
-    format!("{flights} in flight: {} ({} s left)", parts.join(" · "), left.whole_seconds())
+    let rate = |quantity| summary.figure(quantity).map(|value: f64| format!("{value:.1}"));
+    let known = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    let failed = Some(format!("  {} failed", summary.counts.failed));
+    row([
+        step.concurrency.to_string(),
+        known(rate(Quantity::Requests)),
+        known(rate(Quantity::Output)),
+        known(median(Quantity::Ttft)),
+        known(median(Quantity::E2e)),
+        format!("{} s", left.whole_seconds()),
+    ]) + &failed.filter(|_| summary.counts.failed > 0).unwrap_or_default()
 }
 
 impl ShownStairs {

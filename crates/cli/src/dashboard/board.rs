@@ -3,8 +3,6 @@
 //! In: the run's counters and the server's gauges, a few times a second. Out: one screen. Holds no
 //! terminal and reads no clock, so that a screen can be compared in a test.
 
-use std::collections::VecDeque;
-
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -18,8 +16,6 @@ use tokometer_measure::{Goal, LiveGauges, LivePercentiles};
 
 use super::help;
 
-/// Readings that are kept.
-const HISTORY: usize = 300;
 /// Readings in a second.
 const SMOOTHED: usize = 4;
 
@@ -58,16 +54,24 @@ pub(crate) struct Board {
     target_rate: Option<f64>,
     has_help: bool,
     last: BoardValues,
-    tokens_per_s: VecDeque<u64>,
-    requests_per_s: VecDeque<u64>,
-    in_flight: VecDeque<u64>,
+    /// Every reading of the run: a day has 345,600.
+    tokens_per_s: Vec<u64>,
+    requests_per_s: Vec<u64>,
+    in_flight: Vec<u64>,
 }
 
-fn keep(history: &mut VecDeque<u64>, value: u64) {
-    if history.len() == HISTORY {
-        history.pop_front();
-    }
-    history.push_back(value);
+fn mean(values: &[u64]) -> u64 {
+    values.iter().sum::<u64>() / values.len().max(1) as u64
+}
+
+/// The whole run in so many columns.
+fn columns(course: &[u64], width: usize) -> Vec<u64> {
+    let count = course.len();
+    let part = |at: usize| {
+        let from = at * count / width;
+        mean(&course[from..((at + 1) * count / width).max(from + 1)])
+    };
+    (0..width).filter(|_| count > 0).map(part).collect()
 }
 
 impl Board {
@@ -79,18 +83,18 @@ impl Board {
             target_rate,
             has_help: false,
             last: BoardValues::default(),
-            tokens_per_s: VecDeque::new(),
-            requests_per_s: VecDeque::new(),
-            in_flight: VecDeque::new(),
+            tokens_per_s: Vec::new(),
+            requests_per_s: Vec::new(),
+            in_flight: Vec::new(),
         }
     }
 
     pub(crate) fn push(&mut self, reading: BoardValues) {
         let span = reading.elapsed - self.last.elapsed;
         let rates = reading.counts.rates_since(&self.last.counts, span);
-        keep(&mut self.tokens_per_s, nearest_count(rates.tokens_per_s));
-        keep(&mut self.requests_per_s, nearest_count(rates.requests_per_s));
-        keep(&mut self.in_flight, reading.counts.in_flight());
+        self.tokens_per_s.push(nearest_count(rates.tokens_per_s));
+        self.requests_per_s.push(nearest_count(rates.requests_per_s));
+        self.in_flight.push(reading.counts.in_flight());
         self.last = reading;
     }
 
@@ -202,10 +206,8 @@ impl Board {
     fn figures(&self) -> [(&'static str, String, Color); 5] {
         let counts = &self.last.counts;
         // A mean over the last second: what came within one drawing is too jumpy to read.
-        let latest = |history: &VecDeque<u64>| {
-            let last: Vec<u64> = history.iter().rev().take(SMOOTHED).copied().collect();
-            (last.iter().sum::<u64>() / last.len().max(1) as u64).to_string()
-        };
+        let latest =
+            |course: &[u64]| mean(&course[course.len().saturating_sub(SMOOTHED)..]).to_string();
         let seconds = self.last.sending.as_secs_f64();
         let sent = (seconds > 0.0).then(|| format!("{:.1}", counts.sent as f64 / seconds));
         let sent = sent.unwrap_or_else(|| "–".to_owned());
@@ -261,13 +263,12 @@ impl Board {
 
     fn render_charts(&self, frame: &mut Frame<'_>, area: Rect) {
         let [tokens, flight] = Layout::horizontal([Constraint::Fill(1); 2]).areas(area);
-        let charts = [
-            (" output tok/s ", &self.tokens_per_s, Color::Green, tokens),
-            (" requests in flight ", &self.in_flight, Color::Blue, flight),
-        ];
-        for (title, history, colour, area) in charts {
-            render_chart(frame, title, colour, history, area);
-        }
+        let tok =
+            Chart { title: " output tok/s ", colour: Color::Green, course: &self.tokens_per_s };
+        let requests =
+            Chart { title: " requests in flight ", colour: Color::Blue, course: &self.in_flight };
+        self.render_chart(frame, tok, tokens);
+        self.render_chart(frame, requests, flight);
     }
 
     fn render_server(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -296,45 +297,42 @@ impl Board {
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
+
+    /// The whole run with its axes: the largest value and zero on the left, time below.
+    fn render_chart(&self, frame: &mut Frame<'_>, chart: Chart<'_>, area: Rect) {
+        let block = Block::bordered().title(chart.title);
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        let label = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]);
+        let [left, right] = label.areas(inner);
+        let [bars, time] =
+            Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(right);
+        let width = usize::from(bars.width);
+        let data = columns(chart.course, width);
+        let most = data.iter().max().copied().unwrap_or(0);
+        let dim = Style::new().fg(Color::DarkGray);
+        let rows = usize::from(bars.height);
+        let mut axis = vec![Line::raw(""); rows];
+        if let Some(first) = axis.first_mut() {
+            *first = Line::styled(format!("{most:>6} "), dim);
+        }
+        if let Some(last) = axis.last_mut().filter(|_| rows > 1) {
+            *last = Line::styled("     0 ", dim);
+        }
+        frame.render_widget(Paragraph::new(axis), left);
+        let now = format!("{} s", self.last.elapsed.whole_seconds());
+        let line = format!("0 s{now:>rest$}", rest = width.saturating_sub(3));
+        frame.render_widget(Paragraph::new(line).style(dim), time);
+        let line = Sparkline::default().style(Style::new().fg(chart.colour)).data(data);
+        frame.render_widget(line, bars);
+    }
 }
 
-/// A course with its axes: the largest value and zero on the left, time below.
-fn render_chart(
-    frame: &mut Frame<'_>,
+/// A figure over the run, and how it is drawn.
+struct Chart<'a> {
     title: &'static str,
     colour: Color,
-    history: &VecDeque<u64>,
-    area: Rect,
-) {
-    let block = Block::bordered().title(title);
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
-    let label = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]);
-    let [left, right] = label.areas(inner);
-    let [chart, time] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(right);
-    let width = usize::from(chart.width);
-    let skip = history.len().saturating_sub(width);
-    let data: Vec<u64> = history.iter().skip(skip).copied().collect();
-    let most = data.iter().max().copied().unwrap_or(0);
-    let dim = Style::new().fg(Color::DarkGray);
-    let rows = usize::from(chart.height);
-    let mut axis = vec![Line::raw(""); rows];
-    if let Some(first) = axis.first_mut() {
-        *first = Line::styled(format!("{most:>6} "), dim);
-    }
-    if let Some(last) = axis.last_mut().filter(|_| rows > 1) {
-        *last = Line::styled("     0 ", dim);
-    }
-    frame.render_widget(Paragraph::new(axis), left);
-    // Each column is one reading.
-    let seconds = width / SMOOTHED;
-    let from = format!("-{seconds} s");
-    let line = format!("{from}{:>rest$}", "now", rest = width.saturating_sub(from.len()));
-    frame.render_widget(Paragraph::new(line).style(dim), time);
-    let aligned: Vec<Option<u64>> = std::iter::repeat_n(None, width.saturating_sub(data.len()))
-        .chain(data.into_iter().map(Some))
-        .collect();
-    frame.render_widget(Sparkline::default().style(Style::new().fg(colour)).data(aligned), chart);
+    course: &'a [u64],
 }
 
 #[cfg(test)]
