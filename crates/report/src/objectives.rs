@@ -7,6 +7,8 @@ use tokometer_figures::define::Unit;
 use tokometer_figures::{NoInterval, Summary, Verdict};
 use tokometer_record::RunInfo;
 
+use crate::grid::TERMINAL;
+
 /// One objective, judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectiveLine {
@@ -27,8 +29,13 @@ pub fn objective_lines(slo: &Slo, summary: &Summary, info: &RunInfo) -> Vec<Obje
             ObjectiveOutcome::CannotTell => remedy(objective, found, summary, info),
             _ => None,
         };
-        let remedy = remedy.map_or(String::new(), |words| format!(": {words}"));
-        let text = format!("{:<12} {value:<width$}   ({interval}){remedy}", word(found.outcome));
+        let mut text = format!("{:<12} {value:<width$}   ({interval})", word(found.outcome));
+        if let Some(words) = remedy {
+            // What would tell may be copied, and stays in one piece.
+            let has_room = text.chars().count() + 2 + words.chars().count() <= TERMINAL;
+            let gap = if has_room { " ".to_owned() } else { format!("\n{:13}", "") };
+            text = format!("{text}:{gap}{words}");
+        }
         ObjectiveLine { outcome: found.outcome, text }
     };
     both.iter().zip(&values).map(line).collect()
@@ -67,11 +74,10 @@ fn value(objective: &Objective, found: &ObjectiveResult) -> String {
 fn interval(objective: &Objective, found: &ObjectiveResult) -> String {
     let Some(low) = found.low else {
         return match found.no_interval {
-            Some(NoInterval::TooShort) => "the run is too short for an interval",
+            Some(NoInterval::TooShort) => "no interval: too short",
             Some(NoInterval::Burst) => "a burst is one observation",
-            Some(NoInterval::Failures) => "no interval among failed requests",
-            Some(NoInterval::FewSamples) => "too few requests for an interval",
-            None => "among failed requests",
+            Some(NoInterval::FewSamples) => "no interval: too few",
+            Some(NoInterval::Failures) | None => "among failed requests",
         }
         .to_owned();
     };
@@ -131,12 +137,15 @@ mod tests {
             [
                 "pass         p99 ttft 448.0 ms < 500 ms    (402.0 to 489.0)",
                 "cannot tell  p99 tpot 448.0 ms <= 450 ms   (430.0 to 460.0): add `-n 3600`",
-                "cannot tell  p99 e2e 448.0 ms < 1000 ms    (too few requests for an interval): add `-n 370`",
+                "cannot tell  p99 e2e 448.0 ms < 1000 ms    (no interval: too few): add `-n 370`",
                 "fail         goodput 97.20 % > 99 %        (96.10 to 98.00)",
             ]
         );
         info.load.duration = Some(tokometer_base::Nanos::from_secs(60));
         let lines = objective_lines(&Slo::parse(text).unwrap(), &summary, &info);
-        assert!(lines[2].text.ends_with(": about 370 requests would tell"), "{lines:?}");
+        assert!(
+            lines[2].text.ends_with(":\n             about 370 requests would tell"),
+            "{lines:?}"
+        );
     }
 }

@@ -54,7 +54,7 @@ fn data_that_cannot_tell_pass_unless_power_is_required_and_failed_runs_come_firs
     for (flags, code) in [("", 0), ("--require-power", 8)] {
         let found = judged(folder.path(), &line(&server.url, flags), "p99 ttft < 10min");
         assert_eq!(found.code, Some(code), "{found:?}");
-        let words = ["cannot tell  p99 ttft ", "too short for an interval): add `-n 370`"];
+        let words = ["cannot tell  p99 ttft ", "(no interval: too short):", "add `-n 370`"];
         assert!(words.iter().all(|word| found.stdout.contains(word)), "{}", found.stdout);
     }
     let faults = r#"{"errors":{"status":500,"which":{"share":1.0}}}"#;

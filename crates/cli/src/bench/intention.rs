@@ -1,26 +1,59 @@
-//! The first line of `bench`: what will be measured, by whose defaults, and how long it takes.
+//! The first line of `bench` and `capacity`: what will be measured, by whose defaults, and how long it takes.
 
-use tokometer_base::Conventions;
 use tokometer_base::redact::hide_in_url;
+use tokometer_base::{Conventions, Nanos};
 use tokometer_plan::{Address, Load, Plan, Timing};
+use tokometer_report::wrapped;
 
-use crate::args::BenchCommand;
-use crate::lower::Lowered;
+use crate::args::{BenchCommand, CapacityArgs};
+use crate::lower::{Bar, Lowered};
+use crate::terminal::print_note;
 
-pub(crate) fn intention(command: &BenchCommand, lowered: &Lowered) -> String {
+/// Prints what `bench` will measure; a staircase ends with its budget.
+pub(crate) fn say_intention(command: &BenchCommand, lowered: &Lowered, budget: Option<Nanos>) {
     let loads: Vec<&Load> = lowered.points.iter().map(|point| &point.plan.load).collect();
-    sentence(&lowered.plan, &loads, whose(command, &lowered.plan))
+    let whose = whose(command, &lowered.plan);
+    let what = match budget {
+        Some(budget) => {
+            format!("a staircase of concurrency, {}", time(budget.as_secs_f64()))
+        }
+        None => loads_words(&lowered.plan, &loads),
+    };
+    say(lowered, whose, &what);
+}
+
+/// Prints what `capacity` will measure.
+pub(crate) fn say_search(args: &CapacityArgs, lowered: &Lowered, budget: Option<Nanos>) {
+    let whose = if args.at.url.is_some() { OURS } else { defaults_of(&lowered.plan) };
+    let length = budget.map_or_else(
+        || "as long as its points take".to_owned(),
+        |budget| format!("at most {}", time(budget.as_secs_f64())),
+    );
+    say(lowered, whose, &format!("the highest load with {}, {length}", args.slo));
 }
 
 /// `measuring http://h:8000 by vLLM's defaults: 200 requests at 10 req/s, about 20 s`.
-fn sentence(plan: &Plan, loads: &[&Load], whose: &str) -> String {
+fn say(lowered: &Lowered, whose: &str, what: &str) {
+    if lowered.bar != Bar::Silent {
+        let line = format!("measuring {} by {whose}: {what}", targets(&lowered.plan));
+        print_note(&wrapped(&line).join("\n"));
+    }
+}
+
+fn loads_words(plan: &Plan, loads: &[&Load]) -> String {
     let what = match loads {
-        [load] => load_words(load),
+        [load] => load_words(
+            load,
+            if plan.prompts.turns.is_some() { "conversations" } else { "requests" },
+        ),
         all => format!("{} runs", all.len()),
     };
     let seconds = loads.iter().map(|load| seconds(load)).sum::<Option<f64>>();
-    let length = seconds.map_or_else(|| "as long as the answers take".to_owned(), time);
-    format!("measuring {} by {whose}: {what}, {length}", targets(plan))
+    let length = seconds.map_or_else(
+        || "as long as the answers take".to_owned(),
+        |one| format!("about {}", time(one)),
+    );
+    format!("{what}, {length}")
 }
 
 fn targets(plan: &Plan) -> String {
@@ -35,17 +68,26 @@ fn targets(plan: &Plan) -> String {
 /// Whose values stand where nobody gave one.
 fn whose(command: &BenchCommand, plan: &Plan) -> &'static str {
     let is_demo = plan.targets.iter().all(|target| matches!(target.address, Address::Simulator(_)));
+    match () {
+        () if command.bench.plan.is_some() => "a plan file",
+        () if command.at.url.is_some() || is_demo => OURS,
+        () => defaults_of(plan),
+    }
+}
+
+const OURS: &str = "our defaults";
+
+fn defaults_of(plan: &Plan) -> &'static str {
     match plan.conventions {
-        _ if command.bench.plan.is_some() => "a plan file",
-        _ if command.at.url.is_some() || is_demo => "our defaults",
         Conventions::Vllm => "vLLM's defaults",
         Conventions::Sglang => "SGLang's defaults",
     }
 }
 
-fn load_words(load: &Load) -> String {
+/// `noun`: what the plan counts, requests or conversations.
+fn load_words(load: &Load, noun: &str) -> String {
     let count = load.num_prompts.filter(|count| *count > 0);
-    let count = count.map(|count| format!("{count} requests"));
+    let count = count.map(|count| format!("{count} {noun}"));
     let rate = if load.timing == Timing::Trace {
         "at the times of a trace".to_owned()
     } else if let Some(ramp) = load.ramp {
@@ -57,7 +99,7 @@ fn load_words(load: &Load) -> String {
     } else {
         "all at once".to_owned()
     };
-    count.unwrap_or_else(|| "requests".to_owned()) + " " + &rate
+    count.unwrap_or_else(|| noun.to_owned()) + " " + &rate
 }
 
 /// How long a run takes by its plan: until its time is over, or its last request is sent.
@@ -72,11 +114,7 @@ fn seconds(load: &Load) -> Option<f64> {
 }
 
 fn time(seconds: f64) -> String {
-    if seconds < 90.0 {
-        format!("about {seconds:.0} s")
-    } else {
-        format!("about {:.0} min", seconds / 60.0)
-    }
+    if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }
 
 #[cfg(test)]
@@ -86,13 +124,12 @@ mod tests {
     fn said(text: &str, runs: usize) -> String {
         let text = format!("[[targets]]\naddress = \"http://h:8000\"\n[load]\n{text}");
         let plan = crate::lower::complete_part(toml::from_str(&text).unwrap()).unwrap();
-        sentence(&plan, &vec![&plan.load; runs], "vLLM's defaults")
+        loads_words(&plan, &vec![&plan.load; runs])
     }
 
     #[test]
     fn the_first_line_names_target_defaults_load_and_length() {
         let check = |text: &str, runs: usize, expected: &str| {
-            let expected = format!("measuring http://h:8000 by vLLM's defaults: {expected}");
             assert_eq!(said(text, runs), expected, "{text}");
         };
         let paced = "num_prompts = 200\nrequest_rate = 10.0";

@@ -14,7 +14,7 @@ mod screen;
 mod staircase;
 
 pub(crate) use identified::identified;
-pub(crate) use intention::intention;
+pub(crate) use intention::{say_intention, say_search};
 pub(crate) use next_command::{say_varied, workload as workload_words};
 pub(crate) use observer::measurement;
 pub(crate) use results::{

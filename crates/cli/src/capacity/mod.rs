@@ -22,7 +22,9 @@ use tokometer_report::staircase;
 use tokometer_shards::Membership;
 
 use crate::args::{BenchArgs, CapacityArgs, Over};
-use crate::bench::{RunView, StairsScreen, identified, kept_events, planned_runs, say_varied};
+use crate::bench::{
+    RunView, StairsScreen, identified, kept_events, planned_runs, say_search, say_varied,
+};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Bar, Lowered, OwnDefaults, Preset, layered, lower_over, put_address, seconds};
 use crate::pages;
@@ -53,10 +55,14 @@ pub(crate) fn capacity(
         own = Some(OwnDefaults::below(&layered(&presets, &bench)));
     }
     let mut lowered = lower_over(own.as_ref(), &bench, order, &given.environment)?;
-    say_remarks(&lowered);
     // Objectives that cannot be read are refused before anything is sent.
-    say_objectives(&Search::new(setting(args, &lowered.plan, PathBuf::new())?)?);
+    let search = Search::new(setting(args, &lowered.plan, PathBuf::new())?)?;
     let budget = budget(args, &presets)?;
+    if !bench.print_plan {
+        say_search(args, &lowered, budget);
+    }
+    say_remarks(&lowered);
+    say_objectives(&search);
     if bench.print_plan {
         return show_plan(&lowered.plan, &lowered);
     }

@@ -14,13 +14,12 @@ use tokometer_plan::options::Fragment;
 use tokometer_plan::{Axis, AxisValues, Plan, PlanField, Rate, Shown, SweepValue};
 use tokometer_report::grid::TERMINAL;
 use tokometer_report::saved::asked_objectives;
-use tokometer_report::wrapped;
 use tokometer_shards::Membership;
 
 use crate::args::{BenchArgs, BenchCommand};
 use crate::bench::{
-    Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, identified, intention,
-    kept_events, next_line, overall, planned_runs, say_varied,
+    Look, RunView, Screen, ShownStairs, StairsScreen, check_result_files, identified, kept_events,
+    next_line, overall, planned_runs, say_intention, say_varied,
 };
 use crate::exit::{Exit, Refusal};
 use crate::files::say_pipe;
@@ -136,8 +135,9 @@ pub(crate) fn bench(
     if !args.print_plan {
         lowered.require_secrets()?;
     }
-    if asked.staircase.is_none() && !args.print_plan && lowered.bar != Bar::Silent {
-        print_note(&wrapped(&intention(command, &lowered)).join("\n"));
+    check_objectives(command, asked.staircase, &lowered.plan)?;
+    if !args.print_plan {
+        say_intention(command, &lowered, asked.staircase.map(|stairs| stairs.budget));
     }
     say_remarks(&lowered);
     if args.print_plan {
@@ -146,7 +146,6 @@ pub(crate) fn bench(
             .map_or(lowered.plan.clone(), |staircase| with_steps(&lowered.plan, staircase));
         return show_plan(&plan, &lowered);
     }
-    check_objectives(command, asked.staircase, &lowered.plan)?;
     say_missing_key(args, &lowered);
     if let Some(pipe) = tokometer_workload::pipe(&lowered.plan.workload) {
         say_pipe(&pipe);

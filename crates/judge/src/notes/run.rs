@@ -22,7 +22,7 @@ pub(super) static RUN: &[NoteRule] = &[
         limit: 0.0,
         threshold: "no request succeeded",
         why: "there is nothing to measure",
-        action: "read the failures below; `--debug` shows one request and its answer",
+        action: "read the causes of the failures; `--debug` shows one request and its answer",
         check: no_success,
     },
     NoteRule {

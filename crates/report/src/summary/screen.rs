@@ -19,13 +19,27 @@ use crate::style::{Style, Tone};
 
 const COLUMNS: [Statistic; 3] = [Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 
+/// The share of running requests that may wait although the server is not the limit.
+const FEW_WAIT: f64 = 0.25;
+
+fn few_waited(waiting: f64) -> String {
+    if waiting < 1.0 {
+        "no request waited in the server".to_owned()
+    } else {
+        format!("at most {} waited in the server", whole(waiting))
+    }
+}
+
 /// The first screen.
 pub fn print_screen(summary: &Summary, info: &RunInfo, style: Style) -> String {
     let page = SummaryPage { summary, info, style };
     let targets = info.targets.iter().map(|target| page.target(target));
     let head: Vec<String> = targets.chain([page.counts_and_load()]).chain(page.partial()).collect();
     let mut lines: Vec<String> = page.main_failure().into_iter().chain(page.rates()).collect();
-    lines.extend(page.table());
+    // Without a success every latency is that of a failure.
+    if summary.counts.succeeded > 0 {
+        lines.extend(page.table());
+    }
     lines.extend(page.objectives());
     lines.extend(page.server_in_short());
     lines.extend(page.limit());
@@ -201,8 +215,9 @@ impl SummaryPage<'_> {
     /// What kept the run from being faster, as far as it is known.
     fn limit(&self) -> Option<String> {
         let has = |code: NoteCode| self.summary.notes.iter().any(|note| note.code == code);
-        let waiting = self.summary.server.as_ref().and_then(|server| server.waiting_max);
-        let text = match (self.summary.load_class, waiting, self.info.load.max_concurrency) {
+        let server = self.summary.server.as_ref();
+        let queue = server.and_then(|server| server.running_max.zip(server.waiting_max));
+        let text = match (self.summary.load_class, queue, self.info.load.max_concurrency) {
             // Then the verdict or the failures say what did.
             _ if self.summary.verdict == Verdict::Invalid || !self.summary.failures.is_empty() => {
                 return None;
@@ -213,13 +228,16 @@ impl SummaryPage<'_> {
             (LoadClass::Open | LoadClass::Ramp, _, Some(cap)) if has(NoteCode::CapHits) => {
                 format!("the limit of {cap} in flight: requests waited in this client")
             }
-            (_, Some(waiting), _) if waiting >= 1.0 => {
-                format!("the server: up to {} requests waited there", whole(waiting))
+            // A few wait for the next step of the engine whenever requests come together.
+            (_, Some((running, waiting)), _) if waiting > running * FEW_WAIT => {
+                format!("the server: up to {} waited there", whole(waiting))
             }
-            (LoadClass::Closed, Some(_), Some(cap)) => {
-                format!("the {cap} in flight: no request waited in the server")
+            (LoadClass::Closed, Some((_, waiting)), Some(cap)) => {
+                format!("the {cap} in flight: {}", few_waited(waiting))
             }
-            (LoadClass::Open, Some(_), _) => "the rate: no request waited in the server".to_owned(),
+            (LoadClass::Open, Some((_, waiting)), _) => {
+                format!("the rate: {}", few_waited(waiting))
+            }
             _ => return None,
         };
         Some(line("limited by", &text))
@@ -260,15 +278,14 @@ impl SummaryPage<'_> {
         };
         let found = first.found.split_once("; ").map_or(&*first.found, |(short, _)| short);
         let name = verdict.name();
-        let mut lines = wrapped(&format!("verdict: {name}: {found} ({}{more})", first.code));
+        let cause =
+            clauses(found, |found| format!("verdict: {name}: {found} ({}{more})", first.code));
+        let mut lines = wrapped(&cause);
         let painted = self.style.paint(tone(verdict), verdict.name());
         lines[0] = lines[0].replacen(verdict.name(), &painted, 1);
         lines.extend(self.usable());
-        let todo = format!("  do: {}", first.action);
-        // The first of several ways is the best.
-        let is_short = crate::grid::width(&todo) <= WIDTH;
-        let short = todo.split_once(", ").filter(|_| !is_short).map(|(short, _)| short.to_owned());
-        lines.extend(Some(short.unwrap_or(todo)).filter(|_| !first.action.is_empty()));
+        let todo = clauses(&first.action, |action| format!("  do: {action}"));
+        lines.extend(Some(todo).filter(|_| !first.action.is_empty()));
         lines
     }
 
@@ -276,50 +293,95 @@ impl SummaryPage<'_> {
     fn usable(&self) -> Vec<String> {
         let of = |verdict: Verdict, words: &str| {
             let names = self.figures_of(verdict);
-            (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
+            (!names.is_empty()).then(|| format!("{words}: {names}"))
         };
-        let parts: Vec<String> = [
-            of(Verdict::Valid, "usable"),
-            of(Verdict::Suspect, "with care"),
-            of(Verdict::Invalid, "not usable"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let one = format!("  {}", parts.join("   "));
-        let is_short = crate::grid::width(&one) <= WIDTH;
-        if is_short {
-            vec![one]
-        } else {
-            parts.iter().flat_map(|part| wrapped(&format!("  {part}"))).collect()
+        let ends = [of(Verdict::Valid, "usable"), of(Verdict::Invalid, "not usable")];
+        let ends: Vec<String> = ends.into_iter().flatten().collect();
+        let mut parts = ends.clone();
+        if !self.figures_of(Verdict::Suspect).is_empty() {
+            parts.push(
+                if ends.is_empty() { "all figures with care" } else { "the rest with care" }.into(),
+            );
         }
+        let mut lines: Vec<String> = Vec::new();
+        for part in parts {
+            match lines.last_mut() {
+                Some(last) if crate::grid::width(last) + 3 + crate::grid::width(&part) <= WIDTH => {
+                    last.push_str("   ");
+                    last.push_str(&part);
+                }
+                _ => lines.extend(wrapped(&format!("  {part}"))),
+            }
+        }
+        lines
     }
 
-    /// The shown figures with this verdict: `throughput, mean, p50, p99 of TPOT and E2E`.
-    fn figures_of(&self, verdict: Verdict) -> Vec<String> {
+    /// The shown figures with this verdict: `throughput, mean, p50 and p99 of TPOT and E2E`.
+    fn figures_of(&self, verdict: Verdict) -> String {
         let has = |figure: Figure, wanted: Option<Verdict>| {
             let found = self.summary.figure_verdicts.get(&figure.key());
             found.is_some_and(|one| wanted.is_none_or(|wanted| one.verdict == wanted))
         };
         let rate = Figure::whole(Quantity::Requests);
         let throughput = has(rate, Some(verdict)).then(|| "throughput".to_owned());
-        let latencies = [Statistic::Mean].into_iter().chain(COLUMNS).filter_map(|statistic| {
+        let mut groups: Vec<Alike> = Vec::new();
+        for statistic in [Statistic::Mean].into_iter().chain(COLUMNS) {
             let with = |wanted: Option<Verdict>| -> Vec<&str> {
                 let all = Quantity::LATENCIES.into_iter();
                 all.filter(|one| has(Figure::new(*one, statistic), wanted))
                     .map(Quantity::label)
                     .collect()
             };
-            let (known, found) = (with(None), with(Some(verdict)));
-            match found.as_slice() {
-                [] => None,
-                all if all.len() == known.len() => Some(statistic.to_string()),
-                [only] => Some(format!("{statistic} of {only}")),
-                [most @ .., last] => Some(format!("{statistic} of {} and {last}", most.join(", "))),
+            let (known, mut labels) = (with(None), with(Some(verdict)));
+            if labels.is_empty() {
+                continue;
             }
-        });
-        throughput.into_iter().chain(latencies).collect()
+            if labels.len() == known.len() {
+                labels.clear();
+            }
+            match groups.last_mut().filter(|group| group.labels == labels) {
+                Some(group) => group.statistics.push(statistic.to_string()),
+                None => groups.push(Alike { statistics: vec![statistic.to_string()], labels }),
+            }
+        }
+        let names = groups.iter().map(Alike::name);
+        throughput.into_iter().chain(names).collect::<Vec<String>>().join(", ")
     }
+}
+
+/// Statistics with one verdict, of the same latencies; of all where none is named.
+struct Alike {
+    statistics: Vec<String>,
+    labels: Vec<&'static str>,
+}
+
+impl Alike {
+    fn name(&self) -> String {
+        if self.labels.is_empty() {
+            return self.statistics.join(", ");
+        }
+        let labels: Vec<String> = self.labels.iter().map(|&label| label.to_owned()).collect();
+        format!("{} of {}", listed(&self.statistics), listed(&labels))
+    }
+}
+
+/// `a, b and c`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// A line with as many clauses of a sentence as it has room for, the first in any case: it says the
+/// cause, or the best of several ways.
+fn clauses(sentence: &str, line: impl Fn(&str) -> String) -> String {
+    let mut kept = sentence;
+    while crate::grid::width(&line(kept)) > WIDTH {
+        let Some((shorter, _)) = kept.rsplit_once(", ") else { break };
+        kept = shorter;
+    }
+    line(kept)
 }
 
 /// ` ±2.4`, as far as the farther end of the interval; `None` where there is no interval.
@@ -370,8 +432,11 @@ mod tests {
         let text = shown(&run, &info());
         assert!(text.ends_with("verdict: VALID\n"), "{text}");
         assert!(text.contains("\nlimited by   the rate: no request waited"), "{text}");
-        run.server.as_mut().unwrap().waiting_max = Some(12.0);
-        assert!(shown(&run, &info()).contains("\nlimited by   the server: up to 12 requests"));
+        // One request waited at one scrape of an idle server, and the server was called the limit.
+        run.server.as_mut().unwrap().waiting_max = Some(1.0);
+        assert!(shown(&run, &info()).contains("\nlimited by   the rate: at most 1 waited"));
+        run.server.as_mut().unwrap().waiting_max = Some(120.0);
+        assert!(shown(&run, &info()).contains("\nlimited by   the server: up to 120 waited"));
         run.server = None;
         assert!(!shown(&run, &info()).contains("limited by"), "nobody knows");
     }
@@ -409,6 +474,35 @@ mod tests {
                         not usable: p99 of TPOT and E2E\n  do: free a core, then repeat\n";
         assert!(text.ends_with(expected), "{text}");
         assert!(!text.contains("limited by"), "{text}");
+        // Three lists of figures took five lines of a terminal.
+        let doubt = |figure: Figure| {
+            run.figure_verdicts.get(&figure.key()).cloned().map(|mut one| {
+                one.verdict = Verdict::Suspect;
+                (figure.key(), one)
+            })
+        };
+        let doubts = [Quantity::Ttft, Quantity::Tpot].into_iter().flat_map(|quantity| {
+            [Statistic::MEDIAN, Statistic::P90].map(|statistic| Figure::new(quantity, statistic))
+        });
+        let doubts: Vec<_> = doubts.filter_map(doubt).collect();
+        run.figure_verdicts.extend(doubts);
+        run.notes[0].found =
+            "the machine stopped 46 times, 12 % of the run together, the longest 1.2 s".into();
+        let expected = "verdict: INVALID: the machine stopped 46 times (stalls and 1 more)\n  \
+                        usable: throughput, mean, p50 and p90 of ITL and E2E, p99 of TTFT and ITL\n  \
+                        not usable: p99 of TPOT and E2E   the rest with care\n  \
+                        do: free a core, then repeat\n";
+        let text = shown(&run, &info());
+        assert!(text.ends_with(expected), "{text}");
+    }
+
+    /// A table of the time until a refusal stood below "0 of 10 ok".
+    #[test]
+    fn a_run_without_a_success_has_no_latencies() {
+        let mut run = summary();
+        run.counts.succeeded = 0;
+        let text = shown(&run, &info());
+        assert!(text.contains("failed ") && !text.contains("TTFT   "), "{text}");
     }
 
     /// `?` stood in the table, and nothing said how many requests are missing.
