@@ -9,7 +9,6 @@ use tokometer_client::{Dialect, KeepText, Settings};
 use tokometer_schedule::{Arrivals, Limits, SendLimit, Share};
 
 use crate::cap::CapLending;
-use crate::turns::SlotUse;
 
 /// When connections are opened, and whether they are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -109,7 +108,8 @@ pub struct RunConfig {
     pub socket_reads: SocketReads,
     /// Which clock gives a read its time.
     pub stamps: Stamps,
-    pub slot_use: SlotUse,
+    /// Sessions in progress, the pauses between their turns included. `None`: any number.
+    pub max_sessions: Option<u32>,
     pub timeouts: Timeouts,
     /// Retries of a failed request; each attempt has its own timeline.
     pub retries: u32,
@@ -163,7 +163,7 @@ impl RunConfig {
             connections: Connections::default(),
             socket_reads: SocketReads::default(),
             stamps: Stamps::default(),
-            slot_use: SlotUse::default(),
+            max_sessions: None,
             timeouts: Timeouts::default(),
             retries: 0,
             retry_max_wait: RETRY_MAX_WAIT,

@@ -26,14 +26,14 @@ pub trait Prepare: Send {
     /// `Ok(None)` when there are no more items.
     fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError>;
 
-    /// The turn that follows one that has ended; `Ok(None)` when the conversation is over. Called
-    /// once for each request of a conversation (its identity has a session), whether sent or not.
-    /// Only first turns come from [`Prepare::prepare`].
-    fn follow(&mut self, _ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
-        Ok(None)
+    /// The turns that waited for one that has ended, and now for no other. Called once for each
+    /// request of a session (its identity has one), whether sent or not. Only turns that wait for
+    /// none come from [`Prepare::prepare`].
+    fn follow(&mut self, _ended: &TurnEnd) -> Result<Vec<FollowUp>, PrepareError> {
+        Ok(Vec::new())
     }
 
-    /// Turns of conversations that ended before them, for want of an answer: planned and never made.
+    /// Turns of sessions that ended before them, for want of an answer: planned and never made.
     fn lost_turns(&self) -> u64 {
         0
     }

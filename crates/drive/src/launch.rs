@@ -1,5 +1,6 @@
 //! Sets up a run: threads, phases, and the summary at its end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -101,7 +102,7 @@ pub fn run_on<P: Platform>(
         source,
         offsets: offsets.clone(),
         block_begin: Nanos::ZERO,
-        conversations: 0,
+        sessions: BTreeMap::new(),
     };
     let preparer = thread::spawn(platform, "preparer", &shared, move || preparer.run())?;
     shared.turns.wake(preparer.waker());

@@ -61,4 +61,4 @@ pub use native::{EpollLinks, Native};
 pub use platform::Platform;
 pub use reads::Lane;
 pub use transcript::{Piece, Transcript};
-pub use turns::{FollowUp, SlotUse, TurnEnd};
+pub use turns::{FollowUp, TurnEnd};

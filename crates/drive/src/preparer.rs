@@ -3,16 +3,16 @@
 //! Warm-up items are fed as they come. Measured items are held until the measured phase opens; then
 //! each gets its intended time. The number and the bytes of prepared requests are limited: ten
 //! thousand prompts of 128k tokens do not fit into memory. Where the source makes blocks, the items
-//! of the next block are held until the current one has drained. Turns of a conversation are made one
-//! by one, as soon as the previous response is known.
+//! of the next block are held until the current one has drained. A turn of a session is made as soon
+//! as the responses that it waits for are known.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::{Clock, Nanos};
-use tokometer_record::Phase;
+use tokometer_record::{AttemptId, Phase};
 use tokometer_schedule::{Offsets, SendLimit};
 
 use crate::error::Error;
@@ -20,7 +20,7 @@ use crate::flight::Flight;
 use crate::item::{Prepare, QueuedRequest};
 use crate::platform::Platform;
 use crate::shared::Shared;
-use crate::turns::{FollowUp, SlotUse};
+use crate::turns::FollowUp;
 
 /// Measured items to prepare before the measured phase begins, so that its first sends are not
 /// delayed.
@@ -129,13 +129,14 @@ pub(crate) struct Preparer<P: Platform> {
     pub(crate) offsets: Offsets,
     /// Start of the current block, relative to the start of the measured phase.
     pub(crate) block_begin: Nanos,
-    pub(crate) conversations: u64,
+    /// Requests of each session that have been fed and have not ended.
+    pub(crate) sessions: BTreeMap<u64, u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feed {
     GoesOn,
-    /// A block has to drain, or a conversation to end, before the next item.
+    /// A block has to drain, or a session to end, before the next item.
     Waits,
     Ends,
 }
@@ -161,7 +162,7 @@ impl<P: Platform> Preparer<P> {
         while !self.shared.is_stopping() {
             let feed = self.feed_held(&mut held)?;
             self.follow_up()?;
-            if feed != Feed::Waits && self.conversations == 0 {
+            if feed != Feed::Waits && self.sessions.is_empty() {
                 break;
             }
             self.platform.pause(PAUSE);
@@ -198,30 +199,44 @@ impl<P: Platform> Preparer<P> {
         Ok(())
     }
 
-    /// Feeds the turns whose previous response has arrived. The limit on prepared requests does not
-    /// apply: the conversation waits for them.
+    /// Feeds the turns whose predecessors have ended. The limit on prepared requests does not apply:
+    /// the session waits for them.
     fn follow_up(&mut self) -> Result<(), Error> {
+        let start = self.progress.start().unwrap_or_default();
         for end in self.shared.turns.take() {
             let index = end.identity.index;
             let next = self.source.follow(&end);
-            let next = next.map_err(|source| Error::Prepare { index, source })?;
-            let Some(FollowUp { item, think }) = next else {
-                self.conversations = self.conversations.saturating_sub(1);
-                continue;
-            };
-            self.check(&item)?;
-            // Without think time the turn is due when the gate admits it, as in any closed loop.
-            let intended = (think > Nanos::ZERO).then(|| end.at + think);
-            // Nothing is sent after the end of the run, so the conversation is over.
-            if !self.shared.gate.is_open_at(intended.unwrap_or_else(|| self.clock.now())) {
-                self.conversations = self.conversations.saturating_sub(1);
-                continue;
+            for FollowUp { item, due } in next.map_err(|source| Error::Prepare { index, source })? {
+                self.check(&item)?;
+                let intended = due.max(item.due.map(|due| start + due));
+                // Nothing is sent after the end of the run.
+                if self.shared.gate.is_open_at(intended.unwrap_or_else(|| self.clock.now())) {
+                    self.count_in(&item);
+                    let flight = Flight::new(item, intended, self.shared.config.retries);
+                    self.shared.feed(flight, self.clock.now());
+                    self.progress.fed.fetch_add(1, Ordering::AcqRel);
+                }
             }
-            let flight = Flight::new(item, intended, self.shared.config.retries);
-            self.shared.feed(flight, self.clock.now());
-            self.progress.fed.fetch_add(1, Ordering::AcqRel);
+            self.count_out(&end.identity);
         }
         Ok(())
+    }
+
+    fn count_in(&mut self, item: &QueuedRequest) {
+        if let Some(session) = item.identity.session {
+            *self.sessions.entry(session).or_default() += 1;
+        }
+    }
+
+    /// A session without a request that was fed is over, or has not begun.
+    fn count_out(&mut self, ended: &AttemptId) {
+        let Some(session) = ended.session else { return };
+        let left = self.sessions.get(&session).map_or(0, |left| left.saturating_sub(1));
+        if left == 0 {
+            self.sessions.remove(&session);
+        } else {
+            self.sessions.insert(session, left);
+        }
     }
 
     fn check(&self, item: &QueuedRequest) -> Result<(), Error> {
@@ -259,7 +274,7 @@ impl<P: Platform> Preparer<P> {
                 && !self.shared.is_stopping()
                 && self.shared.gate.reserve()
         }) {
-            self.conversations += u64::from(item.identity.session.is_some());
+            self.count_in(&item);
             self.shared.feed_ahead(Flight::new(item, None, retries));
             self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
@@ -309,7 +324,7 @@ impl<P: Platform> Preparer<P> {
                 return Ok(Feed::Ends);
             }
             let intended = offset.map(|offset| start + offset);
-            self.conversations += u64::from(item.identity.session.is_some());
+            self.count_in(&item);
             self.feed(Flight::new(item, intended, self.shared.config.retries))?;
             self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
@@ -323,13 +338,12 @@ impl<P: Platform> Preparer<P> {
         extent.admits(self.progress.fed(), offset)
     }
 
-    /// Whether the item begins a conversation while the maximum number is in progress.
+    /// Whether the item begins a session while the maximum number is in progress.
     fn is_full_of(&self, item: &QueuedRequest) -> bool {
-        let config = &self.shared.config;
-        let limit = config.limits.max_concurrency.filter(|_| {
-            config.slot_use == SlotUse::PerConversation && item.identity.session.is_some()
-        });
-        limit.is_some_and(|limit| self.conversations >= u64::from(limit))
+        let begins = |session| !self.sessions.contains_key(&session);
+        let limit = self.shared.config.max_sessions;
+        limit.is_some_and(|limit| self.sessions.len() >= limit as usize)
+            && item.identity.session.is_some_and(begins)
     }
 
     fn feed(&mut self, flight: Box<Flight>) -> Result<(), Error> {

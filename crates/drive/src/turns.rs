@@ -1,8 +1,8 @@
-//! Conversations: passes ended turns to the thread that prepares the next ones.
+//! Sessions: passes ended turns to the thread that prepares the next ones.
 //!
 //! A turn cannot be prepared before the previous response is known, so it is not prepared ahead like
 //! other requests. Workers post the end of each turn here and wake the preparer, which gets the next
-//! turn from its source. Used once per request, and only by conversations.
+//! turns from its source. Used once per request, and only by sessions.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -21,20 +21,13 @@ pub struct TurnEnd {
     pub at: Nanos,
 }
 
+/// A turn whose predecessors have ended.
 #[derive(Debug, Clone)]
 pub struct FollowUp {
+    /// Where it has a time of its own, it is not due before.
     pub item: QueuedRequest,
-    pub think: Nanos,
-}
-
-/// When a conversation counts against the limit of requests in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SlotUse {
-    /// While one of its turns is in flight.
-    #[default]
-    PerTurn,
-    /// From its first turn to its last, think time included, as in SGLang's client.
-    PerConversation,
+    /// When its delay is over, on the monotonic clock. `None`: as soon as the gate admits it.
+    pub due: Option<Nanos>,
 }
 
 /// Ended turns that wait for the preparer.
@@ -50,7 +43,7 @@ impl EndedTurns {
         self.preparer.get_or_init(|| preparer);
     }
 
-    /// Posts the final end of a request, if it belongs to a conversation.
+    /// Posts the final end of a request, if it belongs to a session.
     pub(crate) fn post(&self, timeline: &Timeline, now: Nanos) {
         if timeline.identity.session.is_none() {
             return;

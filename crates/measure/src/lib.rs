@@ -16,6 +16,7 @@ mod live_notes;
 mod measured_run;
 mod measurement;
 mod observer;
+mod open_session;
 mod preparer;
 mod probe;
 mod readiness;

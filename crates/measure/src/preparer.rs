@@ -1,5 +1,6 @@
 //! Prepares requests ahead of their time, from prompts of the workload.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokometer_base::seed::unit_float;
@@ -11,6 +12,7 @@ use tokometer_schedule::Share;
 use tokometer_workload::{self as workload, Workload};
 
 use crate::conversation::Conversations;
+use crate::open_session::OpenSession;
 use tokometer_plan::{Assignment, Lora, Timing};
 
 /// Requests whose times are looked at to count those that were due.
@@ -34,6 +36,10 @@ pub(crate) struct RequestPreparer {
     pub(crate) seed: Seed,
     /// History, where the workload has conversations.
     pub(crate) conversations: Conversations,
+    /// Sessions that have begun and not ended.
+    pub(crate) sessions: HashMap<u64, OpenSession>,
+    /// Further first turns of the session that began last.
+    pub(crate) roots: VecDeque<u64>,
     /// Whether the prompts end before the run does.
     pub(crate) supply: Supply,
     /// The part of the measured requests that this process sends.
@@ -45,6 +51,10 @@ pub(crate) struct RequestPreparer {
 
 impl Prepare for RequestPreparer {
     fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
+        if let Some(root) = self.roots.pop_front() {
+            let item = self.workload.item(root)?;
+            return self.said(item, root).map(Some);
+        }
         let made = self.made;
         self.made += 1;
         if made < self.warmups {
@@ -53,21 +63,26 @@ impl Prepare for RequestPreparer {
         self.measured(self.share.index(made - self.warmups))
     }
 
-    fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
-        let Some(session) = ended.identity.session else { return Ok(None) };
-        // Conversations are never a selection of prompts: a request's index is its prompt's.
-        let next = self.workload.next_turn(ended.identity.index);
-        // A turn without a response ends its conversation.
-        let (Some(next), Some(answer)) = (next, &ended.answer) else {
+    fn follow(&mut self, ended: &TurnEnd) -> Result<Vec<FollowUp>, PrepareError> {
+        let Some(session) = ended.identity.session else { return Ok(Vec::new()) };
+        let Some(open) = self.sessions.get_mut(&session) else { return Ok(Vec::new()) };
+        let ready = ended.answer.as_ref().map(|answer| {
+            self.conversations.answered(session, answer);
+            open.ended(ended.identity.turn, ended.at)
+        });
+        let mut follow_ups = Vec::new();
+        for turn in ready.iter().flatten() {
+            // Sessions are never a selection of prompts: a request's index is its prompt's.
+            let item = self.workload.item(turn.index)?;
+            follow_ups.push(FollowUp { item: self.said(item, turn.index)?, due: turn.due });
+        }
+        // A turn without a response ends its session.
+        let is_over = self.sessions.get(&session).is_none_or(OpenSession::is_over);
+        if ready.is_none() || is_over {
+            self.lost += self.sessions.remove(&session).map_or(0, |open| open.unsent());
             self.conversations.forget(session);
-            let rest = std::iter::successors(next, |index| self.workload.next_turn(*index));
-            self.lost += rest.count() as u64;
-            return Ok(None);
-        };
-        self.conversations.answered(session, answer);
-        let item = self.workload.item(next)?;
-        let think = item.after.map_or(Nanos::ZERO, |after| after.think);
-        Ok(Some(FollowUp { item: self.said(item, next)?, think }))
+        }
+        Ok(follow_ups)
     }
 
     fn lost_turns(&self) -> u64 {
@@ -117,8 +132,13 @@ impl RequestPreparer {
         let Some(index) = index else { return Ok(None) };
         let item = self.workload.item(index)?;
         // First turns come first; the others are prepared when they are due.
-        if item.after.is_some_and(|after| after.turn > 0) {
-            return Ok(None);
+        if let Some(after) = item.after {
+            if after.turn > 0 {
+                return Ok(None);
+            }
+            let (open, roots) = OpenSession::begin(self.workload.session(after.session));
+            self.roots.extend(roots.into_iter().filter(|root| *root != index));
+            self.sessions.insert(after.session, open);
         }
         self.said(item, at).map(Some)
     }
@@ -269,7 +289,7 @@ mod tests {
         for assignment in [Assignment::RoundRobin, Assignment::Random, Assignment::Skewed] {
             let lora = Lora { names: names.clone(), assignment, alpha: 2.0 };
             let of_turn = |session: u64, turn: u32| {
-                let after = workload::TurnPosition { session, turn, think: Nanos::ZERO };
+                let after = workload::TurnPosition { session, turn };
                 let index = session + 8 * u64::from(turn);
                 adapter(&lora, index, Some(after), Seed(1))
             };

@@ -1,5 +1,6 @@
 //! Builds a run from its plan: configuration, source of requests, and facts for the record.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -143,6 +144,8 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
         } else {
             HistoryForm::Text
         }),
+        sessions: HashMap::new(),
+        roots: VecDeque::new(),
         supply: supply(plan, opened),
         share: opened.share,
         made: 0,
@@ -181,10 +184,8 @@ pub(crate) fn config(
         connections: client.connections,
         socket_reads: client.socket_reads,
         stamps: client.stamps,
-        slot_use: match plan.conventions {
-            Conventions::Sglang => drive::SlotUse::PerConversation,
-            Conventions::Vllm => drive::SlotUse::PerTurn,
-        },
+        // In SGLang's client a conversation keeps its slot from its first turn to its last.
+        max_sessions: limits.max_concurrency.filter(|_| plan.conventions == Conventions::Sglang),
         warm_ups: match plan.conventions {
             Conventions::Sglang => drive::WarmUps::Needed,
             Conventions::Vllm => drive::WarmUps::Tolerated,

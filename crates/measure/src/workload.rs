@@ -38,19 +38,13 @@ impl OpenedWorkload {
         self.against.as_ref().map_or(all, |against| against.blocks.whole_pairs(all))
     }
 
-    /// Prompts that this process sends: all turns of the conversations that begin in its share.
+    /// Prompts that this process sends: all turns of the sessions of its share.
     pub fn own_len(&self) -> u64 {
-        let all = self.len();
-        let is_conversation = || self.workload.item(0).is_ok_and(|item| item.after.is_some());
-        if self.share.is_whole() || !is_conversation() {
-            return self.share.of(all);
+        if self.share.is_whole() || self.workload.session(0).is_empty() {
+            return self.share.of(self.len());
         }
-        // First turns come first: the first turn that follows another has the index of their number.
-        let first_turns = (0..all).find_map(|index| self.workload.next_turn(index)).unwrap_or(all);
-        let turns = |first: u64| {
-            std::iter::successors(Some(first), |index| self.workload.next_turn(*index)).count()
-        };
-        (0..self.share.of(first_turns)).map(|at| turns(self.share.index(at)) as u64).sum()
+        let turns = (0..).map(|at| self.workload.session(self.share.index(at)).len() as u64);
+        turns.take_while(|turns| *turns > 0).sum()
     }
 
     /// True when no prompt is left to send.
@@ -59,7 +53,7 @@ impl OpenedWorkload {
     }
 
     pub fn has_turns(&self) -> bool {
-        self.workload.next_turn(0).is_some()
+        self.workload.session(0).len() > 1
     }
 }
 

@@ -51,7 +51,7 @@ pub use predict::{PredictOptions, predict};
 pub use roofline::Roofline;
 pub use router::Routing;
 pub use virtual_time::{KeptDetail, Prediction};
-pub use workload::{Ask, PreviousTurn, RequestLoad, RequestSource};
+pub use workload::{Ask, RequestLoad, RequestSource};
 
 /// Why something could not be predicted or fitted.
 #[derive(Debug, thiserror::Error)]

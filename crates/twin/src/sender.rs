@@ -12,7 +12,7 @@ use tokometer_base::{Nanos, Seed};
 use tokometer_schedule as schedule;
 
 use crate::Error;
-use crate::workload::{Ask, PreviousTurn, RequestLoad};
+use crate::workload::{Ask, RequestLoad};
 
 /// A request that is about to be sent.
 #[derive(Debug)]
@@ -31,9 +31,11 @@ pub(crate) struct Sender<'a> {
     order: Option<Vec<u64>>,
     position: u64,
     head: Option<Due>,
-    /// Turns whose predecessor has ended.
+    /// Turns whose predecessors have ended.
     turns: BinaryHeap<Reverse<(Nanos, u64)>>,
-    followers: BTreeMap<u64, Vec<(u64, Nanos)>>,
+    followers: BTreeMap<u64, Vec<u64>>,
+    /// Predecessors that have not ended, of turns with several.
+    joins: BTreeMap<u64, usize>,
     free_slots: u64,
     /// When slots that were given back can be used, in order.
     given_back: VecDeque<Nanos>,
@@ -75,6 +77,7 @@ impl<'a> Sender<'a> {
             head: None,
             turns: BinaryHeap::new(),
             followers: BTreeMap::new(),
+            joins: BTreeMap::new(),
             free_slots: workload.max_concurrency.map_or(u64::MAX, |cap| u64::from(cap.max(1))),
             given_back: VecDeque::new(),
             share,
@@ -84,8 +87,12 @@ impl<'a> Sender<'a> {
         }
         if workload.asks.has_sessions() {
             for index in 0..count {
-                if let Some(PreviousTurn { request, think }) = workload.asks.ask(index).after {
-                    sender.followers.entry(request).or_default().push((index, think));
+                let after = workload.asks.ask(index).after;
+                for request in &after {
+                    sender.followers.entry(*request).or_default().push(index);
+                }
+                if after.len() > 1 {
+                    sender.joins.insert(index, after.len());
                 }
             }
         }
@@ -107,7 +114,7 @@ impl<'a> Sender<'a> {
                 None => self.position,
             };
             let ask = self.workload.asks.ask(index);
-            if ask.after.is_some() {
+            if !ask.after.is_empty() {
                 self.position += 1;
                 continue;
             }
@@ -169,8 +176,15 @@ impl<'a> Sender<'a> {
         if self.workload.max_concurrency.is_some() {
             self.given_back.push_back(at);
         }
-        for (follower, think) in self.followers.remove(&index).unwrap_or_default() {
-            self.turns.push(Reverse((at + think, follower)));
+        for follower in self.followers.remove(&index).unwrap_or_default() {
+            let left = self.joins.remove(&follower).unwrap_or(1) - 1;
+            if left > 0 {
+                self.joins.insert(follower, left);
+                continue;
+            }
+            // Ends come in the order of time: this one is the last.
+            let ask = self.workload.asks.ask(follower);
+            self.turns.push(Reverse(((at + ask.delay).max(ask.due.unwrap_or_default()), follower)));
         }
     }
 }

@@ -10,8 +10,8 @@ use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
 use crate::{
-    Ask, KeptDetail, OldClient, PredictOptions, PredictedFigures, Prediction, PreviousTurn,
-    RequestLoad, Routing, predict,
+    Ask, KeptDetail, OldClient, PredictOptions, PredictedFigures, Prediction, RequestLoad, Routing,
+    predict,
 };
 
 fn profile() -> Profile {
@@ -159,14 +159,33 @@ fn an_overloaded_cap_shows_as_waiting_from_the_intended_time() {
 fn a_turn_waits_for_the_answer_before_it_and_for_its_reader() {
     let think = Nanos::from_secs(3);
     let mut asks = asks(3);
-    asks[1].after = Some(PreviousTurn { request: 0, think });
-    asks[2].after = Some(PreviousTurn { request: 1, think });
+    for (turn, before) in [(1, 0), (2, 1)] {
+        asks[turn].after = Box::new([before]);
+        asks[turn].delay = think;
+    }
     let mut run = timelines(&RequestLoad::burst(asks)).timelines;
     run.sort_by_key(|timeline| timeline.identity.index);
     for pair in run.windows(2) {
         let pause = pair[1].times.first_byte_sent.unwrap() - pair[0].times.end.unwrap();
         assert_eq!(pause, think);
     }
+}
+
+#[test]
+fn a_turn_that_joins_others_waits_for_the_last_of_them() {
+    let mut asks = asks(4);
+    asks[1].output_tokens *= 3;
+    asks[2].after = Box::new([0, 1]);
+    asks[2].delay = Nanos::from_secs(1);
+    asks[3].after = Box::new([2]);
+    asks[3].due = Some(Nanos::from_secs(500));
+    let mut run = timelines(&RequestLoad::burst(asks)).timelines;
+    run.sort_by_key(|timeline| timeline.identity.index);
+    let ends: Vec<_> = run.iter().map(|one| one.times.end.unwrap()).collect();
+    let sent: Vec<_> = run.iter().map(|one| one.times.first_byte_sent.unwrap()).collect();
+    assert!(ends[1] > ends[0]);
+    assert_eq!(sent[2], ends[1] + Nanos::from_secs(1));
+    assert_eq!(sent[3], Nanos::from_secs(500), "not before a time of its own");
 }
 
 #[test]

@@ -20,23 +20,16 @@ pub struct Ask {
     pub output_limit: u32,
     /// When the trace sends it, from the start of the run.
     pub due: Option<Nanos>,
-    /// The turn of a conversation that must be answered first.
-    pub after: Option<PreviousTurn>,
+    /// Requests that must have ended before: turns of the same session.
+    pub after: Box<[u64]>,
+    /// From the end of the last of them.
+    pub delay: Nanos,
     /// A hash per full block of the prompt, each covering everything before it.
     pub block_hashes: Box<[u64]>,
     /// Smaller is more urgent.
     pub priority: i32,
     /// The adapter it needs.
     pub lora: Option<u32>,
-}
-
-/// What a turn of a conversation waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PreviousTurn {
-    /// Index of the turn before.
-    pub request: u64,
-    /// Time between that answer's end and this request.
-    pub think: Nanos,
 }
 
 impl Ask {
@@ -66,7 +59,7 @@ impl RequestSource for Vec<Ask> {
     }
 
     fn has_sessions(&self) -> bool {
-        self.iter().any(|ask| ask.after.is_some())
+        self.iter().any(|ask| !ask.after.is_empty())
     }
 }
 

@@ -8,7 +8,9 @@ use serde::Serialize;
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Nanos, Seed};
 
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, Spec, TurnPosition};
+use crate::{
+    DatasetContext, DatasetNote, Error, Item, PlannedTurn, Result, Source, Spec, TurnPosition,
+};
 
 tokometer_base::partial! {
     #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -103,16 +105,17 @@ impl Source for ConversationSource {
             if turn == 0 { &self.first } else { self.later.as_ref().unwrap_or(&self.first) };
         let mut item = source.item(index)?;
         item.prompt.headers.push((SESSION_HEADER.to_owned(), session.to_string()));
-        let think = if turn == 0 { Nanos::ZERO } else { self.think };
-        Ok(Item { after: Some(TurnPosition { session, turn, think }), ..item })
+        Ok(Item { after: Some(TurnPosition { session, turn }), ..item })
     }
 
-    fn next_turn(&self, index: u64) -> Option<u64> {
-        let (turn, session) = self.turn_at(index);
-        let turn = turn as usize + 1;
-        let position = self.levels.get(turn)?.binary_search(&session).ok()?;
-        let before: usize = self.levels[..turn].iter().map(Vec::len).sum();
-        Some((before + position) as u64)
+    fn session(&self, number: u64) -> Vec<PlannedTurn> {
+        let mut before = 0;
+        let indexes = self.levels.iter().map_while(|level| {
+            let index = before + level.binary_search(&number).ok()? as u64;
+            before += level.len() as u64;
+            Some(index)
+        });
+        PlannedTurn::chain(indexes, self.think)
     }
 
     fn asks_tokenizer(&self) -> bool {
@@ -151,16 +154,19 @@ mod tests {
     const THREE: Turns = Turns { least: 3, most: 3, think_ms: 50.0, later_input_len: Some(8) };
 
     #[test]
-    fn first_turns_come_first_and_each_knows_its_next() {
+    fn first_turns_come_first_and_each_waits_for_the_one_before() {
         let workload = workload(THREE).unwrap();
         assert_eq!(workload.len(), 12);
         let item = workload.item(1).unwrap();
-        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 0, think: Nanos::ZERO }));
-        assert_eq!((item.prompt.prompt_tokens, workload.next_turn(1)), (Some(20), Some(5)));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 0 }));
+        assert_eq!(item.prompt.prompt_tokens, Some(20));
         let item = workload.item(5).unwrap();
-        let think = Nanos::from_millis(50);
-        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 1, think }));
-        assert_eq!((item.prompt.prompt_tokens, workload.next_turn(9)), (Some(8), None));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 1 }));
+        assert_eq!(item.prompt.prompt_tokens, Some(8));
+        let turns = workload.session(1);
+        assert_eq!(turns, PlannedTurn::chain([1, 5, 9], Nanos::from_millis(50)));
+        assert_eq!((turns[0].waits_for.len(), &*turns[2].waits_for), (0, &[1][..]));
+        assert!(workload.session(4).is_empty());
         assert_eq!(item.prompt.headers, [("x-session-id".to_owned(), "1".to_owned())]);
     }
 
@@ -169,11 +175,9 @@ mod tests {
         let workload = workload(Turns { least: 1, most: 6, ..THREE }).unwrap();
         let mut seen = Vec::new();
         for session in 0..4 {
-            let mut next = Some(session);
-            while let Some(index) = next {
-                assert_eq!(workload.item(index).unwrap().after.unwrap().session, session);
-                seen.push(index);
-                next = workload.next_turn(index);
+            for turn in workload.session(session) {
+                assert_eq!(workload.item(turn.index).unwrap().after.unwrap().session, session);
+                seen.push(turn.index);
             }
         }
         seen.sort_unstable();

@@ -23,10 +23,10 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// The index of the turn that follows the prompt at `index`; `None` after the last one, and for
-    /// prompts that stand alone.
-    fn next_turn(&self, _index: u64) -> Option<u64> {
-        None
+    /// The turns of session `number` in the order of their numbers; empty where every prompt stands
+    /// alone, and beyond the last session. The first turn of a session has its number as index.
+    fn session(&self, _number: u64) -> Vec<PlannedTurn> {
+        Vec::new()
     }
 
     /// Whether making a prompt asks the tokenizer; see [`crate::Workload`] for why it matters.
@@ -49,20 +49,43 @@ pub struct Item {
     pub asked_tokens: Option<u32>,
     /// When to send it, counted from the start of the run. `None` leaves it to the arrivals.
     pub due: Option<Nanos>,
-    /// The conversation it belongs to. `None` for a prompt that stands alone.
+    /// The session it belongs to. `None` for a prompt that stands alone.
     pub after: Option<TurnPosition>,
     /// The dataset's own name for this kind of request, by which a report can split.
     pub class: Option<String>,
 }
 
-/// The turn of a conversation that a prompt is. A turn above 0 is sent once the answer to the turn
-/// before it has ended; its prompt holds only what is new.
+/// Which turn of a session a prompt is. Its prompt holds only what is new in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnPosition {
     pub session: u64,
     /// The turn, counted from 0.
     pub turn: u32,
-    pub think: Nanos,
+}
+
+/// A turn of a session before it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedTurn {
+    /// Of its prompt in the workload.
+    pub index: u64,
+    /// The turns of the session that must have ended before, each once.
+    pub waits_for: Vec<u32>,
+    /// From the end of the last of them. `None`: it is due when there is a slot for it, as in any
+    /// closed loop.
+    pub delay: Option<Nanos>,
+}
+
+impl PlannedTurn {
+    /// Turns of which each waits for the one before it.
+    pub(crate) fn chain(indexes: impl IntoIterator<Item = u64>, think: Nanos) -> Vec<Self> {
+        let delay = (think > Nanos::ZERO).then_some(think);
+        let turn = |(turn, index): (u32, u64)| Self {
+            index,
+            waits_for: turn.checked_sub(1).into_iter().collect(),
+            delay,
+        };
+        (0..).zip(indexes).map(turn).collect()
+    }
 }
 
 impl Item {

@@ -7,7 +7,8 @@ use crate::batches::PromptBatches;
 use crate::check::{self, LengthCheck};
 use crate::conversations::ConversationSource;
 use crate::{
-    Composer, DatasetContext, DatasetNote, Error, Item, Result, Source, Spec, WireForm, ahead,
+    Composer, DatasetContext, DatasetNote, Error, Item, PlannedTurn, Result, Source, Spec,
+    WireForm, ahead,
 };
 
 /// The prompt length of a warm-up whose dataset does not count tokens.
@@ -56,8 +57,9 @@ impl Workload {
         self.source.is_empty()
     }
 
-    pub fn next_turn(&self, index: u64) -> Option<u64> {
-        self.source.next_turn(index)
+    /// The turns of a session; see [`Source::session`].
+    pub fn session(&self, number: u64) -> Vec<PlannedTurn> {
+        self.source.session(number)
     }
 
     /// Whether prompts would be made by asking a server, which is the one that is measured.

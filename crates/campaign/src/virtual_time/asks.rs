@@ -16,7 +16,7 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
 use tokometer_tokenize::{Specials, Tokenizer};
 use tokometer_twin::workload::block_hashes;
-use tokometer_twin::{Ask, PreviousTurn, RequestSource};
+use tokometer_twin::{Ask, RequestSource};
 use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
 use tokometer_workload::{self as workload, Spec};
@@ -164,8 +164,6 @@ pub(super) struct Listed {
 
 /// A conversation up to its last turn.
 struct ConversationSoFar {
-    /// The last turn's request.
-    request: u64,
     /// Tokens said, its answer included.
     said_tokens: u32,
     /// Hashes of the blocks of its prompt.
@@ -227,7 +225,7 @@ impl Listed {
         let ask =
             Ask { due: item.due, block_hashes: hashes, ..Ask::new(new_tokens, output_tokens) };
         let ask = match item.after {
-            Some(after) => self.continued(at, after, ask),
+            Some(after) => self.continued(after, ask),
             None => ask,
         };
         let lora = self.lora.as_ref().map(|lora| adapter(lora, at, item.after, self.seed));
@@ -236,7 +234,7 @@ impl Listed {
 
     /// The request of a turn: everything said before it, then what is new. What answers will say is
     /// unknown, so that blocks behind the last prompt are named after their conversation.
-    fn continued(&mut self, at: u64, after: workload::TurnPosition, mut ask: Ask) -> Ask {
+    fn continued(&mut self, after: workload::TurnPosition, mut ask: Ask) -> Ask {
         if let Some(talk) = self.sessions.get(&after.session) {
             ask.prompt_tokens += talk.said_tokens;
             let blocks = self.block_tokens.map_or(0, |block| ask.prompt_tokens / block.max(1));
@@ -245,10 +243,13 @@ impl Listed {
             let known = u32::try_from(talk.hashes.len()).unwrap_or(u32::MAX);
             ask.block_hashes =
                 talk.hashes.iter().copied().chain((known..blocks).map(name)).collect();
-            ask.after = Some(PreviousTurn { request: talk.request, think: after.think });
+            let turns = self.opened.workload.session(after.session);
+            if let Some(turn) = turns.get(after.turn as usize) {
+                ask.after = turn.waits_for.iter().map(|turn| turns[*turn as usize].index).collect();
+                ask.delay = turn.delay.unwrap_or_default();
+            }
         }
         let talk = ConversationSoFar {
-            request: at,
             said_tokens: ask.prompt_tokens + ask.output_tokens,
             hashes: ask.block_hashes.clone(),
         };
@@ -353,8 +354,8 @@ mod tests {
         let turns: Vec<Ask> = [1, 3, 5].map(|index| source.ask(index)).into();
         let lengths: Vec<u32> = turns.iter().map(|turn| turn.prompt_tokens).collect();
         assert_eq!(lengths, [64, 144, 224]);
-        assert_eq!(turns[0].after, None);
-        assert_eq!(turns[2].after.map(|after| after.request), Some(3));
+        assert!(turns[0].after.is_empty());
+        assert_eq!(*turns[2].after, [3]);
         for pair in turns.windows(2) {
             assert!(pair[1].block_hashes.starts_with(&pair[0].block_hashes));
             assert!(pair[1].block_hashes.len() > pair[0].block_hashes.len());

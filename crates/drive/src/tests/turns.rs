@@ -10,9 +10,7 @@ use tokometer_record::{AttemptId, Phase, Timeline};
 use super::server::{
     AfterResponse, FinishedRun, answer, config, refuse, run_source, serve, serve_answers,
 };
-use crate::{
-    FollowUp, Interrupt, Prepare, PrepareError, QueuedRequest, RunConfig, SlotUse, TurnEnd,
-};
+use crate::{FollowUp, Interrupt, Prepare, PrepareError, QueuedRequest, RunConfig, TurnEnd};
 
 const TURNS: u32 = 3;
 
@@ -45,12 +43,13 @@ impl Prepare for Conversations {
         Ok((session < self.count).then(|| self.turn(session, 0, format!("talk {session}"))))
     }
 
-    fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
+    fn follow(&mut self, ended: &TurnEnd) -> Result<Vec<FollowUp>, PrepareError> {
         let (session, turn) = (ended.identity.session.unwrap(), ended.identity.turn + 1);
         let answer = ended.answer.as_ref().filter(|_| turn < TURNS);
         self.lost += if ended.answer.is_none() { u64::from(TURNS - turn) } else { 0 };
         let item = answer.map(|answer| self.turn(session, turn, format!("after{answer}")));
-        Ok(item.map(|item| FollowUp { item, think: self.think }))
+        let due = (self.think > Nanos::ZERO).then(|| ended.at + self.think);
+        Ok(item.map(|item| FollowUp { item, due }).into_iter().collect())
     }
 
     fn lost_turns(&self) -> u64 {
@@ -141,7 +140,7 @@ fn a_slot_per_conversation_is_kept_until_its_end() {
         AfterResponse::Stay
     });
     let mut config = config(address, 15, 1);
-    config.slot_use = SlotUse::PerConversation;
+    config.max_sessions = Some(1);
     let outcome = run(config, 5, Nanos::ZERO);
     assert_eq!(outcome.timelines.len(), 15);
     assert_eq!(seen.load(Ordering::SeqCst), 1, "one conversation at a time");

@@ -11,7 +11,8 @@ use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
 use crate::compose::{Composer, Piece};
 use crate::lengths::Span;
 use crate::{
-    DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, TurnPosition, WireForm, order,
+    DatasetContext, DatasetNote, Error, Item, PlannedTurn, Ratio, Result, Source, TurnPosition,
+    WireForm, order,
 };
 
 /// Between the system prompt and the question.
@@ -215,18 +216,16 @@ impl Source for SharedPrefix {
             prompt.headers.push((ROUTING_KEY.into(), format!("{key:016x}")));
         }
         let turn = u32::try_from(turn).unwrap_or(0);
-        let after = (self.options.num_turns > 1).then_some(TurnPosition {
-            session,
-            turn,
-            think: Nanos::ZERO,
-        });
+        let after = (self.options.num_turns > 1).then_some(TurnPosition { session, turn });
         let class = Some(format!("group-{group}"));
         Ok(Item { asked_tokens: Some(tokens), after, class, ..Item::new(index, prompt) })
     }
 
-    fn next_turn(&self, index: u64) -> Option<u64> {
-        let next = index + self.groups.len() as u64;
-        (next < self.len()).then_some(next)
+    fn session(&self, number: u64) -> Vec<PlannedTurn> {
+        let conversations = self.groups.len();
+        let is_session = self.options.num_turns > 1 && number < conversations as u64;
+        let indexes = (number..self.len()).step_by(conversations.max(1));
+        PlannedTurn::chain(indexes.filter(|_| is_session), Nanos::ZERO)
     }
 
     fn notes(&self) -> Vec<DatasetNote> {
@@ -293,8 +292,9 @@ mod tests {
         let conversations = workload(Options { num_turns: 2, ..small() });
         assert_eq!(conversations.len(), 24);
         let later = conversations.item(13).unwrap();
-        assert_eq!(later.after, Some(TurnPosition { session: 1, turn: 1, think: Nanos::ZERO }));
+        assert_eq!(later.after, Some(TurnPosition { session: 1, turn: 1 }));
         assert_eq!(later.prompt.prompt_tokens, Some(6));
-        assert_eq!((conversations.next_turn(1), conversations.next_turn(13)), (Some(13), None));
+        assert_eq!(conversations.session(1), PlannedTurn::chain([1, 13], Nanos::ZERO));
+        assert!(conversations.session(12).is_empty());
     }
 }

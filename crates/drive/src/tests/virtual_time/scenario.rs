@@ -15,7 +15,7 @@ use super::platform::Virtual;
 use super::server::{Habits, REFUSING, SILENT, Served, Server};
 use crate::{
     AwaitStart, Connections, Error, FollowUp, Interrupt, Notice, Outlets, Prepare, PrepareError,
-    QueuedRequest, RunConfig, SlotUse, SocketReads, Timeouts, TurnEnd, run_on,
+    QueuedRequest, RunConfig, SocketReads, Timeouts, TurnEnd, run_on,
 };
 
 /// Turns of a conversation.
@@ -133,8 +133,7 @@ impl Scenario {
         config.stamps = if between(0, 9) == 0 { Stamps::User } else { Stamps::Kernel };
         config.socket_reads =
             if between(0, 1) == 0 { SocketReads::Eager } else { SocketReads::Adaptive };
-        config.slot_use =
-            if between(0, 1) == 0 { SlotUse::PerTurn } else { SlotUse::PerConversation };
+        config.max_sessions = config.limits.max_concurrency.filter(|_| between(0, 1) == 1);
         config.timeouts = Timeouts {
             connect: Nanos::from_millis(300),
             stall: Some(Nanos::from_millis(250)),
@@ -232,14 +231,16 @@ impl Prepare for Source {
         Ok(Some(self.item(identity, "")))
     }
 
-    fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
+    fn follow(&mut self, ended: &TurnEnd) -> Result<Vec<FollowUp>, PrepareError> {
         let turn = ended.identity.turn + 1;
-        let Some(answer) = ended.answer.as_ref().filter(|_| turn < TURNS) else { return Ok(None) };
-        let think = self.scenario.think.unwrap_or_default();
+        let answer = ended.answer.as_ref().filter(|_| turn < TURNS);
+        let Some(answer) = answer else { return Ok(Vec::new()) };
+        let think = self.scenario.think.filter(|think| *think > Nanos::ZERO);
         let index = self.turns;
         self.turns += 1;
         let identity = AttemptId { index, turn, ..ended.identity.clone() };
         let identity = AttemptId { attempt: 0, ..identity };
-        Ok(Some(FollowUp { item: self.item(identity, answer), think }))
+        let due = think.map(|think| ended.at + think);
+        Ok(vec![FollowUp { item: self.item(identity, answer), due }])
     }
 }
