@@ -15,7 +15,7 @@ pub(crate) fn say_intention(command: &BenchCommand, lowered: &Lowered, budget: O
     let whose = whose(command, &lowered.plan);
     let what = match budget {
         Some(budget) => {
-            format!("a staircase of concurrency, {}", time(budget.as_secs_f64()))
+            format!("a staircase of {}", time(budget.as_secs_f64()))
         }
         None => loads_words(&lowered.plan, &loads),
     };
@@ -139,6 +139,8 @@ mod tests {
         check(burst, 1, "1000 requests all at once, as long as the answers take");
         let closed = "num_prompts = 80\nmax_concurrency = 8";
         check(closed, 1, "80 requests 8 at a time, as long as the answers take");
+        let turns = "num_prompts = 12\nmax_concurrency = 4\n[prompts.turns]\nleast = 3\nmost = 3";
+        check(turns, 1, "12 conversations 4 at a time, as long as the answers take");
         let timed = "duration_s = 60.0\nmax_concurrency = 8";
         assert!(said(timed, 1).ends_with(" 8 at a time, about 60 s"), "{}", said(timed, 1));
     }

@@ -267,8 +267,8 @@ impl Board {
             Chart { title: " output tok/s ", colour: Color::Green, course: &self.tokens_per_s };
         let requests =
             Chart { title: " requests in flight ", colour: Color::Blue, course: &self.in_flight };
-        self.render_chart(frame, tok, tokens);
-        self.render_chart(frame, requests, flight);
+        self.render_chart(frame, &tok, tokens);
+        self.render_chart(frame, &requests, flight);
     }
 
     fn render_server(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -299,7 +299,7 @@ impl Board {
     }
 
     /// The whole run with its axes: the largest value and zero on the left, time below.
-    fn render_chart(&self, frame: &mut Frame<'_>, chart: Chart<'_>, area: Rect) {
+    fn render_chart(&self, frame: &mut Frame<'_>, chart: &Chart<'_>, area: Rect) {
         let block = Block::bordered().title(chart.title);
         let inner = block.inner(area);
         frame.render_widget(block, area);

@@ -84,7 +84,7 @@ pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> 
         ("hardware", hardware),
         ("client", of(|info, _| client(info))),
         ("dataset", of(|info, _| Some(info.dataset.clone()))),
-        ("tokens", of(|_, summary| lengths(summary))),
+        ("tokens", lengths(runs)),
         ("load", loads(runs)),
         ("measured by", of(|info, _| Some(format!("tokometer {}", info.version)))),
     ];
@@ -227,13 +227,20 @@ fn client(info: &RunInfo) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Mean tokens of a request, as measured.
-fn lengths(summary: &Summary) -> Option<String> {
-    let succeeded = Some(summary.counts.succeeded).filter(|count| *count > 0)? as f64;
-    let each = |key: &str| summary.figure(key).map(|total| short(total / succeeded));
-    let input = each("total_prompt_tokens").map(|tokens| format!("{tokens} in"));
-    let output = each("total_output_tokens").map(|tokens| format!("{tokens} out"));
-    let parts: Vec<String> = [input, output].into_iter().flatten().collect();
+/// Mean tokens of a request, as measured; of several runs the least and the most.
+fn lengths(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
+    let span = |key: &str, word: &str| {
+        let mean = |(_, summary): &(&RunInfo, &Summary)| {
+            let succeeded = Some(summary.counts.succeeded).filter(|count| *count > 0)? as f64;
+            Some(summary.figure(key)? / succeeded)
+        };
+        let mut means: Vec<f64> = runs.iter().filter_map(mean).collect();
+        tokometer_base::sort_numbers(&mut means);
+        let (low, high) = (short(*means.first()?), short(*means.last()?));
+        Some(if low == high { format!("{low} {word}") } else { format!("{low} to {high} {word}") })
+    };
+    let parts = [span("total_prompt_tokens", "in"), span("total_output_tokens", "out")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("{} (mean of a request)", parts.join(", ")))
 }
 
@@ -282,6 +289,18 @@ mod tests {
             command(&[&a, &c, &a]).as_deref(),
             Some("tokometer bench\ntokometer bench --name c")
         );
+    }
+
+    /// A staircase listed the lengths of each of its steps.
+    #[test]
+    fn lengths_of_several_runs_are_a_span() {
+        let (info, one) = (testing::info(), testing::summary());
+        let mut other = one.clone();
+        other.figures.entry("total_output_tokens".to_owned()).and_modify(|tokens| {
+            *tokens = tokens.map(|tokens| 2.0 * tokens);
+        });
+        let text = lengths(&[(&info, &one), (&info, &other)]).unwrap();
+        assert_eq!(text, "1,024 in, 128 to 256 out (mean of a request)");
     }
 
     #[test]
