@@ -45,7 +45,9 @@ fn judge(figures: &Figures<'_>, rule: Rule, ratio: Interval, what: String) -> Op
     } else if ratio.high < 1.0 - FAR {
         Some(Finding::new(Level::Misleading, rule, what, MERGED))
     } else if ratio.low > 1.0 + NEAR || ratio.high < 1.0 - NEAR {
-        let meaning = "a few events carry no counted token, or several";
+        let is_late = ratio.low > 1.0 && is_long_end(figures);
+        let meaning =
+            if is_late { LONG_END } else { "a few events carry no counted token, or several" };
         Some(Finding::new(Level::Remark, rule, what, meaning))
     } else {
         None

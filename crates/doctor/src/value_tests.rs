@@ -220,6 +220,10 @@ fn a_high_tpot_has_the_cause_that_the_other_lines_show() {
         "{run}; Mean TTFT (ms): 100.00; Mean TPOT (ms): 30.00; Mean ITL (ms): 20.00; Mean E2EL (ms): 4000.00"
     );
     check(&late, Level::Misleading, "E2E holds time in which nothing streams");
+    // TPOT and ITL agree with each other, and both are a seventh below the streaming time per token.
+    let alike = late.replace("30.00; Mean ITL (ms): 20.00", "68.00; Mean ITL (ms): 68.00");
+    let (level, words) = meaning(&block(&alike), "weighted-tpot").unwrap();
+    assert!(level == Level::Remark && words.contains("nothing streams"), "{level} {words}");
     let (level, words) = meaning(&block(&late), "events-per-token").unwrap();
     assert!(level == Level::Misleading && words.contains("nothing streams"), "{words}");
     let low = format!(

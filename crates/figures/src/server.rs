@@ -120,15 +120,36 @@ fn labelled<'a>(
         .map(|(name, value)| (name.as_str(), *value))
 }
 
+/// Labels that tell the ranks of one engine apart (tensor, pipeline and expert parallelism). All of them work on
+/// the same requests, and each may report these.
+const RANKS: [&str; 3] = ["tp_rank=", "pp_rank=", "moe_ep_rank="];
+
+/// The samples of a metric, one per engine: the largest of its ranks.
+fn per_engine<'a>(
+    scrape: &'a Scrape,
+    name: &str,
+) -> impl Iterator<Item = (&'a str, f64)> + use<'a> {
+    let mut engines: BTreeMap<String, (&str, f64)> = BTreeMap::new();
+    for (series, value) in labelled(scrape, name).filter(|(_, value)| value.is_finite()) {
+        let labels = series.split(['{', ',', '}']).map(str::trim);
+        let is_rank = |label: &&str| RANKS.iter().any(|rank| label.starts_with(rank));
+        let engine = labels.filter(|label| !is_rank(label)).collect::<Vec<_>>().join(",");
+        let found = engines.entry(engine).or_insert((series, value));
+        if value > found.1 {
+            *found = (series, value);
+        }
+    }
+    engines.into_values()
+}
+
 /// The samples of a metric as one value.
 fn joined(scrape: &Scrape, name: &str, join: Join) -> Option<f64> {
-    let samples = || labelled(scrape, name).filter(|(_, value)| value.is_finite());
-    let values = samples().map(|(_, value)| value);
+    let samples = per_engine(scrape, name);
     match join {
-        Join::Sum => values.reduce(|sum, value| sum + value),
-        Join::Largest => values.max_by(f64::total_cmp),
+        Join::Sum => samples.map(|(_, value)| value).reduce(|sum, value| sum + value),
+        Join::Largest => samples.map(|(_, value)| value).max_by(f64::total_cmp),
         Join::MeanByRunning => {
-            let weighted: Vec<Weighted> = samples()
+            let weighted: Vec<Weighted> = samples
                 .filter(|(_, value)| *value > 0.0)
                 .map(|(series, value)| Weighted { value, weight: running(scrape, series) })
                 .collect();

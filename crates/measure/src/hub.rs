@@ -83,6 +83,7 @@ mod tests {
         HubAccess {
             endpoint: Some(endpoint),
             token: Some("hf_secret".to_owned()),
+            token_file: None,
             cache: Some(cache.join("hub")),
             traffic: NetworkUse::Fetch,
             client: Some(Arc::new(HubDownloads::new(proxies, Arc::new(MonotonicClock)))),

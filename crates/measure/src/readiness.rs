@@ -15,7 +15,7 @@ use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Limits, SendLimit};
 
 use crate::preparer::RequestPreparer;
-use crate::target::{Reached, key_advice, model_advice};
+use crate::target::{BROKEN, Reached, key_advice, model_advice};
 use crate::tools::Tools;
 use crate::transcript;
 use crate::{Error, ErrorKind};
@@ -43,7 +43,8 @@ pub(crate) fn prove(
         return Ok(());
     }
     let Tools { clock, observer, .. } = tools;
-    let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
+    let begun = clock.now();
+    let deadline = begun + Nanos::from_secs_f64(timeout_s);
     let pause = PAUSE.min(Nanos::from_secs_f64(timeout_s / LEAST_TRIES));
     let mut answered = None;
     for attempt in 0.. {
@@ -60,6 +61,10 @@ pub(crate) fn prove(
         if is_final(&failure) {
             let message = format!("the server refused the first prompt: {why}");
             return Err(Error::new(ErrorKind::Target, message).hint(advice(&failure, reached)));
+        }
+        if failure.status == Some(500) && clock.now() >= begun + BROKEN {
+            let message = format!("the server failed the first prompt again and again: {why}");
+            return Err(Error::new(ErrorKind::Target, message).hint("read the server's log"));
         }
         if clock.now() + pause >= deadline {
             let message =

@@ -33,6 +33,10 @@ const SCRAPE_TIMEOUT: Nanos = Nanos::from_secs(2);
 /// Pause between attempts to reach a server that is starting.
 const READY_PAUSE: Nanos = Nanos::from_secs(1);
 
+/// How long a server may answer with status 500 before it counts as broken. One that starts refuses connections or
+/// answers 502, 503 or 504.
+pub(crate) const BROKEN: Nanos = Nanos::from_secs(3);
+
 /// A server that responds.
 #[derive(Debug)]
 pub struct Reached {
@@ -246,14 +250,18 @@ fn wait_until_up(
     clock: &dyn Clock,
     say: &dyn Fn(&str),
 ) -> Result<Option<String>, Error> {
-    let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
+    let begun = clock.now();
+    let deadline = begun + Nanos::from_secs_f64(timeout_s);
     for attempt in 0_u64.. {
         let left = (deadline - clock.now()).clamp(READY_PAUSE, CONTROL_TIMEOUT);
         let limit = if timeout_s > 0.0 { left } else { CONTROL_TIMEOUT };
         let answer = control.with_timeout(limit).get(path);
         let is_over = clock.now() >= deadline;
+        let is_broken = |status: u16| status == 500 && clock.now() >= begun + BROKEN;
         match answer {
-            Ok(answer) if answer.status < 500 || is_over => return Ok(answer.redirected),
+            Ok(answer) if answer.status < 500 || is_over || is_broken(answer.status) => {
+                return Ok(answer.redirected);
+            }
             Err(why) if is_over || is_final(&why) => {
                 let waited =
                     if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };

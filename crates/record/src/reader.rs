@@ -315,6 +315,7 @@ impl RunReader {
     /// that was replaced.
     pub fn repair(&self) -> Result<Vec<&'static str>, Error> {
         let _lock = self.lock()?;
+        let has_ended = self.folder.join(names::END).is_file();
         let mut repaired = Vec::new();
         for name in [names::REQUESTS, names::STARTS] {
             let path = self.folder.join(name);
@@ -323,7 +324,9 @@ impl RunReader {
             }
             let damages = Damages::default();
             let batches = Batches::open(&path, &damages)?;
-            if batches.is_whole() {
+            // A run that ended may have had nothing to write there.
+            let is_empty = path.metadata().is_ok_and(|found| found.len() == 0) && !has_ended;
+            if batches.is_whole() && !is_empty {
                 continue;
             }
             let mut file = Replacement::create(&path)?;

@@ -67,20 +67,21 @@ pub fn of_runs(found: &RunCalibration, runs: usize) -> String {
     let mut text = grid.text();
     let _ = writeln!(
         text,
-        "\n{} engine steps observed in {runs} runs, {} of them decode only; held-out error of their durations: median {:.1} %",
-        found.steps,
-        found.decode_steps,
-        100.0 * found.held_out_median
+        "\n{} engine steps observed in {runs} runs, {} of them decode only",
+        found.steps, found.decode_steps
     );
-    if let Some(accuracy) = found.held_out_runs {
-        let _ = writeln!(
-            text,
-            "held-out error of whole loads, two folds: median {:.1} % over {} cells, {:.0} % within 10 %",
-            100.0 * accuracy.median,
-            accuracy.cells,
-            100.0 * accuracy.within_10
-        );
-    }
+    let held_out = found.held_out_runs.map_or(
+        ": unknown, because these runs are too few to leave any out".to_owned(),
+        |accuracy| {
+            format!(
+                ", two folds: median {:.1} % over {} cells, {:.0} % within 10 %",
+                100.0 * accuracy.median,
+                accuracy.cells,
+                100.0 * accuracy.within_10
+            )
+        },
+    );
+    let _ = writeln!(text, "held-out error of whole loads{held_out}");
     text
 }
 
@@ -163,7 +164,6 @@ mod tests {
             ],
             steps: 3_120,
             decode_steps: 2_900,
-            held_out_median: 0.021,
             held_out_runs: None,
         };
         insta::assert_snapshot!(of_runs(&found, 4), @r"
@@ -171,7 +171,8 @@ mod tests {
         cost.step_ms              6.123           0.021  yes
         cost.kv_us_per_1k_tokens   1234               –  no
 
-        3120 engine steps observed in 4 runs, 2900 of them decode only; held-out error of their durations: median 2.1 %
+        3120 engine steps observed in 4 runs, 2900 of them decode only
+        held-out error of whole loads: unknown, because these runs are too few to leave any out
         ");
     }
 

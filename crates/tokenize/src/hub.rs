@@ -51,8 +51,10 @@ pub trait HubClient: Send + Sync {
 pub struct HubAccess {
     /// Another address than the hub's own (`HF_ENDPOINT`).
     pub endpoint: Option<String>,
-    /// The key for gated models (`HF_TOKEN`). Without one the key file beside the cache is used.
+    /// The key for gated models (`HF_TOKEN`).
     pub token: Option<String>,
+    /// Where `hf auth login` leaves the key; read if no other is given.
+    pub token_file: Option<PathBuf>,
     /// The cache folder (`HF_HUB_CACHE`, or `hub` below `HF_HOME`).
     pub cache: Option<PathBuf>,
     pub traffic: NetworkUse,
@@ -99,9 +101,8 @@ impl HubAccess {
         Repository { access: self, id, kind }
     }
 
-    /// The key that was given, or the one that `hf auth login` left beside the cache.
     fn token(&self) -> Option<String> {
-        let file = || std::fs::read_to_string(self.cache.as_ref()?.parent()?.join("token")).ok();
+        let file = || std::fs::read_to_string(self.token_file.as_ref()?).ok();
         let token = self.token.clone().or_else(file)?;
         Some(token.trim().to_owned()).filter(|token| !token.is_empty())
     }

@@ -83,6 +83,10 @@ fn a_saved_prediction_is_shown_again_and_calibrates_an_engine() {
         "predict --engine mine.toml --num-prompts 20 --random-input-len 200 --random-output-len 40";
     let again = run(folder.path(), line).succeeded().stdout;
     assert!(again.contains("from the engine profile `mine`"), "{again}");
+    // The warning was on stderr alone.
+    let longer = line.replace("--random-input-len 200", "--random-input-len 900");
+    let longer = run(folder.path(), &longer).succeeded().stdout;
+    assert!(longer.starts_with("OUTSIDE the fitted range: prompts of up to 900 "), "{longer}");
 }
 
 /// A sweep's blocks are a table like any other tool's, and a short search suffices to see the path.

@@ -67,6 +67,10 @@ fn a_server_that_never_gets_ready_is_named_with_its_words() {
     let overloaded = r#"{"errors":{"status":503,"which":{"share":1.0}}}"#;
     let words = ["did not complete the first prompt within 2 s", "503"];
     check(overloaded, "--ready-check-timeout-sec 2", &words);
+    // A search for capacity waited half a minute for a server that answers, and fails each time.
+    let broken = r#"{"errors":{"status":500,"which":{"share":1.0}}}"#;
+    let words = ["the server failed the first prompt again and again", "status 500"];
+    check(broken, "--ready-check-timeout-sec 30", &words);
     // A refusal of the request itself is not waited for: the test would take an hour.
     let refused = r#"{"errors":{"status":400,"which":{"share":1.0}}}"#;
     check(refused, "--ready-check-timeout-sec 3600", &["it responded with status 400"]);

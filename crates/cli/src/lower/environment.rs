@@ -180,10 +180,12 @@ impl Environment {
             hub: hub::HubAccess {
                 endpoint: variable("HF_ENDPOINT"),
                 token: variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")),
+                token_file: folder("HF_TOKEN_PATH")
+                    .or_else(|| hub_home.as_ref().map(|home| home.join("token"))),
                 cache: folder("HF_HUB_CACHE")
                     .or_else(|| folder("HUGGINGFACE_HUB_CACHE"))
                     .or_else(|| hub_home.map(|home| home.join("hub"))),
-                traffic: if is_on("HF_HUB_OFFLINE") {
+                traffic: if is_on("HF_HUB_OFFLINE") || is_on("TRANSFORMERS_OFFLINE") {
                     hub::NetworkUse::CacheOnly
                 } else {
                     hub::NetworkUse::Fetch
@@ -275,18 +277,27 @@ mod tests {
         assert_eq!(key(Conventions::Vllm, "anthropic"), own);
         assert_eq!(environment.hub.cache, Some(PathBuf::from("/h/hub")));
         assert_eq!(environment.hub.traffic, hub::NetworkUse::CacheOnly);
-        let cache = |set: &[(&str, &str)]| {
+        let hub = |set: &[(&str, &str)]| {
             let variables = |name: &str| {
                 set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
             };
-            Environment::from_variables(&variables).hub.cache
+            Environment::from_variables(&variables).hub
         };
+        let cache = |set: &[(&str, &str)]| hub(set).cache;
         let home = ("HOME", "/u");
         assert_eq!(cache(&[home]), Some(PathBuf::from("/u/.cache/huggingface/hub")));
         let caches = cache(&[home, ("XDG_CACHE_HOME", "/c")]);
         assert_eq!(caches, Some(PathBuf::from("/c/huggingface/hub")));
         let named = cache(&[home, ("HUGGINGFACE_HUB_CACHE", "/b"), ("HF_HOME", "/h")]);
         assert_eq!(named, Some(PathBuf::from("/b")));
+        // The key was looked for beside the cache, wherever that was.
+        let token_file = |set: &[(&str, &str)]| hub(set).token_file;
+        let at_home = Some(PathBuf::from("/u/.cache/huggingface/token"));
+        assert_eq!(token_file(&[home, ("HF_HUB_CACHE", "/b/hub")]), at_home);
+        let named = token_file(&[home, ("HF_TOKEN_PATH", "/t"), ("HF_HOME", "/h")]);
+        assert_eq!(named, Some(PathBuf::from("/t")));
+        let offline = hub(&[("TRANSFORMERS_OFFLINE", "1")]).traffic;
+        assert_eq!(offline, hub::NetworkUse::CacheOnly);
     }
 
     #[test]

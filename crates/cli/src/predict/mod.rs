@@ -190,14 +190,15 @@ impl PredictScreen<'_> {
         reading: &mut Reading,
     ) -> Result<(), Refusal> {
         let Some(predicted) = record.predicted.as_deref() else { return Ok(()) };
-        for beyond in &predicted.beyond {
-            print_note(&format!("note: {}", beyond_text(*beyond)));
-        }
         let sides = std::mem::take(&mut reading.sides);
         let (text, json, shown) = self.views(run, record, predicted, sides)?;
         let output = &run.plan.output;
-        let has_text = self.is_single() || self.has_texts;
-        if has_text && output.shown == plan::Shown::Text {
+        let is_text = output.shown == plan::Shown::Text && (self.is_single() || self.has_texts);
+        for beyond in &predicted.beyond {
+            let said = format!("OUTSIDE the fitted range: {}\n", beyond_text(*beyond));
+            if is_text { print(&said)? } else { print_note(said.trim_end()) }
+        }
+        if is_text {
             print(&text)?;
         }
         if let Some(folder) = &output.run_dir {

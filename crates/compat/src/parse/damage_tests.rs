@@ -313,6 +313,10 @@ fn a_report_of_a_diffusion_model_is_read() {
     assert!((value.scalar.as_f64().unwrap() - 150_037.8).abs() < 1e-6, "{value:?}");
     assert!((value.half_unit - 0.05).abs() < 1e-9, "{value:?}");
     assert_eq!(crate::print_same(report).unwrap(), text);
+    // A line of its own that agrees was a second block.
+    let line = "Failed requests:                         2\n";
+    let both = text.replacen("18/20\n", &format!("18/20\n{line}"), 1);
+    assert_eq!(parse(&both)[0].problems, []);
 }
 
 /// A block without a header among others was taken for a mixture of two.

@@ -89,7 +89,9 @@ impl Reading<'_> {
             return false;
         };
         self.values.set(SUCCESSFUL, Value::printed(Scalar::Count(successful), text));
-        let failed = Value::printed(Scalar::Count(all - successful), text);
+        let failed = all - successful;
+        // As a line of its own would have it: one that agrees is no second value.
+        let failed = Value::printed(Scalar::Count(failed), &failed.to_string());
         self.values.set(Key::Field(Field::Failed), failed);
         true
     }

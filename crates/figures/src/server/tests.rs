@@ -83,6 +83,23 @@ fn engines_of_one_server_are_joined_as_their_family_asks() {
     assert_eq!(sglang(["0.0", "3.0"], Some([0, 0])), Some(3.0));
 }
 
+/// Two ranks of tensor parallelism that reported the same four requests made eight of them, and another client
+/// was seen that did not exist.
+#[test]
+fn ranks_of_one_engine_count_once() {
+    let rank = |dp: u32, tp: u32, running: u32| {
+        let labels = format!("{{dp_rank=\"{dp}\",model_name=\"m\",tp_rank=\"{tp}\"}}");
+        format!(
+            "sglang:num_running_reqs{labels} {running}\nsglang:num_queue_reqs{labels} 1\n\
+             sglang:token_usage{labels} 0.{running}\nsglang:spec_accept_length{labels} {running}\n"
+        )
+    };
+    let page = rank(0, 0, 3) + &rank(0, 1, 3) + &rank(1, 0, 1) + &rank(1, 1, 1);
+    let found = over(&[scrape(5, 0, &page)]);
+    assert_eq!((found.running_max, found.waiting_max), (Some(4.0), Some(2.0)));
+    assert_eq!((found.kv_use_max, found.accept_length), (Some(0.3), Some(2.5)));
+}
+
 #[test]
 fn figures_that_cannot_be_true_are_left_out_and_named() {
     let text = |hits: u32, queue: &str| {

@@ -211,7 +211,7 @@ fn a_run_whose_file_was_replaced_says_so_and_has_all_its_rows() {
 /// The repaired file was empty, which other readers take for no file of rows at all.
 #[test]
 fn a_record_that_is_cut_inside_its_first_batch_becomes_a_file_without_rows() {
-    for kept in [8, 100, 3_000] {
+    for kept in [0, 8, 100, 3_000] {
         let (folder, mut writer) = written(1);
         writer.start(0, 0, Nanos(6_000));
         writer.flush().unwrap();

@@ -132,7 +132,7 @@ fn sentence(row: &ComparedFigure) -> String {
             }
             _ => format!("cannot tell for {label} ({}; {})", ends(&found), visible(&found)),
         },
-        None if is_shown(row) => format!("B is {} in {label}: {INFINITE}", verdict(row)),
+        None if is_shown(row) => format!("B is {} in {label}: {}", verdict(row), infinite(row)),
         None => format!("cannot tell for {label}: too few values"),
     }
 }
@@ -149,13 +149,16 @@ fn part(row: &ComparedFigure) -> String {
             Conclusion::NoDifferenceShown => format!("{label} no difference ({})", ends(&found)),
             _ => format!("{label} cannot tell ({}; {})", ends(&found), visible(&found)),
         },
-        None if is_shown(row) => format!("{label} {} ({INFINITE})", verdict(row)),
+        None if is_shown(row) => format!("{label} {} ({})", verdict(row), infinite(row)),
         None => format!("{label} cannot tell (too few values)"),
     }
 }
 
 /// Why a figure without an interval is better or worse.
-const INFINITE: &str = "it lies among failed requests";
+fn infinite(row: &ComparedFigure) -> String {
+    let side = if verdict(row) == "worse" { "B" } else { "A" };
+    format!("that of {side} lies among its failed requests")
+}
 
 fn label(row: &ComparedFigure) -> String {
     let label = row.figure.label();
@@ -191,8 +194,12 @@ fn ends(found: &Difference) -> String {
     format!("{} to {} %", end(found.low), end(found.high))
 }
 
-/// The smallest change that these data would show.
+/// The smallest change that these data would show. An interval that excludes zero shows one, but that of the
+/// requests which a failing side still answers.
 fn visible(found: &Difference) -> String {
+    if (found.low < 0.0) == (found.high < 0.0) {
+        return "of answered requests alone".to_owned();
+    }
     format!("{} could be seen", share(found.detectable))
 }
 

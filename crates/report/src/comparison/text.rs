@@ -483,10 +483,13 @@ pub(super) mod tests {
         assert_eq!(
             headline(&found),
             "b fails 50.0 % of its requests, a 0.0 %, so that nothing below speaks for b; \
-             B is worse in p99 TTFT: it lies among failed requests"
+             B is worse in p99 TTFT: that of B lies among its failed requests"
         );
         let verdicts: Vec<&str> = found.rows.iter().map(verdict).collect();
         assert_eq!(verdicts, ["cannot tell", "cannot tell", "worse"]);
+        // "cannot tell (−42 to −38 %; 1.7 % could be seen)" contradicts itself.
+        let answer = crate::comparison::answer::answer(&found);
+        assert!(answer.contains(" %; of answered requests alone)"), "{answer}");
         assert_eq!(cells(&found.rows[2])[1..4], ["150.0", "∞ ms", "+∞"]);
         for judged in &found.rules {
             assert_eq!(outcome(judged, &found), "FAIL: 50.0 % of the requests of b failed");

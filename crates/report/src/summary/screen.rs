@@ -83,14 +83,18 @@ impl SummaryPage<'_> {
         parts.join(" · ")
     }
 
-    /// The most frequent cause of failures.
+    /// The most frequent cause of failures, and the requests that were not sent behind one.
     fn main_failure(&self) -> Option<String> {
         let groups = &self.summary.failures;
-        let more = match groups.len() {
+        let mut more = match groups.len() {
             0 | 1 => String::new(),
             2 => " (and 1 other cause)".to_owned(),
             all => format!(" (and {} other causes)", all - 1),
         };
+        let unsent = self.summary.counts.never_sent;
+        if unsent > 0 {
+            more.push_str(&format!(" · {} never sent", count(unsent)));
+        }
         let room = WIDTH - LABEL - more.len();
         let mut text = failure_text(groups.first()?);
         if text.chars().count() > room {
@@ -439,6 +443,16 @@ mod tests {
         assert!(shown(&run, &info()).contains("\nlimited by   the server: up to 120 waited"));
         run.server = None;
         assert!(!shown(&run, &info()).contains("limited by"), "nobody knows");
+    }
+
+    /// Of 80 turns 62 were ok, 7 failed, and nothing was said of the others.
+    #[test]
+    fn requests_that_were_never_sent_are_counted_beside_those_that_failed() {
+        let mut run = summary();
+        run.counts.never_sent = 11;
+        let text = shown(&run, &info());
+        assert!(text.contains("\nfailed       12 × status 503"), "{text}");
+        assert!(text.contains("\"} · 11 never sent\n"), "{text}");
     }
 
     #[test]

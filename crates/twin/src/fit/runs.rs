@@ -39,8 +39,6 @@ pub struct RunCalibration {
     pub constants: Vec<MeasuredConstant>,
     pub steps: usize,
     pub decode_steps: usize,
-    /// Median error of the durations of held-out decode steps, as a share.
-    pub held_out_median: f64,
     /// Errors of whole runs of loads that a fit to the other half of the loads had not seen; `None` where a
     /// half is too little to fit.
     pub held_out_runs: Option<Accuracy>,
@@ -54,7 +52,6 @@ fn derived(name: &'static str, value: f64) -> MeasuredConstant {
 /// What the steps of some runs give, before whole runs are replayed.
 struct FromSteps {
     draft: ProfileDraft,
-    decode: DecodeCost,
     steps: Vec<SeenStep>,
 }
 
@@ -73,7 +70,7 @@ impl FromSteps {
         draft.set_decode(&decode);
         draft.set_prefill(&decode, &all);
         draft.set_arrival(runs);
-        Ok(Self { draft, decode, steps: all })
+        Ok(Self { draft, steps: all })
     }
 }
 
@@ -122,21 +119,18 @@ pub fn calibrate_runs(
 ) -> Result<RunCalibration, Error> {
     let runs: Vec<&[Timeline]> = runs.iter().map(Vec::as_slice).collect();
     let held_out_runs = held_out_runs(&runs, &template, threads);
-    let FromSteps { mut draft, decode, steps: all } = FromSteps::of(&runs, template)?;
+    let FromSteps { mut draft, steps: all } = FromSteps::of(&runs, template)?;
     let quiet = quiet(&all);
-    let held_out_median = held_out(&quiet, &decode);
     if let Some((refined, adjusted)) = refine(&draft.profile, &replays(&runs), threads) {
         draft.profile = refined;
         draft.adjust(adjusted);
     }
     let ProfileDraft { mut profile, constants } = draft;
     profile.provenance = format!(
-        "Fitted to {} engine steps of {} recorded runs, {} of them decoding only. Held-out error of \
-         their durations: median {:.1} %.",
+        "Fitted to {} engine steps of {} recorded runs, {} of them decoding only.",
         all.len(),
         runs.len(),
-        quiet.len(),
-        100.0 * held_out_median
+        quiet.len()
     );
     if let Some(accuracy) = held_out_runs {
         let _ = write!(
@@ -167,7 +161,6 @@ pub fn calibrate_runs(
         constants,
         steps: all.len(),
         decode_steps: quiet.len(),
-        held_out_median,
         held_out_runs,
     })
 }
@@ -259,21 +252,6 @@ impl DecodeCost {
     fn ratio(&self, step: &SeenStep) -> f64 {
         (step.span.as_millis_f64() / self.mean_ms(step).max(1e-9)).max(1e-9)
     }
-}
-
-/// Median error of the durations of steps by a fit to the other half of them, as a share.
-fn held_out(steps: &[&SeenStep], whole: &DecodeCost) -> f64 {
-    let every_second = |rest: usize| -> Vec<&SeenStep> {
-        steps.iter().enumerate().filter(|(at, _)| at % 2 == rest).map(|(_, step)| *step).collect()
-    };
-    let halves = [every_second(0), every_second(1)];
-    let mut errors = Vec::new();
-    for (seen, unseen) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
-        let fit = DecodeCost::fit(seen).unwrap_or(*whole);
-        errors.extend(unseen.iter().map(|step| (1.0 / fit.ratio(step) - 1.0).abs()));
-    }
-    tokometer_base::sort_numbers(&mut errors);
-    errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A profile under construction, with the constants that have been found for it.
@@ -481,7 +459,6 @@ mod tests {
         // Requests that come alone show the sum of both delays, not each.
         let front_end = &found.profile.front_end;
         check("arrival", front_end.arrival_ms + front_end.serial_ms, arrival, 0.3);
-        assert!(found.held_out_median < 0.02, "{}", found.held_out_median);
         let whole_loads = found.held_out_runs.unwrap().median;
         assert_eq!(found.profile.evidence.unwrap().held_out_median, Some(whole_loads));
     }
@@ -493,6 +470,7 @@ mod tests {
         let once = run(&truth, 8.0);
         assert_eq!(replay::loads(&[&once, &once, &run(&truth, 2.0)]), [0, 0, 1]);
         let found = calibrate_runs(&[once.clone(), once], truth, 2).unwrap();
+        assert!(!found.profile.provenance.contains('%'), "{}", found.profile.provenance);
         let evidence = found.profile.evidence.unwrap();
         assert_eq!((found.held_out_runs, evidence.held_out_median), (None, None));
         assert_eq!(evidence.longest_answer, Some(109));
