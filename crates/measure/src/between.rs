@@ -62,8 +62,7 @@ pub(crate) fn between(
         None
     };
     let canaries = plan.canary.as_ref().map(|canary| {
-        let target = (reached.dialect, &*reached.settings);
-        CanaryRequests::new(canary, &reached.control, target)
+        CanaryRequests::new(canary, &reached.control, reached.dialect, &reached.settings)
     });
     let canaries = canaries.transpose()?;
     let Beside { scrapes, notices, live, cell } = beside;

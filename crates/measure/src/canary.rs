@@ -42,7 +42,8 @@ impl CanaryRequests {
     pub(crate) fn new(
         plan: &CanaryPlan,
         control: &Control,
-        (dialect, settings): (Dialect, &Settings),
+        dialect: Dialect,
+        settings: &Settings,
     ) -> Result<Self, Error> {
         let request = |(index, row): (usize, &CanaryRow)| {
             dialect
@@ -186,7 +187,7 @@ mod tests {
         let clock = Arc::new(MonotonicClock);
         let control = Control::new(&settings, Arc::default(), Nanos::from_secs(1), clock);
         let dialect = Dialect::named("openai").unwrap();
-        let canaries = CanaryRequests::new(&plan, &control, (dialect, &settings)).unwrap();
+        let canaries = CanaryRequests::new(&plan, &control, dialect, &settings).unwrap();
         for (index, limit) in [(0, 4), (1, 64), (2, 4)] {
             let (request, timeline) = canaries.begin(index, Nanos::ZERO);
             assert_eq!(request.unwrap().body["max_tokens"], limit, "{index}");

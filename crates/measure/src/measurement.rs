@@ -141,7 +141,7 @@ impl Measurement {
         let part = self.tools.shard.as_ref().map(|shard| shard.part(point));
         let share = part.as_ref().map_or(Share::WHOLE, |part| part.share);
         let rule = part.as_ref().map_or(CapRule::Split, |part| part.cap);
-        shard::check_division(plan, (share, rule))?;
+        shard::check_division(plan, share, rule)?;
         let root = part.as_ref().map_or_else(|| self.tools.clock.wall(), |part| part.content_root);
         let (whole, plan) = (plan, &shard::own_plan(plan, share));
         let salt = salt(plan, point, root);
@@ -242,7 +242,7 @@ impl Measurement {
         }
         for reached in ready.all_reached() {
             let first = preparer(plan, reached, opened);
-            readiness::prove(plan, (reached, &first), &ready.wants_exchange, &self.tools)?;
+            readiness::prove(plan, reached, &first, &ready.wants_exchange, &self.tools)?;
         }
         ready.is_proved = true;
         Ok(())

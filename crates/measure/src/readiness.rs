@@ -34,7 +34,8 @@ const LEAST_TRIES: f64 = 10.0;
 /// ready check, or follows another tool's conventions.
 pub(crate) fn prove(
     plan: &Plan,
-    (reached, first): (&Reached, &RequestPreparer),
+    reached: &Reached,
+    first: &RequestPreparer,
     wants_exchange: &AtomicBool,
     tools: &Tools,
 ) -> Result<(), Error> {
@@ -50,7 +51,7 @@ pub(crate) fn prove(
     for attempt in 0.. {
         let left = deadline.max(clock.now()) - clock.now();
         observer.preparing("waiting for the response to a first prompt");
-        let Err(failure) = try_once((reached, first), left, wants_exchange, tools)? else {
+        let Err(failure) = try_once(reached, first, left, wants_exchange, tools)? else {
             return Ok(());
         };
         if observer.is_interrupted() {
@@ -138,7 +139,8 @@ fn said(failure: &Failure) -> String {
 
 /// Sends one request and returns its outcome.
 fn try_once(
-    (reached, first): (&Reached, &RequestPreparer),
+    reached: &Reached,
+    first: &RequestPreparer,
     left: Nanos,
     wants_exchange: &AtomicBool,
     tools: &Tools,

@@ -112,7 +112,7 @@ pub enum CapRule {
 }
 
 /// Refuses what cannot be divided. All shards find the same, so each can say it before it joins the others.
-pub fn check_division(plan: &Plan, (share, rule): (Share, CapRule)) -> Result<(), Error> {
+pub fn check_division(plan: &Plan, share: Share, rule: CapRule) -> Result<(), Error> {
     if share.is_whole() {
         return Ok(());
     }

@@ -13,7 +13,7 @@
 //! - `resolve` merges what flags, presets and files say into one plan per point.
 //! - `sweep` has fields with several values, `field` their names, types and which of them differ between
 //!   stored runs, `values` lists as typed.
-//! - `likeness` compares plans, `secret` keeps secrets out of what is written, and `laws` tests
+//! - `likeness` compares plans, `secret` keeps secrets out of what is written, and `laws_tests` tests
 //!   what holds for every plan.
 
 mod canary;
@@ -21,7 +21,7 @@ mod client;
 mod field;
 mod interleave;
 #[cfg(test)]
-mod laws;
+mod laws_tests;
 mod likeness;
 mod load;
 mod metrics;

@@ -178,10 +178,10 @@ mod tests {
     use tokometer_base::IgnoreEos;
 
     use super::*;
-    use crate::{PartialLoad, PartialRamp, Rate, Strategy, laws};
+    use crate::{PartialLoad, PartialRamp, Rate, Strategy, laws_tests};
 
     fn wholly(change: &str) -> KnownPlan {
-        let mut fields = laws::least();
+        let mut fields = laws_tests::least();
         fields.merge(toml::from_str(change).unwrap());
         let plan = fields.complete().unwrap();
         KnownPlan { fields: PartialPlan::of(plan), known: PlanCoverage::Wholly }
@@ -263,7 +263,7 @@ mod tests {
             info.plan = plan;
             KnownPlan::of(&info)
         };
-        let whole = serde_json::to_value(laws::least().complete().unwrap()).unwrap();
+        let whole = serde_json::to_value(laws_tests::least().complete().unwrap()).unwrap();
         let mut earlier = whole.clone();
         earlier["client"].as_object_mut().unwrap().remove("stamps").unwrap();
         assert_eq!(of(earlier).unwrap(), wholly(""));
@@ -320,7 +320,7 @@ mod tests {
             }
         }
         let ramp = PartialRamp { strategy: Some(Strategy::Linear), from: None, to: None };
-        let mut plan = laws::least();
+        let mut plan = laws_tests::least();
         plan.load.ramp = Some(ramp);
         plan.interleave = Some(crate::PartialInterleave::default());
         let mut paths = Paths(Vec::new());

@@ -16,8 +16,6 @@ mod ahead;
 mod batch_file;
 mod batches;
 mod columns;
-#[cfg(test)]
-mod damaged_records;
 mod end;
 pub mod event;
 pub mod failure;

@@ -22,8 +22,6 @@ pub mod prediction;
 pub mod reading;
 pub mod rows;
 pub mod saved;
-#[cfg(test)]
-mod schema;
 pub mod several;
 pub mod sources;
 pub mod sparkline;
@@ -34,6 +32,8 @@ pub mod sweep;
 pub mod table;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 
 pub use compact::print_report;

@@ -60,7 +60,7 @@ fn let_in(
     stream.set_write_timeout(Some(time.to_duration()))?;
     let deadline = shared.clock.now() + time;
     let tls = shared.config.tls.as_ref().map(ShardTls::accept).transpose()?;
-    let (reader, writer) = link::open(stream, (&shared.clock, deadline), tls)?;
+    let (reader, writer) = link::open(stream, &shared.clock, deadline, tls)?;
     let own = nonce().ok_or(WireError::Seal)?;
     let (mut sender, mut receiver) = (MessageWriter::new(writer), MessageReader::new(reader));
     sender.send(&ToFollower::Hello { nonce: hex(&own) })?;
@@ -76,7 +76,7 @@ fn let_in(
         let _ = sender.send(&ToFollower::Refused { why });
         Err(WireError::Seal)
     };
-    if !secret.is_proof((&own, &other), &applicant.identity(), &proof) {
+    if !secret.is_proof(&own, &other, &applicant.identity(), &proof) {
         return refuse("its secret is not that of the leader".to_owned());
     }
     if let Some(why) = difference(&shared.config, &applicant) {
@@ -89,7 +89,7 @@ fn let_in(
     let key = secret.session(&own, &other);
     sender.seal_by(key.clone(), Speaker::Leader);
     receiver.expect_seal(key, Speaker::Follower);
-    let link = welcome(shared, rank, (sender, stream))?;
+    let link = welcome(shared, rank, sender, stream)?;
     receiver.source().lift_deadline();
     Ok((link, receiver))
 }
@@ -98,7 +98,8 @@ fn let_in(
 fn welcome(
     shared: &LeaderShared,
     rank: u32,
-    (sender, stream): (MessageWriter<ShardWriter>, &TcpStream),
+    sender: MessageWriter<ShardWriter>,
+    stream: &TcpStream,
 ) -> Result<Arc<MemberLink>, WireError> {
     let (sender, stream) = (Mutex::new(sender), stream.try_clone()?);
     let link = Arc::new(MemberLink { rank, sender, stream });
@@ -167,9 +168,8 @@ fn follow(shared: &LeaderShared, rank: u32, mut from: MessageReader<ShardReader>
         let now = shared.clock.now();
         shared.state().attendance.heard(rank, now);
         let taken = match received {
-            Inbound::Message(ToLeader::File { point, name, offset, bytes }) => {
-                IncomingFile::create(shared, (rank, point), &name, (offset, bytes))
-                    .map(|created| file = Some(created))
+            Inbound::Message(ToLeader::File(part)) => {
+                IncomingFile::create(shared, rank, &part).map(|created| file = Some(created))
             }
             Inbound::Bytes(content) => match &mut file {
                 Some(open) => open.write(&content),
@@ -215,7 +215,7 @@ fn take(shared: &LeaderShared, rank: u32, message: ToLeader, now: Nanos) -> Resu
             shared.lend(point, |pool| pool.remove(rank));
             shared.send(rank, &ToFollower::Taken { point });
         }
-        ToLeader::Join { .. } | ToLeader::File { .. } => {
+        ToLeader::Join { .. } | ToLeader::File(_) => {
             return Err(WireError::Garbage("it joined twice".to_owned()));
         }
     }

@@ -4,7 +4,7 @@
 //! end, and its folder can be merged later.
 
 use std::net::{Shutdown, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,14 @@ pub struct NextPoint {
     pub point: u32,
     /// What it measures, in the words of the program.
     pub order: String,
+}
+
+/// What this process makes of a point.
+pub struct OwnRun {
+    /// Of its record.
+    pub folder: PathBuf,
+    pub storage: RecordStorage,
+    pub local: Arc<dyn LocalRun>,
 }
 
 /// A shard that has joined a leader.
@@ -273,14 +281,15 @@ impl Follower {
     pub fn join(
         address: &str,
         config: &FollowerConfig,
-        (clock, wait): (&Arc<dyn Clock>, Nanos),
+        clock: &Arc<dyn Clock>,
+        wait: Nanos,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Self, JoinError> {
         let deadline = clock.now() + wait;
         let (stream, (welcome, sender, receiver)) = loop {
             let begin = clock.now();
             match connect(address) {
-                Ok(stream) => match enter(address, config, (&stream, clock)) {
+                Ok(stream) => match enter(address, config, &stream, clock) {
                     // A leader with too many strangers closes a connection at once. One that waits for TLS
                     // closes it when the time for the handshake is over.
                     Err(JoinError::Silent { .. })
@@ -380,10 +389,12 @@ impl Follower {
     /// Says that everything is prepared and waits for the common start. `None` when `is_stopped` before.
     pub fn await_start(
         &self,
-        (point, prompts): (u32, &str),
-        (folder, storage, local): (&Path, RecordStorage, Arc<dyn LocalRun>),
+        point: u32,
+        prompts: &str,
+        own: OwnRun,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<CommonStart>, String> {
+        let OwnRun { folder, storage, local } = own;
         // Each point has a line of its own: over a long sweep no clock drifts evenly.
         self.shared.state().samples = ClockSamples::default();
         self.shared.burst();
@@ -400,7 +411,6 @@ impl Follower {
             None => return Ok(None),
         };
         let start = CommonStart { leader, own: self.own_time(leader)? };
-        let folder = folder.to_owned();
         let run = CurrentRun { point, folder, local, start: Some(start), storage };
         let mut state = self.shared.state();
         (state.run, state.ready) = (Some(run), None);
@@ -413,7 +423,8 @@ impl Follower {
     /// `None` when `is_stopped` before.
     pub fn await_block(
         &self,
-        (point, block): (u32, u64),
+        point: u32,
+        block: u64,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Nanos>, String> {
         self.shared.say(&ToLeader::BlockReady { point, block });

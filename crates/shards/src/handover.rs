@@ -11,7 +11,7 @@ use std::path::Path;
 use ring::digest::{Context, SHA256};
 use tokometer_record::folder::names;
 
-use crate::message::ToLeader;
+use crate::message::{FilePart, ToLeader};
 
 /// Content of one message with a piece of a file.
 const PIECE_BYTES: usize = 256 << 10;
@@ -132,7 +132,8 @@ impl SentRecord {
         }
         let _ = file.seek(SeekFrom::Start(part.bytes))?;
         let offset = part.bytes;
-        out.send(&ToLeader::File { point: self.point, name: name.to_owned(), offset, bytes })?;
+        let part_of = FilePart { point: self.point, name: name.to_owned(), offset, bytes };
+        out.send(&ToLeader::File(part_of))?;
         let mut left = bytes;
         let mut piece = vec![0; PIECE_BYTES];
         while left > 0 {
@@ -170,7 +171,9 @@ mod tests {
 
     impl RecordOutlet for Leader {
         fn send(&self, message: &ToLeader) -> io::Result<()> {
-            let ToLeader::File { name, offset, .. } = message else { panic!("{message:?}") };
+            let ToLeader::File(FilePart { name, offset, .. }) = message else {
+                panic!("{message:?}")
+            };
             let mut files = self.files.borrow_mut();
             files.entry(name.clone()).or_default().truncate(usize::try_from(*offset).unwrap());
             self.open.borrow_mut().clone_from(name);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tokometer_record::folder::{create_private, names};
 
 use crate::members::LeaderShared;
+use crate::message::FilePart;
 use crate::shard_folder;
 use crate::wire::WireError;
 
@@ -29,19 +30,20 @@ const TAKEN: [&str; 6] =
 impl IncomingFile {
     pub(crate) fn create(
         shared: &LeaderShared,
-        (rank, point): (u32, u32),
-        name: &str,
-        (offset, bytes): (u64, u64),
+        rank: u32,
+        part: &FilePart,
     ) -> Result<Self, WireError> {
+        let FilePart { point, name, .. } = part;
         let folder =
-            shared.state().folders.iter().find(|(of, _)| *of == point).map(|(_, at)| at.clone());
-        let (Some(folder), true) = (folder, TAKEN.contains(&name)) else {
+            shared.state().folders.iter().find(|(of, _)| of == point).map(|(_, at)| at.clone());
+        let (Some(folder), true) = (folder, TAKEN.contains(&name.as_str())) else {
             return Err(WireError::Garbage(format!("a file `{name}` of point {point}")));
         };
-        Self::open(&shard_folder(&folder, rank), name, (offset, bytes))
+        Self::open(&shard_folder(&folder, rank), part)
     }
 
-    fn open(folder: &Path, name: &str, (offset, bytes): (u64, u64)) -> Result<Self, WireError> {
+    fn open(folder: &Path, part: &FilePart) -> Result<Self, WireError> {
+        let (name, offset, bytes) = (part.name.as_str(), part.offset, part.bytes);
         create_private(folder).map_err(WireError::Unwritten)?;
         let path = folder.join(name);
         if offset > 0 {
@@ -80,6 +82,11 @@ impl IncomingFile {
 mod tests {
     use super::*;
 
+    fn open(folder: &Path, name: &str, offset: u64, bytes: u64) -> Result<IncomingFile, WireError> {
+        let part = FilePart { point: 0, name: name.to_owned(), offset, bytes };
+        IncomingFile::open(folder, &part)
+    }
+
     /// A shard that died between the name of `end.json` and its content left an empty one, and the leader
     /// could not merge any shard.
     #[test]
@@ -87,30 +94,30 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let read = |name: &str| fs::read(root.path().join(name)).ok();
         for name in WHOLE {
-            let mut file = IncomingFile::open(root.path(), name, (0, 5)).unwrap();
+            let mut file = open(root.path(), name, 0, 5).unwrap();
             file.write(b"abc").unwrap();
             assert_eq!(read(name), None, "{name}");
             file.write(b"de").unwrap();
             assert_eq!(read(name).as_deref(), Some(&b"abcde"[..]), "{name}");
             assert!(file.write(b"f").is_err(), "more than announced");
             // It is sent again where it was rewritten.
-            let mut again = IncomingFile::open(root.path(), name, (0, 2)).unwrap();
+            let mut again = open(root.path(), name, 0, 2).unwrap();
             assert_eq!(read(name).as_deref(), Some(&b"abcde"[..]), "{name}");
             again.write(b"xy").unwrap();
             assert_eq!(read(name).as_deref(), Some(&b"xy"[..]), "{name}");
         }
-        let mut rows = IncomingFile::open(root.path(), names::REQUESTS, (0, 5)).unwrap();
+        let mut rows = open(root.path(), names::REQUESTS, 0, 5).unwrap();
         rows.write(b"abc").unwrap();
         assert_eq!(
             read(names::REQUESTS).as_deref(),
             Some(&b"abc"[..]),
             "what a dying shard had sent"
         );
-        assert!(IncomingFile::open(root.path(), names::REQUESTS, (4, 1)).is_err());
-        let mut more = IncomingFile::open(root.path(), names::REQUESTS, (3, 1)).unwrap();
+        assert!(open(root.path(), names::REQUESTS, 4, 1).is_err());
+        let mut more = open(root.path(), names::REQUESTS, 3, 1).unwrap();
         more.write(b"d").unwrap();
         assert_eq!(read(names::REQUESTS).as_deref(), Some(&b"abcd"[..]));
-        let mut again = IncomingFile::open(root.path(), names::REQUESTS, (0, 4)).unwrap();
+        let mut again = open(root.path(), names::REQUESTS, 0, 4).unwrap();
         again.write(b"AB").unwrap();
         assert_eq!(read(names::REQUESTS).as_deref(), Some(&b"abcd"[..]), "not complete");
         again.write(b"CD").unwrap();

@@ -117,7 +117,8 @@ fn is_closed(kind: ErrorKind) -> bool {
 pub(crate) fn enter(
     address: &str,
     config: &FollowerConfig,
-    (stream, clock): (&TcpStream, &Arc<dyn Clock>),
+    stream: &TcpStream,
+    clock: &Arc<dyn Clock>,
 ) -> Result<Entered, JoinError> {
     let untrusted = |why: WireError| refusal(address, why);
     let io = |why: std::io::Error| untrusted(WireError::Io(why));
@@ -125,7 +126,7 @@ pub(crate) fn enter(
     stream.set_write_timeout(Some(SILENCE_MAX.to_duration())).map_err(io)?;
     let tls = config.tls.as_ref().map(|tls| tls.connect(address)).transpose().map_err(io)?;
     let deadline = clock.now() + handshake_time(config.count);
-    let (reader, writer) = link::open(stream, (clock, deadline), tls).map_err(io)?;
+    let (reader, writer) = link::open(stream, clock, deadline, tls).map_err(io)?;
     let (mut sender, mut receiver) = (MessageWriter::new(writer), MessageReader::new(reader));
     let (hello, _) = receiver.receive_reply::<ToFollower>().map_err(|why| match why {
         // A leader with TLS waits for this side to begin.

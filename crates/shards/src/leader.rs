@@ -198,7 +198,8 @@ impl Leader {
     /// Returns its start, or `None` when `is_stopped` before that.
     pub fn begin_block(
         &self,
-        (point, block): (u32, u64),
+        point: u32,
+        block: u64,
         is_stopped: &dyn Fn() -> bool,
     ) -> Option<Nanos> {
         loop {

@@ -31,7 +31,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use discover::{Membership, RankSource, ShardFlags, discover};
-pub use follower::{Follower, NextPoint, RecordStorage};
+pub use follower::{Follower, NextPoint, OwnRun, RecordStorage};
 pub use joining::{FollowerConfig, JoinError};
 pub use leader::{LeadError, Leader};
 pub use leases::LeaseChange;

@@ -79,7 +79,8 @@ pub(crate) struct ShardWriter {
 /// The halves of a connection, after the handshake where there is TLS. Reads end at the deadline.
 pub(crate) fn open(
     stream: &TcpStream,
-    (clock, deadline): (&Arc<dyn Clock>, Nanos),
+    clock: &Arc<dyn Clock>,
+    deadline: Nanos,
     tls: Option<Connection>,
 ) -> io::Result<(ShardReader, ShardWriter)> {
     let clock = Arc::clone(clock);

@@ -166,7 +166,7 @@ fn write_all(shards: &[OpenShard], mut info: RunInfo, folder: &Path) -> Result<M
     let mut parts = Vec::new();
     let mut worker_base = 0;
     for shard in shards {
-        let part = CopiedShard::copy(shard, &mut writer, (&info, worker_base))?;
+        let part = CopiedShard::copy(shard, &mut writer, &info, worker_base)?;
         worker_base = worker_base.max(part.next_worker);
         parts.push(part);
     }

@@ -71,6 +71,16 @@ impl Applicant {
     }
 }
 
+/// What follows of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FilePart {
+    pub(crate) point: u32,
+    pub(crate) name: String,
+    /// Where it begins.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
 /// From a follower.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -91,7 +101,7 @@ pub(crate) enum ToLeader {
     /// Its latencies so far, where the leader shows them.
     Latencies { point: u32, bins: LatencyBins },
     /// A file of the record follows in pieces, or more of one that has `offset` bytes already.
-    File { point: u32, name: String, offset: u64, bytes: u64 },
+    File(FilePart),
     /// Its part has ended and its record is complete.
     Ended { point: u32 },
     /// It takes no part in a point.

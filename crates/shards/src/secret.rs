@@ -51,7 +51,8 @@ impl SharedSecret {
     /// Whether somebody who knows the secret made this proof.
     pub(crate) fn is_proof(
         &self,
-        (leader, follower): (&Nonce, &Nonce),
+        leader: &Nonce,
+        follower: &Nonce,
         identity: &str,
         proof: &[u8],
     ) -> bool {
@@ -165,11 +166,11 @@ mod tests {
         let other = SharedSecret::new("0123456789abcdeX").unwrap();
         let (a, b): (Nonce, Nonce) = ([1; 16], [2; 16]);
         let proof = secret.proof(&a, &b, "1/4");
-        assert!(secret.is_proof((&a, &b), "1/4", &proof));
-        assert!(!secret.is_proof((&a, &b), "2/4", &proof));
-        assert!(!secret.is_proof((&b, &a), "1/4", &proof));
-        assert!(!other.is_proof((&a, &b), "1/4", &proof));
-        assert!(!secret.is_proof((&a, &b), "1/4", &proof[..31]));
+        assert!(secret.is_proof(&a, &b, "1/4", &proof));
+        assert!(!secret.is_proof(&a, &b, "2/4", &proof));
+        assert!(!secret.is_proof(&b, &a, "1/4", &proof));
+        assert!(!other.is_proof(&a, &b, "1/4", &proof));
+        assert!(!secret.is_proof(&a, &b, "1/4", &proof[..31]));
         assert!(SharedSecret::new("short").is_err());
     }
 

@@ -8,7 +8,7 @@ mod tls;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -16,7 +16,7 @@ use tokometer_base::{Clock, MonotonicClock, Nanos, WallNanos};
 use tokometer_record::ShardClock;
 use tokometer_record::folder::names;
 
-use crate::follower::{BURST, Follower, NextPoint, RecordStorage};
+use crate::follower::{BURST, Follower, NextPoint, OwnRun, RecordStorage};
 use crate::joining::FollowerConfig;
 use crate::joining::JoinError;
 use crate::leader::Leader;
@@ -128,7 +128,7 @@ fn join_with(
     config: &FollowerConfig,
     clock: &Arc<dyn Clock>,
 ) -> Result<Follower, JoinError> {
-    Follower::join(&leader.address().to_string(), config, (clock, Nanos::ZERO), &|| false)
+    Follower::join(&leader.address().to_string(), config, clock, Nanos::ZERO, &|| false)
 }
 
 fn refused(leader: &Leader, config: &FollowerConfig) -> String {
@@ -190,21 +190,23 @@ fn a_follower_does_not_trust_anybody_who_listens() {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
-    let joined = Follower::join(&address, &config(1, 2), (&real(), Nanos::ZERO), &|| false);
+    let joined = Follower::join(&address, &config(1, 2), &real(), Nanos::ZERO, &|| false);
     let why = joined.err().unwrap();
     assert!(matches!(why, JoinError::Untrusted { .. }), "{why}");
     answer.join().unwrap();
-    let joined = Follower::join(&address, &config(1, 2), (&real(), Nanos::ZERO), &|| false);
+    let joined = Follower::join(&address, &config(1, 2), &real(), Nanos::ZERO, &|| false);
     assert!(matches!(joined.err(), Some(JoinError::Unreached { .. })));
+}
+
+fn own_run(folder: PathBuf, local: Arc<dyn LocalRun>) -> OwnRun {
+    OwnRun { folder, storage: RecordStorage::Own, local }
 }
 
 /// Waits for the start of point 0 on a thread of its own, as a measurement does.
 fn start(follower: &Arc<Follower>, folder: &Path, prompts: &str, run: &Arc<Run>) -> Waiting {
     let (follower, folder, run) = (Arc::clone(follower), folder.to_owned(), Arc::clone(run));
     let prompts = prompts.to_owned();
-    std::thread::spawn(move || {
-        follower.await_start((0, &prompts), (&folder, RecordStorage::Own, run), &|| false)
-    })
+    std::thread::spawn(move || follower.await_start(0, &prompts, own_run(folder, run), &|| false))
 }
 
 type Waiting = std::thread::JoinHandle<Result<Option<tokometer_record::CommonStart>, String>>;
@@ -298,7 +300,7 @@ fn a_shard_that_begins_late_receives_what_was_said_before() {
     let waiting = std::thread::Builder::new().name(Held::THREAD.to_owned()).spawn({
         let (follower, folder) = (Arc::clone(&follower), root.path().to_owned());
         let run: Arc<dyn LocalRun> = Arc::clone(&run) as Arc<dyn LocalRun>;
-        move || follower.await_start((0, "p"), (&folder, RecordStorage::Own, run), &|| false)
+        move || follower.await_start(0, "p", own_run(folder, run), &|| false)
     });
     let own: Arc<dyn LocalRun> = Arc::new(Run::default());
     assert!(leader.begin((0, "p"), WAIT, Some((4, own)), &|| false).is_some());
@@ -390,9 +392,9 @@ fn an_interrupt_ends_every_wait() {
     assert_eq!(leader.begin((0, "p"), WAIT, None, &|| true), None);
     let follower = join(&leader, &config(1, 2)).unwrap();
     let run: Arc<dyn LocalRun> = Arc::new(Run::default());
-    let start = follower.await_start((0, "p"), (root.path(), RecordStorage::Own, run), &|| true);
+    let start = follower.await_start(0, "p", own_run(root.path().to_owned(), run), &|| true);
     assert_eq!(start, Ok(None));
-    let stopped = Follower::join("127.0.0.1:9", &config(1, 2), (&real(), WAIT), &|| true);
+    let stopped = Follower::join("127.0.0.1:9", &config(1, 2), &real(), WAIT, &|| true);
     assert!(matches!(stopped.err(), Some(JoinError::Stopped)));
 }
 
@@ -421,7 +423,7 @@ fn points_are_handed_out_one_by_one_until_there_are_no_more() {
     let started = std::thread::spawn({
         let (waiting, folder) = (Arc::clone(&waiting), root.path().to_owned());
         let run: Arc<dyn LocalRun> = Arc::new(Run::default());
-        move || waiting.await_start((1, "p"), (&folder, RecordStorage::Own, run), &|| false)
+        move || waiting.await_start(1, "p", own_run(folder, run), &|| false)
     });
     leader.hand_out(2, root.path(), "load 16");
     let why = started.join().unwrap().unwrap_err();
@@ -440,18 +442,18 @@ fn a_block_begins_at_one_time_for_all() {
     let waiting = start(&follower, root.path(), "p", &Arc::new(Run::default()));
     assert!(leader.begin((0, "p"), WAIT, None, &|| false).is_some());
     assert!(waiting.join().unwrap().unwrap().is_some());
-    assert_eq!(leader.begin_block((0, 1), &|| true), None, "interrupted");
+    assert_eq!(leader.begin_block(0, 1, &|| true), None, "interrupted");
     let waiting = std::thread::spawn({
         let follower = Arc::clone(&follower);
-        move || follower.await_block((0, 1), &|| false)
+        move || follower.await_block(0, 1, &|| false)
     });
-    let at = leader.begin_block((0, 1), &|| false).unwrap();
+    let at = leader.begin_block(0, 1, &|| false).unwrap();
     let own = waiting.join().unwrap().unwrap().unwrap();
     let error = own.signed_since(at).abs_diff(5_000_000_000);
     // The clocks are five seconds apart; how exact the offset is depends on the round trips.
     assert!(error < 50_000_000, "{error} ns");
     drop(leader);
-    assert!(follower.await_block((0, 2), &|| false).is_err());
+    assert!(follower.await_block(0, 2, &|| false).is_err());
 }
 
 /// A stranger that sends a byte now and then must not keep a slot for hours.

@@ -77,8 +77,7 @@ fn a_saved_prediction_is_shown_again_and_calibrates_an_engine() {
     let shown = run(folder.path(), "report slow").succeeded().stdout;
     assert!(shown.contains("Predicted Serving Benchmark Result"), "{shown}");
     let found = run(folder.path(), "calibrate slow fast -o mine.toml --from default").succeeded();
-    assert!(found.stdout.contains("cost.base_ms"), "{}", found.stdout);
-    assert!(found.stderr.contains("not measured on a server"), "{}", found.stderr);
+    found.prints(&["cost.base_ms", "not measured on a server"]);
     let line =
         "predict --engine mine.toml --num-prompts 20 --random-input-len 200 --random-output-len 40";
     let again = run(folder.path(), line).succeeded().stdout;

@@ -15,8 +15,8 @@ use tokometer_record::folder::write_clock;
 use tokometer_record::{ShardClock, Stop};
 use tokometer_schedule::Share;
 use tokometer_shards::{
-    Follower, LatencyBins, Leader, LeaseChange, LocalRun, RecordStorage, SendCounts, ShardCounts,
-    StopCause,
+    Follower, LatencyBins, Leader, LeaseChange, LocalRun, OwnRun, RecordStorage, SendCounts,
+    ShardCounts, StopCause,
 };
 
 use super::lending::SlotLink;
@@ -250,7 +250,7 @@ impl Coordination for LeadingShard {
     }
 
     fn await_block(&self, run: &ShardRun, block: u64) -> Result<Option<Nanos>, String> {
-        Ok(self.leader.begin_block((self.turn(), block), &|| run.interrupt.is_raised()))
+        Ok(self.leader.begin_block(self.turn(), block, &|| run.interrupt.is_raised()))
     }
 }
 
@@ -294,10 +294,10 @@ impl Coordination for FollowingShard {
         let is_stopped = || run.interrupt.is_raised();
         let local = LocalPart::new(run, self.slots.link(), &self.is_ruled);
         let (turn, follower) = (self.turn(), Arc::clone(&self.follower));
-        let key = (turn, run.prompts.as_str());
-        let own = (run.folder.as_path(), self.storage, Arc::new(local) as Arc<dyn LocalRun>);
+        let own =
+            OwnRun { folder: run.folder.clone(), storage: self.storage, local: Arc::new(local) };
         run.live.set_awaited(1);
-        let start = follower.await_start(key, own, &is_stopped);
+        let start = follower.await_start(turn, &run.prompts, own, &is_stopped);
         run.live.set_awaited(0);
         let start = start?;
         self.slots.report(move |freed, want| follower.report_places(turn, freed, want));
@@ -311,7 +311,7 @@ impl Coordination for FollowingShard {
     /// Without shard 0 nobody knows whose turn it is: this part ends.
     fn await_block(&self, run: &ShardRun, block: u64) -> Result<Option<Nanos>, String> {
         let is_stopped = || run.interrupt.is_raised();
-        Ok(self.follower.await_block((self.turn(), block), &is_stopped).unwrap_or_else(|_lost| {
+        Ok(self.follower.await_block(self.turn(), block, &is_stopped).unwrap_or_else(|_lost| {
             run.interrupt.raise();
             None
         }))

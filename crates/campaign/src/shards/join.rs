@@ -121,8 +121,8 @@ impl JoinSetting<'_> {
         if self.varied != Varied::Nothing {
             return Ok(());
         }
-        let part = (self.share, self.cap);
-        let mut checks = self.points.iter().map(|plan| check_division(plan, part));
+        let check = |plan: &&Plan| check_division(plan, self.share, self.cap);
+        let mut checks = self.points.iter().map(check);
         let Some(first) = checks.next() else { return Ok(()) };
         if checks.all(|check| check.is_err()) { first } else { Ok(()) }
     }
@@ -137,8 +137,8 @@ impl JoinSetting<'_> {
             count: self.share.count(),
             clock: clock_name(),
         };
-        let timeout = (&self.clock, leader.wait);
-        Follower::join(&leader.address, &config, timeout, &*self.is_interrupted)
+        let (address, wait) = (&leader.address, leader.wait);
+        Follower::join(address, &config, &self.clock, wait, &*self.is_interrupted)
             .map_err(|why| unjoined(&why))
     }
 

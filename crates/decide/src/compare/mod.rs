@@ -12,7 +12,7 @@ mod failures;
 mod figures;
 mod likeness;
 #[cfg(test)]
-mod reliability;
+mod reliability_tests;
 mod requests;
 mod restarts;
 mod rule;

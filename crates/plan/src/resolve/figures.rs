@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn an_objective_that_looks_like_seconds_is_said_to_be_milliseconds() {
         let said = |name: &str, limit: f64| {
-            let mut plan = crate::laws::least().complete().unwrap();
+            let mut plan = crate::laws_tests::least().complete().unwrap();
             plan.metrics.goodput = [(name.to_owned(), limit)].into();
             unit_remark(&plan)
         };

@@ -1,5 +1,7 @@
 //! Writing and reading back, for complete and killed runs.
 
+mod damaged;
+
 use std::io;
 
 use super::*;

@@ -32,7 +32,8 @@ impl CopiedShard {
     pub(super) fn copy(
         shard: &OpenShard,
         writer: &mut RunWriter,
-        (info, worker_base): (&RunInfo, u16),
+        info: &RunInfo,
+        worker_base: u16,
     ) -> Result<Self, MergeError> {
         let end = match shard.reader.state()? {
             RunState::Ended(end) => Some(*end),

@@ -25,8 +25,8 @@ fn each_point_measures_its_own_clock_and_one_clock_has_no_offset() {
             .map(|(follower, folder)| {
                 let (follower, run) = (Arc::clone(follower), Arc::new(Run::default()));
                 std::thread::spawn(move || {
-                    let own = (folder.as_path(), RecordStorage::Shared, run as Arc<dyn LocalRun>);
-                    follower.await_start((point, "p"), own, &|| false)
+                    let own = OwnRun { folder, storage: RecordStorage::Shared, local: run };
+                    follower.await_start(point, "p", own, &|| false)
                 })
             })
             .collect();

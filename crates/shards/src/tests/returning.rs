@@ -67,7 +67,7 @@ fn a_leader_that_exits_during_the_handshake_is_named_as_such() {
         let hello = crate::message::ToFollower::Hello { nonce };
         crate::wire::MessageWriter::new(&mut stream).send(&hello).unwrap();
     });
-    let joined = Follower::join(&address, &config(1, 2), (&real(), Nanos::ZERO), &|| false);
+    let joined = Follower::join(&address, &config(1, 2), &real(), Nanos::ZERO, &|| false);
     let why = joined.err().unwrap();
     assert!(matches!(why, JoinError::Closed { .. }), "{why}");
     answer.join().unwrap();

@@ -77,7 +77,7 @@ fn a_shard_that_falls_silent_before_a_block_gives_its_places_back() {
     leader.report_places(0, 0, 4);
     wait_for("the other is asked", || other.offered.load(Ordering::SeqCst) > 0);
     assert_eq!(own.granted.load(Ordering::SeqCst), 0);
-    assert!(looking(&ahead, || leader.begin_block((0, 1), &|| false)).is_some());
+    assert!(looking(&ahead, || leader.begin_block(0, 1, &|| false)).is_some());
     assert_eq!(own.granted.load(Ordering::SeqCst), 2);
 }
 

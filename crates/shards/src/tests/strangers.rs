@@ -19,7 +19,7 @@ fn a_shard_that_is_turned_away_among_strangers_tries_again() {
         false
     };
     let address = leader.address().to_string();
-    let joined = Follower::join(&address, &config(1, 2), (&real(), WAIT), &is_stopped);
+    let joined = Follower::join(&address, &config(1, 2), &real(), WAIT, &is_stopped);
     assert!(joined.is_ok(), "{}", joined.err().unwrap());
     assert!(attempts.get() > 0, "it was let in at once");
 }

@@ -98,7 +98,7 @@ fn seen_on_the_wire(tls: Option<ShardTls>) -> Vec<u8> {
     let (address, seen) = tapped(leader.address());
     let config = FollowerConfig { tls, ..super::config(1, 2) };
     let follower =
-        Follower::join(&address.to_string(), &config, (&real(), Nanos::ZERO), &|| false).unwrap();
+        Follower::join(&address.to_string(), &config, &real(), Nanos::ZERO, &|| false).unwrap();
     let follower = Arc::new(follower);
     let waiting = start(&follower, &of_follower, "p", &Arc::new(Run::default()));
     leader.hand_out(0, &of_leader, "order");

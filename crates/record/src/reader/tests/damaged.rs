@@ -47,7 +47,7 @@ fn timeline(index: u64, origin: Nanos) -> Timeline {
 }
 
 fn write(folder: &Path) {
-    let text = include_str!("../../../fixtures/run/info.json");
+    let text = include_str!("../../../../../fixtures/run/info.json");
     let info: RunInfo = serde_json::from_str(text).unwrap();
     let mut writer = RunWriter::create(folder, &info).unwrap();
     for index in 0..12 {
