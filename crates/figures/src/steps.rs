@@ -31,10 +31,11 @@ pub const TOGETHER_MIN: f64 = 0.6;
 
 /// Largest share of steps that may begin without a pause. Beyond it tokens arrive evenly: nothing shows
 /// where a step begins.
-pub const UNPAUSED_MAX: f64 = 0.25;
+pub const UNPAUSED_MAX: f64 = 0.6;
 
-/// vLLM hands out the results of a step in parts of this many streams, with a pause between them.
-const PART: u32 = 128;
+/// vLLM hands out the results of a step in parts of this many streams, with a pause between them. A few of
+/// them may have no text to send.
+const PART: RangeInclusive<u32> = 116..=128;
 
 /// A step this many times as long as the median decode-only step delayed the streams.
 const STALL_FACTOR: f64 = 2.0;
@@ -304,7 +305,7 @@ struct Group<'t> {
 }
 
 /// Groups of tokens, one per step. A pause begins a group, unless a part of the step was complete and a
-/// stream follows that it has not served yet. So do a stream that the group has served already, and one
+/// stream follows that the step has not served yet. So do a stream that the group has served already, and one
 /// that was sent after its first token. `streams` are in the order of their first tokens.
 fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &[StreamSpan]) -> Vec<Group<'t>> {
     let is_sent_after = |token: &Token, begin: Nanos| {
@@ -316,16 +317,19 @@ fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &[StreamSpan]) -> Vec<
         at_once.filter_map(|stream| stream.sent).any(|sent| sent > begin)
     };
     let mut found = Vec::new();
+    // Streams that the step has served since its last pause.
     let (mut from, mut served, mut is_paused) = (0, 0, true);
     for (at, token) in tokens.iter().enumerate() {
         let begin = tokens[from].at;
         let is_new = token.is_new_since(begin);
         let pause = at > from && token.at - tokens[at - 1].at > width;
-        let is_next_part = served > 0 && served % PART == 0 && token.gap > 0 && is_new;
+        let is_next_part = pause && PART.contains(&served) && is_new;
         let is_again = !is_new && u64::from(token.gap) > width.0;
         if pause && !is_next_part || is_again || is_sent_after(token, begin) {
             found.push(Group { tokens: &tokens[from..at], is_paused });
             (from, served, is_paused) = (at, 0, pause);
+        } else if is_next_part {
+            served = 0;
         }
         served += u32::from(token.is_new_since(tokens[from].at));
     }

@@ -93,8 +93,35 @@ fn the_parts_of_a_step_are_one_step() {
         assert_eq!((figures.span_ms_p50, figures.together), (Some(40.0), Some(1.0)), "{streams}");
     }
     // Two engines serve any number of streams.
-    let why = refused(&in_parts(254, 127));
+    let why = refused(&in_parts(200, 100));
     assert!(why.contains("reached only 51 % of the active streams"), "{why}");
+}
+
+/// A part has 128 results, and some of them are half a letter, of which nothing is sent yet.
+#[test]
+fn a_part_of_which_some_results_have_no_text_is_still_a_part() {
+    let mut timelines = in_parts(256, 128);
+    for (number, timeline) in
+        timelines.iter_mut().enumerate().filter(|(number, _)| number % 16 == 3)
+    {
+        let step = 20 + number / 16;
+        timeline.events.remove(step);
+    }
+    let figures = seen(&timelines);
+    assert_eq!((figures.steps, figures.batch_max), (50, 256));
+}
+
+/// At 256 in flight a server that sends one event after the other is never done before the next step:
+/// 26 % of the steps of a real one followed without a pause, and each of them was one of its counter's.
+#[test]
+fn steps_of_a_busy_server_follow_without_a_pause() {
+    let stream = |index: u64| {
+        let at = |step: u64| step * 20 + step % 2 * 4 + index;
+        let events: Vec<_> = (1..=50).map(|step| (at(step), Text)).collect();
+        answer(index, 1, &events)
+    };
+    let figures = seen(&(0..16).map(stream).collect::<Vec<_>>());
+    assert_eq!((figures.steps, figures.batch_max), (50, 16));
 }
 
 /// A server that falls behind sends the tokens of several steps in one event: 12 % of the steps of a real
