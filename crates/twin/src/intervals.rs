@@ -12,7 +12,7 @@ use tokometer_sim as sim;
 use crate::Error;
 use crate::fit::{FIGURES, cells_of};
 use crate::parallel::in_parallel;
-use crate::predict::{PredictOptions, predict};
+use crate::predict::{PredictOptions, Seeds, predict};
 use crate::virtual_time::KeptDetail;
 use crate::workload::RequestLoad;
 
@@ -37,15 +37,6 @@ impl SeedInterval {
     }
 }
 
-/// The seeds of several runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seeds {
-    /// That of the first run; the others are drawn from it.
-    pub first: Seed,
-    /// How many runs; at least one is predicted.
-    pub count: u64,
-}
-
 /// Predicts a run for each seed, with the workload that `workload` makes for it, and says how far each
 /// figure ranges. A figure that no run has, such as the TPOT of single tokens, is left out. The runs are
 /// spread over `options.threads` threads.
@@ -55,15 +46,10 @@ pub fn intervals(
     seeds: Seeds,
     options: PredictOptions,
 ) -> Result<Vec<SeedInterval>, Error> {
-    let numbers: Vec<u64> = (0..seeds.count.max(1)).collect();
+    let all: Vec<Seed> = seeds.iter().collect();
     let one_thread = PredictOptions { threads: 1, keep: KeptDetail::Figures, ..options };
-    let runs = in_parallel(&numbers, options.threads, |number| {
-        // The first run is the one that was asked for.
-        let seed = match number {
-            0 => seeds.first,
-            _ => Seed(seeds.first.stream("seeds").draw(*number)),
-        };
-        let prediction = predict(profile, &workload(seed), seed, one_thread)?;
+    let runs = in_parallel(&all, options.threads, |seed| {
+        let prediction = predict(profile, &workload(*seed), *seed, one_thread)?;
         Ok(cells_of(&prediction.figures))
     });
     let runs = runs.into_iter().collect::<Result<Vec<_>, Error>>()?;

@@ -41,6 +41,24 @@ impl Default for PredictOptions {
     }
 }
 
+/// The seeds of several runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seeds {
+    /// That of the first run; the others are drawn from it.
+    pub first: Seed,
+    /// How many runs; at least one is predicted.
+    pub count: u64,
+}
+
+impl Seeds {
+    pub(crate) fn iter(self) -> impl Iterator<Item = Seed> {
+        (0..self.count.max(1)).map(move |number| match number {
+            0 => self.first,
+            _ => Seed(self.first.stream("seeds").draw(number)),
+        })
+    }
+}
+
 /// Predicts a run: what a client would have seen of this engine under this workload.
 pub fn predict(
     profile: &Profile,

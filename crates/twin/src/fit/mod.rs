@@ -33,6 +33,7 @@ use crate::Error;
 use crate::client::OldClient;
 use crate::mechanism::{LoadShape, shown};
 use crate::parallel::in_parallel;
+use crate::predict::Seeds;
 pub use accuracy::{Accuracy, errors, main_errors};
 use descent::{Best, Miss};
 pub use model::{Candidate, EngineModel, Parameter, STARTS, cells_of};
@@ -313,7 +314,7 @@ pub fn predict_rows(
 ) -> Result<Vec<HeldOut>, Error> {
     let predict = |row: &usize| {
         let blocks = lengths::blocks(table, *row);
-        let predicted = model::predict_row(candidate, &table[*row], &blocks, seeds)?;
+        let predicted = model::predict_row(candidate, &table[*row], &blocks, (0..seeds).map(Seed))?;
         Ok(HeldOut { row: *row, predicted })
     };
     chosen.iter().map(predict).collect()
@@ -333,7 +334,9 @@ impl Prepared<'_> {
     }
 
     fn report(&self, candidate: &Candidate, at: usize) -> Result<Cells, Error> {
-        model::predict_row(candidate, &self.rows[at], &self.blocks[at], REPORT_SEEDS)
+        // Those of a plan without a seed, so that `predict` gives the errors that are stated.
+        let seeds = Seeds { first: Seed(0), count: REPORT_SEEDS };
+        model::predict_row(candidate, &self.rows[at], &self.blocks[at], seeds.iter())
     }
 
     /// By how much a candidate misses the figures of these rows; `None` where it cannot run one at all.
@@ -342,7 +345,8 @@ impl Prepared<'_> {
         for at in set {
             let row = &self.rows[*at];
             let seeds = model::seeds(row, SEARCH_SEEDS);
-            let cells = model::predict_row(candidate, row, &self.blocks[*at], seeds).ok()?;
+            let cells =
+                model::predict_row(candidate, row, &self.blocks[*at], (0..seeds).map(Seed)).ok()?;
             misses.extend(model::misses(&cells, &row.cells));
         }
         Some(misses)
@@ -407,15 +411,16 @@ mod tests {
         let client = profile.client.unwrap_or_default();
         let options = PredictOptions { client, ..PredictOptions::default() };
         let cap = row.max_concurrency.unwrap();
-        let seeds = model::seeds(row, REPORT_SEEDS);
-        let runs: Vec<Cells> = (0..seeds)
-            .map(|seed| predict(profile, &load().capped(cap), Seed(seed), options).unwrap())
+        let runs: Vec<Cells> = Seeds { first: Seed(0), count: REPORT_SEEDS }
+            .iter()
+            .map(|seed| predict(profile, &load().capped(cap), seed, options).unwrap())
             .map(|run| cells_of(&run.figures))
             .collect();
         let mut cells = Cells::default();
         for figure in FIGURES {
             let values: Vec<f64> = runs.iter().filter_map(|run| run.get(figure)).collect();
-            cells.set(figure, Some(values.iter().sum::<f64>() / values.len() as f64));
+            let count = values.len() as f64;
+            cells.set(figure, Some(values.iter().map(|value| value / count).sum()));
         }
         cells
     }
@@ -450,7 +455,8 @@ mod tests {
             .collect();
         let median = |held: &[HeldOut]| Accuracy::of(&main_errors(&rows, held)).unwrap().median;
         let (stated, reached) = (median(&found.in_sample), median(&again));
-        assert!((stated - reached).abs() < 1e-3, "{stated} stated, {reached} reached");
+        // Other seeds than those of `predict` moved it by half a point.
+        assert!((stated - reached).abs() < 1e-9, "{stated} stated, {reached} reached");
         let evidence = saved.evidence.unwrap();
         let range = (evidence.longest_prompt, evidence.longest_answer, evidence.most_in_flight);
         assert_eq!(range, (Some(256), Some(12), Some(8)));

@@ -326,10 +326,10 @@ pub(crate) fn predict_row(
     candidate: &Candidate,
     row: &MeasuredRow,
     blocks: &[LengthBlock],
-    seeds: u64,
+    seeds: impl Iterator<Item = Seed>,
 ) -> Result<Cells, Error> {
     let mut runs = Vec::new();
-    for seed in (0..seeds).map(Seed) {
+    for seed in seeds {
         let asks = lengths::asks(row, blocks, candidate.spread, seed);
         let mut workload = RequestLoad::burst(asks);
         if let Some(rate) = row.request_rate {
