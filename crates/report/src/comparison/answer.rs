@@ -204,7 +204,7 @@ fn visible(found: &Difference) -> String {
 }
 
 /// The worst verdict of each side's runs; `None` where a side is printed reports.
-fn verdicts(comparison: &Comparison) -> Option<String> {
+pub(super) fn verdicts(comparison: &Comparison) -> Option<String> {
     let (a, b) = (comparison.a.verdict?, comparison.b.verdict?);
     let text = if a == b {
         format!("both sides {}", a.name())

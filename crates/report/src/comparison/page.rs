@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, RuleOutcome, Weight};
 
-use super::answer::{headline, others};
+use super::answer::{headline, others, verdicts};
 use super::text::{
     HEADS, answers, cells, chance, ground, outcome, power, run_word, side, subjects, verdict, word,
 };
@@ -84,7 +84,9 @@ pub fn page(comparison: &Comparison) -> Page {
             lines: is_meaningless
                 .then(|| DIFFERENT_WORK.to_owned())
                 .into_iter()
-                .chain([others(comparison), ground(comparison)])
+                .chain([others(comparison)])
+                .chain(verdicts(comparison))
+                .chain([ground(comparison)])
                 .collect(),
             trust: None,
         }),
