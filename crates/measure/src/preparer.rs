@@ -9,7 +9,7 @@ use tokometer_client::{Dialect, RequestInput, Settings};
 use tokometer_drive::{FollowUp, Prepare, PrepareError, QueuedRequest, TurnEnd};
 use tokometer_record::{AttemptId, Phase};
 use tokometer_schedule::Share;
-use tokometer_workload::{self as workload, Workload};
+use tokometer_workload::{self as workload, History, Workload};
 
 use crate::conversation::Conversations;
 use crate::open_session::OpenSession;
@@ -149,7 +149,7 @@ impl RequestPreparer {
         mut item: workload::Item,
         index: u64,
     ) -> Result<QueuedRequest, PrepareError> {
-        if let Some(after) = item.after {
+        if let Some(after) = item.after.filter(|after| after.history == History::Added) {
             item.prompt = self.conversations.ask(after.session, item.prompt)?;
         }
         self.item(item, &AttemptId::new(index, Phase::Measure))
@@ -289,7 +289,7 @@ mod tests {
         for assignment in [Assignment::RoundRobin, Assignment::Random, Assignment::Skewed] {
             let lora = Lora { names: names.clone(), assignment, alpha: 2.0 };
             let of_turn = |session: u64, turn: u32| {
-                let after = workload::TurnPosition { session, turn };
+                let after = workload::TurnPosition { session, turn, history: History::Added };
                 let index = session + 8 * u64::from(turn);
                 adapter(&lora, index, Some(after), Seed(1))
             };

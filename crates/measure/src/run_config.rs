@@ -185,7 +185,10 @@ pub(crate) fn config(
         socket_reads: client.socket_reads,
         stamps: client.stamps,
         // In SGLang's client a conversation keeps its slot from its first turn to its last.
-        max_sessions: limits.max_concurrency.filter(|_| plan.conventions == Conventions::Sglang),
+        max_sessions: load
+            .max_sessions
+            .map(|cap| opened.share.of_cap(cap))
+            .or(limits.max_concurrency.filter(|_| plan.conventions == Conventions::Sglang)),
         warm_ups: match plan.conventions {
             Conventions::Sglang => drive::WarmUps::Needed,
             Conventions::Vllm => drive::WarmUps::Tolerated,

@@ -53,7 +53,8 @@ impl OpenedWorkload {
     }
 
     pub fn has_turns(&self) -> bool {
-        self.workload.session(0).len() > 1
+        let turns = (0..).map(|session| self.workload.session(session).len());
+        turns.take_while(|turns| *turns > 0).any(|turns| turns > 1)
     }
 }
 

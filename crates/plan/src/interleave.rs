@@ -94,6 +94,7 @@ mod tests {
             num_prompts,
             duration_s,
             until: None,
+            max_sessions: None,
             overload: Overload::Continue,
             timing: Timing::Rate,
         }

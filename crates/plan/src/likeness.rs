@@ -86,11 +86,12 @@ const NOT_MEASURED: [&str; 5] = ["name", "output", "metrics", "sweep", "sections
 const OWN: [&str; 3] = ["seed", "content", "interleave"];
 
 /// Fields without which figures answer different questions.
-const DECISIVE: [&str; 8] = [
+const DECISIVE: [&str; 9] = [
     "workload",
     "load.request_rate",
     "load.burstiness",
     "load.max_concurrency",
+    "load.max_sessions",
     "load.ramp",
     "load.timing",
     "prompts.tokenizer",
@@ -329,6 +330,6 @@ mod tests {
         for root in roots.chain(&["targets"]) {
             assert!(paths.0.iter().any(|path| is_below(path, &[*root])), "{root}");
         }
-        assert_eq!(paths.0.iter().filter(|path| path.starts_with("load.")).count(), 10);
+        assert_eq!(paths.0.iter().filter(|path| path.starts_with("load.")).count(), 11);
     }
 }

@@ -30,6 +30,9 @@ tokometer_base::partial! {
         /// The run ends once a figure is known well enough; absent: no such rule.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub until: Option<Until> as Option<PartialUntil>,
+        /// Sessions in progress, the pauses between their turns included; absent: any number.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub max_sessions: Option<u32> = None,
         pub overload: Overload = Overload::default(),
         pub timing: Timing,
     }
@@ -150,6 +153,7 @@ mod tests {
             num_prompts: None,
             duration_s: None,
             until: None,
+            max_sessions: None,
             overload: Overload::Continue,
             timing: Timing::Rate,
         };

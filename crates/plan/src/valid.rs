@@ -111,7 +111,7 @@ fn check_nothing(plan: &Plan, spec: &PartialSpec) -> Result<(), Refusal> {
     let is_empty = is_random && spec.input_len == Some(0) && spec.prefix_len.unwrap_or(0) == 0;
     let output_len = spec.output_len.as_ref().and_then(|length| length.0);
     let (message, hint) = match () {
-        () if plan.load.num_prompts == Some(0) => (
+        () if plan.load.num_prompts == Some(0) && spec.trace_speed.is_none() => (
             "cannot use `--num-prompts 0`: there would be nothing to measure",
             "use at least 1; `tokometer dataset` shows prompts without sending them",
         ),

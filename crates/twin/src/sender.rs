@@ -184,7 +184,8 @@ impl<'a> Sender<'a> {
             }
             // Ends come in the order of time: this one is the last.
             let ask = self.workload.asks.ask(follower);
-            self.turns.push(Reverse(((at + ask.delay).max(ask.due.unwrap_or_default()), follower)));
+            let own = ask.due.filter(|_| self.workload.arrivals == Arrivals::Traced);
+            self.turns.push(Reverse(((at + ask.delay).max(own.unwrap_or_default()), follower)));
         }
     }
 }

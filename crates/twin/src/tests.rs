@@ -179,7 +179,7 @@ fn a_turn_that_joins_others_waits_for_the_last_of_them() {
     asks[2].delay = Nanos::from_secs(1);
     asks[3].after = Box::new([2]);
     asks[3].due = Some(Nanos::from_secs(500));
-    let mut run = timelines(&RequestLoad::burst(asks)).timelines;
+    let mut run = timelines(&RequestLoad::burst(asks).arriving(Arrivals::Traced)).timelines;
     run.sort_by_key(|timeline| timeline.identity.index);
     let ends: Vec<_> = run.iter().map(|one| one.times.end.unwrap()).collect();
     let sent: Vec<_> = run.iter().map(|one| one.times.first_byte_sent.unwrap()).collect();

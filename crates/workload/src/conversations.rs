@@ -9,7 +9,8 @@ use tokometer_base::seed::whole_between;
 use tokometer_base::{Nanos, Seed};
 
 use crate::{
-    DatasetContext, DatasetNote, Error, Item, PlannedTurn, Result, Source, Spec, TurnPosition,
+    DatasetContext, DatasetNote, Error, History, Item, PlannedTurn, Result, Source, Spec,
+    TurnPosition,
 };
 
 tokometer_base::partial! {
@@ -26,7 +27,7 @@ tokometer_base::partial! {
 }
 
 /// The header by which a router recognises the conversation of a request.
-const SESSION_HEADER: &str = "x-session-id";
+pub(crate) const SESSION_HEADER: &str = "x-session-id";
 
 pub(crate) struct ConversationSource {
     first: Box<dyn Source>,
@@ -105,7 +106,7 @@ impl Source for ConversationSource {
             if turn == 0 { &self.first } else { self.later.as_ref().unwrap_or(&self.first) };
         let mut item = source.item(index)?;
         item.prompt.headers.push((SESSION_HEADER.to_owned(), session.to_string()));
-        Ok(Item { after: Some(TurnPosition { session, turn }), ..item })
+        Ok(Item { after: Some(TurnPosition { session, turn, history: History::Added }), ..item })
     }
 
     fn session(&self, number: u64) -> Vec<PlannedTurn> {
@@ -158,10 +159,10 @@ mod tests {
         let workload = workload(THREE).unwrap();
         assert_eq!(workload.len(), 12);
         let item = workload.item(1).unwrap();
-        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 0 }));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 0, history: History::Added }));
         assert_eq!(item.prompt.prompt_tokens, Some(20));
         let item = workload.item(5).unwrap();
-        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 1 }));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 1, history: History::Added }));
         assert_eq!(item.prompt.prompt_tokens, Some(8));
         let turns = workload.session(1);
         assert_eq!(turns, PlannedTurn::chain([1, 5, 9], Nanos::from_millis(50)));

@@ -40,6 +40,6 @@ pub use error::{Error, Result};
 pub use input::{fingerprint, pipe};
 pub use lengths::Ratio;
 pub use session::{GraphFault, Piece, PieceName, RecordedTimes, Session, Turn};
-pub use source::{DatasetNote, Item, PlannedTurn, Source, TurnPosition};
+pub use source::{DatasetNote, History, Item, PlannedTurn, Source, TurnPosition};
 pub use spec::{OrNone, PartialSpec, Spec};
 pub use workload::{Workload, open};

@@ -55,12 +55,22 @@ pub struct Item {
     pub class: Option<String>,
 }
 
-/// Which turn of a session a prompt is. Its prompt holds only what is new in it.
+/// Which turn of a session a prompt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnPosition {
     pub session: u64,
     /// The turn, counted from 0.
     pub turn: u32,
+    pub history: History,
+}
+
+/// What was said before a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History {
+    /// It is put before the prompt, which holds only what is new, with the real answers.
+    Added,
+    /// The prompt holds it, with recorded or made answers.
+    Included,
 }
 
 /// A turn of a session before it is made.

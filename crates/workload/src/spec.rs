@@ -14,10 +14,11 @@ use crate::datasets::image::{Filling, Format};
 use crate::datasets::random_mm::SizeBuckets;
 use crate::datasets::random_rerank::Scoring;
 use crate::datasets::shared_prefix::{GroupSizes, PromptOrder, RoutingKey};
+use crate::datasets::trace::{Pace, Spread};
 use crate::datasets::{
     book, burstgpt, custom, hf, image, media_files, mooncake, openai, prefix_repetition, random,
     random_audio, random_ids, random_mm, random_rerank, shared_prefix, sharegpt, sonnet,
-    spec_bench, timed_trace,
+    spec_bench, timed_trace, trace,
 };
 use crate::{DatasetContext, Ratio, Result, Source};
 
@@ -52,6 +53,12 @@ tokometer_base::part! {
         pub sec_multiplier: f64,
         pub slowdown_factor: f64,
         pub num_rounds: u32,
+        pub pace: Pace,
+        pub trace_speed: f64,
+        pub trace_from_s: f64,
+        pub trace_to_s: OrNone<f64>,
+        pub max_gap_s: OrNone<f64>,
+        pub spread: Spread,
         pub scoring: Scoring,
         pub category: OrNone<String>,
         pub audio_seconds: f64,
@@ -236,6 +243,9 @@ datasets! {
     Hf = "hf" in hf { path, subset, split, text_column, output_len }
     TimedTrace = "timed_trace" in timed_trace { path, chunk_hash_size, sec_multiplier }
     Mooncake = "mooncake" in mooncake { path, slowdown_factor, num_rounds }
+    Trace = "trace" in trace {
+        path, pace, trace_speed, trace_from_s, trace_to_s, max_gap_s, spread,
+    }
 }
 
 impl Spec {
@@ -254,7 +264,7 @@ impl Spec {
     }
 
     pub const fn is_traced(&self) -> bool {
-        matches!(self, Self::TimedTrace(_) | Self::Mooncake(_))
+        matches!(self, Self::TimedTrace(_) | Self::Mooncake(_) | Self::Trace(_))
     }
 
     /// Whether its prompts are random, so that an answer to them may end anywhere.
@@ -267,6 +277,7 @@ impl Spec {
                 | Self::RandomAudio(_)
                 | Self::Image(_)
                 | Self::TimedTrace(_)
+                | Self::Trace(_)
         )
     }
 }
@@ -339,9 +350,9 @@ mod tests {
             let is_kind = |name: &&&str| Spec::named(name).is_some_and(|spec| is_kind(&spec));
             Spec::NAMES.iter().filter(is_kind).copied().collect()
         };
-        assert_eq!(named(Spec::is_traced), ["timed_trace", "mooncake"]);
-        let random = ["random", "random-ids", "random-mm", "image", "random-audio", "timed_trace"];
-        assert_eq!(named(Spec::is_random), random);
+        assert_eq!(named(Spec::is_traced), ["timed_trace", "mooncake", "trace"]);
+        let random = ["random", "random-ids", "random-mm", "image", "random-audio"];
+        assert_eq!(named(Spec::is_random), [&random[..], &["timed_trace", "trace"]].concat());
     }
 
     #[test]

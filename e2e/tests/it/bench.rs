@@ -196,6 +196,49 @@ fn any_dataset_can_be_held_as_conversations() {
     }
 }
 
+/// Two sub-agents after the first turn, one of them slower, and a turn that joins them; then a single
+/// request.
+const AGENT_TRACE: &str = r#"{"class":"agent","start_ns":0,"turns":[{"pieces":[{"made":{"name":{"block":1},"tokens":32}}],"answer_tokens":4},{"pieces":[{"made":{"name":{"block":1},"tokens":32}},{"answer":0}],"answer_tokens":9,"delay_ns":5000000,"agent":"a"},{"pieces":[{"made":{"name":{"block":2},"tokens":16}}],"parents":[0],"answer_tokens":3,"delay_ns":1000000,"agent":"b"},{"pieces":[{"made":{"name":{"block":1},"tokens":32}},{"answer":0}],"parents":[1,2],"answer_tokens":2,"delay_ns":2000000}]}
+{"start_ns":20000000,"turns":[{"pieces":[{"made":{"name":{"block":1},"tokens":24}}],"answer_tokens":3}]}
+"#;
+
+#[test]
+fn a_trace_is_replayed_with_its_times_its_pauses_and_its_joins() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.jsonl"), AGENT_TRACE).unwrap();
+    let server = Server::new(&["--ttft", "3ms", "--itl", "1ms"]);
+    let replay = |more: &str| {
+        let url = &server.url;
+        let line = format!(
+            "bench --base-url {url} --tokenizer cl100k --trace t.jsonl --quiet --run-dir r --overwrite {more}"
+        );
+        run(folder.path(), &line).succeeded();
+        let rows = turns(folder.path());
+        assert_eq!(rows.len(), 5, "{more}");
+        rows
+    };
+    let rows = replay("");
+    let end = |row: usize| rows[row].times.end.unwrap();
+    let due = |row: usize| rows[row].times.intended.unwrap();
+    assert_eq!(due(1), end(0) + Nanos::from_millis(5));
+    assert_eq!(due(2), end(0) + Nanos::from_millis(1));
+    assert_eq!(due(3), end(1).max(end(2)) + Nanos::from_millis(2));
+    assert_eq!(due(4), due(0) + Nanos::from_millis(20));
+    let usage = |row: usize| rows[row].usage.unwrap();
+    let lengths = |row: usize| (usage(row).prompt_tokens, usage(row).completion_tokens);
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(lengths),
+        [(32, 4), (36, 9), (16, 3), (36, 2), (24, 3)]
+            .map(|(prompt, answer)| (Some(prompt), Some(answer)))
+    );
+    assert_eq!(rows[0].identity.class.as_deref(), Some("agent"));
+
+    let rows = replay("--pace none --trace-speed 4 --max-sessions 1");
+    let (ends, last) = (&rows[..4], &rows[4]);
+    assert_eq!(rows[3].times.intended, rows[1].times.end.max(rows[2].times.end));
+    assert!(ends.iter().all(|row| row.times.end <= last.times.first_byte_sent), "one at a time");
+}
+
 /// Of 80 turns 63 succeeded and 7 failed, and the ten behind failed ones were in no count.
 #[test]
 fn turns_behind_a_failed_one_are_never_sent_and_counted() {

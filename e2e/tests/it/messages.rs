@@ -228,7 +228,8 @@ fn a_sweep_where_one_run_is_wanted_names_one_of_its_runs() {
     let row = |line: &str, parts: &[&str]| run(folder.path(), line).says(2, parts);
     let one = "`s/000-max_concurrency=1`";
     row("compare s", &["cannot read `s` as a run: it holds 2 runs", one]);
-    row("report s --trace t.json", &["cannot write `t.json` for 2 runs", one]);
+    row("report s --perfetto t.json", &["cannot write `t.json` for 2 runs", one]);
+    row("report s --trace t.json", &["unknown flag `--trace`", "it is called `--perfetto` now"]);
     row("bench --plan s", &["it is a folder", "`s/000-max_concurrency=1/plan.json`"]);
     let points = run(folder.path(), "compare --a s --b s").succeeded().stdout;
     for point in ["000-max_concurrency=1\n", "001-max_concurrency=2\n"] {

@@ -102,7 +102,7 @@ fn an_exporter_of_gpus_tells_the_energy_of_a_token() {
 fn a_run_becomes_tables_and_a_page_of_markdown() {
     let folder = tempfile::tempdir().unwrap();
     let _summary = summary(folder.path(), "");
-    let line = "report r --csv r.csv --parquet r.parquet --markdown r.md --trace r.json";
+    let line = "report r --csv r.csv --parquet r.parquet --markdown r.md --perfetto r.json";
     let _ = run(folder.path(), line).succeeded();
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
     let csv = String::from_utf8(read("r.csv")).unwrap();

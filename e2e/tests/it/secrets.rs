@@ -256,7 +256,7 @@ fn no_secret_reaches_a_file_a_line_or_an_argument() {
     let _found = seen.run(capacity.args(["--slo", "p50 ttft < 10min"]));
     for line in [
         "report one",
-        "report one --html one.html --markdown one.md --csv one.csv --trace one.trace.json",
+        "report one --html one.html --markdown one.md --csv one.csv --perfetto one.trace.json",
         "report one --layout tokometer",
         "report sweep one two --format csv",
         "report sweep one two --format markdown",

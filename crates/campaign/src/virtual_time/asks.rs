@@ -180,6 +180,12 @@ impl Listed {
             hub: secrets.hub.clone(),
         };
         let opened = open(plan, means)?;
+        if plan.load.max_sessions.is_some() && opened.has_turns() {
+            return Err(Refusal::usage(
+                "cannot predict a limit on sessions",
+                "omit `--max-sessions`, or use `--max-concurrency`",
+            ));
+        }
         remarks.extend(opened.remarks.iter().cloned());
         Ok(Self {
             opened,
@@ -235,6 +241,14 @@ impl Listed {
     /// The request of a turn: everything said before it, then what is new. What answers will say is
     /// unknown, so that blocks behind the last prompt are named after their conversation.
     fn continued(&mut self, after: workload::TurnPosition, mut ask: Ask) -> Ask {
+        let turns = self.opened.workload.session(after.session);
+        if let Some(turn) = turns.get(after.turn as usize) {
+            ask.after = turn.waits_for.iter().map(|turn| turns[*turn as usize].index).collect();
+            ask.delay = turn.delay.unwrap_or_default();
+        }
+        if after.history == workload::History::Included {
+            return ask;
+        }
         if let Some(talk) = self.sessions.get(&after.session) {
             ask.prompt_tokens += talk.said_tokens;
             let blocks = self.block_tokens.map_or(0, |block| ask.prompt_tokens / block.max(1));
@@ -243,11 +257,6 @@ impl Listed {
             let known = u32::try_from(talk.hashes.len()).unwrap_or(u32::MAX);
             ask.block_hashes =
                 talk.hashes.iter().copied().chain((known..blocks).map(name)).collect();
-            let turns = self.opened.workload.session(after.session);
-            if let Some(turn) = turns.get(after.turn as usize) {
-                ask.after = turn.waits_for.iter().map(|turn| turns[*turn as usize].index).collect();
-                ask.delay = turn.delay.unwrap_or_default();
-            }
         }
         let talk = ConversationSoFar {
             said_tokens: ask.prompt_tokens + ask.output_tokens,

@@ -175,11 +175,11 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Vec<String>,
     /// Show runs over time, each compared with the one before, or by --label
-    #[arg(long, conflicts_with_all = ["layout", "format", "trace", "csv", "parquet", "markdown"])]
+    #[arg(long, conflicts_with_all = ["layout", "format", "perfetto", "csv", "parquet", "markdown"])]
     pub(crate) history: bool,
     /// Write a trace for Perfetto
     #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
+    pub(crate) perfetto: Option<PathBuf>,
     /// Write one row per request as CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,

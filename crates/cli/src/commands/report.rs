@@ -42,7 +42,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     }
     let files = [
         &args.html,
-        &args.trace,
+        &args.perfetto,
         &args.csv,
         &args.parquet,
         &args.markdown,
@@ -151,7 +151,7 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
         markdown(READING, &folders, view, out)?;
         tell_written(out);
     }
-    if let Some(out) = &args.trace {
+    if let Some(out) = &args.perfetto {
         trace(only(&folders, out)?, out)?;
         tell_written(out);
     }

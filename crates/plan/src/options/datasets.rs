@@ -1,11 +1,13 @@
 //! Options of datasets from files, of shared prefixes, traces and conversations.
 
 use serde_json::Value;
+use tokometer_workload::OrNone;
 
-use super::row::Kind::{Choice, Count, CountUnlessZero, Counts, Number, Parsed, Text};
+use super::row::Kind::{Choice, Count, CountUnlessZero, Counts, Number, Parsed, Text, Time};
 use super::row::{option, other, switch};
 use super::{Fragment, Group, MOST_PARTS, MOST_TOKENS, number};
 
+const TRACE: &[&str] = &["trace"];
 const SHARED: &[&str] = &["generated-shared-prefix"];
 const REPEATED: &[&str] = &["prefix_repetition"];
 const CONVERSATION: &[&str] = &["multi-turn"];
@@ -78,6 +80,20 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("workload.zipf_alpha").of(SHARED).known("S"),
     ]},
     Group { title: "Workload: traces", rows: &[
+        option("trace", "PATH", Text, "Replay the sessions of this trace: a file or a folder, whose form is recognised")
+            .put(trace),
+        option("pace", "HOW", Choice(&["think", "clock", "none"]), "When a turn is sent after the answers that it waits for: after the recorded pause, at the recorded time, or at once [default: think, where pauses are known]")
+            .sets("workload.pace").of(TRACE),
+        option("trace-speed", "FACTOR", Number, "Divide the start times of sessions by this factor; pauses stay [default: 1]")
+            .sets("workload.trace_speed").of(TRACE),
+        option("trace-from", "TIME", Time, "Skip sessions that start before this time of the trace")
+            .sets("workload.trace_from_s").of(TRACE),
+        option("trace-to", "TIME", Time, "Skip sessions that start at this time of the trace or later")
+            .sets("workload.trace_to_s").of(TRACE),
+        option("max-gap", "TIME", Time, "Shorten longer pauses to this time [default: as recorded]")
+            .sets("workload.max_gap_s").of(TRACE),
+        switch("spread", "even", "Spread sessions that start at one tick of a coarse clock over the time to the next tick")
+            .sets("workload.spread").of(TRACE),
         switch("self-timed", "trace", "Send requests at the timestamps of the trace")
             .sets("load.timing").replaces("no-self-timed").known("P")
             .also(&[other("use-trace-timestamps", "S")]),
@@ -117,6 +133,14 @@ pub(super) const GROUPS: &[Group] = &[
 fn length_or_none(text: &str) -> Result<Value, String> {
     let tokens: i64 = number(text)?;
     Ok(if tokens < 0 { Value::from("none") } else { Value::from(tokens) })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it ends functions that may fail")]
+fn trace(to: &mut Fragment, path: &str) -> Result<(), String> {
+    let workload = &mut to.part.workload;
+    workload.dataset = Some("trace".to_owned());
+    workload.path = Some(OrNone(Some(path.into())));
+    Ok(())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it ends functions that may fail")]

@@ -25,6 +25,8 @@ pub(super) const GROUPS: &[Group] = &[
         option("max-concurrency", "N", Counts, "Requests in flight, or a list [default: no limit]")
             .short('c').sets("load.max_concurrency").most(MOST_IN_FLIGHT).known("PRSO")
             .remark("a list makes a sweep").also(&[other("sweep-max-concurrency", "R")]),
+        option("max-sessions", "N", Count, "Sessions in progress, the pauses between their turns included [default: no limit]")
+            .sets("load.max_sessions").most(MOST_IN_FLIGHT),
         option("ramp-up-strategy", "HOW", Choice(&["linear", "exponential"]), "Ramp the request rate up, linearly or exponentially")
             .sets("load.ramp.strategy").known("PR"),
         option("ramp-up-start-rps", "RATE", Number, "Request rate at the start of the ramp-up")

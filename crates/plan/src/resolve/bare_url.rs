@@ -105,7 +105,9 @@ pub fn load_flag(args: &Fragment) -> Option<&'static str> {
 }
 
 /// Flags that say when requests are sent, how many, or how long.
-const LOAD_FLAGS: [&str; 12] = [
+const LOAD_FLAGS: [&str; 14] = [
+    "trace",
+    "max-sessions",
     "request-rate",
     "max-concurrency",
     "ramp-up-strategy",
@@ -148,7 +150,7 @@ impl OwnDefaults {
             own.put("backend", BACKEND);
         }
         own.put("ready-check-timeout-sec", READY_S);
-        if !says(&["dataset-name", "dataset-path"]) {
+        if !says(&["dataset-name", "dataset-path", "trace"]) {
             let named = layers.iter().rev().find_map(|args| args.backend.as_deref());
             let dataset = dataset_for(named.and_then(Dialect::named));
             own.put("dataset-name", dataset);

@@ -169,6 +169,8 @@ fn load(situation: &Situation) -> PartialLoad {
     let rate = if is_demo && !situation.has_load { DEMO_RATE } else { f64::INFINITY };
     let num_prompts = match (situation.has_duration, is_demo) {
         (true, _) => None,
+        // All of its sessions.
+        (false, _) if situation.has_dataset(|spec| matches!(spec, Spec::Trace(_))) => Some(0),
         (false, true) => Some(DEMO_PROMPTS),
         (false, false) => Some(1_000),
     };

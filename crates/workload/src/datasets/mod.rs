@@ -19,4 +19,5 @@ pub mod sharegpt;
 pub mod sonnet;
 pub mod spec_bench;
 pub mod timed_trace;
+pub mod trace;
 mod trace_table;

@@ -11,8 +11,8 @@ use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
 use crate::compose::{Composer, Piece};
 use crate::lengths::Span;
 use crate::{
-    DatasetContext, DatasetNote, Error, Item, PlannedTurn, Ratio, Result, Source, TurnPosition,
-    WireForm, order,
+    DatasetContext, DatasetNote, Error, History, Item, PlannedTurn, Ratio, Result, Source,
+    TurnPosition, WireForm, order,
 };
 
 /// Between the system prompt and the question.
@@ -216,7 +216,11 @@ impl Source for SharedPrefix {
             prompt.headers.push((ROUTING_KEY.into(), format!("{key:016x}")));
         }
         let turn = u32::try_from(turn).unwrap_or(0);
-        let after = (self.options.num_turns > 1).then_some(TurnPosition { session, turn });
+        let after = (self.options.num_turns > 1).then_some(TurnPosition {
+            session,
+            turn,
+            history: History::Added,
+        });
         let class = Some(format!("group-{group}"));
         Ok(Item { asked_tokens: Some(tokens), after, class, ..Item::new(index, prompt) })
     }
@@ -292,7 +296,10 @@ mod tests {
         let conversations = workload(Options { num_turns: 2, ..small() });
         assert_eq!(conversations.len(), 24);
         let later = conversations.item(13).unwrap();
-        assert_eq!(later.after, Some(TurnPosition { session: 1, turn: 1 }));
+        assert_eq!(
+            later.after,
+            Some(TurnPosition { session: 1, turn: 1, history: History::Added })
+        );
         assert_eq!(later.prompt.prompt_tokens, Some(6));
         assert_eq!(conversations.session(1), PlannedTurn::chain([1, 13], Nanos::ZERO));
         assert!(conversations.session(12).is_empty());

@@ -78,6 +78,9 @@ const LETTERS: [(&str, &str); 5] = [
     ("--insecure", "-k"),
 ];
 
+/// Flags of `report` that had another name, and theirs of today without dashes.
+const FORMER: [(&str, &str); 1] = [("--trace", "perfetto")];
+
 /// A refusal of `typed`, a flag that is none of `own`.
 pub(crate) fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     let message = format!("unknown flag `{typed}`");
@@ -93,7 +96,8 @@ pub(crate) fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     if let Some((_, advice)) = advice.filter(|_| own.contains("--num-prompts")) {
         return Refusal::usage(message, *advice);
     }
-    let now = typed.strip_prefix("--").and_then(renamed_flag);
+    let former = FORMER.iter().find(|(old, _)| *old == typed).map(|(_, now)| *now);
+    let now = typed.strip_prefix("--").and_then(renamed_flag).or(former);
     let is_own = |now: &&str| own.contains(&format!("--{}", now.split(' ').next().unwrap_or(now)));
     if let Some(now) = now.filter(is_own) {
         return Refusal::usage(message, format!("it is called `--{now}` now"));
