@@ -33,6 +33,7 @@ use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
 use crate::summary::{Counts, Distribution, Ended, Summary, Unjudged};
 use crate::totals::Totals;
+use crate::turns::TurnWaits;
 use crate::windows::{self, TokenSeconds};
 
 #[derive(Debug, Clone)]
@@ -74,6 +75,7 @@ pub struct Collector {
     scrapes: server::Scrapes,
     steps: steps::StepCollector,
     anatomy: Anatomy,
+    turns: TurnWaits,
     quality: QualityCheck,
     canaries: CanaryCheck,
     warmups: u64,
@@ -95,6 +97,7 @@ impl Collector {
             scrapes: server::Scrapes::default(),
             steps: steps::StepCollector::of(info),
             anatomy: Anatomy::default(),
+            turns: TurnWaits::default(),
             quality: QualityCheck::of(info),
             canaries: CanaryCheck::of(info),
             warmups: 0,
@@ -125,6 +128,7 @@ impl Collector {
         self.observed.add(timeline, cap);
         self.steps.push(timeline);
         self.anatomy.push(timeline);
+        self.turns.push(timeline);
         self.push_to_lenses(timeline);
         let mut row = RequestRow::of(timeline, cap);
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
@@ -274,6 +278,7 @@ impl Collector {
         totals.peak_output_tokens_per_s = self.token_seconds.peak();
         totals.requested_rate = load.request_rate.filter(|_| load.ramp.is_none());
         totals.achieved_rate = self.observed.achieved_rate();
+        totals.turn_wait = std::mem::take(&mut self.turns).mean();
         totals.refill_delay_p99 = health
             .and_then(|health| health.refill_delay.quantile(0.99))
             .map(|delay| delay.0 as f64);

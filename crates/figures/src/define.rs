@@ -182,6 +182,9 @@ pub fn metric(key: &str) -> Option<&'static Definition> {
     METRICS.iter().find(|metric| metric.key == key)
 }
 
+/// The key of the mean wait of conversations' later turns.
+pub const TURN_WAIT: &str = "turn_wait_ms";
+
 /// In the order of a report.
 pub static METRICS: &[Definition] = &[
     Definition {
@@ -597,6 +600,13 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Share,
         definition: "The same, without the last content event of each answer, / all content events. Servers send that last event together with usage and the end mark.",
         formula: Formula::Run(|totals| totals.event_share(totals.merged_inner_events)),
+        ..METRIC
+    },
+    Definition {
+        key: TURN_WAIT,
+        label: "Wait of next turns",
+        definition: "Mean time from the end of an answer, and the pause after it, until the next turn of its conversation is admitted. Absent without conversations of several turns.",
+        formula: Formula::Run(|totals| totals.turn_wait),
         ..METRIC
     },
     Definition {

@@ -57,6 +57,7 @@ pub mod summary;
 pub mod tail;
 pub mod ticks;
 pub mod totals;
+mod turns;
 pub mod windows;
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub struct Totals {
     pub goodput: Option<Goodput>,
     /// 99 % of the refill delays were at most this long, in nanoseconds.
     pub refill_delay_p99: Option<f64>,
+    /// Mean wait of turns after the first of a conversation, in nanoseconds.
+    pub turn_wait: Option<f64>,
 }
 
 impl Totals {

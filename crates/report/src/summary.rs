@@ -21,13 +21,14 @@ use tokometer_base::digits::brief;
 use tokometer_base::units::nearest_count;
 use tokometer_compat::differences::{ClientTime, client_time};
 use tokometer_compat::{Report, differences, prints_withheld_gaps};
+use tokometer_figures::define::TURN_WAIT;
 use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::goodput::Goodput;
 use tokometer_figures::quality::Quality;
 use tokometer_figures::steady::LoadClass;
 use tokometer_figures::summary::Ended;
 use tokometer_figures::{AddressShare, Distribution, Note, Severity, Summary};
-use tokometer_record::{RecordedLoad, RunInfo, TargetInfo};
+use tokometer_record::{RunInfo, TargetInfo};
 
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
@@ -214,7 +215,7 @@ impl SummaryPage<'_> {
         parts.extend(others.map(|(number, word)| format!("{} {word}", count(*number))));
         let time = self.summary.duration_s.map(|seconds| format!(" in {seconds:.1} s"));
         let text = parts.join(", ") + &time.unwrap_or_default();
-        let load = load_text(&self.info.load, self.summary.load_class);
+        let load = load_text(self.info, self.summary);
         vec![line("requests", &text), line("load", &load)]
     }
 
@@ -442,13 +443,17 @@ impl SummaryPage<'_> {
     }
 }
 
-pub(crate) fn load_text(load: &RecordedLoad, class: LoadClass) -> String {
+pub(crate) fn load_text(info: &RunInfo, summary: &Summary) -> String {
+    let (load, class) = (&info.load, summary.load_class);
+    // Later turns follow the answers: a rate counts the first ones.
+    let is_of_turns = summary.figure(TURN_WAIT).is_some();
+    let unit = if is_of_turns { "conversations/s" } else { "req/s" };
     let rate = match (&load.ramp, load.request_rate) {
         (Some((strategy, begin, end)), _) => {
-            format!("{strategy} ramp from {} to {} req/s", brief(*begin), brief(*end))
+            format!("{strategy} ramp from {} to {} {unit}", brief(*begin), brief(*end))
         }
         (None, _) if load.is_traced => "arrival times from a trace".to_owned(),
-        (None, Some(rate)) => format!("{} req/s", brief(rate)),
+        (None, Some(rate)) => format!("{} {unit}", brief(rate)),
         (None, None) => match class {
             LoadClass::Burst => "all at once".to_owned(),
             _ => "no rate limit".to_owned(),

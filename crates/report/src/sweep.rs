@@ -255,7 +255,7 @@ fn percentile(summary: &Summary, quantity: Quantity, statistic: Statistic) -> St
     let distribution = summary.distribution(quantity);
     let shown = |found: &Distribution| {
         let entry = found.percentile(statistic.percentile()?.percent())?;
-        let doubt = if entry.is_supported { "" } else { "?" };
+        let doubt = if entry.is_doubtful() { "?" } else { "" };
         match (entry.value, entry.above) {
             (Some(value), _) => Some(format!("{}{doubt}", short(value))),
             (None, Some(above)) => Some(format!(">{}", short(above))),

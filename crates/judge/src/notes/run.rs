@@ -216,6 +216,10 @@ fn other_clients(run: &Unjudged, _: &Effects, limit: f64) -> Found {
 }
 
 fn few_samples(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    // Overload has its own note: no length of a run is enough then.
+    if run.overload.is_some() {
+        return None;
+    }
     let doubtful = |quantity: Quantity| {
         let values = run.summary.distribution(quantity).filter(|values| !values.is_withheld)?;
         let worst = values.percentiles.iter().rfind(|one| one.is_doubtful())?;

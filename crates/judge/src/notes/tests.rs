@@ -291,6 +291,15 @@ fn a_partial_run_says_what_is_missing() {
     );
 }
 
+/// "About 497 times its length would do", of a run whose backlog grows with its length.
+#[test]
+fn an_overloaded_run_is_not_told_to_run_longer() {
+    let mut scene = sound();
+    spoil(&mut scene, NoteCode::FewSamples);
+    spoil(&mut scene, NoteCode::Overloaded);
+    assert_eq!(codes(&scene.notes()), ["overloaded"]);
+}
+
 /// "977.4 % of a core": a worker opens connections before the first request.
 #[test]
 fn a_share_of_the_run_is_at_most_the_whole() {

@@ -57,9 +57,7 @@ fn named(target: &TargetInfo) -> String {
 fn span(runs: &[(&RunInfo, &Summary)], axis: LoadAxis) -> String {
     let loads = loads_of(runs, axis);
     match loads.as_slice() {
-        [] => runs
-            .first()
-            .map_or(String::new(), |(info, summary)| load_text(&info.load, summary.load_class)),
+        [] => runs.first().map_or(String::new(), |(info, summary)| load_text(info, summary)),
         [one] => format!("{} {}", brief(*one), axis.unit()),
         [low, .., high] => format!("{} to {} {}", brief(*low), brief(*high), axis.unit()),
     }
@@ -127,9 +125,7 @@ fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
         let values = loads_of(runs, axis);
         if values.len() < 2 {
             let mine = runs.iter().filter(|(info, _)| LoadAxis::of(&info.load) == axis);
-            texts.extend(listed(
-                mine.map(|(info, summary)| load_text(&info.load, summary.load_class)),
-            ));
+            texts.extend(listed(mine.map(|(info, summary)| load_text(info, summary))));
             continue;
         }
         let shown: Vec<String> =

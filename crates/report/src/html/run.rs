@@ -148,7 +148,7 @@ impl RunPage {
         json!({
             "name": self.name,
             "answer": answer(summary, &self.info),
-            "load": load_text(&self.info.load, summary.load_class),
+            "load": load_text(&self.info, summary),
             "facts": facts,
             "command": facts::command(&[&self.info]),
             "csv": summary_csv(summary),
@@ -210,7 +210,7 @@ fn answer(summary: &Summary, info: &RunInfo) -> PageAnswer {
     let parts = [joined(&rates, " and "), joined(&latencies, ", ")];
     let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|one| !one.is_empty()).collect();
     let is_prediction = info.is_prediction();
-    let load = load_text(&info.load, summary.load_class);
+    let load = load_text(info, summary);
     PageAnswer {
         tone: match (summary.counts.succeeded, summary.verdict) {
             (0, _) => "bad",

@@ -3,6 +3,8 @@
 //! At most fifteen lines of a terminal's width, and one per objective. Everything else is behind
 //! `--details` and on the page.
 
+use tokometer_base::Nanos;
+use tokometer_figures::define::TURN_WAIT;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_figures::statistics::needed_samples;
 use tokometer_figures::steady::LoadClass;
@@ -17,6 +19,8 @@ use super::{LABEL, SummaryPage, WIDTH, count, line, load_text, rate, short, whol
 use crate::grid::{GAP, Grid};
 use crate::style::{Style, Tone};
 
+/// A shorter wait is the time of the client's own work.
+const LEAST_TURN_WAIT_MS: f64 = 1.0;
 const COLUMNS: [Statistic; 3] = [Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 
 /// The share of running requests that may wait although the server is not the limit.
@@ -43,6 +47,7 @@ pub fn print_screen(summary: &Summary, info: &RunInfo, style: Style) -> String {
     lines.extend(page.objectives());
     lines.extend(page.server_in_short());
     lines.extend(page.limit());
+    lines.extend(page.turn_wait());
     lines.extend(page.missing_requests());
     let head = head.iter().flat_map(|line| folded_at(line, 2));
     let lines = head.chain(lines.iter().flat_map(|line| folded(line))).chain(page.trust());
@@ -68,7 +73,7 @@ impl SummaryPage<'_> {
         let mut parts = vec![format!("{good} of {all} ok{}", time.unwrap_or_default())];
         parts.push(match (self.summary.load_class, self.info.load.max_concurrency) {
             (LoadClass::Closed, Some(cap)) => format!("closed loop, {cap} in flight"),
-            (class, _) => load_text(&self.info.load, class).replacen(": ", " ", 1),
+            _ => load_text(self.info, self.summary).replacen(": ", " ", 1),
         });
         let mean = |key: &str| {
             let tokens = self.summary.figure(key)?;
@@ -179,7 +184,7 @@ impl SummaryPage<'_> {
             let values =
                 self.summary.distribution(quantity).filter(|values| !values.is_withheld)?;
             let found = values.percentile(statistic.percentile()?.percent())?;
-            (found.value.is_some() && !found.is_supported).then_some('?')
+            (found.value.is_some() && found.is_doubtful()).then_some('?')
         })
     }
 
@@ -245,6 +250,16 @@ impl SummaryPage<'_> {
             _ => return None,
         };
         Some(line("limited by", &text))
+    }
+
+    /// How long turns waited for a free slot.
+    fn turn_wait(&self) -> Option<String> {
+        let wait = self.summary.figure(TURN_WAIT).filter(|wait| *wait >= LEAST_TURN_WAIT_MS)?;
+        let wait = Nanos::from_millis_f64(wait);
+        Some(line(
+            "next turns",
+            &format!("waited {wait} in this client before they were sent (mean)"),
+        ))
     }
 
     /// What the mark `?` asks for, where nothing worse is to be said.
@@ -539,7 +554,10 @@ mod tests {
         run.counts.succeeded = 400;
         assert!(said(&run, &info).unwrap().contains("came together"));
         run.distributions.values_mut().for_each(|values| {
-            values.percentiles.iter_mut().for_each(|one| one.is_supported = true);
+            for one in &mut values.percentiles {
+                one.is_supported = true;
+                one.interval = ConfidenceInterval::Known { low: 1.0, high: 2.0 };
+            }
         });
         assert_eq!(said(&run, &info), None);
     }

@@ -115,6 +115,44 @@ fn a_run_that_ended_early_says_so() {
     assert!(text.contains("\npartial: interrupted; nothing was measured\n"), "{text}");
 }
 
+/// "5 req/s" stood beside 14.17, and nothing said that each next turn waited four seconds.
+#[test]
+fn a_rate_of_conversations_is_called_so_and_the_wait_of_their_turns_is_said() {
+    let (mut run, mut info) = (summary(), info());
+    run.load_class = LoadClass::Open;
+    (info.load.request_rate, info.load.max_concurrency, info.load.ramp) = (Some(5.0), None, None);
+    let screen = |run: &Summary| print_screen(run, &info, Style::default());
+    assert!(screen(&run).contains("open loop 5 req/s"), "{}", screen(&run));
+    run.figures.insert(TURN_WAIT.to_owned(), Some(4_000.0));
+    let text = screen(&run);
+    let wait = "\nnext turns   waited 4.00 s in this client before they were sent (mean)\n";
+    assert!(text.contains("open loop 5 conversations/s") && text.contains(wait), "{text}");
+    run.figures.insert(TURN_WAIT.to_owned(), Some(0.1));
+    assert!(!screen(&run).contains("next turns"), "the client's own work is no wait");
+}
+
+/// The interval was "too short", and the value had no mark.
+#[test]
+fn a_value_whose_interval_the_run_is_too_short_for_has_its_mark_on_the_screen() {
+    use tokometer_figures::{ConfidenceInterval, NoInterval};
+    let mut run = summary();
+    run.figure_verdicts.clear();
+    let row = |run: &Summary| {
+        let text = print_screen(run, &info(), Style::default());
+        let found = text.lines().find(|line| line.starts_with("TTFT")).map(str::to_owned);
+        found.unwrap().matches('?').count()
+    };
+    for one in &mut run.distributions.get_mut("ttft_ms").unwrap().percentiles {
+        one.is_supported = true;
+        one.interval = ConfidenceInterval::Known { low: 1.0, high: 2.0 };
+    }
+    assert_eq!(row(&run), 0);
+    for one in &mut run.distributions.get_mut("ttft_ms").unwrap().percentiles {
+        one.interval = ConfidenceInterval::Unknown(NoInterval::TooShort);
+    }
+    assert!(row(&run) >= 2);
+}
+
 #[test]
 fn counts_are_grouped_by_three_digits() {
     assert_eq!(count(1_234_567), "1,234,567");
