@@ -91,15 +91,14 @@ impl SummaryPage<'_> {
     /// The most frequent cause of failures, and the requests that were not sent behind one.
     fn main_failure(&self) -> Option<String> {
         let groups = &self.summary.failures;
-        let mut more = match groups.len() {
+        let others = match groups.len() {
             0 | 1 => String::new(),
             2 => " (and 1 other cause)".to_owned(),
             all => format!(" (and {} other causes)", all - 1),
         };
-        let unsent = self.summary.counts.never_sent;
-        if unsent > 0 {
-            more.push_str(&format!(" · {} never sent", count(unsent)));
-        }
+        let unsent = Some(self.summary.counts.never_sent).filter(|unsent| *unsent > 0);
+        let unsent = unsent.map(|unsent| format!(" · {} never sent", count(unsent)));
+        let more = others + &unsent.unwrap_or_default();
         let room = WIDTH - LABEL - more.len();
         let mut text = failure_text(groups.first()?);
         if text.chars().count() > room {
