@@ -30,7 +30,7 @@ pub fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
         let answers = if spread > 0.0 {
             format!("with answers that spread by {spread:.2} of their mean")
         } else {
-            "as `predict` gives them".to_owned()
+            "as means over the 20 seeds of `predict`".to_owned()
         };
         let _ = writeln!(
             text,
