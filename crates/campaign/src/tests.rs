@@ -270,7 +270,7 @@ fn a_search_ends_with_a_load_that_was_run_and_met_the_objectives() {
     assert!(estimate.stage == Stage::Estimate && estimate.requests < point.requests);
     for point in &found.points {
         let away = point.sent() / point.load - 1.0;
-        assert!(away.abs() > 1e-9 && away.abs() < 0.2, "{} of {}", point.sent(), point.load);
+        assert!(away.abs() > 1e-9 && away.abs() < 0.02, "{} of {}", point.sent(), point.load);
         let served = point.requests_per_s.unwrap();
         assert!(point.fit != PointOutcome::Met || (served / point.sent() - 1.0).abs() < 0.15);
     }

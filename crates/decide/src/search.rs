@@ -7,7 +7,7 @@
 //! A search has three stages. The first finds a narrow bracket. The second measures loads at preset
 //! offsets around its middle; estimate and interval come from these points alone, so that chance in
 //! the first stage, which decided where to measure, does not enter the estimate a second time. The third
-//! runs at the estimate and then lower until one load meets all objectives: the load held.
+//! runs below the estimate, and then lower, until one load meets all objectives: the load held.
 
 mod allowance;
 mod behind;

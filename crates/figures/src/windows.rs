@@ -163,11 +163,19 @@ fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &WindowGrid)
     }
 }
 
-/// What went in and out of a part of a run, per second.
+/// Measured requests sent per second, from the first to the last, without retries. `None` for fewer than two.
+pub fn sent_rate(timelines: &[Timeline]) -> Option<f64> {
+    let is_sent =
+        |one: &&Timeline| one.identity.phase == Phase::Measure && one.identity.attempt == 0;
+    let starts = || timelines.iter().filter(is_sent).map(|one| RequestRow::of(one, None).start);
+    let (first, last) = (starts().min()?, starts().max()?);
+    let seconds = (last - first).as_secs_f64();
+    (seconds > 0.0).then(|| (starts().count() - 1) as f64 / seconds)
+}
+
+/// What came out of a part of a run, per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PartRates {
-    /// Requests sent, without retries.
-    pub sent: f64,
     /// Requests that ended with success, whenever they began.
     pub answered: f64,
     /// Output tokens that arrived.
@@ -179,19 +187,17 @@ pub struct PartRates {
 pub fn rates_in(timelines: &[Timeline], part: TimeSpan) -> Option<PartRates> {
     let seconds = part.length().as_secs_f64();
     let is_inside = |at: Nanos| at > part.begin && at <= part.end;
-    let (mut sent, mut answered, mut output_tokens) = (0_u64, 0_u64, 0.0);
+    let (mut answered, mut output_tokens) = (0_u64, 0.0);
     let load =
         timelines.iter().filter(|one| matches!(one.identity.phase, Phase::Warmup | Phase::Measure));
     for one in load {
         let row = RequestRow::of(one, None);
-        sent += u64::from(one.identity.attempt == 0 && is_inside(row.start));
         answered += u64::from(row.fate == Fate::Succeeded && is_inside(row.end));
         measure::each_token_arrival(one, |at, tokens| {
             output_tokens += if is_inside(at) { tokens } else { 0.0 };
         });
     }
     (seconds > 0.0).then(|| PartRates {
-        sent: sent as f64 / seconds,
         answered: answered as f64 / seconds,
         output_tokens: output_tokens / seconds,
     })
@@ -351,9 +357,14 @@ mod tests {
             let (begin, end) = (Nanos::from_secs(begin), Nanos::from_secs(end));
             rates_in(&timelines, TimeSpan { begin, end })
         };
-        let expected = PartRates { sent: 1.0, answered: 1.0, output_tokens: 4.0 };
+        let expected = PartRates { answered: 1.0, output_tokens: 4.0 };
         assert_eq!(part(2, 9), Some(expected));
         assert_eq!(part(2, 2), None);
+        // A warm-up is no part of the load.
+        timelines[0].identity.phase = Phase::Warmup;
+        timelines[1].identity.phase = Phase::Measure;
+        assert_eq!(sent_rate(&timelines), Some(1.0));
+        assert_eq!(sent_rate(&timelines[..2]), None);
     }
 
     #[test]

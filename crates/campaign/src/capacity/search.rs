@@ -15,7 +15,7 @@ use tokometer_decide::search::{
     wait_trend, wanted, with_preload,
 };
 use tokometer_decide::staircase::StairStep;
-use tokometer_figures::windows::{PartRates, rates_in};
+use tokometer_figures::windows::{PartRates, rates_in, sent_rate};
 use tokometer_figures::{Collector, Quantity, Summary, SummaryOptions};
 use tokometer_plan::{Cache, Overload, Plan};
 use tokometer_record::RunState;
@@ -491,6 +491,8 @@ impl Search {
         let (slo, info) = (&self.setting.slo, record.reader.info());
         let (mut timelines, mut end) =
             (stored::timelines(&record.reader)?.collect::<Vec<_>>(), record.end.clone());
+        // What was sent before the window fills the queue in it, so the load is that of the whole sending.
+        let sent = sent_rate(&timelines).filter(|_| self.setting.over == LoadKind::RequestRate);
         let window = discard_preload(&mut timelines);
         let rates = window.and_then(|window| rates_in(&timelines, window));
         if let Some(window) = window {
@@ -508,14 +510,10 @@ impl Search {
         if let Some(rates) = rates {
             put_rates(&mut summary, rates);
         }
-        let sent = match self.setting.over {
-            LoadKind::RequestRate => rates.map_or(load, |rates| rates.sent),
-            LoadKind::Concurrency => load,
-        };
         let trend = wait_trend(&timelines, slo.wait_limit(info.load.max_concurrency));
         let fit = fit(slo, &summary, Some(stop), trend);
         let point = MeasuredPoint::new(
-            (SentLoad { asked: load, sent }, stage, fit),
+            (SentLoad { asked: load, sent: sent.unwrap_or(load) }, stage, fit),
             slo,
             &summary,
             &allowance,

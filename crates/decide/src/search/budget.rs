@@ -37,8 +37,8 @@ pub struct SecondStage {
 
 /// Of the time that the bracket leaves, the part of the runs that are to hold a load, and how many of them
 /// should fit.
-const HOLD_PART: f64 = 0.45;
-const HOLD_RUNS: f64 = 2.5;
+const HOLD_PART: f64 = 0.35;
+const HOLD_RUNS: f64 = 2.0;
 /// Each is no longer than this.
 const LONGEST_HOLD: Nanos = Nanos::from_secs(300);
 
@@ -282,7 +282,7 @@ mod tests {
             let [overhead, wanted] = [Nanos::from_secs(2), Nanos::ZERO];
             hold_length(StageBudget { left, overhead, wanted, least }).as_secs_f64()
         };
-        assert!((length(84) - 25.3).abs() < 0.1, "{}", length(84));
+        assert!((length(84) - 32.0).abs() < 0.1, "{}", length(84));
         assert!((length(10) - 20.0).abs() < 0.1 && (length(9_000) - 300.0).abs() < 0.1);
     }
 

@@ -7,7 +7,7 @@
 //! happens to be small, make intervals that miss the truth too often.
 
 use super::bracket::{Bracket, rounded};
-use super::edge::{self, EdgeSample, USUAL_SLOPE, USUAL_SPREAD};
+use super::edge::{self, EdgeSample, USUAL_SLOPE};
 use super::{Point, SearchLimits};
 use crate::slo::{Objective, Slo};
 use tokometer_figures::statistics;
@@ -124,16 +124,11 @@ impl Design {
     fn margin(&self, line: ExpectedLine, limits: &SearchLimits) -> Option<Expected> {
         let ExpectedLine { slope, weight } = line;
         let centre = libm::log(self.centre);
-        // The slope is known by a factor before any measurement.
-        let (mut cc, mut cb, mut bb) = (0.0, 0.0, 1.0 / (USUAL_SPREAD * USUAL_SPREAD));
-        for load in &self.loads {
+        let of = |load: &f64| {
             let away = libm::log(*load) - centre;
-            let information = weight * libm::exp(0.5 * slope * away);
-            cc += information * slope * slope;
-            cb -= information * slope * away * slope;
-            bb += information * (away * slope).powi(2);
-        }
-        let variance = bb / (cc * bb - cb * cb);
+            edge::Informative { away, information: weight * libm::exp(0.5 * slope * away) }
+        };
+        let variance = edge::variance(self.loads.iter().map(of), slope);
         let freedom = self.loads.len() as f64 - 2.0;
         if !variance.is_finite() || variance <= 0.0 || freedom < 1.0 {
             return None;

@@ -21,12 +21,14 @@ const SLOPES: Range<f64> = 0.3..2_000.0;
 /// this the interval would be useless. It counts as one observation.
 pub(super) const USUAL_SLOPE: f64 = 25.0;
 /// Spread of the logarithm of a slope before any measurement.
-pub(super) const USUAL_SPREAD: f64 = 0.8;
+const USUAL_SPREAD: f64 = 0.8;
 /// Slopes and positions that are tried before the best one is refined.
 const SLOPE_STEPS: usize = 12;
 const POSITION_STEPS: usize = 48;
 /// Divisions of the range around the best one. Each keeps 0.62 of it.
 const REFINEMENTS: usize = 14;
+/// Most that the edge is moved down because few bursts were seen: their variance is hardly known then.
+const MOST_SHIFT: f64 = 0.03;
 /// Positions are searched so far beyond the measured loads, as a difference of logarithms.
 const BEYOND: f64 = 0.5;
 /// The largest ratio of a value and its limit that counts. Beyond it only the fact of the violation
@@ -113,11 +115,43 @@ impl EdgeLikelihood<'_> {
         self.samples.iter().map(of).sum::<f64>() + self.dispersion * surprise
     }
 
+    /// Of the position of the edge on this line.
+    fn variance(&self, x: f64, slope: f64) -> f64 {
+        let of = |one: &EdgeSample| {
+            let weight = one.weight() / self.dispersion;
+            Informative {
+                away: one.x - x,
+                information: weight * one.mean(slope * (one.x - x)).sqrt(),
+            }
+        };
+        variance(self.samples.iter().map(of), slope)
+    }
+
     /// The least deviance of all lines through this position, at the logarithm of its slope.
     fn best(&self, x: f64) -> Minimum {
         let slopes = libm::log(SLOPES.start)..libm::log(SLOPES.end);
         minimum(slopes, SLOPE_STEPS, |log_slope| self.at(x, log_slope))
     }
+}
+
+/// What a point says about the logarithm of its mean use, and its distance from the edge, as a difference of
+/// logarithms of load.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Informative {
+    pub(super) away: f64,
+    pub(super) information: f64,
+}
+
+/// The variance of the edge of a line with this slope that is itself estimated from these points.
+pub(super) fn variance(points: impl Iterator<Item = Informative>, slope: f64) -> f64 {
+    // The slope is known by a factor before any measurement.
+    let (mut cc, mut cb, mut bb) = (0.0, 0.0, 1.0 / (USUAL_SPREAD * USUAL_SPREAD));
+    for Informative { away, information } in points {
+        cc += information * slope * slope;
+        cb -= information * slope * away * slope;
+        bb += information * (away * slope).powi(2);
+    }
+    bb / (cc * bb - cb * cb)
 }
 
 /// The least value of a function, and where it lies.
@@ -184,6 +218,10 @@ pub(super) fn edge(samples: &[EdgeSample]) -> Option<Edge> {
     let is_inside = |at: f64| profile.best(at).value - lowest <= reach;
     let end = |bound: f64| (!is_inside(bound)).then(|| crossing(x, bound, is_inside));
     let (low, high) = (end(range.start), end(range.end));
+    // The mean of few bursts has a logarithm that is too low on average, by half its variance, and the
+    // edge lies too high by as much.
+    let x = x - (slope * profile.variance(x, slope) / 2.0).min(MOST_SHIFT);
+    let low = low.map(|low| low.min(x));
     Some(Edge { x, low, high, slope, dispersion: profile.dispersion })
 }
 

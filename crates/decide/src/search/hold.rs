@@ -1,6 +1,6 @@
 //! The third stage of a search: a load that meets the objectives when it is run.
 //!
-//! In: the estimate, and the runs at it and below so far. Out: the load of the next run; none once one
+//! In: the estimate, and the runs below it so far. Out: the load of the next run; none once one
 //! has met all objectives. The estimate does not change: a load that was held is another answer, and
 //! takes its own chance.
 
@@ -10,6 +10,10 @@ use super::{Point, PointOutcome, SearchLimits, SearchResult};
 
 /// Most runs.
 const MOST: usize = 8;
+/// The first load is lower than the estimate by this share, as a difference of logarithms. About half of the
+/// servers hold less than the estimate, and a short run at it passes by chance: of the loads that were
+/// held in virtual time when the first run was at the estimate itself, two thirds met their objectives again.
+const BELOW_ESTIMATE: f64 = 0.06;
 /// The second load is lower than the first by at least this share, and each further drop is larger by as
 /// much, up to this one, as differences of logarithms: few runs must do.
 const LEAST_DROP: f64 = 0.05;
@@ -35,7 +39,9 @@ impl SearchLimits {
     /// The load of the next run. `None` where one is held, or none can be found.
     pub(super) fn load_to_hold(&self, answer: &SearchResult, runs: &[Point]) -> Option<f64> {
         let SearchResult::Found { load: estimate, .. } = answer else { return None };
-        let Some(last) = runs.last() else { return Some(self.holdable(*estimate)) };
+        let Some(last) = runs.last() else {
+            return Some(self.holdable(estimate * libm::exp(-BELOW_ESTIMATE)));
+        };
         // A further run would be as short.
         if last.is_met() || last.is_short || runs.len() >= MOST {
             return None;
@@ -90,11 +96,11 @@ mod tests {
             assert!((load - expected).abs() < 1e-9, "{load} instead of {expected}");
             runs.push(run(expected, fit, used));
         };
-        check(44.0, Overloaded, 0.0);
-        check(37.9, Missed, 1.2);
+        check(41.4, Overloaded, 0.0);
+        check(35.6, Missed, 1.2);
         // Met by so little that it may be chance.
-        check(34.3, Met, 0.9);
-        check(29.5, Met, 0.2);
+        check(32.2, Met, 0.9);
+        check(27.7, Met, 0.2);
         assert_eq!(next(LIMITS, &runs), None);
         assert!(runs[3].is_met() && !runs[2].is_met());
         // Far beyond the limit: a larger step.

@@ -269,7 +269,7 @@ pub(super) fn outcome(point: &MeasuredPoint) -> &'static str {
 /// Before the first run that is to hold a load.
 pub fn third_stage(estimate: &str, counted: Nanos) -> String {
     format!(
-        "{estimate}\nthird stage: runs of {} at it and below, until one meets all objectives",
+        "{estimate}\nthird stage: runs of {} below it, until one meets all objectives",
         spent(with_preload(counted).as_secs_f64())
     )
 }
