@@ -60,18 +60,24 @@ impl Histogram {
         let mean = self.total as f64 / self.count as f64;
         let mut lines =
             vec![format!("{title}: {} values, mean {mean:.1}, total {}", self.count, self.total)];
-        let most = self.bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1);
-        let digits = self.bins.last().map_or(1, |bin| bin.high.to_string().len());
-        let count_digits = most.to_string().len();
-        for Bin { low, high, count } in &self.bins {
-            // A bin that is not empty shows at least one mark.
-            let marks = (count * BAR_CHARS as u64).div_ceil(most);
-            let bar = "#".repeat(usize::try_from(marks).unwrap_or(BAR_CHARS));
-            let line = format!("  {low:>digits$} - {high:>digits$}  {count:>count_digits$}  {bar}");
-            lines.push(line.trim_end().to_owned());
-        }
+        lines.extend(bars(&self.bins));
         lines
     }
+}
+
+/// A line with a bar for each bin.
+pub(crate) fn bars(bins: &[Bin]) -> Vec<String> {
+    let most = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1);
+    let digits = bins.last().map_or(1, |bin| bin.high.to_string().len());
+    let count_digits = most.to_string().len();
+    let bar = |Bin { low, high, count }: &Bin| {
+        // A bin that is not empty shows at least one mark.
+        let marks = (count * BAR_CHARS as u64).div_ceil(most);
+        let bar = "#".repeat(usize::try_from(marks).unwrap_or(BAR_CHARS));
+        let line = format!("  {low:>digits$} - {high:>digits$}  {count:>count_digits$}  {bar}");
+        line.trim_end().to_owned()
+    };
+    bins.iter().map(bar).collect()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -130,6 +130,11 @@ impl Session {
     pub fn turns(&self) -> &[Turn] {
         &self.turns
     }
+
+    /// The pieces of all prompts. Which answers they repeat is to stay as it is.
+    pub(crate) fn pieces_mut(&mut self) -> impl Iterator<Item = &mut Piece> {
+        self.turns.iter_mut().flat_map(|turn| &mut turn.pieces)
+    }
 }
 
 impl TryFrom<Unordered> for Session {

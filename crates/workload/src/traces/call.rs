@@ -97,7 +97,8 @@ impl Blocks {
 
     /// Refuses a block size that the length of the prompt contradicts, naming one that fits.
     pub(super) fn check(&self, input: u32) -> Result<(), Flaw> {
-        if self.ids.is_empty() || self.fit(self.tokens, input) {
+        // A prompt of no tokens is a flaw of its own.
+        if self.ids.is_empty() || input == 0 || self.fit(self.tokens, input) {
             return Ok(());
         }
         let fitting = (4..16).map(|power| 1 << power).find(|tokens| self.fit(*tokens, input));

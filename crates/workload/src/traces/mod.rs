@@ -12,9 +12,11 @@ mod forms;
 mod read_ahead;
 mod reader;
 mod stream;
+mod survey;
 #[cfg(test)]
 mod tests;
 
 pub use flaw::{FlawCount, FlawKind};
 pub use forms::mapped::FieldMap;
 pub use reader::{OnFlaw, TraceOptions, TraceReader};
+pub use survey::Survey;

@@ -374,6 +374,93 @@ fn our_own_form_gives_back_what_was_read() {
     assert_eq!(flaws(&bad), [(FlawKind::ZeroLength, 1, 1)]);
 }
 
+fn survey(text: impl AsRef<[u8]>) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    std::fs::write(&path, text).unwrap();
+    let reader = TraceReader::open(&path, &skipping()).unwrap();
+    let keep = |_: Session| Ok::<(), crate::Error>(());
+    let text = Survey::of(reader, keep).unwrap().to_text();
+    text.replace(&format!("{}/", folder.path().display()), "")
+}
+
+#[test]
+fn a_survey_shows_lengths_sharing_bursts_and_the_ticks_of_a_coarse_clock() {
+    let row = |at: u32, ids: &str| {
+        format!(
+            "{{\"timestamp\": {at}, \"input_length\": 1024, \"output_length\": 9, \"hash_ids\": {ids}}}\n"
+        )
+    };
+    let rows = (0..20).map(|at| row(at / 5 * 3_000, &format!("[1, {}]", 2 + at % 2)));
+    let bad = row(3, "[1]").replace("1024", "0");
+    let text = survey(rows.chain([bad]).collect::<String>());
+    assert_eq!(
+        text,
+        "\
+form        mooncake, 21 rows
+sessions    20 with 20 requests: mean 1.0, p50 1, p90 1, p99 1, max 1
+prompts     mean 1024.0, p50 1024, p90 1024, p99 1024, max 1024 tokens
+answers     mean 9.0, p50 9, p90 9, p99 9, max 9 tokens
+shared      92.5 % of prompt tokens begin as an earlier prompt did
+starts      over 9.0 s, 2.111 per second
+burstiness  gaps vary by 2.31 of their mean (Poisson: 1)
+clock ticks of 3 s: 4 times, up to 5 starts at one
+in progress up to 5 sessions at once; durations are not recorded
+left out    rows that have a length of zero: 1
+            first trace, line 21: its prompt has 0 tokens
+sessions by their start, in milliseconds
+     0 -  511  5  ########################################
+   512 - 1023  0
+  1024 - 1535  0
+  1536 - 2047  0
+  2048 - 2559  0
+  2560 - 3071  5  ########################################
+  3072 - 3583  0
+  3584 - 4095  0
+  4096 - 4607  0
+  4608 - 5119  0
+  5120 - 5631  0
+  5632 - 6143  5  ########################################
+  6144 - 6655  0
+  6656 - 7167  0
+  7168 - 7679  0
+  7680 - 8191  0
+  8192 - 8703  0
+  8704 - 9215  5  ########################################
+"
+    );
+}
+
+#[test]
+fn a_survey_counts_what_was_in_progress_where_durations_are_recorded() {
+    let text = "Timestamp,Session ID,Elapsed time,Request tokens,Response tokens\n0,a,4,5,5\n2,b,4,5,5\n8,a,2,5,5\n";
+    let text = survey(text);
+    assert!(text.contains("up to 2 sessions at once, 5.00 requests on average"), "{text}");
+    assert!(text.contains("sessions    2 with 3 requests"), "{text}");
+    assert!(survey(SAMPLES[4]).contains("given as text: 1"), "{}", survey(SAMPLES[4]));
+}
+
+#[test]
+fn an_export_has_no_text_and_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let export = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let reader = TraceReader::open(&path, &skipping()).unwrap();
+        let mut out = Vec::new();
+        let tokenizer = || Ok::<_, crate::Error>(crate::DatasetContext::for_test(1, 0).tokenizer);
+        Survey::exported(reader, &mut out, tokenizer).unwrap().unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    for sample in SAMPLES {
+        let lines = export(sample);
+        assert_eq!(export(&lines), lines, "{sample}");
+    }
+    let lines = export(SAMPLES[4]);
+    assert!(!lines.contains("text"), "{lines}");
+    assert_eq!(prompt(&sound("tokometer", &lines)[0], 0), "new:1");
+}
+
 const SAMPLES: [&str; 5] = [
     WEKA,
     r#"{"timestamp": 412, "input_length": 1400, "output_length": 9, "hash_ids": [7, 8, 31]}"#,
