@@ -45,7 +45,12 @@ const CASES: [Case; 8] = [
     Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 ttft < 2s", truth: 11.04 },
     Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 tpot < 100ms", truth: 6.86 },
     Case { engine: "vllm-percentiles", lengths: (256, 128), slo: "p99 tpot < 80ms", truth: 4.75 },
-    Case { engine: "vllm-prefill-decode", lengths: (1_024, 64), slo: "p95 ttft < 500ms", truth: 20.50 },
+    Case {
+        engine: "vllm-prefill-decode",
+        lengths: (1_024, 64),
+        slo: "p95 ttft < 500ms",
+        truth: 20.50,
+    },
 ];
 
 /// A search that has ended.
