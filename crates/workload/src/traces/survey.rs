@@ -336,11 +336,13 @@ impl InFlight {
     fn add(&mut self, session: &Session) {
         let times = || session.turns().iter().filter_map(|turn| turn.recorded);
         let durations = times().filter_map(|times| times.duration);
-        let (timed, busy) =
-            durations.fold((0, 0.0), |(count, sum), span| (count + 1, sum + span.as_secs_f64()));
-        self.timed += timed;
-        self.untimed += session.turns().len() as u64 - timed;
-        self.busy += busy;
+        let mut with_duration = 0;
+        for duration in durations {
+            with_duration += 1;
+            self.busy += duration.as_secs_f64();
+        }
+        self.timed += with_duration;
+        self.untimed += session.turns().len() as u64 - with_duration;
         let Some(start) = session.start else { return };
         let last =
             times().map(|times| times.sent.saturating_add(times.duration.unwrap_or_default()));
