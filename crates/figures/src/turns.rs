@@ -58,7 +58,9 @@ mod tests {
 
     fn mean_ms(turns: &[Timeline]) -> Option<f64> {
         let mut waits = TurnWaits::default();
-        turns.iter().for_each(|one| waits.push(one));
+        for turn in turns {
+            waits.push(turn);
+        }
         waits.mean().map(|nanos| nanos / 1e6)
     }
 
