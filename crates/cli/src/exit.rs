@@ -9,7 +9,7 @@ pub(crate) enum Exit {
     /// Success.
     Done = 0,
     /// Success, but a rule of `compare --fail-if` is violated, `bench` missed an objective of `--slo`, `capacity` found no measured load that
-    /// meets the objectives, `doctor` found an inconsistency, or the load of `doctor --load` is beyond
+    /// meets the objectives, `doctor` found an inconsistency, `dataset --check` a row that cannot be used, or the load of `doctor --load` is beyond
     /// this machine.
     Missed = 1,
     /// The command line or the plan cannot be used.

@@ -1,6 +1,6 @@
 //! Files made of saved runs: the trace, tables of requests, summaries.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tokometer_base::{Nanos, Refusal, RefusalKind};
@@ -14,6 +14,21 @@ use crate::rows::{CsvTable, JudgedTarget, RequestTable, TableRow, TableRun};
 use crate::saved::RunView;
 use crate::trace::TraceWriter;
 use crate::{PageSource, summary_markdown};
+
+/// Writes a file as a whole. The inner error is the file's.
+pub fn exported<T, E: From<Refusal>>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<io::Result<T>, E>,
+) -> Result<T, E> {
+    let unwritable = |why: io::Error| unwritable(path, &why);
+    let mut file = WholeFile::create(path).map_err(unwritable)?;
+    let mut rows = BufWriter::new(&mut file);
+    let written = write(&mut rows)?.map_err(unwritable)?;
+    rows.flush().map_err(unwritable)?;
+    drop(rows);
+    file.keep().map_err(unwritable)?;
+    Ok(written)
+}
 
 /// The refusal for a file that cannot be written.
 pub fn unwritable(path: &Path, why: &io::Error) -> Refusal {

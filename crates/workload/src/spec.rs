@@ -59,6 +59,8 @@ tokometer_base::part! {
         pub trace_to_s: OrNone<f64>,
         pub max_gap_s: OrNone<f64>,
         pub spread: Spread,
+        pub map: OrNone<String>,
+        pub block_tokens: OrNone<u32>,
         pub scoring: Scoring,
         pub category: OrNone<String>,
         pub audio_seconds: f64,
@@ -244,7 +246,7 @@ datasets! {
     TimedTrace = "timed_trace" in timed_trace { path, chunk_hash_size, sec_multiplier }
     Mooncake = "mooncake" in mooncake { path, slowdown_factor, num_rounds }
     Trace = "trace" in trace {
-        path, pace, trace_speed, trace_from_s, trace_to_s, max_gap_s, spread,
+        path, pace, trace_speed, trace_from_s, trace_to_s, max_gap_s, spread, map, block_tokens,
     }
 }
 

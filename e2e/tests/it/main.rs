@@ -44,6 +44,7 @@ mod signals;
 mod soak;
 mod staircase;
 mod sweeps;
+mod traces;
 mod truth;
 mod verdicts;
 mod waiting;

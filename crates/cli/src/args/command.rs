@@ -455,6 +455,9 @@ pub(crate) struct DatasetArgs {
     /// Number of prompts shown in full [default: 2]
     #[arg(long, value_name = "N")]
     pub(crate) show: Option<u64>,
+    /// Count all rows of a trace that cannot be used, and exit with 1 if there are any
+    #[arg(long, hide_short_help = true)]
+    pub(crate) check: bool,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }

@@ -56,6 +56,7 @@ A list, such as `-c 1,2,...,64`, makes a sweep. Flags of `vllm bench serve` and
 Examples:
   tokometer dataset --dataset-name sharegpt --dataset-path sharegpt.json
   tokometer dataset --input-len 512 --output-len 64 -n 100 --export prompts.jsonl
+  tokometer dataset --trace trace.jsonl --check
 
 Other flags of `bench` are accepted and have no effect.",
     },

@@ -1,15 +1,16 @@
 //! `tokometer dataset`: what bench would send, without sending it.
 
-use std::io::{BufWriter, Write as _};
-
 use tokometer_base::Seed;
-use tokometer_record::WholeFile;
-use tokometer_report::export::unwritable;
+use tokometer_base::units::counted;
+use tokometer_plan::Plan;
+use tokometer_report::export::exported;
+use tokometer_workload::traces::{OnFlaw, Survey, TraceReader};
+use tokometer_workload::{BadRows, Spec};
 
 use crate::args::DatasetArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Refusal};
 use crate::files::is_standard;
-use crate::lower::{Environment, lower};
+use crate::lower::{Environment, Lowered, lower};
 use crate::session::{say_remarks, show_plan};
 use crate::terminal::{print, print_message, print_note};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
@@ -27,8 +28,18 @@ pub(crate) fn dataset(
     if args.bench.print_plan {
         return show_plan(&lowered.plan, &lowered);
     }
+    let mut has_flaws = false;
     for point in &lowered.points {
         let plan = &point.plan;
+        if let Spec::Trace(trace) = &plan.workload {
+            let skips = args.check || plan.prompts.bad_rows == BadRows::Skip;
+            let reader = trace.reader(if skips { OnFlaw::Skip } else { OnFlaw::Refuse })?;
+            has_flaws |= survey(args, reader, plan, &lowered)?;
+            continue;
+        }
+        if args.check {
+            return Err(Refusal::usage("`--check` is for a trace", "name it with `--trace`").into());
+        }
         let opened = tokenizer(plan, &lowered.secrets, None)?;
         for note in &opened.notes {
             print_note(&format!("note: {note}"));
@@ -46,21 +57,39 @@ pub(crate) fn dataset(
             plan.workload.name(),
             description.to_text()
         );
-        match args.export.as_deref() {
-            Some(path) if is_standard(path) => print_message(description.trim_end()),
-            _ => print(&description)?,
-        }
         if let Some(path) = &args.export {
-            let unwritable = |why: std::io::Error| unwritable(path, &why);
-            let mut file = WholeFile::create(path).map_err(unwritable)?;
-            let mut rows = BufWriter::new(&mut file);
-            opened.workload.export(&mut rows)?.and_then(|()| rows.flush()).map_err(unwritable)?;
-            drop(rows);
-            file.keep().map_err(unwritable)?;
-            if !is_standard(path) {
-                print_note(&format!("wrote {} prompts to {}", opened.len(), path.display()));
-            }
+            exported(path, |rows| anyhow::Ok(opened.workload.export(rows)?))?;
         }
+        show(args, &description, &counted(opened.len(), "prompt"))?;
     }
-    Ok(Exit::Done)
+    Ok(if args.check && has_flaws { Exit::Missed } else { Exit::Done })
+}
+
+/// Describes a trace, and writes it in our own form where that is wanted. Says whether it has rows that cannot be used.
+fn survey(
+    args: &DatasetArgs,
+    reader: TraceReader,
+    plan: &Plan,
+    lowered: &Lowered,
+) -> anyhow::Result<bool> {
+    let tokenizer = || anyhow::Ok(tokenizer(plan, &lowered.secrets, None)?.tokenizer);
+    let survey = match &args.export {
+        None => Survey::of(reader, |_| anyhow::Ok(()))?,
+        Some(to) => exported(to, |rows| Survey::exported(reader, rows, tokenizer))?,
+    };
+    show(args, &survey.to_text(), &counted(survey.sessions(), "session"))?;
+    Ok(survey.has_flaws())
+}
+
+/// Prints what is described, beside standard output where that has what was exported.
+fn show(args: &DatasetArgs, description: &str, written: &str) -> anyhow::Result<()> {
+    match args.export.as_deref() {
+        Some(path) if is_standard(path) => print_message(description.trim_end()),
+        Some(path) => {
+            print(description)?;
+            print_note(&format!("wrote {written} to {}", path.display()));
+        }
+        None => print(description)?,
+    }
+    Ok(())
 }

@@ -94,6 +94,10 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("workload.max_gap_s").of(TRACE),
         switch("spread", "even", "Spread sessions that start at one tick of a coarse clock over the time to the next tick")
             .sets("workload.spread").of(TRACE),
+        option("map", "FIELDS", Text, "Where a trace of another form has its fields, such as in=usage.prompt_tokens,out=usage.completion_tokens")
+            .sets("workload.map").of(TRACE),
+        option("trace-block-size", "TOKENS", Count, "Tokens of a block of the trace [default: those of its form]")
+            .sets("workload.block_tokens").of(TRACE).most(MOST_TOKENS),
         switch("self-timed", "trace", "Send requests at the timestamps of the trace")
             .sets("load.timing").replaces("no-self-timed").known("P")
             .also(&[other("use-trace-timestamps", "S")]),

@@ -14,7 +14,7 @@ use crate::conversations::SESSION_HEADER;
 use crate::datasets::openai::joined;
 use crate::session::{Piece, PieceName, Session, Turn};
 use crate::source::{History, PlannedTurn};
-use crate::traces::{OnFlaw, TraceOptions, TraceReader};
+use crate::traces::{FieldMap, OnFlaw, TraceOptions, TraceReader};
 use crate::{
     BadRows, DatasetContext, DatasetNote, Error, Item, Result, Source, TurnPosition, WireForm,
 };
@@ -61,6 +61,12 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_gap_s: Option<f64>,
     pub spread: Spread,
+    /// Where a trace of another form has its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<String>,
+    /// Tokens of a block; absent: as its form has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_tokens: Option<u32>,
 }
 
 impl Default for Options {
@@ -73,8 +79,26 @@ impl Default for Options {
             trace_to_s: None,
             max_gap_s: None,
             spread: Spread::default(),
+            map: None,
+            block_tokens: None,
         }
     }
+}
+
+impl Options {
+    /// All sessions of the trace, at their own times.
+    pub fn reader(&self, on_flaw: OnFlaw) -> Result<TraceReader> {
+        let map = self.map.as_deref().map(FieldMap::parse).transpose().map_err(refused)?;
+        let block_tokens = self.block_tokens;
+        TraceReader::open(
+            &self.path,
+            &TraceOptions { on_flaw, block_tokens, map, read_ahead: None },
+        )
+    }
+}
+
+fn refused(reason: impl Into<String>) -> Error {
+    Error::Options { dataset: "trace", reason: reason.into() }
 }
 
 pub(crate) struct Trace {
@@ -91,7 +115,6 @@ pub(crate) struct Trace {
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Trace> {
-    let refused = |reason: &str| Error::Options { dataset: "trace", reason: reason.to_owned() };
     if !(options.trace_speed.is_finite() && options.trace_speed > 0.0) {
         return Err(refused("`--trace-speed` must be greater than zero"));
     }
@@ -144,8 +167,7 @@ fn read(options: &Options, context: &DatasetContext) -> Result<(Vec<Session>, Ve
         BadRows::Skip => OnFlaw::Skip,
         BadRows::ByDataset => OnFlaw::Refuse,
     };
-    let mut reader =
-        TraceReader::open(&options.path, &TraceOptions { on_flaw, ..TraceOptions::default() })?;
+    let mut reader = options.reader(on_flaw)?;
     let sessions = reader.by_ref().collect::<Result<Vec<_>>>()?;
     let note = |flaw: &crate::traces::FlawCount| {
         let (path, text) = (flaw.path.display(), &flaw.text);

@@ -102,8 +102,9 @@ impl Blocks {
             return Ok(());
         }
         let fitting = (4..16).map(|power| 1 << power).find(|tokens| self.fit(*tokens, input));
-        let hint =
-            fitting.map_or(String::new(), |tokens| format!("\n  blocks of {tokens} tokens fit"));
+        let hint = fitting.map_or(String::new(), |tokens| {
+            format!("\n  blocks of {tokens} tokens fit: try `--trace-block-size {tokens}`")
+        });
         let count = self.ids.len();
         Err(FlawKind::BlockSize.with(format!(
             "{count} blocks of {} tokens do not make up a prompt of {input}{hint}",

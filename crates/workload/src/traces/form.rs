@@ -55,7 +55,7 @@ pub(super) fn recognised(
     let names = Names::of(row);
     FORMS.into_iter().find(|form| (form.is)(&names)).ok_or_else(|| {
         let names: Vec<&str> = names.0.iter().map(String::as_str).collect();
-        format!("no form of trace has the fields {}", names.join(", "))
+        format!("no form of trace has the fields {}\n  name them with `--map in=FIELD,out=FIELD,time=FIELD`", names.join(", "))
     })
 }
 

@@ -290,6 +290,7 @@ fn any_other_rows_are_read_by_a_map() {
     }
     let error = read_text("{\"a\": 1}", &TraceOptions::default()).err().unwrap().to_string();
     assert!(error.contains("no form of trace has the fields a"), "{error}");
+    assert!(error.contains("--map"), "{error}");
 }
 
 #[test]
@@ -326,7 +327,7 @@ fn each_flaw_is_refused_with_its_row_or_counted() {
     check(
         &row("\"timestamp\": 6, \"input_length\": 100, \"hash_ids\": [1,2,3,4,5,6,7]"),
         FlawKind::BlockSize,
-        "blocks of 16 tokens fit",
+        "`--trace-block-size 16`",
     );
 }
 

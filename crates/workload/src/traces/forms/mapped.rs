@@ -133,7 +133,7 @@ impl MappedRow<'_> {
 }
 
 fn read(row: Row<'_>, setting: &Setting, found: &mut Found) -> Result<(), Flaw> {
-    let map = setting.map.as_ref().ok_or_else(|| "it needs a map of its fields".to_owned())?;
+    let map = setting.map.as_ref().ok_or_else(|| "it needs `--map`".to_owned())?;
     let json = match row {
         Row::Json(_) => form::json(row)?,
         Row::Cells(_) => Value::Null,
