@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::json;
+use tokometer_base::backend::ServerKind;
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_client::control::ModelEntry;
 use tokometer_client::{ApiKey, KeepText};
@@ -153,6 +154,18 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
     }
 }
 
+/// llama.cpp's server announces that a connection stays open, ends it behind each answer, and acknowledges and throws
+/// away a request that meets the end.
+fn connections(plan: &Plan) -> drive::Connections {
+    let mut servers = plan.targets.iter().map(|target| target.backend.server());
+    let is_auto = plan.client.connections == drive::Connections::Auto;
+    if is_auto && servers.any(|server| server == ServerKind::LlamaCpp) {
+        drive::Connections::PerRequest
+    } else {
+        plan.client.connections
+    }
+}
+
 pub(crate) fn config(
     plan: &Plan,
     ready: &ReadyTargets,
@@ -181,7 +194,7 @@ pub(crate) fn config(
         seed: Seed(plan.seed),
         share: opened.share,
         whole_extent: Some(whole),
-        connections: client.connections,
+        connections: connections(plan),
         socket_reads: client.socket_reads,
         stamps: client.stamps,
         // In SGLang's client a conversation keeps its slot from its first turn to its last.
