@@ -33,7 +33,7 @@ pub trait Prepare: Send {
         Ok(Vec::new())
     }
 
-    /// Turns of sessions that ended before them, for want of an answer: planned and never made.
+    /// Turns that were planned and never made, because their session ended early.
     fn lost_turns(&self) -> u64 {
         0
     }
