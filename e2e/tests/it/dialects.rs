@@ -104,3 +104,23 @@ fn an_answer_that_ends_by_itself_is_counted_alike_by_tgi_s_events_and_its_detail
     let ends_by_itself = |row: &&Timeline| row.event_tokens() < Some(2_000);
     assert!(rows.iter().filter(ends_by_itself).count() > 0, "no answer ended by itself");
 }
+
+/// llama.cpp's server ends a connection behind each answer and loses a request that meets the end.
+#[test]
+fn llama_cpp_gets_a_connection_per_request_unless_another_way_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let most_uses = |name: &str, flags: &str| {
+        let line = format!(
+            "bench --base-url {} --model simulated --dataset-name random --num-prompts 6 --max-concurrency 1 \
+             --random-input-len 8 --random-output-len 2 --quiet --run-dir {name} {flags}",
+            server.url
+        );
+        run(folder.path(), &line).succeeded();
+        let reader = RunReader::open(&folder.path().join(name)).unwrap();
+        reader.timelines().unwrap().map(|row| row.connection.uses_before).max()
+    };
+    assert_eq!(most_uses("own", "--backend llamacpp-oai"), Some(0));
+    assert_eq!(most_uses("kept", "--backend llamacpp-oai --connections on-demand"), Some(5));
+    assert_eq!(most_uses("other", "--backend vllm"), Some(5));
+}
