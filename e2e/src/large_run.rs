@@ -28,7 +28,6 @@ const RETRY_PAUSE: Nanos = Nanos::from_millis(200);
 const FAILED_SHARE: f64 = 0.005;
 const CONNECTING_SHARE: f64 = 0.02;
 
-/// The size of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunSize {
     /// Requests, without retries.
@@ -37,7 +36,6 @@ pub struct RunSize {
     pub tokens: u64,
 }
 
-/// Writes a run of this size into `folder`.
 pub fn write(folder: &Path, size: RunSize) -> Result<(), Error> {
     let info = info(size);
     let mut writer = Writer {

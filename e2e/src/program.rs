@@ -36,7 +36,6 @@ pub fn path() -> &'static Path {
     })
 }
 
-/// The project's folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
@@ -78,7 +77,6 @@ fn build(folder: &Path) {
     assert!(command.status().unwrap().success(), "the program cannot be built");
 }
 
-/// How a command ended.
 #[derive(Debug)]
 pub struct ProgramExit {
     /// Its exit code. `None` for one that a signal ended.
@@ -90,7 +88,6 @@ pub struct ProgramExit {
 }
 
 impl ProgramExit {
-    /// Stdout as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:?}"))
     }
@@ -152,12 +149,10 @@ pub fn command(folder: &Path, line: &str) -> Command {
     command
 }
 
-/// Runs a command line to its end.
 pub fn run(folder: &Path, line: &str) -> ProgramExit {
     ended(&mut command(folder, line))
 }
 
-/// Runs a command to its end.
 pub fn ended(command: &mut Command) -> ProgramExit {
     Started::of(command).wait()
 }
@@ -197,21 +192,17 @@ pub fn first_line(child: &mut Child) -> String {
     line
 }
 
-/// A running command.
 pub struct Started {
-    /// Its process.
     pub child: Child,
     /// The folder that it runs in, and when it began.
     pub(crate) place: Option<(PathBuf, SystemTime)>,
 }
 
 impl Started {
-    /// The program with the words of `line`.
     pub fn new(folder: &Path, line: &str) -> Self {
         Self::of(&mut command(folder, line))
     }
 
-    /// The program as this command starts it.
     pub fn of(command: &mut Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         #[expect(clippy::disallowed_methods, reason = "compared with the times of files")]
@@ -224,17 +215,14 @@ impl Started {
         Pid::from_raw(self.child.id().cast_signed())
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
 
-    /// Whether it has exited by now.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|end| end.is_some())
     }
 
-    /// Kills it and waits until it is gone.
     pub fn kill(self) {
         self.signal(Signal::SIGKILL);
         let _ = self.wait();
@@ -282,7 +270,6 @@ impl Started {
 /// A simulated server on a free port. It ends when this is dropped.
 pub struct Server {
     child: Child,
-    /// Its address.
     pub url: String,
 }
 
@@ -292,12 +279,10 @@ impl Server {
         Self::new(&["--ttft", "5ms", "--itl", "1ms"])
     }
 
-    /// A server with these flags.
     pub fn new(flags: &[&str]) -> Self {
         Self::start(Command::new(path()).args(["sim", "--port", "0", "--follow-stdin"]).args(flags))
     }
 
-    /// A server with these flags on a Unix-domain socket.
     pub fn on_socket(socket: &Path, flags: &[&str]) -> Self {
         let mut command = Command::new(path());
         command.args(["sim", "--follow-stdin", "--unix"]).arg(socket);
@@ -351,7 +336,6 @@ pub fn free_port() -> u16 {
     ports.into_iter().find(is_free).expect("no port is free")
 }
 
-/// Waits until `is_so`.
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     const PAUSE: Duration = Duration::from_millis(10);
     for _ in 0..LONGEST.as_millis() / PAUSE.as_millis() {

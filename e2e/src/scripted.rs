@@ -22,7 +22,6 @@ pub struct ScriptedRequest<'a> {
     pub head: String,
     /// Body, by its Content-Length.
     pub body: Vec<u8>,
-    /// The connection.
     pub stream: &'a mut TcpStream,
 }
 
@@ -60,7 +59,6 @@ impl ScriptedRequest<'_> {
         );
     }
 
-    /// Sends one event of a stream.
     pub fn event(&mut self, data: impl AsRef<str>) {
         self.send(format!("data: {}\n\n", data.as_ref()));
     }
@@ -119,12 +117,10 @@ pub fn wait_in_script(is_so: impl Fn() -> bool) {
 pub struct Latch(Arc<AtomicBool>);
 
 impl Latch {
-    /// Lets every script go on.
     pub fn open(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until it is open.
     pub fn wait(&self) {
         wait_in_script(|| self.0.load(Ordering::SeqCst));
     }
@@ -132,9 +128,7 @@ impl Latch {
 
 /// What the server does after the script.
 pub enum AfterResponse {
-    /// Waits for another request on this connection.
     Stay,
-    /// Closes the connection.
     Close,
 }
 
@@ -147,7 +141,6 @@ enum ControlReplies {
 
 /// A scripted server. Its threads end with the test's process.
 pub struct Scripted {
-    /// Its address.
     pub url: String,
     requests: Arc<AtomicU32>,
 }

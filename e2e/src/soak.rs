@@ -37,12 +37,9 @@ const SAMPLE_PAUSE: Duration = Duration::from_millis(50);
 /// Samples of the memory below which a round is too short to judge it.
 const SAMPLES_LEAST: usize = 200;
 
-/// How long a round is.
 #[derive(Debug, Clone, Copy)]
 pub enum Length {
-    /// This many requests.
     Requests(u32),
-    /// This many seconds.
     Seconds(u32),
 }
 
@@ -53,9 +50,7 @@ pub struct Round {
     pub what: String,
     /// Requests of the plan, or those that became due.
     pub planned: u64,
-    /// Requests that succeeded.
     pub succeeded: u64,
-    /// Requests that failed.
     pub failed: u64,
     /// The client's memory early in the round and at its highest later, in MiB.
     pub memory_mib: (u64, u64),
@@ -65,7 +60,6 @@ pub struct Round {
     pub violations: Vec<String>,
 }
 
-/// Draws of one round.
 struct Drawn {
     backend: &'static str,
     flavour: &'static str,
@@ -155,7 +149,6 @@ pub fn round(folder: &Path, seed: Seed, number: u64, length: Length) -> Round {
     judge(folder, &drawn, &ended, what, &usage)
 }
 
-/// Memory and descriptors of a process while it ran.
 #[derive(Default)]
 struct ProcessUsage {
     memory_mib: Vec<u64>,

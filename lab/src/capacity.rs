@@ -53,7 +53,6 @@ const CASES: [Case; 8] = [
     },
 ];
 
-/// A search that has ended.
 struct Searched {
     findings: Findings,
     /// In virtual time.

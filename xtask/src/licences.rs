@@ -9,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::ci::root;
 
-/// Licences under which a dependency may come.
 const ALLOWED: [&str; 15] = [
     "0BSD",
     "Apache-2.0",

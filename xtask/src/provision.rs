@@ -68,7 +68,6 @@ pub(crate) const PARTS: [Part; 4] = [
     },
 ];
 
-/// Installs what is missing.
 pub(crate) fn install() -> Result<()> {
     for part in PARTS.iter().filter(|part| !(part.is_installed)()) {
         let installed = install_packages(part.needed).and_then(|()| (part.install)());

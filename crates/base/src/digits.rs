@@ -10,7 +10,6 @@ pub fn decimals(value: f64) -> usize {
     }
 }
 
-/// The number with its [`decimals`].
 pub fn digits(value: f64) -> String {
     format!("{value:.*}", decimals(value))
 }

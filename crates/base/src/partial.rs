@@ -279,7 +279,6 @@ macro_rules! part {
     ) => {
         $(#[$attribute])*
         #[derive(Debug, Clone, PartialEq, Default)]
-        #[expect(missing_docs, reason = "fields are documented where the whole value has them")]
         pub struct $Part {
             $( $(#[$of_field])* pub $field: $crate::part!(@type $type $(, as $twin)?), )*
         }

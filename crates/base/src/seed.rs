@@ -62,7 +62,6 @@ pub fn whole_between(generator: &mut impl RngCore, low: u64, high: u64) -> u64 {
     low + u64::try_from(product >> 64).unwrap_or(width)
 }
 
-/// Puts items into a random order, each equally likely.
 pub fn shuffle<T>(items: &mut [T], generator: &mut impl RngCore) {
     for last in (1..items.len()).rev() {
         let other = whole_between(generator, 0, last as u64);

@@ -22,7 +22,6 @@ pub(crate) struct Activity {
     _thread: Background,
 }
 
-/// How far some work has come.
 struct Work {
     what: &'static str,
     done: usize,
@@ -43,7 +42,6 @@ impl Activity {
         Self { work, _thread: thread }
     }
 
-    /// What is under way from now on.
     pub(crate) fn rename(&self, what: &'static str) {
         locked(&self.work).what = what;
     }

@@ -24,7 +24,6 @@ use crate::pages;
 use crate::runs::{self, READING};
 use crate::terminal::{print, print_message};
 
-/// What is compared with what.
 #[derive(Clone, Copy)]
 enum Sides<'a> {
     /// The two targets of one run.

@@ -55,7 +55,6 @@ pub(crate) fn say_pipe(path: &Path) {
     print_message(&format!("note: reading the pipe `{}` to its end", path.display()));
 }
 
-/// The same as text.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
     String::from_utf8(read(path)?).map_err(invalid)

@@ -12,10 +12,8 @@ use crate::signals::Signals;
 use crate::terminal::{be_quiet, print, print_note};
 
 pub(crate) struct Given {
-    /// The variables that mean something.
     pub(crate) environment: Environment,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Ctrl-C and other signals that end the program.
     pub(crate) signals: Signals,
 }
 
@@ -29,7 +27,6 @@ pub(crate) fn say_remarks(lowered: &Lowered) {
     }
 }
 
-/// Prints what `--print-plan` asks for.
 pub(crate) fn show_plan(plan: &Plan, lowered: &Lowered) -> anyhow::Result<Exit> {
     print(&written(plan, &lowered.origins).context("cannot show the plan")?)?;
     Ok(Exit::Done)

@@ -123,7 +123,6 @@ impl Drop for EndOfRun {
     }
 }
 
-/// The signals that end the program.
 pub(crate) fn heeded() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);

@@ -10,7 +10,6 @@ use tokometer_drive::{Live, LiveCounts};
 /// A silence that is worth showing: longer than most prefills.
 const LONG: Nanos = Nanos::from_secs(5);
 
-/// Follows the counters of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     /// Content events and ended requests at the last change, and when that was.

@@ -20,13 +20,11 @@ use crate::exit::{Refusal, RefusalKind};
 /// reported on it as well, where nothing can be passed in.
 static SECRETS: RwLock<Option<Secrets>> = RwLock::new(None);
 
-/// Never writes these secrets from now on.
 pub(crate) fn hide(secrets: &Secrets) {
     let mut hidden = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     hidden.get_or_insert_with(Secrets::new).extend(secrets);
 }
 
-/// The text with the process's secrets replaced.
 pub(crate) fn without_secrets(text: &str) -> String {
     let hidden = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
     hidden.as_ref().map_or_else(|| text.to_owned(), |secrets| secrets.redact_output(text))
@@ -74,7 +72,6 @@ pub(crate) fn draw_line(text: &str) {
     *is_drawn = !text.is_empty();
 }
 
-/// Writes a piece of the result.
 pub(crate) fn print(text: &str) -> Result<(), Refusal> {
     draw_line("");
     let text = printable::lines(&without_secrets(text), printable::ColourCodes::Kept);

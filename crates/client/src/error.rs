@@ -30,17 +30,14 @@ pub enum Error {
     ExtraBody(String),
     #[error("cannot reach {address}: {}", cause::describe(.source))]
     Reach { address: String, source: io::Error },
-    /// The server accepted the connection, and then nothing came.
     #[error("no answer from {address} within {within}")]
     Silent { address: String, within: Nanos },
     #[error("{address} redirects: {reason}")]
     Redirect { address: String, reason: String },
     #[error("cannot read the response of {address}: {reason}")]
     Answer { address: String, reason: String },
-    /// The server closed the connection inside its answer.
     #[error("cannot read the response of {address}: the connection closed before its end")]
     Cut { address: String },
-    /// The server's answer was a page for people.
     #[error("cannot use the response of {address}: {what}")]
     WebPage { address: String, what: String },
     #[error("{address} responded with status {status}: {body}")]

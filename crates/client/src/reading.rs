@@ -306,7 +306,6 @@ impl ResponseReading {
         }
     }
 
-    /// Whether the protocol's end mark has been seen.
     pub(crate) fn has_ended(&self) -> bool {
         match self.end {
             EndRule::DoneOrFinish => {

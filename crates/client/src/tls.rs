@@ -12,7 +12,6 @@ use tokometer_base::pem::{self, KeyFault};
 
 use crate::Error;
 
-/// Which server certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {

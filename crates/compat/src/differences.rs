@@ -13,7 +13,6 @@ use crate::model::{Field, Key, Metric, Report, Stat};
 const WORTH_SAYING: f64 = 0.01;
 
 /// One figure that another tool's block shows otherwise.
-#[expect(missing_docs, reason = "the names say what each is")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureDifference {
     pub key: Key,
@@ -45,9 +44,7 @@ pub fn prints_withheld_gaps(summary: &Summary, block: &Report) -> bool {
 /// Time of a burst's requests that passed in the client, on average.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientTime {
-    /// The block's mean TTFT.
     pub ttft_ms: f64,
-    /// Part of it that was spent on connecting.
     pub connecting_ms: f64,
     /// From the start of the burst to the beginning of TTFT.
     pub queue_ms: f64,

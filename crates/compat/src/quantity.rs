@@ -7,7 +7,6 @@ use tokometer_figures::figure::{self, Figure, Statistic};
 pub use tokometer_figures::figure::Percentile;
 
 /// A labelled quantity that stands alone in a report.
-#[expect(missing_docs, reason = "the labels of the layouts say what each is")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
     Backend,
@@ -54,7 +53,6 @@ pub enum Field {
     /// Seconds of audio per second.
     Rtfx,
     TotalThroughput,
-    /// Mean number of requests in flight.
     Concurrency,
     /// Tokens per step of a speculating server.
     AcceptLength,
@@ -71,7 +69,6 @@ pub enum Field {
     DiffusionStepsPerCanvas,
     /// Tokens committed per denoising step.
     DiffusionPerStep,
-    /// Tokens committed.
     DiffusionTokens,
     DiffusionSteps,
     DiffusionPositions,
@@ -110,7 +107,6 @@ pub enum Field {
 }
 
 /// A quantity with a distribution, all in milliseconds.
-#[expect(missing_docs, reason = "the labels of the layouts say what each is")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     Ttft,
@@ -122,14 +118,10 @@ pub enum Metric {
     ClientQueue,
     /// Time to the last token from the intended send.
     QueuedE2el,
-    /// Time to the first token, in the steady window.
     SteadyTtft,
-    /// Time per output token, in the steady window.
     SteadyTpot,
 }
 
-/// A statistic of a [`Metric`].
-#[expect(missing_docs, reason = "each has the name of a statistic")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stat {
     Mean,
@@ -171,9 +163,7 @@ impl Stat {
 /// What a value of a report is the value of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A quantity that stands alone.
     Field(Field),
-    /// A statistic of a metric.
     Latency(Metric, Stat),
     /// Acceptance at a position of the draft, percent.
     Position(u32),
@@ -236,23 +226,17 @@ impl Key {
     }
 }
 
-/// The value itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
-    /// A whole number.
     Count(u64),
-    /// A measured number.
     Number(f64),
-    /// Words, such as a backend's name.
     Words(String),
 }
 
 /// A value and, when it was read from text, that text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// What it means.
     pub scalar: Scalar,
-    /// How it was written.
     pub text: Option<String>,
     /// Half a unit of the last digit it was written with: what rounding may have changed it by.
     /// Zero for a count, and for a number with all its digits.
@@ -260,7 +244,6 @@ pub struct Value {
 }
 
 impl Value {
-    /// A value as it was printed.
     pub fn printed(scalar: Scalar, text: &str) -> Self {
         let half_unit = match scalar {
             Scalar::Number(_) => half_unit(text),
@@ -289,7 +272,6 @@ pub struct Values {
 }
 
 impl Values {
-    /// The value of `key`.
     pub fn get(&self, key: Key) -> Option<&Value> {
         self.index.get(&key).map(|at| &self.list[*at].1)
     }
@@ -304,30 +286,25 @@ impl Values {
         }
     }
 
-    /// Takes the value of `key` away.
     pub fn remove(&mut self, key: Key) {
         self.list.retain(|(known, _)| *known != key);
         self.index = self.list.iter().enumerate().map(|(at, (key, _))| (*key, at)).collect();
     }
 
-    /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &Value)> {
         self.list.iter().map(|(key, value)| (*key, value))
     }
 
-    /// All of them, in order, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Value)> {
         self.list.iter_mut().map(|(key, value)| (*key, value))
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
 impl Scalar {
-    /// The value as a number, if it is one.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Count(count) => Some(*count as f64),

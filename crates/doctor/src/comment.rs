@@ -6,7 +6,6 @@
 use crate::page::described;
 use crate::rule::{ExaminedFile, Finding};
 
-/// The findings of these files in Markdown.
 pub fn doctor_comment(files: &[ExaminedFile<'_>]) -> String {
     let mut text: String = files.iter().map(|file| section(*file)).collect();
     text.push_str(
@@ -42,7 +41,6 @@ fn row(block: &str, finding: &Finding) -> String {
     )
 }
 
-/// Text without any meaning in Markdown or HTML.
 fn escaped(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -23,7 +23,6 @@ impl<'a> Figures<'a> {
         self.report.values.get(Key::Field(field)).and_then(Interval::of)
     }
 
-    /// A field that is above zero.
     pub(crate) fn positive(&self, field: Field) -> Option<Interval> {
         self.field(field).filter(|value| value.low > 0.0)
     }
@@ -51,7 +50,6 @@ impl<'a> Figures<'a> {
         self.field(Field::Duration)
     }
 
-    /// A statistic in seconds.
     pub(crate) fn seconds(&self, metric: Metric, stat: Stat) -> Option<Interval> {
         let value = self.report.values.get(Key::Latency(metric, stat))?;
         Some(Interval::of(value)? * 1e-3)
@@ -62,7 +60,6 @@ impl<'a> Figures<'a> {
         self.seconds(metric, Stat::Mean).filter(|mean| mean.low > 0.0)
     }
 
-    /// Tokens per answer.
     pub(crate) fn answer_tokens(&self) -> Option<f64> {
         Some(self.report.number(Field::OutputTokens)? / self.requests()?)
     }

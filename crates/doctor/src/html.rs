@@ -13,7 +13,6 @@ text-align:left;vertical-align:top}pre{overflow:auto;background:#f6f8fa;padding:
 td,th{border-color:#30363d}pre{background:#161b22}.inconsistent{color:#ff8178}.misleading{color:#e3b341}\
 .remark,.meaning{color:#9198a1}}";
 
-/// The findings of these files as one self-contained page.
 pub fn doctor_html(files: &[ExaminedFile<'_>]) -> String {
     let sections: String = files.iter().map(|file| section(*file)).collect();
     format!(

@@ -27,7 +27,6 @@ impl Interval {
         Some(Self { low: number - slack, high: number + slack })
     }
 
-    /// The middle.
     pub(crate) fn mid(self) -> f64 {
         f64::midpoint(self.low, self.high)
     }
@@ -53,7 +52,6 @@ impl Interval {
         Self { low: self.low - half, high: self.high + half }
     }
 
-    /// Whether it holds a whole number.
     pub(crate) fn holds_whole_number(self) -> bool {
         self.low.ceil() <= self.high
     }

@@ -86,7 +86,6 @@ fn zero_percentile(figures: &Figures<'_>, (metric, name): (Metric, &str)) -> Opt
     Some(Finding::new(Level::Misleading, Rule::PossibleValues, what, meaning))
 }
 
-/// A section without any value above zero.
 fn empty_section(figures: &Figures<'_>, (metric, name): (Metric, &str)) -> Option<Finding> {
     let is_between_tokens = matches!(metric, Metric::Tpot | Metric::Itl);
     // A single token has none after it.

@@ -63,7 +63,6 @@ fn falling_latency(row: &Report, next: &Report) -> Option<Finding> {
     Some(Finding::new(Level::Misleading, Rule::RisingWithLoad, what, meaning))
 }
 
-/// Findings about the file as a whole.
 pub(crate) fn file_findings(reports: &[Report]) -> Vec<Finding> {
     stated_length(reports).into_iter().chain(quantum(reports)).collect()
 }

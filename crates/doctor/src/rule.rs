@@ -16,7 +16,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Remark => "remark",
@@ -33,7 +32,6 @@ impl fmt::Display for Level {
 }
 
 /// An identity that a report must satisfy. [`Rule::TABLE`] says what each demands.
-#[expect(missing_docs, reason = "the table has a sentence for each")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     WholeBlock,
@@ -72,14 +70,10 @@ pub enum Rule {
     StatedLength,
 }
 
-/// What is known of a rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity {
-    /// The rule.
     pub rule: Rule,
-    /// Its short name.
     pub code: &'static str,
-    /// What it demands.
     pub sentence: &'static str,
 }
 
@@ -88,7 +82,6 @@ const fn identity(rule: Rule, code: &'static str, sentence: &'static str) -> Ide
 }
 
 impl Rule {
-    /// All rules in order.
     pub const TABLE: [Identity; 34] = [
         identity(
             Self::WholeBlock,
@@ -218,22 +211,17 @@ impl Rule {
         Self::TABLE.iter().find(|row| row.rule == self).expect("the table has a row for each rule")
     }
 
-    /// Its short name.
     pub fn code(self) -> &'static str {
         self.row().code
     }
 }
 
-/// One thing found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
     pub level: Level,
-    /// The identity that fails.
     pub rule: Rule,
     /// What failed, with its numbers.
     pub what: String,
-    /// What it probably means.
     pub meaning: String,
 }
 
@@ -281,17 +269,14 @@ pub(crate) fn with_short_numbers(text: &str) -> String {
     short + rest
 }
 
-/// All findings of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Examination {
     /// Findings of each block, worst first.
     pub blocks: Vec<Vec<Finding>>,
-    /// Findings about the file as a whole.
     pub file: Vec<Finding>,
 }
 
 impl Examination {
-    /// The worst level found anywhere.
     pub fn worst(&self) -> Option<Level> {
         self.blocks.iter().flatten().chain(&self.file).map(|finding| finding.level).max()
     }
@@ -300,11 +285,8 @@ impl Examination {
 /// A file with its reports and what was found in them.
 #[derive(Debug, Clone, Copy)]
 pub struct ExaminedFile<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// The reports in it, in order.
     pub reports: &'a [Report],
-    /// What was found.
     pub examination: &'a Examination,
 }
 

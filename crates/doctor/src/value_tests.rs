@@ -189,7 +189,6 @@ fn prompts_that_share_requests_are_all_accounted_for() {
     assert_eq!(missing.blocks[0][0].what, "20 prompts are stated, 18 are reported");
 }
 
-/// A block of these lines.
 fn block(lines: &str) -> String {
     let rows = lines.replace("; ", "\n");
     format!("==== Serving Benchmark Result ====\n{rows}\n{}\n", "=".repeat(50))

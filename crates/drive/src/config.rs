@@ -27,7 +27,6 @@ pub enum Connections {
     PerRequest,
 }
 
-/// Most requests of a first wave.
 const MOST_IN_WAVE: u64 = 16_384;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

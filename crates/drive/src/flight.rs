@@ -116,7 +116,6 @@ impl Flight {
         }
     }
 
-    /// Whether the attempt, which has ended, will be retried.
     pub(crate) fn wants_retry(&self) -> bool {
         self.tries_left > 0 && self.failure().is_some_and(is_worth_retrying)
     }

@@ -29,7 +29,6 @@ impl FirstRefusals {
         are_alike(&found)
     }
 
-    /// Whether the server refuses everything.
     pub(crate) fn are_enough(&self) -> bool {
         are_alike(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -106,7 +106,6 @@ impl Collector {
         }
     }
 
-    /// Adds one ended attempt, in any order.
     pub fn push(&mut self, timeline: &Timeline) {
         self.observed.add_side_request(timeline);
         match timeline.identity.phase {

@@ -47,7 +47,6 @@ fn distribution(run: &[(Nanos, f64)]) -> Distribution {
     series.into_distribution(view)
 }
 
-/// The values of a run in ascending order.
 fn sorted<'a>(runs: impl IntoIterator<Item = &'a (Nanos, f64)>) -> Vec<f64> {
     let mut values: Vec<f64> = runs.into_iter().map(|(_, value)| *value).collect();
     tokometer_base::sort_numbers(&mut values);

@@ -129,7 +129,6 @@ pub enum Latency {
 }
 
 impl Definition {
-    /// Whether it has a value per request or event.
     pub fn is_distribution(&self) -> bool {
         !matches!(self.formula, Formula::Run(_))
     }

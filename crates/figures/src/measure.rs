@@ -78,7 +78,6 @@ fn first_choice_tokens(timeline: &Timeline) -> Option<u32> {
     contents.map(Event::tokens).sum()
 }
 
-/// What TPOT divides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Decode {
     /// Nanoseconds from the first content to the last.

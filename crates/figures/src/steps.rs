@@ -297,7 +297,6 @@ fn group_width(gaps: impl Iterator<Item = u32>) -> Nanos {
     Nanos(u64::from(gap.unwrap_or(0)) / 5)
 }
 
-/// The tokens of one step.
 struct Group<'t> {
     tokens: &'t [Token],
     /// Whether there was a pause before it.

@@ -88,7 +88,6 @@ impl RunReader {
         Self::of_kept(PathBuf::new(), info, kept)
     }
 
-    /// Opens a folder and reads its plan.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let plan = folder.join(names::PLAN);
         if !plan.is_file() {
@@ -177,7 +176,6 @@ impl RunReader {
         Ok(std::iter::from_fn(rows).flatten().flatten().chain(unwritten))
     }
 
-    /// The batches of a file on disk.
     fn stored(&self, path: &Path) -> Result<Batches, Error> {
         let batches = Batches::open(path, &self.damages)?;
         let end: Option<RunEnd> = read_json(&self.folder.join(names::END)).ok();

@@ -133,7 +133,6 @@ impl RunWriter {
         })
     }
 
-    /// Where its files are now.
     fn place(&self) -> &Path {
         self.staged.as_ref().map_or(&self.folder, |staged| &staged.0)
     }
@@ -172,7 +171,6 @@ impl RunWriter {
         &self.folder
     }
 
-    /// Whether a row has the text of its response.
     pub fn has_text(&self) -> bool {
         self.has_text
     }

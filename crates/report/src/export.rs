@@ -30,7 +30,6 @@ pub fn exported<T, E: From<Refusal>>(
     Ok(written)
 }
 
-/// The refusal for a file that cannot be written.
 pub fn unwritable(path: &Path, why: &io::Error) -> Refusal {
     Refusal::new(RefusalKind::Write, format!("cannot write `{}`: {why}", path.display()))
 }
@@ -70,7 +69,6 @@ pub fn markdown(
     write_file(out, &parts.join("\n"))
 }
 
-/// Writes the requests of all runs as one table.
 pub fn csv(
     reading: Reading,
     sources: &[PageSource],

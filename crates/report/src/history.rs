@@ -29,7 +29,6 @@ struct HistoryRun {
     summary: Summary,
 }
 
-/// Runs that are compared together.
 struct HistoryStep {
     label: String,
     runs: Vec<HistoryRun>,
@@ -339,7 +338,6 @@ impl History {
         }
     }
 
-    /// Index of a step's first run among all runs.
     fn first_run(&self, at: usize) -> usize {
         self.steps[..at].iter().map(|step| step.runs.len()).sum()
     }

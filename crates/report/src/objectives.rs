@@ -9,7 +9,6 @@ use tokometer_record::RunInfo;
 
 use crate::grid::TERMINAL;
 
-/// One objective, judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectiveLine {
     pub outcome: ObjectiveOutcome,

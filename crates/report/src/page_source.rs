@@ -6,7 +6,6 @@ use tokometer_base::{Refusal, printable};
 
 use crate::reading::expanded;
 
-/// Runs that were given together.
 #[derive(Debug, Clone)]
 pub struct PageSource {
     pub path: PathBuf,

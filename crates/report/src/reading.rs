@@ -15,7 +15,6 @@ use tokometer_record::{RunReader, STDOUT, stored};
 /// The path that stands for standard input.
 const STDIN: &str = STDOUT;
 
-/// What reading needs from the program.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     /// The bytes of a file; of standard input for `-`.
@@ -35,7 +34,6 @@ impl Reading {
         Ok(summary)
     }
 
-    /// Names the batches that could not be read.
     pub(crate) fn show_damages(self, reader: &RunReader) {
         let damages = reader.take_damages();
         for damage in damages.iter().take(DAMAGES_SHOWN) {

@@ -36,7 +36,6 @@ pub enum Cell {
 pub struct TableRun {
     /// The label or the folder that it was given with; `None` for a run that was given by itself.
     pub source: Option<String>,
-    /// Its folder's name.
     pub name: String,
     /// When its measured phase began.
     pub begin: Nanos,
@@ -63,7 +62,6 @@ impl JudgedTarget {
     }
 }
 
-/// A request with its run.
 #[derive(Debug, Clone, Copy)]
 pub struct TableRow<'a> {
     pub run: &'a TableRun,

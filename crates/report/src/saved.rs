@@ -159,7 +159,6 @@ pub fn asked_objectives(metrics: &Metrics) -> Result<Slo, Refusal> {
     }
 }
 
-/// A run read back from disk.
 #[derive(Debug)]
 pub struct SummarisedRun {
     pub info: RunInfo,
@@ -339,13 +338,11 @@ impl SummarisedRun {
         parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
     }
 
-    /// The classic block alone.
     pub fn block(&self, style: Style) -> Result<String, Refusal> {
         let block = self.shown_report()?;
         Ok(block.map(|block| print_report(&block, self.layout, style)).unwrap_or_default())
     }
 
-    /// The summary for other programs.
     pub fn json(&self) -> Value {
         let own = summary_json(&self.summary, &self.info, self.slo.results(&self.summary));
         match &self.against {

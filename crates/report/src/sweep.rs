@@ -15,7 +15,6 @@ use crate::saved::SummarisedRun;
 use crate::style::{Style, Tone};
 use crate::summary::short;
 
-/// What the table needs of a run.
 #[derive(Debug)]
 pub struct SweepEntry {
     name: String,
@@ -221,7 +220,6 @@ pub(crate) fn is_pooled(summaries: &[&Summary]) -> bool {
 }
 
 impl FigureColumn {
-    /// Whether a run has enough requests for this percentile.
     pub(crate) fn is_supported(&self, summary: &Summary) -> bool {
         let percent = self
             .statistic

@@ -14,7 +14,6 @@ use crate::message::{LatencyBins, ShardCounts};
 /// A shard that says nothing for so long is lost. Followers say something twice a second.
 pub(crate) const SILENCE_MAX: Nanos = Nanos::from_secs(30);
 
-/// What a shard is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShardState {
     /// Let in; it prepares its prompts.
@@ -35,7 +34,6 @@ pub(crate) enum ShardState {
     Lost { why: String },
 }
 
-/// One shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Member {
     state: ShardState,
@@ -62,7 +60,6 @@ pub(crate) struct Attendance {
     members: BTreeMap<u32, Member>,
     /// Why processes that gave these ranks were refused, the last one of each.
     refused: BTreeMap<u32, String>,
-    /// Whether a point has begun.
     has_begun: bool,
 }
 
@@ -122,7 +119,6 @@ impl Attendance {
         }
     }
 
-    /// Notes how far a shard is.
     pub(crate) fn progress(&mut self, rank: u32, counts: ShardCounts) {
         if let Some(member) = self.members.get_mut(&rank) {
             member.counts = counts;

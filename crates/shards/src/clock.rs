@@ -71,7 +71,6 @@ impl Default for ClockSamples {
 }
 
 impl ClockSamples {
-    /// Adds a round trip.
     pub(crate) fn add(&mut self, trip: &RoundTrip) {
         let Some(sample) = trip.sample() else { return };
         self.added = self.added.saturating_add(1);

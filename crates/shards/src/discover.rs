@@ -12,7 +12,6 @@ use tokometer_schedule::Share;
 
 use crate::SHARDS_MAX;
 
-/// Variables that are read here.
 pub const VARIABLES: [&str; 22] = [
     "OMPI_COMM_WORLD_RANK",
     "OMPI_COMM_WORLD_SIZE",
@@ -52,7 +51,6 @@ pub struct ShardFlags {
 /// A process among those that make a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
-    /// Its part.
     pub share: Share,
     /// Where part 0 listens. `None` where nobody leads: the shards are merged by hand.
     pub leader: Option<String>,
@@ -60,10 +58,8 @@ pub struct Membership {
     pub source: RankSource,
 }
 
-/// What said which part a process makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RankSource {
-    /// `--shard`.
     Flag,
     /// Open MPI's `mpirun`.
     OpenMpi,
@@ -186,7 +182,6 @@ fn check_count(count: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Variables with the rank of a process.
 const RANKS: [&str; 6] = [
     "OMPI_COMM_WORLD_RANK",
     "PMI_RANK",

@@ -41,7 +41,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A point that the leader has handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextPoint {
-    /// Its number.
     pub point: u32,
     /// What it measures, in the words of the program.
     pub order: String,
@@ -55,10 +54,8 @@ pub struct OwnRun {
     pub local: Arc<dyn LocalRun>,
 }
 
-/// A shard that has joined a leader.
 pub struct Follower {
     shared: Arc<FollowerShared>,
-    /// What the leader said.
     pub welcome: Welcome,
     stream: TcpStream,
     /// Whether the leader reads the same clock, so that there is no offset to measure.
@@ -89,7 +86,6 @@ impl RecordOutlet for FollowerShared {
     }
 }
 
-/// Why a follower has no leader any more.
 #[derive(Debug, Clone)]
 struct Loss {
     why: String,
@@ -102,7 +98,6 @@ struct State {
     samples: ClockSamples,
     /// The point that was handed out last.
     next: Option<NextPoint>,
-    /// Whether there are no more points.
     is_finished: bool,
     start: Option<(u32, Nanos)>,
     /// Point, block and start of the last block.
@@ -476,7 +471,6 @@ impl Drop for Follower {
     }
 }
 
-/// Where a follower's record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordStorage {
     /// Where the leader reads it.

@@ -36,7 +36,6 @@ pub struct FollowerConfig {
     pub secret: SharedSecret,
     /// Encrypts what the shards send each other.
     pub tls: Option<ShardTls>,
-    /// Version of the program.
     pub version: String,
     /// Fingerprint of the plan.
     pub plan: String,
@@ -48,8 +47,6 @@ pub struct FollowerConfig {
     pub clock: Option<String>,
 }
 
-/// Why a follower has no leader.
-#[expect(missing_docs, reason = "the messages say what each is")]
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     #[error(

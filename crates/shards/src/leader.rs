@@ -36,8 +36,6 @@ pub struct Leader {
     _accept: Mutex<Background>,
 }
 
-/// Why nobody can be led.
-#[expect(missing_docs, reason = "the messages say what each is")]
 #[derive(Debug, thiserror::Error)]
 pub enum LeadError {
     #[error("cannot listen on {address} for the other shards: {source}")]
@@ -54,7 +52,6 @@ fn await_many(listener: &TcpListener) -> std::io::Result<()> {
 }
 
 impl Leader {
-    /// Listens for the other shards.
     pub fn listen(
         address: &str,
         config: LeaderConfig,
@@ -94,7 +91,6 @@ impl Leader {
         Ok(Self { shared, address: bound, mark, _accept: Mutex::new(accept) })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -179,7 +175,6 @@ impl Leader {
         }
     }
 
-    /// The counters of all other shards.
     pub fn counts(&self) -> ShardCounts {
         self.shared.state().attendance.counts()
     }

@@ -5,7 +5,6 @@ use crate::message::{LatencyBins, ShardCounts, StopCause};
 
 /// A run in progress, as the link to the leader sees it.
 pub trait LocalRun: Send + Sync {
-    /// Requests so far.
     fn counts(&self) -> ShardCounts;
     /// Latencies so far, for the display of shard 0.
     fn latencies(&self) -> LatencyBins {

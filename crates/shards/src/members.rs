@@ -22,7 +22,6 @@ use crate::wire::MessageWriter;
 /// How often the state is looked at while something is waited for.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
-/// What a leader is told about its run.
 #[derive(Debug, Clone)]
 pub struct LeaderConfig {
     /// Proves who may join.
@@ -31,11 +30,9 @@ pub struct LeaderConfig {
     pub tls: Option<ShardTls>,
     /// Version of the program.
     pub version: String,
-    /// Fingerprint of the plan.
     pub plan: String,
     /// Number of shards, the leader's own among them.
     pub count: u32,
-    /// Name of the run.
     pub run: String,
     /// Stands for the time of the run where the content of prompts depends on it.
     pub content_root: WallNanos,
@@ -43,7 +40,6 @@ pub struct LeaderConfig {
     pub folder: PathBuf,
     /// Identifies the clock that this process reads, where the system has a name for it.
     pub clock: Option<String>,
-    /// Whether the others send their latencies while they measure.
     pub shows_latencies: bool,
 }
 

@@ -20,26 +20,21 @@ use self::copy::CopiedShard;
 pub use self::lacking::{lacking, stopped_by_leader};
 use crate::{SHARDS_MAX, clock, health};
 
-/// Why shards cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// Folders that are not the shards of one run.
     #[error("cannot merge{0}")]
     Unusable(String),
-    /// The record of a shard cannot be read.
     #[error(transparent)]
     Unread(#[from] record::Error),
-    /// The merged run cannot be written.
     #[error(transparent)]
     Unwritten(record::Error),
 }
 
-/// A merged run.
 #[derive(Debug)]
 pub struct Merged {
     /// What it was made of.
     pub run: MergedRun,
-    /// How it ended.
     pub end: RunEnd,
     /// Incomplete copies of shards of which a complete one was merged.
     pub skipped: Vec<PathBuf>,
@@ -58,7 +53,6 @@ const PLAN_APART_MAX: Nanos = Nanos::from_micros(100);
 /// The target of each request of a run, by index. The plan decides it, and this crate reads no plans.
 pub type TargetRule = Box<dyn Fn(u64) -> u16>;
 
-/// A shard's record and its clock.
 struct OpenShard {
     target: TargetRule,
     reader: RunReader,
@@ -67,7 +61,6 @@ struct OpenShard {
     start: Option<CommonStart>,
     /// Whether the offset was measured, or is that of one clock.
     is_measured: bool,
-    /// Whether its record is complete.
     has_ended: bool,
 }
 

@@ -32,7 +32,6 @@ pub struct SendCounts {
 }
 
 impl ShardCounts {
-    /// The counters of two shards together.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             sent: self.sent.saturating_add(other.sent),
@@ -57,7 +56,6 @@ pub type LatencyBins = [Vec<(u16, u64)>; 2];
 pub(crate) struct Applicant {
     pub(crate) rank: u32,
     pub(crate) count: u32,
-    /// Version of the program.
     pub(crate) version: String,
     /// Fingerprint of the plan.
     pub(crate) plan: String,
@@ -81,7 +79,6 @@ pub(crate) struct FilePart {
     pub(crate) bytes: u64,
 }
 
-/// From a follower.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum ToLeader {
@@ -112,7 +109,6 @@ pub(crate) enum ToLeader {
     BlockReady { point: u32, block: u64 },
 }
 
-/// From the leader.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum ToFollower {
@@ -164,7 +160,6 @@ pub struct Welcome {
     pub folder: String,
     /// Identifies the leader's clock. A follower that reads the same one needs no offset.
     pub clock: Option<String>,
-    /// Whether the leader shows latencies while it measures.
     #[serde(default)]
     pub shows_latencies: bool,
 }

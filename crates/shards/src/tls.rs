@@ -28,13 +28,10 @@ pub struct TlsFiles {
     pub authorities: PathBuf,
 }
 
-/// Why a shard has no TLS.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use `{}`: {why}", path.display())]
 pub struct TlsFileError {
-    /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
     pub why: String,
 }
 
@@ -46,7 +43,6 @@ pub struct ShardTls {
 }
 
 impl ShardTls {
-    /// Reads the files.
     pub fn read(files: &TlsFiles) -> Result<Self, TlsFileError> {
         let of = |path: &Path, why: String| TlsFileError { path: path.to_owned(), why };
         let read = |path: &Path| std::fs::read(path).map_err(|why| of(path, why.to_string()));

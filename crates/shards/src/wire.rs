@@ -21,10 +21,8 @@ const PLAIN: u8 = 0;
 const SEALED: u8 = 1;
 const SEALED_BYTES: u8 = 2;
 
-/// Why a message could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WireError {
-    /// The other side closed the connection.
     #[error("the connection was closed")]
     Closed,
     /// The connection failed.
@@ -44,7 +42,6 @@ pub(crate) enum WireError {
     Garbage(String),
 }
 
-/// Sends messages.
 #[derive(Debug)]
 pub(crate) struct MessageWriter<W> {
     out: W,
@@ -68,7 +65,6 @@ impl<W: Write> MessageWriter<W> {
         self.write(mark, &content)
     }
 
-    /// Sends a piece of a file.
     pub(crate) fn send_bytes(&mut self, content: &[u8]) -> io::Result<()> {
         self.write(SEALED_BYTES, content)
     }
@@ -97,7 +93,6 @@ pub(crate) enum Inbound<T> {
     Bytes(Vec<u8>),
 }
 
-/// Receives messages.
 #[derive(Debug)]
 pub(crate) struct MessageReader<R> {
     from: R,
@@ -113,7 +108,6 @@ impl<R: Read> MessageReader<R> {
         Self { from, seal: None, number: 0, longest: STRANGER_MAX }
     }
 
-    /// What is read from.
     pub(crate) fn source(&mut self) -> &mut R {
         &mut self.from
     }

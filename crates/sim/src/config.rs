@@ -24,7 +24,6 @@ pub struct SimConfig {
     /// Whose streams the OpenAI routes imitate.
     pub flavour: Flavour,
     pub pace: TokenTiming,
-    /// The root of the server's randomness.
     pub seed: u64,
     /// How long answers are when the client lets them end by themselves.
     pub answer: AnswerLength,
@@ -73,7 +72,6 @@ pub enum Flavour {
     Llamacpp,
     /// Text-generation-inference.
     Tgi,
-    /// `transformers serve`.
     Transformers,
 }
 
@@ -81,7 +79,6 @@ impl Flavour {
     pub const ALL: [Self; 5] =
         [Self::Vllm, Self::Sglang, Self::Llamacpp, Self::Tgi, Self::Transformers];
 
-    /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",

@@ -55,7 +55,6 @@ pub struct Errors {
     pub retry_after_s: Option<u32>,
 }
 
-/// Which requests are hit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
@@ -67,7 +66,6 @@ pub enum Which {
     First(u64),
 }
 
-/// A stream that stands still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {

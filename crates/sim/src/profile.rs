@@ -102,7 +102,6 @@ pub struct Evidence {
 pub struct Scheduler {
     /// Sequences that may run at once.
     pub max_seqs: u32,
-    /// The order of the queue.
     #[serde(default)]
     pub order: AdmissionOrder,
     pub policy: Policy,
@@ -127,7 +126,6 @@ pub struct SpeculativeDecoding {
     pub acceptance: f64,
 }
 
-/// The order in which waiting requests are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdmissionOrder {
@@ -163,7 +161,6 @@ pub enum Policy {
     },
 }
 
-/// The paged cache of keys and values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kv {

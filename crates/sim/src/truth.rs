@@ -105,7 +105,6 @@ pub struct TrueRequest {
     /// The request's `x-request-id` header, blanks replaced by `_`.
     pub request_id: Option<String>,
     pub path: String,
-    /// What was sent, in order.
     pub events: Vec<TrueEvent>,
     /// How and when it ended; `None` when the log ends earlier.
     pub end: Option<(Nanos, StreamEnd)>,
@@ -135,7 +134,6 @@ pub struct TrueEvent {
     pub after: Nanos,
 }
 
-/// One line of the log.
 #[derive(Debug, Clone)]
 pub(crate) enum Fact {
     Request(Box<TrueRequest>),

@@ -108,7 +108,6 @@ impl Vocabulary {
         &self.pieces[self.word_at(seed, position)]
     }
 
-    /// The id of the token at `position`.
     pub(crate) fn id(&self, seed: u64, position: u32) -> u32 {
         word_ids(&self.words)[self.word_at(seed, position)]
     }
@@ -150,7 +149,6 @@ impl Vocabulary {
     }
 }
 
-/// Token ids of a text.
 pub(crate) fn encode(text: &str) -> Vec<u32> {
     encoding().encode(text, Specials::Skip).unwrap_or_default()
 }

@@ -36,7 +36,6 @@ pub struct HubAnswer {
     pub refusal: String,
 }
 
-/// Fetches what the hub has.
 pub trait HubClient: Send + Sync {
     /// `GET` of a path, redirects followed. The token goes to the hub alone. The body of a success is written
     /// to `sink`; a failure is a reason.

@@ -15,7 +15,6 @@ pub(crate) struct Browser {
     session: String,
 }
 
-/// The left button of the mouse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Button {
     Up,
@@ -36,7 +35,6 @@ const FLAGS: [&str; 9] = [
 ];
 
 impl Browser {
-    /// Starts the driver and a session.
     pub(crate) fn start(profile: &std::path::Path) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let driver = Command::new("chromedriver")
@@ -113,13 +111,11 @@ impl Browser {
         Ok(value)
     }
 
-    /// Opens an address.
     pub(crate) fn open(&self, address: &str) -> Result<()> {
         self.call("POST", &format!("{}/url", self.session), &json!({"url": address}))?;
         Ok(())
     }
 
-    /// Makes the window this wide and high.
     pub(crate) fn resize(&self, width: u32, height: u32) -> Result<()> {
         let body = json!({"width": width, "height": height});
         self.call("POST", &format!("{}/window/rect", self.session), &body)?;
@@ -135,7 +131,6 @@ impl Browser {
         )
     }
 
-    /// Moves the mouse through `points`.
     pub(crate) fn hover(&self, points: &[(i64, i64)]) -> Result<()> {
         self.mouse(points, Button::Up)
     }

@@ -22,7 +22,6 @@ fn the_version_names_the_profile_and_the_system() {
     assert_eq!(parts[parts.len() - 2..], [profile, &system], "{text}");
 }
 
-/// Output of a command that must succeed.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {output:?}");

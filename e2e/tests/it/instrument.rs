@@ -19,7 +19,6 @@ fn summary(folder: &Path) -> Value {
     saved["summary"].take()
 }
 
-/// Codes of the notes of the run in `folder`.
 fn notes(folder: &Path) -> Vec<String> {
     let summary = summary(folder);
     let notes = summary["notes"].as_array().unwrap();

@@ -33,7 +33,6 @@ fn merged(folder: &Path) -> Vec<Timeline> {
     rows(&folder.join("machine0/run"))
 }
 
-/// What a server has seen of the shards.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<SeenRequests>>);
 

@@ -9,7 +9,6 @@ use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 const SHORT: &str = "--random-input-len 16 --random-output-len 8 --disable-tqdm";
 
-/// The loads of the runs in a folder.
 fn loads(folder: &std::path::Path) -> Vec<u64> {
     let mut points: Vec<_> = std::fs::read_dir(folder)
         .unwrap()

@@ -13,7 +13,6 @@ use serde_json::Value;
 use tokometer_e2e::program;
 use tokometer_record::{Outcome, RunReader, Timeline};
 
-/// The folder of the installed server.
 fn installed() -> PathBuf {
     let folder = program::root().join("target/real/llamacpp");
     assert!(

@@ -11,7 +11,6 @@ pub(super) enum Device {
     Gpu,
 }
 
-/// What a model is made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Model {
     /// A folder with safetensors and a tokenizer, by `model.py`.

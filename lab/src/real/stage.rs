@@ -47,7 +47,6 @@ impl FinishedRun {
         Ok(page["summary"].clone())
     }
 
-    /// The last words of the program, for the table.
     pub(super) fn last_words(&self) -> String {
         let line = self.stderr.lines().rfind(|line| line.starts_with("error"));
         line.unwrap_or("no error was printed").to_owned()

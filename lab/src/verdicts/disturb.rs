@@ -35,7 +35,6 @@ impl Drop for Disturber {
 }
 
 impl Disturber {
-    /// Disturbs the process `client`, which runs on `core`.
     pub(super) fn start(disturbance: Disturbance, client: u32, core: &str) -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let busy = match disturbance {

@@ -32,7 +32,6 @@ pub(crate) struct Outcome {
     pub(crate) stalled: f64,
 }
 
-/// The value of each figure of a summary.
 pub(crate) fn values(summary: &Value) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     for key in Quantity::LATENCIES.map(Quantity::key) {
@@ -61,7 +60,6 @@ pub(crate) fn worst<'a>(figures: impl Iterator<Item = (&'a String, &'a Compared)
     worst.map_or(String::new(), |(key, figure)| format!("{key} {:+.1} %", figure.off * 100.0))
 }
 
-/// The 95 % interval of a figure.
 fn interval(summary: &Value, metric: &str, statistic: &str) -> Option<(f64, f64)> {
     let values = &summary["distributions"][metric];
     let interval = match statistic.strip_prefix('p') {

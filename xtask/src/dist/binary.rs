@@ -31,7 +31,6 @@ fn builders_folders() -> [(PathBuf, &'static str); 2] {
     [(cargo.join("registry/src"), "registry"), (root(), "tokometer")]
 }
 
-/// Builds the program with the profile `dist`.
 pub(super) fn build(target: &Target, libc: Libc) -> Result<PathBuf> {
     let mut cargo = match libc {
         Libc::Old => zigbuild()?,

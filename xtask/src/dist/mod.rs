@@ -22,7 +22,6 @@ use target::{Libc, Target};
 
 const USAGE: &str = "usage: cargo xtask dist [--target TRIPLE] [--host-libc]";
 
-/// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct DistOptions {
     /// `None` for this machine.

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::output;
 
-/// Which C library the program is linked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Libc {
     /// The oldest that Rust supports, from zig: the program runs on systems older than this one.

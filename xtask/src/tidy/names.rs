@@ -48,7 +48,6 @@ fn type_name(span: &str) -> Option<&str> {
     (is_type && is_whole).then_some(name)
 }
 
-/// The type that a line defines.
 fn definition(line: &str) -> Option<&str> {
     let text = line.trim_start();
     let text = match text.strip_prefix("pub") {

@@ -22,7 +22,6 @@ pub(crate) fn say_intention(command: &BenchCommand, lowered: &Lowered, budget: O
     say(lowered, whose, &what);
 }
 
-/// Prints what `capacity` will measure.
 pub(crate) fn say_search(args: &CapacityArgs, lowered: &Lowered, budget: Option<Nanos>) {
     let whose = if args.at.url.is_some() { OURS } else { defaults_of(&lowered.plan) };
     let length = budget.map_or_else(

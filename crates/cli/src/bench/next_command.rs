@@ -19,7 +19,6 @@ const TPOT_ROOM: f64 = 2.0;
 const SEARCH_REQUESTS: f64 = 25_000.0;
 const BUDGET_MIN: (f64, f64) = (5.0, 60.0);
 
-/// What is sent, in words.
 pub(crate) fn workload(plan: &Plan) -> String {
     match (&plan.workload, lengths(plan)) {
         (_, Some((input, output))) => {
@@ -45,7 +44,6 @@ fn is_pooling(plan: &Plan) -> bool {
     plan.targets.first().is_some_and(|target| target.backend.is_pooling())
 }
 
-/// Tokens of random prompts and their answers.
 fn lengths(plan: &Plan) -> Option<(u64, u64)> {
     match &plan.workload {
         Spec::Random(options) => {

@@ -99,7 +99,6 @@ fn silence_text(silent: Option<Nanos>) -> String {
 }
 
 impl Stragglers {
-    /// The line to print now, if one is due.
     fn line(&mut self, live: &Live, now: Nanos, silent: Option<Nanos>) -> Option<String> {
         if live.awaited() > 0 {
             return None;

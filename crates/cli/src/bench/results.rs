@@ -22,7 +22,6 @@ use crate::exit::{Refusal, RefusalKind};
 use crate::files::try_append;
 use crate::terminal::print;
 
-/// Refuses files that cannot be written.
 pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
     if let Some(file) = &output.vllm_result {
         let folder = file.dir.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -63,7 +62,6 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
     .hint("choose another place with `--result-dir` or `--output-file`")
 }
 
-/// What is known of a run besides its record.
 #[derive(Debug, Default)]
 pub(crate) struct RunFacts {
     /// When the measured phase began; absent: it never began, or the run was in virtual time.

@@ -319,7 +319,6 @@ fn say_fate(reading: &Reading, record: &RunRecord, shown: &SummarisedRun, plan: 
     }
 }
 
-/// What to try about a cause of failure.
 fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &Plan) -> Option<String> {
     let target = shown.info.targets.first();
     let route = target.map_or("", |target| target.endpoint.as_str());

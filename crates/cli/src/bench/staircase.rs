@@ -18,7 +18,6 @@ use super::screen::{Look, Screen};
 use crate::exit::Refusal;
 use crate::terminal::{print, print_note};
 
-/// Shows the steps of a staircase as they end.
 pub(crate) struct StairsScreen<'a> {
     screen: Screen<'a>,
     /// Every step's plan but for its load.
@@ -27,7 +26,6 @@ pub(crate) struct StairsScreen<'a> {
     pub(crate) budget: Nanos,
 }
 
-/// The steps of a staircase with their runs.
 pub(crate) struct ShownStairs {
     pub(crate) findings: StaircaseFindings,
     pub(crate) runs: Vec<SummarisedRun>,
@@ -90,7 +88,6 @@ impl Observer for StairsScreen<'_> {
     }
 }
 
-/// Remarks about the first step, which hold for all.
 fn say_step_remarks(shown: &SummarisedRun) {
     for text in &shown.info.remarks {
         print_note(&format!("note: {text}"));

@@ -194,7 +194,6 @@ fn setting(args: &CapacityArgs, plan: &Plan, folder: PathBuf) -> Result<SearchSe
     })
 }
 
-/// The length of a point, as typed.
 fn span(flag: &str, text: Option<&str>) -> Result<Option<Nanos>, Refusal> {
     let Some(text) = text else { return Ok(None) };
     let refused = |why: String| {

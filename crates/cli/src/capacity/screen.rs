@@ -15,12 +15,9 @@ use crate::terminal::print_note;
 const SHORT_POINT: Nanos = Nanos::from_secs(1);
 
 pub(super) struct SearchScreen<'a> {
-    /// Shows the staircase that finds the first load.
     pub(super) stairs: StairsScreen<'a>,
     pub(super) folder: &'a Path,
-    /// Whether its steps are under way.
     pub(super) is_climbing: bool,
-    /// The flag that makes points longer.
     pub(super) longer: &'static str,
     pub(super) is_warned: bool,
 }

@@ -36,21 +36,17 @@ use crate::terminal::{print, print_note};
 /// Time for a staircase, and for one run of a URL that nothing else ends.
 const BUDGET_S: f64 = 120.0;
 const RUN_S: f64 = 60.0;
-/// Most requests in flight of a staircase.
 const MOST_IN_FLIGHT: u32 = 1_024;
 /// The layout without another tool's block.
 const OWN_LAYOUT: &str = "tokometer";
-/// Its page, in the run folder.
 const PAGE: &str = "page.html";
 
-/// What a command line asks for.
 struct AskedBench {
     args: BenchArgs,
     /// `None` is one run, or a sweep.
     staircase: Option<Staircase>,
     /// Our own values; `None` where the command names no server by its address alone.
     own: Option<OwnDefaults>,
-    /// What becomes of the events of the steps.
     events: KeptEvents,
 }
 
@@ -123,7 +119,6 @@ fn put_end(
     Ok(())
 }
 
-/// Measures what the arguments say, point by point.
 pub(crate) fn bench(
     command: &BenchCommand,
     order: &[String],
@@ -356,7 +351,6 @@ fn with_steps(plan: &Plan, staircase: Staircase) -> Plan {
     plan
 }
 
-/// A staircase of concurrency that a command asks for.
 struct AskedStairs<'a> {
     command: &'a BenchCommand,
     staircase: Staircase,

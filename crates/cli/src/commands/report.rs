@@ -135,7 +135,6 @@ fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
     several::page(READING, &sources, view, &context(args)?)
 }
 
-/// Writes the requests of runs into a file.
 type WriteTable = fn(Reading, &[PageSource], &RunView, &Path) -> Result<(), Refusal>;
 
 fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {

@@ -19,7 +19,6 @@ use super::help;
 /// Readings in a second.
 const SMOOTHED: usize = 4;
 
-/// The smallest screen with room for the boxes.
 const LEAST_WIDTH: u16 = 72;
 const LEAST_HEIGHT: u16 = 22;
 /// Rows of a screen besides charts, server and notes.
@@ -35,7 +34,6 @@ pub(crate) struct BoardValues {
     /// The part of it in which there was something to send.
     pub(crate) sending: Nanos,
     pub(crate) counts: LiveCounts,
-    /// Whether the user has ended the run.
     pub(crate) is_stopping: bool,
     /// How long requests in flight have received nothing, where that is long.
     pub(crate) silent: Option<Nanos>,
@@ -98,7 +96,6 @@ impl Board {
         self.last = reading;
     }
 
-    /// Shows or hides what the figures mean.
     pub(crate) fn toggle_help(&mut self) {
         self.has_help = !self.has_help;
     }
@@ -164,7 +161,6 @@ impl Board {
         lines
     }
 
-    /// How far the run is.
     fn progress(&self) -> String {
         let counts = &self.last.counts;
         let of = self.goal.requests.map_or(String::new(), |planned| format!(" of {planned}"));
@@ -202,7 +198,6 @@ impl Board {
         (part > 0.0 && part < 1.0).then(|| elapsed * (1.0 - part) / part)
     }
 
-    /// Label, value and colour of each figure.
     fn figures(&self) -> [(&'static str, String, Color); 5] {
         let counts = &self.last.counts;
         // A mean over the last second: what came within one drawing is too jumpy to read.
@@ -235,7 +230,6 @@ impl Board {
         }
     }
 
-    /// TTFT and TPOT with their percentiles.
     fn latencies(&self) -> [(&'static str, [String; 3]); 2] {
         let values = |found: Option<LivePercentiles>| {
             let known =

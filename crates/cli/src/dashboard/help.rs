@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
-/// Draws the help over the middle of the screen.
 pub(super) fn render(frame: &mut Frame<'_>) {
     let lines = [
         "in flight     requests sent and not finished",

@@ -8,14 +8,12 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
-/// A key that means something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BoardKey {
     Stop,
     Help,
 }
 
-/// What came from the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
     Nothing,
@@ -24,7 +22,6 @@ pub(super) enum Input {
     Closed,
 }
 
-/// The terminal that keys come from.
 pub(super) struct Keyboard {
     /// `None` where standard input is the terminal.
     other: Option<File>,
@@ -38,7 +35,6 @@ impl Keyboard {
         Self { other: is_piped.then(|| File::open("/dev/tty").ok()).flatten() }
     }
 
-    /// Waits for a key, at most so long.
     pub(super) fn wait(&self, longest: Duration) -> Input {
         // The library does not return from reading a terminal that is closed. So it is asked only about
         // one that is open.

@@ -19,7 +19,6 @@ use tokometer_tokenize::hub;
 use crate::args::ColourArg;
 use crate::exit::{Refusal, reason};
 
-/// Which escape codes a terminal may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TerminalCodes {
     /// Colours, and codes that move the cursor.

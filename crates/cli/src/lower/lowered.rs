@@ -14,7 +14,6 @@ use crate::args::BenchArgs;
 use crate::exit::Refusal;
 use crate::files;
 
-/// Flags, file and environment, as meant.
 #[derive(Debug)]
 pub(crate) struct Lowered {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
@@ -25,9 +24,7 @@ pub(crate) struct Lowered {
     pub(crate) secrets: Credentials,
     /// Flags that have no effect.
     pub(crate) remarks: Vec<String>,
-    /// How the run is shown while it lasts.
     pub(crate) bar: Bar,
-    /// Whether the client's own error is measured first.
     pub(crate) is_calibrated: bool,
     /// Whether everything is printed that is known of a run.
     pub(crate) is_detailed: bool,

@@ -29,7 +29,6 @@ pub(crate) fn refused(line: &str) -> Option<String> {
         .map(|refusal| refusal.to_string())
 }
 
-/// The plan of a bench with these flags.
 pub(crate) fn plan(line: &str) -> Plan {
     let mut lowered = lowered(line);
     assert_eq!(lowered.points.len(), 1, "{line}");

@@ -38,9 +38,7 @@ use crate::version;
 
 pub(crate) use engine::{EngineChoice, old_client};
 
-/// A predicted point, for the table of a sweep.
 struct ShownPoint {
-    /// What distinguishes it from the others.
     label: String,
     /// `None` where only figures were kept.
     entry: Option<SweepEntry>,
@@ -62,7 +60,6 @@ struct PredictScreen<'a> {
     remove_earlier: Option<RemoveEarlier>,
 }
 
-/// Predicts every point and shows it.
 pub(crate) fn predict(
     args: &PredictArgs,
     order: &[String],
@@ -157,7 +154,6 @@ impl PredictScreen<'_> {
         self.points.len() == 1
     }
 
-    /// Prints what the points have in common.
     fn show_all(&mut self, shown: plan::Shown) -> Result<(), Refusal> {
         match shown {
             plan::Shown::Text if !self.is_single() => print(&format!("\n{}", self.table())),

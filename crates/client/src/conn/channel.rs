@@ -66,7 +66,6 @@ impl Channel {
         Ok(())
     }
 
-    /// Begins the time limit again.
     pub(crate) fn restart(&mut self, limit: ExchangeDeadline) {
         self.limit = limit;
     }

@@ -15,7 +15,6 @@ pub(crate) struct TimeLimit {
     pub(crate) clock: Arc<dyn Clock>,
     /// From connecting to the last byte of the response.
     pub(crate) span: Nanos,
-    /// Whether the response is no longer needed.
     pub(crate) is_cancelled: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 

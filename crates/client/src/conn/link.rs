@@ -46,7 +46,6 @@ pub struct LinkRead<'a> {
     pub wire_bytes: usize,
     /// Whether the peer has closed its side: no bytes follow.
     pub is_last: bool,
-    /// Whether another read may return bytes at once.
     pub has_more: bool,
     pub stamp: Option<WallNanos>,
 }
@@ -79,7 +78,6 @@ impl<S: ByteSource> Link<S> {
         Self { opening: tunnel.map(|tunnel| Box::new(OpeningTunnel::new(tunnel))), ..self }
     }
 
-    /// Whether a proxy has not opened its tunnel yet.
     pub fn is_tunnelling(&self) -> bool {
         self.opening.is_some()
     }

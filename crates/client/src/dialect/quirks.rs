@@ -20,7 +20,6 @@ use crate::server_message::{says_error, words_of};
 pub(crate) struct Quirk<T> {
     pub(crate) server: &'static str,
     pub(crate) does: &'static str,
-    /// The capture or the test that shows it.
     pub(crate) proof: &'static str,
     pub(crate) rule: T,
 }

@@ -95,7 +95,6 @@ impl Rules {
         matches!(self.whole, WholeAnswer::Results | WholeAnswer::Ranking)
     }
 
-    /// Whether an answer without text may be complete.
     pub(crate) const fn may_be_empty(&self) -> bool {
         matches!(self.whole, WholeAnswer::Transcript(_))
     }

@@ -228,7 +228,6 @@ fn outcome_of(timeline: &Timeline) -> String {
     }
 }
 
-/// A chunked response with one chunk per event.
 fn streamed(events: &[&str]) -> Vec<u8> {
     let mut stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
         Transfer-Encoding: chunked\r\n\r\n"

@@ -29,7 +29,6 @@ impl ContentEncoding {
     }
 }
 
-/// The bytes are not what the encoding's name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undecodable;
 

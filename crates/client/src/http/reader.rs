@@ -40,7 +40,6 @@ pub enum BodyPart<'a> {
     End,
 }
 
-/// What is left of a body.
 #[derive(Debug)]
 pub(super) enum BodyState {
     Fixed(u64),

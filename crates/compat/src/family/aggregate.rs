@@ -93,7 +93,6 @@ impl ToolRow {
     }
 }
 
-/// The values of one request for detailed result files.
 #[derive(Debug, Clone)]
 struct DetailRow {
     input_tokens: u32,
@@ -124,7 +123,6 @@ impl GapUnit {
     }
 }
 
-/// Collects one family's figures of a run.
 #[derive(Debug, Clone)]
 pub(super) struct FamilyCollector {
     family: Family,

@@ -10,9 +10,7 @@ pub(super) const REPEATS_MAX: u32 = 8_192;
 /// A gap that occurs `repeats` times in the tool's list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RepeatedGap {
-    /// Length in nanoseconds.
     pub(super) nanos: f64,
-    /// Entries of this length.
     pub(super) repeats: u32,
 }
 
@@ -27,7 +25,6 @@ pub(super) struct ToolView {
     pub(super) gaps: Vec<RepeatedGap>,
     /// The same divided among the tokens of each event, where the tool has such a list too.
     pub(super) token_gaps: Vec<RepeatedGap>,
-    /// End-to-end latency.
     pub(super) latency: Nanos,
     /// By the tool's rule.
     pub(super) output_tokens: u32,
@@ -70,7 +67,6 @@ pub(super) fn first_and_gaps(
     (first.at - start, gaps)
 }
 
-/// The last event for which `is_counted` holds.
 pub(super) fn last(timeline: &Timeline, is_counted: impl Fn(EventKind) -> bool) -> Option<&Event> {
     timeline.events.iter().rev().find(|event| is_counted(event.kind))
 }

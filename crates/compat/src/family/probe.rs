@@ -7,7 +7,6 @@ use tokometer_figures::define::Unit;
 use tokometer_figures::family::ProbeFigures;
 use tokometer_figures::sample::Sample;
 
-/// Collects side requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProbeSample {
     /// Of those that were answered, in nanoseconds.

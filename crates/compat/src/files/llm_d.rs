@@ -36,7 +36,6 @@ pub fn llm_d_percentiles() -> Vec<f64> {
     PERCENTILES.iter().map(|(percent, _)| *percent).filter(|percent| *percent < 100.0).collect()
 }
 
-/// What the report says besides a run's record.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LlmdContext<'a> {
     /// The measured phase; `None` for a run without an end.

@@ -36,21 +36,17 @@ use crate::model::Metric;
 pub struct ResultFile<'a> {
     /// The figures; its families must hold the one of the file's tool.
     pub summary: &'a Summary,
-    /// The run.
     pub info: &'a RunInfo,
     /// `--label` or `--tag`.
     pub label: Option<&'a str>,
     /// `--metadata KEY=VALUE`.
     pub metadata: &'a [(String, String)],
-    /// Statistics wanted.
     pub shown: &'a Selection,
     /// Options of the workload under the tool's own names, such as `random_input_len`.
     pub workload: &'a [(String, serde_json::Value)],
-    /// Whether values per request are wanted.
     pub extent: Extent,
 }
 
-/// How much a result file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extent {
     /// Figures of the run.

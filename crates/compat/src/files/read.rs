@@ -168,7 +168,6 @@ const SGLANG: [(&str, Field); 6] = [
     ("accept_length", Field::AcceptLength),
 ];
 
-/// The keys of both tools' files.
 pub(crate) const FILE_KEYS: [&[(&str, Field)]; 3] = [&SHARED, &VLLM, &SGLANG];
 
 fn report(value: &Value) -> Result<Report, String> {

@@ -19,7 +19,6 @@ struct Tool {
     times: &'static [(&'static str, Metric, TimeUnit)],
 }
 
-/// The unit of a time.
 #[derive(Clone, Copy)]
 enum TimeUnit {
     Millis,

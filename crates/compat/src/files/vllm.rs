@@ -17,7 +17,6 @@ use crate::model::Metric;
 /// Of the workload's options only the changes of a ramp's rate are part of this file.
 const RATE_CHANGES: &str = "rps_change_events";
 
-/// The number of prompts.
 const NUM_PROMPTS: &str = "num_prompts";
 
 /// What `--append-result` puts between the objects of one file.
@@ -30,7 +29,6 @@ pub(super) fn date(time: WallNanos, form: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The name that vLLM gives a result file.
 pub fn vllm_file_name(info: &RunInfo, label: Option<&str>) -> String {
     let (backend, model) = target(info);
     let base = label.unwrap_or(backend);

@@ -9,7 +9,6 @@ use tokometer_base::units::nearest_count;
 use crate::model::{Field, Scalar, Value};
 use crate::quantity::half_unit;
 
-/// A number of a result file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WrittenNumber {
     number: f64,

@@ -9,7 +9,6 @@ use super::{sglang, vllm, vllm_rust};
 use crate::Error;
 
 /// A look of a printed report, with the definitions that belong to it.
-#[expect(missing_docs, reason = "the table says which tool prints each")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layout {
     V1,
@@ -32,7 +31,6 @@ struct ToolLayout {
     name: &'static str,
     /// Which tool prints it.
     about: &'static str,
-    /// Whose definitions it prints.
     family: Family,
     table: &'static LayoutTable,
 }
@@ -88,12 +86,10 @@ impl Layout {
         self.tool().map_or("tokometer", |row| row.name)
     }
 
-    /// Which tool prints it, in a few words.
     pub fn about(self) -> &'static str {
         self.tool().map_or("our own summary", |row| row.about)
     }
 
-    /// The layout of this name, in any case.
     pub fn named(name: &str) -> Result<Self, Error> {
         Self::ALL
             .into_iter()
@@ -101,7 +97,6 @@ impl Layout {
             .ok_or_else(|| Error::UnknownLayout { name: name.to_owned(), known: Self::names() })
     }
 
-    /// The names, for messages.
     pub fn names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
@@ -127,7 +122,6 @@ impl Layout {
     }
 }
 
-/// What `--layout` may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LayoutChoice {
     /// The newest of the backend's own tool.
@@ -135,7 +129,6 @@ pub enum LayoutChoice {
     Auto,
     /// The one the block was printed in.
     Same,
-    /// This one.
     Named(Layout),
 }
 
@@ -149,7 +142,6 @@ impl LayoutChoice {
         }
     }
 
-    /// The layout meant, for a run against `backend`.
     pub fn for_backend(self, backend: &str) -> Layout {
         match self {
             Self::Named(layout) => layout,

@@ -6,7 +6,6 @@ use crate::model::Metric;
 use crate::testing::{info, summary};
 use crate::{Report, parse};
 
-/// The layouts of other tools.
 fn classic() -> impl Iterator<Item = Layout> {
     Layout::ALL.into_iter().filter(|layout| *layout != Layout::Tokometer)
 }

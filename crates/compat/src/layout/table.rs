@@ -4,10 +4,8 @@
 use crate::model::Key;
 use crate::model::{Field, Metric, Scalar, Stat};
 
-/// How a value is written, and read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// A whole number.
     Count,
     /// Fixed point, two decimals.
     Fixed,
@@ -15,7 +13,6 @@ pub(crate) enum Format {
     Seconds,
     /// A whole number, or words such as `not set`.
     CountOrWords,
-    /// Words as they are.
     Words,
     /// One decimal and a percent sign, never padded.
     Percent,
@@ -30,7 +27,6 @@ pub(crate) enum When {
     Known,
 }
 
-/// One labelled line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     pub(crate) label: &'static str,
@@ -39,12 +35,10 @@ pub(crate) struct Line {
     pub(crate) when: When,
 }
 
-/// The statistics that a section shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stats {
     /// Mean, median, then the report's own percentiles in their order.
     AsGiven,
-    /// These and no others.
     Fixed(&'static [Stat]),
 }
 
@@ -59,24 +53,24 @@ pub(crate) struct Section {
     pub(crate) stats: Stats,
 }
 
-/// One row of a layout's table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Element {
-    /// A labelled line.
     Line(Line),
-    /// A section of statistics.
     Latency(Section),
     /// A titled section of other rows, shown when any of them has a value.
-    Section { title: &'static str, width: usize, rows: &'static [Element] },
+    Section {
+        title: &'static str,
+        width: usize,
+        rows: &'static [Element],
+    },
     /// A bare line and one line per position of the draft.
-    Positions { heading: &'static str },
-    /// Rows shared between layouts.
+    Positions {
+        heading: &'static str,
+    },
     Shared(&'static [Element]),
-    /// A bare rule.
     Rule,
 }
 
-/// Widths that make up a layout's look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Widths {
     /// Header and footer.
@@ -109,7 +103,6 @@ pub(crate) struct LayoutTable {
     pub(crate) tail: Option<Tail>,
 }
 
-/// A line of every report.
 pub(crate) const fn always(label: &'static str, field: Field, format: Format) -> Element {
     Element::Line(Line { label, field, format, when: When::Always })
 }
@@ -119,7 +112,6 @@ pub(crate) const fn known(label: &'static str, field: Field, format: Format) -> 
     Element::Line(Line { label, field, format, when: When::Known })
 }
 
-/// A section of one metric.
 pub(crate) const fn latency(
     title: &'static str,
     metric: Metric,
@@ -177,12 +169,10 @@ impl Format {
 }
 
 impl Section {
-    /// The label of one of its lines.
     pub(crate) fn label(&self, stat: Stat) -> String {
         format!("{} {} (ms):", stat.label(), self.name)
     }
 
-    /// The statistic whose label this is.
     pub(crate) fn stat(&self, label: &str) -> Option<Stat> {
         let words = label.strip_suffix(" (ms):")?.strip_suffix(self.name)?.strip_suffix(' ')?;
         let stat = Stat::from_label(words)?;
@@ -195,7 +185,6 @@ impl Section {
 
 #[cfg(test)]
 impl Format {
-    /// A value of this format, made from a number.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

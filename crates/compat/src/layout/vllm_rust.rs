@@ -28,7 +28,6 @@ const STEADY_TPOT: Element = Element::Latency(Section {
     ]),
 });
 
-/// vLLM-rs.
 pub(crate) static VR: LayoutTable = LayoutTable {
     widths: Widths { header: 60, rule: 60, label: 40, value: 10 },
     opening: "",

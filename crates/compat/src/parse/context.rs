@@ -9,7 +9,6 @@ use crate::model::Context;
 const LONGEST: usize = 4_000;
 const MOST_SETTINGS: usize = 64;
 
-/// Programs whose command lines make reports.
 const PROGRAMS: [&str; 7] = [
     "benchmark_serving",
     "bench_serving",

@@ -125,7 +125,6 @@ impl Vocabulary {
         Some((Key::Latency(*metric, Stat::from_label(stat)?), Format::Fixed))
     }
 
-    /// Whether this is the title of a section.
     pub(super) fn has_title(&self, title: &str) -> bool {
         self.titles.contains(&words(title))
     }

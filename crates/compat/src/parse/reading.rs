@@ -9,7 +9,6 @@ use crate::layout::print::label_of;
 use crate::layout::table::{Element, Format, LayoutTable, When, centred};
 use crate::model::{Field, Key, Scalar, UnreadValue, Value, Values};
 
-/// What the lines of a block say.
 #[derive(Debug, Default)]
 pub(super) struct Reading<'a> {
     pub(super) values: Values,
@@ -24,7 +23,6 @@ pub(super) struct Reading<'a> {
 
 const SUCCESSFUL: Key = Key::Field(Field::Successful);
 
-/// Reads lines of a report.
 pub(super) fn read<'a>(lines: &[TextLine<'a>]) -> Reading<'a> {
     let mut found = Reading::default();
     let mut vocabulary = &*MAIN;
@@ -97,7 +95,6 @@ impl Reading<'_> {
     }
 }
 
-/// A label and what stands behind it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Labelled<'a> {
     /// With its colon, as the layouts have it.
@@ -152,7 +149,6 @@ pub(super) fn rule_title(text: &str) -> Option<&str> {
     (left >= 3 && (title.is_empty() || is_titled)).then(|| title.trim())
 }
 
-/// Whether the second part of a report begins here.
 pub(super) fn is_tail_header(text: &str) -> bool {
     let mut tails = tables().filter_map(|(_, table)| table.tail);
     tails.any(|tail| text.trim_end() == centred(tail.title, '=', tail.widths.header))

@@ -13,7 +13,6 @@ const FEWEST: usize = 3;
 /// Wider tables hold no report.
 const MOST_COLUMNS: usize = 64;
 
-/// The reports in the tables of a text.
 pub(super) fn reports(lines: &[TextLine<'_>]) -> Vec<Report> {
     let mut found = Vec::new();
     let mut head = Vec::new();

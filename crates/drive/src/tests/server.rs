@@ -30,7 +30,6 @@ pub(crate) enum AfterResponse {
     Close,
 }
 
-/// Starts a server that runs `script` for every request.
 pub(crate) fn serve(
     script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
 ) -> SocketAddr {
@@ -84,7 +83,6 @@ pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<String> {
     Some(String::from_utf8(body).unwrap())
 }
 
-/// Sends the header of a streamed response.
 pub(crate) fn head(stream: &mut TcpStream) {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -97,7 +95,6 @@ pub(crate) fn event(stream: &mut TcpStream, data: &str) {
     let _ = stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes());
 }
 
-/// Sends one token of a completion.
 pub(crate) fn token(stream: &mut TcpStream, text: &str) {
     event(
         stream,
@@ -107,7 +104,6 @@ pub(crate) fn token(stream: &mut TcpStream, text: &str) {
     );
 }
 
-/// Ends a streamed response.
 pub(crate) fn finish(stream: &mut TcpStream) {
     event(stream, "[DONE]");
     let _ = stream.write_all(b"0\r\n\r\n");
@@ -162,7 +158,6 @@ pub(crate) fn item(config: &RunConfig, index: u64, phase: Phase) -> QueuedReques
     QueuedRequest { request, identity: AttemptId::new(index, phase), due: None }
 }
 
-/// Results of a run.
 pub(crate) struct FinishedRun {
     pub(crate) end: RunEnd,
     pub(crate) started: Vec<(u64, u32, Nanos)>,
@@ -201,7 +196,6 @@ pub(crate) fn run_with(config: RunConfig, interrupt: Arc<Interrupt>) -> Finished
     run_source(config, Box::new(prepare), interrupt)
 }
 
-/// Runs the items of `source`.
 pub(crate) fn run_source(
     config: RunConfig,
     source: Box<dyn Prepare>,

@@ -50,7 +50,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Fails what the connection carries.
     fn exceed(&mut self, connection: &mut WorkerConnection<P>, limit: Limit) {
         let flight = connection.flight.take();
         let timeline = flight.as_ref().map(|flight| &flight.timeline);

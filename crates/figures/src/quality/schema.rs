@@ -179,7 +179,6 @@ fn is_of_type(kinds: &Value, document: &Value) -> bool {
     kinds.as_array().map_or_else(|| is(kinds), |all| all.iter().any(is))
 }
 
-/// Whether numbers, texts and lists are within their limits.
 fn within(rules: &Map<String, Value>, document: &Value) -> bool {
     let limit = |name: &str| rules.get(name).and_then(Value::as_f64);
     let is_between = |value: f64, least: &str, most: &str| {

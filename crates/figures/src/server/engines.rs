@@ -42,7 +42,6 @@ pub(super) enum Join {
 }
 
 impl Metric {
-    /// The one table of how families are joined.
     pub(super) fn join(self) -> Join {
         match self {
             Self::KvUse => Join::Largest,

@@ -61,7 +61,6 @@ pub struct ShardArgs {
 }
 
 impl ShardArgs {
-    /// Whether the run is divided.
     pub fn is_given(&self) -> bool {
         self.shard.is_some() || self.shards.is_some() || self.leader.is_some()
     }

@@ -71,7 +71,6 @@ pub fn named(flag: &str) -> Option<&'static OptionRow> {
     rows().find(|row| row.flag == flag)
 }
 
-/// A whole number as typed.
 fn number<T: std::str::FromStr<Err = ParseIntError>>(word: &str) -> Result<T, String> {
     word.parse().map_err(|why: ParseIntError| match why.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "it is too large".to_owned(),

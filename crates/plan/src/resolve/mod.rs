@@ -48,7 +48,6 @@ pub use secrets::{of_variable, of_words, shown_words};
 /// Reads the text of a file that an option names.
 pub type ReadText = fn(&Path) -> io::Result<String>;
 
-/// What a plan is made of.
 #[derive(Debug)]
 pub struct Sources<'a> {
     /// The weakest first.

@@ -41,7 +41,6 @@ fn answer(findings: &Findings, label: &str) -> Vec<String> {
 /// One combination of the lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PredictedChoice {
-    /// Servers behind the router.
     pub replicas: usize,
     /// `KEY=VALUE`, one value each.
     pub set: Vec<String>,
@@ -62,7 +61,6 @@ pub struct PredictedCapacity {
     pub findings: Findings,
 }
 
-/// All searches of a command.
 #[derive(Debug, Serialize)]
 pub struct PredictedCapacities {
     pub is_prediction: bool,

@@ -13,16 +13,13 @@ use tokometer_record::stored;
 
 use crate::reading::expanded;
 
-/// The points of two sweeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairedPoints {
-    /// Points that both sides have.
     pub both: Vec<PointRuns>,
     /// Names of points that only one side has.
     pub left_out: Vec<String>,
 }
 
-/// The runs of one point on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointRuns {
     pub name: String,

@@ -143,7 +143,6 @@ fn read(
     Ok(runs)
 }
 
-/// What a summary must hold for a comparison.
 pub fn options(figures: &[Figure], layout: Option<Layout>) -> SummaryOptions {
     SummaryOptions {
         percentiles: percentiles(figures),

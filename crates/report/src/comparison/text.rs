@@ -155,7 +155,6 @@ pub(super) fn side(side: &Side, what: &str) -> String {
     )
 }
 
-/// A margin as a percentage.
 fn share(equivalence: Equivalence) -> String {
     let percent = format!("{:.2}", 100.0 * equivalence.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
@@ -346,7 +345,6 @@ fn marked_cells(row: &ComparedFigure) -> [String; 7] {
     cells
 }
 
-/// The comparison for a pull request.
 pub fn markdown(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let mut page = String::from("### tokometer compare\n\n");
@@ -392,7 +390,6 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A run whose TTFT and throughput are these.
     fn run(name: &str, ttft: f64, output: f64) -> Run {
         let figure = |words: &str| Figure::parse(words).unwrap();
         let mut run = Run { name: name.to_owned(), ..Run::default() };

@@ -14,7 +14,6 @@ pub struct Table {
     pub rows: Vec<Vec<Value>>,
 }
 
-/// What the numbers of an axis are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -76,7 +75,6 @@ pub enum PointMark {
     Better,
     /// Worse than the point before it.
     Worse,
-    /// The knee of a staircase.
     Knee,
 }
 
@@ -113,7 +111,6 @@ pub struct Series {
     pub is_line: bool,
 }
 
-/// Which axis a limit or a band belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {

@@ -1,6 +1,5 @@
 //! What tokens cost, from the price of a GPU and its throughput.
 
-/// The price of one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Price {
     per_hour: f64,

@@ -15,7 +15,6 @@ use crate::summary::{load_text, short};
 /// Values that are listed before the rest is counted.
 const LISTED: usize = 6;
 
-/// One line of a page's origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PageFact {
     pub name: &'static str,
@@ -136,7 +135,6 @@ fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// The kinds of load that these runs have.
 fn axes(runs: &[(&RunInfo, &Summary)]) -> Vec<LoadAxis> {
     let mut axes: Vec<LoadAxis> = runs.iter().map(|(info, _)| LoadAxis::of(&info.load)).collect();
     axes.sort();

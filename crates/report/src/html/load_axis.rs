@@ -2,7 +2,6 @@
 
 use tokometer_record::RecordedLoad;
 
-/// What a load is a number of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LoadAxis {
     InFlight,

@@ -56,7 +56,6 @@ pub struct PageAnswer {
     /// `good`, `bad` or `open`: whether there is an answer, and which; `plain` for figures that are
     /// neither good nor bad.
     pub tone: &'static str,
-    /// The answer itself, such as `12.4 req/s`.
     pub headline: String,
     pub lines: Vec<String>,
     /// How far to trust it: a verdict, and where it comes from. `None` for a prediction.

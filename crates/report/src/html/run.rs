@@ -43,7 +43,6 @@ const TILES: [&str; 6] = [
     "peak_in_flight",
     Quantity::GoodputRate.key(),
 ];
-/// Collects one run.
 #[derive(Debug)]
 pub struct RunPage {
     name: String,
@@ -80,7 +79,6 @@ impl RunPage {
         self.begin.unwrap_or(self.info.origin)
     }
 
-    /// What a chart says of this run.
     pub fn card(&self) -> RunCard {
         let runs = [(&self.info, &self.summary)];
         let shown = ["date", "model", "server", "dataset", "tokens", "load"];

@@ -35,7 +35,6 @@ pub struct SweepPoint<'a> {
     pub outcome: Option<ObjectivesOutcome>,
 }
 
-/// What a run says of all objectives together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectivesOutcome {
     Met,

@@ -16,7 +16,6 @@ use crate::summary::fold::beside;
 
 pub(super) const LABEL: usize = 17;
 
-/// A prediction with what it was made from.
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionPage<'a> {
     pub profile: &'a Profile,
@@ -166,7 +165,6 @@ impl PredictionPage<'_> {
         grid.lines()
     }
 
-    /// The page for other programs.
     pub fn json(&self) -> Value {
         let profile = self.profile;
         let used = self.in_play.iter();

@@ -51,7 +51,6 @@ impl SummaryPage<'_> {
     }
 }
 
-/// Codes of the notes that lead to a verdict.
 pub(crate) fn doubtful_codes(summary: &Summary) -> String {
     let doubts = summary.notes.iter().filter(|note| note.severity > Severity::Remark);
     doubts.map(|note| note.code.as_str()).collect::<Vec<_>>().join(", ")

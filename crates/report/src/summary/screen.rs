@@ -34,7 +34,6 @@ fn few_waited(waiting: f64) -> String {
     }
 }
 
-/// The first screen.
 pub fn print_screen(summary: &Summary, info: &RunInfo, style: Style) -> String {
     let page = SummaryPage { summary, info, style };
     let targets = info.targets.iter().map(|target| page.target(target));
@@ -65,7 +64,6 @@ impl SummaryPage<'_> {
         self.style.paint(Tone::Strong, &parts.join(" · "))
     }
 
-    /// Requests, time, load and lengths.
     fn counts_and_load(&self) -> String {
         let counts = self.summary.counts;
         let time = self.summary.duration_s.map(|seconds| format!(" in {seconds:.1} s"));
@@ -198,7 +196,6 @@ impl SummaryPage<'_> {
         Some(line("goodput", &(text + &speed.unwrap_or_default())))
     }
 
-    /// What the server's own metrics said.
     fn server_in_short(&self) -> Option<String> {
         let server = self.summary.server.as_ref()?;
         let queue = server.running_max.zip(server.waiting_max).map(|(running, waiting)| {
@@ -307,7 +304,6 @@ impl SummaryPage<'_> {
         lines
     }
 
-    /// Which figures can be used, and which cannot.
     fn usable(&self) -> Vec<String> {
         let of = |verdict: Verdict, words: &str| {
             let names = self.figures_of(verdict);

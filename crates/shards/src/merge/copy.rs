@@ -28,7 +28,6 @@ pub(super) struct CopiedShard {
 }
 
 impl CopiedShard {
-    /// Copies all rows of a shard.
     pub(super) fn copy(
         shard: &OpenShard,
         writer: &mut RunWriter,

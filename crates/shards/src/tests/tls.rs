@@ -28,7 +28,6 @@ impl Authority {
         Self { folder, issuer }
     }
 
-    /// The files of a shard on `host`.
     fn files(&self, host: &str) -> TlsFiles {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![host.to_owned()]).unwrap();

@@ -17,7 +17,6 @@ struct CachedBlock {
     left_at: u64,
 }
 
-/// The block pool of one engine.
 #[derive(Debug)]
 pub(crate) struct BlockPool {
     tokens_per_block: u32,

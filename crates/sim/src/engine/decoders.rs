@@ -17,7 +17,6 @@ pub(super) struct DecoderEntry {
     pub(super) remaining: u32,
 }
 
-/// All decoding requests of one engine.
 #[derive(Debug)]
 pub(super) struct Decoders {
     clock: u64,

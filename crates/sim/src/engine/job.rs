@@ -22,7 +22,6 @@ pub struct Job {
     pub lora: Option<u32>,
 }
 
-/// Why a request is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JobRefusal {
     #[error(
@@ -66,7 +65,6 @@ pub(crate) struct Sequence {
     pub(crate) is_entered: bool,
 }
 
-/// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JobState {
     /// In the queue, with nothing in the cache.

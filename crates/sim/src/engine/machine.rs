@@ -18,7 +18,6 @@ use crate::profile::{AdmissionOrder, Policy, Profile};
 /// No step is shorter: with a profile of zero costs virtual time would otherwise stand still.
 const STEP_MIN: Nanos = Nanos(1_000);
 
-/// A simulated inference engine.
 #[derive(Debug)]
 pub struct Engine {
     pub(super) profile: Profile,
@@ -48,7 +47,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An empty engine.
     pub fn new(profile: Profile, seed: Seed) -> Self {
         Self {
             blocks: BlockPool::new(profile.kv.as_ref()),
@@ -83,12 +81,10 @@ impl Engine {
         self
     }
 
-    /// The profile it follows.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// What happened so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -276,7 +272,6 @@ impl Engine {
         self.sequences[slot].as_mut().expect("queues name only occupied slots")
     }
 
-    /// Frees a request's blocks.
     pub(super) fn release(&mut self, slot: usize) {
         let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
         self.blocks.give_back(sequence.held, &sequence.shared);

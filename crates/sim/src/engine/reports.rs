@@ -5,19 +5,15 @@ use tokometer_base as base;
 
 use crate::cost::Batch;
 
-/// One step of the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// When the step ends: its tokens are ready, and `step` must be called again. For an idle
     /// engine the time of its next step, or [`Nanos::MAX`] when only a new request can wake it.
     pub until: Nanos,
-    /// What the step does.
     pub kind: StepKind,
-    /// Its shape.
     pub batch: Batch,
 }
 
-/// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
     /// Nothing to do yet.
@@ -33,7 +29,6 @@ pub enum StepKind {
 /// What one request gets at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Produced {
-    /// The request's id.
     pub id: u64,
     /// Tokens it gets.
     pub tokens: u32,
@@ -46,7 +41,6 @@ pub struct Produced {
 /// How full the engine is at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Occupancy {
-    /// Requests that are running.
     pub running: u32,
     /// Requests that wait for admission.
     pub waiting: u32,

@@ -9,7 +9,6 @@ use tokometer_base as base;
 use super::{Engine, Job, JobRefusal, StepKind};
 use crate::profile::{Kv, Policy, PrefixCache, Profile, SpeculativeDecoding};
 
-/// No test here needs as many steps.
 const STEPS: usize = 100_000;
 
 /// A profile whose steps take 10 ms plus 1 ms per token, exactly.

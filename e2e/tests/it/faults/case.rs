@@ -28,7 +28,6 @@ pub(super) enum Target {
     Sim(&'static [&'static str]),
 }
 
-/// When signals are sent.
 #[derive(Clone, Copy)]
 pub(super) enum Moment {
     /// Once this many requests reached the scripted server.

@@ -17,7 +17,6 @@ fn replace(folder: &Path, name: &str, text: &str) {
     std::fs::remove_file(folder.join("r/summary.json")).unwrap();
 }
 
-/// Cuts a file in its middle.
 fn shorten(path: &Path) {
     let bytes = std::fs::read(path).unwrap();
     std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();

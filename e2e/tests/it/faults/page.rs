@@ -14,7 +14,6 @@ const MESSAGE_LONGEST: usize = 260;
 /// Equal characters in a row that a message shows.
 const EQUAL_LONGEST: usize = 12;
 
-/// One line of a table.
 pub(super) struct Row {
     fault: String,
     outcome: String,

@@ -28,7 +28,6 @@ pub(super) fn events(tokens: usize) -> String {
     data.iter().flat_map(|data| ["data: ", data, "\n\n"]).collect()
 }
 
-/// One chunk of a body.
 pub(super) fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
@@ -62,7 +61,6 @@ pub(super) fn hold(asked: ScriptedRequest<'_>) -> AfterResponse {
     asked.hold()
 }
 
-/// Resets the connection.
 pub(super) fn reset(asked: ScriptedRequest<'_>) -> AfterResponse {
     asked.reset()
 }

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use crate::program::root;
 
-/// A page as lines.
 pub(super) struct Page {
     /// Its path below the project's folder.
     pub(super) name: String,
@@ -64,7 +63,6 @@ impl Page {
         self.lines.join("\n") + "\n"
     }
 
-    /// Replaces some lines.
     pub(super) fn replace(&mut self, range: Range<usize>, lines: Vec<String>) {
         let _ = self.lines.splice(range, lines).count();
     }
@@ -137,7 +135,6 @@ impl Page {
         start..content.end
     }
 
-    /// Outputs that are neither compared nor say why not.
     pub(super) fn outputs_without_command(&self) -> Vec<String> {
         let is_open = |block: &Block| {
             let before = block.content.start.checked_sub(2).map_or("", |index| &self.lines[index]);

@@ -5,7 +5,6 @@
 //! and bars; verdicts of runs and of comparisons; the width of columns; of some lines all but the label.
 //! Words, order of lines, labels and codes of notes are compared.
 
-/// How an output is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The command prints the same every time.

@@ -42,7 +42,6 @@ const FLAGS_ONLY: &str = r#"tokometer() {
 /// `--strict`, undecided.
 const DONE: [i32; 4] = [0, 1, 4, 8];
 
-/// The shell session of one page.
 pub(super) struct Session {
     page: String,
     folder: TempDir,
@@ -77,7 +76,6 @@ impl Session {
         }
     }
 
-    /// The folder in which commands are run.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -87,7 +87,6 @@ fn added(token: &str, id: usize, is_special: bool) -> Value {
     })
 }
 
-/// The vocabulary of the text models.
 pub(super) fn text() -> Vocabulary {
     let mut vocabulary = bytes_and_words(SPECIALS.iter().chain(&MARKS).copied());
     for (id, token) in SPECIALS.iter().enumerate() {
@@ -99,7 +98,6 @@ pub(super) fn text() -> Vocabulary {
     vocabulary
 }
 
-/// The vocabulary of a Whisper model.
 pub(super) fn whisper() -> Vocabulary {
     let languages = LANGUAGES.split_whitespace();
     let tasks =

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// The expected content of a capture.
 struct ExpectedCapture {
     name: &'static str,
     backend: &'static str,

@@ -9,7 +9,6 @@ use super::scenario::{Ran, Scenario};
 use super::server::{REFUSING, SILENT};
 use crate::Connections;
 
-/// Requests per address.
 fn shares(ran: &Ran, addresses: usize) -> Vec<usize> {
     let count = |address: usize| {
         let address = u16::try_from(address).ok();

@@ -51,7 +51,6 @@ fn run(cap: u32, act: fn(&CapSlots)) -> (Ran, Arc<Others>) {
     (ran, others)
 }
 
-/// Slots given up, over the whole run.
 fn freed(others: &Others) -> u32 {
     others.reports.lock().unwrap().iter().map(|report| report.freed).sum()
 }

@@ -35,7 +35,6 @@ enum NetworkEvent {
     Interrupts(Arc<Interrupt>),
 }
 
-/// How a connection ends for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Closed,

@@ -18,7 +18,6 @@ use crate::{
     QueuedRequest, RunConfig, SocketReads, Timeouts, TurnEnd, run_on,
 };
 
-/// Turns of a conversation.
 const TURNS: u32 = 3;
 
 #[derive(Debug, Clone)]
@@ -164,7 +163,6 @@ impl Scenario {
         self.run_source(Box::new(Source::new(self)))
     }
 
-    /// Executes the run with requests from another source.
     pub(super) fn run_source(&self, source: Box<dyn Prepare>) -> Ran {
         let start = self.start.map(|start| Box::new(move || Ok(Some(start))) as AwaitStart);
         self.run_with(source, start)

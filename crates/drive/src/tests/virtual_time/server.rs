@@ -158,7 +158,6 @@ pub(super) struct Greeting {
     pub(super) send_buffer: Option<(usize, Nanos)>,
 }
 
-/// One token, and when it reached the client.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) text: String,
@@ -213,7 +212,6 @@ impl Server {
         Self { draws, habits, served: Vec::new(), interrupts: Vec::new() }
     }
 
-    /// Raises the interrupt at this time.
     pub(super) fn interrupt_at(&mut self, at: Nanos, interrupt: &Arc<Interrupt>) {
         self.interrupts.push((at, Arc::clone(interrupt)));
     }
@@ -381,7 +379,6 @@ impl Server {
     }
 }
 
-/// A response in preparation.
 #[derive(Debug, Default)]
 struct Script {
     acts: Vec<(Nanos, Act)>,
@@ -401,7 +398,6 @@ impl Script {
         self.delay += time;
     }
 
-    /// Sends the held bytes.
     fn flush(&mut self) {
         if !self.held.is_empty() {
             let bytes = std::mem::take(&mut self.held);

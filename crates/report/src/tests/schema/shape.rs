@@ -256,7 +256,6 @@ fn of_samples(samples: &[Value]) -> Value {
     any_of(plain.chain(object).collect())
 }
 
-/// The schema of a type.
 pub(super) fn schema_of<'de, T: Deserialize<'de>>(
     samples: Samples<'_>,
     described: Described<'_>,
