@@ -8,7 +8,6 @@
 mod alternating;
 mod between;
 mod canary;
-mod conversation;
 mod devices;
 mod hub;
 mod identify;

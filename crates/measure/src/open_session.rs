@@ -6,6 +6,8 @@ use tokometer_workload::PlannedTurn;
 pub(crate) struct OpenSession {
     turns: Vec<WaitingTurn>,
     unended: usize,
+    /// The real answers so far, by turn, where later prompts repeat them.
+    pub(crate) answers: Vec<Option<String>>,
 }
 
 struct WaitingTurn {
@@ -35,7 +37,7 @@ impl OpenSession {
             last_end: Nanos::ZERO,
         };
         let turns: Vec<_> = turns.into_iter().map(waiting).collect();
-        (Self { unended: turns.len(), turns }, roots)
+        (Self { unended: turns.len(), turns, answers: Vec::new() }, roots)
     }
 
     /// The turns that waited for this one alone. Ends may be reported in any order, so that the
@@ -50,6 +52,13 @@ impl OpenSession {
             (later.left == 0).then_some(ReadyTurn { index: later.plan.index, due })
         });
         ready.collect()
+    }
+
+    /// Keeps an answer for later prompts.
+    pub(crate) fn keep(&mut self, turn: u32, answer: &str) {
+        let at = turn as usize;
+        self.answers.resize(self.answers.len().max(at + 1), None);
+        self.answers[at] = Some(answer.to_owned());
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -9,9 +9,8 @@ use tokometer_client::{Dialect, RequestInput, Settings};
 use tokometer_drive::{FollowUp, Prepare, PrepareError, QueuedRequest, TurnEnd};
 use tokometer_record::{AttemptId, Phase};
 use tokometer_schedule::Share;
-use tokometer_workload::{self as workload, History, Workload};
+use tokometer_workload::{self as workload, Answers, Workload};
 
-use crate::conversation::Conversations;
 use crate::open_session::OpenSession;
 use tokometer_plan::{Assignment, Lora, Timing};
 
@@ -34,8 +33,8 @@ pub(crate) struct RequestPreparer {
     pub(crate) timing: Timing,
     /// Seed of the assignment of adapters.
     pub(crate) seed: Seed,
-    /// History, where the workload has conversations.
-    pub(crate) conversations: Conversations,
+    /// Which answers later turns repeat.
+    pub(crate) answers: Answers,
     /// Sessions that have begun and not ended.
     pub(crate) sessions: HashMap<u64, OpenSession>,
     /// Further first turns of the session that began last.
@@ -67,20 +66,22 @@ impl Prepare for RequestPreparer {
         let Some(session) = ended.identity.session else { return Ok(Vec::new()) };
         let Some(open) = self.sessions.get_mut(&session) else { return Ok(Vec::new()) };
         let ready = ended.answer.as_ref().map(|answer| {
-            self.conversations.answered(session, answer);
+            if self.answers == Answers::Live {
+                open.keep(ended.identity.turn, answer);
+            }
             open.ended(ended.identity.turn, ended.at)
         });
         let mut follow_ups = Vec::new();
         for turn in ready.iter().flatten() {
             // Sessions are never a selection of prompts: a request's index is its prompt's.
-            let item = self.workload.item(turn.index)?;
+            let answers = self.sessions.get(&session).map_or(&[][..], |open| &open.answers);
+            let item = self.workload.item_after(turn.index, answers)?;
             follow_ups.push(FollowUp { item: self.said(item, turn.index)?, due: turn.due });
         }
         // A turn without a response ends its session.
         let is_over = self.sessions.get(&session).is_none_or(OpenSession::is_over);
         if ready.is_none() || is_over {
             self.lost += self.sessions.remove(&session).map_or(0, |open| open.unsent());
-            self.conversations.forget(session);
         }
         Ok(follow_ups)
     }
@@ -126,32 +127,26 @@ impl RequestPreparer {
         kept[index]
     }
 
-    /// The measured request `at`; `None` when there are no more.
+    /// The measured request `at`, which begins session `at` where there are turns; `None` when there
+    /// are no more.
     pub(crate) fn measured(&mut self, at: u64) -> Result<Option<QueuedRequest>, PrepareError> {
-        let index = prompt_of(at, self.kept.as_deref(), self.workload.len(), self.supply);
-        let Some(index) = index else { return Ok(None) };
-        let item = self.workload.item(index)?;
-        // First turns come first; the others are prepared when they are due.
-        if let Some(after) = item.after {
-            if after.turn > 0 {
-                return Ok(None);
-            }
-            let (open, roots) = OpenSession::begin(self.workload.session(after.session));
-            self.roots.extend(roots.into_iter().filter(|root| *root != index));
-            self.sessions.insert(after.session, open);
+        if !self.workload.has_turns() {
+            let index = prompt_of(at, self.kept.as_deref(), self.workload.len(), self.supply);
+            let Some(index) = index else { return Ok(None) };
+            return self.said(self.workload.item(index)?, at).map(Some);
         }
-        self.said(item, at).map(Some)
+        if at >= self.workload.sessions() {
+            return Ok(None);
+        }
+        // Later turns are prepared when they are due.
+        let (open, roots) = OpenSession::begin(self.workload.session(at));
+        self.sessions.insert(at, open);
+        self.roots.extend(roots);
+        let Some(first) = self.roots.pop_front() else { return Ok(None) };
+        self.said(self.workload.item(first)?, first).map(Some)
     }
 
-    /// The measured request of a prompt, with its history.
-    fn said(
-        &mut self,
-        mut item: workload::Item,
-        index: u64,
-    ) -> Result<QueuedRequest, PrepareError> {
-        if let Some(after) = item.after.filter(|after| after.history == History::Added) {
-            item.prompt = self.conversations.ask(after.session, item.prompt)?;
-        }
+    fn said(&self, item: workload::Item, index: u64) -> Result<QueuedRequest, PrepareError> {
         self.item(item, &AttemptId::new(index, Phase::Measure))
     }
 
@@ -289,7 +284,7 @@ mod tests {
         for assignment in [Assignment::RoundRobin, Assignment::Random, Assignment::Skewed] {
             let lora = Lora { names: names.clone(), assignment, alpha: 2.0 };
             let of_turn = |session: u64, turn: u32| {
-                let after = workload::TurnPosition { session, turn, history: History::Added };
+                let after = workload::TurnPosition { session, turn };
                 let index = session + 8 * u64::from(turn);
                 adapter(&lora, index, Some(after), Seed(1))
             };

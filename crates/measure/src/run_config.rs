@@ -17,7 +17,6 @@ use tokometer_workload::fingerprint;
 
 use crate::Error;
 use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
-use crate::conversation::{Conversations, HistoryForm};
 use crate::preparer::{RequestPreparer, Supply};
 use crate::ready_targets::ReadyTargets;
 use crate::shard::{self, ShardPart};
@@ -140,11 +139,7 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
         lora: plan.request.lora.clone(),
         timing: plan.load.timing,
         seed: Seed(plan.seed),
-        conversations: Conversations::new(if reached.dialect.is_chat() {
-            HistoryForm::Messages
-        } else {
-            HistoryForm::Text
-        }),
+        answers: opened.workload.answers(),
         sessions: HashMap::new(),
         roots: VecDeque::new(),
         supply: supply(plan, opened),

@@ -40,11 +40,12 @@ impl OpenedWorkload {
 
     /// Prompts that this process sends: all turns of the sessions of its share.
     pub fn own_len(&self) -> u64 {
-        if self.share.is_whole() || self.workload.session(0).is_empty() {
+        if self.share.is_whole() || !self.has_turns() {
             return self.share.of(self.len());
         }
-        let turns = (0..).map(|at| self.workload.session(self.share.index(at)).len() as u64);
-        turns.take_while(|turns| *turns > 0).sum()
+        let sessions = (0..).map(|at| self.share.index(at));
+        let own = sessions.take_while(|session| *session < self.workload.sessions());
+        own.map(|session| self.workload.session(session).len() as u64).sum()
     }
 
     /// True when no prompt is left to send.
@@ -53,8 +54,7 @@ impl OpenedWorkload {
     }
 
     pub fn has_turns(&self) -> bool {
-        let turns = (0..).map(|session| self.workload.session(session).len());
-        turns.take_while(|turns| *turns > 0).any(|turns| turns > 1)
+        self.workload.has_turns()
     }
 }
 

@@ -2,11 +2,13 @@
 
 use tokometer_base::{Nanos, Prompt, PromptContent};
 
-use crate::{DatasetNote, Error, Item, Result, Source};
+use crate::prompts::PromptMaker;
+use crate::{DatasetNote, Error, PlannedPrompt, Result, Source};
 
 /// Groups of prompts that follow one another in the dataset. The last group has what is left.
 pub(crate) struct PromptBatches {
     pub(crate) source: Box<dyn Source>,
+    pub(crate) maker: PromptMaker,
     /// Prompts in a request; at least one.
     pub(crate) size: u32,
 }
@@ -26,12 +28,12 @@ impl Source for PromptBatches {
         self.source.len().div_ceil(u64::from(self.size.max(1)))
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let (mut texts, mut counted, mut asked) = (Vec::new(), Some(0_u32), Some(0_u32));
         let plus = |sum: Option<u32>, tokens: Option<u32>| Some(sum?.saturating_add(tokens?));
-        let mut first = None;
+        let mut class = None;
         for member in self.members(index) {
-            let item = self.source.item(member)?;
+            let item = self.maker.item(member, self.source.prompt(member)?, &[])?;
             let PromptContent::Text(text) = item.prompt.content else {
                 let reason = "only plain texts can share a request".to_owned();
                 return Err(Error::Batch { reason });
@@ -39,15 +41,14 @@ impl Source for PromptBatches {
             texts.push(text);
             counted = plus(counted, item.prompt.prompt_tokens);
             asked = plus(asked, item.asked_tokens);
-            first = first.or(Some((item.class, item.due)));
+            class = class.or(Some(item.class));
         }
         let prompt = Prompt {
             content: PromptContent::Inputs(texts),
             prompt_tokens: counted,
             ..Prompt::text("")
         };
-        let (class, due) = first.unwrap_or_default();
-        Ok(Item { asked_tokens: asked, class, due, ..Item::new(index, prompt) })
+        Ok(PlannedPrompt { class: class.flatten(), ..PlannedPrompt::given(prompt, asked) })
     }
 
     fn due(&self, index: u64) -> Option<Nanos> {

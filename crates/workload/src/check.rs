@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use tokometer_tokenize::Reach;
 
-use crate::{DatasetContext, DatasetNote, Result, Source};
+use crate::{DatasetContext, DatasetNote, Item, Result};
 
 const SAMPLE_PROMPTS: u64 = 300;
 
@@ -43,13 +43,15 @@ impl LengthCheck {
     }
 }
 
-/// Counts prompts that are evenly spread over the source. Only generated prompts have an asked
+/// Counts prompts that are evenly spread over the `total` ones. Only generated prompts have an asked
 /// length; for any other source the check is empty.
-pub(crate) fn sample(source: &dyn Source, context: &DatasetContext) -> Result<LengthCheck> {
-    let total = source.len();
-    let Some(first_asked) =
-        (total > 0).then(|| source.item(0)).transpose()?.and_then(|item| item.asked_tokens)
-    else {
+pub(crate) fn sample(
+    total: u64,
+    item_at: &(dyn Fn(u64) -> Result<Item> + Sync),
+    context: &DatasetContext,
+) -> Result<LengthCheck> {
+    let first = (total > 0).then(|| item_at(0)).transpose()?;
+    let Some(first_asked) = first.and_then(|item| item.asked_tokens) else {
         return Ok(LengthCheck::default());
     };
     let prompts_max = match context.tokenizer.reach() {
@@ -57,16 +59,13 @@ pub(crate) fn sample(source: &dyn Source, context: &DatasetContext) -> Result<Le
         Reach::Remote => SAMPLE_PROMPTS_REMOTE,
     };
     let wanted = total.min(prompts_max);
-    let differences: Result<Vec<Option<i64>>> = (0..wanted)
-        .into_par_iter()
-        .map(|at| difference(source, context, at * total / wanted))
-        .collect();
+    let difference = |at: u64| {
+        let item = item_at(at * total / wanted)?;
+        let Some(asked) = item.asked_tokens else { return Ok(None) };
+        let counted = context.tokens_of(&item.prompt.content)?;
+        Ok(Some(i64::from(counted) - i64::from(asked)))
+    };
+    let differences: Result<Vec<Option<i64>>> =
+        (0..wanted).into_par_iter().map(difference).collect();
     Ok(differences?.into_iter().flatten().fold(LengthCheck::default(), LengthCheck::with))
-}
-
-fn difference(source: &dyn Source, context: &DatasetContext, index: u64) -> Result<Option<i64>> {
-    let item = source.item(index)?;
-    let Some(asked) = item.asked_tokens else { return Ok(None) };
-    let counted = context.tokens_of(&item.prompt.content)?;
-    Ok(Some(i64::from(counted) - i64::from(asked)))
 }

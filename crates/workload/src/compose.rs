@@ -8,10 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use rand::RngCore;
 use tokometer_base::seed::{Generator, whole_between};
-use tokometer_base::{Prompt, PromptContent};
 use tokometer_tokenize::{SafeWords, Specials, Tokenizer};
 
-use crate::{Item, Result, WireForm};
+use crate::Result;
 
 /// Adjustments of a text before its length is accepted.
 const TRIES: u32 = 10;
@@ -21,33 +20,6 @@ const TRIES: u32 = 10;
 pub struct Composed {
     pub text: String,
     pub tokens: u32,
-}
-
-/// Made content in the form that is sent, special tokens not counted.
-pub(crate) struct MadeContent {
-    pub(crate) content: PromptContent,
-    pub(crate) tokens: u32,
-    /// Tokens it was to have.
-    pub(crate) asked: u32,
-}
-
-impl MadeContent {
-    /// The prompt at `index`, to which `around` further tokens are added.
-    pub(crate) fn item(self, index: u64, around: u32, output_tokens: u32) -> Item {
-        let prompt = Prompt {
-            content: self.content,
-            prompt_tokens: Some(self.tokens + around),
-            output_tokens: Some(output_tokens),
-            ..Prompt::text("")
-        };
-        Item { asked_tokens: Some(self.asked + around), ..Item::new(index, prompt) }
-    }
-}
-
-/// A part of a prompt: how many tokens, and what they are drawn from.
-pub(crate) struct Piece {
-    pub(crate) tokens: u32,
-    pub(crate) generator: Generator,
 }
 
 pub struct Composer {
@@ -83,34 +55,6 @@ impl Composer {
         let mut text = String::with_capacity(tokens as usize * 8);
         push_words(&words, tokens, generator, &mut text);
         Ok(Composed { text, tokens })
-    }
-
-    /// Random pieces one behind the other, in the form that is sent.
-    pub(crate) fn pieces(
-        &self,
-        form: WireForm,
-        pieces: impl IntoIterator<Item = Piece>,
-    ) -> Result<MadeContent> {
-        let (mut ids, mut text, mut counted, mut asked) = (Vec::new(), String::new(), 0, 0);
-        for (number, Piece { tokens, mut generator }) in pieces.into_iter().enumerate() {
-            asked += tokens;
-            if form == WireForm::TokenIds {
-                ids.extend(self.ids(tokens, &mut generator)?);
-                counted += tokens;
-                continue;
-            }
-            let made = match number {
-                0 => self.text(tokens, &mut generator)?,
-                _ => self.continuation(tokens, &mut generator)?,
-            };
-            text.push_str(&made.text);
-            counted += made.tokens;
-        }
-        let content = match form {
-            WireForm::TokenIds => PromptContent::TokenIds(ids),
-            WireForm::Text | WireForm::Chat | WireForm::Sound => PromptContent::Text(text),
-        };
-        Ok(MadeContent { content, tokens: counted, asked })
     }
 
     pub fn ids(&self, tokens: u32, generator: &mut Generator) -> Result<Vec<u32>> {

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{Conventions, PromptContent, Seed};
 use tokometer_tokenize::{Specials, Tokenizer, hub};
 
-use crate::Turns;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WireForm {
@@ -63,6 +61,29 @@ pub enum RowOrder {
     AsInFile,
 }
 
+tokometer_base::partial! {
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+    pub struct Turns / PartialTurns {
+        pub least: u32,
+        pub most: u32,
+        /// Milliseconds between an answer and the next question.
+        pub think_ms: f64 = 0.0,
+        /// Prompt length of later turns, for `random`; absent: as in the first.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub later_input_len: Option<u32> = None,
+    }
+}
+
+/// The answers that later turns of a session repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answers {
+    /// Recorded ones, or made text of the recorded or planned length.
+    Recorded,
+    /// Those that the server gave.
+    Live,
+}
+
 #[derive(Clone)]
 pub struct DatasetContext {
     pub tokenizer: Arc<dyn Tokenizer>,
@@ -76,6 +97,8 @@ pub struct DatasetContext {
     pub count: u64,
     /// Makes conversations of the prompts. `None` leaves each alone.
     pub turns: Option<Turns>,
+    /// `None`: recorded for a trace, live for made conversations.
+    pub answers: Option<Answers>,
     pub row_order: RowOrder,
     pub oversample: Oversample,
     pub bad_rows: BadRows,
@@ -98,6 +121,7 @@ impl DatasetContext {
             form: WireForm::default(),
             count,
             turns: None,
+            answers: None,
             row_order: RowOrder::default(),
             oversample: Oversample::default(),
             bad_rows: BadRows::default(),

@@ -1,35 +1,17 @@
 //! Prompts of any dataset as the turns of conversations.
 //!
-//! Conversation `s` takes one prompt of the dataset per turn. First turns have the lowest indexes,
-//! then all second turns, and so on, so that a run begins with first turns; a conversation with few
-//! turns is missing among the later ones.
+//! Conversation `s` takes one prompt of the dataset per turn, and repeats those of its earlier turns
+//! with their answers. First turns have the lowest indexes, then all second turns, and so on, so that
+//! a run begins with first turns; a conversation with few turns is missing among the later ones.
 
-use serde::Serialize;
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Nanos, Seed};
 
-use crate::{
-    DatasetContext, DatasetNote, Error, History, Item, PlannedTurn, Result, Source, Spec,
-    TurnPosition,
-};
+use crate::session::{Answer, Piece};
+use crate::source::SESSION_HEADER;
+use crate::{DatasetNote, PlannedPrompt, PlannedTurn, Result, Source, TurnPosition, Turns};
 
-tokometer_base::partial! {
-    #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-    pub struct Turns / PartialTurns {
-        pub least: u32,
-        pub most: u32,
-        /// Milliseconds between an answer and the next question.
-        pub think_ms: f64 = 0.0,
-        /// Prompt length of later turns, for `random`; absent: as in the first.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub later_input_len: Option<u32> = None,
-    }
-}
-
-/// The header by which a router recognises the conversation of a request.
-pub(crate) const SESSION_HEADER: &str = "x-session-id";
-
-pub(crate) struct ConversationSource {
+pub(crate) struct Conversations {
     first: Box<dyn Source>,
     later: Option<Box<dyn Source>>,
     /// For each turn, the conversations that have it, in their order.
@@ -37,37 +19,16 @@ pub(crate) struct ConversationSource {
     think: Nanos,
 }
 
-impl ConversationSource {
-    pub(crate) fn open(spec: &Spec, context: &DatasetContext, turns: &Turns) -> Result<Self> {
-        let refused = |reason: String| Error::Options { dataset: spec.name(), reason };
-        if turns.least == 0 || turns.least > turns.most {
-            let Turns { least, most, .. } = turns;
-            return Err(refused(format!(
-                "conversations cannot have from {least} to {most} turns: the minimum must be at least 1 and not above the maximum"
-            )));
-        }
-        if context.count == 0 {
-            return Err(refused(
-                "the number of conversations is unknown; set `--num-prompts`".into(),
-            ));
-        }
-        let levels = levels(context.count, turns, context.seed);
-        let total: usize = levels.iter().map(Vec::len).sum();
-        let context = DatasetContext { count: total as u64, turns: None, ..context.clone() };
-        let later = match (turns.later_input_len, spec) {
-            (None, _) => None,
-            (Some(input_len), Spec::Random(options)) => {
-                let options = crate::datasets::random::Options { input_len, ..options.clone() };
-                Some(Spec::Random(options).source(&context)?)
-            }
-            (Some(_), _) => {
-                return Err(refused(
-                    "only `random` supports a different length for later turns".into(),
-                ));
-            }
-        };
-        let think = Nanos::from_secs_f64(turns.think_ms.max(0.0) / 1e3);
-        Ok(Self { first: spec.source(&context)?, later, levels, think })
+impl Conversations {
+    /// `later` has the prompts of later turns; without it, `first` has all.
+    pub(crate) fn new(
+        first: Box<dyn Source>,
+        later: Option<Box<dyn Source>>,
+        levels: Vec<Vec<u64>>,
+        think_ms: f64,
+    ) -> Self {
+        let think = Nanos::from_secs_f64(think_ms.max(0.0) / 1e3);
+        Self { first, later, levels, think }
     }
 
     /// The turn and the conversation of an index. Beyond the last, conversations repeat.
@@ -81,9 +42,25 @@ impl ConversationSource {
         }
         (0, 0)
     }
+
+    /// The prompt of a turn alone.
+    fn own(&self, turn: u32, index: u64) -> Result<PlannedPrompt> {
+        self.later.as_ref().filter(|_| turn > 0).unwrap_or(&self.first).prompt(index)
+    }
+
+    /// The index of each turn of a conversation.
+    fn indexes(&self, session: u64) -> impl Iterator<Item = u64> {
+        let mut before = 0;
+        self.levels.iter().map_while(move |level| {
+            let index = before + level.binary_search(&session).ok()? as u64;
+            before += level.len() as u64;
+            Some(index)
+        })
+    }
 }
 
-fn levels(conversations: u64, turns: &Turns, seed: Seed) -> Vec<Vec<u64>> {
+/// For each turn, the conversations that have it, in their order.
+pub(crate) fn levels(conversations: u64, turns: &Turns, seed: Seed) -> Vec<Vec<u64>> {
     let mut levels = vec![Vec::new(); turns.most as usize];
     let stream = seed.stream("turns");
     for session in 0..conversations {
@@ -95,28 +72,34 @@ fn levels(conversations: u64, turns: &Turns, seed: Seed) -> Vec<Vec<u64>> {
     levels
 }
 
-impl Source for ConversationSource {
+impl Source for Conversations {
     fn len(&self) -> u64 {
         self.levels.iter().map(|level| level.len() as u64).sum()
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let (turn, session) = self.turn_at(index);
-        let source =
-            if turn == 0 { &self.first } else { self.later.as_ref().unwrap_or(&self.first) };
-        let mut item = source.item(index)?;
-        item.prompt.headers.push((SESSION_HEADER.to_owned(), session.to_string()));
-        Ok(Item { after: Some(TurnPosition { session, turn, history: History::Added }), ..item })
+        let mut planned = self.own(turn, index)?;
+        let mut history = Vec::new();
+        for (earlier, index) in (0..turn).zip(self.indexes(session)) {
+            let PlannedPrompt { pieces, output_tokens, specials, .. } = self.own(earlier, index)?;
+            history.extend(pieces);
+            history
+                .push(Piece::Answer(Answer { turn: earlier, tokens: output_tokens.unwrap_or(1) }));
+            planned.specials = specials;
+        }
+        history.append(&mut planned.pieces);
+        planned.headers.push((SESSION_HEADER.to_owned(), session.to_string()));
+        let position = Some(TurnPosition { session, turn });
+        Ok(PlannedPrompt { pieces: history, position, ..planned })
+    }
+
+    fn sessions(&self) -> u64 {
+        self.levels.first().map_or(0, |level| level.len() as u64)
     }
 
     fn session(&self, number: u64) -> Vec<PlannedTurn> {
-        let mut before = 0;
-        let indexes = self.levels.iter().map_while(|level| {
-            let index = before + level.binary_search(&number).ok()? as u64;
-            before += level.len() as u64;
-            Some(index)
-        });
-        PlannedTurn::chain(indexes, self.think)
+        PlannedTurn::chain(self.indexes(number), self.think)
     }
 
     fn asks_tokenizer(&self) -> bool {
@@ -125,7 +108,7 @@ impl Source for ConversationSource {
     }
 
     fn notes(&self) -> Vec<DatasetNote> {
-        let (conversations, requests) = (self.levels[0].len(), self.len());
+        let (conversations, requests) = (self.sessions(), self.len());
         let text = format!("{conversations} conversations make {requests} requests");
         let mut notes = self.first.notes();
         notes.push(DatasetNote::new("conversations", text));
@@ -138,7 +121,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::open;
+    use crate::{DatasetContext, Spec, open};
     use tokometer_base::Conventions;
     use tokometer_tokenize::{BuiltIn, Encoding};
 
@@ -159,11 +142,11 @@ mod tests {
         let workload = workload(THREE).unwrap();
         assert_eq!(workload.len(), 12);
         let item = workload.item(1).unwrap();
-        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 0, history: History::Added }));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 0 }));
         assert_eq!(item.prompt.prompt_tokens, Some(20));
         let item = workload.item(5).unwrap();
-        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 1, history: History::Added }));
-        assert_eq!(item.prompt.prompt_tokens, Some(8));
+        assert_eq!(item.after, Some(TurnPosition { session: 1, turn: 1 }));
+        assert_eq!(item.prompt.prompt_tokens, Some(20 + 5 + 8));
         let turns = workload.session(1);
         assert_eq!(turns, PlannedTurn::chain([1, 5, 9], Nanos::from_millis(50)));
         assert_eq!((turns[0].waits_for.len(), &*turns[2].waits_for), (0, &[1][..]));

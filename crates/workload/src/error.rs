@@ -20,6 +20,8 @@ pub enum Error {
     Options { dataset: &'static str, reason: String },
     #[error("cannot use `--batch-size` with these prompts: {reason}")]
     Batch { reason: String },
+    #[error("cannot put these prompts into a conversation: {reason}")]
+    Turns { reason: &'static str },
     #[error("cannot apply the chat template of `{tokenizer}`: {reason}")]
     Template { tokenizer: String, reason: String },
     #[error("cannot start threads that make prompts: {reason}")]

@@ -20,6 +20,7 @@ mod input;
 pub mod lengths;
 mod media;
 mod order;
+mod prompts;
 mod rows;
 mod selection;
 mod session;
@@ -33,13 +34,16 @@ mod workload;
 
 pub use check::LengthCheck;
 pub use compose::Composer;
-pub use context::{BadRows, DatasetContext, Oversample, RowOrder, Templating, WireForm};
-pub use conversations::{PartialTurns, Turns};
+pub use context::{
+    Answers, BadRows, DatasetContext, Oversample, PartialTurns, RowOrder, Templating, Turns,
+    WireForm,
+};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};
 pub use input::{fingerprint, pipe};
 pub use lengths::Ratio;
-pub use session::{GraphFault, Piece, PieceName, RecordedTimes, Session, Turn};
-pub use source::{DatasetNote, History, Item, PlannedTurn, Source, TurnPosition};
+pub use prompts::RealAnswers;
+pub use session::{Answer, Given, GraphFault, Piece, PieceName, RecordedTimes, Session, Turn};
+pub use source::{DatasetNote, Item, PlannedPrompt, PlannedTurn, Source, TurnPosition};
 pub use spec::{OrNone, PartialSpec, Spec};
 pub use workload::{Workload, open};

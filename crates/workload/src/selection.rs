@@ -8,7 +8,9 @@ use rayon::prelude::*;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use crate::rows::FileRows;
-use crate::{BadRows, DatasetContext, DatasetNote, Error, Item, Oversample, Result, Source, order};
+use crate::{
+    BadRows, DatasetContext, DatasetNote, Error, Oversample, PlannedPrompt, Result, Source, order,
+};
 
 /// Rows read and counted at once, on all cores.
 const BATCH_ROWS: usize = 256;
@@ -221,7 +223,7 @@ impl Source for ChosenRows {
         self.len
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let at = usize::try_from(index).ok().filter(|at| *at < self.chosen.len());
         let at = at.unwrap_or_else(|| order::repeated(index, self.chosen.len(), self.context.seed));
         let Chosen { row, counts } = self.chosen[at];
@@ -232,7 +234,7 @@ impl Source for ChosenRows {
         };
         draft.prompt.prompt_tokens = counts.prompt.or(draft.prompt.prompt_tokens);
         draft.prompt.output_tokens = counts.output.or(draft.prompt.output_tokens);
-        Ok(Item { class: draft.class, ..Item::new(index, draft.prompt) })
+        Ok(PlannedPrompt { class: draft.class, ..PlannedPrompt::given(draft.prompt, None) })
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

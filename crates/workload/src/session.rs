@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Message, Nanos};
+use tokometer_base::{Message, Nanos, PromptContent};
 
 /// The turns of one user or one program. A single request is a session of one turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,7 +67,51 @@ pub enum Piece {
     Text(Box<str>),
     Messages(Vec<Message>),
     /// The answer of an earlier turn, real or made.
-    Answer(u32),
+    Answer(Answer),
+    /// Content of a dataset that is not made of pieces.
+    #[serde(skip)]
+    Given(Box<Given>),
+}
+
+/// The answer of a turn in a later prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "u32", into = "u32")]
+pub struct Answer {
+    pub turn: u32,
+    /// The length asked for; [`Session::new`] knows it. 1 where the server decides.
+    pub tokens: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Given {
+    pub content: PromptContent,
+    /// `None` where only a tokenizer or the server knows.
+    pub tokens: Option<u32>,
+    /// The length it was to have; `None` for content that is taken as it is.
+    pub asked: Option<u32>,
+}
+
+impl Answer {
+    pub fn of(turn: u32) -> Self {
+        Self { turn, tokens: 1 }
+    }
+
+    /// What its made text depends on.
+    pub fn name(self, session: u64) -> PieceName {
+        PieceName::Answer(session << 32 | u64::from(self.turn))
+    }
+}
+
+impl From<u32> for Answer {
+    fn from(turn: u32) -> Self {
+        Self::of(turn)
+    }
+}
+
+impl From<Answer> for u32 {
+    fn from(answer: Answer) -> Self {
+        answer.turn
+    }
 }
 
 /// What the text of a made piece depends on, beside the seed.
@@ -122,7 +166,13 @@ impl Session {
     /// A session of these turns, each moved behind all that it waits for.
     pub fn new(turns: Vec<Turn>) -> Result<Self, GraphFault> {
         let order = order(&turns)?;
-        let turns = if order.is_sorted() { turns } else { reordered(turns, &order) };
+        let mut turns = if order.is_sorted() { turns } else { reordered(turns, &order) };
+        let lengths: Vec<_> = turns.iter().map(|turn| turn.answer_tokens.unwrap_or(1)).collect();
+        for piece in turns.iter_mut().flat_map(|turn| &mut turn.pieces) {
+            if let Piece::Answer(answer) = piece {
+                answer.tokens = lengths[answer.turn as usize];
+            }
+        }
         Ok(Self { class: None, start: None, turns })
     }
 
@@ -149,10 +199,22 @@ impl Turn {
     /// The turns that must have ended before this one is due. May name a turn twice.
     pub fn waits_for(&self) -> impl Iterator<Item = u32> {
         let answers = self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Answer(turn) => Some(*turn),
+            Piece::Answer(answer) => Some(answer.turn),
             _ => None,
         });
         self.parents.iter().copied().chain(answers)
+    }
+}
+
+impl Piece {
+    /// `None` where text has to be counted.
+    pub fn tokens(&self) -> Option<u32> {
+        match self {
+            Self::Made { tokens, .. } => Some(*tokens),
+            Self::Answer(answer) => Some(answer.tokens),
+            Self::Given(given) => given.tokens,
+            Self::Text(_) | Self::Messages(_) => None,
+        }
     }
 }
 
@@ -209,8 +271,8 @@ fn reordered(mut turns: Vec<Turn>, order: &[usize]) -> Vec<Turn> {
     for turn in &mut turns {
         turn.parents.iter_mut().for_each(moved);
         for piece in &mut turn.pieces {
-            if let Piece::Answer(turn) = piece {
-                moved(turn);
+            if let Piece::Answer(answer) = piece {
+                moved(&mut answer.turn);
             }
         }
     }
@@ -224,7 +286,7 @@ mod tests {
 
     fn turn(number: u64, parents: &[u32], answers: &[u32]) -> Turn {
         let made = Piece::Made { name: PieceName::Content(number), tokens: 8 };
-        let answers = answers.iter().map(|turn| Piece::Answer(*turn));
+        let answers = answers.iter().map(|turn| Piece::Answer(Answer::of(*turn)));
         Turn {
             pieces: std::iter::once(made).chain(answers).collect(),
             parents: parents.to_vec(),

@@ -4,6 +4,10 @@ use serde::Serialize;
 use tokometer_base::{Nanos, Prompt};
 
 use crate::Result;
+use crate::session::{Given, Piece};
+
+/// The header by which a router recognises the session of a request.
+pub(crate) const SESSION_HEADER: &str = "x-session-id";
 
 /// An opened dataset that returns prompts by index.
 pub trait Source: Send + Sync {
@@ -13,9 +17,10 @@ pub trait Source: Send + Sync {
         self.len() == 0
     }
 
-    /// The prompt at `index`: always the same, whatever was asked before and on whichever thread.
-    /// Beyond [`Source::len`] a dataset goes on: generated prompts are new, rows are repeated.
-    fn item(&self, index: u64) -> Result<Item>;
+    /// The prompt at `index` in its pieces: always the same, whatever was asked before and on
+    /// whichever thread. Beyond [`Source::len`] a dataset goes on: generated prompts are new, rows
+    /// are repeated.
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt>;
 
     /// When the prompt at `index` is due after the start of the run, known without making it. `None`
     /// where prompts have no times.
@@ -23,10 +28,14 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// The turns of session `number` in the order of their numbers; empty where every prompt stands
-    /// alone, and beyond the last session. The first turn of a session has its number as index.
-    fn session(&self, _number: u64) -> Vec<PlannedTurn> {
-        Vec::new()
+    /// Sessions; fewer than prompts where some have several turns.
+    fn sessions(&self) -> u64 {
+        self.len()
+    }
+
+    /// The turns of session `number` in the order of their numbers.
+    fn session(&self, number: u64) -> Vec<PlannedTurn> {
+        PlannedTurn::chain([number], Nanos::ZERO)
     }
 
     /// Whether making a prompt asks the tokenizer; see [`crate::Workload`] for why it matters.
@@ -61,16 +70,42 @@ pub struct TurnPosition {
     pub session: u64,
     /// The turn, counted from 0.
     pub turn: u32,
-    pub history: History,
 }
 
-/// What was said before a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum History {
-    /// It is put before the prompt, which holds only what is new, with the real answers.
-    Added,
-    /// The prompt holds it, with recorded or made answers.
-    Included,
+/// A prompt before its text is made.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlannedPrompt {
+    /// History included.
+    pub pieces: Vec<Piece>,
+    /// Special tokens that the server adds to the pieces.
+    pub specials: u32,
+    pub output_tokens: Option<u32>,
+    /// A JSON object that is merged into the body of the request.
+    pub extra_body: Option<String>,
+    pub headers: Vec<(String, String)>,
+    /// The dataset's own name for this kind of request.
+    pub class: Option<String>,
+    /// The session that it belongs to. `None` for a prompt that stands alone.
+    pub position: Option<TurnPosition>,
+}
+
+impl PlannedPrompt {
+    pub(crate) fn of(pieces: Vec<Piece>, specials: u32, output_tokens: u32) -> Self {
+        Self { pieces, specials, output_tokens: Some(output_tokens), ..Self::default() }
+    }
+
+    /// A prompt whose content is there already; `asked` is the length that it was to have.
+    pub(crate) fn given(prompt: Prompt, asked: Option<u32>) -> Self {
+        let Prompt { content, prompt_tokens: tokens, output_tokens, extra_body, headers } = prompt;
+        let pieces = vec![Piece::Given(Box::new(Given { content, tokens, asked }))];
+        Self { pieces, output_tokens, extra_body, headers, ..Self::default() }
+    }
+
+    /// Planned tokens, special ones included. `None` where text has to be counted.
+    pub fn tokens(&self) -> Option<u32> {
+        let tokens = self.pieces.iter().map(Piece::tokens).sum::<Option<u32>>();
+        tokens.map(|tokens| tokens + self.specials)
+    }
 }
 
 /// A turn of a session before it is made.
@@ -95,12 +130,6 @@ impl PlannedTurn {
             delay,
         };
         (0..).zip(indexes).map(turn).collect()
-    }
-}
-
-impl Item {
-    pub fn new(index: u64, prompt: Prompt) -> Self {
-        Self { index, prompt, asked_tokens: None, due: None, after: None, class: None }
     }
 }
 

@@ -4,7 +4,6 @@
 //! exactly as the workload draws them. Every other dataset is opened as `bench` opens it and its
 //! prompts are counted; texts are cut into hashed blocks only where the engine keeps a prefix cache.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokometer_base::{Prompt, PromptContent, Seed};
@@ -158,16 +157,6 @@ pub(super) struct Listed {
     seed: Seed,
     remarks: Vec<String>,
     made: Arc<Vec<Ask>>,
-    /// Conversations so far.
-    sessions: BTreeMap<u64, ConversationSoFar>,
-}
-
-/// A conversation up to its last turn.
-struct ConversationSoFar {
-    /// Tokens said, its answer included.
-    said_tokens: u32,
-    /// Hashes of the blocks of its prompt.
-    hashes: Box<[u64]>,
 }
 
 impl Listed {
@@ -195,7 +184,6 @@ impl Listed {
             seed: Seed(plan.seed),
             remarks,
             made: Arc::default(),
-            sessions: BTreeMap::new(),
         })
     }
 
@@ -215,7 +203,7 @@ impl Listed {
         Ok(made)
     }
 
-    fn ask(&mut self, at: u64) -> Result<Ask, Refusal> {
+    fn ask(&self, at: u64) -> Result<Ask, Refusal> {
         let refused =
             |why: String| Refusal::usage(format!("cannot predict request {at}: {why}"), "");
         let kept = self.opened.kept.as_ref();
@@ -231,38 +219,20 @@ impl Listed {
         let ask =
             Ask { due: item.due, block_hashes: hashes, ..Ask::new(new_tokens, output_tokens) };
         let ask = match item.after {
-            Some(after) => self.continued(after, ask),
+            Some(after) => self.waiting(after, ask),
             None => ask,
         };
         let lora = self.lora.as_ref().map(|lora| adapter(lora, at, item.after, self.seed));
         Ok(Ask { lora, ..ask })
     }
 
-    /// The request of a turn: everything said before it, then what is new. What answers will say is
-    /// unknown, so that blocks behind the last prompt are named after their conversation.
-    fn continued(&mut self, after: workload::TurnPosition, mut ask: Ask) -> Ask {
+    /// The request of a turn, behind those that it waits for.
+    fn waiting(&self, after: workload::TurnPosition, mut ask: Ask) -> Ask {
         let turns = self.opened.workload.session(after.session);
         if let Some(turn) = turns.get(after.turn as usize) {
             ask.after = turn.waits_for.iter().map(|turn| turns[*turn as usize].index).collect();
             ask.delay = turn.delay.unwrap_or_default();
         }
-        if after.history == workload::History::Included {
-            return ask;
-        }
-        if let Some(talk) = self.sessions.get(&after.session) {
-            ask.prompt_tokens += talk.said_tokens;
-            let blocks = self.block_tokens.map_or(0, |block| ask.prompt_tokens / block.max(1));
-            let names = self.seed.stream("conversations");
-            let name = |block: u32| names.draw(after.session << 32 | u64::from(block));
-            let known = u32::try_from(talk.hashes.len()).unwrap_or(u32::MAX);
-            ask.block_hashes =
-                talk.hashes.iter().copied().chain((known..blocks).map(name)).collect();
-        }
-        let talk = ConversationSoFar {
-            said_tokens: ask.prompt_tokens + ask.output_tokens,
-            hashes: ask.block_hashes.clone(),
-        };
-        self.sessions.insert(after.session, talk);
         ask
     }
 

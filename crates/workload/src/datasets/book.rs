@@ -12,7 +12,7 @@ use tokometer_base::{Prompt, PromptContent};
 use tokometer_tokenize::{Reach, Specials, Tokenizer};
 
 use crate::compose::{Composed, Composer};
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, input};
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source, input};
 
 /// The part of a text on which its ruler is tried.
 const TRIED_BYTES: usize = 20_000;
@@ -223,7 +223,7 @@ impl Source for Book {
         if self.context.count == 0 { self.slices() } else { self.context.count }
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let Composed { text, tokens } = self.slice(index)?;
         let asked = u32::try_from(self.slice_tokens()).unwrap_or(u32::MAX);
         let prompt = Prompt {
@@ -232,7 +232,7 @@ impl Source for Book {
             output_tokens: Some(self.options.output_len),
             ..Prompt::text("")
         };
-        Ok(Item { asked_tokens: Some(asked + self.specials), ..Item::new(index, prompt) })
+        Ok(PlannedPrompt::given(prompt, Some(asked + self.specials)))
     }
 
     fn asks_tokenizer(&self) -> bool {

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use csv::StringRecord;
 use serde::Serialize;
 
-use crate::compose::{Composer, Piece};
+use crate::session::{Piece, PieceName};
 use crate::tables::{each_record, token_count};
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, input, order};
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source, input, order};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
@@ -25,7 +25,6 @@ struct Lengths {
 
 pub(crate) struct BurstGpt {
     context: DatasetContext,
-    composer: Composer,
     specials: u32,
     rows: Vec<Lengths>,
     order: Vec<usize>,
@@ -34,13 +33,7 @@ pub(crate) struct BurstGpt {
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<BurstGpt> {
     let rows = read(&options.path)?;
     let order = order::of_rows(rows.len(), context);
-    Ok(BurstGpt {
-        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
-        specials: context.specials()?,
-        context: context.clone(),
-        rows,
-        order,
-    })
+    Ok(BurstGpt { specials: context.specials()?, context: context.clone(), rows, order })
 }
 
 fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
@@ -80,14 +73,13 @@ impl Source for BurstGpt {
         if self.context.count == 0 { self.rows.len() as u64 } else { self.context.count }
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let at = usize::try_from(index).ok().and_then(|at| self.order.get(at).copied());
         let row = at.unwrap_or_else(|| order::repeated(index, self.rows.len(), self.context.seed));
         let Lengths { prompt, answer } = self.rows[row];
         let tokens = prompt.saturating_sub(self.specials).max(1);
-        let generator = self.context.salt.stream("content").at(index);
-        let made = self.composer.pieces(self.context.form, [Piece { tokens, generator }])?;
-        Ok(made.item(index, self.specials, answer))
+        let own = Piece::Made { name: PieceName::Content(index), tokens };
+        Ok(PlannedPrompt::of(vec![own], self.specials, answer))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

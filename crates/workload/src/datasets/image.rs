@@ -6,7 +6,8 @@ use tokometer_base::seed::whole_between;
 
 use super::random::{self, Random};
 use crate::media::{ImageGenerator, ImageSide, ImageSize, SIDE_MAX};
-use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
+use crate::prompts::PromptMaker;
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Ratio, Result, Source, WireForm};
 
 pub use crate::media::{Filling, Format};
 
@@ -83,6 +84,7 @@ fn sizes(text: &str) -> Option<Sizes> {
 
 pub(crate) struct ImagePrompts {
     texts: Random,
+    maker: PromptMaker,
     images: ImageGenerator,
     context: DatasetContext,
     options: Options,
@@ -106,6 +108,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ImageP
     let (format, filling) = (options.image_format, options.image_content);
     Ok(ImagePrompts {
         texts: random::open(&text, context)?,
+        maker: PromptMaker::new(context),
         images: ImageGenerator::new(context.salt, format, filling, QUALITY),
         context: context.clone(),
         options: options.clone(),
@@ -118,8 +121,8 @@ impl Source for ImagePrompts {
         self.context.count
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
-        let mut item = self.texts.item(index)?;
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
+        let mut item = self.maker.item(index, self.texts.prompt(index)?, &[])?;
         let mut generator = self.context.seed.stream("pictures").at(index);
         let most = u64::from(self.options.image_count);
         let count = if self.options.is_image_count_random {
@@ -138,7 +141,7 @@ impl Source for ImagePrompts {
         };
         let sizes = (0..count).map(&mut size).collect();
         self.images.put(&mut item, sizes, ImageSide::BeforeText);
-        Ok(item)
+        Ok(PlannedPrompt::given(item.prompt, item.asked_tokens))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

@@ -12,7 +12,7 @@ use tokometer_base::{Message, Nanos, Prompt, PromptContent};
 
 use crate::datasets::openai::joined;
 use crate::datasets::timed_trace::{SortedTrace, TraceLine};
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source, WireForm};
 
 /// Words behind each block's id.
 const BLOCK_WORDS: usize = 128;
@@ -90,7 +90,7 @@ impl Source for Mooncake {
         self.trace.records.len() as u64 * u64::from(self.options.num_rounds)
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let rounds = u64::from(self.options.num_rounds);
         let (record, _) = self.trace.at(index / rounds);
         let messages = self.messages(record, index % rounds);
@@ -106,7 +106,7 @@ impl Source for Mooncake {
             output_tokens: Some(record.output_length),
             ..Prompt::text("")
         };
-        Ok(Item { due: self.due(index), ..Item::new(index, prompt) })
+        Ok(PlannedPrompt::given(prompt, None))
     }
 
     fn due(&self, index: u64) -> Option<Nanos> {
@@ -123,7 +123,7 @@ impl Source for Mooncake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Spec, open};
+    use crate::{Item, Spec, open};
 
     /// All prompts were the same short sentence, whatever their lengths in the file.
     #[test]

@@ -1,7 +1,7 @@
 //! A few prefixes, each with many endings: a workload with prefix-cache hits.
 
-use crate::compose::{Composer, Piece};
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, order};
+use crate::session::{Piece, PieceName};
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source, order};
 use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,7 +23,6 @@ impl Default for Options {
 pub(crate) struct PrefixRepetition {
     options: Options,
     context: DatasetContext,
-    composer: Composer,
     specials: u32,
     prefixes: Vec<usize>,
 }
@@ -40,7 +39,6 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Prefix
     let number = usize::try_from(prefixes).unwrap_or(1);
     Ok(PrefixRepetition {
         options: options.clone(),
-        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
         specials: context.specials()?,
         context: context.clone(),
         prefixes: shuffled.into_iter().map(|index| index % number).collect(),
@@ -52,17 +50,16 @@ impl Source for PrefixRepetition {
         self.prefixes.len() as u64
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let Options { prefix_len, suffix_len, output_len, .. } = self.options;
         let row = usize::try_from(index % self.len()).unwrap_or(0);
-        let shared = self.context.salt.stream("prefix").at(self.prefixes[row] as u64);
-        let own = self.context.salt.stream("content").at(index);
-        let pieces = [
-            Piece { tokens: prefix_len, generator: shared },
-            Piece { tokens: suffix_len.saturating_sub(self.specials), generator: own },
+        let shared = PieceName::Prefix(self.prefixes[row] as u64);
+        let own_tokens = suffix_len.saturating_sub(self.specials);
+        let pieces = vec![
+            Piece::Made { name: shared, tokens: prefix_len },
+            Piece::Made { name: PieceName::Content(index), tokens: own_tokens },
         ];
-        let made = self.composer.pieces(self.context.form, pieces)?;
-        Ok(made.item(index, self.specials, output_len))
+        Ok(PlannedPrompt::of(pieces, self.specials, output_len))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

@@ -11,10 +11,11 @@ use tokometer_base::seed::whole_between;
 use tokometer_base::{Conventions, PromptContent};
 use tokometer_tokenize::Specials;
 
-use crate::compose::{Composed, Composer, MadeContent};
+use crate::compose::{Composed, Composer};
 use crate::datasets::sharegpt;
 use crate::lengths::Span;
-use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
+use crate::session::{Given, Piece, PieceName};
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Ratio, Result, Source, WireForm};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
@@ -98,11 +99,10 @@ impl Shapes {
 }
 
 pub(crate) struct Random {
-    input_len: u32,
+    options: Options,
     context: DatasetContext,
     composer: Composer,
     shapes: Shapes,
-    prefix: Prefix,
     filling: Filling,
 }
 
@@ -112,11 +112,6 @@ pub(crate) enum Filling {
     Texts(sharegpt::FirstMessages),
     /// Consecutive ids of the vocabulary from a random one on.
     ConsecutiveIds,
-}
-
-struct Prefix {
-    tokens: u32,
-    start: PromptContent,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random> {
@@ -132,52 +127,42 @@ pub(crate) fn filled(
     context: &DatasetContext,
     filling: Filling,
 ) -> Result<Random> {
-    let shapes = Shapes::new(options, context)?;
-    let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
-    let mut generator = context.salt.stream("prefix").at(0);
-    let tokens = options.prefix_len;
-    let start = match context.form {
-        WireForm::TokenIds => PromptContent::TokenIds(composer.ids(tokens, &mut generator)?),
-        WireForm::Text | WireForm::Chat | WireForm::Sound => {
-            PromptContent::Text(composer.text(tokens, &mut generator)?.text)
-        }
-    };
     Ok(Random {
-        input_len: options.input_len,
+        options: options.clone(),
         context: context.clone(),
-        composer,
-        shapes,
-        prefix: Prefix { tokens, start },
+        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
+        shapes: Shapes::new(options, context)?,
         filling,
     })
 }
 
 impl Random {
-    fn ids(&self, index: u64, tokens: u32) -> Result<Vec<u32>> {
-        let mut generator = self.context.salt.stream("content").at(index);
+    /// What a prompt has of its own, `tokens` long.
+    fn own(&self, index: u64, tokens: u32) -> Result<Piece> {
         let (ids, start) = match &self.filling {
-            Filling::Words => return self.composer.ids(tokens, &mut generator),
+            Filling::Words => return Ok(Piece::Made { name: PieceName::Content(index), tokens }),
             Filling::Texts(texts) => {
                 (&self.context.tokenizer.encode(&texts.text(index)?, Specials::Skip)?[..], 0)
             }
             Filling::ConsecutiveIds => {
+                let mut generator = self.context.salt.stream("content").at(index);
                 let ordinary = self.composer.ordinary_ids()?;
                 let last = (ordinary.len() as u64).saturating_sub(1);
                 (ordinary, usize::try_from(whole_between(&mut generator, 0, last)).unwrap_or(0))
             }
         };
-        Ok(ids.iter().copied().cycle().skip(start).take(tokens as usize).collect())
-    }
-
-    fn text(&self, index: u64, tokens: u32) -> Result<Composed> {
-        if !matches!(self.filling, Filling::Words) {
-            return self.composer.fitted(self.ids(index, tokens)?, tokens);
+        let ids = ids.iter().copied().cycle().skip(start).take(tokens as usize).collect();
+        let asked = Some(tokens);
+        if self.context.form == WireForm::TokenIds {
+            let content = PromptContent::TokenIds(ids);
+            return Ok(Piece::Given(Box::new(Given { content, tokens: asked, asked })));
         }
-        let mut generator = self.context.salt.stream("content").at(index);
-        if self.prefix.tokens > 0 {
-            return self.composer.continuation(tokens, &mut generator);
+        let Composed { mut text, tokens } = self.composer.fitted(ids, tokens)?;
+        if self.options.prefix_len > 0 && !text.starts_with(' ') {
+            text.insert(0, ' ');
         }
-        self.composer.text(tokens, &mut generator)
+        let content = PromptContent::Text(text);
+        Ok(Piece::Given(Box::new(Given { content, tokens: Some(tokens), asked })))
     }
 }
 
@@ -186,30 +171,21 @@ impl Source for Random {
         self.context.count
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let shape = self.shapes.at(index, &self.context);
-        let (content, tokens) = match &self.prefix.start {
-            PromptContent::TokenIds(prefix) => {
-                let ids = self.ids(index, shape.text)?;
-                (PromptContent::TokenIds([prefix.as_slice(), &ids].concat()), shape.text)
-            }
-            PromptContent::Text(prefix) if !prefix.is_empty() => {
-                let Composed { text, tokens } = self.text(index, shape.text)?;
-                let joint = if text.starts_with(' ') { "" } else { " " };
-                (PromptContent::Text(format!("{prefix}{joint}{text}")), tokens)
-            }
-            _ => {
-                let Composed { text, tokens } = self.text(index, shape.text)?;
-                (PromptContent::Text(text), tokens)
-            }
-        };
-        let around = self.prefix.tokens + self.shapes.specials;
-        let made = MadeContent { content, tokens, asked: shape.text };
-        Ok(made.item(index, around, shape.output))
+        let prefix = Piece::Made { name: PieceName::Prefix(0), tokens: self.options.prefix_len };
+        let has_prefix = self.options.prefix_len > 0;
+        let own = self.own(index, shape.text)?;
+        let pieces = has_prefix.then_some(prefix).into_iter().chain([own]).collect();
+        Ok(PlannedPrompt::of(pieces, self.shapes.specials, shape.output))
+    }
+
+    fn asks_tokenizer(&self) -> bool {
+        !matches!(self.filling, Filling::Words)
     }
 
     fn notes(&self) -> Vec<DatasetNote> {
-        let (asked, specials) = (self.input_len, self.shapes.specials);
+        let (asked, specials) = (self.options.input_len, self.shapes.specials);
         let text = format!(
             "prompts of {asked} tokens become {}: the server adds {specials} special tokens to at least one of text",
             specials + 1
@@ -221,7 +197,7 @@ impl Source for Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Spec, open};
+    use crate::{Item, Spec, open};
     use tokometer_base::Seed;
 
     fn context() -> DatasetContext {

@@ -5,7 +5,7 @@ use tokometer_base::seed::normal;
 use tokometer_base::{Nanos, Prompt, PromptContent};
 
 use crate::media::{self, text_part, user_message};
-use crate::{DatasetContext, Error, Item, Result, Source, WireForm};
+use crate::{DatasetContext, Error, PlannedPrompt, Result, Source, WireForm};
 
 /// What a chat route is asked about a clip.
 const QUESTION: &str = "What is said in this recording?";
@@ -63,7 +63,7 @@ impl Source for RandomAudio {
         self.context.count
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let sound = media::noise(self.context.salt, index, self.length(index));
         let content = if self.context.form == WireForm::Sound {
             PromptContent::Sound(sound.into_sound(None))
@@ -72,7 +72,8 @@ impl Source for RandomAudio {
             PromptContent::Messages(vec![user_message(QUESTION, &parts)])
         };
         let output_tokens = Some(self.options.output_len);
-        Ok(Item::new(index, Prompt { content, output_tokens, ..Prompt::text("") }))
+        let prompt = Prompt { content, output_tokens, ..Prompt::text("") };
+        Ok(PlannedPrompt::given(prompt, None))
     }
 }
 

@@ -12,7 +12,8 @@ use tokometer_base::seed::{unit_float, whole_between};
 
 use super::random::{self, Random};
 use crate::media::{Filling, Format, ImageGenerator, ImageSide, ImageSize, SIDE_MAX};
-use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
+use crate::prompts::PromptMaker;
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Ratio, Result, Source, WireForm};
 
 /// The quality at which common libraries write JPEG.
 const QUALITY: u8 = 75;
@@ -133,6 +134,7 @@ impl Default for Options {
 
 pub(crate) struct RandomMm {
     texts: Random,
+    maker: PromptMaker,
     images: ImageGenerator,
     context: DatasetContext,
     buckets: Vec<Bucket>,
@@ -174,6 +176,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
         ((around * (1.0 - ratio)).floor() as u32, (around * (1.0 + ratio)).ceil() as u32);
     Ok(RandomMm {
         texts: random::open(&text, context)?,
+        maker: PromptMaker::new(context),
         images: ImageGenerator::new(context.salt, Format::Jpeg, Filling::Random, QUALITY),
         context: context.clone(),
         buckets,
@@ -206,10 +209,10 @@ impl Source for RandomMm {
         self.context.count
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
-        let mut item = self.texts.item(index)?;
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
+        let mut item = self.maker.item(index, self.texts.prompt(index)?, &[])?;
         self.images.put(&mut item, self.sizes(index), ImageSide::BehindText);
-        Ok(item)
+        Ok(PlannedPrompt::given(item.prompt, item.asked_tokens))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

@@ -10,7 +10,7 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::lengths::Span;
-use crate::{DatasetContext, Error, Item, Ratio, Result, Source};
+use crate::{DatasetContext, Error, PlannedPrompt, Ratio, Result, Source};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -96,7 +96,7 @@ impl Source for RandomRerank {
         self.documents.div_ceil(self.per_request)
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let begin = index.saturating_mul(self.per_request);
         let left = self.documents.saturating_sub(begin);
         let count = if left == 0 { self.per_request } else { left.min(self.per_request) };
@@ -119,7 +119,7 @@ impl Source for RandomRerank {
             prompt_tokens: Some(of_query.saturating_add(sum)),
             ..Prompt::text("")
         };
-        Ok(Item::new(index, prompt))
+        Ok(PlannedPrompt::given(prompt, None))
     }
 }
 

@@ -6,13 +6,13 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::seed::{Generator, unit_float};
-use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
+use tokometer_base::{Conventions, PromptContent};
+use tokometer_tokenize::Tokenizer;
 
-use crate::compose::{Composer, Piece};
 use crate::lengths::Span;
+use crate::session::{Given, Piece, PieceName};
 use crate::{
-    DatasetContext, DatasetNote, Error, History, Item, PlannedTurn, Ratio, Result, Source,
-    TurnPosition, WireForm, order,
+    DatasetContext, DatasetNote, Error, PlannedPrompt, Ratio, Result, Source, WireForm, order,
 };
 
 /// Between the system prompt and the question.
@@ -85,7 +85,6 @@ impl Default for Options {
 pub(crate) struct SharedPrefix {
     options: Options,
     context: DatasetContext,
-    composer: Composer,
     specials: u32,
     joint_tokens: u32,
     /// The group of each conversation, in sending order.
@@ -100,24 +99,21 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Shared
     if options.num_groups == 0 || options.prompts_per_group == 0 || options.num_turns == 0 {
         return Err(refused("groups, prompts per group and turns must be at least 1".into()));
     }
-    let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let joint_tokens = match context.form {
         WireForm::TokenIds => 0,
-        WireForm::Text | WireForm::Chat | WireForm::Sound => joint_tokens(&composer)?,
+        WireForm::Text | WireForm::Chat | WireForm::Sound => joint_tokens(&*context.tokenizer)?,
     };
     Ok(SharedPrefix {
         groups: groups(options, context),
         options: options.clone(),
         specials: context.specials()?,
         context: context.clone(),
-        composer,
         joint_tokens,
     })
 }
 
 /// The tokens of the blank line between two words. Vocabularies differ: one or two.
-fn joint_tokens(composer: &Composer) -> Result<u32> {
-    let tokenizer = composer.tokenizer();
+fn joint_tokens(tokenizer: &dyn Tokenizer) -> Result<u32> {
     let apart = tokenizer.count("about")? * 2;
     let joined = tokenizer.count(&format!("about{JOINT}about"))?;
     Ok(u32::try_from(joined.saturating_sub(apart)).unwrap_or(0))
@@ -163,32 +159,17 @@ impl SharedPrefix {
     }
 
     /// A question, behind its system prompt in the first turn.
-    fn content(&self, index: u64, group: Option<usize>) -> Result<(PromptContent, u32)> {
+    fn pieces(&self, index: u64, group: Option<u64>) -> Vec<Piece> {
         let length = self.length(self.options.question_len, "questions", index);
-        let own = self.context.salt.stream("content").at(index);
-        let Some(group) = group else {
-            return self.plain(length, own);
-        };
-        let system_len = self.length(self.options.system_prompt_len, "systems", group as u64);
-        let shared = self.context.salt.stream("prefix").at(group as u64);
-        let (system, system_tokens) = self.plain(system_len, shared)?;
-        let (question, question_tokens) =
-            self.plain(length.saturating_sub(self.specials).max(1), own)?;
-        let content = match (system, question) {
-            (PromptContent::Text(system), PromptContent::Text(question)) => {
-                PromptContent::Text(system + JOINT + &question)
-            }
-            (PromptContent::TokenIds(system), PromptContent::TokenIds(question)) => {
-                PromptContent::TokenIds([system, question].concat())
-            }
-            (_, question) => question,
-        };
-        Ok((content, system_tokens + self.joint_tokens + question_tokens + self.specials))
-    }
-
-    fn plain(&self, tokens: u32, generator: Generator) -> Result<(PromptContent, u32)> {
-        let made = self.composer.pieces(self.context.form, [Piece { tokens, generator }])?;
-        Ok((made.content, made.tokens))
+        let own = |tokens| Piece::Made { name: PieceName::Content(index), tokens };
+        let Some(group) = group else { return vec![own(length)] };
+        let tokens = self.length(self.options.system_prompt_len, "systems", group);
+        let system = Piece::Made { name: PieceName::Prefix(group), tokens };
+        let question = own(length.saturating_sub(self.specials).max(1));
+        let (content, tokens) = (PromptContent::Text(JOINT.to_owned()), Some(self.joint_tokens));
+        let joint = Piece::Given(Box::new(Given { content, tokens, asked: tokens }));
+        let is_text = self.context.form != WireForm::TokenIds;
+        [Some(system), is_text.then_some(joint), Some(question)].into_iter().flatten().collect()
     }
 }
 
@@ -197,39 +178,22 @@ impl Source for SharedPrefix {
         self.groups.len() as u64 * u64::from(self.options.num_turns)
     }
 
-    /// First turns come first, so that a driver that knows no conversations still sends something
-    /// sensible.
-    fn item(&self, index: u64) -> Result<Item> {
+    /// First turns come first: those of the other turns are questions alone.
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let conversations = self.groups.len() as u64;
         let (session, turn) = (index % conversations, index / conversations);
-        let turn = turn % u64::from(self.options.num_turns);
-        let group = self.groups[usize::try_from(session).unwrap_or(0)];
-        let (content, tokens) = self.content(index, (turn == 0).then_some(group))?;
-        let mut prompt = Prompt {
-            content,
-            prompt_tokens: Some(tokens),
-            output_tokens: Some(self.length(self.options.output_len, "outputs", index)),
-            ..Prompt::text("")
-        };
+        let is_first = turn.is_multiple_of(u64::from(self.options.num_turns));
+        let group = self.groups[usize::try_from(session).unwrap_or(0)] as u64;
+        let specials = if is_first { self.specials } else { 0 };
+        let output = self.length(self.options.output_len, "outputs", index);
+        let pieces = self.pieces(index, is_first.then_some(group));
+        let mut headers = Vec::new();
         if self.options.routing_key == RoutingKey::Send {
-            let key = self.context.salt.stream("routing").draw(group as u64);
-            prompt.headers.push((ROUTING_KEY.into(), format!("{key:016x}")));
+            let key = self.context.salt.stream("routing").draw(group);
+            headers.push((ROUTING_KEY.into(), format!("{key:016x}")));
         }
-        let turn = u32::try_from(turn).unwrap_or(0);
-        let after = (self.options.num_turns > 1).then_some(TurnPosition {
-            session,
-            turn,
-            history: History::Added,
-        });
         let class = Some(format!("group-{group}"));
-        Ok(Item { asked_tokens: Some(tokens), after, class, ..Item::new(index, prompt) })
-    }
-
-    fn session(&self, number: u64) -> Vec<PlannedTurn> {
-        let conversations = self.groups.len();
-        let is_session = self.options.num_turns > 1 && number < conversations as u64;
-        let indexes = (number..self.len()).step_by(conversations.max(1));
-        PlannedTurn::chain(indexes.filter(|_| is_session), Nanos::ZERO)
+        Ok(PlannedPrompt { headers, class, ..PlannedPrompt::of(pieces, specials, output) })
     }
 
     fn notes(&self) -> Vec<DatasetNote> {
@@ -242,8 +206,9 @@ impl Source for SharedPrefix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Spec, Workload, open};
+    use crate::{Item, PlannedTurn, Spec, TurnPosition, Workload, open};
     use std::collections::BTreeMap;
+    use tokometer_base::Nanos;
 
     fn workload(options: Options) -> Workload {
         let conventions = Conventions::Sglang;
@@ -296,11 +261,10 @@ mod tests {
         let conversations = workload(Options { num_turns: 2, ..small() });
         assert_eq!(conversations.len(), 24);
         let later = conversations.item(13).unwrap();
-        assert_eq!(
-            later.after,
-            Some(TurnPosition { session: 1, turn: 1, history: History::Added })
-        );
-        assert_eq!(later.prompt.prompt_tokens, Some(6));
+        assert_eq!(later.after, Some(TurnPosition { session: 1, turn: 1 }));
+        let first = conversations.item(1).unwrap().prompt;
+        let said = first.prompt_tokens.unwrap() + first.output_tokens.unwrap();
+        assert_eq!(later.prompt.prompt_tokens, Some(said + 6));
         assert_eq!(conversations.session(1), PlannedTurn::chain([1, 13], Nanos::ZERO));
         assert!(conversations.session(12).is_empty());
     }

@@ -12,7 +12,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_base::{Prompt, PromptContent};
 
 use crate::template::{ChatTemplate, Habit};
-use crate::{DatasetContext, Error, Item, Result, Source, input};
+use crate::{DatasetContext, Error, PlannedPrompt, Result, Source, input};
 
 const SONNETS: &str = include_str!("../../assets/sonnets.txt");
 
@@ -132,7 +132,7 @@ impl Source for Sonnet {
         self.context.count
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let mut generator = self.context.salt.stream("content").at(index);
         let (mut line_count, mut tries) = (self.line_count, 0);
         let (content, tokens) = loop {
@@ -156,7 +156,7 @@ impl Source for Sonnet {
             output_tokens: Some(self.options.output_len),
             ..Prompt::text("")
         };
-        Ok(Item::new(index, prompt))
+        Ok(PlannedPrompt::given(prompt, None))
     }
 }
 
@@ -238,10 +238,10 @@ mod tests {
                 let sonnet = super::open(&options, &context).unwrap();
                 for index in 0..3 {
                     tokenizer.calls.store(0, Ordering::Relaxed);
-                    let prompt = sonnet.item(index).unwrap().prompt;
+                    let prompt = sonnet.prompt(index).unwrap();
                     let calls = tokenizer.calls.load(Ordering::Relaxed);
                     assert!(calls <= calls_max, "{text:?}: {calls} calls");
-                    let tokens = prompt.prompt_tokens.unwrap();
+                    let tokens = prompt.tokens().unwrap();
                     assert!((input_len / 2..=input_len).contains(&tokens), "{text:?}: {tokens}");
                 }
             }

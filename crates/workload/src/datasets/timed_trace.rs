@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
 use super::trace_table;
-use crate::compose::{Composer, Piece};
 use crate::rows::FileRows;
+use crate::session::{Piece, PieceName};
 use crate::tables::token_count;
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source};
+use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
@@ -118,8 +118,6 @@ impl SortedTrace {
 
 pub(crate) struct TimedTrace {
     options: Options,
-    context: DatasetContext,
-    composer: Composer,
     specials: u32,
     trace: SortedTrace,
 }
@@ -138,28 +136,22 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedT
             None => SortedTrace::open(&options.path, context.count)?,
         },
         options: options.clone(),
-        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
         specials: context.specials()?,
-        context: context.clone(),
     })
 }
 
 impl TimedTrace {
     /// The blocks of a request, and behind them what is its own.
-    fn pieces(&self, record: &TraceLine, index: u64) -> impl Iterator<Item = Piece> {
+    fn pieces(&self, record: &TraceLine, index: u64) -> Vec<Piece> {
         let block = self.options.chunk_hash_size;
         let mut left = record.input_length.saturating_sub(self.specials).max(1);
-        let blocks = record.hash_ids.iter().map(|id| Some(*id));
-        let pieces = blocks.chain([None]).map(move |id| {
-            let tokens = if id.is_some() { block.min(left) } else { left };
+        let blocks = record.hash_ids.iter().map(|id| (PieceName::Block(*id), block));
+        let pieces = blocks.chain([(PieceName::Content(index), u32::MAX)]).map(|(name, most)| {
+            let tokens = most.min(left);
             left -= tokens;
-            let generator = match id {
-                Some(id) => self.context.salt.stream("block").at(id),
-                None => self.context.salt.stream("content").at(index),
-            };
-            Piece { tokens, generator }
+            Piece::Made { name, tokens }
         });
-        pieces.filter(|piece| piece.tokens > 0)
+        pieces.filter(|piece| piece.tokens() > Some(0)).collect()
     }
 }
 
@@ -168,11 +160,10 @@ impl Source for TimedTrace {
         self.trace.records.len() as u64
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let (record, _) = self.trace.at(index);
-        let made = self.composer.pieces(self.context.form, self.pieces(record, index))?;
-        let item = made.item(index, self.specials, record.output_length);
-        Ok(Item { due: self.due(index), ..item })
+        let pieces = self.pieces(record, index);
+        Ok(PlannedPrompt::of(pieces, self.specials, record.output_length))
     }
 
     fn due(&self, index: u64) -> Option<Nanos> {

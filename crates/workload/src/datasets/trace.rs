@@ -7,16 +7,13 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Message, Nanos, Prompt, PromptContent};
+use tokometer_base::Nanos;
 
-use crate::compose::{self, Composer};
-use crate::conversations::SESSION_HEADER;
-use crate::datasets::openai::joined;
-use crate::session::{Piece, PieceName, Session, Turn};
-use crate::source::{History, PlannedTurn};
+use crate::session::{Piece, Session, Turn};
+use crate::source::{PlannedTurn, SESSION_HEADER};
 use crate::traces::{FieldMap, OnFlaw, TraceOptions, TraceReader};
 use crate::{
-    BadRows, DatasetContext, DatasetNote, Error, Item, Result, Source, TurnPosition, WireForm,
+    BadRows, DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source, TurnPosition,
 };
 
 /// The header by which a router finds the session that a sub-agent belongs to.
@@ -102,8 +99,6 @@ fn refused(reason: impl Into<String>) -> Error {
 }
 
 pub(crate) struct Trace {
-    context: DatasetContext,
-    composer: Composer,
     specials: u32,
     pace: Pace,
     max_gap: Option<Nanos>,
@@ -148,17 +143,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Trace>
         len += session.turns().len() as u64 - 1;
     }
     notes.extend(cut_pauses(&sessions, max_gap.filter(|_| pace == Pace::Think)));
-    Ok(Trace {
-        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
-        specials: context.specials()?,
-        context: context.clone(),
-        pace,
-        max_gap,
-        sessions,
-        later,
-        len,
-        notes,
-    })
+    Ok(Trace { specials: context.specials()?, pace, max_gap, sessions, later, len, notes })
 }
 
 /// The sessions of the file, with a note for each kind of rows that were left out.
@@ -257,93 +242,16 @@ impl Trace {
         &self.sessions[place.session].turns()[place.turn]
     }
 
-    fn prompt(&self, place: Place) -> Result<Prompt> {
-        let turn = self.turn(place);
-        let is_made = |piece: &Piece| match piece {
-            Piece::Made { .. } => true,
-            Piece::Answer(_) => self.context.form != WireForm::Chat,
-            Piece::Text(_) | Piece::Messages(_) => false,
-        };
-        let (content, tokens) = if turn.pieces.iter().all(is_made) {
-            let made = self.composer.pieces(self.context.form, self.made(place))?;
-            (made.content, made.tokens + self.specials)
-        } else {
-            let messages = self.messages(place)?;
-            let content = match self.context.form {
-                WireForm::Chat => PromptContent::Messages(messages),
-                WireForm::Text | WireForm::TokenIds | WireForm::Sound => {
-                    PromptContent::Text(joined(&messages))
-                }
-            };
-            let tokens = self.context.tokens_of(&content)?;
-            (content, tokens)
-        };
-        Ok(Prompt {
-            content,
-            prompt_tokens: Some(tokens),
-            output_tokens: turn.answer_tokens,
-            headers: self.headers(place),
-            ..Prompt::text("")
-        })
-    }
-
-    /// The pieces of a prompt that is only made text. The last one gives way to the special tokens
-    /// that the server adds, so that the prompt has its recorded length.
-    fn made(&self, place: Place) -> Vec<compose::Piece> {
-        let pieces = self.turn(place).pieces.iter();
-        let mut made: Vec<_> = pieces.filter_map(|piece| self.made_piece(place, piece)).collect();
-        if let Some(last) = made.last_mut() {
-            last.tokens = last.tokens.saturating_sub(self.specials).max(1);
+    /// The pieces of a prompt. The last piece of one that is only made text gives way to the special
+    /// tokens that the server adds, so that the prompt has its recorded length.
+    fn pieces(&self, place: Place) -> Vec<Piece> {
+        let mut pieces = self.turn(place).pieces.clone();
+        if pieces.iter().all(|piece| piece.tokens().is_some())
+            && let Some(Piece::Made { tokens, .. }) = pieces.last_mut()
+        {
+            *tokens = tokens.saturating_sub(self.specials).max(1);
         }
-        made
-    }
-
-    /// `None` for given text.
-    fn made_piece(&self, place: Place, piece: &Piece) -> Option<compose::Piece> {
-        let (name, tokens) = match piece {
-            Piece::Made { name, tokens } => (*name, *tokens),
-            Piece::Answer(turn) => {
-                let of = Place { turn: *turn as usize, ..place };
-                let tokens = self.turn(of).answer_tokens.unwrap_or(1);
-                (PieceName::Answer(self.index(of)), tokens)
-            }
-            Piece::Text(_) | Piece::Messages(_) => return None,
-        };
-        let (stream, number) = name.source();
-        Some(compose::Piece { tokens, generator: self.context.salt.stream(stream).at(number) })
-    }
-
-    /// Given messages as they are, answers as the assistant's, all else as the user's.
-    fn messages(&self, place: Place) -> Result<Vec<Message>> {
-        let mut messages: Vec<Message> = Vec::new();
-        let mut is_open = false;
-        for piece in &self.turn(place).pieces {
-            let text = match piece {
-                Piece::Messages(given) => {
-                    messages.extend(given.iter().cloned());
-                    is_open = false;
-                    continue;
-                }
-                Piece::Text(text) => text.to_string(),
-                Piece::Made { .. } | Piece::Answer(_) => {
-                    let made = self.made_piece(place, piece);
-                    match self.composer.pieces(WireForm::Text, made)?.content {
-                        PromptContent::Text(text) => text,
-                        _ => String::new(),
-                    }
-                }
-            };
-            let is_answer = matches!(piece, Piece::Answer(_));
-            let role = if is_answer { "assistant" } else { "user" };
-            if let Some(open) = messages.last_mut().filter(|_| is_open && !is_answer) {
-                open.content.push(' ');
-                open.content.push_str(&text);
-            } else {
-                messages.push(Message::new(role, text));
-            }
-            is_open = !is_answer;
-        }
-        Ok(messages)
+        pieces
     }
 
     fn headers(&self, place: Place) -> Vec<(String, String)> {
@@ -363,14 +271,23 @@ impl Source for Trace {
         self.len
     }
 
-    fn item(&self, index: u64) -> Result<Item> {
+    fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let place = self.place(index);
-        let prompt = self.prompt(place)?;
-        let turn = u32::try_from(place.turn).unwrap_or(u32::MAX);
         let session = place.session as u64;
-        let class = self.sessions[place.session].class.as_deref().map(str::to_owned);
-        let after = Some(TurnPosition { session, turn, history: History::Included });
-        Ok(Item { after, class, due: self.due(index), ..Item::new(index, prompt) })
+        let turn = u32::try_from(place.turn).unwrap_or(u32::MAX);
+        Ok(PlannedPrompt {
+            pieces: self.pieces(place),
+            specials: self.specials,
+            output_tokens: self.turn(place).answer_tokens,
+            headers: self.headers(place),
+            class: self.sessions[place.session].class.as_deref().map(str::to_owned),
+            position: Some(TurnPosition { session, turn }),
+            ..PlannedPrompt::default()
+        })
+    }
+
+    fn sessions(&self) -> u64 {
+        self.sessions.len() as u64
     }
 
     fn due(&self, index: u64) -> Option<Nanos> {
@@ -417,7 +334,8 @@ impl Source for Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Spec, Workload, open};
+    use crate::{Spec, WireForm, Workload, open};
+    use tokometer_base::PromptContent;
 
     /// Two sub-agents after the first turn, joined by the last; then a session of one turn.
     const TRACE: &str = concat!(

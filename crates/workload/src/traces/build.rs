@@ -8,7 +8,7 @@ use super::call::{Blocks, Call, Content, Order};
 use super::flaw::{Flaw, FlawKind};
 use super::read_ahead::{Gathered, Place, PlacedCall};
 use crate::conversation_rows;
-use crate::session::{Piece, PieceName, RecordedTimes, Session, Turn};
+use crate::session::{Answer, Piece, PieceName, RecordedTimes, Session, Turn};
 
 /// The session of these calls. `origin` is the start of the trace; without it sessions have no times.
 pub(super) fn build(gathered: Gathered, origin: Option<Nanos>) -> Result<Session, (Place, Flaw)> {
@@ -155,7 +155,7 @@ fn turn(placed: &mut PlacedCall, turns: &[Turn], previous: Option<usize>) -> Res
     let after = |adds: bool, own: Vec<Piece>| {
         let previous = previous.filter(|_| adds);
         let pieces = previous.map_or(&[][..], |number| &turns[number].pieces);
-        let answer = previous.and_then(|number| u32::try_from(number).ok()).map(Piece::Answer);
+        let answer = previous.and_then(answer_of);
         pieces.iter().cloned().chain(answer).chain(own).collect()
     };
     let pieces: Vec<Piece> = match std::mem::take(&mut placed.call.prompt) {
@@ -187,13 +187,15 @@ struct Before<'a> {
 fn kept_pieces(kept: u32, input: u32, name: PieceName, before: Before<'_>) -> Vec<Piece> {
     let mut left = kept.min(input);
     let mut pieces = Vec::new();
-    let answer = before.number.and_then(|number| u32::try_from(number).ok()).map(Piece::Answer);
+    let answer = before.number.and_then(answer_of);
     let earlier = before.number.map_or(&[][..], |number| &before.turns[number].pieces);
     for piece in earlier.iter().cloned().chain(answer) {
         let tokens = match piece {
             Piece::Made { tokens, .. } => tokens,
-            Piece::Answer(turn) => before.turns[turn as usize].answer_tokens.unwrap_or(u32::MAX),
-            Piece::Text(_) | Piece::Messages(_) => u32::MAX,
+            Piece::Answer(answer) => {
+                before.turns[answer.turn as usize].answer_tokens.unwrap_or(u32::MAX)
+            }
+            Piece::Text(_) | Piece::Messages(_) | Piece::Given(_) => u32::MAX,
         };
         match piece {
             Piece::Made { name, .. } if left > 0 => {
@@ -207,6 +209,10 @@ fn kept_pieces(kept: u32, input: u32, name: PieceName, before: Before<'_>) -> Ve
     let new = left + (input - kept.min(input));
     pieces.extend((new > 0).then_some(Piece::Made { name, tokens: new }));
     pieces
+}
+
+fn answer_of(turn: usize) -> Option<Piece> {
+    u32::try_from(turn).ok().map(|turn| Piece::Answer(Answer::of(turn)))
 }
 
 fn made_name(piece: &Piece) -> Option<PieceName> {

@@ -169,8 +169,8 @@ fn prompt_tokens(turn: &Turn, turns: &[Turn]) -> Option<u64> {
 fn piece_tokens(piece: &Piece, turns: &[Turn]) -> Option<u32> {
     match piece {
         Piece::Made { tokens, .. } => Some(*tokens),
-        Piece::Answer(turn) => turns.get(*turn as usize).and_then(|turn| turn.answer_tokens),
-        Piece::Text(_) | Piece::Messages(_) => None,
+        Piece::Answer(answer) => turns[answer.turn as usize].answer_tokens,
+        Piece::Text(_) | Piece::Messages(_) | Piece::Given(_) => None,
     }
 }
 
@@ -200,8 +200,8 @@ impl Sharing {
         for piece in &turn.pieces {
             let name = match piece {
                 Piece::Made { name, .. } => name.source(),
-                Piece::Answer(turn) => ("turn", session.rotate_left(20) ^ u64::from(*turn)),
-                Piece::Text(_) | Piece::Messages(_) => return,
+                Piece::Answer(answer) => answer.name(session).source(),
+                Piece::Text(_) | Piece::Messages(_) | Piece::Given(_) => return,
             };
             let tokens = piece_tokens(piece, turns).unwrap_or(0);
             self.tokens += u64::from(tokens);
@@ -383,7 +383,7 @@ fn strip_text<E>(
                 let tokens = list.iter().map(|message| count(&message.content));
                 (words.collect(), tokens.sum::<std::result::Result<u32, E>>()?)
             }
-            Piece::Made { .. } | Piece::Answer(_) => continue,
+            Piece::Made { .. } | Piece::Answer(_) | Piece::Given(_) => continue,
         };
         let name = Fingerprint::default().with(text.as_bytes()).value();
         *piece = Piece::Made { name: PieceName::Content(name), tokens: tokens.max(1) };

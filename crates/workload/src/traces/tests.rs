@@ -63,7 +63,8 @@ fn prompt(session: &Session, turn: usize) -> String {
             .map(|it| format!("{}={}", it.role, it.content))
             .collect::<Vec<_>>()
             .join("+"),
-        Piece::Answer(turn) => format!("a{turn}"),
+        Piece::Answer(answer) => format!("a{}", answer.turn),
+        Piece::Given(_) => "given".to_owned(),
     };
     session.turns()[turn].pieces.iter().map(piece).collect::<Vec<_>>().join(" ")
 }
