@@ -14,7 +14,7 @@ use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 use crate::dialect::{Dialect, Rules, rules_of};
 use crate::framing::{EventFraming, Framer};
 use crate::http::{self, BodyDecoder, BodyPart, ContentEncoding, Head, Media, ResponseReader};
-use crate::reading::{BodyEnd, EventArrival, ResponseReading};
+use crate::reading::{BodyEnd, EventArrival, KeepText, ReadStamp, ResponseReading};
 use crate::redirect::{Redirect, is_redirect};
 use crate::server_message::{fit, message};
 use crate::settings::Settings;
@@ -23,28 +23,6 @@ use crate::url::Url;
 
 /// Bytes of the body that are kept for messages: of a refusal, or before the first event.
 const BEGINNING_BYTES: usize = 4096;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadStamp {
-    /// Stamp of the last segment in the read.
-    pub at: Nanos,
-    /// Whether earlier segments were merged into it, so that `at` is only an upper bound.
-    pub is_upper_bound: bool,
-}
-
-impl ReadStamp {
-    pub fn exact(at: Nanos) -> Self {
-        Self { at, is_upper_bound: false }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeepText {
-    No,
-    /// Kept in the timeline if the response succeeds without a token count in its usage.
-    Uncounted,
-    Yes,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseProgress {

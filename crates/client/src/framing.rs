@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use crate::sse::{self, SseEvent};
+use crate::sse::{self, MAX_KEPT_BYTES, SseEvent};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventFraming {
@@ -10,10 +10,6 @@ pub(crate) enum EventFraming {
     Lines,
     WholeJson,
 }
-
-/// Limit on the bytes kept of an incomplete line, event or body. Longer ones are truncated: a stream
-/// without line ends must not exhaust the memory.
-pub(crate) const MAX_KEPT_BYTES: usize = 256 << 20;
 
 /// Splits a body in any framing. Buffers are reused for the next response.
 #[derive(Debug)]

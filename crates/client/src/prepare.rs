@@ -17,7 +17,6 @@ use crate::json_body::{ExtraFields, JsonBody};
 use crate::multipart::{self, FormBody};
 use crate::request_head::{JSON, RequestHead};
 use crate::settings::{Delivery, Settings};
-use crate::structured;
 
 /// Servers take a temperature below this as 0.
 const GREEDY_BELOW: f64 = 1e-5;
@@ -71,7 +70,7 @@ impl Dialect {
         let context = self.context(settings, ask);
         let rules = rules_of(self.protocol());
         (rules.write_body)(&mut body, &context)?;
-        structured::write(rules, &mut body, &context)?;
+        rules.write_structured(&mut body, &context)?;
         let (body, optional_fields) = body.finish();
         let sound = match &ask.prompt.content {
             PromptContent::Sound(sound) => Some(sound),

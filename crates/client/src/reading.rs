@@ -10,23 +10,43 @@ use tokometer_base::redact::Secrets;
 use tokometer_base::{Fingerprint, Nanos};
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline};
 
-use crate::dialect::{EndRule, Rules};
-use crate::exchange::{KeepText, ReadStamp};
+use crate::dialect::{EndRule, Rules, StreamState};
 use crate::framing::EventFraming;
 use crate::scan::{EventTemplate, Fields, Marks, scan};
 use crate::server_message::{abort_reason, is_error_document, message};
 use crate::settings::{Settings, UsageReports};
 use crate::sse;
+use crate::tool_calls::ToolCalls;
 use kinds::{ByteCount, kind_of, merge, reasoning};
-pub(crate) use tool_calls::ToolCalls;
 
 mod kinds;
 mod stray_lines;
-mod tool_calls;
 mod whole;
 
 /// Marks of an event that reports nothing besides its text.
 const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadStamp {
+    /// Stamp of the last segment in the read.
+    pub at: Nanos,
+    /// Whether earlier segments were merged into it, so that `at` is only an upper bound.
+    pub is_upper_bound: bool,
+}
+
+impl ReadStamp {
+    pub fn exact(at: Nanos) -> Self {
+        Self { at, is_upper_bound: false }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepText {
+    No,
+    /// Kept in the timeline if the response succeeds without a token count in its usage.
+    Uncounted,
+    Yes,
+}
 
 #[derive(Debug)]
 pub(crate) struct ResponseReading {
@@ -47,16 +67,6 @@ pub(crate) struct ResponseReading {
     tool_calls: ToolCalls,
     stray: Option<stray_lines::StrayLines>,
     failure: Option<Failure>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct StreamState {
-    pub(crate) seen: Marks,
-    pub(crate) counted: u32,
-    /// Length of the longest cumulative text.
-    pub(crate) longest: usize,
-    /// Number of events before the part of a response whose text is due.
-    pub(crate) part_start: usize,
 }
 
 #[derive(Debug, Clone, Copy)]

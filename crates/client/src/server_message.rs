@@ -7,7 +7,7 @@
 use serde_json::Value;
 use tokometer_base::redact::Secrets;
 
-use crate::dialect::ERROR_FORMS;
+use crate::quirk::{ERROR_FORMS, says_error, words_of};
 use crate::scan::is_abort;
 
 const MESSAGE_BYTES: usize = 300;
@@ -119,24 +119,6 @@ pub(crate) fn is_error_document(data: &[u8]) -> bool {
 
 fn errors_in(document: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(document).chain(choices(document)).filter_map(|object| object.get("error"))
-}
-
-/// Whether the value of `error` reports one: some servers have the field always and leave it empty.
-pub(crate) fn says_error(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(said) => !said.is_empty(),
-        Value::Array(said) => !said.is_empty(),
-        Value::Object(said) => !said.is_empty(),
-        Value::Number(code) => code.as_f64() != Some(0.0),
-        Value::Bool(true) => true,
-    }
-}
-
-/// The text of an error or a state, under whichever name it has.
-pub(crate) fn words_of(document: &Value) -> Option<&str> {
-    let names = ["message", "Message", "msg", "error_msg", "status_msg"];
-    names.iter().find_map(|name| document.get(name)?.as_str()).filter(|said| !said.is_empty())
 }
 
 fn choices(document: &Value) -> impl Iterator<Item = &Value> + Clone {

@@ -9,7 +9,9 @@
 
 use memchr::memchr2;
 
-use crate::framing::MAX_KEPT_BYTES;
+/// Limit on the bytes kept of an incomplete line, event or body. Longer ones are truncated: a stream
+/// without line ends must not exhaust the memory.
+pub(crate) const MAX_KEPT_BYTES: usize = 256 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseEvent<'a> {

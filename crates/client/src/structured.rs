@@ -9,10 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::dialect::{BodyContext, Rules};
-use crate::error::Error;
-use crate::json_body::JsonBody;
-
 /// The name of a schema in requests that want one.
 pub(crate) const SCHEMA_NAME: &str = "answer";
 
@@ -102,7 +98,7 @@ impl Structured {
         Some(BodyField { name, value })
     }
 
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Json(_) => "a JSON schema",
             Self::JsonObject => "a JSON object",
@@ -219,24 +215,6 @@ pub(crate) fn object(fields: &[(&str, &RawValue)]) -> String {
 /// Whether a choice of tools is one of the protocol's words, and not the name of a tool.
 pub(crate) fn is_choice_word(choice: &str) -> bool {
     matches!(choice, "auto" | "none" | "required")
-}
-
-/// Adds the run's constraint and tools to a body, in the words of the backend.
-pub(crate) fn write(
-    rules: &Rules,
-    body: &mut JsonBody<'_>,
-    context: &BodyContext<'_>,
-) -> Result<(), Error> {
-    let refused = |what| Error::Structured { what, backend: context.backend.name() };
-    if let Some(structured) = &context.settings.structured
-        && !(rules.write_constraint)(body, context, structured)
-    {
-        return Err(refused(structured.kind()));
-    }
-    match &context.settings.tools {
-        Some(tools) if !(rules.write_tools)(body, tools) => Err(refused("tools")),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 use tokometer_figures::steady::LoadClass;
 use tokometer_figures::{Family, FamilyFigures, ListStats, Quantity, Summary};
 
-use crate::layout::{Layout, shows};
+use crate::layout::Layout;
 use crate::model::{Field, Key, Metric, Report, Stat};
+use crate::print::shows;
 
 /// Differences up to this share are not worth a line.
 const WORTH_SAYING: f64 = 0.01;

@@ -8,11 +8,13 @@
 pub mod differences;
 mod error;
 pub mod family;
+mod file_keys;
 pub mod files;
 mod from_summary;
 mod layout;
 pub mod model;
 mod parse;
+mod print;
 mod quantity;
 #[cfg(test)]
 mod testing;
@@ -20,6 +22,7 @@ mod testing;
 pub use differences::{FigureDifference, differences, prints_withheld_gaps};
 pub use error::Error;
 pub use from_summary::{Selection, from_summary};
-pub use layout::{Layout, LayoutChoice, print, print_same};
+pub use layout::{Layout, LayoutChoice};
 pub use model::{Field, Key, Metric, Percentile, Report, Scalar, Stat, Title};
 pub use parse::parse;
+pub use print::{print, print_same};

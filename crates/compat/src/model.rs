@@ -11,7 +11,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_figures::Figure;
 
 use crate::layout::Layout;
-use crate::layout::print::label_of;
+use crate::layout::table::label_of;
 pub use crate::quantity::{Field, Key, Metric, Percentile, Scalar, Stat, Value, Values};
 
 /// What the header line calls the report.

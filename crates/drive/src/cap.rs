@@ -1,33 +1,29 @@
 //! A limit on requests in flight that several processes share, by lending each other slots.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
-
-use tokometer_base::Nanos;
-
-use crate::inbox::WorkerCommand;
-use crate::shared::Shared;
+use std::sync::Arc;
 
 /// The other processes, as a run sees them.
 pub trait CapLending: fmt::Debug + Send + Sync {
     /// The run begins; `slots` are its own.
-    fn begin(&self, slots: CapSlots);
+    fn begin(&self, slots: Arc<dyn CapSlots>);
 
     /// [`CapSlots::report`] may have something new. Called by the threads that send: it must not wait.
     fn changed(&self);
 }
 
 /// The slots of a run in progress. After its end nothing happens.
-#[derive(Clone)]
-pub struct CapSlots {
-    shared: Weak<Shared>,
-    now: Arc<dyn Fn() -> Nanos + Send + Sync>,
-}
+pub trait CapSlots: fmt::Debug + Send + Sync {
+    /// Adds slots, and sends what waits for them.
+    fn grant(&self, slots: u32);
 
-impl fmt::Debug for CapSlots {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("CapSlots")
-    }
+    /// Gives slots up, as soon as they are free.
+    fn recall(&self, slots: u32);
+
+    /// Gives up to so many slots up once nothing waits for them here.
+    fn offer(&self, slots: u32);
+
+    fn report(&self) -> CapReport;
 }
 
 /// What a run gives to the others, and what it needs of them.
@@ -37,38 +33,4 @@ pub struct CapReport {
     pub freed: u32,
     /// Requests that wait for a slot.
     pub waiting: u32,
-}
-
-impl CapSlots {
-    pub(crate) fn new(shared: &Arc<Shared>, now: Arc<dyn Fn() -> Nanos + Send + Sync>) -> Self {
-        Self { shared: Arc::downgrade(shared), now }
-    }
-
-    /// Adds slots, and sends what waits for them.
-    pub fn grant(&self, slots: u32) {
-        let Some(shared) = self.shared.upgrade() else { return };
-        for flight in shared.gate.grant(slots, (self.now)()) {
-            shared.inbox_of(flight.timeline.identity.index).post(WorkerCommand::Send(flight));
-        }
-    }
-
-    /// Gives slots up, as soon as they are free.
-    pub fn recall(&self, slots: u32) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.gate.recall(slots);
-            shared.cap_changed();
-        }
-    }
-
-    /// Gives up to so many slots up once nothing waits for them here.
-    pub fn offer(&self, slots: u32) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.gate.offer(slots);
-            shared.cap_changed();
-        }
-    }
-
-    pub fn report(&self) -> CapReport {
-        self.shared.upgrade().map_or_else(CapReport::default, |shared| shared.gate.take_report())
-    }
 }

@@ -1,6 +1,7 @@
 //! Why a run could not be started or continued. A failed request is not an error: it is data.
 
-use crate::item::PrepareError;
+/// Why the source could not make a further item.
+pub type PrepareError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Ends the run. Whatever was measured before is in the record.
 #[derive(Debug, thiserror::Error)]

@@ -4,8 +4,8 @@ use tokometer_base::Nanos;
 use tokometer_client::PreparedRequest;
 use tokometer_record::{AttemptId, Timeline};
 
+use crate::error::PrepareError;
 use crate::transcript::Transcript;
-use crate::turns::{FollowUp, TurnEnd};
 
 #[derive(Debug, Clone)]
 pub struct QueuedRequest {
@@ -18,8 +18,23 @@ pub struct QueuedRequest {
     pub due: Option<Nanos>,
 }
 
-/// Why the source could not make a further item.
-pub type PrepareError = Box<dyn std::error::Error + Send + Sync>;
+#[derive(Debug, Clone)]
+pub struct TurnEnd {
+    pub identity: AttemptId,
+    /// The response's text; `None` when the response is incomplete or its text was not kept.
+    pub answer: Option<String>,
+    /// When the response ended. For a turn that was never sent, when it was dismissed.
+    pub at: Nanos,
+}
+
+/// A turn whose predecessors have ended.
+#[derive(Debug, Clone)]
+pub struct FollowUp {
+    /// Where it has a time of its own, it is not due before.
+    pub item: QueuedRequest,
+    /// When its delay is over, on the monotonic clock. `None`: as soon as the gate admits it.
+    pub due: Option<Nanos>,
+}
 
 /// Makes items ahead of their time, on a thread of its own.
 pub trait Prepare: Send {

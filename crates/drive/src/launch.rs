@@ -10,7 +10,6 @@ use tokometer_client::conn::Peer;
 use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
-use crate::cap::CapSlots;
 use crate::config::{Connections, RunConfig};
 use crate::control::{self, ControlRecord};
 use crate::descriptors;
@@ -23,6 +22,7 @@ use crate::native::Native;
 use crate::platform::{Platform, Wake};
 use crate::preparer::{Preparer, PreparerProgress};
 use crate::shared::Shared;
+use crate::slots::RunSlots;
 use crate::thread::{self, Thread};
 use crate::vitals::{self, VitalsSample};
 use crate::worker::{Account, Worker};
@@ -85,7 +85,7 @@ pub fn run_on<P: Platform>(
     let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), wakers));
     if let Some(lending) = &shared.config.cap_lending {
         let clock = platform.clock();
-        lending.begin(CapSlots::new(&shared, Arc::new(move || clock.now())));
+        lending.begin(Arc::new(RunSlots::new(&shared, Box::new(move || clock.now()))));
     }
     let mut workers: Vec<Thread<Account>> = Vec::new();
     for (id, links) in (0..).zip(links) {

@@ -17,10 +17,9 @@ use tokometer_schedule::{Offsets, SendLimit};
 
 use crate::error::Error;
 use crate::flight::Flight;
-use crate::item::{Prepare, QueuedRequest};
+use crate::item::{FollowUp, Prepare, QueuedRequest};
 use crate::platform::Platform;
 use crate::shared::Shared;
-use crate::turns::FollowUp;
 
 /// Measured items to prepare before the measured phase begins, so that its first sends are not
 /// delayed.

@@ -7,28 +7,10 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokometer_base::Nanos;
-use tokometer_record::{AttemptId, Outcome, Timeline};
+use tokometer_record::{Outcome, Timeline};
 
-use crate::item::QueuedRequest;
+use crate::item::TurnEnd;
 use crate::platform::Wake;
-
-#[derive(Debug, Clone)]
-pub struct TurnEnd {
-    pub identity: AttemptId,
-    /// The response's text; `None` when the response is incomplete or its text was not kept.
-    pub answer: Option<String>,
-    /// When the response ended. For a turn that was never sent, when it was dismissed.
-    pub at: Nanos,
-}
-
-/// A turn whose predecessors have ended.
-#[derive(Debug, Clone)]
-pub struct FollowUp {
-    /// Where it has a time of its own, it is not due before.
-    pub item: QueuedRequest,
-    /// When its delay is over, on the monotonic clock. `None`: as soon as the gate admits it.
-    pub due: Option<Nanos>,
-}
 
 /// Ended turns that wait for the preparer.
 #[derive(Debug, Default)]

@@ -15,31 +15,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Nothing that was reported before counts.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Slots of a run that shard 0 changes.
-trait LentSlots {
-    fn grant(&self, slots: u32);
-    fn recall(&self, slots: u32);
-    fn offer(&self, slots: u32);
-}
-
-impl LentSlots for CapSlots {
-    fn grant(&self, slots: u32) {
-        Self::grant(self, slots);
-    }
-
-    fn recall(&self, slots: u32) {
-        Self::recall(self, slots);
-    }
-
-    fn offer(&self, slots: u32) {
-        Self::offer(self, slots);
-    }
-}
-
 /// One run's slots.
 #[derive(Debug)]
 pub(super) struct SlotLink {
-    slots: Mutex<Option<CapSlots>>,
+    slots: Mutex<Option<Arc<dyn CapSlots>>>,
     /// Requests that wait, as last reported.
     told: AtomicU32,
     signal: SyncSender<()>,
@@ -54,18 +33,18 @@ impl SlotLink {
         Arc::new(Self { slots, told, signal, signalled: Mutex::new(Some(signalled)) })
     }
 
-    fn slots(&self) -> Option<CapSlots> {
+    fn slots(&self) -> Option<Arc<dyn CapSlots>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What shard 0 has decided.
     pub(super) fn apply(&self, change: LeaseChange) {
         if let Some(slots) = self.slots() {
-            self.apply_to(&slots, change);
+            self.apply_to(&*slots, change);
         }
     }
 
-    fn apply_to(&self, slots: &impl LentSlots, change: LeaseChange) {
+    fn apply_to(&self, slots: &dyn CapSlots, change: LeaseChange) {
         let LeaseChange { granted, recalled, offered } = change;
         // A slot that comes and goes serves one request in between.
         slots.grant(granted);
@@ -114,7 +93,7 @@ impl SlotLink {
 }
 
 impl CapLending for SlotLink {
-    fn begin(&self, slots: CapSlots) {
+    fn begin(&self, slots: Arc<dyn CapSlots>) {
         *self.slots.lock().unwrap_or_else(PoisonError::into_inner) = Some(slots);
     }
 
@@ -160,10 +139,10 @@ mod tests {
     }
 
     /// Slots in the order in which they were changed.
-    #[derive(Default)]
+    #[derive(Debug, Default)]
     struct Changed(Mutex<Vec<(&'static str, u32)>>);
 
-    impl LentSlots for Changed {
+    impl CapSlots for Changed {
         fn grant(&self, slots: u32) {
             self.0.lock().unwrap().push(("grant", slots));
         }
@@ -174,6 +153,10 @@ mod tests {
 
         fn offer(&self, slots: u32) {
             self.0.lock().unwrap().push(("offer", slots));
+        }
+
+        fn report(&self) -> CapReport {
+            CapReport::default()
         }
     }
 

@@ -12,9 +12,9 @@ use super::quirks;
 use super::rules::{BodyContext, Rules, WholeAnswer};
 use crate::Error;
 use crate::json_body::JsonBody;
-use crate::reading::ToolCalls;
 use crate::scan::{Field, Key, also, choices, enter, take, usage};
 use crate::structured::{SCHEMA_NAME, Structured, ToolSet, is_choice_word};
+use crate::tool_calls::ToolCalls;
 
 pub(super) static RULES: Rules = Rules {
     write_constraint,

@@ -13,7 +13,6 @@ mod llamacpp;
 mod messages;
 mod mii;
 mod pooling;
-mod probe;
 mod quirks;
 mod responses;
 mod rules;
@@ -24,9 +23,7 @@ mod transcription;
 
 pub use backend::Dialect;
 pub(crate) use pooling::smallest as smallest_pooling_prompt;
-pub use probe::Probe;
-pub(crate) use quirks::{ERROR_FORMS, GOES_ON, Quirk};
-pub(crate) use rules::{BodyContext, Counting, EndRule, Rules, WholeAnswer};
+pub(crate) use rules::{BodyContext, Counting, EndRule, Rules, StreamState, WholeAnswer};
 use tokometer_base::backend::Protocol;
 pub(crate) use transcription::file as sound_file;
 

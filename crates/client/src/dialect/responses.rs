@@ -13,10 +13,11 @@ use super::completions::DETAILS;
 use super::content;
 use super::rules::{BodyContext, EndRule, Rules, WholeAnswer};
 use crate::Error;
+use crate::dialect::StreamState;
 use crate::json_body::JsonBody;
-use crate::reading::{StreamState, ToolCalls};
 use crate::scan::{Field, Fields, Key, Marks, Text, enter, is_abort, take, usage};
 use crate::structured::{SCHEMA_NAME, Structured, ToolFields, ToolSet, is_choice_word, object};
+use crate::tool_calls::ToolCalls;
 
 pub(super) static RULES: Rules = Rules {
     write_constraint,

@@ -7,13 +7,13 @@ use tokometer_record::Event;
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::json_body::JsonBody;
-use crate::reading::{StreamState, ToolCalls};
 use crate::request_head::RequestHead;
-use crate::scan::{Fields, Key, NotJson, Text, scan};
+use crate::scan::{Fields, Key, Marks, NotJson, Text, scan};
 use crate::secret::ApiKey;
 use crate::server_message::html_page;
 use crate::settings::{Delivery, Settings};
 use crate::structured::{Structured, ToolSet};
+use crate::tool_calls::ToolCalls;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
@@ -36,6 +36,17 @@ pub(crate) struct Rules {
     pub(crate) take_calls: fn(&mut ToolCalls, &str, &Value),
     pub(crate) counting: Counting,
     pub(crate) end: EndRule,
+}
+
+/// What the events of a stream have shown so far.
+#[derive(Debug, Default)]
+pub(crate) struct StreamState {
+    pub(crate) seen: Marks,
+    pub(crate) counted: u32,
+    /// Length of the longest cumulative text.
+    pub(crate) longest: usize,
+    /// Number of events before the part of a response whose text is due.
+    pub(crate) part_start: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +99,24 @@ impl Rules {
             take_calls: |_, _, _| {},
             counting: Counting::WhenReported,
             end: EndRule::DoneOrFinish,
+        }
+    }
+
+    /// Adds the run's constraint and tools to a body, in the words of the backend.
+    pub(crate) fn write_structured(
+        &self,
+        body: &mut JsonBody<'_>,
+        context: &BodyContext<'_>,
+    ) -> Result<(), Error> {
+        let refused = |what| Error::Structured { what, backend: context.backend.name() };
+        if let Some(structured) = &context.settings.structured
+            && !(self.write_constraint)(body, context, structured)
+        {
+            return Err(refused(structured.kind()));
+        }
+        match &context.settings.tools {
+            Some(tools) if !(self.write_tools)(body, tools) => Err(refused("tools")),
+            _ => Ok(()),
         }
     }
 

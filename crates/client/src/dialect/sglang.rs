@@ -11,8 +11,8 @@ use tokometer_record::Event;
 
 use super::rules::{BodyContext, Counting, Rules};
 use crate::Error;
+use crate::dialect::StreamState;
 use crate::json_body::{JsonBody, object_of};
-use crate::reading::StreamState;
 use crate::scan::{Field, Fields, Key, Marks, Text, enter, finish, take};
 use crate::structured::Structured;
 

@@ -11,9 +11,9 @@ use super::chat::CHOICE;
 use super::completions::DETAILS;
 use super::rules::{BodyContext, Rules, WholeAnswer};
 use crate::Error;
+use crate::dialect::StreamState;
 use crate::json_body::JsonBody;
 use crate::multipart::FormFile;
-use crate::reading::StreamState;
 use crate::scan::{Field, Fields, Key, Marks, choices, enter, take, usage};
 use crate::settings::UsageReports;
 

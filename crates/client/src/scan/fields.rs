@@ -6,7 +6,7 @@ use tokometer_record::{ServerTimings, Usage};
 use super::keys::Field;
 use super::marks::Marks;
 use super::text::Text;
-use crate::dialect::GOES_ON;
+use crate::quirk::GOES_ON;
 
 /// Finish reasons for a response that the server could not complete.
 const ABORTS: &str = "error network_error abort aborted cancelled canceled failed timeout \

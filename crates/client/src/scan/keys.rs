@@ -3,7 +3,7 @@
 
 use super::fields::Fields;
 use super::marks::Marks;
-use crate::dialect::Quirk;
+use crate::quirk::Quirk;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {

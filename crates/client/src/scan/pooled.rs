@@ -12,7 +12,7 @@ use tokometer_record::Usage;
 
 use super::NotJson;
 use super::fields::whole_count;
-use crate::server_message::says_error;
+use crate::quirk::says_error;
 
 const RESULTS: [&str; 4] = ["data", "results", "embeddings", "scores"];
 

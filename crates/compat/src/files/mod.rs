@@ -19,11 +19,9 @@ mod tests;
 
 pub use inferencex::{UnixWindow, inferencex_aggregate, inferencex_json};
 pub use llm_d::{LlmdContext, llm_d_json, llm_d_percentiles};
-pub(crate) use read::FILE_KEYS;
 pub use read::{INPUT_SEQUENCES, read};
 pub use sglang::{sglang_file_name, sglang_line};
 pub use vllm::{APPEND_SEPARATOR, vllm_file_name, vllm_json};
-pub(crate) use written::is_counted;
 
 use tokometer_figures::Summary;
 use tokometer_record::RunInfo;

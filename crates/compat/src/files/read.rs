@@ -6,6 +6,7 @@ use tokometer_figures::figure::Quantity;
 
 use super::statistics;
 use super::written::WrittenNumber;
+use crate::file_keys::{SGLANG, SHARED, VLLM};
 use crate::model::{Context, Field, Key, Metric, Problem, Report, Stat, UnreadValue};
 use crate::{Error, Layout, parse};
 
@@ -127,48 +128,6 @@ fn with_valid_numbers(text: &str) -> String {
 
 /// vLLM's count of prompts in the file of a pooling run, whose requests may hold several.
 pub const INPUT_SEQUENCES: &str = "total_input_sequences";
-
-/// Keys that both tools use for the same thing.
-const SHARED: [(&str, Field); 11] = [
-    ("completed", Field::Successful),
-    ("failed", Field::Failed),
-    ("duration", Field::Duration),
-    ("total_input_tokens", Field::InputTokens),
-    ("total_output_tokens", Field::OutputTokens),
-    ("request_throughput", Field::RequestThroughput),
-    ("output_throughput", Field::OutputThroughput),
-    ("input_throughput", Field::InputThroughput),
-    ("max_output_tokens_per_s", Field::PeakOutputThroughput),
-    ("max_concurrent_requests", Field::PeakConcurrency),
-    ("max_concurrency", Field::MaxConcurrency),
-];
-
-const VLLM: [(&str, Field); 12] = [
-    ("total_token_throughput", Field::TotalThroughput),
-    ("request_goodput", Field::Goodput),
-    // vLLM of 2024 wrote the colon into the key.
-    ("request_goodput:", Field::Goodput),
-    ("request_rate", Field::RateConfigured),
-    ("input_sequence_throughput", Field::InputSequenceThroughput),
-    ("rtfx", Field::Rtfx),
-    ("probe_completed", Field::ProbesCompleted),
-    ("probe_failed", Field::ProbesFailed),
-    ("probe_median_e2el_ms", Field::ProbeMedian),
-    ("probe_p99_e2el_ms", Field::ProbeP99),
-    ("probe_max_e2el_ms", Field::ProbeMax),
-    ("spec_decode_acceptance_length", Field::SpecAcceptanceLength),
-];
-
-const SGLANG: [(&str, Field); 6] = [
-    ("total_throughput", Field::TotalThroughput),
-    ("total_input_text_tokens", Field::InputTextTokens),
-    ("total_input_vision_tokens", Field::InputVisionTokens),
-    ("total_output_tokens_retokenized", Field::RetokenizedTokens),
-    ("concurrency", Field::Concurrency),
-    ("accept_length", Field::AcceptLength),
-];
-
-pub(crate) const FILE_KEYS: [&[(&str, Field)]; 3] = [&SHARED, &VLLM, &SGLANG];
 
 fn report(value: &Value) -> Result<Report, String> {
     if let Some(report) = statistics::report(value) {

@@ -6,6 +6,7 @@
 use serde_json::Value as Json;
 use tokometer_base::units::nearest_count;
 
+use crate::file_keys::is_counted;
 use crate::model::{Field, Scalar, Value};
 use crate::quantity::half_unit;
 
@@ -58,24 +59,6 @@ impl WrittenNumber {
             None => self.scaled(1.0),
         }
     }
-}
-
-/// Whether a field counts things, which nobody rounds.
-pub(crate) fn is_counted(field: Field) -> bool {
-    matches!(
-        field,
-        Field::Successful
-            | Field::Failed
-            | Field::InputTokens
-            | Field::InputTextTokens
-            | Field::InputVisionTokens
-            | Field::OutputTokens
-            | Field::RetokenizedTokens
-            | Field::MaxConcurrency
-            | Field::PeakConcurrency
-            | Field::ProbesCompleted
-            | Field::ProbesFailed
-    )
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::table::{CLASSIC, Element, LayoutTable, Stats, always, known, latency}
 use super::vllm::{
     DURATION, GENERATED, INPUT, OUTPUT, PEAK_OUTPUT, REQUESTS, SUCCESSFUL, TOTAL, TPOT_TITLE,
 };
-use crate::model::{Field, Metric, Percentile, Stat};
+use crate::quantity::{Field, Metric, Percentile, Stat};
 
 const P90: Stat = Stat::Percentile(Percentile::whole(90));
 const P95: Stat = Stat::Percentile(Percentile::whole(95));

@@ -1,8 +1,6 @@
 //! The words in which a layout is written down: rows of labels, fields, formats and conditions.
 
-#[cfg(test)]
-use crate::model::Key;
-use crate::model::{Field, Metric, Scalar, Stat};
+use crate::quantity::{Field, Key, Metric, Scalar, Stat};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -224,6 +222,33 @@ pub(crate) fn keys(table: &LayoutTable) -> Vec<(Key, Format)> {
     }
     let tail = table.tail.map_or(&[][..], |tail| tail.rows);
     table.rows.iter().chain(tail).flat_map(of).collect()
+}
+
+pub(crate) fn label_of(table: &LayoutTable, key: Key) -> Option<(String, Format)> {
+    let tail_rows = table.tail.map_or(&[][..], |tail| tail.rows);
+    table.rows.iter().chain(tail_rows).find_map(|row| label_in(row, key))
+}
+
+fn label_in(row: &Element, key: Key) -> Option<(String, Format)> {
+    match (row, key) {
+        (Element::Line(line), Key::Field(field)) if line.field == field => {
+            Some((line.label.to_owned(), line.format))
+        }
+        (Element::Latency(section), Key::Latency(metric, stat)) if section.metric == metric => {
+            Some((section.label(stat), Format::Fixed))
+        }
+        (Element::Positions { .. }, Key::Position(number)) => {
+            Some((position_label(number), Format::Fixed))
+        }
+        (Element::Section { rows, .. } | Element::Shared(rows), _) => {
+            rows.iter().find_map(|row| label_in(row, key))
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn position_label(number: u32) -> String {
+    format!("  Position {number}:")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::table::Format::{Count, Fixed};
 use super::table::{CLASSIC, Element, LayoutTable, Stats, always, known, latency};
-use crate::model::{Field, Metric, Stat};
+use crate::quantity::{Field, Metric, Stat};
 
 pub(crate) const SUCCESSFUL: Element = always("Successful requests:", Field::Successful, Count);
 pub(crate) const FAILED: Element = always("Failed requests:", Field::Failed, Count);

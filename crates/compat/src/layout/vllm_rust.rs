@@ -6,7 +6,7 @@ use super::vllm::{
     DURATION, FAILED, GENERATED, GOODPUT, INPUT, LATENCIES, LOAD, OUTPUT, PEAK_CONCURRENCY,
     PEAK_OUTPUT, REQUESTS, SPECULATION, SUCCESSFUL, TOTAL,
 };
-use crate::model::{Field, Metric, Percentile, Stat};
+use crate::quantity::{Field, Metric, Percentile, Stat};
 
 /// The tail's sections open with a bare rule, and its TPOT has a fixed list of statistics.
 const STEADY_TTFT: Element = Element::Latency(Section {

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use crate::files::{FILE_KEYS, is_counted};
+use crate::file_keys::{FILE_KEYS, is_counted};
 use crate::layout::Layout;
 use crate::layout::table::{Element, Format, LayoutTable};
 use crate::model::{Field, Key, Metric, Stat};

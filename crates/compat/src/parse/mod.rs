@@ -10,8 +10,6 @@
 
 mod blocks;
 mod context;
-#[cfg(test)]
-mod damage_tests;
 mod labels;
 mod reading;
 mod table;

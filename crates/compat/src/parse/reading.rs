@@ -5,8 +5,7 @@ use tokometer_base::printable;
 use super::labels::{MAIN, Meanings, TAIL, tables};
 use super::text::TextLine;
 use crate::layout::Layout;
-use crate::layout::print::label_of;
-use crate::layout::table::{Element, Format, LayoutTable, When, centred};
+use crate::layout::table::{Element, Format, LayoutTable, When, centred, label_of};
 use crate::model::{Field, Key, Scalar, UnreadValue, Value, Values};
 
 #[derive(Debug, Default)]

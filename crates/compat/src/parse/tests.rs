@@ -1,9 +1,11 @@
 //! The five seed reports, damaged text, and the laws of parsing.
 
+mod damage;
+
 use proptest::prelude::*;
 
-use crate::layout::print_same;
 use crate::model::{Field, Metric, Percentile, Problem, Stat, Title};
+use crate::print::print_same;
 use crate::{Layout, Report, parse};
 
 pub(super) const SEEDS: [(&str, &str); 5] = [

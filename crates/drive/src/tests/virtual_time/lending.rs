@@ -12,8 +12,8 @@ use crate::{CapLending, CapReport, CapSlots};
 /// The other processes: they do something after the first change that this run reports.
 #[derive(Debug)]
 struct Others {
-    act: fn(&CapSlots),
-    slots: Mutex<Option<CapSlots>>,
+    act: fn(&dyn CapSlots),
+    slots: Mutex<Option<Arc<dyn CapSlots>>>,
     changes: AtomicU32,
     /// Changes that the act itself has led to.
     told: AtomicU32,
@@ -21,14 +21,14 @@ struct Others {
 }
 
 impl CapLending for Others {
-    fn begin(&self, slots: CapSlots) {
+    fn begin(&self, slots: Arc<dyn CapSlots>) {
         *self.slots.lock().unwrap() = Some(slots);
     }
 
     fn changed(&self) {
         let slots = self.slots.lock().unwrap().clone().unwrap();
         if self.changes.fetch_add(1, Ordering::SeqCst) == 0 {
-            (self.act)(&slots);
+            (self.act)(&*slots);
             self.told.store(self.changes.load(Ordering::SeqCst) - 1, Ordering::SeqCst);
         }
         self.reports.lock().unwrap().push(slots.report());
@@ -36,7 +36,7 @@ impl CapLending for Others {
 }
 
 /// A run of 12 requests with so many slots, and what it reported.
-fn run(cap: u32, act: fn(&CapSlots)) -> (Ran, Arc<Others>) {
+fn run(cap: u32, act: fn(&dyn CapSlots)) -> (Ran, Arc<Others>) {
     let others = Arc::new(Others {
         act,
         slots: Mutex::default(),

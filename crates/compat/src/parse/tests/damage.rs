@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::tests::{SEEDS, raw_blocks};
+use super::{SEEDS, raw_blocks};
 use crate::files;
 use crate::model::{Field, Key, Metric, Problem, Stat};
 use crate::{Report, parse};

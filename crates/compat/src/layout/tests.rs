@@ -11,7 +11,7 @@ fn classic() -> impl Iterator<Item = Layout> {
 }
 
 fn print(report: &Report, layout: Layout) -> String {
-    super::print(report, layout).unwrap()
+    crate::print(report, layout).unwrap()
 }
 
 fn shown() -> Selection {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tokometer_base::{IgnoreEos, Prompt};
 
-use super::{Dialect, rules_of, smallest_pooling_prompt};
 use crate::Error;
+use crate::dialect::{Dialect, rules_of, smallest_pooling_prompt};
 use crate::prepare::RequestInput;
 use crate::settings::{Delivery, Sampling, Settings};
 

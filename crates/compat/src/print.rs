@@ -3,8 +3,10 @@
 //! A line stands as its label, one blank and its value, both padded to the table's widths, so a
 //! normal line ends in blanks. A value that the report lacks has no line.
 
-use super::Layout;
-use super::table::{Element, Format, LayoutTable, Section, Stats, Widths, centred};
+use crate::layout::Layout;
+use crate::layout::table::{
+    Element, Format, Section, Stats, Widths, centred, label_of, position_label,
+};
 use crate::model::{Key, Printed, Report, Scalar, Stat, Value};
 
 /// The report in this layout, byte for byte as its tool prints it: scripts read these lines. `None`
@@ -33,34 +35,6 @@ pub fn print_same(report: &Report) -> Option<String> {
 pub(crate) fn shows(report: &Report, key: Key) -> bool {
     let label = report.layout.and_then(Layout::table).and_then(|table| label_of(table, key));
     label.is_some_and(|(_, format)| shown_value(report, key, format).is_some())
-}
-
-/// The label and format of `key` in this table.
-pub(crate) fn label_of(table: &LayoutTable, key: Key) -> Option<(String, Format)> {
-    let tail_rows = table.tail.map_or(&[][..], |tail| tail.rows);
-    table.rows.iter().chain(tail_rows).find_map(|row| label_in(row, key))
-}
-
-fn label_in(row: &Element, key: Key) -> Option<(String, Format)> {
-    match (row, key) {
-        (Element::Line(line), Key::Field(field)) if line.field == field => {
-            Some((line.label.to_owned(), line.format))
-        }
-        (Element::Latency(section), Key::Latency(metric, stat)) if section.metric == metric => {
-            Some((section.label(stat), Format::Fixed))
-        }
-        (Element::Positions { .. }, Key::Position(number)) => {
-            Some((position_label(number), Format::Fixed))
-        }
-        (Element::Section { rows, .. } | Element::Shared(rows), _) => {
-            rows.iter().find_map(|row| label_in(row, key))
-        }
-        _ => None,
-    }
-}
-
-fn position_label(number: u32) -> String {
-    format!("  Position {number}:")
 }
 
 fn data_line(label: &str, value: &str, format: Format, widths: Widths) -> String {
