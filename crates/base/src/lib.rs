@@ -5,7 +5,7 @@
 //!
 //! - Time and chance: [`time`], [`clock`], [`seed`]; [`background`] threads that end with their guard; a
 //!   [`slab`] for what lives and ends in any order.
-//! - A request: [`prompt`], its [`script`] and [`fingerprint`]; [`backend`] and [`conventions`] by name.
+//! - A request: its [`cancellation`], [`prompt`], its [`script`] and [`fingerprint`]; [`backend`] and [`conventions`] by name.
 //! - Plans: [`mod@partial`] structs, merged layer by layer, and [`neighbours`] of a mistyped key.
 //! - Errors for people: [`mod@refusal`].
 //! - Text: [`units`] as typed, [`digits`] as shown, [`printable`] text from outside, [`redact`]ed secrets,
@@ -19,6 +19,7 @@ compile_error!(
 
 pub mod backend;
 pub mod background;
+pub mod cancellation;
 pub mod clock;
 pub mod conventions;
 pub mod digits;
@@ -39,6 +40,7 @@ pub mod units;
 
 pub use backend::Backend;
 pub use background::{Background, StopSignal};
+pub use cancellation::{CancelAfter, Cancellation};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use conventions::Conventions;
 pub use fingerprint::Fingerprint;

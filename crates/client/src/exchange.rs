@@ -358,6 +358,13 @@ impl Exchange {
         CLOSED
     }
 
+    /// The client gives the response up at `at`: what came of it stays.
+    pub fn cancel(&mut self, at: Nanos, timeline: &mut Timeline) {
+        timeline.times.end = Some(at);
+        timeline.outcome = Outcome::Cancelled;
+        self.reading.keep_answer(0, timeline);
+    }
+
     /// Whether the protocol's end marker has come, so that nothing can be missing but the end of the
     /// body. Some servers leave the body open.
     pub fn has_end_marker(&self) -> bool {

@@ -371,7 +371,7 @@ impl ResponseReading {
     }
 
     /// Stores what the response consists of. `told` is the server's count of its tokens.
-    fn keep_answer(&mut self, told: u32, timeline: &mut Timeline) {
+    pub(crate) fn keep_answer(&mut self, told: u32, timeline: &mut Timeline) {
         timeline.content_bytes = self.bytes.total().filter(|_| timeline.is_success());
         let is_kept = match self.keep_text {
             KeepText::No => false,

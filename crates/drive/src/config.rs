@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Nanos, Seed};
+use tokometer_base::{CancelAfter, Cancellation, Nanos, Seed};
 use tokometer_client::conn::{Endpoint, Stamps};
 use tokometer_client::{Dialect, KeepText, Settings};
+use tokometer_record::{AttemptId, Phase};
 use tokometer_schedule::{Arrivals, Limits, SendLimit, Share};
 
 use crate::cap::CapLending;
@@ -110,6 +111,8 @@ pub struct RunConfig {
     /// Sessions in progress, the pauses between their turns included. `None`: any number.
     pub max_sessions: Option<u32>,
     pub timeouts: Timeouts,
+    /// The measured requests that their user cancels, drawn by their index.
+    pub cancellation: Option<Cancellation>,
     /// Retries of a failed request; each attempt has its own timeline.
     pub retries: u32,
     /// The longest wait before another attempt, whatever the server asks for.
@@ -164,6 +167,7 @@ impl RunConfig {
             stamps: Stamps::default(),
             max_sessions: None,
             timeouts: Timeouts::default(),
+            cancellation: None,
             retries: 0,
             retry_max_wait: RETRY_MAX_WAIT,
             refusals: Refusals::default(),
@@ -192,6 +196,12 @@ impl RunConfig {
             Connections::OnDemand => false,
             Connections::PerRequest => self.limits.max_concurrency.is_none(),
         }
+    }
+
+    /// When the user of this request cancels it; `None`: never.
+    pub(crate) fn cancelled_after(&self, identity: &AttemptId) -> Option<CancelAfter> {
+        let cancellation = self.cancellation.filter(|_| identity.phase == Phase::Measure)?;
+        cancellation.of(self.seed, identity.index)
     }
 
     pub fn worker_count(&self, cores: usize) -> u16 {

@@ -1,9 +1,10 @@
 //! One attempt of one request inside a worker.
 
-use tokometer_base::Nanos;
+use tokometer_base::{CancelAfter, Nanos};
 use tokometer_client::{PreparedRequest, refused_field};
-use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
+use tokometer_record::{Failure, FailureKind, Outcome, Phase, Timeline};
 
+use crate::config::RunConfig;
 use crate::item::QueuedRequest;
 use crate::transcript::Transcript;
 
@@ -21,6 +22,10 @@ pub(crate) struct Flight {
     pub(crate) retry_after: Option<Nanos>,
     /// When the request ended whose slot in the gate this one took.
     pub(crate) slot_freed: Option<Nanos>,
+    /// When its user cancels it. `None`: never.
+    pub(crate) cancel_after: Option<CancelAfter>,
+    /// The time of that, once its last byte was sent. `None` where tokens are counted instead.
+    pub(crate) cancel_at: Option<Nanos>,
     /// Its bytes, where they are to be reported.
     pub(crate) transcript: Option<Box<Transcript>>,
 }
@@ -39,11 +44,20 @@ const FIRST_RETRY_WAIT: Nanos = Nanos::from_millis(500);
 const LONGEST_BACKOFF: Nanos = Nanos::from_secs(30);
 
 impl Flight {
-    pub(crate) fn new(item: QueuedRequest, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
+    pub(crate) fn new(
+        item: QueuedRequest,
+        intended: Option<Nanos>,
+        config: &RunConfig,
+    ) -> Box<Self> {
+        let is_measured = item.identity.phase == Phase::Measure;
+        let cancel_after = config.cancelled_after(&item.identity);
         let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&item.request.own_tools);
         timeline.times.intended = intended;
-        Self::unsent(item.request, timeline, tries_left)
+        let tries_left = if is_measured { config.retries } else { 0 };
+        let mut flight = Self::unsent(item.request, timeline, tries_left);
+        flight.cancel_after = cancel_after;
+        flight
     }
 
     fn unsent(request: PreparedRequest, timeline: Timeline, tries_left: u32) -> Box<Self> {
@@ -56,6 +70,8 @@ impl Flight {
             tries_left,
             retry_after: None,
             slot_freed: None,
+            cancel_after: None,
+            cancel_at: None,
             transcript: None,
         })
     }
@@ -109,10 +125,24 @@ impl Flight {
         self.request.bytes.len() as u64 + size_of::<Self>() as u64
     }
 
+    /// Whether so many tokens have come that its user cancels it. What the answer's own length ends is
+    /// complete.
+    pub(crate) fn is_cancelled_by_tokens(&self) -> bool {
+        let Some(after @ CancelAfter::Tokens(wanted)) = self.cancel_after else { return false };
+        let is_beyond = self.timeline.requested.output_tokens.is_some_and(|all| after.is_beyond(all));
+        !is_beyond && self.received_tokens() >= u64::from(wanted)
+    }
+
+    /// Tokens that have come, an event of unknown size counted as one.
+    pub(crate) fn received_tokens(&self) -> u64 {
+        let contents = self.timeline.events.iter().filter(|event| event.kind.is_generated());
+        contents.map(|event| u64::from(event.tokens().unwrap_or(1))).sum()
+    }
+
     pub(crate) fn failure(&self) -> Option<&Failure> {
         match &self.timeline.outcome {
             Outcome::Failed(failure) => Some(failure),
-            Outcome::Success | Outcome::Abandoned => None,
+            Outcome::Success | Outcome::Cancelled | Outcome::Abandoned => None,
         }
     }
 
@@ -135,7 +165,9 @@ impl Flight {
         timeline.own_tools.clone_from(&self.timeline.own_tools);
         timeline.times.intended = self.timeline.times.intended;
         let request = std::mem::take(&mut self.request);
-        Self::unsent(request, timeline, self.tries_left.saturating_sub(1))
+        let mut next = Self::unsent(request, timeline, self.tries_left.saturating_sub(1));
+        next.cancel_after = self.cancel_after;
+        next
     }
 
     /// Prepares for sending again on another connection. The record keeps the time of the first send;
@@ -169,7 +201,8 @@ fn is_worth_retrying(failure: &Failure) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use tokometer_record::{AttemptId, Phase};
+    use tokometer_record::AttemptId;
+    use tokometer_schedule::Limits;
 
     use super::*;
 
@@ -177,7 +210,8 @@ pub(crate) mod tests {
         let bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
         let request = PreparedRequest { bytes, ..PreparedRequest::default() };
         let identity = AttemptId::new(index, Phase::Measure);
-        Flight::new(QueuedRequest { request, identity, due: None }, Some(Nanos(index)), 1)
+        let config = RunConfig { retries: 1, ..RunConfig::new(Vec::new(), Limits::default()) };
+        Flight::new(QueuedRequest { request, identity, due: None }, Some(Nanos(index)), &config)
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub struct QueuedRequest {
 #[derive(Debug, Clone)]
 pub struct TurnEnd {
     pub identity: AttemptId,
-    /// The response's text; `None` when the response is incomplete or its text was not kept.
+    /// The response's text, of a cancelled one as far as it came; `None` when the request failed or the text
+    /// was not kept.
     pub answer: Option<String>,
     /// When the response ended. For a turn that was never sent, when it was dismissed.
     pub at: Nanos,

@@ -17,6 +17,7 @@ pub(crate) struct WorkerCounters {
     sent: AtomicU64,
     succeeded: AtomicU64,
     failed: AtomicU64,
+    cancelled: AtomicU64,
     tokens: AtomicU64,
     first_contents: AtomicU64,
     first_content_nanos: AtomicU64,
@@ -33,7 +34,11 @@ impl WorkerCounters {
     }
 
     pub(crate) fn ended(&self, outcome: &Outcome) {
-        let counter = if *outcome == Outcome::Success { &self.succeeded } else { &self.failed };
+        let counter = match outcome {
+            Outcome::Success => &self.succeeded,
+            Outcome::Cancelled => &self.cancelled,
+            Outcome::Failed(_) | Outcome::Abandoned => &self.failed,
+        };
         add(counter, 1);
     }
 
@@ -56,6 +61,7 @@ impl WorkerCounters {
             &self.sent,
             &self.succeeded,
             &self.failed,
+            &self.cancelled,
             &self.tokens,
             &self.first_contents,
             &self.first_content_nanos,
@@ -87,6 +93,8 @@ pub struct LiveCounts {
     pub succeeded: u64,
     /// Requests that failed after their last attempt.
     pub failed: u64,
+    /// Requests that their user cancelled, as the plan says.
+    pub cancelled: u64,
     /// Content events so far: equal to tokens where the server sends one per event.
     pub tokens: u64,
     /// Mean time from the first byte sent to the first content. `None` before the first content.
@@ -101,11 +109,11 @@ pub struct Rates {
 
 impl LiveCounts {
     pub fn in_flight(&self) -> u64 {
-        self.sent.saturating_sub(self.succeeded + self.failed)
+        self.sent.saturating_sub(self.ended())
     }
 
     pub fn ended(&self) -> u64 {
-        self.succeeded + self.failed
+        self.succeeded + self.failed + self.cancelled
     }
 
     /// What happened per second since an earlier reading; zero where no time has passed.
@@ -150,6 +158,7 @@ impl Live {
             // Ends are read before sends, so that no request seems to end before it was sent.
             succeeded: sum(|slot| &slot.succeeded),
             failed: sum(|slot| &slot.failed),
+            cancelled: sum(|slot| &slot.cancelled),
             sent: sum(|slot| &slot.sent),
             tokens: sum(|slot| &slot.tokens),
             ttft_mean: sum(|slot| &slot.first_content_nanos).checked_div(first_contents).map(Nanos),
@@ -162,6 +171,7 @@ impl Live {
             (&self.others.sent, counts.sent),
             (&self.others.succeeded, counts.succeeded),
             (&self.others.failed, counts.failed),
+            (&self.others.cancelled, counts.cancelled),
             (&self.others.tokens, counts.tokens),
         ];
         for (counter, value) in values {

@@ -189,7 +189,7 @@ impl<P: Platform> Preparer<P> {
             prepared += 1;
             self.check(&item)?;
             if item.identity.phase == Phase::Warmup {
-                self.feed(Flight::new(item, None, 0))?;
+                self.feed(Flight::new(item, None, &self.shared.config))?;
             } else {
                 self.progress.are_warmups_fed.store(true, Ordering::Release);
                 held.push_back(item);
@@ -211,7 +211,7 @@ impl<P: Platform> Preparer<P> {
                 // Nothing is sent after the end of the run.
                 if self.shared.gate.is_open_at(intended.unwrap_or_else(|| self.clock.now())) {
                     self.count_in(&item);
-                    let flight = Flight::new(item, intended, self.shared.config.retries);
+                    let flight = Flight::new(item, intended, &self.shared.config);
                     self.shared.feed(flight, self.clock.now());
                     self.progress.fed.fetch_add(1, Ordering::AcqRel);
                 }
@@ -262,7 +262,7 @@ impl<P: Platform> Preparer<P> {
             return;
         }
         let config = &self.shared.config;
-        let (extent, most, retries) = (config.limits.extent, config.wave_size(), config.retries);
+        let (extent, most) = (config.limits.extent, config.wave_size());
         while let Some(item) = held.pop_front_if(|item| {
             let fed = self.progress.fed();
             fed < most
@@ -274,7 +274,7 @@ impl<P: Platform> Preparer<P> {
                 && self.shared.gate.reserve()
         }) {
             self.count_in(&item);
-            self.shared.feed_ahead(Flight::new(item, None, retries));
+            self.shared.feed_ahead(Flight::new(item, None, &self.shared.config));
             self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         self.progress.is_wave_fed.store(true, Ordering::Release);
@@ -324,7 +324,7 @@ impl<P: Platform> Preparer<P> {
             }
             let intended = offset.map(|offset| start + offset);
             self.count_in(&item);
-            self.feed(Flight::new(item, intended, self.shared.config.retries))?;
+            self.feed(Flight::new(item, intended, &self.shared.config))?;
             self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         let is_last = extent.count.is_some_and(|count| self.progress.fed() >= count);

@@ -119,7 +119,7 @@ impl Shared {
                 let status = status.unwrap_or_default();
                 warm_up.failure = Some(format!("{status}{}", failure.message));
             }
-            Outcome::Abandoned => {}
+            Outcome::Cancelled | Outcome::Abandoned => {}
         }
     }
 

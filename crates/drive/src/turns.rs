@@ -30,7 +30,9 @@ impl EndedTurns {
         if timeline.identity.session.is_none() {
             return;
         }
-        let is_answered = timeline.outcome == Outcome::Success && timeline.times.end.is_some();
+        // A user who has cancelled goes on with what had come of the answer.
+        let goes_on = matches!(timeline.outcome, Outcome::Success | Outcome::Cancelled)
+            && timeline.times.end.is_some();
         let end = TurnEnd {
             identity: timeline.identity.clone(),
             answer: timeline
@@ -38,7 +40,7 @@ impl EndedTurns {
                 .as_ref()
                 .or(timeline.text.as_ref())
                 .cloned()
-                .filter(|_| is_answered),
+                .filter(|_| goes_on),
             at: timeline.times.end.unwrap_or(now),
         };
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(end);

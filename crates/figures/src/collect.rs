@@ -13,6 +13,7 @@ use tokometer_record::{Health, Outcome, Phase, RunInfo, RunState, Stop, Timeline
 use crate::addresses;
 use crate::anatomy::Anatomy;
 use crate::attempts::LastOfEach;
+use crate::cancelled::CancelTally;
 use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
 use crate::failure_messages::FailureMessages;
@@ -78,6 +79,7 @@ pub struct Collector {
     turns: TurnWaits,
     quality: QualityCheck,
     canaries: CanaryCheck,
+    cancels: CancelTally,
     warmups: u64,
 }
 
@@ -100,6 +102,7 @@ impl Collector {
             turns: TurnWaits::default(),
             quality: QualityCheck::of(info),
             canaries: CanaryCheck::of(info),
+            cancels: CancelTally::default(),
             warmups: 0,
             info: info.clone(),
             options,
@@ -132,8 +135,10 @@ impl Collector {
         let mut row = RequestRow::of(timeline, cap);
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
-        if row.fate == Fate::Succeeded {
-            self.push_success(timeline, route);
+        match row.fate {
+            Fate::Succeeded => self.push_success(timeline, route),
+            Fate::Cancelled => self.push_cancelled(timeline),
+            Fate::Failed | Fate::Abandoned => {}
         }
         if let (Some(class), Outcome::Failed(failure)) = (row.failure, &timeline.outcome) {
             row.message = self.messages.number(class, &failure.message);
@@ -160,6 +165,19 @@ impl Collector {
         self.completed.add(timeline, if self.is_open() { start } else { end });
     }
 
+    /// A cancelled request counts as far as it came: to its first token.
+    fn push_cancelled(&mut self, timeline: &Timeline) {
+        self.cancels.add(timeline);
+        let start = timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted);
+        for (metric, series) in METRICS.iter().zip(&mut self.series) {
+            if metric.is_of_first_token() {
+                metric.each_at(timeline, start, &mut |at, value, weight| {
+                    series.add(at, value, weight);
+                });
+            }
+        }
+    }
+
     pub fn push_scrape(&mut self, scrape: &Scrape) {
         self.scrapes.push(scrape);
     }
@@ -178,7 +196,9 @@ impl Collector {
         let counts = Counts::of(&self.rows, &self.info.load, state);
         let counts = Counts { retries: last.removed(), warmups: self.warmups, ..counts };
         let health = state.end().map(|end| &end.health);
-        let goodput = self.goodput(counts.planned, span);
+        // Nobody can say how a request would have been served that its user gave up.
+        let judged = counts.planned - counts.cancelled;
+        let goodput = self.goodput(judged, span);
         self.complete_totals(span, goodput, health);
         let steady_part = steady::find(&self.rows, &self.info.load);
         let steady = steady_part.as_ref().ok().map(|part| self.steady(*part, span));
@@ -191,7 +211,7 @@ impl Collector {
         let counted = span.map(|span| self.throughput_span(span));
         let mut intervals = completed.intervals(&figures, counted, self.no_interval(span));
         intervals.extend(goodput.map(|found| {
-            let interval = found.interval(&self.rows, counts.planned);
+            let interval = found.interval(&self.rows, judged);
             let known = self.no_interval(span).map_or(interval, ConfidenceInterval::Unknown);
             (Quantity::Goodput.key().to_owned(), known)
         }));
@@ -217,6 +237,7 @@ impl Collector {
             ..Summary::default()
         };
         summary.distributions = self.distributions(span);
+        summary.cancelled = self.cancels.figures(&summary, &self.totals, &observed);
         summary.families = families;
         Unjudged {
             summary,
@@ -295,7 +316,7 @@ impl Collector {
             let mut series = TimedValues::default();
             for row in &started {
                 let value = match row.fate {
-                    Fate::Succeeded => value(row),
+                    Fate::Succeeded | Fate::Cancelled => value(row),
                     Fate::Failed => Some(f64::INFINITY),
                     Fate::Abandoned => None,
                 };

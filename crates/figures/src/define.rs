@@ -133,6 +133,11 @@ impl Definition {
         !matches!(self.formula, Formula::Run(_))
     }
 
+    /// Whether a request has its value as soon as its first token has come.
+    pub fn is_of_first_token(&self) -> bool {
+        self.behind == Some(Latency::Ttft) && matches!(self.formula, Formula::Latency(_))
+    }
+
     /// The values of a successful request with their weights, not yet divided by the unit.
     pub fn each(&self, timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
         self.each_at(timeline, Nanos::ZERO, &mut |_, value, weight| add(value, weight));
@@ -561,7 +566,7 @@ pub static METRICS: &[Definition] = &[
         key: "goodput_share",
         label: "Goodput",
         unit: Unit::Share,
-        definition: "Requests that met every objective / all planned requests. A request that failed or was never sent does not meet them. Absent without objectives.",
+        definition: "Requests that met every objective / all planned requests, without those that their user cancelled. A request that failed or was never sent does not meet them. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.share)),
         names: names(Quantity::Goodput, "Goodput", &[]),
         is_result: true,
@@ -631,7 +636,8 @@ pub fn metrics_markdown() -> String {
          requests count. *Infinitely slow*: a percentile that falls among the failed requests is\n\
          shown as a lower bound in its unit, such as `> 60000` (ms), and the mean covers the successful\n\
          requests only. All figures use only requests\n\
-         of the measured phase, and only the last attempt of a retried request. A missing value is absent,\n\
+         of the measured phase, and only the last attempt of a retried request. A request that its user\n\
+         cancelled (`--cancel`) counts in latencies up to its first token, and in nothing else. A missing value is absent,\n\
          never zero.\n",
     );
     for title in ["Per request", "Per event", "Per run"] {

@@ -2,7 +2,7 @@
 //!
 //! A request is good when it succeeded and meets every objective; limits are inclusive. The share is
 //! relative to all planned requests, because a request that failed or was never sent was not served
-//! well either.
+//! well either. A request that its user cancelled is in neither.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ impl Objectives {
 pub struct Goodput {
     pub objectives: Objectives,
     pub good: u64,
-    /// Share of all planned requests, from 0 to 1.
+    /// Share of all planned requests that were not cancelled, from 0 to 1.
     pub share: Option<f64>,
     pub requests_per_s: Option<f64>,
 }
@@ -61,7 +61,7 @@ impl Goodput {
     /// Of its share.
     pub(crate) fn interval(self, rows: &[RequestRow], planned: u64) -> ConfidenceInterval {
         let mut blocks = TimeBlocks::<GoodRequests>::default();
-        for row in rows {
+        for row in rows.iter().filter(|row| row.fate != Fate::Cancelled) {
             let block = blocks.at(row.start);
             block.all += 1.0;
             block.good += if self.objectives.are_met(row) { 1.0 } else { 0.0 };

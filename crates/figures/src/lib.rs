@@ -23,6 +23,7 @@ pub mod addresses;
 pub mod anatomy;
 pub mod attempts;
 pub mod blocks;
+pub mod cancelled;
 pub mod collect;
 mod completed;
 pub mod define;

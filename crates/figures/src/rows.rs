@@ -14,6 +14,8 @@ pub enum Fate {
     Succeeded,
     /// An error, a timeout, or no content.
     Failed,
+    /// By its user, as the plan says.
+    Cancelled,
     /// In flight when the client stopped.
     Abandoned,
 }
@@ -80,15 +82,18 @@ impl RequestRow {
         let (fate, failure) = match &timeline.outcome {
             Outcome::Success => (Fate::Succeeded, None),
             Outcome::Failed(failure) => (Fate::Failed, Some((failure.kind, failure.status))),
+            Outcome::Cancelled => (Fate::Cancelled, None),
             Outcome::Abandoned => (Fate::Abandoned, None),
         };
+        // What a cancelled request would have taken is unknown.
+        let whole = |value: Option<f64>| value.filter(|_| fate != Fate::Cancelled).into();
         // The slot was taken until the server's open body was given up.
         let end = times.freed.or(times.end).or(last_event).unwrap_or(start).max(start);
         let row = Self {
             due: times.intended.unwrap_or(times.admitted),
             ttft: measure::ttft(timeline).into(),
-            tpot: measure::tpot(timeline).into(),
-            e2e: measure::e2e(timeline).into(),
+            tpot: whole(measure::tpot(timeline)),
+            e2e: whole(measure::e2e(timeline)),
             joined_first: joined::first(timeline).unwrap_or_default(),
             joined_last: joined::last(timeline).unwrap_or_default(),
             attempt: u16::try_from(timeline.identity.attempt).unwrap_or(u16::MAX),

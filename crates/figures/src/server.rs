@@ -43,6 +43,9 @@ pub struct ServerFigures {
     pub prompt_tokens: Option<f64>,
     pub generation_tokens: Option<f64>,
     pub finished_requests: Option<f64>,
+    /// Requests whose client went away.
+    #[serde(default)]
+    pub aborted_requests: Option<f64>,
     /// Share of prompt tokens that were prefix-cache hits, from 0 to 1.
     pub prefix_hit_share: Option<f64>,
     /// Whether every endpoint was scraped before and after the measured phase and did not restart in
@@ -107,16 +110,17 @@ pub struct ServerReading {
     ttft: Buckets,
 }
 
-/// The samples of a metric with any labels.
+/// The samples of a metric with any labels; of one that is wanted with a label, those that have it.
 fn labelled<'a>(
     scrape: &'a Scrape,
     wanted: &str,
 ) -> impl Iterator<Item = (&'a str, f64)> + use<'a> {
+    let (wanted, label) = wanted.split_once('{').unwrap_or((wanted, ""));
     let from = scrape.values.range(wanted.to_owned()..);
-    let wanted = wanted.to_owned();
+    let (wanted, label) = (wanted.to_owned(), label.trim_end_matches('}').to_owned());
     let begins = wanted.clone();
     from.take_while(move |(name, _)| name.starts_with(&begins))
-        .filter(move |(name, _)| bare_name(name) == wanted)
+        .filter(move |(name, _)| bare_name(name) == wanted && name.contains(&label))
         .map(|(name, value)| (name.as_str(), *value))
 }
 

@@ -10,6 +10,7 @@ use tokometer_record::{FailureKind, Health, RecordedLoad, RunInfo, RunState, Sto
 
 use crate::addresses::AddressShare;
 use crate::anatomy;
+use crate::cancelled::Cancelled;
 use crate::define::Definition;
 pub use crate::distribution::{Distribution, PercentileValue};
 use crate::family::{Family, FamilyFigures};
@@ -43,6 +44,9 @@ pub struct Summary {
     /// Requests per address, for servers that have more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<AddressShare>,
+    /// `None` where no request was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<Cancelled>,
     /// Failed requests by kind and status, most frequent first.
     pub failures: Vec<FailureGroup>,
     /// Requests that met every objective; `None` when none was set.
@@ -125,6 +129,9 @@ pub struct Counts {
     pub sent: u64,
     pub succeeded: u64,
     pub failed: u64,
+    /// Cancelled by their user, as the plan says.
+    #[serde(default)]
+    pub cancelled: u64,
     /// In flight when the client stopped, or when the writer was killed.
     pub abandoned: u64,
     /// Planned or due, but never sent.
@@ -148,7 +155,8 @@ impl Counts {
         let failed = with(Fate::Failed).saturating_sub(retrying);
         // A run that ends by time has no planned number: later requests were never due.
         let planned = load.planned_requests.filter(|_| load.duration.is_none());
-        let known = with(Fate::Succeeded) + failed;
+        let cancelled = with(Fate::Cancelled);
+        let known = with(Fate::Succeeded) + failed + cancelled;
         let (abandoned, never_sent) = match state {
             RunState::Ended(end) => (end.abandoned.max(abandoned_rows), end.never_sent),
             RunState::Killed { in_flight, .. } => {
@@ -162,6 +170,7 @@ impl Counts {
             sent,
             succeeded: with(Fate::Succeeded),
             failed,
+            cancelled,
             abandoned,
             never_sent,
             ..Self::default()

@@ -132,7 +132,7 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
         match row.fate {
             Fate::Succeeded => windows[grid.window(row.end)].completions += 1,
             Fate::Failed => windows[grid.window(row.end)].failures += 1,
-            Fate::Abandoned => {}
+            Fate::Cancelled | Fate::Abandoned => {}
         }
     }
     add_in_flight(&mut windows, rows, &grid);

@@ -210,6 +210,7 @@ pub(crate) fn config(
             stall: limit(client.stall_timeout_s),
             total: limit(client.timeout_s),
         },
+        cancellation: load.cancel,
         retries: client.retries,
         retry_max_wait: Nanos::from_secs_f64(client.retry_max_wait_s),
         workers: client.workers,

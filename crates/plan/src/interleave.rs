@@ -95,6 +95,7 @@ mod tests {
             duration_s,
             until: None,
             max_sessions: None,
+            cancel: None,
             overload: Overload::Continue,
             timing: Timing::Rate,
         }

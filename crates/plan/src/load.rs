@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::units::nearest_count;
-use tokometer_base::{Conventions, Nanos};
+use tokometer_base::{Cancellation, Conventions, Nanos};
 use tokometer_decide::capacity::LoadKind;
 use tokometer_record as record;
 use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
@@ -33,6 +33,9 @@ tokometer_base::partial! {
         /// Sessions in progress, the pauses between their turns included; absent: any number.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub max_sessions: Option<u32> = None,
+        /// The requests that their user cancels; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub cancel: Option<Cancellation> = None,
         pub overload: Overload = Overload::default(),
         pub timing: Timing,
     }
@@ -154,6 +157,7 @@ mod tests {
             duration_s: None,
             until: None,
             max_sessions: None,
+            cancel: None,
             overload: Overload::Continue,
             timing: Timing::Rate,
         };

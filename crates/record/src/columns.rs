@@ -178,6 +178,7 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Success => "success",
         Outcome::Failed(failure) => failure.kind.name(),
         Outcome::Abandoned => "abandoned",
+        Outcome::Cancelled => "cancelled",
     }
 }
 
@@ -185,6 +186,7 @@ fn outcome_named(name: &str) -> Outcome {
     match name {
         "success" => Outcome::Success,
         "abandoned" => Outcome::Abandoned,
+        "cancelled" => Outcome::Cancelled,
         kind => Outcome::Failed(Failure::new(
             FailureKind::from_name(kind).unwrap_or(FailureKind::Protocol),
             "",

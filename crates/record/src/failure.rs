@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Outcome {
     Success,
     Failed(Failure),
+    /// Ended by the client because the plan's user gave up, before the answer was complete.
+    Cancelled,
     /// Ended by the client: an interrupt, or the end of the drain time.
     #[default]
     Abandoned,

@@ -119,6 +119,7 @@ const COLUMNS: [(&str, ColumnKind, CellOf); 25] = [
         Cell::Word(match &row.timeline.outcome {
             Outcome::Success => "success".to_owned(),
             Outcome::Failed(failure) => failure.kind.name().to_owned(),
+            Outcome::Cancelled => "cancelled".to_owned(),
             Outcome::Abandoned => "abandoned".to_owned(),
         })
     }),

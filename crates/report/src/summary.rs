@@ -80,6 +80,7 @@ pub fn print_summary(
     let page = SummaryPage { summary, info, style };
     let mut lines = page.head();
     lines.extend(page.requests());
+    lines.extend(page.cancelled());
     lines.extend(page.throughput());
     lines.extend(page.tokens());
     lines.extend(page.addresses());
@@ -207,6 +208,7 @@ impl SummaryPage<'_> {
         let mut parts = vec![format!("{succeeded} of {planned}{due} succeeded")];
         let fates = [
             (counts.failed, "failed"),
+            (counts.cancelled, "cancelled"),
             (counts.abandoned, "abandoned"),
             (counts.never_sent, "never sent"),
             (counts.retries, "retried"),

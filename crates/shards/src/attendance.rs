@@ -292,6 +292,7 @@ mod tests {
             succeeded: sent - 1,
             failed: 1,
             tokens: 10 * sent,
+            cancelled: 0,
             sends: SendCounts { judged: sent, late, worst: Nanos::from_millis(worst) },
         };
         let mut attendance = with(3);

@@ -14,6 +14,9 @@ pub struct ShardCounts {
     pub succeeded: u64,
     /// Requests that failed after their last attempt.
     pub failed: u64,
+    /// Requests that their user cancelled, as the plan says.
+    #[serde(default)]
+    pub cancelled: u64,
     /// Content events so far.
     pub tokens: u64,
     /// Of requests that have ended.
@@ -36,6 +39,7 @@ impl ShardCounts {
         Self {
             sent: self.sent.saturating_add(other.sent),
             succeeded: self.succeeded.saturating_add(other.succeeded),
+            cancelled: self.cancelled.saturating_add(other.cancelled),
             failed: self.failed.saturating_add(other.failed),
             tokens: self.tokens.saturating_add(other.tokens),
             sends: SendCounts {

@@ -64,7 +64,7 @@ struct Run {
 impl LocalRun for Run {
     fn counts(&self) -> ShardCounts {
         let sends = SendCounts { judged: 5, late: 2, worst: Nanos::from_millis(8) };
-        ShardCounts { sent: 5, succeeded: 4, failed: 1, tokens: 9, sends }
+        ShardCounts { sent: 5, succeeded: 4, failed: 1, tokens: 9, sends, ..ShardCounts::default() }
     }
 
     fn latencies(&self) -> LatencyBins {

@@ -15,6 +15,8 @@ use crate::weighted::Weighted;
 #[derive(Debug, Clone, Default)]
 pub struct PredictedFigures {
     pub completed: u64,
+    /// Requests that their user cancelled.
+    pub cancelled: u64,
     /// From the first request's send to the last answer's end, in seconds.
     pub duration_s: f64,
     pub input_tokens: u64,
@@ -36,6 +38,11 @@ impl PredictedFigures {
     /// Answer tokens per second; `None` for a run without length.
     pub fn output_throughput(&self) -> Option<f64> {
         self.per_second(self.output_tokens)
+    }
+
+    /// Requests that are over, complete or not.
+    pub fn over(&self) -> u64 {
+        self.completed + self.cancelled
     }
 
     pub fn total_tokens(&self) -> u64 {
@@ -67,6 +74,7 @@ impl PredictedFigures {
     /// Adds the figures of another share of the same run.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.completed += other.completed;
+        self.cancelled += other.cancelled;
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
         self.ttft.merge(&other.ttft);
@@ -99,6 +107,12 @@ impl PredictedFigures {
             self.gap = gap.0;
         }
         self.gap_weight += weight;
+    }
+
+    /// Throughputs are those of complete answers.
+    pub(crate) fn cancelled(&mut self, prompt_tokens: u32) {
+        self.cancelled += 1;
+        self.input_tokens -= u64::from(prompt_tokens);
     }
 
     pub(crate) fn ended(&mut self, request: &Active) {

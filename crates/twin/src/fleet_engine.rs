@@ -25,6 +25,8 @@ pub(crate) struct FleetEngine {
     /// Requests between the network and the engine's queue, in order of arrival.
     pub(crate) inbox: VecDeque<Arrival>,
     serial_free_at: Nanos,
+    /// Slots of cancelled requests, which the step under way may still name.
+    pub(crate) leaving: Vec<usize>,
     pub(crate) is_stepping: bool,
     pub(crate) wake_at: Nanos,
 }
@@ -70,6 +72,7 @@ impl FleetEngine {
             held: HeldEvents::default(),
             inbox: VecDeque::new(),
             serial_free_at: Nanos::ZERO,
+            leaving: Vec::new(),
             is_stepping: false,
             wake_at: Nanos::MAX,
         }
@@ -117,6 +120,14 @@ impl FleetEngine {
         let waits = (expected as u32).min(free);
         self.held = HeldEvents { count: waits, gap };
         together - held - waits
+    }
+
+    /// Drops a request wherever it is, as a server does whose client has closed the connection.
+    pub(crate) fn cancel(&mut self, slot: usize) {
+        if !self.inner.cancel(slot as u64) {
+            self.inbox.retain(|arrival| arrival.job.id != slot as u64);
+        }
+        self.leaving.push(slot);
     }
 
     /// Requests that it has been given and not answered.

@@ -1,7 +1,7 @@
 //! A request on its way, and what its client saw.
 
 use sim::engine::Job;
-use tokometer_base::Nanos;
+use tokometer_base::{CancelAfter, Nanos};
 use tokometer_sim as sim;
 
 #[derive(Debug, Clone)]
@@ -15,6 +15,7 @@ pub(crate) struct Active {
     pub(crate) begun: Option<Nanos>,
     pub(crate) first: Option<Nanos>,
     pub(crate) last: Nanos,
+    pub(crate) prompt_tokens: u32,
     /// Answer tokens that carry text.
     pub(crate) output_tokens: u32,
     /// Since when it is out of the engine's running requests, though it has begun.
@@ -25,6 +26,20 @@ pub(crate) struct Active {
     pub(crate) delivered: u32,
     /// What another engine is to do after the first token.
     pub(crate) rest: Option<Box<Job>>,
+    /// The engine that has it.
+    pub(crate) engine: usize,
+    /// When its user cancels it; `None`: never.
+    pub(crate) cancel: Option<CancelAfter>,
+    /// Answered or cancelled.
+    pub(crate) is_over: bool,
+}
+
+impl Active {
+    /// Whether its user has got the tokens behind which it is cancelled, and more would come.
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(self.cancel, Some(CancelAfter::Tokens(wanted)) if self.delivered >= wanted)
+            && self.delivered < self.output_tokens
+    }
 }
 
 /// One event as the client saw it.

@@ -80,7 +80,7 @@ pub fn predict(
         replicas: options.replicas,
         routing: options.routing,
         keep: options.keep,
-        report_form: report_form(profile, options),
+        report_form: report_form(profile, workload, options),
         share: FleetShare::WHOLE,
     };
     if options.keep == KeptDetail::Timelines {
@@ -98,9 +98,9 @@ pub fn predict(
 }
 
 /// Ends suffice for figures, unless the client takes its time for each event, a step accepts several draft
-/// tokens, prefixes are cached, an answer moves between engines, or a step's budget may not reach all
+/// tokens, prefixes are cached, a request may be cancelled, an answer moves between engines, or a step's budget may not reach all
 /// decoding requests.
-fn report_form(profile: &Profile, options: PredictOptions) -> ReportForm {
+fn report_form(profile: &Profile, workload: &RequestLoad, options: PredictOptions) -> ReportForm {
     let reaches_all = match profile.scheduler.policy {
         Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,
         Policy::Blocking { .. } | Policy::Tgi { .. } => true,
@@ -110,6 +110,7 @@ fn report_form(profile: &Profile, options: PredictOptions) -> ReportForm {
     let is_regular = options.client.event_ms <= 0.0
         && profile.scheduler.speculation.is_none()
         && profile.disaggregation.is_none()
+        && !workload.asks.has_cancels()
         && !is_caching;
     match options.keep {
         KeptDetail::Figures if reaches_all && is_regular => ReportForm::Ends,

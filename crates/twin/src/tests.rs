@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use base::{Nanos, Seed};
+use base::{CancelAfter, Nanos, Seed};
 use schedule::Arrivals;
 use sim::Profile;
 use tokometer_base as base;
+use tokometer_record as record;
 use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
@@ -318,4 +319,55 @@ fn answers_written_by_other_engines_are_not_held_up_by_prompts() {
     // The second token waits for the transfer: 7 ms and 2,000 tokens of 0.01 ms.
     let second = two.timelines.iter().map(|one| one.events[1].at - one.events[0].at).min();
     assert!(second.unwrap() > Nanos::from_millis(27), "{second:?}");
+}
+
+/// What a cancelled request costs the others: its tokens, and the step that has begun when its client leaves.
+#[test]
+fn a_request_cancelled_after_tokens_costs_the_others_one_step_more() {
+    let mut profile = profile();
+    profile.cost.jitter = 0.0;
+    let run = |list: Vec<Ask>| {
+        let workload = RequestLoad::burst(list).capped(6);
+        let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
+        predict(&profile, &workload, Seed(7), options).unwrap()
+    };
+    let is_drawn = |index: usize| index % 3 == 1;
+    let long = |index: usize| Ask::new(40, if is_drawn(index) { 30 } else { 17 });
+    let list: Vec<Ask> = (0..6).map(long).collect();
+    let mut cancelled = list.clone();
+    let mut short = list;
+    for index in (0..6).filter(|index| is_drawn(*index)) {
+        cancelled[index].cancel = Some(CancelAfter::Tokens(9));
+        short[index] = Ask::new(40, 10);
+    }
+    let (cancelled, short) = (run(cancelled), run(short));
+    assert_eq!((cancelled.figures.completed, cancelled.figures.cancelled), (4, 2));
+    for row in &cancelled.timelines {
+        let same = short.timelines.iter().find(|one| one.identity.index == row.identity.index);
+        let (same, length) = (&same.unwrap().events, row.events.len());
+        let is_cut = row.outcome == record::Outcome::Cancelled;
+        assert_eq!((is_cut, length), (same.len() == 10, same.len() - usize::from(is_cut)));
+        assert_eq!(row.events, same[..length]);
+    }
+}
+
+#[test]
+fn a_request_is_cancelled_at_its_time_wherever_it_is_and_its_slot_is_free_at_once() {
+    let mut list = vec![Ask::new(4_000, 400); 12];
+    for ask in &mut list[..6] {
+        ask.cancel = Some(CancelAfter::Time(Nanos::from_millis(7)));
+    }
+    // One that is over by then is complete.
+    list[6] = Ask { cancel: Some(CancelAfter::Time(Nanos::from_secs(600))), ..Ask::new(20, 5) };
+    let run = timelines(&RequestLoad::burst(list).capped(3));
+    assert_eq!((run.figures.completed, run.figures.cancelled), (6, 6));
+    let mut ends = Vec::new();
+    for row in run.timelines.iter().filter(|row| row.outcome == record::Outcome::Cancelled) {
+        assert_eq!(row.times.end.unwrap() - row.times.last_byte_sent.unwrap(), Nanos::from_millis(7));
+        assert_eq!(row.usage, None, "nothing came that counts the tokens");
+        ends.push(row.times.end.unwrap());
+    }
+    let starts: Vec<Nanos> =
+        run.timelines.iter().filter_map(|row| row.times.first_byte_sent).collect();
+    assert!(ends.iter().all(|end| starts.contains(end)), "{ends:?} {starts:?}");
 }

@@ -3,6 +3,7 @@
 use record::{
     AttemptId, Event, EventKind, Outcome, Phase, RequestedLengths, StampSource, Timeline, Usage,
 };
+use tokometer_base::Nanos;
 use tokometer_record as record;
 
 use crate::in_flight::{Active, SeenEvent};
@@ -54,6 +55,16 @@ impl Timelines {
         let kind = if seen.tokens > 0 { EventKind::Text } else { EventKind::Empty };
         let event = Event::new(seen.at, timeline.reads - 1, kind);
         timeline.push(event.with_tokens(Some(seen.tokens)));
+    }
+
+    /// Its user closed the connection at `at`, so that no count came.
+    pub(crate) fn cancelled(&mut self, slot: usize, request: &Active, at: Nanos) {
+        let Some(mut timeline) = self.in_flight[slot].take() else { return };
+        timeline.times.headers = request.first;
+        timeline.times.end = Some(at);
+        timeline.usage = None;
+        timeline.outcome = Outcome::Cancelled;
+        self.ended.push(timeline);
     }
 
     pub(crate) fn ended(&mut self, slot: usize, request: &Active) {

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use base::seed::{Generator, unit_float};
-use base::{Nanos, Seed};
+use base::{CancelAfter, Nanos, Seed};
 use record::Timeline;
 use sim::Profile;
 use sim::engine::{Engine, Job, StepKind};
@@ -77,6 +77,9 @@ struct VirtualRun<'a> {
     per_replica: ReplicaEngines,
     /// When which engine has something to do. One whose time is not the engine's own is out of date.
     wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// When the user of the request in which slot cancels it, with its index. A request that has ended is no
+    /// longer there.
+    cancels: BinaryHeap<Reverse<(Nanos, usize, u64)>>,
     active: Vec<Active>,
     free_slots: Vec<usize>,
     client: SerialClient,
@@ -133,6 +136,7 @@ impl<'a> VirtualRun<'a> {
             engines: (0..count).map(|number| engine(first + number)).collect(),
             per_replica,
             wakes: BinaryHeap::new(),
+            cancels: BinaryHeap::new(),
             active: Vec::new(),
             free_slots: Vec::new(),
             client: SerialClient::new(setup.client),
@@ -155,6 +159,16 @@ impl<'a> VirtualRun<'a> {
         }
         let send_at = self.sender.next_at(self.now);
         let wake = self.wakes.peek().map(|Reverse(wake)| *wake);
+        let cancel = self.cancels.peek().map(|Reverse((at, ..))| *at);
+        // A token of the same instant comes first: it may be the last.
+        let is_next = |at: &Nanos| {
+            send_at.is_none_or(|send| *at <= send) && wake.is_none_or(|(wake, _)| *at < wake)
+        };
+        if let Some(at) = cancel.filter(is_next) {
+            self.now = at;
+            self.cancel_due();
+            return Ok(true);
+        }
         match (send_at, wake) {
             (None, None) => return Ok(false),
             (Some(at), wake) if wake.is_none_or(|(wake_at, _)| at <= wake_at) => {
@@ -189,12 +203,19 @@ impl<'a> VirtualRun<'a> {
             begun: None,
             first: None,
             last: Nanos::ZERO,
+            prompt_tokens: due.ask.prompt_tokens,
             output_tokens: due.ask.output_tokens.max(1),
             out_since: None,
             held: 0,
             delivered: 0,
             rest,
+            engine: number,
+            cancel: due.ask.cancel,
+            is_over: false,
         });
+        if let Some(CancelAfter::Time(span)) = due.ask.cancel {
+            self.cancels.push(Reverse((self.now + span, slot, due.index)));
+        }
         self.figures.sent(&self.active[slot], &due);
         if let Some(timelines) = &mut self.timelines {
             timelines.sent(slot, &self.active[slot], &due);
@@ -219,6 +240,7 @@ impl<'a> VirtualRun<'a> {
     fn hand_over(&mut self, slot: usize, from: usize, mut job: Job) {
         job.id = slot as u64;
         let number = self.least_loaded(self.per_replica.decode_of(self.replica_of(from)));
+        self.active[slot].engine = number;
         let arrived = self.now + self.per_replica.transfer(job.prompt_tokens - 1);
         self.expect(number, arrived, job);
     }
@@ -254,13 +276,15 @@ impl<'a> VirtualRun<'a> {
 
     /// The end of an engine's step, or the arrival of a request at an idle one.
     fn wake(&mut self, number: usize) -> Result<(), Error> {
+        let mut given_up = Vec::new();
         if std::mem::take(&mut self.engines[number].is_stepping) {
             match self.setup.report_form {
-                ReportForm::Events => self.deliver(number),
+                ReportForm::Events => given_up = self.deliver(number),
                 ReportForm::Ends => self.deliver_ends(number),
             }
         }
         let engine = &mut self.engines[number];
+        self.free_slots.append(&mut engine.leaving);
         while let Some(arrival) = engine.inbox.pop_front_if(|arrival| arrival.at <= self.now) {
             let slot = slot_of(arrival.job.id);
             let submitted = engine.inner.submit(self.now, arrival.job);
@@ -272,6 +296,8 @@ impl<'a> VirtualRun<'a> {
             request.begun.get_or_insert(self.now);
         }
         engine.is_stepping = step.kind != StepKind::Idle;
+        // The next step has begun by the time at which a server sees the closed connection.
+        given_up.into_iter().for_each(|slot| engine.cancel(slot));
         engine.decodes = step.batch.decodes;
         let next_arrival = engine.inbox.front().map_or(Nanos::MAX, |arrival| arrival.at);
         engine.wake_at = if engine.is_stepping { step.until } else { step.until.min(next_arrival) };
@@ -287,13 +313,18 @@ impl<'a> VirtualRun<'a> {
         Ok(())
     }
 
-    /// Hands the tokens of the step that just ended to their clients.
-    fn deliver(&mut self, number: usize) {
+    /// Hands the tokens of the step that just ended to their clients. Returns the requests that these cancel
+    /// then.
+    fn deliver(&mut self, number: usize) -> Vec<usize> {
         let coalesce = self.setup.profile.front_end.coalesce;
-        let (mut handed_over, mut answered) = (Vec::new(), Vec::new());
+        let (mut handed_over, mut answered, mut given_up) = (Vec::new(), Vec::new(), Vec::new());
         for produced in self.engines[number].inner.produced() {
             let slot = slot_of(produced.id);
             let request = &mut self.active[slot];
+            // Cancelled while the step was under way.
+            if request.is_over {
+                continue;
+            }
             let tokens = produced.tokens + request.held;
             // The last text never waits, nor does an end without text.
             let waits = coalesce > 0.0
@@ -314,7 +345,9 @@ impl<'a> VirtualRun<'a> {
             request.first.get_or_insert(seen.at);
             request.last = seen.at;
             request.delivered += tokens;
-            if let Some(rest) = request.rest.take() {
+            if request.is_given_up() && !produced.is_last {
+                given_up.push(slot);
+            } else if let Some(rest) = request.rest.take() {
                 handed_over.push((slot, *rest));
             } else if produced.is_last {
                 answered.push(slot);
@@ -324,6 +357,41 @@ impl<'a> VirtualRun<'a> {
         for (slot, rest) in handed_over {
             self.hand_over(slot, number, rest);
         }
+        for slot in &given_up {
+            self.cancelled(*slot, self.active[*slot].last);
+        }
+        given_up
+    }
+
+    /// Cancels the next request whose user has waited long enough, unless it has ended.
+    fn cancel_due(&mut self) {
+        let Some(Reverse((at, slot, index))) = self.cancels.pop() else { return };
+        let request = &self.active[slot];
+        if request.index != index || request.is_over {
+            return;
+        }
+        let number = request.engine;
+        self.cancelled(slot, at);
+        let engine = &mut self.engines[number];
+        engine.cancel(slot);
+        if !engine.is_stepping {
+            self.free_slots.append(&mut engine.leaving);
+        }
+    }
+
+    /// The user of a request closes its connection.
+    fn cancelled(&mut self, slot: usize, at: Nanos) {
+        let request = &mut self.active[slot];
+        request.is_over = true;
+        request.rest = None;
+        let request = &self.active[slot];
+        self.figures.cancelled(request.prompt_tokens);
+        if let Some(timelines) = &mut self.timelines {
+            timelines.cancelled(slot, request, at);
+        }
+        self.sender.ended(request.index, at);
+        self.router.answered(self.replica_of(request.engine));
+        self.last_end = self.last_end.max(at);
     }
 
     /// The same for an engine that reports only ends: all other decoding requests got one token now,
@@ -359,6 +427,7 @@ impl<'a> VirtualRun<'a> {
     fn end_requests(&mut self, number: usize, answered: &[usize]) {
         let replica = self.replica_of(number);
         for slot in answered {
+            self.active[*slot].is_over = true;
             let request = &self.active[*slot];
             self.tally.answered(request);
             self.figures.ended(request);

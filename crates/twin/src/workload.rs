@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use schedule::Arrivals;
-use tokometer_base::Nanos;
+use tokometer_base::{CancelAfter, Nanos};
 use tokometer_schedule as schedule;
 
 /// One request to be predicted.
@@ -30,6 +30,8 @@ pub struct Ask {
     pub priority: i32,
     /// The adapter it needs.
     pub lora: Option<u32>,
+    /// When its user cancels it; `None`: never.
+    pub cancel: Option<CancelAfter>,
 }
 
 impl Ask {
@@ -47,6 +49,10 @@ pub trait RequestSource: Send + Sync {
     fn has_sessions(&self) -> bool {
         false
     }
+    /// Whether any request may be cancelled.
+    fn has_cancels(&self) -> bool {
+        false
+    }
 }
 
 impl RequestSource for Vec<Ask> {
@@ -60,6 +66,10 @@ impl RequestSource for Vec<Ask> {
 
     fn has_sessions(&self) -> bool {
         self.iter().any(|ask| !ask.after.is_empty())
+    }
+
+    fn has_cancels(&self) -> bool {
+        self.iter().any(|ask| ask.cancel.is_some())
     }
 }
 

@@ -165,7 +165,8 @@ impl LeadingShard {
             while !stop.is_raised_within(FOLLOW_EVERY) {
                 let counts = leader.counts();
                 live.set_others(&live_counts(counts));
-                let (ended, failed) = (counts.succeeded + counts.failed, counts.failed);
+                let failed = counts.failed;
+                let ended = counts.succeeded + counts.cancelled + failed;
                 let SendCounts { judged, late, worst } = counts.sends;
                 let sends = Sends { judged, late, worst };
                 notes.set_others(OtherRequests { ended, failed, sends, bins: leader.latencies() });
@@ -214,8 +215,8 @@ impl LeadingShard {
 }
 
 fn live_counts(counts: ShardCounts) -> LiveCounts {
-    let ShardCounts { sent, succeeded, failed, tokens, .. } = counts;
-    LiveCounts { sent, succeeded, failed, tokens, ttft_mean: None }
+    let ShardCounts { sent, succeeded, failed, cancelled, tokens, .. } = counts;
+    LiveCounts { sent, succeeded, failed, cancelled, tokens, ttft_mean: None }
 }
 
 impl Coordination for LeadingShard {
@@ -341,10 +342,10 @@ impl LocalPart {
 
 impl LocalRun for LocalPart {
     fn counts(&self) -> ShardCounts {
-        let LiveCounts { sent, succeeded, failed, tokens, .. } = self.live.counts();
+        let LiveCounts { sent, succeeded, failed, cancelled, tokens, .. } = self.live.counts();
         let Sends { judged, late, worst } = self.notes.sends();
         let sends = SendCounts { judged, late, worst };
-        ShardCounts { sent, succeeded, failed, tokens, sends }
+        ShardCounts { sent, succeeded, failed, cancelled, tokens, sends }
     }
 
     fn latencies(&self) -> LatencyBins {

@@ -47,7 +47,8 @@ impl Virtual {
             }
             let asked = |index: u64| {
                 let ask = prompts.ask(ab.prompt(index));
-                Ask { due: times.due(ab, index, ask.due), ..ask }
+                let cancel = load.cancel.and_then(|cancel| cancel.of(seed, index));
+                Ask { due: times.due(ab, index, ask.due), cancel, ..ask }
             };
             let asked: Vec<Ask> = (first..first + ab.block).map(asked).collect();
             let is_paced = asked.iter().any(|ask| ask.due.is_some());

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tokometer_base::{Prompt, PromptContent, Seed};
+use tokometer_base::{Cancellation, Prompt, PromptContent, Seed};
 use tokometer_measure::{
     Credentials, OpenedWorkload, WorkloadInputs, adapter, open, prompts_needed, tokenizer,
 };
@@ -103,6 +103,7 @@ pub(super) struct RandomLengths {
     prefix_tokens: u32,
     prefix_hashes: Box<[u64]>,
     lora: Option<Lora>,
+    cancel: Option<Cancellation>,
     seed: Seed,
     count: u64,
 }
@@ -121,6 +122,7 @@ impl RandomLengths {
             prefix_tokens: options.prefix_len,
             prefix_hashes: (0..blocks).map(|at| stream.draw(u64::from(at))).collect(),
             lora: plan.request.lora.clone(),
+            cancel: plan.load.cancel,
             seed: Seed(plan.seed),
             count: prompts_needed(&plan.load),
         })
@@ -143,8 +145,13 @@ impl RequestSource for RandomLengths {
         Ask {
             block_hashes: self.prefix_hashes.clone(),
             lora: self.lora.as_ref().map(|lora| adapter(lora, index, None, self.seed)),
+            cancel: self.cancel.and_then(|cancel| cancel.of(self.seed, index)),
             ..Ask::new(prompt, self.output.draw(&mut generator))
         }
+    }
+
+    fn has_cancels(&self) -> bool {
+        self.cancel.is_some()
     }
 }
 
@@ -154,6 +161,7 @@ pub(super) struct Listed {
     tokenizer: Arc<dyn Tokenizer>,
     block_tokens: Option<u32>,
     lora: Option<Lora>,
+    cancel: Option<Cancellation>,
     seed: Seed,
     remarks: Vec<String>,
     made: Arc<Vec<Ask>>,
@@ -181,6 +189,7 @@ impl Listed {
             tokenizer: counted.tokenizer,
             block_tokens: shared_blocks(profile),
             lora: plan.request.lora.clone(),
+            cancel: plan.load.cancel,
             seed: Seed(plan.seed),
             remarks,
             made: Arc::default(),
@@ -216,8 +225,13 @@ impl Listed {
                 .hint("set it with `--output-len`")
         })?;
         let hashes = self.hashes(&item.prompt).map_err(refused)?;
-        let ask =
-            Ask { due: item.due, block_hashes: hashes, ..Ask::new(new_tokens, output_tokens) };
+        let cancel = self.cancel.and_then(|cancel| cancel.of(self.seed, at));
+        let ask = Ask {
+            due: item.due,
+            block_hashes: hashes,
+            cancel,
+            ..Ask::new(new_tokens, output_tokens)
+        };
         let ask = match item.after {
             Some(after) => self.waiting(after, ask),
             None => ask,

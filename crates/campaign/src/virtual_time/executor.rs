@@ -83,7 +83,7 @@ impl Executor for Virtual {
         // A search goes beyond every load on purpose, but prompts stay as long as they are.
         self.beyond = prompts.copied().max().max(self.beyond);
         let predicted = &mut point.prediction;
-        let mut end = record::end(predicted.figures.completed, predicted.end, &info);
+        let mut end = record::end(predicted.figures.over(), predicted.end, &info);
         let mut took = predicted.end;
         let rows = std::mem::take(&mut predicted.timelines);
         let is_shown = self.depth == PredictionDepth::Seeds;

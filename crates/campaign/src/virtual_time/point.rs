@@ -67,7 +67,7 @@ impl Virtual {
         }
         let intervals =
             if has_seeds { self.over_seeds(seed, asks, &workload)? } else { Vec::new() };
-        let workload = workload.sent_only(quick.figures.completed);
+        let workload = workload.sent_only(quick.figures.over());
         let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..self.options };
         let prediction = twin::predict(&self.profile, &workload, seed, options)?;
         let in_play = in_play(&self.profile, &workload, &prediction.explanation);
@@ -106,13 +106,13 @@ impl Virtual {
             let options = twin::PredictOptions { keep: KeptDetail::Figures, ..self.options };
             let quick = twin::predict(&self.profile, &workload, seed, options)?;
             // A short time may hold no arrival.
-            if quick.figures.completed == 0 && count > 0 && load.duration_s.is_none() {
+            if quick.figures.over() == 0 && count > 0 && load.duration_s.is_none() {
                 return Err(Refusal::usage(
                     "cannot predict this run: no request of it ends within the time that can be counted",
                     "check the costs of the engine: `--set`, `--roofline` and its profile",
                 ));
             }
-            let is_used_up = quick.figures.completed >= count;
+            let is_used_up = quick.figures.over() >= count;
             if !is_open_ended || !is_used_up || count >= all {
                 return Ok((workload, quick));
             }

@@ -62,6 +62,7 @@ fn page(counts: &LiveCounts) -> String {
         ("requests_sent_total", "counter", counts.sent as f64),
         ("requests_succeeded_total", "counter", counts.succeeded as f64),
         ("requests_failed_total", "counter", counts.failed as f64),
+        ("requests_cancelled_total", "counter", counts.cancelled as f64),
         ("requests_in_flight", "gauge", counts.in_flight() as f64),
         ("content_events_total", "counter", counts.tokens as f64),
     ];
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn counters_are_told_in_the_form_that_scrapers_read() {
-        let counts = LiveCounts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ttft_mean: None };
+        let counts = LiveCounts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ..LiveCounts::default() };
         let page = page(&counts);
         assert!(page.contains(
             "# TYPE tokometer_requests_in_flight gauge\ntokometer_requests_in_flight 2\n"

@@ -221,6 +221,9 @@ fn message(phase: Option<Phase>, counts: &LiveCounts, elapsed: Option<Nanos>) ->
     if counts.failed > 0 {
         parts.push(format!("{} failed", counts.failed));
     }
+    if counts.cancelled > 0 {
+        parts.push(format!("{} cancelled", counts.cancelled));
+    }
     if let Some(elapsed) = elapsed.filter(|elapsed| *elapsed > Nanos::ZERO) {
         let rates = counts.rates_since(&LiveCounts::default(), elapsed);
         parts.push(format!("{:.0} tok/s", rates.tokens_per_s));
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_message_shows_phase_requests_and_speed() {
-        let counts = LiveCounts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ttft_mean: None };
+        let counts = LiveCounts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ..LiveCounts::default() };
         assert_eq!(
             message(Some(Phase::Measure), &counts, Some(Nanos::from_secs(2))),
             "8 in flight · 1 failed · 200 tok/s"

@@ -224,7 +224,7 @@ fn outcome_of(timeline: &Timeline) -> String {
             assert_eq!(failure.status, timeline.status);
             format!("{} {}", failure.kind.name(), failure.message)
         }
-        Outcome::Abandoned => "abandoned".to_owned(),
+        Outcome::Cancelled | Outcome::Abandoned => "abandoned".to_owned(),
     }
 }
 

@@ -290,6 +290,7 @@ fn detail(timeline: &Timeline, seen: &ToolView) -> DetailRow {
         _ if seen.is_success => String::new(),
         Outcome::Failed(failure) => failure.message.clone(),
         Outcome::Success => "no valid chunk was received".to_owned(),
+        Outcome::Cancelled => "cancelled by the client".to_owned(),
         Outcome::Abandoned => "abandoned by the client".to_owned(),
     };
     let repeated = |gap: &RepeatedGap| {

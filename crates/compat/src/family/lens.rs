@@ -76,7 +76,7 @@ pub(super) fn ended_regularly(timeline: &Timeline) -> bool {
     match &timeline.outcome {
         Outcome::Success => true,
         Outcome::Failed(failure) => failure.kind == FailureKind::NoContent,
-        Outcome::Abandoned => false,
+        Outcome::Cancelled | Outcome::Abandoned => false,
     }
 }
 

@@ -25,7 +25,7 @@ pub struct ComparedRequest {
     pub start: Nanos,
     /// Of its last byte or its failure.
     pub end: Nanos,
-    /// A failed request is infinitely slow.
+    /// A failed request is infinitely slow; a cancelled one has latencies up to its first token.
     pub is_success: bool,
     prompt_tokens: u32,
     output_tokens: u32,
@@ -41,8 +41,14 @@ impl ComparedRequest {
         let (start, end) =
             (timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted), timeline.times.end);
         let is_success = timeline.is_success();
-        let latencies = |quantity: Quantity| {
-            if is_success { values(quantity, timeline) } else { vec![f64::INFINITY] }
+        let latencies = |quantity: Quantity| match timeline.outcome {
+            Outcome::Success => values(quantity, timeline),
+            // It counts as far as it came.
+            Outcome::Cancelled if quantity.metric().is_of_first_token() => {
+                values(quantity, timeline)
+            }
+            Outcome::Cancelled => Vec::new(),
+            _ => vec![f64::INFINITY],
         };
         is_counted.then(|| Self {
             index: timeline.identity.index,

@@ -20,7 +20,7 @@ use super::server::{
 fn kind(timeline: &Timeline) -> Option<FailureKind> {
     match &timeline.outcome {
         End::Failed(failure) => Some(failure.kind),
-        End::Success | End::Abandoned => None,
+        End::Success | End::Cancelled | End::Abandoned => None,
     }
 }
 

@@ -24,7 +24,7 @@ fn patient(mut config: RunConfig) -> RunConfig {
 fn failure(timeline: &Timeline) -> Option<(FailureKind, &str)> {
     match &timeline.outcome {
         End::Failed(failure) => Some((failure.kind, failure.message.as_str())),
-        End::Success | End::Abandoned => None,
+        End::Success | End::Cancelled | End::Abandoned => None,
     }
 }
 

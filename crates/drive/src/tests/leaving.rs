@@ -72,7 +72,7 @@ fn an_error_that_the_server_reported_outlives_an_interrupt() {
         .iter()
         .filter_map(|timeline| match &timeline.outcome {
             End::Failed(failure) => Some(failure.message.as_str()),
-            End::Success | End::Abandoned => None,
+            End::Success | End::Cancelled | End::Abandoned => None,
         })
         .collect();
     assert_eq!(failed, ["worker gone"]);

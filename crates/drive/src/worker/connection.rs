@@ -71,6 +71,18 @@ impl<W: Wire> OpenConnection<W> {
         self.end_marker = None;
     }
 
+    /// Whether the user of its request cancels it for the tokens that have come. A response that the server has
+    /// finished is complete, whatever is still to be read.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.is_cancelled_by_tokens())
+            && self.is_unfinished()
+    }
+
+    /// Whether the server has neither finished nor failed the response.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.end_marker.is_none() && !self.exchange.is_finished() && !self.exchange.has_failed()
+    }
+
     /// Whether it was open before its current request: the server may have closed it in the meantime.
     pub(crate) fn was_kept(&self) -> bool {
         self.uses > 0 || self.is_preopened

@@ -112,7 +112,7 @@ impl<P: Platform> Worker<P> {
 
     /// Gives the flight's slot in the gate to the next one. A retry of the flight takes a slot of its
     /// own when it is due.
-    fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
+    pub(super) fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
         let mut next = self.shared.release(self.reader.now)?;
         let times = &flight.timeline.times;
         next.slot_freed = times.freed.or(times.end);
@@ -140,7 +140,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// Reports an ended attempt, and schedules the retry if there is one.
-    fn record(&mut self, mut flight: Box<Flight>) {
+    pub(super) fn record(&mut self, mut flight: Box<Flight>) {
         let is_measured = flight.timeline.identity.phase == Phase::Measure;
         if is_measured {
             let end = flight.timeline.times.end.unwrap_or(self.reader.now);
@@ -227,6 +227,7 @@ impl<P: Platform> Worker<P> {
             let before = reads(connection);
             match self.reader.read(connection, self.shared.live.slot(self.id)) {
                 ReadEnd::Done { .. } => return self.complete(connection, KeepOrClose::Close),
+                ReadEnd::GivenUp => return self.cancel(connection),
                 ReadEnd::More => {}
                 ReadEnd::Drained if reads(connection) > before => {}
                 ReadEnd::Drained | ReadEnd::Unexpected | ReadEnd::Closed | ReadEnd::Broken(_) => {
@@ -272,7 +273,7 @@ impl<P: Platform> Worker<P> {
 }
 
 /// Adds the kernel's statistics of the connection during this request.
-fn note_network(connection: &mut OpenConnection<impl Wire>, flight: &mut Flight) {
+pub(super) fn note_network(connection: &mut OpenConnection<impl Wire>, flight: &mut Flight) {
     let Some(Accounts { before, now: info }) = connection.update_account() else { return };
     flight.timeline.network = Some(TcpStats {
         round_trip: info.round_trip,

@@ -4,6 +4,7 @@
 //! waits, reads what is ready, and periodically checks timeouts. Nothing in it blocks. State shared
 //! with other workers is used once per request.
 
+mod cancelling;
 mod connection;
 mod dial;
 mod ending;
@@ -90,6 +91,8 @@ pub(crate) struct Worker<P: Platform> {
     wave: Wave,
     /// Retries, with their times. Usually empty.
     deferred: Vec<(Nanos, Box<Flight>)>,
+    /// When the users of which connections' requests cancel them, the next one last.
+    cancels: Vec<(Nanos, u64)>,
     lazy: usize,
     traffic: ReadCounts,
     last_poll: Nanos,
@@ -147,6 +150,7 @@ impl<P: Platform> Worker<P> {
             spares: Spares::new(targets),
             wave: Wave::default(),
             deferred: Vec::new(),
+            cancels: Vec::new(),
             lazy: 0,
             traffic: ReadCounts::default(),
             last_poll: Nanos::ZERO,
@@ -185,10 +189,11 @@ impl<P: Platform> Worker<P> {
         self.reader.eager.begin(self.reader.now);
         let count = self.links.wait(max_wait);
         // Reading updates the time; the clock is read only where nothing may be read.
-        if count == 0 || self.has_plans() {
+        if count == 0 || self.has_plans() || !self.cancels.is_empty() {
             self.reader.now = self.clock.now();
         }
         self.visit(count);
+        self.cancel_due();
         if count < BATCH {
             self.reader.eager.end();
         }
@@ -249,7 +254,8 @@ impl<P: Platform> Worker<P> {
         if !self.ready.is_empty() {
             return MaxWait::None;
         }
-        let due = self.next_due().into_iter().chain(self.wave.due()).min();
+        let cancel = self.cancels.last().map(|(at, _)| *at);
+        let due = self.next_due().into_iter().chain(self.wave.due()).chain(cancel).min();
         match pacer::wait(self.reader.now, due, self.spin) {
             Wait::Poll => return MaxWait::None,
             Wait::Sleep { timer: Some(at) } => self.links.arm(at),
@@ -364,6 +370,7 @@ impl<P: Platform> Worker<P> {
             ),
             ReadEnd::Closed => self.on_closed(connection),
             ReadEnd::Broken(error) => self.on_broken(connection, &error),
+            ReadEnd::GivenUp => self.cancel(connection),
             ReadEnd::Unexpected => KeepOrClose::Close,
             ReadEnd::Drained | ReadEnd::More => KeepOrClose::Keep,
         }

@@ -166,7 +166,10 @@ impl<P: Platform> Worker<P> {
                 ReadEnd::Broken(error) => {
                     return self.never_opened(connection, &cause::describe(&error));
                 }
-                ReadEnd::Done { .. } | ReadEnd::Unexpected | ReadEnd::Closed => {
+                ReadEnd::Done { .. }
+                | ReadEnd::GivenUp
+                | ReadEnd::Unexpected
+                | ReadEnd::Closed => {
                     let message = "the server closed the connection during the TLS handshake";
                     return self.never_opened(connection, message);
                 }
@@ -270,6 +273,7 @@ impl<P: Platform> Worker<P> {
             Ok(Sent::All) => {
                 flight.timeline.times.last_byte_sent = Some(self.clock.now());
                 connection.stage = ConnectionStage::Reading;
+                self.await_cancel(connection);
                 KeepOrClose::Keep
             }
             Ok(Sent::Part(count)) => {

@@ -1,11 +1,12 @@
 //! Periodic checks: timeouts, stop requests, clocks.
 
 use tokometer_base::Nanos;
-use tokometer_record::{FailureKind, Timeline};
+use tokometer_record::FailureKind;
 
 use super::connection::{ConnectionStage, OpenConnection};
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Timeouts;
+use crate::flight::Flight;
 use crate::platform::Platform;
 
 /// Time for a body to end after the end marker of its response. Servers send both together; a later
@@ -52,8 +53,7 @@ impl<P: Platform> Worker<P> {
 
     fn exceed(&mut self, connection: &mut WorkerConnection<P>, limit: Limit) {
         let flight = connection.flight.take();
-        let timeline = flight.as_ref().map(|flight| &flight.timeline);
-        let message = limit.message(&self.shared.config.timeouts, timeline);
+        let message = limit.message(&self.shared.config.timeouts, flight.as_deref());
         self.give_up(connection.target, flight, limit.kind(), &message);
     }
 
@@ -124,14 +124,14 @@ impl Limit {
         }
     }
 
-    fn message(self, timeouts: &Timeouts, timeline: Option<&Timeline>) -> String {
+    fn message(self, timeouts: &Timeouts, flight: Option<&Flight>) -> String {
         match self {
             Self::Connect => format!("timed out: no connection within {}", timeouts.connect),
             Self::Stall => {
                 let limit = timeouts.stall.unwrap_or_default();
                 format!(
                     "timed out: no token for {limit} after token {}",
-                    timeline.map_or(0, tokens)
+                    flight.map_or(0, Flight::received_tokens)
                 )
             }
             Self::Total => format!(
@@ -140,12 +140,6 @@ impl Limit {
             ),
         }
     }
-}
-
-/// Tokens that have come, an event of unknown size counted as one.
-fn tokens(timeline: &Timeline) -> u64 {
-    let contents = timeline.events.iter().filter(|event| event.kind.is_generated());
-    contents.map(|event| u64::from(event.tokens().unwrap_or(1))).sum()
 }
 
 fn expiry<W>(connection: &OpenConnection<W>, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {

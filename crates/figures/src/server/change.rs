@@ -106,6 +106,7 @@ impl Scrapes {
             prompt_tokens: count(Metric::PromptTokens),
             generation_tokens: count(Metric::GenerationTokens),
             finished_requests: count(Metric::Finished),
+            aborted_requests: count(Metric::Aborted),
             prefix_hit_share: ratio(count(Metric::PrefixHits), count(Metric::PrefixQueries)),
             is_whole,
             ttft_ms_mean: mean_ms(Histogram::Ttft),

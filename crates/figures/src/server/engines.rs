@@ -17,6 +17,8 @@ pub(super) enum Metric {
     PromptTokens,
     GenerationTokens,
     Finished,
+    /// Requests whose client went away.
+    Aborted,
     /// All prompt tokens where an engine does not count them apart.
     PrefixQueries,
     PrefixHits,
@@ -52,6 +54,7 @@ impl Metric {
             | Self::PromptTokens
             | Self::GenerationTokens
             | Self::Finished
+            | Self::Aborted
             | Self::PrefixQueries
             | Self::PrefixHits
             | Self::Drafts
@@ -65,7 +68,7 @@ impl Metric {
 }
 
 /// Of several names for one metric the first that a page has is read.
-pub(super) const METRICS: [(Metric, &str); 38] = [
+pub(super) const METRICS: [(Metric, &str); 40] = [
     (Metric::Running, "vllm:num_requests_running"),
     (Metric::Running, "sglang:num_running_reqs"),
     (Metric::Running, "tgi_batch_current_size"),
@@ -92,6 +95,8 @@ pub(super) const METRICS: [(Metric, &str); 38] = [
     (Metric::Finished, "vllm:request_success_total"),
     (Metric::Finished, "sglang:num_requests_total"),
     (Metric::Finished, "tgi_request_success"),
+    (Metric::Aborted, "vllm:request_success_total{finished_reason=\"abort\"}"),
+    (Metric::Aborted, "sglang:num_aborted_requests_total"),
     (Metric::PrefixQueries, "vllm:prefix_cache_queries_total"),
     (Metric::PrefixQueries, "vllm:gpu_prefix_cache_queries_total"),
     (Metric::PrefixHits, "vllm:prefix_cache_hits_total"),

@@ -48,7 +48,7 @@ fn own_requests(summary: &Summary) -> Option<&ServerFigures> {
     let server = summary.server.as_ref().filter(|server| server.is_whole)?;
     let counts = &summary.counts;
     let (ours, theirs) = (counts.succeeded as f64, server.e2e_requests?);
-    let is_alone = counts.failed + counts.abandoned + counts.retries == 0
+    let is_alone = counts.failed + counts.cancelled + counts.abandoned + counts.retries == 0
         && (theirs - ours).abs() <= (UNCOUNTED * ours).max(1.0);
     is_alone.then_some(server)
 }

@@ -90,7 +90,7 @@ pub(crate) fn values(
     let of = |(nth, row): (usize, &RequestRow)| match row.fate {
         Fate::Succeeded => value(row).map(|value| change(nth, value).max(0.0)),
         Fate::Failed => Some(f64::INFINITY),
-        Fate::Abandoned => None,
+        Fate::Cancelled | Fate::Abandoned => None,
     };
     kept.filter_map(of).collect::<Sample>().into_ordered()
 }

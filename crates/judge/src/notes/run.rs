@@ -186,14 +186,14 @@ pub(super) static RUN: &[NoteRule] = &[
 
 fn no_success(run: &Unjudged, _: &Effects, _: f64) -> Found {
     let counts = &run.summary.counts;
-    (counts.succeeded == 0).then(|| format!("none of {} requests succeeded", counts.sent))
+    (counts.succeeded + counts.cancelled == 0).then(|| format!("none of {} requests succeeded", counts.sent))
 }
 
 fn other_clients(run: &Unjudged, _: &Effects, limit: f64) -> Found {
     let server = run.summary.server.as_ref()?;
-    // Failed and abandoned requests generated tokens too, so only a complete run can be compared.
+    // Requests that did not succeed generated tokens too, so only a complete run can be compared.
     let counts = &run.summary.counts;
-    let is_whole = counts.failed == 0 && counts.abandoned == 0 && counts.retries == 0;
+    let is_whole = counts.failed + counts.cancelled + counts.abandoned + counts.retries == 0;
     let is_bounded = run.observed.side_unlimited == 0;
     let ours = run.summary.figure("total_output_tokens").filter(|_| is_whole && is_bounded);
     let ours = ours.map(|load| load + run.observed.side_tokens as f64);

@@ -1,6 +1,7 @@
 //! When requests are sent, and when a run ends.
 
 use serde_json::Value;
+use tokometer_base::Cancellation;
 use tokometer_decide::sequential::PrecisionGoal;
 
 use super::row::Kind::{Choice, Count, Counts, Number, Parsed, Rate, Rates, Time};
@@ -27,6 +28,8 @@ pub(super) const GROUPS: &[Group] = &[
             .remark("a list makes a sweep").also(&[other("sweep-max-concurrency", "R")]),
         option("max-sessions", "N", Count, "Sessions in progress, the pauses between their turns included [default: no limit]")
             .sets("load.max_sessions").most(MOST_IN_FLIGHT),
+        option("cancel", "RULE", Parsed(cancellation), "Cancel a share of the requests as their users would, such as \"10% after 20 tokens\" or \"10% after 2s\"")
+            .sets("load.cancel"),
         option("ramp-up-strategy", "HOW", Choice(&["linear", "exponential"]), "Ramp the request rate up, linearly or exponentially")
             .sets("load.ramp.strategy").known("PR"),
         option("ramp-up-start-rps", "RATE", Number, "Request rate at the start of the ramp-up")
@@ -71,6 +74,10 @@ fn warmup_requests(to: &mut Fragment, count: &str) -> Result<(), String> {
 fn seed(to: &mut Fragment, seed: &str) -> Result<(), String> {
     (to.part.seed, to.part.content) = (Some(number(seed)?), Some(Content::Repeated));
     Ok(())
+}
+
+fn cancellation(text: &str) -> Result<Value, String> {
+    text.parse::<Cancellation>().map(|cancellation| Value::from(String::from(cancellation)))
 }
 
 fn precision_goal(text: &str) -> Result<Value, String> {

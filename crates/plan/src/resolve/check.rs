@@ -2,11 +2,15 @@
 
 use std::path::Path;
 
-use tokometer_base::Refusal;
+use tokometer_base::units::counted;
+use tokometer_base::{CancelAfter, Partial, Refusal};
 use tokometer_base::backend::{PoolingRoute, Protocol};
+use tokometer_client::settings::Delivery;
 use tokometer_client::{Dialect, RequestInput, Settings, Url};
 use tokometer_compat::LayoutChoice;
 use tokometer_record::STDOUT;
+use tokometer_workload::PartialSpec;
+use tokometer_workload::lengths::Span;
 
 use super::figures;
 use crate::Plan;
@@ -16,6 +20,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     check_backend(plan)?;
     check_route(plan)?;
     check_constraints(plan)?;
+    check_cancellation(plan)?;
     let layout = &plan.metrics.layout;
     let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     for name in &plan.metrics.sections {
@@ -123,6 +128,30 @@ fn check_route(plan: &Plan) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Refuses a cancellation that no request of the plan could live to see.
+fn check_cancellation(plan: &Plan) -> Result<(), Refusal> {
+    let Some(cancel) = plan.load.cancel else { return Ok(()) };
+    let CancelAfter::Tokens(tokens) = cancel.after else { return Ok(()) };
+    let refused = |why: String, hint: String| {
+        Err(Refusal::usage(format!("cannot use `--cancel \"{cancel}\"`: {why}"), hint))
+    };
+    let in_pieces = plan.targets.iter().all(|target| !target.backend.is_pooling());
+    if !in_pieces || plan.request.delivery == Delivery::Whole {
+        let hint = "cancel after a time, such as `--cancel \"10% after 2s\"`";
+        return refused("answers come in one piece".to_owned(), hint.to_owned());
+    }
+    let spec = PartialSpec::of(plan.workload.clone());
+    let ratio = spec.range_ratio.map_or(0.0, |ratio| ratio.output);
+    let longest = spec.output_len.and_then(|length| length.0);
+    match longest.map(|length| Span::around(length, ratio, plan.conventions).high) {
+        Some(longest) if cancel.after.is_beyond(longest) => refused(
+            format!("no answer has more than {}", counted(longest, "token")),
+            format!("cancel earlier, or use longer answers than {}", counted(tokens, "token")),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn check_constraints(plan: &Plan) -> Result<(), Refusal> {

@@ -222,6 +222,16 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
     let mut rows = vec![
         ("E2E mean", millis(server.e2e_ms_mean), millis(our_e2e)),
         ("output tokens", number(server.generation_tokens), number(our_tokens)),
+        (
+            "aborted requests",
+            number(server.aborted_requests.filter(|_| summary.cancelled.is_some())),
+            number(summary.cancelled.map(|found| found.requests as f64)),
+        ),
+        (
+            "tokens behind each cancellation",
+            summary.cancelled.and_then(|found| found.tokens_after_each).map(short),
+            None,
+        ),
         ("max running", number(server.running_max), None),
         ("max waiting", number(server.waiting_max), None),
         ("max KV cache", percent(server.kv_use_max), None),

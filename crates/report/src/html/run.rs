@@ -230,11 +230,14 @@ fn remark(summary: &Summary, info: &RunInfo) -> String {
     // A run that ends by time has no number of requests but those whose time came.
     let planned = if info.load.duration.is_some() { "due" } else { "planned" };
     let partial = if summary.ended.is_partial() { "Partial run: " } else { "" };
+    let cancelled = Some(counts.cancelled).filter(|cancelled| *cancelled > 0);
+    let cancelled = cancelled.map(|count| format!(", {} cancelled", whole(count as f64)));
     format!(
-        "{partial}{} of {} {planned} requests succeeded, {} failed.",
+        "{partial}{} of {} {planned} requests succeeded, {} failed{}.",
         whole(counts.succeeded as f64),
         whole(counts.planned as f64),
-        whole(counts.failed as f64)
+        whole(counts.failed as f64),
+        cancelled.unwrap_or_default()
     )
 }
 

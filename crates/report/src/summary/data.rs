@@ -79,6 +79,7 @@ pub fn summary_csv(summary: &Summary) -> String {
         ("sent", counts.sent),
         ("succeeded", counts.succeeded),
         ("failed", counts.failed),
+        ("cancelled", counts.cancelled),
         ("abandoned", counts.abandoned),
         ("never_sent", counts.never_sent),
     ] {

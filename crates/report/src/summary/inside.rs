@@ -7,7 +7,7 @@ use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::server::BucketQuantile;
 use tokometer_figures::steps::{Stalls, StepFigures, Steps};
 
-use super::{SummaryPage, count, line, whole};
+use super::{SummaryPage, count, line, short, whole};
 
 /// A quantile of the server's histogram: between two bounds, of which neither is a measured value. One that is
 /// interpolated between them was printed above our own maximum.
@@ -37,6 +37,24 @@ impl SummaryPage<'_> {
         .flatten()
         .collect();
         (!parts.is_empty()).then(|| line("server", &parts.join(" · ")))
+    }
+
+    /// What was cancelled, and what the server's counters say of it.
+    pub(super) fn cancelled(&self) -> Option<String> {
+        let found = self.summary.cancelled.as_ref()?;
+        let parts = [
+            Some(count(found.requests)),
+            (found.before_first_token > 0)
+                .then(|| format!("{} before a first token", count(found.before_first_token))),
+            Some(format!("{} tokens received", count(found.received_tokens))),
+            found.server_aborts.map(|aborts| format!("the server aborted {}", whole(aborts))),
+            found.tokens_after_each.map(|tokens| {
+                let time = found.stopped_after_ms.map(|ms| format!(" ({} ms)", short(ms)));
+                format!("and generated {} more of each{}", short(tokens), time.unwrap_or_default())
+            }),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        Some(line("cancelled", &parts.join(" · ")))
     }
 
     /// The server's own first-token times beside ours.

@@ -68,7 +68,13 @@ impl SummaryPage<'_> {
         let counts = self.summary.counts;
         let time = self.summary.duration_s.map(|seconds| format!(" in {seconds:.1} s"));
         let (good, all) = (count(counts.succeeded), count(counts.planned));
-        let mut parts = vec![format!("{good} of {all} ok{}", time.unwrap_or_default())];
+        let cancelled = Some(counts.cancelled).filter(|cancelled| *cancelled > 0);
+        let cancelled = cancelled.map(|cancelled| format!(", {} cancelled", count(cancelled)));
+        let mut parts = vec![format!(
+            "{good} of {all} ok{}{}",
+            cancelled.unwrap_or_default(),
+            time.unwrap_or_default()
+        )];
         parts.push(match (self.summary.load_class, self.info.load.max_concurrency) {
             (LoadClass::Closed, Some(cap)) => format!("closed loop, {cap} in flight"),
             _ => load_text(self.info, self.summary).replacen(": ", " ", 1),

@@ -44,6 +44,7 @@ fn a_screen_shows_progress_rates_gauges_and_notes() {
                 failed: 1,
                 tokens: second * second * 50,
                 ttft_mean: Some(Nanos::from_millis(42)),
+                ..LiveCounts::default()
             },
             is_stopping: false,
             silent: None,

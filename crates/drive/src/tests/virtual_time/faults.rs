@@ -22,6 +22,10 @@ fn check_outcome(scenario: &Scenario, ran: &Ran, timeline: &Timeline) {
     match (&timeline.outcome, served) {
         (Outcome::Success, Some(served)) => assert_eq!(served.fault.failure(), None, "{context}"),
         (Outcome::Abandoned, _) => assert!(scenario.interrupt_at.is_some(), "{context}"),
+        (Outcome::Cancelled, _) => {
+            let drawn = scenario.config.cancelled_after(&timeline.identity);
+            assert!(drawn.is_some(), "{context}");
+        }
         (Outcome::Failed(failure), Some(served)) => {
             assert_eq!(Some(failure.kind), served.fault.failure(), "{context}");
         }
@@ -201,6 +205,7 @@ fn a_hundred_runs_with_random_faults_lose_nothing_and_name_every_failure() {
             let kind = match &timeline.outcome {
                 Outcome::Success => "success",
                 Outcome::Abandoned => "abandoned",
+                Outcome::Cancelled => "cancelled",
                 Outcome::Failed(failure) => failure.kind.name(),
             };
             *kinds.entry(kind).or_insert(0) += 1;
@@ -211,6 +216,7 @@ fn a_hundred_runs_with_random_faults_lose_nothing_and_name_every_failure() {
     let met: Vec<&str> = kinds.keys().copied().collect();
     let expected = [
         "abandoned",
+        "cancelled",
         "connect",
         "connect-timeout",
         "cut",

@@ -6,6 +6,7 @@
 //! seed. So a seed repeats a run exactly, faults included.
 
 mod addresses;
+mod cancelling;
 mod exactness;
 mod faults;
 mod lending;

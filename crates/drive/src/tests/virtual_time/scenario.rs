@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 
 use tokometer_base::seed::{Generator, whole_between};
-use tokometer_base::{Nanos, Prompt, Seed};
+use tokometer_base::{CancelAfter, Cancellation, Nanos, Prompt, Seed};
 use tokometer_client::RequestInput;
 use tokometer_client::conn::{Peer, Stamps};
 use tokometer_record::{AttemptId, Phase, RunEnd, Timeline};
@@ -150,6 +150,13 @@ impl Scenario {
             let ports: Vec<u16> = others.chain([80]).collect();
             self.listen_at(&ports);
         }
+        let mut between = |low, high| whole_between(draws, low, high);
+        let after = match between(0, 5) {
+            0 => CancelAfter::Tokens(u32::try_from(between(1, 8)).unwrap()),
+            1 => CancelAfter::Time(Nanos::from_millis(between(0, 60))),
+            _ => return,
+        };
+        self.config.cancellation = Some(Cancellation { share: 0.3, after });
     }
 
     /// Gives the target one address for each of these ports.
