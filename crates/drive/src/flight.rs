@@ -129,7 +129,8 @@ impl Flight {
     /// complete.
     pub(crate) fn is_cancelled_by_tokens(&self) -> bool {
         let Some(after @ CancelAfter::Tokens(wanted)) = self.cancel_after else { return false };
-        let is_beyond = self.timeline.requested.output_tokens.is_some_and(|all| after.is_beyond(all));
+        let is_beyond =
+            self.timeline.requested.output_tokens.is_some_and(|all| after.is_beyond(all));
         !is_beyond && self.received_tokens() >= u64::from(wanted)
     }
 

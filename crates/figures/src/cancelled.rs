@@ -50,8 +50,8 @@ impl CancelTally {
         let Self { requests, before_first_token, received_tokens } = *self;
         let counts = &summary.counts;
         let server = summary.server.as_ref().filter(|server| server.is_whole);
-        let is_known = counts.failed + counts.abandoned + counts.retries == 0
-            && observed.side_unlimited == 0;
+        let is_known =
+            counts.failed + counts.abandoned + counts.retries == 0 && observed.side_unlimited == 0;
         let answered = if counts.succeeded > 0 { totals.output_tokens } else { Some(0) };
         let ours = answered.map(|tokens| tokens + received_tokens + observed.side_tokens);
         let generated = server.and_then(|server| server.generation_tokens);

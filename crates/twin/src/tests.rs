@@ -363,7 +363,10 @@ fn a_request_is_cancelled_at_its_time_wherever_it_is_and_its_slot_is_free_at_onc
     assert_eq!((run.figures.completed, run.figures.cancelled), (6, 6));
     let mut ends = Vec::new();
     for row in run.timelines.iter().filter(|row| row.outcome == record::Outcome::Cancelled) {
-        assert_eq!(row.times.end.unwrap() - row.times.last_byte_sent.unwrap(), Nanos::from_millis(7));
+        assert_eq!(
+            row.times.end.unwrap() - row.times.last_byte_sent.unwrap(),
+            Nanos::from_millis(7)
+        );
         assert_eq!(row.usage, None, "nothing came that counts the tokens");
         ends.push(row.times.end.unwrap());
     }

@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn counters_are_told_in_the_form_that_scrapers_read() {
-        let counts = LiveCounts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ..LiveCounts::default() };
+        let counts =
+            LiveCounts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ..LiveCounts::default() };
         let page = page(&counts);
         assert!(page.contains(
             "# TYPE tokometer_requests_in_flight gauge\ntokometer_requests_in_flight 2\n"

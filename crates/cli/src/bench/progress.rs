@@ -300,7 +300,8 @@ mod tests {
 
     #[test]
     fn the_message_shows_phase_requests_and_speed() {
-        let counts = LiveCounts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ..LiveCounts::default() };
+        let counts =
+            LiveCounts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ..LiveCounts::default() };
         assert_eq!(
             message(Some(Phase::Measure), &counts, Some(Nanos::from_secs(2))),
             "8 in flight · 1 failed · 200 tok/s"

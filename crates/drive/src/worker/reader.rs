@@ -134,7 +134,9 @@ impl<C: Clock> LinkReader<C> {
             let is_kernel_s = stamped.source != StampSource::User;
             self.single = (is_single && is_kernel_s).then_some(stamped.at);
             match fed.map(|fed| fed.progress) {
-                Some(ResponseProgress::More) if connection.is_given_up() => return ReadEnd::GivenUp,
+                Some(ResponseProgress::More) if connection.is_given_up() => {
+                    return ReadEnd::GivenUp;
+                }
                 Some(ResponseProgress::More) => {}
                 Some(ResponseProgress::Done { keep_alive, unread }) => {
                     // Bytes after a response belong to no request: the connection is not kept.

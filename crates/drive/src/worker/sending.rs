@@ -166,10 +166,7 @@ impl<P: Platform> Worker<P> {
                 ReadEnd::Broken(error) => {
                     return self.never_opened(connection, &cause::describe(&error));
                 }
-                ReadEnd::Done { .. }
-                | ReadEnd::GivenUp
-                | ReadEnd::Unexpected
-                | ReadEnd::Closed => {
+                ReadEnd::Done { .. } | ReadEnd::GivenUp | ReadEnd::Unexpected | ReadEnd::Closed => {
                     let message = "the server closed the connection during the TLS handshake";
                     return self.never_opened(connection, message);
                 }

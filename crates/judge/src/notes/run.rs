@@ -186,7 +186,8 @@ pub(super) static RUN: &[NoteRule] = &[
 
 fn no_success(run: &Unjudged, _: &Effects, _: f64) -> Found {
     let counts = &run.summary.counts;
-    (counts.succeeded + counts.cancelled == 0).then(|| format!("none of {} requests succeeded", counts.sent))
+    (counts.succeeded + counts.cancelled == 0)
+        .then(|| format!("none of {} requests succeeded", counts.sent))
 }
 
 fn other_clients(run: &Unjudged, _: &Effects, limit: f64) -> Found {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use tokometer_base::backend::{PoolingRoute, Protocol};
 use tokometer_base::units::counted;
 use tokometer_base::{CancelAfter, Partial, Refusal};
-use tokometer_base::backend::{PoolingRoute, Protocol};
 use tokometer_client::settings::Delivery;
 use tokometer_client::{Dialect, RequestInput, Settings, Url};
 use tokometer_compat::LayoutChoice;
