@@ -6,6 +6,7 @@
 mod audio;
 mod bad_input;
 mod bench;
+mod cancel;
 mod capacity;
 mod compare;
 mod connections;

@@ -203,15 +203,15 @@ fn a_simulated_server_takes_other_numbers_too() {
 /// not change must agree in every attempt, and no machine may be ahead of the prediction.
 #[test]
 fn the_simulator_and_the_prediction_of_one_profile_agree() {
-    agree("");
+    agree(&[]);
 }
 
 #[test]
 fn the_simulator_and_the_prediction_agree_on_a_load_with_cancelled_requests() {
-    agree("--cancel '30% after 12 tokens'");
+    agree(&["--cancel", "30% after 12 tokens"]);
 }
 
-fn agree(cancel: &str) {
+fn agree(cancel: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml")).unwrap();
     let text = text.replace("jitter = 0.02", "jitter = 0.0");
@@ -289,15 +289,15 @@ fn slowed(profile: &str, factor: u32) -> String {
 /// What differs between a run against the simulator and its prediction. `None` where the machine was too
 /// late to tell. Prompts are long, so that the half millisecond which an unoptimised client takes to send a
 /// wave, and the twin does not, is no part of the comparison.
-fn differences(folder: &Path, name: &str, cancel: &str) -> Option<Vec<String>> {
+fn differences(folder: &Path, name: &str, cancel: &[&str]) -> Option<Vec<String>> {
     let profile = folder.join("even.toml");
     let server = Server::new(&["--profile", profile.to_str().unwrap(), "--seed", "5"]);
     let line = format!(
         "bench --base-url {} --num-prompts 48 --max-concurrency 8 --random-input-len 1500 \
-         --random-output-len 40 --ignore-eos --num-warmups 0 --seed 5 {cancel} --run-dir {name}",
+         --random-output-len 40 --ignore-eos --num-warmups 0 --seed 5 --run-dir {name}",
         server.url
     );
-    let real = run(folder, &line).stdout;
+    let real = ended(command(folder, &line).args(cancel)).stdout;
     let (mean, max) = lateness(&server);
     let line = format!("predict --engine even.toml --plan {name}/plan.json");
     let predicted = run(folder, &line).succeeded().stdout;

@@ -183,6 +183,13 @@ impl Listed {
                 "omit `--max-sessions`, or use `--max-concurrency`",
             ));
         }
+        let is_live = opened.has_turns() && opened.workload.answers() == workload::Answers::Live;
+        if plan.load.cancel.is_some() && is_live {
+            return Err(Refusal::usage(
+                "cannot predict cancelled turns whose answers the next turn repeats",
+                "omit `--cancel`, or measure the conversations",
+            ));
+        }
         remarks.extend(opened.remarks.iter().cloned());
         Ok(Self {
             opened,
