@@ -63,6 +63,8 @@ pub fn write(folder: &Path, size: RunSize) -> Result<(), Error> {
             audio: None,
             prompt_hash: None,
             prompt_script: None,
+            session_recorded: None,
+            possible_cached_tokens: None,
         };
         let has_failed = unit_float(&mut draws) < FAILED_SHARE;
         let is_connecting = unit_float(&mut draws) < CONNECTING_SHARE;

@@ -95,6 +95,8 @@ impl Dialect {
             audio: sound.and_then(|sound| sound.length),
             prompt_script: ask.prompt.content.script(),
             prompt_hash: is_greedy.then(|| ask.prompt.content.fingerprint()),
+            session_recorded: None,
+            possible_cached_tokens: None,
         };
         let lora = ask.lora.map(str::to_owned);
         Ok(PreparedRequest {

@@ -61,6 +61,7 @@ fn info(file: &Map<String, Value>) -> RunInfo {
         load: RecordedLoad {
             request_rate: None,
             max_concurrency: Some(4),
+            max_sessions: None,
             planned_requests: file["num_prompts"].as_u64(),
             ..base.load.clone()
         },

@@ -83,6 +83,8 @@ fn timeline(index: u64, phase: Phase, request: &Request, shared: &Shared) -> Tim
         audio: None,
         prompt_hash: None,
         prompt_script: None,
+        session_recorded: None,
+        possible_cached_tokens: None,
     };
     let mut timeline = Timeline::new(AttemptId::new(index, phase), asked, start);
     let arrival = Nanos(request.arrival_ns);
@@ -145,6 +147,7 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
         load: RecordedLoad {
             request_rate: shared.request_rate,
             max_concurrency: shared.max_concurrency,
+            max_sessions: None,
             planned_requests: Some(shared.requests.len() as u64),
             ..base.load.clone()
         },

@@ -53,7 +53,7 @@ impl Flight {
         let cancel_after = config.cancelled_after(&item.identity);
         let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&item.request.own_tools);
-        timeline.times.intended = intended;
+        (timeline.times.intended, timeline.times.recorded) = (intended, item.recorded);
         let tries_left = if is_measured { config.retries } else { 0 };
         let mut flight = Self::unsent(item.request, timeline, tries_left);
         flight.cancel_after = cancel_after;
@@ -114,6 +114,7 @@ impl Flight {
         );
         self.timeline.own_tools = before.own_tools;
         self.timeline.times.intended = before.times.intended;
+        self.timeline.times.recorded = before.times.recorded;
         self.timeline.times.admitted = before.times.end.unwrap_or(before.times.admitted);
         self.slot_freed = None;
         self.has_response = false;
@@ -165,6 +166,7 @@ impl Flight {
         let mut timeline = Timeline::new(identity, self.timeline.requested, Nanos::ZERO);
         timeline.own_tools.clone_from(&self.timeline.own_tools);
         timeline.times.intended = self.timeline.times.intended;
+        timeline.times.recorded = self.timeline.times.recorded;
         let request = std::mem::take(&mut self.request);
         let mut next = Self::unsent(request, timeline, self.tries_left.saturating_sub(1));
         next.cancel_after = self.cancel_after;
@@ -212,7 +214,7 @@ pub(crate) mod tests {
         let request = PreparedRequest { bytes, ..PreparedRequest::default() };
         let identity = AttemptId::new(index, Phase::Measure);
         let config = RunConfig { retries: 1, ..RunConfig::new(Vec::new(), Limits::default()) };
-        Flight::new(QueuedRequest { request, identity, due: None }, Some(Nanos(index)), &config)
+        Flight::new(QueuedRequest { request, identity, due: None, recorded: None }, Some(Nanos(index)), &config)
     }
 
     #[test]

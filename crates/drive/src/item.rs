@@ -16,6 +16,8 @@ pub struct QueuedRequest {
     /// Intended time of a trace, relative to the start of the measured phase or of its block. `None`
     /// uses the arrivals of the [`RunConfig`](crate::RunConfig).
     pub due: Option<Nanos>,
+    /// When a trace has it, relative to the start of the measured phase. It changes nothing.
+    pub recorded: Option<Nanos>,
 }
 
 #[derive(Debug, Clone)]

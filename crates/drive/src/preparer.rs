@@ -205,12 +205,15 @@ impl<P: Platform> Preparer<P> {
         for end in self.shared.turns.take() {
             let index = end.identity.index;
             let next = self.source.follow(&end);
-            for FollowUp { item, due } in next.map_err(|source| Error::Prepare { index, source })? {
+            for FollowUp { mut item, due } in
+                next.map_err(|source| Error::Prepare { index, source })?
+            {
                 self.check(&item)?;
                 let intended = due.max(item.due.map(|due| start + due));
                 // Nothing is sent after the end of the run.
                 if self.shared.gate.is_open_at(intended.unwrap_or_else(|| self.clock.now())) {
                     self.count_in(&item);
+                    item.recorded = item.recorded.map(|at| start + at);
                     let flight = Flight::new(item, intended, &self.shared.config);
                     self.shared.feed(flight, self.clock.now());
                     self.progress.fed.fetch_add(1, Ordering::AcqRel);
@@ -313,7 +316,8 @@ impl<P: Platform> Preparer<P> {
                 let begin = begin.unwrap_or_else(|| self.clock.now() + BLOCK_LEAD);
                 self.block_begin = begin - start;
             }
-            let Some(item) = held.pop_front() else { break };
+            let Some(mut item) = held.pop_front() else { break };
+            item.recorded = item.recorded.map(|at| start + at);
             if item.due.is_some() {
                 self.progress.has_own_times.store(true, Ordering::Release);
             }

@@ -30,11 +30,12 @@ use crate::route::Route;
 use crate::rows::{self, Fate, RequestRow, TimeSpan};
 use crate::series::{DistributionView, TimedValues};
 use crate::server;
+use crate::sessions::{SessionSummary, SessionTimes, Sessions};
 use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
 use crate::summary::{Counts, Distribution, Ended, Summary, Unjudged};
+use crate::survival::{self, Seen};
 use crate::totals::Totals;
-use crate::turns::TurnWaits;
 use crate::windows::{self, TokenSeconds};
 
 #[derive(Debug, Clone)]
@@ -76,7 +77,7 @@ pub struct Collector {
     scrapes: server::Scrapes,
     steps: steps::StepCollector,
     anatomy: Anatomy,
-    turns: TurnWaits,
+    sessions: Sessions,
     quality: QualityCheck,
     canaries: CanaryCheck,
     cancels: CancelTally,
@@ -99,7 +100,7 @@ impl Collector {
             scrapes: server::Scrapes::default(),
             steps: steps::StepCollector::of(info),
             anatomy: Anatomy::default(),
-            turns: TurnWaits::default(),
+            sessions: Sessions::default(),
             quality: QualityCheck::of(info),
             canaries: CanaryCheck::of(info),
             cancels: CancelTally::default(),
@@ -130,7 +131,7 @@ impl Collector {
         self.observed.add(timeline, cap);
         self.steps.push(timeline);
         self.anatomy.push(timeline);
-        self.turns.push(timeline);
+        self.sessions.push(timeline);
         self.push_to_lenses(timeline);
         let mut row = RequestRow::of(timeline, cap);
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
@@ -199,8 +200,15 @@ impl Collector {
         // Nobody can say how a request would have been served that its user gave up.
         let judged = counts.planned - counts.cancelled;
         let goodput = self.goodput(judged, span);
+        let last_send = self.rows.iter().map(|row| row.start).max().unwrap_or_default();
+        let session_times = self.sessions.times(last_send);
+        let sessions = SessionSummary::of(&self.sessions, &session_times);
+        self.totals.sessions = sessions.as_ref().map(|sessions| sessions.finished);
         self.complete_totals(span, goodput, health);
-        let steady_part = steady::find(&self.rows, &self.info.load);
+        let in_progress: Vec<RequestRow> = session_times.iter().map(SessionTimes::row).collect();
+        let in_progress =
+            self.info.load.max_sessions.filter(|_| sessions.is_some()).map(|_| &*in_progress);
+        let steady_part = steady::find(&self.rows, in_progress, &self.info.load);
         let steady = steady_part.as_ref().ok().map(|part| self.steady(*part, span));
         let unsteady = steady_part.as_ref().err().copied();
         let overload = steady::overload(&self.rows, &self.info.load, unsteady);
@@ -227,6 +235,7 @@ impl Collector {
             goodput,
             load_class: LoadClass::of(&self.info.load),
             steady,
+            sessions,
             steps,
             ttft_parts: self.anatomy.parts(server.as_ref()),
             quality: self.quality.finish(),
@@ -236,7 +245,8 @@ impl Collector {
             blocks: windows::blocks(span, &self.rows, &self.token_seconds),
             ..Summary::default()
         };
-        summary.distributions = self.distributions(span);
+        let session_times = if summary.sessions.is_some() { session_times } else { Vec::new() };
+        summary.distributions = self.distributions(span, &session_times);
         summary.cancelled = self.cancels.figures(&summary, &self.totals, &observed);
         summary.families = families;
         Unjudged {
@@ -298,7 +308,7 @@ impl Collector {
         totals.peak_output_tokens_per_s = self.token_seconds.peak();
         totals.requested_rate = load.request_rate.filter(|_| load.ramp.is_none());
         totals.achieved_rate = self.observed.achieved_rate();
-        totals.turn_wait = std::mem::take(&mut self.turns).mean();
+        totals.turn_wait = self.sessions.mean_wait();
         totals.refill_delay_p99 = health
             .and_then(|health| health.refill_delay.quantile(0.99))
             .map(|delay| delay.0 as f64);
@@ -372,7 +382,11 @@ impl Collector {
     }
 
     /// Distributions of our own figures. Takes the samples.
-    fn distributions(&mut self, span: Option<TimeSpan>) -> BTreeMap<String, Distribution> {
+    fn distributions(
+        &mut self,
+        span: Option<TimeSpan>,
+        sessions: &[SessionTimes],
+    ) -> BTreeMap<String, Distribution> {
         let failed: Vec<Nanos> =
             self.rows.iter().filter(|row| row.fate == Fate::Failed).map(|row| row.start).collect();
         let percentiles = &self.options.percentiles;
@@ -388,6 +402,21 @@ impl Collector {
         let mut gate = IntervalGate::new(first, self.no_interval(span), open_stays);
         let mut distributions = BTreeMap::new();
         for (metric, mut series) in METRICS.iter().zip(std::mem::take(&mut self.series)) {
+            let view = DistributionView {
+                percentiles,
+                unit: metric.unit.divisor(),
+                longest_wait,
+                no_interval: gate.refusal(metric),
+            };
+            if let Formula::Session(value) = metric.formula {
+                let seen: Vec<Seen> =
+                    sessions.iter().filter_map(|session| seen(session, value)).collect();
+                if !seen.is_empty() {
+                    distributions
+                        .insert(metric.key.to_owned(), survival::distribution(&seen, view));
+                }
+                continue;
+            }
             let is_latency = matches!(metric.formula, Formula::Latency(_));
             if matches!(metric.formula, Formula::Run(_)) || (series.count() == 0 && !is_latency) {
                 continue;
@@ -400,12 +429,7 @@ impl Collector {
                 }
             }
             let is_stream = matches!(metric.formula, Formula::Stream(_));
-            let mut found = series.into_distribution(DistributionView {
-                percentiles,
-                unit: metric.unit.divisor(),
-                longest_wait,
-                no_interval: gate.refusal(metric),
-            });
+            let mut found = series.into_distribution(view);
             gate.look(metric, &mut found);
             found.is_withheld = is_stream && is_shared;
             if found.count > 0 {
@@ -434,6 +458,16 @@ impl Collector {
         let lenses = std::mem::take(&mut self.lenses).into_iter();
         lenses.map(|(family, lens)| (family, lens.finish(&frame))).collect()
     }
+}
+
+/// The value of a session, as far as it was seen.
+fn seen(session: &SessionTimes, value: fn(&SessionTimes) -> Option<f64>) -> Option<Seen> {
+    let value = value(session)?;
+    Some(match session.fate {
+        Fate::Succeeded => Seen::Value(value),
+        Fate::Abandoned | Fate::Cancelled => Seen::Above(value),
+        Fate::Failed => Seen::Never,
+    })
 }
 
 fn figures(totals: &Totals) -> BTreeMap<String, Option<f64>> {

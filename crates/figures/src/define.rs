@@ -10,6 +10,7 @@ use tokometer_record::Timeline;
 
 use crate::measure::{self, Gap, at, span};
 use crate::quantity::Quantity;
+use crate::sessions::SessionTimes;
 use crate::totals::Totals;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +27,10 @@ pub enum Unit {
     ItemsPerSecond,
     /// From 0 to 1.
     Share,
-    /// Seconds of audio per second.
-    RealTime,
+    Turns,
+    SessionsPerHour,
+    /// A multiple, such as seconds of audio per second.
+    Times,
 }
 
 impl Unit {
@@ -43,7 +46,9 @@ impl Unit {
             Self::Items => "items",
             Self::ItemsPerSecond => "items/s",
             Self::Share => "share",
-            Self::RealTime => "x",
+            Self::Turns => "turns",
+            Self::SessionsPerHour => "sessions/h",
+            Self::Times => "x",
         }
     }
 
@@ -61,6 +66,8 @@ pub enum Formula {
     Value(fn(&Timeline) -> Option<f64>),
     /// A value with its weight per gap of a successful request.
     Stream(fn(&Gap) -> Option<(f64, u32)>),
+    /// One value per session: one that the run cut off has a larger one, a failed one is infinitely slow.
+    Session(fn(&SessionTimes) -> Option<f64>),
     Run(fn(&Totals) -> Option<f64>),
 }
 
@@ -69,13 +76,14 @@ impl Formula {
         match self {
             Self::Latency(_) | Self::Value(_) => "Per request",
             Self::Stream(_) => "Per event",
+            Self::Session(_) => "Per session",
             Self::Run(_) => "Per run",
         }
     }
 
     fn failed_requests(&self) -> &'static str {
         match self {
-            Self::Latency(_) => "infinitely slow",
+            Self::Latency(_) | Self::Session(_) => "infinitely slow",
             Self::Value(_) | Self::Stream(_) => "excluded",
             Self::Run(_) => "as defined",
         }
@@ -163,7 +171,7 @@ impl Definition {
                     }
                 }
             }
-            Formula::Run(_) => {}
+            Formula::Session(_) | Formula::Run(_) => {}
         }
     }
 }
@@ -320,6 +328,14 @@ pub static METRICS: &[Definition] = &[
         ..METRIC
     },
     Definition {
+        key: "trace_lag_ms",
+        label: "Lag behind the trace",
+        definition: "First request byte minus the recorded time of the request, from the start of the run. Grows along a session whose answers take longer than the recorded ones, and is negative where they take less. Absent without recorded times.",
+        formula: Formula::Value(measure::trace_lag),
+        names: names(Quantity::TraceLag, "trace lag", &["lag", "lag behind the trace"]),
+        ..METRIC
+    },
+    Definition {
         key: "send_lateness_ms",
         label: "Send lateness",
         definition: "First request byte minus admission time, without the time spent connecting.",
@@ -378,6 +394,77 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Items,
         definition: "Inputs or documents of a request, each of which gets a vector, a class or a score. Absent for requests that generate text.",
         formula: Formula::Value(measure::items),
+        ..METRIC
+    },
+    Definition {
+        key: "session_ms",
+        label: "Session time",
+        definition: "End of the last answer of a session minus the first byte of its first request. Sessions of one turn count where others have several.",
+        formula: Formula::Session(|session| Some(session.length().0 as f64)),
+        names: names(
+            Quantity::Session,
+            "session",
+            &["session time", "session duration", "time to finish"],
+        ),
+        is_result: true,
+        ..METRIC
+    },
+    Definition {
+        key: "session_stretch",
+        label: "Session stretch",
+        unit: Unit::Times,
+        definition: "Session time / the time that the session took when it was recorded. Absent where that is unknown.",
+        formula: Formula::Session(|session| {
+            let recorded = session.recorded.filter(|time| *time > Nanos::ZERO)?;
+            Some(session.length().as_secs_f64() / recorded.as_secs_f64())
+        }),
+        names: names(Quantity::SessionStretch, "session stretch", &["stretch"]),
+        ..METRIC
+    },
+    Definition {
+        key: "session_model_ms",
+        label: "Session time in the model",
+        definition: "Time from first request bytes to ends of answers on the session's critical path: from its last turn back through the parent that ended last before each.",
+        formula: Formula::Session(|session| Some(session.model.0 as f64)),
+        names: names(Quantity::SessionModel, "session in model", &["session model"]),
+        ..METRIC
+    },
+    Definition {
+        key: "session_tools_ms",
+        label: "Session time in tools",
+        definition: "Pauses between answers and next turns on the session's critical path: of tools, or of a user who thinks.",
+        formula: Formula::Session(|session| Some(session.tools.0 as f64)),
+        names: names(Quantity::SessionTools, "session in tools", &["session tools"]),
+        ..METRIC
+    },
+    Definition {
+        key: "session_client_ms",
+        label: "Session time in the client",
+        definition: "Time from when turns on the session's critical path were due to their first request bytes: this client's own delay and its limit on requests in flight.",
+        formula: Formula::Session(|session| Some(session.client.0 as f64)),
+        names: names(Quantity::SessionClient, "session in client", &["session client"]),
+        ..METRIC
+    },
+    Definition {
+        key: "session_turns",
+        label: "Turns per session",
+        unit: Unit::Turns,
+        definition: "Answered turns of a session.",
+        formula: Formula::Session(|session| Some(f64::from(session.turns))),
+        ..METRIC
+    },
+    Definition {
+        key: "sessions_per_h",
+        label: "Session throughput",
+        unit: Unit::SessionsPerHour,
+        definition: "Finished sessions / duration of the measured phase. Absent where no session has several turns.",
+        formula: Formula::Run(|totals| Some(totals.per_second(totals.sessions? as f64)? * 3_600.0)),
+        names: names(
+            Quantity::Sessions,
+            "Session throughput",
+            &["sessions", "sessions h", "sessions per hour"],
+        ),
+        is_result: true,
         ..METRIC
     },
     Definition {
@@ -499,7 +586,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         key: "rtfx",
         label: "Inverse real-time factor",
-        unit: Unit::RealTime,
+        unit: Unit::Times,
         definition: "Playing time of the audio of successful requests / duration of the measured phase. Absent where a request has no audio or audio of unknown length.",
         formula: Formula::Run(|totals| totals.per_second(totals.audio?.as_secs_f64())),
         ..METRIC
@@ -609,7 +696,7 @@ pub static METRICS: &[Definition] = &[
     Definition {
         key: TURN_WAIT,
         label: "Wait of next turns",
-        definition: "Mean time from the end of an answer, and the pause after it, until the next turn of its conversation is admitted. Absent without conversations of several turns.",
+        definition: "Mean time from the end of the answers that a turn waits for, and the pause after them, until it is admitted. Absent without conversations of several turns.",
         formula: Formula::Run(|totals| totals.turn_wait),
         ..METRIC
     },
@@ -638,9 +725,11 @@ pub fn metrics_markdown() -> String {
          requests only. All figures use only requests\n\
          of the measured phase, and only the last attempt of a retried request. A request that its user\n\
          cancelled (`--cancel`) counts in latencies up to its first token, and in nothing else. A missing value is absent,\n\
-         never zero.\n",
+         never zero.\n\n\
+         A session that the end of the run cut off counts as longer than it was seen (Kaplan-Meier), since only\n\
+         short ones would remain without it. Intervals of session figures take sessions as independent.\n",
     );
-    for title in ["Per request", "Per event", "Per run"] {
+    for title in ["Per request", "Per event", "Per session", "Per run"] {
         // Writing to a string cannot fail.
         let _ = writeln!(
             page,

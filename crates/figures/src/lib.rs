@@ -15,7 +15,7 @@
 //! - Statistics that know no requests: [`statistics`], [`sample`], [`linear`], [`ticks`], [`blocks`] of time,
 //!   and [`interval`], with `interval_gate` for the figures that get none.
 //! - Over the run: [`steady`] part and overload, [`windows`], [`addresses`], [`goodput`], the
-//!   [`server`]'s own metrics, [`reported`] values that are impossible, `joined` reads.
+//!   [`server`]'s own metrics, [`sessions`] with `survival`, [`reported`] values that are impossible, `joined` reads.
 //! - [`judgement`] is the shape of what `judge` says of a summary. [`instrument`] compares the client with a
 //!   server's log.
 
@@ -51,14 +51,15 @@ pub mod sample;
 pub mod sends;
 mod series;
 pub mod server;
+pub mod sessions;
 pub mod statistics;
 pub mod steady;
 pub mod steps;
 pub mod summary;
+mod survival;
 pub mod tail;
 pub mod ticks;
 pub mod totals;
-mod turns;
 pub mod windows;
 
 #[cfg(test)]

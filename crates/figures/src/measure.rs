@@ -29,6 +29,10 @@ pub(crate) fn e2e(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, at(last_generated(timeline)))
 }
 
+pub(crate) fn trace_lag(timeline: &Timeline) -> Option<f64> {
+    Some(timeline.times.first_byte_sent?.signed_since(timeline.times.recorded?) as f64)
+}
+
 pub(crate) fn items(timeline: &Timeline) -> Option<f64> {
     timeline.requested.items.filter(|items| *items > 0).map(f64::from)
 }

@@ -24,4 +24,12 @@ pub enum Quantity {
     /// Inputs or documents per second, where nothing is generated.
     Items,
     E2ePerItem,
+    TraceLag,
+    Session,
+    SessionStretch,
+    SessionModel,
+    SessionTools,
+    SessionClient,
+    /// Finished ones per hour.
+    Sessions,
 }

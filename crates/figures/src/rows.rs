@@ -34,6 +34,12 @@ impl MaybeSpan {
     }
 }
 
+impl From<MaybeSpan> for Option<f64> {
+    fn from(span: MaybeSpan) -> Self {
+        span.get()
+    }
+}
+
 impl From<Option<f64>> for MaybeSpan {
     fn from(span: Option<f64>) -> Self {
         span.map_or(Self::NONE, Self)

@@ -45,7 +45,8 @@ pub enum LoadClass {
 
 impl LoadClass {
     pub fn of(load: &RecordedLoad) -> Self {
-        let is_capped = load.max_concurrency.is_some_and(|cap| {
+        let cap = load.max_sessions.or(load.max_concurrency);
+        let is_capped = cap.is_some_and(|cap| {
             load.planned_requests.is_none_or(|planned| u64::from(cap) < planned)
         });
         match load {
@@ -90,9 +91,19 @@ pub enum Unsteady {
     Sloping,
 }
 
-pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan, Unsteady> {
-    let full = FullLoad::of(rows, load)?;
-    flat_part(rows, full.part, full.least())
+/// The load is full and flat by `in_progress`: sessions with the pauses between their turns, where their
+/// number is limited; `None`: requests.
+pub(crate) fn find(
+    rows: &[RequestRow],
+    in_progress: Option<&[RequestRow]>,
+    load: &RecordedLoad,
+) -> Result<TimeSpan, Unsteady> {
+    let in_progress = in_progress.unwrap_or(rows);
+    let full = FullLoad::of(in_progress, load)?;
+    flat_part(full.part, full.least(), |part| {
+        let in_flight = rows::mean_in_flight_by_piece(in_progress, part, PIECES);
+        !has_slope(&in_flight) && !has_slope(&completions_by_piece(rows, part))
+    })
 }
 
 /// The time between filling up and draining.
@@ -108,7 +119,8 @@ impl FullLoad {
         let reached = match class {
             LoadClass::Burst | LoadClass::Ramp => return Err(Unsteady::Designed),
             LoadClass::Closed => {
-                let cap = f64::from(load.max_concurrency.unwrap_or(1));
+                let cap = load.max_sessions.or(load.max_concurrency);
+                let cap = f64::from(cap.unwrap_or(1));
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -166,8 +178,12 @@ pub(crate) fn mean_stays(rows: &[RequestRow], part: TimeSpan) -> Option<f64> {
     Some(part.length().0 as f64 / stay)
 }
 
-/// The longest stretch that ends with `whole` and has no trend; its start moves up to half way.
-fn flat_part(rows: &[RequestRow], whole: TimeSpan, least: Nanos) -> Result<TimeSpan, Unsteady> {
+/// The longest stretch that ends with `whole` and is flat; its start moves up to half way.
+fn flat_part(
+    whole: TimeSpan,
+    least: Nanos,
+    is_flat: impl Fn(TimeSpan) -> bool,
+) -> Result<TimeSpan, Unsteady> {
     let mut was_long_enough = false;
     for tenths in 0..=5 {
         let begin = whole.begin + Nanos(whole.length().0 / 10 * tenths);
@@ -176,16 +192,11 @@ fn flat_part(rows: &[RequestRow], whole: TimeSpan, least: Nanos) -> Result<TimeS
             break;
         }
         was_long_enough = true;
-        if is_flat(rows, part) {
+        if is_flat(part) {
             return Ok(part);
         }
     }
     Err(if was_long_enough { Unsteady::Sloping } else { Unsteady::TooShort })
-}
-
-fn is_flat(rows: &[RequestRow], part: TimeSpan) -> bool {
-    let in_flight = rows::mean_in_flight_by_piece(rows, part, PIECES);
-    !has_slope(&in_flight) && !has_slope(&completions_by_piece(rows, part))
 }
 
 fn completions_by_piece(rows: &[RequestRow], part: TimeSpan) -> Vec<f64> {
@@ -266,7 +277,7 @@ mod tests {
 
     /// As a summary has it.
     pub(super) fn backlog(rows: &[RequestRow], load: &RecordedLoad) -> Option<GrowingBacklog> {
-        overload(rows, load, find(rows, load).err())
+        overload(rows, load, find(rows, None, load).err())
     }
 
     fn at(millis: u64) -> Nanos {
@@ -300,7 +311,7 @@ mod tests {
     fn an_even_open_loop_is_steady_after_its_first_answers() {
         let rows = open_loop(400, 50, |_| SECOND);
         let load = testing::load(Some(20.0), 400);
-        let part = find(&rows, &load).unwrap();
+        let part = find(&rows, None, &load).unwrap();
         assert_eq!((part.begin, part.end), (at(1_000), at(399 * 50)));
         assert_eq!(backlog(&rows, &load), None);
     }
@@ -310,7 +321,7 @@ mod tests {
         // Each request waits for a share of all that came before it.
         let rows = open_loop(400, 50, |start| SECOND + start / 2);
         let load = testing::load(Some(20.0), 400);
-        assert!(find(&rows, &load).is_err());
+        assert!(find(&rows, None, &load).is_err());
         let found = backlog(&rows, &load).unwrap();
         assert!(found.growth_per_s > 5.0 && found.backlog > 100, "{found:?}");
     }
@@ -320,7 +331,7 @@ mod tests {
         let rows = open_loop(400, 50, |_| 9 * SECOND);
         let load = testing::load(Some(20.0), 400);
         assert_eq!(backlog(&rows, &load), None);
-        assert_eq!(find(&rows, &load), Err(Unsteady::TooShort));
+        assert_eq!(find(&rows, None, &load), Err(Unsteady::TooShort));
     }
 
     /// Answers of four seconds: after the first of them 16 s are left, four mean times in flight.
@@ -328,7 +339,7 @@ mod tests {
     fn a_steady_part_of_three_mean_times_is_enough() {
         let check = |length: u64, expected: Option<f64>| {
             let rows = open_loop(400, 50, |_| length);
-            let part = find(&rows, &testing::load(Some(20.0), 400)).ok();
+            let part = find(&rows, None, &testing::load(Some(20.0), 400)).ok();
             let found = part.and_then(|part| mean_stays(&rows, part));
             let rounded = found.map(f64::round);
             assert_eq!(rounded, expected, "{length} ms");
@@ -348,10 +359,10 @@ mod tests {
             })
             .collect();
         let load = RecordedLoad { max_concurrency: Some(4), ..testing::load(None, 80) };
-        let part = find(&rows, &load).unwrap();
+        let part = find(&rows, None, &load).unwrap();
         assert_eq!(part.begin, at(1_030));
         let never = RecordedLoad { max_concurrency: Some(40), ..load };
-        assert_eq!(find(&rows, &never), Err(Unsteady::NeverFull));
+        assert_eq!(find(&rows, None, &never), Err(Unsteady::NeverFull));
     }
 
     /// 256 slots with answers of 5 s in a run of 25.7 s, five times as long, were called shorter than three times
@@ -373,7 +384,7 @@ mod tests {
                 max_concurrency: Some(256),
                 ..testing::load(None, rows.len() as u64)
             };
-            (find(&rows, &load), missing_length(&rows, &load))
+            (find(&rows, None, &load), missing_length(&rows, &load))
         };
         let (found, missing) = run(21);
         assert!(found.is_ok() && missing.is_none(), "{found:?}");
@@ -401,7 +412,7 @@ mod tests {
     fn a_steady_part_begins_where_the_trend_ends() {
         let rows = open_loop(400, 50, |start| 200 + start.min(8 * SECOND) / 4);
         let load = testing::load(Some(20.0), 400);
-        let part = find(&rows, &load).unwrap();
+        let part = find(&rows, None, &load).unwrap();
         assert!(part.begin > at(4 * SECOND) && part.begin <= at(12 * SECOND), "{part:?}");
     }
 
@@ -410,7 +421,7 @@ mod tests {
     #[test]
     fn a_trend_of_either_kind_is_no_steady_state() {
         let rows = open_loop(2_000, 50, |start| SECOND + start / 10);
-        assert_eq!(find(&rows, &testing::load(Some(20.0), 2_000)), Err(Unsteady::Sloping));
+        assert_eq!(find(&rows, None, &testing::load(Some(20.0), 2_000)), Err(Unsteady::Sloping));
         let mut rows = Vec::new();
         for slot in 0..16 {
             let mut start = slot * 60;
@@ -422,7 +433,7 @@ mod tests {
             }
         }
         let load = RecordedLoad { max_concurrency: Some(16), ..testing::load(None, 960) };
-        assert_eq!(find(&rows, &load), Err(Unsteady::Sloping));
+        assert_eq!(find(&rows, None, &load), Err(Unsteady::Sloping));
     }
 
     /// Four requests more than at the start are no growing backlog, however few arrive.
@@ -446,7 +457,7 @@ mod tests {
     #[test]
     fn a_burst_has_no_steady_part_by_design() {
         let rows = open_loop(100, 0, |_| SECOND);
-        assert_eq!(find(&rows, &testing::load(None, 100)), Err(Unsteady::Designed));
+        assert_eq!(find(&rows, None, &testing::load(None, 100)), Err(Unsteady::Designed));
     }
 }
 

@@ -63,7 +63,7 @@ fn sound_open_loops_are_steady_and_keep_up() {
     let load = testing::load(Some(20.0), 600);
     let rows: Vec<Vec<RequestRow>> =
         (0..RUNS).map(|seed| SERVER.open_loop(seed, 20.0, 600)).collect();
-    let unsteady = rows.iter().filter(|rows| find(rows, &load).is_err()).count();
+    let unsteady = rows.iter().filter(|rows| find(rows, None, &load).is_err()).count();
     let overloaded = rows.iter().filter(|rows| backlog(rows, &load).is_some()).count();
     assert!(unsteady <= 3 && overloaded <= 3, "{unsteady} unsteady, {overloaded} overloaded");
 }
@@ -71,8 +71,9 @@ fn sound_open_loops_are_steady_and_keep_up() {
 #[test]
 fn sound_closed_loops_are_steady() {
     let load = RecordedLoad { max_concurrency: Some(40), ..testing::load(None, 1_000) };
-    let unsteady =
-        (0..RUNS).filter(|seed| find(&SERVER.closed_loop(*seed, 1_000), &load).is_err()).count();
+    let unsteady = (0..RUNS)
+        .filter(|seed| find(&SERVER.closed_loop(*seed, 1_000), None, &load).is_err())
+        .count();
     assert!(unsteady <= 3, "{unsteady} of {RUNS}");
 }
 

@@ -21,6 +21,7 @@ use crate::observe::Observed;
 use crate::quality::{Canaries, Quality};
 use crate::rows::{Fate, RequestRow};
 use crate::server::ServerFigures;
+use crate::sessions::SessionSummary;
 use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
 use crate::steps::Steps;
 use crate::windows::{Block, Window};
@@ -54,6 +55,9 @@ pub struct Summary {
     pub load_class: LoadClass,
     /// The steady part of the run; `None` where there is none.
     pub steady: Option<Steady>,
+    /// `None` where no session has several turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<SessionSummary>,
     /// From the server's metrics; `None` when they were not scraped.
     pub server: Option<ServerFigures>,
     /// The engine's steps inferred from streams, or why they cannot be; `None` when nothing was

@@ -13,6 +13,7 @@ pub fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
         request_rate,
         burstiness: 1.0,
         max_concurrency: None,
+        max_sessions: None,
         planned_requests: Some(planned),
         duration: None,
         is_traced: false,

@@ -43,6 +43,8 @@ pub struct Totals {
     pub refill_delay_p99: Option<f64>,
     /// Mean wait of turns after the first of a conversation, in nanoseconds.
     pub turn_wait: Option<f64>,
+    /// Finished sessions; `None` where none has several turns.
+    pub sessions: Option<u64>,
 }
 
 impl Totals {

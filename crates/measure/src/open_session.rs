@@ -61,6 +61,14 @@ impl OpenSession {
         self.answers[at] = Some(answer.to_owned());
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    pub(crate) fn planned(&self, turn: u32) -> Option<&PlannedTurn> {
+        self.turns.get(turn as usize).map(|turn| &turn.plan)
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.unended == 0
     }
@@ -76,7 +84,8 @@ mod tests {
     use super::*;
 
     fn turn(index: u64, waits_for: &[u32]) -> PlannedTurn {
-        PlannedTurn { index, waits_for: waits_for.to_vec(), delay: Some(Nanos(5)) }
+        let (waits_for, delay) = (waits_for.to_vec(), Some(Nanos(5)));
+        PlannedTurn { index, waits_for, delay, ..PlannedTurn::default() }
     }
 
     /// Two sub-agents after the first turn; the last turn joins them.

@@ -162,17 +162,25 @@ impl RequestPreparer {
             let index = adapter(lora, identity.index, after, self.seed);
             lora.names.get(index as usize).cloned()
         });
-        let request = self.request(&prompt, identity.index, lora.as_deref())?;
+        let mut request = self.request(&prompt, identity.index, lora.as_deref())?;
+        let open = after.and_then(|after| self.sessions.get(&after.session));
+        let planned = open.zip(after).and_then(|(open, after)| open.planned(after.turn));
+        request.requested.session_recorded = planned.and_then(|turn| turn.session_recorded);
+        let recorded = planned.and_then(|turn| turn.recorded);
+        let recorded = recorded.filter(|_| self.timing == Timing::Trace);
         let identity = AttemptId {
             session: after.map(|after| after.session),
             turn: after.map_or(0, |after| after.turn),
+            turns: open.and_then(|open| u32::try_from(open.len()).ok()),
+            parents: planned.map(|turn| turn.waits_for.clone()),
+            agent: planned.and_then(|turn| turn.agent.as_deref().map(str::to_owned)),
             class,
             lora,
             shard: self.share.rank(),
             ..identity.clone()
         };
         let due = due.filter(|_| self.timing == Timing::Trace);
-        Ok(QueuedRequest { request, identity, due })
+        Ok(QueuedRequest { request, identity, due, recorded })
     }
 
     fn request(

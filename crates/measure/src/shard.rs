@@ -196,6 +196,7 @@ pub(crate) fn own_load(whole: &RecordedLoad, share: Share, requests: u64) -> Rec
     RecordedLoad {
         request_rate: whole.request_rate.map(|rate| rate / count),
         max_concurrency: whole.max_concurrency.map(|cap| share.of_cap(cap)),
+        max_sessions: whole.max_sessions.map(|cap| share.of_cap(cap)),
         planned_requests: whole.planned_requests.map(|_| requests),
         ramp: whole.ramp.clone().map(|(name, from, to)| (name, from / count, to / count)),
         ..whole.clone()
@@ -212,6 +213,7 @@ mod tests {
             request_rate: Some(12.0),
             burstiness: 1.0,
             max_concurrency: Some(10),
+            max_sessions: Some(10),
             planned_requests: Some(9),
             duration: None,
             is_traced: false,
@@ -221,6 +223,7 @@ mod tests {
         let parts: Vec<RecordedLoad> =
             parts.map(|share| own_load(&whole, share, share.of(9))).collect();
         let caps: Vec<Option<u32>> = parts.iter().map(|part| part.max_concurrency).collect();
+        assert!(parts.iter().all(|part| part.max_sessions == part.max_concurrency));
         assert_eq!(caps, [Some(4), Some(3), Some(3)]);
         assert_eq!(parts[1].request_rate, Some(4.0));
         assert_eq!(parts[2].planned_requests, Some(3));

@@ -89,6 +89,7 @@ impl Load {
             request_rate: Some(self.request_rate.0).filter(|rate| rate.is_finite()),
             burstiness: self.burstiness.0,
             max_concurrency: self.max_concurrency,
+            max_sessions: self.max_sessions,
             planned_requests: self.num_prompts.map(|_| prompts),
             duration: self.duration_s.map(Nanos::from_secs_f64),
             is_traced: self.timing == Timing::Trace,

@@ -9,7 +9,7 @@ mod read;
 
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, UInt8Builder};
+use arrow_array::builder::{ListBuilder, UInt8Builder, UInt32Builder};
 use arrow_array::{
     Array, ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, UInt8Array, UInt16Array,
     UInt32Array, UInt64Array,
@@ -34,9 +34,10 @@ enum Column {
     U64(&'static str, fn(&Timeline) -> Option<u64>, fn(&mut Timeline, u64)),
     U32(&'static str, fn(&Timeline) -> Option<u32>, fn(&mut Timeline, u32)),
     Text(&'static str, fn(&Timeline) -> Option<&str>, fn(&mut Timeline, &str)),
+    List(&'static str, fn(&Timeline) -> Option<&[u32]>, fn(&mut Timeline, &[u32])),
 }
 
-use Column::{Span, Text, Time, U32, U64};
+use Column::{List, Span, Text, Time, U32, U64};
 
 /// Every column but those of events, in the order of the file. The reader sets values in this order.
 static COLUMNS: &[Column] = &[
@@ -47,6 +48,9 @@ static COLUMNS: &[Column] = &[
     U32("target", |t| Some(t.identity.target.into()), |t, v| t.identity.target = narrow(v)),
     U64("session", |t| t.identity.session, |t, v| t.identity.session = Some(v)),
     U32("turn", |t| Some(t.identity.turn), |t, v| t.identity.turn = v),
+    U32("turns", |t| t.identity.turns, |t, v| t.identity.turns = Some(v)),
+    List("parents", |t| t.identity.parents.as_deref(), |t, v| t.identity.parents = Some(v.into())),
+    Text("agent", |t| t.identity.agent.as_deref(), |t, v| t.identity.agent = Some(v.into())),
     U32("attempt", |t| Some(t.identity.attempt), |t, v| t.identity.attempt = v),
     Text("class", |t| t.identity.class.as_deref(), |t, v| t.identity.class = Some(v.into())),
     Text("lora", |t| t.identity.lora.as_deref(), |t, v| t.identity.lora = Some(v.into())),
@@ -67,6 +71,7 @@ static COLUMNS: &[Column] = &[
     ),
     Time("admitted_ns", |t| Some(t.admitted), |t, at| t.admitted = at),
     Time("intended_ns", |t| t.intended, |t, at| t.intended = Some(at)),
+    Time("recorded_ns", |t| t.recorded, |t, at| t.recorded = Some(at)),
     Time("connect_begin_ns", |t| t.connect_begin, |t, at| t.connect_begin = Some(at)),
     Time("connect_end_ns", |t| t.connect_end, |t, at| t.connect_end = Some(at)),
     Time("tls_end_ns", |t| t.tls_end, |t, at| t.tls_end = Some(at)),
@@ -94,6 +99,16 @@ static COLUMNS: &[Column] = &[
         "prompt_script",
         |t| t.requested.prompt_script.map(Script::name),
         |t, v| t.requested.prompt_script = Script::named(v),
+    ),
+    Span(
+        "session_recorded_ns",
+        |t| t.requested.session_recorded,
+        |t, v| t.requested.session_recorded = Some(v),
+    ),
+    U32(
+        "possible_cached_tokens",
+        |t| t.requested.possible_cached_tokens,
+        |t, v| t.requested.possible_cached_tokens = Some(v),
     ),
     U32("usage_prompt_tokens", |t| t.usage?.prompt_tokens, |t, v| usage(t).prompt_tokens = Some(v)),
     U32(
@@ -247,6 +262,7 @@ pub(crate) fn encode_as(
             U64(name, get, _) => table.add(name, rows.map(get).collect::<UInt64Array>()),
             U32(name, get, _) => table.add(name, rows.map(get).collect::<UInt32Array>()),
             Text(name, get, _) => table.add(name, rows.map(get).collect::<StringArray>()),
+            List(name, get, _) => table.add(name, lists(rows.map(get))),
         }
     }
     match events {
@@ -254,6 +270,14 @@ pub(crate) fn encode_as(
         EventColumns::Packed => add_packed_events(&mut table, timelines),
     }
     RecordBatch::try_new(Arc::new(Schema::new(table.fields)), table.columns)
+}
+
+fn lists<'a>(rows: impl Iterator<Item = Option<&'a [u32]>>) -> ListArray {
+    let mut lists = ListBuilder::new(UInt32Builder::new());
+    for row in rows {
+        lists.append_option(row.map(|row| row.iter().copied().map(Some)));
+    }
+    lists.finish()
 }
 
 fn add_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {

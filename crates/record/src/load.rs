@@ -13,6 +13,9 @@ pub struct RecordedLoad {
     pub burstiness: f64,
     /// Most requests in flight; `None` is no limit.
     pub max_concurrency: Option<u32>,
+    /// Most sessions in progress; `None` is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_sessions: Option<u32>,
     pub planned_requests: Option<u64>,
     /// Requested duration, when time ends the run.
     pub duration: Option<Nanos>,
@@ -40,6 +43,7 @@ mod tests {
                 request_rate: Some(1.0 / 3.0),
                 burstiness,
                 max_concurrency: Some(u32::MAX),
+                max_sessions: Some(3),
                 planned_requests: Some(u64::MAX),
                 duration: Some(Nanos::MAX),
                 is_traced: true,

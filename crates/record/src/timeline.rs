@@ -65,6 +65,13 @@ pub struct AttemptId {
     pub session: Option<u64>,
     /// Turn within the conversation, from zero.
     pub turn: u32,
+    /// Turns that were planned for the conversation. `None` for a single request, and in older records.
+    pub turns: Option<u32>,
+    /// The turns that had to end before. `None` for a single request, and in older records, where each
+    /// turn waited for the one before it.
+    pub parents: Option<Vec<u32>>,
+    /// The sub-agent whose turn it is; `None` for the conversation's own.
+    pub agent: Option<String>,
     /// Zero for the first attempt.
     pub attempt: u32,
     /// Class of the workload, such as a tenant.
@@ -100,6 +107,11 @@ pub struct RequestedLengths {
     pub prompt_hash: Option<u64>,
     /// The script of the prompt's text. `None` for a short or mixed text, and for other prompts.
     pub prompt_script: Option<Script>,
+    /// How long its session took when it was recorded. `None` where that is unknown.
+    pub session_recorded: Option<Nanos>,
+    /// Prompt tokens in whole blocks that earlier prompts and answers of the run began with: the hits of
+    /// an unlimited prefix cache. `None` where they are unknown.
+    pub possible_cached_tokens: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,6 +168,9 @@ impl StampSource {
 pub struct Times {
     /// When the plan wanted it sent. `None` without a schedule (infinite rate).
     pub intended: Option<Nanos>,
+    /// When a replayed trace has it, on this run's clock. Later than `intended` where the server is
+    /// faster than the recorded one. `None` without a recorded time.
+    pub recorded: Option<Nanos>,
     /// When the gate admitted it.
     pub admitted: Nanos,
     /// Start of connecting. `None` on a reused connection, like the next two.
@@ -308,6 +323,7 @@ impl Timeline {
         times.admitted = moved(times.admitted);
         let others = [
             &mut times.intended,
+            &mut times.recorded,
             &mut times.connect_begin,
             &mut times.connect_end,
             &mut times.tls_end,

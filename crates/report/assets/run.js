@@ -166,26 +166,22 @@ const steps = (run) => {
     series: [x, line("streams", 2)] }, [column(0), column(3)]);
 };
 
-// One line per request: queue, connect, waiting for the first token, tokens.
-const lanes = (run) => {
-  if (!run.lanes.length) return;
-  heading("Requests over time");
-  place.append(make("p", { class: "dim" }, make("span", { class: "screen" }, "Drag to zoom in, double-click to reset. "), run.lanes_remark));
-  const box = make("div", { class: "plots" });
-  place.append(box);
-  const parts = [["waiting to be sent", "b"], ["connecting", "d"], ["waiting for the first token", "a"], ["receiving tokens", "c"]];
-  const starts = run.lanes.map((lane) => lane[0]);
-  const rows = run.lanes.map((_, index) => index);
-  // Lanes are sorted by their start; the last one to end is not the last one to start.
-  const lastStart = starts[starts.length - 1], lastEnd = run.lanes.reduce((most, lane) => Math.max(most, lane[4]), 0);
+// Lanes of coloured parts, each part as from, to and its kind.
+const swimLanes = (title, head, remark, kinds, lanes, names) => {
+  place.append(make("p", { class: "dim" }, make("span", { class: "screen" }, "Drag to zoom in, double-click to reset. "), remark));
   const key = make("p", { class: "key" });
-  for (const [name, hue] of [...parts, ["failed", "bad"]]) key.append(make("span", { class: "swatch", style: "background:var(--" + hue + ")" }), name + "  ");
-  place.insertBefore(key, box);
-  plot(box, "One line per request", {
+  for (const [name, hue] of kinds) key.append(make("span", { class: "swatch", style: "background:var(--" + hue + ")" }), name + "  ");
+  const box = make("div", { class: "plots" });
+  place.append(key, box);
+  const rows = lanes.map((_, index) => index);
+  const starts = lanes.map((lane) => lane[0][0]), ends = lanes.map((lane) => lane.reduce((most, part) => Math.max(most, part[1]), 0));
+  // Lanes are sorted by their start; the last one to end is not the last one to start.
+  const lastStart = starts[starts.length - 1], lastEnd = ends.reduce((most, end) => Math.max(most, end), 0);
+  plot(box, title, {
     height: 420, scales: { x: { time: false, range: (_, low, high) => high >= lastStart ? [low, lastEnd] : [low, high] }, y: { range: [-1, rows.length], dir: -1 } },
-    axes: [across("seconds into the run"), axis("request")],
+    axes: [across("seconds into the run"), axis(head)],
     series: [{ label: "s", value: (_, value) => digits(value) },
-      { label: "request", paths: () => null, points: { show: false }, value: (_, value, __, index) => index == null ? absent : "#" + run.lane_names[index] }],
+      { label: head, paths: () => null, points: { show: false }, value: (_, value, __, index) => index == null ? absent : "#" + names[index] }],
     hooks: {
       draw: [(plot) => {
         const { ctx, bbox } = plot;
@@ -194,16 +190,15 @@ const lanes = (run) => {
         ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
         ctx.clip();
         const height = Math.max(1, bbox.height / (rows.length + 1) * 0.8);
-        const hues = parts.map(([, hue]) => colour(hue)), bad = colour("bad");
+        const hues = kinds.map(([, hue]) => colour(hue));
         const low = plot.scales.x.min, high = plot.scales.x.max;
         for (let index = 0; index < rows.length; index++) {
-          const lane = run.lanes[index];
-          if (lane[4] < low || lane[0] > high) continue;
+          if (ends[index] < low || starts[index] > high) continue;
           const top = plot.valToPos(index, "y", true) - height / 2;
-          for (let part = 0; part < parts.length; part++) {
-            const from = plot.valToPos(lane[part], "x", true), to = plot.valToPos(lane[part + 1], "x", true);
+          for (const [begin, end, kind] of lanes[index]) {
+            const from = plot.valToPos(begin, "x", true), to = plot.valToPos(end, "x", true);
             if (to - from <= 0) continue;
-            ctx.fillStyle = lane[5] ? bad : hues[part];
+            ctx.fillStyle = hues[kind];
             ctx.fillRect(from, top, Math.max(0.7, to - from), height);
           }
         }
@@ -211,6 +206,37 @@ const lanes = (run) => {
       }],
     },
   }, [starts, rows], "full");
+};
+
+// One line per request: queue, connect, waiting for the first token, tokens.
+const lanes = (run) => {
+  if (!run.lanes.length) return;
+  heading("Requests over time");
+  const kinds = [["waiting to be sent", "b"], ["connecting", "d"], ["waiting for the first token", "a"], ["receiving tokens", "c"], ["failed", "bad"]];
+  swimLanes("One line per request", "request", run.lanes_remark, kinds,
+    run.lanes.map((lane) => [0, 1, 2, 3].map((part) => [lane[part], lane[part + 1], lane[5] ? 4 : part])), run.lane_names);
+};
+
+// Turns by depth, and one line per session and sub-agent.
+const sessions = (run) => {
+  if (!run.sessions) return;
+  const { text, columns, rows, depths, lanes } = run.sessions;
+  heading("Sessions");
+  place.append(make("p", {}, text), table(columns, rows, "Turns by depth"));
+  const box = make("div", { class: "plots" });
+  place.append(box);
+  const column = (key) => depths.map((depth) => depth[key]);
+  const x = { label: "depth", value: (_, value) => digits(value) };
+  const scales = { ...fromZero, x: { time: false, distr: 3, log: 2 } };
+  const points = { points: { show: true, size: 6 } };
+  plot(box, "TTFT by turn depth", { scales, axes: [across("turn depth"), axis("ms")],
+    series: [x, line("p50", 0, points), line("p90", 1, points)] }, [column("from"), column("ttft_ms_p50"), column("ttft_ms_p90")]);
+  const percent = (key) => column(key).map((share) => share == null ? null : share * 100);
+  if (depths.some((depth) => depth.cached_share != null || depth.possible_share != null)) plot(box, "Cached prompt tokens by turn depth", {
+    scales: { ...scales, y: { range: [0, 100] } }, axes: [across("turn depth"), axis("% of the prompt")],
+    series: [x, line("cached", 2, points), line("possible", 7, points)] }, [column("from"), percent("cached_share"), percent("possible_share")]);
+  if (lanes.parts.length) swimLanes("One line per session", "session", lanes.remark,
+    [["tools and users", "b"], ["this client", "d"], ["model", "a"], ["failed", "bad"]], lanes.parts, lanes.names);
 };
 
 const failures = (run) => {
@@ -249,6 +275,7 @@ const showFigures = (run, where) => {
   split(run);
   steps(run);
   server(run);
+  sessions(run);
   lanes(run);
   failures(run);
   plan(run);

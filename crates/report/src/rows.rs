@@ -173,7 +173,7 @@ type PerRequest = (&'static str, Unit, fn(&Timeline) -> Option<f64>);
 fn metrics() -> impl Iterator<Item = PerRequest> {
     METRICS.iter().filter_map(|metric| match metric.formula {
         Formula::Latency(value) | Formula::Value(value) => Some((metric.key, metric.unit, value)),
-        Formula::Stream(_) | Formula::Run(_) => None,
+        Formula::Stream(_) | Formula::Session(_) | Formula::Run(_) => None,
     })
 }
 

@@ -14,6 +14,7 @@ mod intervals;
 mod latencies;
 mod markdown;
 mod screen;
+mod sessions;
 
 use tokometer_base::Conventions;
 use tokometer_base::backend::ServerKind;
@@ -21,7 +22,6 @@ use tokometer_base::digits::brief;
 use tokometer_base::units::nearest_count;
 use tokometer_compat::differences::{ClientTime, client_time};
 use tokometer_compat::{Report, differences, prints_withheld_gaps};
-use tokometer_figures::define::TURN_WAIT;
 use tokometer_figures::figure::{Quantity, Statistic};
 use tokometer_figures::goodput::Goodput;
 use tokometer_figures::quality::Quality;
@@ -40,6 +40,7 @@ use fold::folded;
 pub(crate) use inside::bucket;
 pub use markdown::summary_markdown;
 pub use screen::print_screen;
+pub(crate) use sessions::{DEPTH_HEADS, depth_cells, ends};
 
 /// Addresses of a server that are shown.
 const MOST_ADDRESSES: usize = 8;
@@ -51,7 +52,7 @@ const SPARKS: usize = 50;
 const WIDTH: usize = 80;
 
 /// Rows of the table of latencies: label and key.
-const LATENCIES: [(&str, &str); 12] = [
+const LATENCIES: [(&str, &str); 17] = [
     ("TTFT", Quantity::Ttft.key()),
     ("first event", "first_event_ms"),
     ("first answer", "first_answer_ms"),
@@ -64,6 +65,11 @@ const LATENCIES: [(&str, &str); 12] = [
     ("client queue", Quantity::ClientQueue.key()),
     ("late send", "send_lateness_ms"),
     ("connect", "connect_ms"),
+    ("trace lag", Quantity::TraceLag.key()),
+    ("session", Quantity::Session.key()),
+    ("  in model", Quantity::SessionModel.key()),
+    ("  in tools", Quantity::SessionTools.key()),
+    ("  in client", Quantity::SessionClient.key()),
 ];
 
 const COLUMNS: [Statistic; 5] =
@@ -85,6 +91,7 @@ pub fn print_summary(
     lines.extend(page.tokens());
     lines.extend(page.addresses());
     lines.extend(page.latencies());
+    lines.extend(page.sessions());
     lines.extend(page.affected());
     lines.extend(page.intervals());
     lines.extend(page.goodput());
@@ -448,7 +455,7 @@ impl SummaryPage<'_> {
 pub(crate) fn load_text(info: &RunInfo, summary: &Summary) -> String {
     let (load, class) = (&info.load, summary.load_class);
     // Later turns follow the answers: a rate counts the first ones.
-    let is_of_turns = summary.figure(TURN_WAIT).is_some();
+    let is_of_turns = summary.sessions.is_some();
     let unit = if is_of_turns { "conversations/s" } else { "req/s" };
     let rate = match (&load.ramp, load.request_rate) {
         (Some((strategy, begin, end)), _) => {
@@ -468,7 +475,8 @@ pub(crate) fn load_text(info: &RunInfo, summary: &Summary) -> String {
         LoadClass::Ramp => "ramp",
     };
     let cap = load.max_concurrency.map(|cap| format!(", at most {cap} in flight"));
-    format!("{class}: {rate}{}", cap.unwrap_or_default())
+    let sessions = load.max_sessions.map(|most| format!(", at most {most} sessions"));
+    format!("{class}: {rate}{}{}", sessions.unwrap_or_default(), cap.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -171,6 +171,7 @@ mod tests {
             request_rate,
             burstiness: 1.0,
             max_concurrency,
+            max_sessions: None,
             planned_requests: None,
             duration: None,
             is_traced: false,

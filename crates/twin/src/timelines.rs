@@ -26,6 +26,8 @@ impl Timelines {
             audio: None,
             prompt_hash: None,
             prompt_script: None,
+            session_recorded: None,
+            possible_cached_tokens: None,
         };
         let mut timeline =
             Timeline::new(AttemptId::new(request.index, Phase::Measure), asked, request.sent);

@@ -181,6 +181,15 @@ impl Session {
         &self.turns
     }
 
+    /// From its start to the end of its last answer, when it was recorded. `None` where a turn that may
+    /// have been the last has no times.
+    pub fn recorded_length(&self) -> Option<Nanos> {
+        let times = || self.turns.iter().filter_map(|turn| turn.recorded);
+        let last_sent = times().map(|times| times.sent).max()?;
+        let ends = times().filter_map(|times| Some(times.sent + times.duration?));
+        ends.max().filter(|end| *end >= last_sent)
+    }
+
     /// The pieces of all prompts. Which answers they repeat is to stay as it is.
     pub(crate) fn pieces_mut(&mut self) -> impl Iterator<Item = &mut Piece> {
         self.turns.iter_mut().flat_map(|turn| &mut turn.pieces)

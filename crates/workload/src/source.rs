@@ -109,7 +109,7 @@ impl PlannedPrompt {
 }
 
 /// A turn of a session before it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlannedTurn {
     /// Of its prompt in the workload.
     pub index: u64,
@@ -118,6 +118,12 @@ pub struct PlannedTurn {
     /// From the end of the last of them. `None`: it is due when there is a slot for it, as in any
     /// closed loop.
     pub delay: Option<Nanos>,
+    /// The sub-agent whose turn it is.
+    pub agent: Option<Box<str>>,
+    /// When it was sent in the recording, from the start of the run.
+    pub recorded: Option<Nanos>,
+    /// How long its session took there.
+    pub session_recorded: Option<Nanos>,
 }
 
 impl PlannedTurn {
@@ -128,6 +134,7 @@ impl PlannedTurn {
             index,
             waits_for: turn.checked_sub(1).into_iter().collect(),
             delay,
+            ..Self::default()
         };
         (0..).zip(indexes).map(turn).collect()
     }

@@ -50,7 +50,12 @@ fn run_large(address: SocketAddr, count: u64) -> FinishedRun {
             target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, next)).unwrap();
         let identity = AttemptId::new(next, Phase::Measure);
         next += 1;
-        Ok((next <= count).then_some(QueuedRequest { request, identity, due: None }))
+        Ok((next <= count).then_some(QueuedRequest {
+            request,
+            identity,
+            due: None,
+            recorded: None,
+        }))
     };
     run_source(config, Box::new(prepare), Arc::new(Interrupt::default()))
 }

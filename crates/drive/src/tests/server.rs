@@ -155,7 +155,7 @@ pub(crate) fn item(config: &RunConfig, index: u64, phase: Phase) -> QueuedReques
     let prompt = Prompt { output_tokens: Some(3), ..Prompt::text(format!("prompt {index}")) };
     let request =
         target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, index)).unwrap();
-    QueuedRequest { request, identity: AttemptId::new(index, phase), due: None }
+    QueuedRequest { request, identity: AttemptId::new(index, phase), due: None, recorded: None }
 }
 
 pub(crate) struct FinishedRun {

@@ -32,7 +32,7 @@ impl Conversations {
             target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, index)).unwrap();
         let attempt = AttemptId::new(index, Phase::Measure);
         let identity = AttemptId { session: Some(session), turn, ..attempt };
-        QueuedRequest { request, identity, due: None }
+        QueuedRequest { request, identity, due: None, recorded: None }
     }
 }
 

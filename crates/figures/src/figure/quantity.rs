@@ -75,7 +75,8 @@ impl Quantity {
     }
 
     pub fn better(self) -> Better {
-        if self.unit() == Unit::Millis { Better::Lower } else { Better::Higher }
+        let is_lower = self.unit() == Unit::Millis || self == Self::SessionStretch;
+        if is_lower { Better::Lower } else { Better::Higher }
     }
 
     /// The name in vLLM's flags and result files, such as `e2el`. `None` for a quantity without a

@@ -46,6 +46,7 @@ enum Cells {
     U64(UInt64Array, fn(&mut Timeline, u64)),
     U32(UInt32Array, fn(&mut Timeline, u32)),
     Text(StringArray, fn(&mut Timeline, &str)),
+    List(Lists<UInt32Type>, fn(&mut Timeline, &[u32])),
 }
 
 impl Cells {
@@ -56,6 +57,7 @@ impl Cells {
             Column::U64(name, _, set) => Self::U64(numbers(batch, name)?, *set),
             Column::U32(name, _, set) => Self::U32(numbers(batch, name)?, *set),
             Column::Text(name, _, set) => Self::Text(texts(batch, name)?, *set),
+            Column::List(name, _, set) => Self::List(Lists::of(batch, name), *set),
         })
     }
 
@@ -68,6 +70,11 @@ impl Cells {
             Self::U64(column, set) if column.is_valid(row) => set(into, column.value(row)),
             Self::U32(column, set) if column.is_valid(row) => set(into, column.value(row)),
             Self::Text(column, set) if column.is_valid(row) => set(into, column.value(row)),
+            Self::List(column, set) => {
+                if let Some(list) = column.at(row) {
+                    set(into, list.values);
+                }
+            }
             _ => {}
         }
     }

@@ -107,6 +107,8 @@ fn timeline(index: u64) -> Timeline {
         audio: None,
         prompt_hash: None,
         prompt_script: None,
+        session_recorded: None,
+        possible_cached_tokens: None,
     };
     let mut timeline = Timeline::new(identity, asked, Nanos(5_000));
     timeline.times.lost_send = Some(Nanos(5_500));

@@ -1,7 +1,11 @@
 //! Swim lanes: the life of each request on one line.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
+use tokometer_figures::rows::Fate;
+use tokometer_figures::sessions::{Sessions, TurnStart};
 use tokometer_record::Timeline;
 
 /// More lanes than this cannot be distinguished even when zoomed, and make the file large.
@@ -14,6 +18,9 @@ struct RequestLane {
     points: [f64; 5],
     has_failed: bool,
 }
+
+/// Seconds since the run began, and the kind of time between.
+type Part = (f64, f64, u8);
 
 /// Lanes of a run, thinned evenly when there are too many.
 #[derive(Debug, Default)]
@@ -61,6 +68,39 @@ impl Lanes {
         let names: Vec<u64> = self.lanes.iter().map(|lane| lane.index).collect();
         (json!(rows), json!(names))
     }
+}
+
+/// A lane per session and sub-agent, by their first request: from when, until when, and which part of its
+/// time that is (0 tools, 1 client, 2 model, 3 a failed request).
+pub(super) fn of_sessions(sessions: &Sessions, origin: Nanos) -> Value {
+    let stride = sessions.turns().count() as u64 / LANES_MAX as u64 + 1;
+    let mut lanes: BTreeMap<(u64, Option<&str>), Vec<Part>> = BTreeMap::new();
+    let mut numbers = BTreeSet::new();
+    for (turn, TurnStart { ready, due }) in sessions.turns() {
+        numbers.insert(turn.session);
+        if !(numbers.len() as u64 - 1).is_multiple_of(stride) {
+            continue;
+        }
+        let last = if turn.fate == Fate::Failed { 3 } else { 2 };
+        let parts = [(ready, due, 0), (due, turn.start, 1), (turn.start, turn.end, last)];
+        let seconds = |at: Nanos| (at.signed_since(origin) as f64 / 1e4).round() / 1e5;
+        let lane = lanes.entry((turn.session, turn.agent.as_deref())).or_default();
+        lane.extend(parts.map(|(from, to, part)| (seconds(from), seconds(to), part)));
+    }
+    let mut lanes: Vec<_> = lanes.into_iter().collect();
+    lanes.sort_by(|a, b| a.1[0].0.total_cmp(&b.1[0].0).then(a.0.cmp(&b.0)));
+    let name = |(session, agent): (u64, Option<&str>)| {
+        agent.map_or_else(|| session.to_string(), |agent| format!("{session}, agent {agent}"))
+    };
+    let remark = match stride {
+        1 => format!("All {} sessions.", numbers.len()),
+        stride => format!("One in {stride} of {} sessions.", numbers.len()),
+    };
+    json!({
+        "remark": remark,
+        "names": lanes.iter().map(|(of, _)| name(*of)).collect::<Vec<_>>(),
+        "parts": lanes.into_iter().map(|(_, parts)| parts).collect::<Vec<_>>(),
+    })
 }
 
 fn lane(timeline: &Timeline, origin: Nanos) -> RequestLane {

@@ -7,21 +7,25 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_figures::define::{self, Unit};
 use tokometer_figures::figure::{self, Figure, Quantity, Statistic};
+use tokometer_figures::sessions::Sessions;
 use tokometer_figures::steps;
 use tokometer_figures::summary::{Distribution, Summary};
 use tokometer_figures::{ConfidenceInterval, NoInterval, Verdict};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 
-use super::lanes::Lanes;
+use super::lanes::{self, Lanes};
 use super::spread::Spread;
 use super::{PageAnswer, PageFact, RunCard, estimate, facts, graver, inside};
-use crate::summary::{doubtful_codes, groups, load_text, mark, short, summary_csv, whole};
+use crate::summary::{
+    DEPTH_HEADS, depth_cells, doubtful_codes, ends, groups, load_text, mark, short, summary_csv,
+    whole,
+};
 
 /// Distributions that get plots, in this order.
 const PLOTTED: [Quantity; 4] = [Quantity::Ttft, Quantity::Itl, Quantity::Tpot, Quantity::E2e];
 /// Distributions that get a row of the table, in this order.
-const LISTED: [&str; 9] = [
+const LISTED: [&str; 15] = [
     Quantity::Ttft.key(),
     Quantity::TtftFromIntended.key(),
     "first_answer_ms",
@@ -31,6 +35,12 @@ const LISTED: [&str; 9] = [
     Quantity::E2eFromIntended.key(),
     Quantity::ClientQueue.key(),
     "connect_ms",
+    Quantity::TraceLag.key(),
+    Quantity::Session.key(),
+    Quantity::SessionModel.key(),
+    Quantity::SessionTools.key(),
+    Quantity::SessionClient.key(),
+    Quantity::SessionStretch.key(),
 ];
 const PERCENTILES: [figure::Percentile; 3] =
     [figure::Percentile::whole(50), figure::Percentile::whole(90), figure::Percentile::whole(99)];
@@ -54,6 +64,7 @@ pub struct RunPage {
     info: RunInfo,
     spreads: BTreeMap<Quantity, Spread>,
     lanes: Lanes,
+    sessions: Sessions,
     scrapes: Vec<Scrape>,
     steps: steps::StepCollector,
     summary: Summary,
@@ -69,6 +80,7 @@ impl RunPage {
             info: info.clone(),
             spreads: BTreeMap::new(),
             lanes: Lanes::default(),
+            sessions: Sessions::default(),
             scrapes: Vec::new(),
             steps: steps::StepCollector::default(),
             summary: summary.clone(),
@@ -99,6 +111,7 @@ impl RunPage {
             return;
         }
         self.lanes.add(timeline, self.origin());
+        self.sessions.push(timeline);
         self.steps.push(timeline);
         for quantity in PLOTTED.into_iter().filter(|_| timeline.is_success()) {
             let spread = self.spreads.entry(quantity).or_default();
@@ -142,7 +155,7 @@ impl RunPage {
         let lanes_remark = self.lanes.remark();
         let mut facts = facts::facts(&[(&self.info, summary)], self.gpus);
         facts.insert(0, PageFact { name: "run", value: self.name.clone() });
-        let (lanes, lane_names) = self.lanes.into_json();
+        let (request_lanes, lane_names) = self.lanes.into_json();
         json!({
             "name": self.name,
             "answer": answer(summary, &self.info),
@@ -169,7 +182,14 @@ impl RunPage {
             "steps": inside::steps(summary.steps.as_ref(), self.steps, begin),
             "split": inside::split(&summary.ttft_parts),
             "server": summary.server.as_ref().map(|server| inside::server(server, summary)),
-            "lanes": lanes,
+            "sessions": summary.sessions.as_ref().map(|found| json!({
+                "text": ends(summary),
+                "columns": DEPTH_HEADS,
+                "rows": found.depths.iter().map(depth_cells).collect::<Vec<_>>(),
+                "depths": found.depths,
+                "lanes": lanes::of_sessions(&self.sessions, begin),
+            })),
+            "lanes": request_lanes,
             "lane_names": lane_names,
             "lanes_remark": lanes_remark,
             "failures": summary.failures,

@@ -3,8 +3,6 @@
 //! At most fifteen lines of a terminal's width, and one per objective. Everything else is behind
 //! `--details` and on the page.
 
-use tokometer_base::Nanos;
-use tokometer_figures::define::TURN_WAIT;
 use tokometer_figures::figure::{Figure, Quantity, Statistic};
 use tokometer_figures::statistics::needed_samples;
 use tokometer_figures::steady::LoadClass;
@@ -19,8 +17,6 @@ use super::{LABEL, SummaryPage, WIDTH, count, line, load_text, rate, short, whol
 use crate::grid::{GAP, Grid};
 use crate::style::{Style, Tone};
 
-/// A shorter wait is the time of the client's own work.
-const LEAST_TURN_WAIT_MS: f64 = 1.0;
 const COLUMNS: [Statistic; 3] = [Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 
 /// The share of running requests that may wait although the server is not the limit.
@@ -46,7 +42,7 @@ pub fn print_screen(summary: &Summary, info: &RunInfo, style: Style) -> String {
     lines.extend(page.objectives());
     lines.extend(page.server_in_short());
     lines.extend(page.limit());
-    lines.extend(page.turn_wait());
+    lines.extend(page.sessions_in_short());
     lines.extend(page.missing_requests());
     let head = head.iter().flat_map(|line| folded_at(line, 2));
     let lines = head.chain(lines.iter().flat_map(|line| folded(line))).chain(page.trust());
@@ -75,8 +71,10 @@ impl SummaryPage<'_> {
             cancelled.unwrap_or_default(),
             time.unwrap_or_default()
         )];
-        parts.push(match (self.summary.load_class, self.info.load.max_concurrency) {
-            (LoadClass::Closed, Some(cap)) => format!("closed loop, {cap} in flight"),
+        let load = &self.info.load;
+        parts.push(match (self.summary.load_class, load.max_sessions, load.max_concurrency) {
+            (LoadClass::Closed, Some(most), None) => format!("closed loop, {most} sessions"),
+            (LoadClass::Closed, None, Some(cap)) => format!("closed loop, {cap} in flight"),
             _ => load_text(self.info, self.summary).replacen(": ", " ", 1),
         });
         let mean = |key: &str| {
@@ -252,16 +250,6 @@ impl SummaryPage<'_> {
             _ => return None,
         };
         Some(line("limited by", &text))
-    }
-
-    /// How long turns waited for a free slot.
-    fn turn_wait(&self) -> Option<String> {
-        let wait = self.summary.figure(TURN_WAIT).filter(|wait| *wait >= LEAST_TURN_WAIT_MS)?;
-        let wait = Nanos::from_millis_f64(wait);
-        Some(line(
-            "next turns",
-            &format!("waited {wait} in this client before they were sent (mean)"),
-        ))
     }
 
     /// What the mark `?` asks for, where nothing worse is to be said.

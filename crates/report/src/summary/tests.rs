@@ -4,6 +4,8 @@ use tokometer_base::Nanos;
 use tokometer_compat::{Layout, Selection, from_summary};
 use tokometer_figures::Distribution;
 use tokometer_figures::anatomy::{Part, PartSource, PartStage};
+use tokometer_figures::define::TURN_WAIT;
+use tokometer_figures::sessions::{SessionSummary, TurnDepth};
 
 use super::*;
 use crate::testing::{info, summary};
@@ -117,18 +119,28 @@ fn a_run_that_ended_early_says_so() {
 
 /// "5 req/s" stood beside 14.17, and nothing said that each next turn waited four seconds.
 #[test]
-fn a_rate_of_conversations_is_called_so_and_the_wait_of_their_turns_is_said() {
+fn a_rate_of_conversations_is_called_so_and_their_times_are_said() {
     let (mut run, mut info) = (summary(), info());
     run.load_class = LoadClass::Open;
     (info.load.request_rate, info.load.max_concurrency, info.load.ramp) = (Some(5.0), None, None);
     let screen = |run: &Summary| print_screen(run, &info, Style::default());
     assert!(screen(&run).contains("open loop 5 req/s"), "{}", screen(&run));
     run.figures.insert(TURN_WAIT.to_owned(), Some(4_000.0));
+    run.sessions = Some(SessionSummary {
+        finished: 38,
+        failed: 2,
+        unfinished: 8,
+        model_s: 62.0,
+        tools_s: 35.0,
+        client_s: 3.0,
+        depths: vec![TurnDepth { from: 3, to: 4, turns: 9, ..TurnDepth::default() }],
+    });
     let text = screen(&run);
+    let times = "\nsessions     38 of 48 · model 62 %, tools 35 %, client 3 %\n";
+    assert!(text.contains("open loop 5 conversations/s") && text.contains(times), "{text}");
+    let text = print_summary(&run, &info, None, Style::default());
     let wait = "\nnext turns   waited 4.00 s in this client before they were sent (mean)\n";
-    assert!(text.contains("open loop 5 conversations/s") && text.contains(wait), "{text}");
-    run.figures.insert(TURN_WAIT.to_owned(), Some(0.1));
-    assert!(!screen(&run).contains("next turns"), "the client's own work is no wait");
+    assert!(text.contains(wait) && text.contains("\n3–4              9"), "{text}");
 }
 
 /// The interval was "too short", and the value had no mark.

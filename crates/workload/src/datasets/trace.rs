@@ -305,6 +305,7 @@ impl Source for Trace {
         let Some((session, it)) = at.and_then(|at| Some((at, self.sessions.get(at)?))) else {
             return Vec::new();
         };
+        let (begin, length) = (it.start.unwrap_or_default(), it.recorded_length());
         let planned = |(turn, it): (usize, &Turn)| {
             let mut waits_for: Vec<u32> = it.waits_for().collect();
             waits_for.sort_unstable();
@@ -315,6 +316,9 @@ impl Source for Trace {
                 index: self.index(Place { session, turn }),
                 waits_for,
                 delay: Some(delay),
+                agent: it.agent.clone(),
+                recorded: it.recorded.map(|times| begin + times.sent),
+                session_recorded: length,
             }
         };
         it.turns().iter().enumerate().map(planned).collect()

@@ -27,6 +27,7 @@ fn record(scenario: &Scenario, folder: &Path) -> BTreeMap<String, Vec<u8>> {
             request_rate: None,
             burstiness: 1.0,
             max_concurrency: scenario.config.limits.max_concurrency,
+            max_sessions: None,
             planned_requests: scenario.config.limits.extent.count,
             duration: None,
             is_traced: false,

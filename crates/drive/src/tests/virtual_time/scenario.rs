@@ -217,7 +217,7 @@ impl Source {
         let prompt = Prompt { output_tokens: Some(self.scenario.tokens), ..Prompt::text(text) };
         let ask = RequestInput::new(&prompt, identity.index);
         let request = target.dialect.prepare(&target.settings, &ask).unwrap();
-        QueuedRequest { request, identity, due: None }
+        QueuedRequest { request, identity, due: None, recorded: None }
     }
 }
 

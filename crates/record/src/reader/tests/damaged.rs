@@ -33,6 +33,8 @@ fn timeline(index: u64, origin: Nanos) -> Timeline {
         audio: None,
         prompt_hash: None,
         prompt_script: None,
+        session_recorded: None,
+        possible_cached_tokens: None,
     };
     let mut timeline = Timeline::new(AttemptId::new(index, Phase::Measure), asked, at(1));
     timeline.times.first_byte_sent = Some(at(2));
