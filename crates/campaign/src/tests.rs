@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_base::refusal::{Refusal, RefusalKind};
-use tokometer_decide::capacity::{Ending, Findings};
+use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::compare::{Conclusion, FailRule, RuleOutcome};
 use tokometer_decide::search::{PointOutcome, SearchResult, Stage};
 use tokometer_decide::staircase;
@@ -235,6 +235,32 @@ fn a_search_states_an_interval_that_holds_the_capacity() {
     };
     assert!((load / TRUTH - 1.0).abs() < 0.1, "{load}");
     assert!(low.is_none_or(|low| low < TRUTH) && high.is_some_and(|high| high > TRUTH));
+}
+
+/// Conversations of three turns, with a pause of two seconds before each next one.
+#[test]
+fn a_search_finds_how_many_sessions_are_held_by_an_objective_on_their_time() {
+    let mut setting = search_setting(None);
+    let slo_text = "p90 session < 8s".to_owned();
+    let slo = tokometer_decide::Slo::parse(&slo_text).unwrap();
+    (setting.over, setting.start, setting.points) = (LoadKind::Sessions, Some(4.0), Some(6));
+    (setting.figures.percentiles, setting.slo, setting.slo_text) =
+        (vec![50.0, 90.0], slo, slo_text);
+    setting.plan = plan(
+        r#"{"load": {"num_prompts": 3000}, "prompts": {"turns": {"least": 3, "most": 3, "think_ms": 2000.0}},
+        "workload": {"dataset": "random", "input_len": 64, "output_len": 16, "prefix_len": 0,
+        "range_ratio": 0.0, "content_path": null}}"#,
+    );
+    let found = run(&mut Search::new(setting).unwrap(), &mut engine(), &mut ()).unwrap();
+    assert!(found.sentence.contains("sessions"), "{}", found.sentence);
+    let of = |fit: PointOutcome| found.points.iter().filter(move |point| point.fit == fit);
+    let met = of(PointOutcome::Met).map(|point| point.load).max_by(f64::total_cmp).unwrap();
+    let missed = of(PointOutcome::Missed).map(|point| point.load).min_by(f64::total_cmp).unwrap();
+    assert!(met >= 4.0 && met < missed, "{met} {missed}");
+    for point in &found.points {
+        let value = point.objectives[0].value.unwrap_or(f64::INFINITY);
+        assert_eq!(point.fit == PointOutcome::Met, value < 8_000.0, "{point:?}");
+    }
 }
 
 /// Five minutes contain too few requests of a slow server: the bracket is what is known.

@@ -244,9 +244,15 @@ impl Objective {
             Statistic::Whole => (summary.figure(key), true),
             statistic => distribution.map_or((None, false), |found| value_of(found, statistic)),
         };
-        // A percentile among failed requests is slower than any limit.
+        // A percentile among failed requests is slower than any limit, one among sessions that the run cut
+        // off slower than what was seen of them.
+        let percentile = self.figure.statistic.percentile();
+        let is_above = |found: &Distribution| {
+            let above = percentile.and_then(|one| found.percentile(one.percent())?.above);
+            found.infinite > 0 || above.is_some_and(|above| above > self.limit)
+        };
         let is_beyond = value.is_none()
-            && distribution.is_some_and(|found| found.infinite > 0)
+            && distribution.is_some_and(is_above)
             && self.figure.better() == Better::Lower;
         let is_met = match value {
             Some(value) => Some(!self.is_beyond(value)),

@@ -214,7 +214,11 @@ pub(crate) mod tests {
         let request = PreparedRequest { bytes, ..PreparedRequest::default() };
         let identity = AttemptId::new(index, Phase::Measure);
         let config = RunConfig { retries: 1, ..RunConfig::new(Vec::new(), Limits::default()) };
-        Flight::new(QueuedRequest { request, identity, due: None, recorded: None }, Some(Nanos(index)), &config)
+        Flight::new(
+            QueuedRequest { request, identity, due: None, recorded: None },
+            Some(Nanos(index)),
+            &config,
+        )
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct SessionTurn {
     possible_cached_tokens: Option<u32>,
 }
 
+type CountOf = fn(&SessionTurn) -> Option<u32>;
+
 /// When a turn could have been sent, and when it should have been.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnStart {
@@ -103,7 +105,7 @@ pub struct TurnDepth {
     pub ttft_ms_p50: Option<f64>,
     pub ttft_ms_p90: Option<f64>,
     pub prompt_tokens_mean: Option<f64>,
-    /// Prompt tokens that the server had cached, as a share; `None` where an answer does not say.
+    /// Prompt tokens that the server had cached, as a share; `None` where it does not report them.
     pub cached_share: Option<f64>,
     /// The same with an unlimited cache.
     pub possible_share: Option<f64>,
@@ -204,7 +206,14 @@ impl Sessions {
                 }
             }
         }
-        rows.into_iter().map(|(to, turns)| depth_row(to, &turns)).collect()
+        let turns = || self.0.values().flat_map(BTreeMap::values);
+        // vLLM leaves a count of zero out.
+        let cached: CountOf = if turns().any(|turn| turn.cached_tokens.is_some()) {
+            |turn| Some(turn.cached_tokens.unwrap_or(0))
+        } else {
+            |_| None
+        };
+        rows.into_iter().map(|(to, turns)| depth_row(to, &turns, cached)).collect()
     }
 }
 
@@ -259,13 +268,11 @@ fn times(
     Some(found)
 }
 
-fn depth_row(to: u32, turns: &[&SessionTurn]) -> TurnDepth {
+fn depth_row(to: u32, turns: &[&SessionTurn], cached: CountOf) -> TurnDepth {
     let ttft = |turn: &&SessionTurn| Option::<f64>::from(turn.ttft).map(|ttft| ttft / 1e6);
     let mut ttfts: Vec<f64> = turns.iter().filter_map(ttft).collect();
     tokometer_base::sort_numbers(&mut ttfts);
-    let sum = |of: fn(&SessionTurn) -> Option<u32>| {
-        turns.iter().map(|turn| of(turn).map(u64::from)).sum::<Option<u64>>()
-    };
+    let sum = |of: CountOf| turns.iter().map(|turn| of(turn).map(u64::from)).sum::<Option<u64>>();
     let prompts = sum(|turn| turn.prompt_tokens).map(|tokens| tokens as f64);
     let share = |of: Option<u64>| Some(of? as f64 / prompts.filter(|all| *all > 0.0)?);
     TurnDepth {
@@ -276,7 +283,7 @@ fn depth_row(to: u32, turns: &[&SessionTurn]) -> TurnDepth {
         ttft_ms_p50: statistics::percentile(&ttfts, 50.0),
         ttft_ms_p90: statistics::percentile(&ttfts, 90.0),
         prompt_tokens_mean: prompts.map(|tokens| tokens / turns.len() as f64),
-        cached_share: share(sum(|turn| turn.cached_tokens)),
+        cached_share: share(sum(cached)),
         possible_share: share(sum(|turn| turn.possible_cached_tokens)),
     }
 }

@@ -9,7 +9,7 @@ use tokometer_client::{Dialect, RequestInput, Settings};
 use tokometer_drive::{FollowUp, Prepare, PrepareError, QueuedRequest, TurnEnd};
 use tokometer_record::{AttemptId, Phase};
 use tokometer_schedule::Share;
-use tokometer_workload::{self as workload, Answers, Workload};
+use tokometer_workload::{self as workload, Answers, SeenPrefixes, USUAL_BLOCK, Workload};
 
 use crate::open_session::OpenSession;
 use tokometer_plan::{Assignment, Lora, Timing};
@@ -46,6 +46,8 @@ pub(crate) struct RequestPreparer {
     pub(crate) made: u64,
     /// Turns that follow one without an answer.
     pub(crate) lost: u64,
+    /// The beginnings of the prompts so far.
+    pub(crate) seen: SeenPrefixes,
 }
 
 impl Prepare for RequestPreparer {
@@ -146,8 +148,13 @@ impl RequestPreparer {
         self.said(self.workload.item(first)?, first).map(Some)
     }
 
-    fn said(&self, item: workload::Item, index: u64) -> Result<QueuedRequest, PrepareError> {
-        self.item(item, &AttemptId::new(index, Phase::Measure))
+    fn said(&mut self, item: workload::Item, index: u64) -> Result<QueuedRequest, PrepareError> {
+        let planned = self.workload.planned(item.index)?;
+        let mut made = self.item(item, &AttemptId::new(index, Phase::Measure))?;
+        let answer = planned.answer_piece().filter(|_| self.answers == Answers::Live);
+        made.request.requested.possible_cached_tokens =
+            self.seen.possible_tokens(&planned, answer, USUAL_BLOCK);
+        Ok(made)
     }
 
     fn item(

@@ -13,7 +13,7 @@ use tokometer_plan::{Content, Form, Overload, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
-use tokometer_workload::fingerprint;
+use tokometer_workload::{SeenPrefixes, fingerprint};
 
 use crate::Error;
 use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
@@ -146,6 +146,7 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
         share: opened.share,
         made: 0,
         lost: 0,
+        seen: SeenPrefixes::default(),
     }
 }
 
@@ -192,11 +193,7 @@ pub(crate) fn config(
         connections: connections(plan),
         socket_reads: client.socket_reads,
         stamps: client.stamps,
-        // In SGLang's client a conversation keeps its slot from its first turn to its last.
-        max_sessions: load
-            .max_sessions
-            .map(|cap| opened.share.of_cap(cap))
-            .or(limits.max_concurrency.filter(|_| plan.conventions == Conventions::Sglang)),
+        max_sessions: load.most_sessions(plan.conventions).map(|cap| opened.share.of_cap(cap)),
         warm_ups: match plan.conventions {
             Conventions::Sglang => drive::WarmUps::Needed,
             Conventions::Vllm => drive::WarmUps::Tolerated,

@@ -103,6 +103,16 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         let (count, what) = (workload.len(), "the run ends when all have been sent");
         remarks.push(format!("there are {count} prompts: {what}, even before `--duration`"));
     }
+    let load = &plan.load;
+    if workload.has_turns()
+        && load.max_concurrency.is_some()
+        && load.most_sessions(plan.conventions).is_none()
+    {
+        remarks.push(
+            "`--max-concurrency` alone sends first turns of all sessions before next ones; limit sessions in progress with `--max-sessions`"
+                .to_owned(),
+        );
+    }
     check_form(plan, &workload)?;
     let against = against(plan, context).map_err(refused)?;
     let opened = OpenedWorkload {

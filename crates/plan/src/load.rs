@@ -62,12 +62,26 @@ impl Load {
         Arrivals::Paced(Pace { curve, burstiness, first })
     }
 
-    /// The same at another load: a rate, or a number of requests in flight without a rate.
+    /// Most sessions in progress. In SGLang's client a conversation keeps its slot from its first turn to its
+    /// last.
+    pub fn most_sessions(&self, conventions: Conventions) -> Option<u32> {
+        let of_slots = self.max_concurrency.filter(|_| conventions == Conventions::Sglang);
+        self.max_sessions.or(of_slots)
+    }
+
+    /// The same at another load: a rate, or a number of requests in flight or of sessions in progress
+    /// without a rate.
     #[must_use]
     pub fn at(&self, kind: LoadKind, load: f64) -> Self {
         let mut at = self.clone();
         match kind {
             LoadKind::RequestRate => at.request_rate = Rate(load),
+            LoadKind::Sessions => {
+                at.request_rate = Rate(f64::INFINITY);
+                // A session begins when another one has ended, not at a time of its own.
+                at.timing = Timing::Rate;
+                at.max_sessions = Some(u32::try_from(nearest_count(load)).unwrap_or(u32::MAX));
+            }
             LoadKind::Concurrency => {
                 at.request_rate = Rate(f64::INFINITY);
                 at.max_concurrency = Some(u32::try_from(nearest_count(load)).unwrap_or(u32::MAX));

@@ -29,6 +29,8 @@ pub struct SimConfig {
     pub answer: AnswerLength,
     /// How many of its tokens are reasoning ahead of the answer, where the route has a field for it.
     pub reasoning_tokens: u32,
+    /// Whether usage has the cached tokens of a prompt, where the flavour is vLLM's.
+    pub reports_cached_tokens: bool,
     /// When given, requests without it are answered with 401.
     pub api_key: Option<String>,
     /// Whether the port uses TLS, with a certificate generated at start.
@@ -53,6 +55,7 @@ impl Default for SimConfig {
             seed: 0,
             answer: AnswerLength::default(),
             reasoning_tokens: 0,
+            reports_cached_tokens: false,
             api_key: None,
             transport: Transport::default(),
             truth: None,

@@ -26,6 +26,8 @@ pub(crate) struct Active {
     pub(crate) delivered: u32,
     /// What another engine is to do after the first token.
     pub(crate) rest: Option<Box<Job>>,
+    /// Prompt tokens that the prefix cache had; `None` without one.
+    pub(crate) cached_tokens: Option<u32>,
     /// The engine that has it.
     pub(crate) engine: usize,
     /// When its user cancels it; `None`: never.

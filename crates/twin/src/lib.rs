@@ -51,7 +51,7 @@ pub use predict::{PredictOptions, Seeds, predict};
 pub use roofline::Roofline;
 pub use router::Routing;
 pub use virtual_time::{KeptDetail, Prediction};
-pub use workload::{Ask, RequestLoad, RequestSource};
+pub use workload::{Ask, RequestLoad, RequestSource, TurnPlace};
 
 /// Why something could not be predicted or fitted.
 #[derive(Debug, thiserror::Error)]

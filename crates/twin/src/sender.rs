@@ -36,6 +36,11 @@ pub(crate) struct Sender<'a> {
     followers: BTreeMap<u64, Vec<u64>>,
     /// Predecessors that have not ended, of turns with several.
     joins: BTreeMap<u64, usize>,
+    /// Further first turns of sessions that have not begun.
+    roots: BTreeMap<u64, Vec<u64>>,
+    /// Turns left of each session in progress.
+    sessions: BTreeMap<u64, u32>,
+    most_sessions: usize,
     free_slots: u64,
     /// When slots that were given back can be used, in order.
     given_back: VecDeque<Nanos>,
@@ -78,6 +83,9 @@ impl<'a> Sender<'a> {
             turns: BinaryHeap::new(),
             followers: BTreeMap::new(),
             joins: BTreeMap::new(),
+            roots: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            most_sessions: workload.max_sessions.map_or(usize::MAX, |most| most.max(1) as usize),
             free_slots: workload.max_concurrency.map_or(u64::MAX, |cap| u64::from(cap.max(1))),
             given_back: VecDeque::new(),
             share,
@@ -87,7 +95,10 @@ impl<'a> Sender<'a> {
         }
         if workload.asks.has_sessions() {
             for index in 0..count {
-                let after = workload.asks.ask(index).after;
+                let Ask { after, place, .. } = workload.asks.ask(index);
+                if let Some(place) = place.filter(|place| after.is_empty() && place.turn > 0) {
+                    sender.roots.entry(place.session).or_default().push(index);
+                }
                 for request in &after {
                     sender.followers.entry(*request).or_default().push(index);
                 }
@@ -114,7 +125,8 @@ impl<'a> Sender<'a> {
                 None => self.position,
             };
             let ask = self.workload.asks.ask(index);
-            if !ask.after.is_empty() {
+            // Further first turns begin with their session.
+            if !ask.after.is_empty() || ask.place.as_ref().is_some_and(|place| place.turn > 0) {
                 self.position += 1;
                 continue;
             }
@@ -132,7 +144,7 @@ impl<'a> Sender<'a> {
 
     fn due(&self) -> Option<Nanos> {
         let turn = self.turns.peek().map(|Reverse((at, _))| *at);
-        let head = self.head.as_ref().map(|due| due.at);
+        let head = self.head.as_ref().filter(|_| !self.is_full()).map(|due| due.at);
         let due = [turn, head].into_iter().flatten().min()?;
         self.workload.duration.is_none_or(|duration| due < duration).then_some(due)
     }
@@ -156,7 +168,7 @@ impl<'a> Sender<'a> {
         } else {
             self.free_slots -= 1;
         }
-        let is_turn = match (self.turns.peek(), &self.head) {
+        let is_turn = match (self.turns.peek(), self.head.as_ref().filter(|_| !self.is_full())) {
             (Some(Reverse((at, _))), Some(head)) => *at <= head.at,
             (Some(_), None) => true,
             _ => false,
@@ -168,13 +180,47 @@ impl<'a> Sender<'a> {
         }
         let due = self.head.take();
         self.pull();
+        self.begin_session(due.as_ref()?);
         due
+    }
+
+    /// Whether the next request begins a session while the most are in progress.
+    fn is_full(&self) -> bool {
+        let head = self.head.as_ref().and_then(|head| head.ask.place.as_ref());
+        head.is_some() && self.sessions.len() >= self.most_sessions
+    }
+
+    fn begin_session(&mut self, first: &Due) {
+        let Some(place) = &first.ask.place else { return };
+        self.sessions.insert(place.session, place.turns);
+        for root in self.roots.remove(&place.session).unwrap_or_default() {
+            self.turns.push(Reverse((self.own_due(root).unwrap_or(first.at), root)));
+        }
+    }
+
+    /// When the trace has it.
+    fn own_due(&self, index: u64) -> Option<Nanos> {
+        let is_traced = self.workload.arrivals == Arrivals::Traced;
+        self.workload.asks.ask(index).due.filter(|_| is_traced)
+    }
+
+    fn end_turn(&mut self, index: u64) {
+        let Some(place) = self.workload.asks.ask(index).place else { return };
+        let left = self.sessions.get(&place.session).map_or(0, |left| left.saturating_sub(1));
+        if left == 0 {
+            self.sessions.remove(&place.session);
+        } else {
+            self.sessions.insert(place.session, left);
+        }
     }
 
     /// A response ended at `at`: its slot is free, and the think time of its successors begins.
     pub(crate) fn ended(&mut self, index: u64, at: Nanos) {
         if self.workload.max_concurrency.is_some() {
             self.given_back.push_back(at);
+        }
+        if self.workload.max_sessions.is_some() {
+            self.end_turn(index);
         }
         for follower in self.followers.remove(&index).unwrap_or_default() {
             let left = self.joins.remove(&follower).unwrap_or(1) - 1;
@@ -184,8 +230,8 @@ impl<'a> Sender<'a> {
             }
             // Ends come in the order of time: this one is the last.
             let ask = self.workload.asks.ask(follower);
-            let own = ask.due.filter(|_| self.workload.arrivals == Arrivals::Traced);
-            self.turns.push(Reverse(((at + ask.delay).max(own.unwrap_or_default()), follower)));
+            let own = self.own_due(follower).unwrap_or_default();
+            self.turns.push(Reverse(((at + ask.delay).max(own), follower)));
         }
     }
 }

@@ -12,7 +12,7 @@ use tokometer_sim as sim;
 
 use crate::{
     Ask, KeptDetail, OldClient, PredictOptions, PredictedFigures, Prediction, RequestLoad, Routing,
-    predict,
+    TurnPlace, predict,
 };
 
 fn profile() -> Profile {
@@ -187,6 +187,44 @@ fn a_turn_that_joins_others_waits_for_the_last_of_them() {
     assert!(ends[1] > ends[0]);
     assert_eq!(sent[2], ends[1] + Nanos::from_secs(1));
     assert_eq!(sent[3], Nanos::from_secs(500), "not before a time of its own");
+}
+
+/// Two turns wait for the first one of each session; one of them takes long, the other one's pause does.
+#[test]
+fn a_limit_on_sessions_holds_until_the_whole_tree_of_a_session_has_ended() {
+    let mut asks = asks(9);
+    for session in 0..3_u64 {
+        for turn in 0..3_u32 {
+            let index = session + 3 * u64::from(turn);
+            let ask = &mut asks[usize::try_from(index).unwrap()];
+            let parents = if turn == 0 { Vec::new() } else { vec![0] };
+            ask.after = parents.iter().map(|_| session).collect();
+            ask.delay = Nanos::from_secs(u64::from(turn / 2 * 5));
+            ask.place = Some(Box::new(TurnPlace {
+                session,
+                turn,
+                turns: 3,
+                parents,
+                ..TurnPlace::default()
+            }));
+        }
+    }
+    let spans = |most: Option<u32>| {
+        let load = RequestLoad { max_sessions: most, ..RequestLoad::burst(asks.clone()) };
+        let run = timelines(&load).timelines;
+        assert_eq!(run.len(), 9);
+        let of = |session: u64| {
+            let own = || run.iter().filter(|one| one.identity.session == Some(session));
+            let begin = own().filter_map(|one| one.times.first_byte_sent).min().unwrap();
+            (begin, own().filter_map(|one| one.times.end).max().unwrap())
+        };
+        [0, 1, 2].map(of)
+    };
+    let [first, second, third] = spans(Some(1));
+    assert!(first.1 > Nanos::from_secs(5), "{first:?}");
+    assert_eq!((second.0, third.0), (first.1, second.1), "one after the other");
+    let [first, second, third] = spans(Some(2));
+    assert!(second.0 < first.1 && third.0 == first.1.min(second.1));
 }
 
 #[test]

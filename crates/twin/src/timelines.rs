@@ -26,11 +26,17 @@ impl Timelines {
             audio: None,
             prompt_hash: None,
             prompt_script: None,
-            session_recorded: None,
-            possible_cached_tokens: None,
+            session_recorded: due.ask.place.as_ref().and_then(|place| place.session_recorded),
+            possible_cached_tokens: due.ask.possible_cached_tokens,
         };
-        let mut timeline =
-            Timeline::new(AttemptId::new(request.index, Phase::Measure), asked, request.sent);
+        let mut identity = AttemptId::new(request.index, Phase::Measure);
+        if let Some(place) = &due.ask.place {
+            (identity.session, identity.turn) = (Some(place.session), place.turn);
+            (identity.turns, identity.parents) = (Some(place.turns), Some(place.parents.clone()));
+            identity.agent.clone_from(&place.agent);
+        }
+        let mut timeline = Timeline::new(identity, asked, request.sent);
+        timeline.times.recorded = due.ask.place.as_ref().and_then(|place| place.recorded);
         timeline.times.intended = due.intended;
         timeline.times.first_byte_sent = Some(request.sent);
         timeline.times.last_byte_sent = Some(request.sent);
@@ -72,6 +78,9 @@ impl Timelines {
     pub(crate) fn ended(&mut self, slot: usize, request: &Active) {
         let Some(mut timeline) = self.in_flight[slot].take() else { return };
         timeline.times.headers = request.first;
+        if let Some(usage) = &mut timeline.usage {
+            usage.cached_tokens = request.cached_tokens;
+        }
         timeline.times.end = Some(request.last);
         timeline.outcome = Outcome::Success;
         self.ended.push(timeline);

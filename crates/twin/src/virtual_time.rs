@@ -212,6 +212,7 @@ impl<'a> VirtualRun<'a> {
             engine: number,
             cancel: due.ask.cancel,
             is_over: false,
+            cached_tokens: None,
         });
         if let Some(CancelAfter::Time(span)) = due.ask.cancel {
             self.cancels.push(Reverse((self.now + span, slot, due.index)));
@@ -291,9 +292,10 @@ impl<'a> VirtualRun<'a> {
             submitted.map_err(|why| Error::Refused { index: self.active[slot].index, why })?;
         }
         let step = engine.inner.step(self.now);
-        for id in engine.inner.admitted() {
-            let request = &mut self.active[slot_of(*id)];
+        for admission in engine.inner.admitted() {
+            let request = &mut self.active[slot_of(admission.id)];
             request.begun.get_or_insert(self.now);
+            request.cached_tokens = request.cached_tokens.or(admission.cached_tokens);
         }
         engine.is_stepping = step.kind != StepKind::Idle;
         // The next step has begun by the time at which a server sees the closed connection.

@@ -26,12 +26,32 @@ pub struct Ask {
     pub delay: Nanos,
     /// A hash per full block of the prompt, each covering everything before it.
     pub block_hashes: Box<[u64]>,
+    /// Its place in a session; `None` for a single request.
+    pub place: Option<Box<TurnPlace>>,
+    /// Prompt tokens that an unlimited prefix cache would have; `None` where that is unknown.
+    pub possible_cached_tokens: Option<u32>,
     /// Smaller is more urgent.
     pub priority: i32,
     /// The adapter it needs.
     pub lora: Option<u32>,
     /// When its user cancels it; `None`: never.
     pub cancel: Option<CancelAfter>,
+}
+
+/// Where a request stands in its session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TurnPlace {
+    pub session: u64,
+    pub turn: u32,
+    /// Turns of the session.
+    pub turns: u32,
+    /// The turns that must have ended before.
+    pub parents: Vec<u32>,
+    pub agent: Option<String>,
+    /// When the recording has it, from the start of the run.
+    pub recorded: Option<Nanos>,
+    /// How long the session took there.
+    pub session_recorded: Option<Nanos>,
 }
 
 impl Ask {
@@ -81,6 +101,8 @@ pub struct RequestLoad {
     pub arrivals: Arrivals,
     /// Most requests in flight: a closed loop when they arrive at once.
     pub max_concurrency: Option<u32>,
+    /// Most sessions in progress, the pauses between their turns included.
+    pub max_sessions: Option<u32>,
     /// Time after which no request is begun any more.
     pub duration: Option<Nanos>,
     /// Most requests that may be in flight before the prediction is given up: an overloaded open loop
@@ -119,6 +141,7 @@ impl RequestLoad {
             asks: Arc::new(asks),
             arrivals: Arrivals::AtOnce,
             max_concurrency: None,
+            max_sessions: None,
             duration: None,
             in_flight_max: IN_FLIGHT_MAX,
         }
@@ -156,6 +179,7 @@ impl std::fmt::Debug for RequestLoad {
             .field("requests", &self.asks.count())
             .field("arrivals", &self.arrivals)
             .field("max_concurrency", &self.max_concurrency)
+            .field("max_sessions", &self.max_sessions)
             .field("duration", &self.duration)
             .finish_non_exhaustive()
     }

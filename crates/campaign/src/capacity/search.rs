@@ -124,7 +124,9 @@ impl Search {
         let length = setting.bounds.length(usual)?;
         let (start, most) = (setting.start.unwrap_or(1.0), setting.points.unwrap_or(20));
         let limits = limits(&setting, start, most, length)?;
-        let climbs = setting.budget.filter(|_| setting.start.is_none() && setting.stairs.is_none());
+        // A staircase of requests in flight says little about sessions, which mostly pause.
+        let has_stairs = setting.start.is_none() && setting.over != LoadKind::Sessions;
+        let climbs = setting.budget.filter(|_| has_stairs && setting.stairs.is_none());
         let stairs = climbs.map(|budget| Stairs {
             staircase: start::staircase(budget),
             plan: setting.plan.clone(),
@@ -381,7 +383,9 @@ impl Search {
         match self.setting.over {
             LoadKind::RequestRate => Some(design.centre),
             // Of a closed loop the first stage shows the rate.
-            LoadKind::Concurrency => self.points.last().and_then(|one| one.requests_per_s),
+            LoadKind::Concurrency | LoadKind::Sessions => {
+                self.points.last().and_then(|one| one.requests_per_s)
+            }
         }
     }
 
@@ -444,7 +448,8 @@ impl Search {
         let mut plan = self.setting.plan.clone();
         plan.load = plan.load.at(self.setting.over, load);
         plan.load.duration_s = duration_s;
-        plan.load.num_prompts = None;
+        // Sessions must end within the run, so that their number is the plan's.
+        plan.load.num_prompts.take_if(|_| self.setting.over != LoadKind::Sessions);
         plan.load.overload = Overload::Stop;
         plan.seed = Seed(plan.seed).stream("point").draw(number as u64);
         plan.phases.cache = Cache::Flush;
@@ -464,6 +469,7 @@ impl Search {
                 let load = match self.setting.over {
                     LoadKind::RequestRate => stored.load.request_rate.0,
                     LoadKind::Concurrency => stored.load.max_concurrency.map_or(0.0, f64::from),
+                    LoadKind::Sessions => stored.load.max_sessions.map_or(0.0, f64::from),
                 };
                 meant = self.numbered(load, number, stored.load.duration_s);
             }
@@ -493,7 +499,11 @@ impl Search {
             (stored::timelines(&record.reader)?.collect::<Vec<_>>(), record.end.clone());
         // What was sent before the window fills the queue in it, so the load is that of the whole sending.
         let sent = sent_rate(&timelines).filter(|_| self.setting.over == LoadKind::RequestRate);
-        let window = discard_preload(&mut timelines);
+        // A session belongs to the window with all of its turns, those of the preload included.
+        let window = match self.setting.over {
+            LoadKind::Sessions => None,
+            _ => discard_preload(&mut timelines),
+        };
         let rates = window.and_then(|window| rates_in(&timelines, window));
         if let Some(window) = window {
             end.measure_begin = window.begin.clamp(end.measure_begin, end.measure_end);
@@ -510,7 +520,10 @@ impl Search {
         if let Some(rates) = rates {
             put_rates(&mut summary, rates);
         }
-        let trend = wait_trend(&timelines, slo.wait_limit(info.load.max_concurrency));
+        let trend = wait_trend(
+            &timelines,
+            slo.wait_limit(info.load.max_sessions.or(info.load.max_concurrency)),
+        );
         let fit = fit(slo, &summary, Some(stop), trend);
         let point = MeasuredPoint::new(
             (SentLoad { asked: load, sent: sent.unwrap_or(load) }, stage, fit),
@@ -604,7 +617,7 @@ fn limits(
             "",
         ));
     }
-    let is_whole = over == LoadKind::Concurrency;
+    let is_whole = over.is_closed();
     let least = (start / BELOW_START).max(LEAST_REQUESTS / length.longest.as_secs_f64());
     let least = if is_whole { 1.0 } else { least.min(start) };
     let (climb, holds) = (Climb::Far, true);

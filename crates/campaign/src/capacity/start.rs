@@ -34,6 +34,7 @@ pub(super) fn most(steps: &[StairStep]) -> Option<SeenMost> {
 pub(super) fn first_load(steps: &[StairStep], over: LoadKind) -> f64 {
     match over {
         LoadKind::RequestRate => FIRST * most(steps).map_or(1.0, |most| most.rate),
+        LoadKind::Sessions => 1.0,
         LoadKind::Concurrency => {
             let knee = knee(steps).or(steps.len().checked_sub(1));
             let flights = knee.map_or(1, |at| steps[at].concurrency);

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokometer_base::refusal::{Refusal, RefusalKind};
-use tokometer_plan::{Cache, Overload, Plan, Rate};
+use tokometer_plan::{Cache, Overload, Plan, Rate, Timing};
 use tokometer_shards as shards;
 
 use crate::outcome::PlannedRun;
@@ -41,6 +41,8 @@ pub(super) struct PointOrder {
 struct PointLoad {
     request_rate: String,
     max_concurrency: Option<u32>,
+    max_sessions: Option<u32>,
+    timing: Timing,
     num_prompts: Option<u64>,
     duration_s: Option<String>,
     overload: Overload,
@@ -54,6 +56,8 @@ impl PointLoad {
         Self {
             request_rate: load.request_rate.0.to_string(),
             max_concurrency: load.max_concurrency,
+            max_sessions: load.max_sessions,
+            timing: load.timing,
             num_prompts: load.num_prompts,
             duration_s: load.duration_s.map(|seconds| seconds.to_string()),
             overload: load.overload,
@@ -67,6 +71,7 @@ impl PointLoad {
         let mut plan = plan.clone();
         plan.load.request_rate = Rate(self.request_rate.parse().ok()?);
         plan.load.max_concurrency = self.max_concurrency;
+        (plan.load.max_sessions, plan.load.timing) = (self.max_sessions, self.timing);
         plan.load.num_prompts = self.num_prompts;
         plan.load.duration_s =
             self.duration_s.as_ref().map(|seconds| seconds.parse()).transpose().ok()?;

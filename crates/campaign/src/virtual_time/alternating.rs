@@ -56,6 +56,7 @@ impl Virtual {
                 asks: Arc::new(asked),
                 arrivals: if is_paced { Arrivals::Traced } else { Arrivals::AtOnce },
                 max_concurrency: load.max_concurrency,
+                max_sessions: None,
                 duration: left,
                 in_flight_max: in_flight_max(self.memory_bytes),
             };

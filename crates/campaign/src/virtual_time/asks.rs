@@ -1,8 +1,8 @@
 //! The requests of a plan as the engine sees them: lengths, times and shared prefixes, no content.
 //!
 //! `random` lengths are drawn one at a time by their index, without a tokenizer and without memory,
-//! exactly as the workload draws them. Every other dataset is opened as `bench` opens it and its
-//! prompts are counted; texts are cut into hashed blocks only where the engine keeps a prefix cache.
+//! exactly as the workload draws them. Every other dataset is opened as `bench` opens it: lengths and the
+//! hashes of blocks come from the names of pieces; only given text is made and counted.
 
 use std::sync::Arc;
 
@@ -10,15 +10,18 @@ use tokometer_base::{Cancellation, Prompt, PromptContent, Seed};
 use tokometer_measure::{
     Credentials, OpenedWorkload, WorkloadInputs, adapter, open, prompts_needed, tokenizer,
 };
-use tokometer_plan::{Lora, Plan};
+use tokometer_plan::{Lora, Plan, Timing};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
 use tokometer_tokenize::{Specials, Tokenizer};
 use tokometer_twin::workload::block_hashes;
-use tokometer_twin::{Ask, RequestSource};
+use tokometer_twin::{Ask, RequestSource, TurnPlace};
 use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
-use tokometer_workload::{self as workload, Spec};
+use tokometer_workload::{
+    Answers, PlannedTurn, SeenPrefixes, Spec, TurnPosition, USUAL_BLOCK,
+    block_hashes as blocks_of_names,
+};
 
 use tokometer_base::refusal::Refusal;
 
@@ -165,6 +168,11 @@ pub(super) struct Listed {
     seed: Seed,
     remarks: Vec<String>,
     made: Arc<Vec<Ask>>,
+    /// The turns of the session that was looked at last.
+    session: (Option<u64>, Vec<PlannedTurn>),
+    timing: Timing,
+    /// The beginnings of the prompts so far.
+    seen: SeenPrefixes,
 }
 
 impl Listed {
@@ -177,13 +185,7 @@ impl Listed {
             hub: secrets.hub.clone(),
         };
         let opened = open(plan, means)?;
-        if plan.load.max_sessions.is_some() && opened.has_turns() {
-            return Err(Refusal::usage(
-                "cannot predict a limit on sessions",
-                "omit `--max-sessions`, or use `--max-concurrency`",
-            ));
-        }
-        let is_live = opened.has_turns() && opened.workload.answers() == workload::Answers::Live;
+        let is_live = opened.has_turns() && opened.workload.answers() == Answers::Live;
         if plan.load.cancel.is_some() && is_live {
             return Err(Refusal::usage(
                 "cannot predict cancelled turns whose answers the next turn repeats",
@@ -200,6 +202,9 @@ impl Listed {
             seed: Seed(plan.seed),
             remarks,
             made: Arc::default(),
+            session: (None, Vec::new()),
+            timing: plan.load.timing,
+            seen: SeenPrefixes::default(),
         })
     }
 
@@ -219,56 +224,77 @@ impl Listed {
         Ok(made)
     }
 
-    fn ask(&self, at: u64) -> Result<Ask, Refusal> {
+    fn ask(&mut self, at: u64) -> Result<Ask, Refusal> {
         let refused =
             |why: String| Refusal::usage(format!("cannot predict request {at}: {why}"), "");
         let kept = self.opened.kept.as_ref();
         let slot = usize::try_from(at).unwrap_or(usize::MAX);
         let index = kept.map_or(Some(at), |kept| kept.get(slot).copied()).unwrap_or(at);
-        let item = self.opened.workload.item(index).map_err(|why| refused(why.to_string()))?;
-        let new_tokens = self.prompt_tokens(&item.prompt).map_err(refused)?;
-        let output_tokens = item.prompt.output_tokens.ok_or_else(|| {
+        let workload = &self.opened.workload;
+        let planned = workload.planned(index).map_err(|why| refused(why.to_string()))?;
+        let output_tokens = planned.output_tokens.ok_or_else(|| {
             refused("the dataset does not define its output length".to_owned())
                 .hint("set it with `--output-len`")
         })?;
-        let hashes = self.hashes(&item.prompt).map_err(refused)?;
-        let cancel = self.cancel.and_then(|cancel| cancel.of(self.seed, at));
+        // The engine keeps the blocks of an answer, too, which only a prompt with the real one repeats.
+        let answer = planned.answer_piece().filter(|_| workload.answers() == Answers::Live);
+        let block = self.block_tokens;
+        let (prompt_tokens, hashes) = match (planned.tokens(), planned.named_pieces(), block) {
+            (Some(tokens), Some(pieces), Some(block)) => {
+                (tokens, blocks_of_names(pieces.into_iter().chain(answer), block))
+            }
+            (Some(tokens), _, None) => (tokens, Box::default()),
+            _ => self.counted(index).map_err(refused)?,
+        };
+        let seen = self.block_tokens.unwrap_or(USUAL_BLOCK);
+        let possible = self.seen.possible_tokens(&planned, answer, seen);
         let ask = Ask {
-            due: item.due,
+            due: self.opened.workload.due(index),
             block_hashes: hashes,
-            cancel,
-            ..Ask::new(new_tokens, output_tokens)
+            possible_cached_tokens: possible,
+            cancel: self.cancel.and_then(|cancel| cancel.of(self.seed, at)),
+            lora: self.lora.as_ref().map(|lora| adapter(lora, at, planned.position, self.seed)),
+            ..Ask::new(prompt_tokens, output_tokens)
         };
-        let ask = match item.after {
-            Some(after) => self.waiting(after, ask),
+        Ok(match planned.position {
+            Some(position) => self.placed(position, ask),
             None => ask,
-        };
-        let lora = self.lora.as_ref().map(|lora| adapter(lora, at, item.after, self.seed));
-        Ok(Ask { lora, ..ask })
+        })
     }
 
     /// The request of a turn, behind those that it waits for.
-    fn waiting(&self, after: workload::TurnPosition, mut ask: Ask) -> Ask {
-        let turns = self.opened.workload.session(after.session);
-        if let Some(turn) = turns.get(after.turn as usize) {
-            ask.after = turn.waits_for.iter().map(|turn| turns[*turn as usize].index).collect();
-            ask.delay = turn.delay.unwrap_or_default();
+    fn placed(&mut self, position: TurnPosition, mut ask: Ask) -> Ask {
+        let TurnPosition { session, turn } = position;
+        if self.session.0 != Some(session) {
+            self.session = (Some(session), self.opened.workload.session(session));
         }
+        let turns = &self.session.1;
+        let Some(planned) = turns.get(turn as usize).cloned() else { return ask };
+        ask.after = planned.waits_for.iter().map(|turn| turns[*turn as usize].index).collect();
+        ask.delay = planned.delay.unwrap_or_default();
+        ask.place = Some(Box::new(TurnPlace {
+            session,
+            turn,
+            turns: u32::try_from(turns.len()).unwrap_or(u32::MAX),
+            parents: planned.waits_for,
+            agent: planned.agent.map(String::from),
+            recorded: planned.recorded.filter(|_| self.timing == Timing::Trace),
+            session_recorded: planned.session_recorded,
+        }));
         ask
     }
 
-    fn prompt_tokens(&self, prompt: &Prompt) -> Result<u32, String> {
-        if let Some(tokens) = prompt.prompt_tokens {
-            return Ok(tokens);
+    /// Length and hashes of a prompt with given text, which only a tokenizer knows.
+    fn counted(&self, index: u64) -> Result<(u32, Box<[u64]>), String> {
+        let prompt = self.opened.workload.item(index).map_err(|why| why.to_string())?.prompt;
+        let (tokens, block) = (prompt.prompt_tokens, self.block_tokens);
+        if let (Some(tokens), None) = (tokens, block) {
+            return Ok((tokens, Box::default()));
         }
-        let counted = self.ids(prompt)?.len();
-        u32::try_from(counted).map_err(|_| "its prompt is too long to count".to_owned())
-    }
-
-    /// A hash per full block of the prompt, each over everything before it.
-    fn hashes(&self, prompt: &Prompt) -> Result<Box<[u64]>, String> {
-        let Some(block) = self.block_tokens else { return Ok(Box::default()) };
-        Ok(block_hashes(&self.ids(prompt)?, block))
+        let ids = self.ids(&prompt)?;
+        let counted = u32::try_from(ids.len()).map_err(|_| "its prompt is too long to count")?;
+        let hashes = block.map_or_else(Box::default, |block| block_hashes(&ids, block));
+        Ok((tokens.unwrap_or(counted), hashes))
     }
 
     fn ids(&self, prompt: &Prompt) -> Result<Vec<u32>, String> {

@@ -100,6 +100,7 @@ impl Virtual {
                 asks: asks.source(count, seed)?,
                 arrivals,
                 max_concurrency: load.max_concurrency,
+                max_sessions: load.most_sessions(plan.conventions),
                 duration: load.duration_s.map(Nanos::from_secs_f64),
                 in_flight_max: in_flight_max(self.memory_bytes),
             };

@@ -271,6 +271,8 @@ pub(crate) enum Over {
     RequestRate,
     /// Requests in flight (closed loop)
     Concurrency,
+    /// Sessions in progress, with the pauses between their turns (closed loop)
+    Sessions,
 }
 
 impl From<Over> for LoadKind {
@@ -278,6 +280,7 @@ impl From<Over> for LoadKind {
         match over {
             Over::RequestRate => Self::RequestRate,
             Over::Concurrency => Self::Concurrency,
+            Over::Sessions => Self::Sessions,
         }
     }
 }
@@ -535,6 +538,9 @@ pub(crate) struct SimArgs {
     /// Tokens of reasoning before each answer (chat, Responses and Messages of vllm)
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub(crate) reasoning: u32,
+    /// Report the cached tokens of each prompt in its usage, as vLLM with this flag
+    #[arg(long)]
+    pub(crate) enable_prompt_tokens_details: bool,
     /// Multiply all times by this factor
     #[arg(long, value_name = "FACTOR")]
     pub(crate) slower: Option<f64>,

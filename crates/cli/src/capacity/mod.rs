@@ -244,7 +244,7 @@ fn refuse_undivided(
     part: Option<&Membership>,
 ) -> Result<(), Refusal> {
     let has_staircase = budget.is_some() && args.start.is_none();
-    let is_capped = args.over == Over::Concurrency || has_staircase;
+    let is_capped = args.over != Over::RequestRate || has_staircase;
     if part.is_none() || !is_capped || bench.shards.global_cap {
         return Ok(());
     }

@@ -92,6 +92,7 @@ pub(super) fn capacity(
         LoadKind::RequestRate => {
             Some(lowered.plan.load.request_rate.0).filter(|rate| rate.is_finite())
         }
+        LoadKind::Sessions => lowered.plan.load.max_sessions.map(f64::from),
         LoadKind::Concurrency => lowered.plan.load.max_concurrency.map(f64::from),
     };
     let mut found = PredictedCapacities {

@@ -73,6 +73,7 @@ fn config(args: &SimArgs) -> Result<SimConfig, Refusal> {
         pace: args.slower.map_or(pace.clone(), |factor| pace.scaled(factor)),
         seed: args.seed,
         reasoning_tokens: args.reasoning,
+        reports_cached_tokens: args.enable_prompt_tokens_details,
         api_key: args.api_key.clone(),
         transport: if args.tls { Transport::Tls } else { Transport::Plain },
         truth: args.truth.clone(),

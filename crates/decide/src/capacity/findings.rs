@@ -13,22 +13,31 @@ pub enum LoadKind {
     RequestRate,
     /// Requests in flight (closed loop).
     Concurrency,
+    /// Sessions in progress, the pauses between their turns included (closed loop).
+    Sessions,
 }
 
 impl LoadKind {
+    /// Whether it counts what is in progress.
+    pub fn is_closed(self) -> bool {
+        self != Self::RequestRate
+    }
+
     /// For messages.
     pub fn unit(self) -> &'static str {
         match self {
             Self::RequestRate => "req/s",
             Self::Concurrency => "in flight",
+            Self::Sessions => "sessions",
         }
     }
 
-    /// A load for people: requests in flight are whole.
+    /// A load for people: what is in progress is whole.
     pub fn text(self, load: f64) -> String {
         match self {
-            Self::Concurrency if load.fract() == 0.0 => format!("{load:.0}"),
-            Self::Concurrency | Self::RequestRate => digits(load),
+            Self::RequestRate => digits(load),
+            _ if load.fract() == 0.0 => format!("{load:.0}"),
+            _ => digits(load),
         }
     }
 }
@@ -210,8 +219,8 @@ impl Findings {
                     .map_or(String::new(), |worst| format!(" ({})", worst.words()));
                 let at = self.over.text(at.map_or(*load, MeasuredPoint::sent));
                 match self.over {
-                    // One request in flight is the lowest load: none was left out.
-                    LoadKind::Concurrency => {
+                    // One in progress is the lowest load: none was left out.
+                    LoadKind::Concurrency | LoadKind::Sessions => {
                         format!("no load meets the objectives: even {at} {unit} violates them{why}")
                     }
                     LoadKind::RequestRate => format!(

@@ -84,8 +84,13 @@ impl<'a> Allowance<'a> {
         let is_known = result.value.is_some() || result.is_met == Some(false);
         let plain = |used: f64| Use { used, variance: 0.0, allowed: None };
         let is_percentile = objective.figure.statistic.percentile().is_some();
+        let metric = objective.figure.quantity.metric();
+        let is_of_sessions = matches!(metric.formula, Formula::Session(_));
         match objective.allowed() {
-            Some(allowed) if is_percentile && is_known => self.share(at, allowed),
+            // Sessions are not counted one by one: the run may have cut one off.
+            Some(allowed) if is_percentile && is_known && !is_of_sessions => {
+                self.share(at, allowed)
+            }
             Some(allowed) if !is_percentile => result
                 .value
                 .map(|good| Use { allowed: Some(allowed), ..plain((1.0 - good) / allowed) }),

@@ -170,6 +170,7 @@ fn repeat(findings: &Findings, folder: &Path) -> String {
     let over = match findings.over {
         tokometer_decide::capacity::LoadKind::RequestRate => "request-rate",
         tokometer_decide::capacity::LoadKind::Concurrency => "concurrency",
+        tokometer_decide::capacity::LoadKind::Sessions => "sessions",
     };
     let first = findings.points.first().and_then(|point| run_folder(folder, point));
     let plan = first.map(|run| {

@@ -11,7 +11,7 @@ use super::blocks::BlockPool;
 use super::decoders::{DecoderEntry, Decoders};
 use super::ids::IdHasher;
 use super::job::{Job, JobRefusal, JobState, QueueRank, Sequence};
-use super::reports::{Counters, Occupancy, Produced, Step, StepKind};
+use super::reports::{Admission, Counters, Occupancy, Produced, Step, StepKind};
 use crate::cost::Batch;
 use crate::profile::{AdmissionOrder, Policy, Profile};
 
@@ -29,7 +29,7 @@ pub struct Engine {
     /// Slab of the running requests, most urgent first: the last one is preempted first.
     pub(super) running: Vec<usize>,
     pub(super) produced: Vec<Produced>,
-    pub(super) admitted: Vec<u64>,
+    pub(super) admitted: Vec<Admission>,
     pub(super) preempted: Vec<u64>,
     /// Present when only first and last tokens are reported.
     pub(super) decoders: Option<Decoders>,
@@ -109,7 +109,7 @@ impl Engine {
     }
 
     /// Requests that the last step admitted, including previously preempted ones.
-    pub fn admitted(&self) -> &[u64] {
+    pub fn admitted(&self) -> &[Admission] {
         &self.admitted
     }
 

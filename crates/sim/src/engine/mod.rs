@@ -17,4 +17,4 @@ mod tests;
 
 pub use job::{Job, JobRefusal};
 pub use machine::Engine;
-pub use reports::{Counters, Occupancy, Produced, Step, StepKind};
+pub use reports::{Admission, Counters, Occupancy, Produced, Step, StepKind};

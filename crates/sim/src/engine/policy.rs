@@ -6,6 +6,7 @@
 
 use super::job::JobState;
 use super::machine::{Engine, reservation};
+use super::reports::Admission;
 use crate::cost::Batch;
 use crate::profile::Policy;
 
@@ -217,7 +218,8 @@ impl Engine {
         self.waiting.remove(&rank);
         let job = &self.sequence(slot).job;
         let (id, reserved) = (job.id, reservation(job));
-        self.admitted.push(id);
+        let cached_tokens = self.blocks.is_caching().then_some(cached);
+        self.admitted.push(Admission { id, cached_tokens });
         self.reserved_tokens += reserved;
         let at = self.running.partition_point(|running| self.sequence(*running).rank < rank);
         self.running.insert(at, slot);

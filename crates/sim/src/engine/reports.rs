@@ -26,6 +26,15 @@ pub enum StepKind {
     Mixed,
 }
 
+/// A request that leaves the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// The request's id.
+    pub id: u64,
+    /// Tokens of its prompt that the prefix cache has. `None` without one.
+    pub cached_tokens: Option<u32>,
+}
+
 /// What one request gets at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Produced {

@@ -41,6 +41,12 @@ impl Reactor<'_> {
     fn begin_step(&mut self, at: Nanos) {
         let Some(engine) = &mut self.engine else { return };
         let step = engine.step(at);
+        for admission in engine.admitted().iter().filter(|_| self.config.reports_cached_tokens) {
+            if let Some(stream) = self.streams.get_mut(admission.id) {
+                // Once more admitted after a preemption, it finds its own blocks.
+                stream.cached_tokens = stream.cached_tokens.or(admission.cached_tokens);
+            }
+        }
         self.is_stepping = step.until != Nanos::MAX;
         if self.is_stepping {
             self.timers.set(step.until, Alarm::Step);

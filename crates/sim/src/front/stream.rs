@@ -26,6 +26,8 @@ pub(super) struct ResponseStream {
     /// Its tokens, where the request constrains them.
     constrained: Option<Vec<String>>,
     pub(super) prompt_tokens: u32,
+    /// Of the prompt; `None` until it is admitted, and where they are not reported.
+    pub(super) cached_tokens: Option<u32>,
     pub(super) answer_tokens: u32,
     /// Those of them that are reasoning, ahead of the others.
     reasoning_tokens: u32,
@@ -107,6 +109,7 @@ impl ResponseStream {
             seed: content,
             constrained: ask.constrained.clone(),
             prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
+            cached_tokens: None,
             answer_tokens,
             reasoning_tokens: reasoning_tokens.min(answer_tokens),
             sent_tokens: 0,
@@ -170,6 +173,7 @@ impl ResponseStream {
         let honest = ReportedUsage {
             prompt_tokens: self.prompt_tokens,
             completion_tokens: self.sent_tokens,
+            cached_tokens: self.cached_tokens,
         };
         match faults.usage {
             UsageFault::Honest => Some(honest),

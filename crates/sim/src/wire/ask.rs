@@ -62,6 +62,8 @@ impl Reason {
 pub(crate) struct ReportedUsage {
     pub(crate) prompt_tokens: u32,
     pub(crate) completion_tokens: u32,
+    /// Of the prompt; `None` where the server does not report them.
+    pub(crate) cached_tokens: Option<u32>,
 }
 
 impl ReportedUsage {
@@ -71,10 +73,15 @@ impl ReportedUsage {
 
     /// In OpenAI's words.
     pub(super) fn json(self) -> Value {
-        json!({
+        let mut usage = json!({
             "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens,
             "total_tokens": self.total(),
-        })
+        });
+        // vLLM leaves a zero out.
+        if let Some(cached_tokens @ 1..) = self.cached_tokens {
+            usage["prompt_tokens_details"] = json!({ "cached_tokens": cached_tokens });
+        }
+        usage
     }
 }
 

@@ -184,7 +184,9 @@ impl AnswerWriter for Vllm {
         let reasoning = ending.reasoning_tokens;
         let usage = ending.usage.map(|usage| {
             let mut usage = usage.json();
-            usage["prompt_tokens_details"] = Value::Null;
+            if usage.get("prompt_tokens_details").is_none() {
+                usage["prompt_tokens_details"] = Value::Null;
+            }
             usage["completion_tokens_details"] =
                 json!((reasoning > 0).then(|| json!({ "reasoning_tokens": reasoning })));
             usage
