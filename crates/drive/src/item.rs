@@ -56,6 +56,11 @@ pub trait Prepare: Send {
         0
     }
 
+    /// Sessions that ended because a turn does not fit into the server's context.
+    fn overflows(&self) -> u64 {
+        0
+    }
+
     /// How many of the first `most` measured items are due before `end` by times of their own, made or
     /// not. Counting ends at the first one that is due later, as the run does. Zero for items without
     /// times.

@@ -477,6 +477,7 @@ impl<P: Platform> Owner<P> {
         health.is_same_host = vitals::is_same_host(&addresses);
         health.descriptor_limit = self.descriptor_limit;
         health.dropped_fields = self.shared.dropped_fields();
+        health.overflows = self.progress.overflows();
         let stop = self.stop.unwrap_or(Stop::Complete);
         let due = self.due(measured.begin, sent);
         RunEnd {

@@ -110,6 +110,11 @@ impl PreparerProgress {
         source.as_ref().map_or(0, |source| source.lost_turns())
     }
 
+    pub(crate) fn overflows(&self) -> u64 {
+        let source = self.source.0.lock().unwrap_or_else(PoisonError::into_inner);
+        source.as_ref().map_or(0, |source| source.overflows())
+    }
+
     pub(crate) fn fail(&self, error: Error) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }

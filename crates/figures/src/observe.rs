@@ -65,6 +65,10 @@ pub struct Observed {
     /// Prompt tokens against prefix-cache hits, first turns only: a later turn repeats its history.
     pub cached: Pair,
     pub later_turns: u64,
+    /// Later turns that repeat real answers, so that nobody knew their length.
+    pub live_turns: u64,
+    /// The answers of turns in sessions: requested length against the one received.
+    pub session_answers: Pair,
     pub several_choices: u64,
     pub open_bodies: u64,
     pub several_tokens: u64,
@@ -174,11 +178,14 @@ impl Observed {
             self.cached.add(usage.prompt_tokens, reported::cached_tokens(timeline));
         } else {
             self.later_turns += 1;
+            self.live_turns += u64::from(timeline.requested.prompt_tokens.is_none());
         }
         let counted = timeline.output_tokens();
         if !has_further_choices {
             let came = counted.map(|(tokens, _)| tokens);
             self.answer_lengths.add(timeline.requested.output_tokens, came);
+            let in_session = timeline.identity.session.and(came);
+            self.session_answers.add(timeline.requested.output_tokens, in_session);
         }
         if let (Some(asked), Some(reported)) =
             (timeline.requested.prompt_tokens, usage.prompt_tokens)

@@ -55,6 +55,8 @@ pub enum NoteCode {
     AnswerLength,
     EndedAnswers,
     LongAnswers,
+    HistoryDrift,
+    ContextOverflow,
     OneCore,
     SameHost,
     Proxy,

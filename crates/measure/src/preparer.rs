@@ -12,6 +12,7 @@ use tokometer_schedule::Share;
 use tokometer_workload::{self as workload, Answers, SeenPrefixes, USUAL_BLOCK, Workload};
 
 use crate::open_session::OpenSession;
+use crate::workload::fits_in;
 use tokometer_plan::{Assignment, Lora, Timing};
 
 /// Requests whose times are looked at to count those that were due.
@@ -44,10 +45,14 @@ pub(crate) struct RequestPreparer {
     /// The part of the measured requests that this process sends.
     pub(crate) share: Share,
     pub(crate) made: u64,
-    /// Turns that follow one without an answer.
+    /// Turns that follow one without an answer, or one beyond the context.
     pub(crate) lost: u64,
     /// The beginnings of the prompts so far.
     pub(crate) seen: SeenPrefixes,
+    /// Sessions that ended because a turn does not fit into the context.
+    pub(crate) overflows: u64,
+    /// The context, where the plan has it.
+    pub(crate) max_model_len: Option<u64>,
 }
 
 impl Prepare for RequestPreparer {
@@ -73,16 +78,22 @@ impl Prepare for RequestPreparer {
             }
             open.ended(ended.identity.turn, ended.at)
         });
-        let mut follow_ups = Vec::new();
+        let (mut follow_ups, mut is_overflow) = (Vec::new(), false);
         for turn in ready.iter().flatten() {
             // Sessions are never a selection of prompts: a request's index is its prompt's.
             let answers = self.sessions.get(&session).map_or(&[][..], |open| &open.answers);
             let item = self.workload.item_after(turn.index, answers)?;
+            if !self.fits(&item)? {
+                is_overflow = true;
+                self.lost += 1;
+                continue;
+            }
             follow_ups.push(FollowUp { item: self.said(item, turn.index)?, due: turn.due });
         }
-        // A turn without a response ends its session.
+        // A turn without a response ends its session, and so does one that would have to be cut.
+        self.overflows += u64::from(is_overflow);
         let is_over = self.sessions.get(&session).is_none_or(OpenSession::is_over);
-        if ready.is_none() || is_over {
+        if ready.is_none() || is_over || is_overflow {
             self.lost += self.sessions.remove(&session).map_or(0, |open| open.unsent());
         }
         Ok(follow_ups)
@@ -90,6 +101,10 @@ impl Prepare for RequestPreparer {
 
     fn lost_turns(&self) -> u64 {
         self.lost
+    }
+
+    fn overflows(&self) -> u64 {
+        self.overflows
     }
 
     fn due_before(&self, end: Nanos, most: u64) -> u64 {
@@ -137,15 +152,27 @@ impl RequestPreparer {
             let Some(index) = index else { return Ok(None) };
             return self.said(self.workload.item(index)?, at).map(Some);
         }
-        if at >= self.workload.sessions() {
-            return Ok(None);
-        }
+        let sessions = self.workload.sessions();
+        let at = prompt_of(at, self.kept.as_deref(), sessions, Supply::Ends);
+        let Some(at) = at else { return Ok(None) };
         // Later turns are prepared when they are due.
         let (open, roots) = OpenSession::begin(self.workload.session(at));
         self.sessions.insert(at, open);
         self.roots.extend(roots);
         let Some(first) = self.roots.pop_front() else { return Ok(None) };
         self.said(self.workload.item(first)?, first).map(Some)
+    }
+
+    /// Whether a turn fits into the context. A prompt with real answers is taken as long as it was planned,
+    /// because only the server counts it.
+    fn fits(&self, item: &workload::Item) -> Result<bool, PrepareError> {
+        let Some(limit) = self.max_model_len else { return Ok(true) };
+        if item.prompt.prompt_tokens.is_some() {
+            return Ok(fits_in(&item.prompt, limit));
+        }
+        let planned = self.workload.planned(item.index)?;
+        let answer = u64::from(planned.output_tokens.unwrap_or(0));
+        Ok(planned.tokens().is_none_or(|tokens| u64::from(tokens) + answer <= limit))
     }
 
     fn said(&mut self, item: workload::Item, index: u64) -> Result<QueuedRequest, PrepareError> {

@@ -13,7 +13,7 @@ use tokometer_plan::{Content, Form, Overload, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
-use tokometer_workload::{SeenPrefixes, fingerprint};
+use tokometer_workload::{Answers, SeenPrefixes, fingerprint};
 
 use crate::Error;
 use crate::alternating::{Alternating, AwaitBlock, BlockTimes, Switch};
@@ -69,16 +69,17 @@ pub(crate) fn source(
     await_block: Option<AwaitBlock>,
 ) -> Result<Box<dyn Prepare>, Error> {
     let RunSetup { tools, plan, ready, opened, .. } = *setup;
-    if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
+    if opened.has_turns() && opened.against.is_some() {
         return Err(Error::usage(
-            "cannot use conversations with two targets or with `--max-model-len`",
-            "measure the targets one after the other, without `--max-model-len`",
+            "cannot use conversations with two targets",
+            "measure the targets one after the other",
         ));
     }
-    if opened.has_turns() && plan.prompts.form == Form::TokenIds {
+    let is_live = opened.has_turns() && opened.workload.answers() == Answers::Live;
+    if is_live && plan.prompts.form == Form::TokenIds {
         return Err(Error::usage(
-            "cannot use conversations with token ids: answers are returned as text",
-            "omit `--prompt-token-ids`",
+            "cannot repeat answers in prompts of token ids: answers are returned as text",
+            "omit `--prompt-token-ids`, or use `--answers recorded`",
         ));
     }
     let own = preparer(plan, &ready.reached, opened);
@@ -147,6 +148,8 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
         made: 0,
         lost: 0,
         seen: SeenPrefixes::default(),
+        overflows: 0,
+        max_model_len: plan.prompts.max_model_len,
     }
 }
 

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use tokometer_base::{PromptContent, Seed};
+use tokometer_base::{Prompt, PromptContent, Seed};
 use tokometer_decide::AbBlocks;
 use tokometer_plan::{Form, Load, Plan};
 use tokometer_schedule::Share;
 use tokometer_tokenize::{Tokenizer, hub};
-use tokometer_workload::{self as workload, DatasetContext, DatasetNote, Workload};
+use tokometer_workload::{self as workload, DatasetContext, DatasetNote, Spec, Workload};
 
-use crate::Error;
+use crate::{Error, Replay};
 
 /// An opened dataset, with messages for the user.
 pub struct OpenedWorkload {
     /// Shared with the preparer's thread.
     pub workload: Arc<Workload>,
-    /// Indexes of the prompts to send, where some are skipped. `None` sends all.
+    /// Indexes of the prompts to send, where some are skipped, or of the sessions. `None` sends all.
     pub kept: Option<Vec<u64>>,
     pub remarks: Vec<String>,
     /// The second target's prompts in an A/B measurement.
@@ -34,8 +34,16 @@ pub struct SecondTarget {
 impl OpenedWorkload {
     /// Prompts to send. Two targets get complete pairs of blocks.
     pub fn len(&self) -> u64 {
-        let all = self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64);
+        let all = match &self.kept {
+            Some(kept) if self.has_turns() => self.turns_of(kept.iter().copied()),
+            Some(kept) => kept.len() as u64,
+            None => self.workload.len(),
+        };
         self.against.as_ref().map_or(all, |against| against.blocks.whole_pairs(all))
+    }
+
+    fn turns_of(&self, sessions: impl Iterator<Item = u64>) -> u64 {
+        sessions.map(|session| self.workload.session(session).len() as u64).sum()
     }
 
     /// Prompts that this process sends: all turns of the sessions of its share.
@@ -43,9 +51,14 @@ impl OpenedWorkload {
         if self.share.is_whole() || !self.has_turns() {
             return self.share.of(self.len());
         }
-        let sessions = (0..).map(|at| self.share.index(at));
-        let own = sessions.take_while(|session| *session < self.workload.sessions());
-        own.map(|session| self.workload.session(session).len() as u64).sum()
+        let sessions =
+            self.kept.as_ref().map_or(self.workload.sessions(), |kept| kept.len() as u64);
+        let own = (0..).map(|at| self.share.index(at)).take_while(|at| *at < sessions);
+        let session = |at: u64| match &self.kept {
+            Some(kept) => usize::try_from(at).map_or(at, |at| kept[at]),
+            None => at,
+        };
+        self.turns_of(own.map(session))
     }
 
     /// True when no prompt is left to send.
@@ -78,13 +91,20 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         bad_rows: plan.prompts.bad_rows,
         batch_size: plan.prompts.batch_size,
         turns: plan.prompts.turns,
+        answers: plan.prompts.answers,
         templating: plan.prompts.templating.clone(),
         template_values: plan.prompts.template_values.clone().map(|values| values.0),
         hub: means.hub,
         ..DatasetContext::new(means.tokenizer, Seed(plan.seed), prompts_to_make(plan))
     };
     let refused = |why: workload::Error| Error::usage(why.to_string(), "");
-    let workload = workload::open(&plan.workload, &context).map_err(refused)?;
+    let replay = match &plan.workload {
+        Spec::Trace(options) => Some(Replay::of(options)?),
+        _ => None,
+    };
+    let replayed = replay.as_ref().map(|replay| Spec::Trace(replay.options.clone()));
+    let spec = replayed.as_ref().unwrap_or(&plan.workload);
+    let workload = workload::open(spec, &context).map_err(refused)?;
     let mut remarks = remarks_of(workload.notes(), plan.load.num_prompts);
     if workload.needs_length_check() {
         let checked = workload.check_lengths().map_err(refused)?;
@@ -94,9 +114,11 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         Some(limit) => Some(fitting(&workload, limit).map_err(refused)?),
         None => None,
     };
-    let left_out = kept.as_ref().map_or(0, |kept| workload.len() - kept.len() as u64);
+    let left_out = kept.as_ref().map_or(0, |kept| workload.sessions() - kept.len() as u64);
     if left_out > 0 {
-        remarks.push(format!("{left_out} prompts exceed `--max-model-len` and are skipped"));
+        let what =
+            if workload.has_turns() { "sessions begin with prompts that" } else { "prompts" };
+        remarks.push(format!("{left_out} {what} exceed `--max-model-len` and are skipped"));
     }
     let is_timed = plan.load.num_prompts.is_none() && plan.load.duration_s.is_some();
     if is_timed && workload.len() < prompts_needed(&plan.load) {
@@ -139,17 +161,24 @@ fn against(plan: &Plan, context: DatasetContext) -> workload::Result<Option<Seco
     Ok(Some(SecondTarget { workload: Arc::new(workload), blocks }))
 }
 
-/// Prompts that fit into a context together with their output.
+/// Prompts that fit into a context together with their output, or sessions that begin with such ones.
 fn fitting(workload: &Workload, limit: u64) -> workload::Result<Vec<u64>> {
     let mut kept = Vec::new();
-    for index in 0..workload.len() {
-        let prompt = workload.item(index)?.prompt;
-        let length = |tokens: Option<u32>| u64::from(tokens.unwrap_or(0));
-        if length(prompt.prompt_tokens) + length(prompt.output_tokens) <= limit {
-            kept.push(index);
+    for number in 0..workload.sessions() {
+        let roots = workload.session(number).into_iter().filter(|turn| turn.waits_for.is_empty());
+        let mut fits = true;
+        for root in roots {
+            fits &= fits_in(&workload.item(root.index)?.prompt, limit);
         }
+        kept.extend(fits.then_some(number));
     }
     Ok(kept)
+}
+
+/// Whether a prompt and its answer fit into a context, as far as their lengths are known.
+pub(crate) fn fits_in(prompt: &Prompt, limit: u64) -> bool {
+    let length = |tokens: Option<u32>| u64::from(tokens.unwrap_or(0));
+    length(prompt.prompt_tokens) + length(prompt.output_tokens) <= limit
 }
 
 fn form(plan: &Plan) -> Result<workload::WireForm, Error> {

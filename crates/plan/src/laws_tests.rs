@@ -145,7 +145,7 @@ fn part() -> impl Strategy<Value = PartialPlan> {
         least: Some(1),
         most,
         think_ms,
-        later_input_len: None,
+        ..PartialTurns::default()
     });
     let prompts = of(turns).prop_map(|turns| PartialPrompts { turns, ..PartialPrompts::default() });
     let goodput = btree_map("[a-z]{1,4}", number(), 0..3);

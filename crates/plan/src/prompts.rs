@@ -28,6 +28,9 @@ tokometer_base::partial! {
         /// Makes conversations of the prompts; absent: each stands alone.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub turns: Option<workload::Turns> as Option<workload::PartialTurns>,
+        /// Which answers later turns repeat; absent: recorded for a trace, live otherwise.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub answers: Option<workload::Answers> = None,
     }
 }
 

@@ -130,6 +130,9 @@ pub struct Health {
     /// Answers that came compressed, though none was asked for.
     #[serde(default)]
     pub compressed_answers: u64,
+    /// Sessions that ended because a turn does not fit into the server's context.
+    #[serde(default)]
+    pub overflows: u64,
     /// Open files that this process may have.
     pub descriptor_limit: Option<u64>,
     /// Local ports available for one destination.

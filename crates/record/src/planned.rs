@@ -47,9 +47,10 @@ impl RunInfo {
         self.planned("/workload/dataset")?.as_str()
     }
 
-    /// Tokens of a planned common prefix.
-    pub fn prefix_len(&self) -> u64 {
-        self.planned("/workload/prefix_len").and_then(Value::as_u64).unwrap_or(0)
+    /// Whether prompts are planned to begin alike.
+    pub fn has_common_prefix(&self) -> bool {
+        let keys = ["/workload/prefix_len", "/workload/cache_hit_fraction"];
+        keys.iter().any(|key| self.planned(key).and_then(Value::as_f64).is_some_and(|it| it > 0.0))
     }
 
     /// Whether images are blank, so that all are alike.

@@ -30,6 +30,7 @@ pub(crate) fn merged(ends: &[(&ClockFit, u32, &RunEnd)]) -> Health {
         connections_opened: all().map(|one| one.connections_opened).sum(),
         connections_reused: all().map(|one| one.connections_reused).sum(),
         connections_reopened: all().map(|one| one.connections_reopened).sum(),
+        overflows: all().map(|one| one.overflows).sum(),
         compressed_answers: all().map(|one| one.compressed_answers).sum(),
         descriptor_limit: all().filter_map(|one| one.descriptor_limit).min(),
         port_limit: all().filter_map(|one| one.port_limit).min(),

@@ -71,7 +71,37 @@ tokometer_base::partial! {
         /// Prompt length of later turns, for `random`; absent: as in the first.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub later_input_len: Option<u32> = None,
+        /// The share of a turn that all turns have in common. With it, turns do not repeat others.
+        #[serde(skip_serializing_if = "is_zero")]
+        pub global_ratio: f64 = 0.0,
+        /// The share that the turns of one conversation have in common.
+        #[serde(skip_serializing_if = "is_zero")]
+        pub conversation_ratio: f64 = 0.0,
     }
+}
+
+impl Turns {
+    /// Conversations of so many turns, without pauses.
+    pub(crate) const fn exactly(turns: u32) -> Self {
+        Self {
+            least: turns,
+            most: turns,
+            think_ms: 0.0,
+            later_input_len: None,
+            global_ratio: 0.0,
+            conversation_ratio: 0.0,
+        }
+    }
+
+    /// Whether turns share prefixes instead of repeating what was said.
+    pub(crate) fn are_alone(&self) -> bool {
+        self.global_ratio > 0.0 || self.conversation_ratio > 0.0
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(share: &f64) -> bool {
+    *share <= 0.0
 }
 
 /// The answers that later turns of a session repeat.

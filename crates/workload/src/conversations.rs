@@ -7,7 +7,7 @@
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Nanos, Seed};
 
-use crate::session::{Answer, Piece};
+use crate::session::{Answer, Piece, PieceName};
 use crate::source::SESSION_HEADER;
 use crate::{DatasetNote, PlannedPrompt, PlannedTurn, Result, Source, TurnPosition, Turns};
 
@@ -16,7 +16,7 @@ pub(crate) struct Conversations {
     later: Option<Box<dyn Source>>,
     /// For each turn, the conversations that have it, in their order.
     levels: Vec<Vec<u64>>,
-    think: Nanos,
+    turns: Turns,
 }
 
 impl Conversations {
@@ -25,10 +25,9 @@ impl Conversations {
         first: Box<dyn Source>,
         later: Option<Box<dyn Source>>,
         levels: Vec<Vec<u64>>,
-        think_ms: f64,
+        turns: Turns,
     ) -> Self {
-        let think = Nanos::from_secs_f64(think_ms.max(0.0) / 1e3);
-        Self { first, later, levels, think }
+        Self { first, later, levels, turns }
     }
 
     /// The turn and the conversation of an index. Beyond the last, conversations repeat.
@@ -46,6 +45,28 @@ impl Conversations {
     /// The prompt of a turn alone.
     fn own(&self, turn: u32, index: u64) -> Result<PlannedPrompt> {
         self.later.as_ref().filter(|_| turn > 0).unwrap_or(&self.first).prompt(index)
+    }
+
+    fn think(&self) -> Nanos {
+        Nanos::from_secs_f64(self.turns.think_ms.max(0.0) / 1e3)
+    }
+
+    /// The pieces of a turn with its beginning replaced by what all turns and those of its
+    /// conversation have in common.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares of a u32")]
+    fn shared(&self, pieces: Vec<Piece>, session: u64) -> Vec<Piece> {
+        let all: u32 = pieces.iter().filter_map(Piece::tokens).sum();
+        let of = |share: f64| (f64::from(all) * share) as u32;
+        let common = of(self.turns.global_ratio);
+        let own = of(self.turns.conversation_ratio).min(all - common);
+        let shared = [(PieceName::Prefix(1), common), (PieceName::Prefix(2 + session), own)];
+        // What is its own stands last.
+        let rest = pieces.into_iter().next_back().map(|piece| match piece {
+            Piece::Made { name, .. } => (name, all - common - own),
+            _ => (PieceName::Prefix(0), 0),
+        });
+        let pieces = shared.into_iter().chain(rest).filter(|(_, tokens)| *tokens > 0);
+        pieces.map(|(name, tokens)| Piece::Made { name, tokens }).collect()
     }
 
     /// The index of each turn of a conversation.
@@ -81,7 +102,11 @@ impl Source for Conversations {
         let (turn, session) = self.turn_at(index);
         let mut planned = self.own(turn, index)?;
         let mut history = Vec::new();
-        for (earlier, index) in (0..turn).zip(self.indexes(session)) {
+        let repeated = if self.turns.are_alone() { 0 } else { turn };
+        if self.turns.are_alone() {
+            planned.pieces = self.shared(planned.pieces, session);
+        }
+        for (earlier, index) in (0..repeated).zip(self.indexes(session)) {
             let PlannedPrompt { pieces, output_tokens, specials, .. } = self.own(earlier, index)?;
             history.extend(pieces);
             history
@@ -99,7 +124,7 @@ impl Source for Conversations {
     }
 
     fn session(&self, number: u64) -> Vec<PlannedTurn> {
-        PlannedTurn::chain(self.indexes(number), self.think)
+        PlannedTurn::chain(self.indexes(number), self.think())
     }
 
     fn asks_tokenizer(&self) -> bool {
@@ -135,7 +160,7 @@ mod tests {
         open(&Spec::Random(options), &context)
     }
 
-    const THREE: Turns = Turns { least: 3, most: 3, think_ms: 50.0, later_input_len: Some(8) };
+    const THREE: Turns = Turns { think_ms: 50.0, later_input_len: Some(8), ..Turns::exactly(3) };
 
     #[test]
     fn first_turns_come_first_and_each_waits_for_the_one_before() {
@@ -167,6 +192,41 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..workload.len()).collect::<Vec<_>>(), "every request once");
         assert!((5..24).contains(&workload.len()));
+    }
+
+    #[test]
+    fn a_later_turn_repeats_real_or_made_answers() {
+        let workload = workload(THREE).unwrap();
+        let text = |item: crate::Item| match item.prompt.content {
+            tokometer_base::PromptContent::Text(text) => text,
+            other => panic!("{other:?}"),
+        };
+        let [first, made] = [0, 4].map(|index| workload.item(index).unwrap());
+        let real = workload.item_after(4, &[Some(" Because.".to_owned())]).unwrap();
+        assert_eq!(real.prompt.prompt_tokens, None, "only the server can count it");
+        let (first, made, real) = (text(first), text(made), text(real));
+        assert!(made.starts_with(&first));
+        assert!(real.starts_with(&format!("{first} Because.\n\n")), "{real}");
+    }
+
+    #[test]
+    fn turns_with_shared_shares_repeat_nothing_else() {
+        let turns =
+            Turns { global_ratio: 0.25, conversation_ratio: 0.5, later_input_len: None, ..THREE };
+        let workload = workload(turns).unwrap();
+        let names = |index| {
+            let pieces = workload.planned(index).unwrap().pieces;
+            let of = |piece: &Piece| match piece {
+                Piece::Made { name, tokens } => (*name, *tokens),
+                other => panic!("{other:?}"),
+            };
+            pieces.iter().map(of).collect::<Vec<_>>()
+        };
+        let [first, same, other] = [0, 4, 1].map(names);
+        assert_eq!(first.iter().map(|(_, tokens)| *tokens).collect::<Vec<_>>(), [5, 10, 5]);
+        assert_eq!((&first[..2], first[0]), (&same[..2], other[0]));
+        assert!(first[2] != same[2] && first[1] != other[1]);
+        assert_eq!(workload.session(0)[1].waits_for, [0]);
     }
 
     #[test]

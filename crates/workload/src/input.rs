@@ -11,9 +11,7 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use tokometer_base::Partial as _;
-
-use crate::{PartialSpec, Spec};
+use tokometer_base::Fingerprint;
 
 const STDIN: &str = "-";
 
@@ -86,20 +84,8 @@ fn is_read_once(path: &Path) -> bool {
     path == Path::new(STDIN) || is_pipe(path)
 }
 
-fn is_pipe(path: &Path) -> bool {
+pub(crate) fn is_pipe(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
-}
-
-/// The file of a dataset. `None` for a dataset without one.
-fn file_of(spec: &Spec) -> Option<PathBuf> {
-    let options = PartialSpec::of(spec.clone());
-    let path = options.path.and_then(|path| path.0);
-    path.or_else(|| options.content_path.and_then(|path| path.0))
-}
-
-/// The file of a dataset, where that is a pipe. Reading it waits until somebody writes to it.
-pub fn pipe(spec: &Spec) -> Option<PathBuf> {
-    file_of(spec).filter(|path| is_pipe(path))
 }
 
 fn copied(path: &Path) -> io::Result<File> {
@@ -117,38 +103,19 @@ fn copied(path: &Path) -> io::Result<File> {
 const BLOCKS: u64 = 16;
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// What tells the content of a dataset's file from another: its length, and a hash of parts of it, so
-/// that a large file is not read as a whole. `None` for a dataset without a file, and for a folder.
-pub fn fingerprint(spec: &Spec) -> Option<String> {
-    let path = file_of(spec)?;
-    let file =
-        open(&path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+/// What tells the content of a file from another: its length, and a hash of parts of it, so that a
+/// large file is not read as a whole. `None` for a folder.
+pub(crate) fn fingerprint(path: &Path) -> Option<String> {
+    let file = open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
     let bytes = file.metadata().ok()?.len();
-    let mut hash = Fnv::default();
+    let mut hash = Fingerprint::default();
     let mut block = vec![0; usize::try_from(BLOCK_BYTES).ok()?];
     for at in 0..BLOCKS {
         let begin = bytes.saturating_sub(BLOCK_BYTES) * at / (BLOCKS - 1);
         let read = file.read_at(&mut block, begin).ok()?;
-        hash.feed(&block[..read]);
+        hash = hash.with_part(&block[..read]);
     }
-    Some(format!("{bytes} bytes, {:016x}", hash.0))
-}
-
-/// FNV-1a, which needs no table and is the same everywhere.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn feed(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
+    Some(format!("{bytes} bytes, {:016x}", hash.value()))
 }
 
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -192,20 +159,7 @@ pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String, InvalidByte> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_base::Conventions;
-
     use super::*;
-    use crate::OrNone;
-
-    fn spec(path: &Path) -> Spec {
-        let mut part = PartialSpec::of(Spec::defaults("sonnet", Conventions::Vllm).unwrap());
-        part.path = Some(OrNone(Some(path.to_owned())));
-        part.complete().unwrap()
-    }
-
-    fn of(path: &Path) -> Option<String> {
-        fingerprint(&spec(path))
-    }
 
     /// The second reading waited for a writer that would never come.
     #[test]
@@ -219,11 +173,9 @@ mod tests {
             assert_eq!(read_text(&pipe).unwrap(), "rows");
         }
         writer.join().unwrap();
-        assert!(of(&pipe).unwrap().starts_with("4 bytes, "));
-        assert_eq!(super::pipe(&spec(&pipe)), Some(pipe));
-        for path in [folder.path(), &folder.path().join("none")] {
-            assert_eq!(super::pipe(&spec(path)), None);
-        }
+        assert!(fingerprint(&pipe).unwrap().starts_with("4 bytes, "));
+        assert!(is_pipe(&pipe));
+        assert!(!is_pipe(folder.path()) && !is_pipe(&folder.path().join("none")));
     }
 
     /// Such files were taken for damaged JSON.
@@ -259,17 +211,17 @@ mod tests {
         let path = folder.path().join("rows");
         let mut bytes = vec![b'a'; 3 << 20];
         std::fs::write(&path, &bytes).unwrap();
-        let first = of(&path).unwrap();
-        assert_eq!(of(&path), Some(first.clone()));
+        let first = fingerprint(&path).unwrap();
+        assert_eq!(fingerprint(&path), Some(first.clone()));
         for at in [0, bytes.len() - 1] {
             bytes[at] = b'b';
             std::fs::write(&path, &bytes).unwrap();
-            assert_ne!(of(&path), Some(first.clone()), "{at}");
+            assert_ne!(fingerprint(&path), Some(first.clone()), "{at}");
             bytes[at] = b'a';
         }
         std::fs::write(&path, b"short").unwrap();
-        assert!(of(&path).unwrap().starts_with("5 bytes, "));
-        assert_eq!(of(folder.path()), None);
-        assert_eq!(of(&folder.path().join("none")), None);
+        assert!(fingerprint(&path).unwrap().starts_with("5 bytes, "));
+        assert_eq!(fingerprint(folder.path()), None);
+        assert_eq!(fingerprint(&folder.path().join("none")), None);
     }
 }

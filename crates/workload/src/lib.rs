@@ -16,6 +16,7 @@ mod conversations;
 pub mod datasets;
 mod describe;
 mod error;
+mod histogram;
 mod input;
 pub mod lengths;
 mod media;
@@ -39,13 +40,13 @@ pub use context::{
     Answers, BadRows, DatasetContext, Oversample, PartialTurns, RowOrder, Templating, Turns,
     WireForm,
 };
-pub use describe::{Description, Histogram};
+pub use describe::Description;
 pub use error::{Error, Result};
-pub use input::{fingerprint, pipe};
+pub use histogram::Histogram;
 pub use lengths::Ratio;
 pub use prefixes::{NamedPiece, SeenPrefixes, USUAL_BLOCK, block_hashes};
 pub use prompts::RealAnswers;
 pub use session::{Answer, Given, GraphFault, Piece, PieceName, RecordedTimes, Session, Turn};
 pub use source::{DatasetNote, Item, PlannedPrompt, PlannedTurn, Source, TurnPosition};
-pub use spec::{OrNone, PartialSpec, Spec};
+pub use spec::{OrNone, PartialSpec, Spec, fingerprint, pipe};
 pub use workload::{Workload, open};

@@ -53,6 +53,12 @@ pub struct Turn {
     pub agent: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedTimes>,
+    /// The recorded answer, where its text is known.
+    #[serde(skip)]
+    pub answer: Option<Box<Message>>,
+    /// A JSON object that is merged into the body of the request.
+    #[serde(skip)]
+    pub extra_body: Option<Box<str>>,
 }
 
 /// A stretch of a prompt.
@@ -166,14 +172,21 @@ impl Session {
     /// A session of these turns, each moved behind all that it waits for.
     pub fn new(turns: Vec<Turn>) -> Result<Self, GraphFault> {
         let order = order(&turns)?;
-        let mut turns = if order.is_sorted() { turns } else { reordered(turns, &order) };
-        let lengths: Vec<_> = turns.iter().map(|turn| turn.answer_tokens.unwrap_or(1)).collect();
-        for piece in turns.iter_mut().flat_map(|turn| &mut turn.pieces) {
+        let turns = if order.is_sorted() { turns } else { reordered(turns, &order) };
+        let mut session = Self { class: None, start: None, turns };
+        session.know_answers();
+        Ok(session)
+    }
+
+    /// Gives each repeated answer the length of the answer.
+    pub(crate) fn know_answers(&mut self) {
+        let length = |turn: &Turn| turn.answer_tokens.unwrap_or(1);
+        let lengths: Vec<_> = self.turns.iter().map(length).collect();
+        for piece in self.turns.iter_mut().flat_map(|turn| &mut turn.pieces) {
             if let Piece::Answer(answer) = piece {
                 answer.tokens = lengths[answer.turn as usize];
             }
         }
-        Ok(Self { class: None, start: None, turns })
     }
 
     /// In an order in which every turn stands behind all turns that it waits for.
@@ -188,6 +201,15 @@ impl Session {
         let last_sent = times().map(|times| times.sent).max()?;
         let ends = times().filter_map(|times| Some(times.sent + times.duration?));
         ends.max().filter(|end| *end >= last_sent)
+    }
+
+    /// Leaves out the turns behind the first `most`; none of those that stay waits for them.
+    pub(crate) fn truncate(&mut self, most: usize) {
+        self.turns.truncate(most.max(1));
+    }
+
+    pub(crate) fn turns_mut(&mut self) -> impl Iterator<Item = &mut Turn> {
+        self.turns.iter_mut()
     }
 
     /// The pieces of all prompts. Which answers they repeat is to stay as it is.

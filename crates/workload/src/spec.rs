@@ -20,7 +20,7 @@ use crate::datasets::{
     random_audio, random_ids, random_mm, random_rerank, shared_prefix, sharegpt, sonnet,
     spec_bench, timed_trace, trace,
 };
-use crate::{DatasetContext, Ratio, Result, Source};
+use crate::{DatasetContext, Ratio, Result, Source, input};
 
 tokometer_base::part! {
     /// Those options of a dataset that are set. Which of them a dataset has is checked once its
@@ -34,6 +34,8 @@ tokometer_base::part! {
         pub context_len: OrNone<u32>,
         pub range_ratio: Ratio,
         pub prefix_len: u32,
+        pub cache_hit_fraction: f64,
+        pub cache_ratio: f64,
         pub suffix_len: u32,
         pub num_prefixes: u32,
         pub prompt_suffix: String,
@@ -51,6 +53,10 @@ tokometer_base::part! {
         pub text_column: OrNone<String>,
         pub chunk_hash_size: u32,
         pub sec_multiplier: f64,
+        pub label_timestamp: String,
+        pub label_input_length: String,
+        pub label_output_length: String,
+        pub label_hash_ids: String,
         pub slowdown_factor: f64,
         pub num_rounds: u32,
         pub pace: Pace,
@@ -61,6 +67,8 @@ tokometer_base::part! {
         pub spread: Spread,
         pub map: OrNone<String>,
         pub block_tokens: OrNone<u32>,
+        pub session_offset: u64,
+        pub max_turns: OrNone<u32>,
         pub scoring: Scoring,
         pub category: OrNone<String>,
         pub audio_seconds: f64,
@@ -214,7 +222,10 @@ macro_rules! datasets {
 }
 
 datasets! {
-    Random = "random" in random { input_len, output_len, range_ratio, prefix_len, content_path }
+    Random = "random" in random {
+        input_len, output_len, range_ratio, prefix_len, content_path, cache_hit_fraction,
+        cache_ratio,
+    }
     RandomIds = "random-ids" in random_ids { input_len, output_len, range_ratio }
     RandomRerank = "random-rerank" in random_rerank { input_len, range_ratio, scoring }
     RandomMm = "random-mm" in random_mm {
@@ -243,11 +254,32 @@ datasets! {
     }
     Openai = "openai" in openai { path, output_len }
     Hf = "hf" in hf { path, subset, split, text_column, output_len }
-    TimedTrace = "timed_trace" in timed_trace { path, chunk_hash_size, sec_multiplier }
+    TimedTrace = "timed_trace" in timed_trace {
+        path, chunk_hash_size, sec_multiplier, label_timestamp, label_input_length,
+        label_output_length, label_hash_ids,
+    }
     Mooncake = "mooncake" in mooncake { path, slowdown_factor, num_rounds }
     Trace = "trace" in trace {
-        path, pace, trace_speed, trace_from_s, trace_to_s, max_gap_s, spread, map, block_tokens,
+        path, output_len, pace, trace_speed, trace_from_s, trace_to_s, max_gap_s, spread, map,
+        block_tokens, session_offset, max_turns,
     }
+}
+
+/// The file of a dataset. `None` for a dataset without one.
+fn file_of(spec: &Spec) -> Option<PathBuf> {
+    let options = PartialSpec::of(spec.clone());
+    let path = options.path.and_then(|path| path.0);
+    path.or_else(|| options.content_path.and_then(|path| path.0))
+}
+
+/// The file of a dataset, where that is a pipe. Reading it waits until somebody writes to it.
+pub fn pipe(spec: &Spec) -> Option<PathBuf> {
+    file_of(spec).filter(|path| input::is_pipe(path))
+}
+
+/// What tells the content of a dataset's file from another. `None` for a dataset without a file.
+pub fn fingerprint(spec: &Spec) -> Option<String> {
+    input::fingerprint(&file_of(spec)?)
 }
 
 impl Spec {

@@ -37,7 +37,12 @@ pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
                 let source = source(spec, context)?;
                 let sessions = source.len() / u64::from(options.num_turns);
                 let levels = vec![(0..sessions).collect(); options.num_turns as usize];
-                Box::new(Conversations::new(source, None, levels, 0.0))
+                Box::new(Conversations::new(
+                    source,
+                    None,
+                    levels,
+                    Turns::exactly(options.num_turns),
+                ))
             }
             _ => source(spec, context)?,
         },
@@ -55,11 +60,18 @@ pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
 /// The prompts of a dataset as turns of conversations.
 fn conversations(spec: &Spec, context: &DatasetContext, turns: &Turns) -> Result<Conversations> {
     let refused = |reason: String| Error::Options { dataset: spec.name(), reason };
-    let Turns { least, most, think_ms, later_input_len } = *turns;
+    let Turns { least, most, later_input_len, global_ratio, conversation_ratio, .. } = *turns;
     if least == 0 || least > most {
         return Err(refused(format!(
             "conversations cannot have from {least} to {most} turns: the minimum must be at least 1 and not above the maximum"
         )));
+    }
+    let is_made = matches!(spec, Spec::Random(options) if options.content_path.is_none());
+    if turns.are_alone() && !is_made {
+        return Err(refused("only `random` supports shared shares of turns".into()));
+    }
+    if global_ratio.min(conversation_ratio) < 0.0 || global_ratio + conversation_ratio > 1.0 {
+        return Err(refused("the shares of turns that are shared add up to more than 1".into()));
     }
     if context.count == 0 {
         return Err(refused("the number of conversations is unknown; set `--num-prompts`".into()));
@@ -78,7 +90,7 @@ fn conversations(spec: &Spec, context: &DatasetContext, turns: &Turns) -> Result
             return Err(refused(reason.into()));
         }
     };
-    Ok(Conversations::new(source(spec, &context)?, later, levels, think_ms))
+    Ok(Conversations::new(source(spec, &context)?, later, levels, *turns))
 }
 
 /// Datasets that share their code have names of their own in messages.

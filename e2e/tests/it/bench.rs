@@ -196,6 +196,32 @@ fn any_dataset_can_be_held_as_conversations() {
     }
 }
 
+/// Turns of 50 tokens and answers of 20: the third prompt has 190.
+#[test]
+fn a_turn_beyond_the_context_ends_its_session_and_is_not_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "3ms", "--itl", "1ms"]);
+    for answers in ["live", "recorded"] {
+        let line = format!(
+            "bench --base-url {} --tokenizer cl100k --num-prompts 2 --random-input-len 50 \
+             --random-output-len 20 --ignore-eos --multi-turn --multi-turn-num-turns 3 \
+             --max-model-len 200 --answers {answers} --run-dir r --overwrite --format json",
+            server.url
+        );
+        let page = run(folder.path(), &line).succeeded().json();
+        let counts = &page["summary"]["counts"];
+        assert_eq!((&counts["succeeded"], &counts["never_sent"]), (&4.into(), &2.into()));
+        assert!(page["notes"].to_string().contains("context-overflow"), "{}", page["notes"]);
+        let rows = turns(folder.path());
+        let planned = rows.iter().map(|row| row.requested.prompt_tokens).collect::<Vec<_>>();
+        let known = (answers == "recorded").then_some(120);
+        assert_eq!(planned, [Some(50), known, Some(50), known], "{answers}");
+        if let Some(known) = known {
+            assert_eq!(rows[1].usage.unwrap().prompt_tokens, Some(known), "exact lengths");
+        }
+    }
+}
+
 /// Two sub-agents after the first turn, one of them slower, and a turn that joins them; then a single
 /// request.
 const AGENT_TRACE: &str = r#"{"class":"agent","start_ns":0,"turns":[{"pieces":[{"made":{"name":{"block":1},"tokens":32}}],"answer_tokens":4},{"pieces":[{"made":{"name":{"block":1},"tokens":32}},{"answer":0}],"answer_tokens":9,"delay_ns":5000000,"agent":"a"},{"pieces":[{"made":{"name":{"block":2},"tokens":16}}],"parents":[0],"answer_tokens":3,"delay_ns":1000000,"agent":"b"},{"pieces":[{"made":{"name":{"block":1},"tokens":32}},{"answer":0}],"parents":[1,2],"answer_tokens":2,"delay_ns":2000000}]}

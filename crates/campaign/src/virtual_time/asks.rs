@@ -90,7 +90,8 @@ impl Asks {
 /// prompts are turns of conversations.
 fn is_drawn(plan: &Plan, options: &random::Options) -> bool {
     let prompts = &plan.prompts;
-    options.content_path.is_none() && prompts.max_model_len.is_none() && prompts.turns.is_none()
+    let is_plain = options.content_path.is_none() && options.cache_hit_fraction <= 0.0;
+    is_plain && prompts.max_model_len.is_none() && prompts.turns.is_none()
 }
 
 /// Tokens per block where equal beginnings are reused.
@@ -190,6 +191,12 @@ impl Listed {
             return Err(Refusal::usage(
                 "cannot predict cancelled turns whose answers the next turn repeats",
                 "omit `--cancel`, or measure the conversations",
+            ));
+        }
+        if opened.kept.is_some() && opened.has_turns() {
+            return Err(Refusal::usage(
+                "cannot predict sessions that end at a context limit",
+                "omit `--max-model-len`",
             ));
         }
         remarks.extend(opened.remarks.iter().cloned());

@@ -266,7 +266,6 @@ mod tests {
         check("--key k", "similar: `--api-key`");
         check("--max-conc-urrency 5", "`--max-concurrency`");
         check("--zzz", "`--help` lists all flags");
-        check("--multi-turn-prefix-global-ratio 0.5", "not supported yet");
         check("--asr-max-audio-len-sec 3", "custom_audio");
     }
 

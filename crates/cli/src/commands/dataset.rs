@@ -13,7 +13,7 @@ use crate::files::is_standard;
 use crate::lower::{Environment, Lowered, lower};
 use crate::session::{say_remarks, show_plan};
 use crate::terminal::{print, print_message, print_note};
-use tokometer_measure::{WorkloadInputs, open, tokenizer};
+use tokometer_measure::{Replay, WorkloadInputs, open, tokenizer};
 
 const SHOWN: u64 = 2;
 
@@ -33,7 +33,9 @@ pub(crate) fn dataset(
         let plan = &point.plan;
         if let Spec::Trace(trace) = &plan.workload {
             let skips = args.check || plan.prompts.bad_rows == BadRows::Skip;
-            let reader = trace.reader(if skips { OnFlaw::Skip } else { OnFlaw::Refuse })?;
+            let replay = Replay::of(trace)?;
+            let reader =
+                replay.options.reader(if skips { OnFlaw::Skip } else { OnFlaw::Refuse })?;
             has_flaws |= survey(args, reader, plan, &lowered)?;
             continue;
         }

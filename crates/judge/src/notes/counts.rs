@@ -113,6 +113,26 @@ pub(super) static COUNTS: &[NoteRule] = &[
         check: ended_answers,
     },
     NoteRule {
+        code: NoteCode::HistoryDrift,
+        severity: Remark,
+        about: TTFT,
+        limit: 0.01,
+        threshold: "later turns repeat real answers, which were more than {} % shorter or longer than planned",
+        why: "the prompts of later turns have other lengths than planned, by as much",
+        action: "use --answers recorded for prompts of the planned lengths",
+        check: history_drift,
+    },
+    NoteRule {
+        code: NoteCode::ContextOverflow,
+        severity: Remark,
+        about: OUTPUT_TOKENS,
+        limit: 0.0,
+        threshold: "a turn did not fit into the context of --max-model-len",
+        why: "such a turn is not cut: it ends its session, and its later turns count as not sent",
+        action: "raise --max-model-len, or use a server with a longer context",
+        check: context_overflow,
+    },
+    NoteRule {
         code: NoteCode::LongAnswers,
         severity: Suspect,
         about: About {
@@ -252,6 +272,16 @@ fn long_answers(run: &Unjudged, _: &Effects, limit: f64) -> Found {
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_longer)
 }
 
+fn history_drift(run: &Unjudged, _: &Effects, limit: f64) -> Found {
+    let answers = &run.observed.session_answers;
+    disagreement(answers, limit, ["planned", "answered"]).filter(|_| run.observed.live_turns > 0)
+}
+
+fn context_overflow(run: &Unjudged, _: &Effects, _: f64) -> Found {
+    let sessions = run.health.as_ref()?.overflows;
+    (sessions > 0).then(|| format!("{sessions} sessions ended at the limit of the context"))
+}
+
 fn disagreement(pair: &Pair, limit: f64, names: [&str; 2]) -> Found {
     let difference = pair.difference()?;
     let Pair { requests, left, right } = pair;
@@ -266,5 +296,7 @@ fn is_eos_ignored(run: &Unjudged) -> bool {
 }
 
 fn promises_unshared_prompts(info: &RunInfo) -> bool {
-    UNSHARED.contains(&info.dataset.as_str()) && info.prefix_len() == 0 && !info.has_blank_images()
+    UNSHARED.contains(&info.dataset.as_str())
+        && !info.has_common_prefix()
+        && !info.has_blank_images()
 }

@@ -80,7 +80,7 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("workload.zipf_alpha").of(SHARED).known("S"),
     ]},
     Group { title: "Workload: traces", rows: &[
-        option("trace", "PATH", Text, "Replay the sessions of this trace: a file or a folder, whose form is recognised")
+        option("trace", "PATH", Text, "Replay the sessions of this trace: a file or a folder, whose form is recognised, or the folder of an earlier run")
             .put(trace),
         option("pace", "HOW", Choice(&["think", "clock", "none"]), "When a turn is sent after the answers that it waits for: after the recorded pause, at the recorded time, or at once [default: think, where pauses are known]")
             .sets("workload.pace").of(TRACE),
@@ -98,6 +98,10 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("workload.map").of(TRACE),
         option("trace-block-size", "TOKENS", Count, "Tokens of a block of the trace [default: those of its form]")
             .sets("workload.block_tokens").of(TRACE).most(MOST_TOKENS),
+        option("dataset-offset", "N", CountUnlessZero, "Begin with session N of the trace, and go on with the first behind the last [default: 0]")
+            .sets("workload.session_offset").of(TRACE).known("S"),
+        option("agentic-max-turns", "N", CountUnlessZero, "Leave out the turns of a session behind the first N [default: all]")
+            .sets("workload.max_turns").of(TRACE).known("S"),
         switch("self-timed", "trace", "Send requests at the timestamps of the trace")
             .sets("load.timing").replaces("no-self-timed").known("P")
             .also(&[other("use-trace-timestamps", "S")]),
@@ -107,6 +111,14 @@ pub(super) const GROUPS: &[Group] = &[
             .sets("workload.chunk_hash_size").of(&["timed_trace"]).most(MOST_TOKENS).known("P"),
         option("timed-trace-sec-multiplier", "FACTOR", Number, "Multiply the timestamps of a `timed_trace` by this factor [default: 1]")
             .sets("workload.sec_multiplier").of(&["timed_trace"]).known("P"),
+        option("timed-trace-label-timestamp", "NAME", Text, "Field of a `timed_trace` with the time [default: timestamp]")
+            .sets("workload.label_timestamp").of(&["timed_trace"]).known("P"),
+        option("timed-trace-label-input-length", "NAME", Text, "Field of a `timed_trace` with the prompt length [default: input_length]")
+            .sets("workload.label_input_length").of(&["timed_trace"]).known("P"),
+        option("timed-trace-label-output-length", "NAME", Text, "Field of a `timed_trace` with the output length [default: output_length]")
+            .sets("workload.label_output_length").of(&["timed_trace"]).known("P"),
+        option("timed-trace-label-hash-ids", "NAME", Text, "Field of a `timed_trace` with the hash ids [default: hash_ids]")
+            .sets("workload.label_hash_ids").of(&["timed_trace"]).known("P"),
         option("mooncake-slowdown-factor", "FACTOR", Number, "Multiply the timestamps of a mooncake trace by this factor [default: 1]")
             .sets("workload.slowdown_factor").of(&["mooncake"]).known("S"),
         option("mooncake-num-rounds", "N", Count, "Number of rounds of each mooncake request [default: 1]")
@@ -130,6 +142,12 @@ pub(super) const GROUPS: &[Group] = &[
         option("per-turn-input-len", "TOKENS", CountUnlessZero, "Prompt length of later turns for random; 0 means the length of the first turn")
             .sets("prompts.turns.later_input_len").only_with(CONVERSATION).most(MOST_TOKENS)
             .known("R"),
+        option("multi-turn-prefix-global-ratio", "SHARE", Number, "Share of a turn that all turns have in common, instead of repeating the conversation; for random [default: 0]")
+            .sets("prompts.turns.global_ratio").only_with(CONVERSATION).most(1.0).known("R"),
+        option("multi-turn-prefix-conversation-ratio", "SHARE", Number, "Share of a turn that the turns of its conversation have in common; for random [default: 0]")
+            .sets("prompts.turns.conversation_ratio").only_with(CONVERSATION).most(1.0).known("R"),
+        option("answers", "WHICH", Choice(&["recorded", "live"]), "Answers that later turns repeat: recorded ones (or made text of their length), or those of the server [default: recorded for a trace, live otherwise]")
+            .sets("prompts.answers"),
     ]},
 ];
 

@@ -59,6 +59,10 @@ pub(super) const GROUPS: &[Group] = &[
             .remark("`--conventions` decides its meaning"),
         option("random-prefix-len", "TOKENS", Count, "Length of the prefix shared by all prompts [default: 0]")
             .sets("workload.prefix_len").of(&["random", "random-mm"]).most(MOST_TOKENS).known("PR"),
+        option("random-cache-hit-fraction", "SHARE", Number, "Share of prompts that begin with one common text [default: 0]")
+            .sets("workload.cache_hit_fraction").of(&["random"]).most(1.0).known("R"),
+        option("random-cache-ratio", "SHARE", Number, "Share of such a prompt that is common [default: 0]")
+            .sets("workload.cache_ratio").of(&["random"]).most(1.0).known("R"),
         switch("no-reranker", "embedding", "For random-rerank: the model embeds query and documents one by one")
             .sets("workload.scoring").of(&["random-rerank"]).known("PR"),
     ]},

@@ -21,7 +21,7 @@ const DATASETS: [(&str, &str); 12] = [
     ("bfcl", "use `--dataset-name openai` with rows of `messages` and `tools`"),
     ("mmmu", "use `--dataset-name custom_image` with rows of `prompt` and `image_files`"),
     ("longbench_v2", "use `--dataset-name hf --dataset-path FILE --hf-text-column context`"),
-    ("agentic-trace", "use `--dataset-name openai` with one row per turn, or `--multi-turn`"),
+    ("agentic-trace", "use `--trace FILE --answers live --output-len 220`"),
     ("blazedit", "use `--dataset-name custom` with the edits as prompts"),
     ("instruct-coder", "use `--dataset-name hf`"),
     ("vision-arena", "use `--dataset-name custom_image`"),

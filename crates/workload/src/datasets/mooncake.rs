@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokometer_base::{Message, Nanos, Prompt, PromptContent};
 
 use crate::datasets::openai::joined;
-use crate::datasets::timed_trace::{SortedTrace, TraceLine};
+use crate::datasets::timed_trace::{self, SortedTrace, TraceLine};
 use crate::{DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source, WireForm};
 
 /// Words behind each block's id.
@@ -52,12 +52,15 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Moonca
         return Err(Error::Options { dataset: "mooncake", reason });
     }
     let lines = context.count.div_ceil(u64::from(options.num_rounds));
-    let trace = SortedTrace::open(&options.path, lines)?;
+    let mut trace = SortedTrace::open(&options.path, lines, timed_trace::LABELS)?;
     // Its prompts are made of blocks: without any, all of them would be one short sentence.
     if trace.records.iter().all(|record| record.hash_ids.is_empty()) {
         let reason = "no request has `hash_ids`, of which the prompts are made\n  try `--dataset-name timed_trace`";
         return Err(Error::TooShort { path: options.path.clone(), reason: reason.to_owned() });
     }
+    let text = "as in SGLang, `input_length` is not used: a prompt has the length of its blocks' text\n  use \
+                `--trace FILE` for the recorded lengths";
+    trace.notes.push(DatasetNote::new("own-lengths", text));
     Ok(Mooncake { options: options.clone(), context: context.clone(), trace })
 }
 

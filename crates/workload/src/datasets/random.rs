@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tokometer_base::seed::whole_between;
+use tokometer_base::seed::{unit_float, whole_between};
 use tokometer_base::{Conventions, PromptContent};
 use tokometer_tokenize::Specials;
 
@@ -26,6 +26,10 @@ pub struct Options {
     pub range_ratio: Ratio,
     /// Tokens that all prompts share, before their own.
     pub prefix_len: u32,
+    /// The share of prompts that begin with one common text.
+    pub cache_hit_fraction: f64,
+    /// The share of such a prompt that is common.
+    pub cache_ratio: f64,
     /// A ShareGPT file whose texts fill the prompts. `None` fills them with random words.
     pub content_path: Option<PathBuf>,
 }
@@ -48,7 +52,15 @@ impl Options {
 
     /// Prompts and answers of these lengths, without a common prefix.
     pub(crate) const fn of_lengths([input_len, output_len]: [u32; 2], range_ratio: Ratio) -> Self {
-        Self { input_len, output_len, range_ratio, prefix_len: 0, content_path: None }
+        Self {
+            input_len,
+            output_len,
+            range_ratio,
+            prefix_len: 0,
+            cache_hit_fraction: 0.0,
+            cache_ratio: 0.0,
+            content_path: None,
+        }
     }
 }
 
@@ -115,6 +127,11 @@ pub(crate) enum Filling {
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random> {
+    let shares = [options.cache_hit_fraction, options.cache_ratio];
+    if !shares.iter().all(|share| (0.0..=1.0).contains(share)) {
+        let reason = "`--random-cache-hit-fraction` and `--random-cache-ratio` are from 0 to 1";
+        return Err(Error::Options { dataset: "random", reason: reason.to_owned() });
+    }
     let filling = match options.content_path.as_deref() {
         Some(path) => Filling::Texts(sharegpt::FirstMessages::open(path, context)?),
         None => Filling::Words,
@@ -137,8 +154,18 @@ pub(crate) fn filled(
 }
 
 impl Random {
-    /// What a prompt has of its own, `tokens` long.
-    fn own(&self, index: u64, tokens: u32) -> Result<Piece> {
+    /// How much of a prompt is the text that warm prompts have in common; all but the last token at
+    /// most.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32")]
+    fn cached_tokens(&self, index: u64, tokens: u32) -> u32 {
+        let drawn = unit_float(&mut self.context.seed.stream("warm prompts").at(index));
+        let is_warm = drawn < self.options.cache_hit_fraction;
+        let cached = (f64::from(tokens) * self.options.cache_ratio) as u32;
+        if is_warm { cached.min(tokens.saturating_sub(1)) } else { 0 }
+    }
+
+    /// What a prompt has of its own, `tokens` long, behind `begun` tokens that others have too.
+    fn own(&self, index: u64, tokens: u32, begun: u32) -> Result<Piece> {
         let (ids, start) = match &self.filling {
             Filling::Words => return Ok(Piece::Made { name: PieceName::Content(index), tokens }),
             Filling::Texts(texts) => {
@@ -158,7 +185,7 @@ impl Random {
             return Ok(Piece::Given(Box::new(Given { content, tokens: asked, asked })));
         }
         let Composed { mut text, tokens } = self.composer.fitted(ids, tokens)?;
-        if self.options.prefix_len > 0 && !text.starts_with(' ') {
+        if begun > 0 && !text.starts_with(' ') {
             text.insert(0, ' ');
         }
         let content = PromptContent::Text(text);
@@ -173,10 +200,14 @@ impl Source for Random {
 
     fn prompt(&self, index: u64) -> Result<PlannedPrompt> {
         let shape = self.shapes.at(index, &self.context);
-        let prefix = Piece::Made { name: PieceName::Prefix(0), tokens: self.options.prefix_len };
-        let has_prefix = self.options.prefix_len > 0;
-        let own = self.own(index, shape.text)?;
-        let pieces = has_prefix.then_some(prefix).into_iter().chain([own]).collect();
+        let tokens = self.options.prefix_len;
+        let prefix = Piece::Made { name: PieceName::Prefix(0), tokens };
+        let tokens = self.cached_tokens(index, shape.text);
+        let cached = Piece::Made { name: PieceName::Prefix(1), tokens };
+        let begun = self.options.prefix_len + tokens;
+        let own = self.own(index, shape.text - tokens, begun)?;
+        let pieces = [prefix, cached, own].into_iter();
+        let pieces = pieces.filter(|piece| piece.tokens() > Some(0)).collect();
         Ok(PlannedPrompt::of(pieces, self.shapes.specials, shape.output))
     }
 
@@ -209,6 +240,28 @@ mod tests {
             PromptContent::Text(text) => text,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn the_asked_share_of_prompts_begins_with_the_asked_share_of_one_text() {
+        let options = Options { cache_hit_fraction: 0.4, cache_ratio: 0.5, ..Options::default() };
+        let context = DatasetContext { count: 500, ..context() };
+        let workload = open(&Spec::Random(options), &context).unwrap();
+        let cached = |index| {
+            let pieces = workload.planned(index).unwrap().pieces;
+            let is_warm =
+                |piece: &&Piece| matches!(piece, Piece::Made { name: PieceName::Prefix(1), .. });
+            pieces.iter().find(is_warm).and_then(Piece::tokens)
+        };
+        let warm: Vec<u32> = (0..500).filter_map(cached).collect();
+        assert!((150..250).contains(&warm.len()), "{}", warm.len());
+        let check = workload.check_lengths().unwrap();
+        assert_eq!(check.missed, 0);
+        let all: u32 = (0..500).map(|at| workload.planned(at).unwrap().tokens().unwrap()).sum();
+        let share = f64::from(warm.iter().sum::<u32>()) / f64::from(all);
+        assert!((0.16..0.24).contains(&share), "{share}");
+        let error = super::open(&Options { cache_ratio: 1.5, ..Options::default() }, &context);
+        assert!(error.err().unwrap().to_string().contains("--random-cache-ratio"));
     }
 
     #[test]

@@ -22,11 +22,39 @@ pub struct Options {
     pub chunk_hash_size: u32,
     /// Seconds that one unit of a timestamp lasts.
     pub sec_multiplier: f64,
+    pub label_timestamp: String,
+    pub label_input_length: String,
+    pub label_output_length: String,
+    pub label_hash_ids: String,
 }
+
+/// What the fields of a line are called where nobody says otherwise.
+pub(super) const LABELS: [&str; 4] = ["timestamp", "input_length", "output_length", "hash_ids"];
 
 impl Default for Options {
     fn default() -> Self {
-        Self { path: PathBuf::new(), chunk_hash_size: 16, sec_multiplier: 1.0 }
+        let [label_timestamp, label_input_length, label_output_length, label_hash_ids] =
+            LABELS.map(str::to_owned);
+        Self {
+            path: PathBuf::new(),
+            chunk_hash_size: 16,
+            sec_multiplier: 1.0,
+            label_timestamp,
+            label_input_length,
+            label_output_length,
+            label_hash_ids,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn labels(&self) -> [&str; 4] {
+        [
+            &self.label_timestamp,
+            &self.label_input_length,
+            &self.label_output_length,
+            &self.label_hash_ids,
+        ]
     }
 }
 
@@ -46,6 +74,21 @@ fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<u32, 
     token_count(&number.to_string()).map_err(serde::de::Error::custom)
 }
 
+/// The line of a trace whose fields have these names.
+fn record(text: &str, labels: [&str; 4]) -> std::result::Result<TraceLine, String> {
+    if labels == LABELS {
+        return serde_json::from_str(text).map_err(|why| why.to_string());
+    }
+    let mut fields: serde_json::Map<_, _> =
+        serde_json::from_str(text).map_err(|why| why.to_string())?;
+    let named = LABELS
+        .iter()
+        .zip(labels)
+        .filter_map(|(name, label)| fields.remove(label).map(|value| ((*name).to_owned(), value)));
+    let named = serde_json::Value::Object(named.collect());
+    serde_json::from_value(named).map_err(|why| why.to_string())
+}
+
 pub(crate) struct SortedTrace {
     pub(crate) records: Vec<TraceLine>,
     pub(crate) notes: Vec<DatasetNote>,
@@ -54,14 +97,13 @@ pub(crate) struct SortedTrace {
 impl SortedTrace {
     /// Reads all lines, or the first `count` of them by time. Lines out of order are put in order,
     /// with a note.
-    pub(crate) fn open(path: &Path, count: u64) -> Result<Self> {
+    pub(crate) fn open(path: &Path, count: u64, labels: [&str; 4]) -> Result<Self> {
         let rows = FileRows::open(path)?;
         let malformed =
             |row, reason| Error::Malformed { path: path.to_owned(), line: rows.line(row), reason };
         let mut records: Vec<TraceLine> = Vec::with_capacity(rows.len());
         for row in 0..rows.len() {
-            let record: TraceLine = serde_json::from_str(&rows.text(row)?)
-                .map_err(|error| malformed(row, error.to_string()))?;
+            let record = record(&rows.text(row)?, labels).map_err(|why| malformed(row, why))?;
             if !record.timestamp.is_finite() || record.timestamp < 0.0 {
                 return Err(malformed(row, format!("`{}` is not a time", record.timestamp)));
             }
@@ -131,9 +173,9 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedT
         return Err(Error::Options { dataset: "timed_trace", reason });
     }
     Ok(TimedTrace {
-        trace: match trace_table::open(&options.path, context.count)? {
+        trace: match trace_table::open(&options.path, context.count, options.labels())? {
             Some(trace) => trace,
-            None => SortedTrace::open(&options.path, context.count)?,
+            None => SortedTrace::open(&options.path, context.count, options.labels())?,
         },
         options: options.clone(),
         specials: context.specials()?,
@@ -227,6 +269,30 @@ mod tests {
         for length in ["20.5", "-1", "5000000000"] {
             let error = workload(&line(length), WireForm::Text).err().unwrap().to_string();
             assert!(error.contains("is not a number of tokens"), "{error}");
+        }
+    }
+
+    #[test]
+    fn fields_may_have_other_names() {
+        let line = r#"{"t": 3, "in": 40, "out": 5, "timestamp": "later"}"#;
+        let table = "t,in,out\n3,40,5\n";
+        for text in [line, table] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("trace");
+            std::fs::write(&path, text).unwrap();
+            let options = Options {
+                path,
+                label_timestamp: "t".to_owned(),
+                label_input_length: "in".to_owned(),
+                label_output_length: "out".to_owned(),
+                ..Options::default()
+            };
+            let workload = open(&Spec::TimedTrace(options), &DatasetContext::for_test(1, 0));
+            let item = workload.unwrap().item(0).unwrap();
+            assert_eq!(
+                (item.prompt.prompt_tokens, item.due),
+                (Some(40), Some(Nanos::from_secs(3)))
+            );
         }
     }
 

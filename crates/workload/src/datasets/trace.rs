@@ -7,13 +7,14 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::Nanos;
+use tokometer_base::{Message, Nanos};
 
 use crate::session::{Piece, Session, Turn};
 use crate::source::{PlannedTurn, SESSION_HEADER};
 use crate::traces::{FieldMap, OnFlaw, TraceOptions, TraceReader};
 use crate::{
-    BadRows, DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source, TurnPosition,
+    Answers, BadRows, DatasetContext, DatasetNote, Error, PlannedPrompt, Result, Source,
+    TurnPosition,
 };
 
 /// The header by which a router finds the session that a sub-agent belongs to.
@@ -47,6 +48,9 @@ pub enum Spread {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     pub path: PathBuf,
+    /// The answer length where the trace has none. `None` leaves it to the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_len: Option<u32>,
     pub pace: Pace,
     /// Divides the starts of sessions, not the pauses in them.
     pub trace_speed: f64,
@@ -64,12 +68,24 @@ pub struct Options {
     /// Tokens of a block; absent: as its form has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_tokens: Option<u32>,
+    /// The session to begin with; those before it come last.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub session_offset: u64,
+    /// The most turns of a session; absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             path: PathBuf::new(),
+            output_len: None,
             pace: Pace::default(),
             trace_speed: 1.0,
             trace_from_s: 0.0,
@@ -78,6 +94,8 @@ impl Default for Options {
             spread: Spread::default(),
             map: None,
             block_tokens: None,
+            session_offset: 0,
+            max_turns: None,
         }
     }
 }
@@ -100,6 +118,7 @@ fn refused(reason: impl Into<String>) -> Error {
 
 pub(crate) struct Trace {
     specials: u32,
+    answers: Answers,
     pace: Pace,
     max_gap: Option<Nanos>,
     sessions: Vec<Session>,
@@ -128,8 +147,13 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Trace>
         let since = start.saturating_sub(from.unwrap_or_default()).as_secs_f64();
         *start = Nanos::from_secs_f64(since / options.trace_speed);
     }
+    let first = usize::try_from(options.session_offset).unwrap_or(0) % sessions.len();
+    sessions.rotate_left(first);
     if context.count > 0 {
         sessions.truncate(usize::try_from(context.count).unwrap_or(usize::MAX));
+    }
+    for session in &mut sessions {
+        settle(session, options, context)?;
     }
     let max_gap = options.max_gap_s.map(Nanos::from_secs_f64);
     let pace = match options.pace {
@@ -143,7 +167,16 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Trace>
         len += session.turns().len() as u64 - 1;
     }
     notes.extend(cut_pauses(&sessions, max_gap.filter(|_| pace == Pace::Think)));
-    Ok(Trace { specials: context.specials()?, pace, max_gap, sessions, later, len, notes })
+    Ok(Trace {
+        specials: context.specials()?,
+        answers: context.answers.unwrap_or(Answers::Recorded),
+        pace,
+        max_gap,
+        sessions,
+        later,
+        len,
+        notes,
+    })
 }
 
 /// The sessions of the file, with a note for each kind of rows that were left out.
@@ -169,6 +202,26 @@ fn read(options: &Options, context: &DatasetContext) -> Result<(Vec<Session>, Ve
     let text = format!("the trace ({form}) has {sessions_len} sessions with {requests} requests");
     notes.push(DatasetNote::new("trace", text));
     Ok((sessions, notes))
+}
+
+/// Cuts a session to the asked number of turns, and completes the lengths of answers: those of
+/// recorded texts, then the asked one.
+fn settle(session: &mut Session, options: &Options, context: &DatasetContext) -> Result<()> {
+    if let Some(most) = options.max_turns {
+        session.truncate(most as usize);
+    }
+    for turn in session.turns_mut().filter(|turn| turn.answer_tokens.is_none()) {
+        turn.answer_tokens = match &turn.answer {
+            Some(answer) => {
+                let text = answer.verbatim.as_ref().unwrap_or(&answer.content);
+                let tokens = context.tokenizer.count(text)?;
+                Some(u32::try_from(tokens).unwrap_or(u32::MAX).max(1))
+            }
+            None => options.output_len,
+        };
+    }
+    session.know_answers();
+    Ok(())
 }
 
 /// Pauses are known where durations are, and stated in some forms without times.
@@ -246,12 +299,30 @@ impl Trace {
     /// tokens that the server adds, so that the prompt has its recorded length.
     fn pieces(&self, place: Place) -> Vec<Piece> {
         let mut pieces = self.turn(place).pieces.clone();
+        for at in 0..pieces.len() {
+            if let Some(answer) = self.recorded(place, &pieces[at], pieces.get(at + 1)) {
+                pieces[at] = Piece::Messages(vec![answer]);
+            }
+        }
         if pieces.iter().all(|piece| piece.tokens().is_some())
             && let Some(Piece::Made { tokens, .. }) = pieces.last_mut()
         {
             *tokens = tokens.saturating_sub(self.specials).max(1);
         }
         pieces
+    }
+
+    /// The recorded answer that stands for a piece. The result of a tool goes with the call that was
+    /// recorded, whatever the server answers.
+    fn recorded(&self, place: Place, piece: &Piece, next: Option<&Piece>) -> Option<Message> {
+        let Piece::Answer(of) = piece else { return None };
+        let is_result = match next {
+            Some(Piece::Messages(list)) => list.first().is_some_and(|it| it.role == "tool"),
+            _ => false,
+        };
+        let of = Place { turn: of.turn as usize, ..place };
+        let answer = self.turn(of).answer.as_deref();
+        answer.filter(|_| is_result || self.answers == Answers::Recorded).cloned()
     }
 
     fn headers(&self, place: Place) -> Vec<(String, String)> {
@@ -280,9 +351,9 @@ impl Source for Trace {
             specials: self.specials,
             output_tokens: self.turn(place).answer_tokens,
             headers: self.headers(place),
+            extra_body: self.turn(place).extra_body.as_deref().map(str::to_owned),
             class: self.sessions[place.session].class.as_deref().map(str::to_owned),
             position: Some(TurnPosition { session, turn }),
-            ..PlannedPrompt::default()
         })
     }
 
@@ -430,11 +501,50 @@ mod tests {
             (delays.collect::<Vec<_>>(), workload.notes())
         };
         assert_eq!(delays(|_| {}).0, [0, 3_000, 500, 0]);
+        assert_eq!(delays(|options| options.trace_speed = 4.0).0, [0, 3_000, 500, 0]);
         assert_eq!(delays(|options| options.pace = Pace::None).0, [0; 4]);
         let (cut, notes) = delays(|options| options.max_gap_s = Some(1.0));
         assert_eq!(cut, [0, 1_000, 500, 0]);
         assert_eq!(notes[1].text, "`--max-gap` shortens 1 pauses by 2.0 s in total");
         assert_eq!(notes[0].text, "the trace (tokometer) has 3 sessions with 6 requests");
+    }
+
+    /// Two answers with text, the second of them the call of a tool, and a last question.
+    const TALK: &str = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b c d"},{"role":"user","content":"e"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1"}]},{"role":"tool","tool_call_id":"c1","content":"7"}]}"#;
+
+    #[test]
+    fn recorded_or_live_answers_are_repeated_and_a_tool_s_result_follows_its_recorded_call() {
+        let said = |answers: Option<Answers>, turn: u64, real: &[&str]| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("trace.jsonl");
+            std::fs::write(&path, TALK).unwrap();
+            let form = WireForm::Chat;
+            let context = DatasetContext { form, answers, ..DatasetContext::for_test(1, 0) };
+            let options = Options { path, output_len: Some(33), ..Options::default() };
+            let workload = open(&Spec::Trace(options), &context).unwrap();
+            let real: Vec<_> = real.iter().map(|text| Some((*text).to_owned())).collect();
+            let prompt = workload.item_after(turn, &real).unwrap().prompt;
+            let PromptContent::Messages(messages) = prompt.content else { panic!("no messages") };
+            let words = messages.iter().map(|it| it.verbatim.as_ref().unwrap_or(&it.content));
+            (words.cloned().collect::<Vec<_>>().join("|"), prompt.output_tokens)
+        };
+        let call = r#"{"content":null,"role":"assistant","tool_calls":[{"id":"c1"}]}"#;
+        let result = r#"{"content":"7","role":"tool","tool_call_id":"c1"}"#;
+        assert_eq!(said(None, 0, &[]), ("a".to_owned(), Some(3)));
+        assert_eq!(said(None, 1, &["x"]).0, "a|b c d|e");
+        assert_eq!(said(None, 2, &[]), (format!("a|b c d|e|{call}|{result}"), Some(33)));
+        let live = Some(Answers::Live);
+        assert_eq!(said(live, 1, &["x"]).0, "a|x|e");
+        assert_eq!(said(live, 2, &["x", "y"]).0, format!("a|x|e|{call}|{result}"));
+    }
+
+    #[test]
+    fn sessions_are_rotated_and_cut_as_asked() {
+        let opened = |change: fn(&mut Options)| opened(change, WireForm::Text).unwrap();
+        let workload = opened(|options| options.max_turns = Some(3));
+        assert_eq!((workload.len(), workload.session(0).len()), (5, 3));
+        let workload = opened(|options| options.session_offset = 4);
+        assert_eq!(workload.session(2).len(), 4, "the first session comes last");
     }
 
     #[test]

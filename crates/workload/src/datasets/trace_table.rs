@@ -19,7 +19,7 @@ const COLUMNS: [(&str, [&str; 2]); 3] = [
 ];
 
 /// The trace of a table; `None` for a file that is not one, such as JSON lines.
-pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
+pub(super) fn open(path: &Path, count: u64, labels: [&str; 4]) -> Result<Option<SortedTrace>> {
     let file = input::open(path).map_err(Error::read(path))?;
     let mut reader = BufReader::new(file);
     let start = reader.fill_buf().map_err(Error::read(path))?;
@@ -30,6 +30,7 @@ pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
         return Ok(None);
     }
     let (mut records, mut times, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    let columns = |header: &csv::StringRecord| columns(header, labels);
     each_record(path, reader, columns, |[time, input, output], record| {
         let cell = |at: &usize| record.get(*at).unwrap_or_default().trim();
         let parsed = TraceTime::parse(cell(time));
@@ -50,10 +51,13 @@ pub(super) fn open(path: &Path, count: u64) -> Result<Option<SortedTrace>> {
     SortedTrace::sorted(path, count, records, |row| lines[row]).map(Some)
 }
 
-fn columns(header: &csv::StringRecord) -> std::result::Result<[usize; 3], String> {
+fn columns(
+    header: &csv::StringRecord,
+    labels: [&str; 4],
+) -> std::result::Result<[usize; 3], String> {
     let mut found = [0; 3];
-    for (column, (name, names)) in found.iter_mut().zip(COLUMNS) {
-        let is_it = |field: &str| names.contains(&field.to_lowercase().as_str());
+    for ((column, (name, names)), label) in found.iter_mut().zip(COLUMNS).zip(labels) {
+        let is_it = |field: &str| field == label || names.contains(&field.to_lowercase().as_str());
         *column = header.iter().position(|field| is_it(field.trim_start_matches('\u{feff}').trim())).ok_or_else(|| {
             let others = header.iter().collect::<Vec<_>>().join(", ");
             format!(

@@ -171,9 +171,39 @@ fn turn(placed: &mut PlacedCall, turns: &[Turn], previous: Option<usize>) -> Res
             after(!repeats, own)
         }
         Content::Text { text, adds } => after(adds, vec![Piece::Text(text.into_boxed_str())]),
-        Content::Messages { list, adds } => after(adds, vec![Piece::Messages(messages(&list)?)]),
+        Content::Messages { list, adds } => {
+            let mut list = messages(&list)?;
+            let repeated = previous.filter(|_| !adds).and_then(|at| repeated(turns, at, &list));
+            if let Some(repeated) = repeated {
+                list.drain(..repeated);
+            }
+            after(adds || repeated.is_some(), vec![Piece::Messages(list)])
+        }
     };
-    Ok(Turn { pieces, answer_tokens: placed.call.output, ..Turn::default() })
+    let answer = placed.call.answer.take();
+    let answer = answer.map(|answer| messages(&format!("[{answer}]"))).transpose()?;
+    Ok(Turn {
+        pieces,
+        answer_tokens: placed.call.output,
+        answer: answer.and_then(|mut answer| answer.pop()).map(Box::new),
+        extra_body: placed.call.extra_body.take().map(String::into_boxed_str),
+        ..Turn::default()
+    })
+}
+
+/// How many of these messages repeat a turn and its answer; `None` unless something follows.
+fn repeated(turns: &[Turn], turn: usize, list: &[Message]) -> Option<usize> {
+    let mut said: Vec<&Message> = Vec::new();
+    for piece in &turns[turn].pieces {
+        match piece {
+            Piece::Messages(messages) => said.extend(messages),
+            Piece::Answer(answer) => said.push(turns[answer.turn as usize].answer.as_deref()?),
+            _ => return None,
+        }
+    }
+    said.push(turns[turn].answer.as_deref()?);
+    let is_same = said.len() < list.len() && said.iter().zip(list).all(|(said, it)| *said == it);
+    is_same.then_some(said.len())
 }
 
 /// The turns so far, and the one before this.

@@ -12,7 +12,7 @@ use tokometer_base::{Fingerprint, Nanos};
 use tokometer_tokenize::Tokenizer;
 
 use super::{FlawCount, TraceReader};
-use crate::describe::{Bin, bars};
+use crate::histogram::{Bin, bars};
 use crate::session::{Piece, PieceName, Session, Turn};
 
 /// Beginnings of prompts that are remembered, which bounds memory to about 100 MB.
@@ -387,6 +387,10 @@ fn strip_text<E>(
         };
         let name = Fingerprint::default().with(text.as_bytes()).value();
         *piece = Piece::Made { name: PieceName::Content(name), tokens: tokens.max(1) };
+    }
+    for turn in session.turns_mut().filter(|turn| turn.answer_tokens.is_none()) {
+        let answer = turn.answer.as_ref().map(|answer| count(&answer.content));
+        turn.answer_tokens = answer.transpose()?.map(|tokens| tokens.max(1));
     }
     Ok(())
 }

@@ -254,6 +254,26 @@ fn spans_of_opentelemetry_become_calls_in_both_ways_of_writing_them() {
     assert_eq!((prompt(&otlp[0], 0), otlp[0].turns()[0].answer_tokens), ("new:12".into(), Some(3)));
 }
 
+/// The second call repeats the first, its answer with a tool call, and has the tool's result.
+#[test]
+fn parts_of_messages_become_calls_of_tools_and_their_results() {
+    let sessions = sound(
+        "opentelemetry",
+        r#"{"trace_id": "a", "spans": [
+ {"name": "chat m", "start_time": "2026-01-01T00:00:00Z", "end_time": "2026-01-01T00:00:02Z", "attributes": {"gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}], "gen_ai.output.messages": "[{\"role\": \"assistant\", \"parts\": [{\"type\": \"tool_call\", \"id\": \"c1\", \"name\": \"ls\", \"arguments\": {\"p\": 1}}], \"finish_reason\": \"tool_call\"}]", "gen_ai.tool.definitions": [{"type": "function", "name": "ls", "parameters": {}}]}},
+ {"name": "chat m", "start_time": "2026-01-01T00:00:05Z", "end_time": "2026-01-01T00:00:06Z", "attributes": {"gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}, {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "ls", "arguments": {"p": 1}}]}, {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "7"}]}], "gen_ai.output.text": "done"}}]}"#,
+    );
+    assert_eq!(prompt(&sessions[0], 1), "user=hi a0 tool=7");
+    let [first, second] = sessions[0].turns() else { panic!("two turns") };
+    let call = first.answer.as_ref().unwrap().verbatim.as_deref().unwrap();
+    assert!(call.contains(r#""arguments":"{\"p\":1}""#) && call.contains("c1"), "{call}");
+    assert_eq!(
+        first.extra_body.as_deref(),
+        Some(r#"{"tools":[{"function":{"name":"ls","parameters":{}},"type":"function"}]}"#)
+    );
+    assert_eq!(second.answer.as_ref().unwrap().content, "done");
+}
+
 #[test]
 fn conversations_add_each_question_to_what_was_said() {
     let sharegpt = sound(

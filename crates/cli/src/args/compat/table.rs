@@ -38,7 +38,6 @@ pub(crate) fn known() -> &'static [CompatFlag] {
 }
 
 const AUDIO: &str = "use `--dataset-name custom_audio` with `--backend openai-audio`";
-const TURNS: &str = "conversations of this kind are not supported yet";
 const PLOTS: &str = "`tokometer report RUN --html page.html` has charts";
 const PROFILER: &str = "the profiler runs for the whole measured phase";
 const DISAGGREGATED: &str =
@@ -47,7 +46,6 @@ const OTHER_PROFILERS: &str = "start the profiler of each server by hand";
 const STEADY: &str = "the steady state is found from the record and shown in the summary";
 const SPEED: &str =
     "use `--dataset-name hf --dataset-path FILE` with the dataset's files, or `spec_bench`";
-const TRACE_LABELS: &str = "the columns of a trace have fixed names";
 
 /// Flags without an option of ours: the name, the tools that know it, and what becomes of it.
 const FOREIGN: &[(&str, &str, FlagSupport)] = &[
@@ -83,16 +81,12 @@ const FOREIGN: &[(&str, &str, FlagSupport)] = &[
     ("compare", "R", Refused("use `tokometer compare A B`")),
     ("sweep-num-prompts-factor", "R", Refused("give `--num-prompts` a list instead")),
     ("sweep-summary-percentiles", "R", Ignored("the table has fixed columns")),
-    ("multi-turn-prefix-global-ratio", "R", Refused(TURNS)),
-    ("multi-turn-prefix-conversation-ratio", "R", Refused(TURNS)),
     ("profile-batch-threshold", "R", Refused(PROFILER)),
     ("profile-duration", "R", Refused(PROFILER)),
     ("profile-prefill-url", "S", Refused(OTHER_PROFILERS)),
     ("profile-decode-url", "S", Refused(OTHER_PROFILERS)),
     ("dataset", "O", Refused("use `--dataset-name sharegpt --dataset-path FILE`")),
     ("enable-multimodal-chat", "P", Ignored("prompts with images are always messages")),
-    ("random-cache-hit-fraction", "R", Refused("use `prefix_repetition` instead")),
-    ("random-cache-ratio", "R", Refused("use `prefix_repetition` instead")),
     ("hf-name", "P", Ignored("columns are found by name")),
     ("asr-*", "P", Refused(AUDIO)),
     ("blazedit-*", "P", Refused("the edit datasets are not supported yet")),
@@ -111,9 +105,6 @@ const FOREIGN: &[(&str, &str, FlagSupport)] = &[
     ("speed-bench-output-len", "PRS", Refused(SPEED)),
     ("speed-bench-category", "PRS", Refused(SPEED)),
     ("speed-bench-max-input-len", "R", Refused(SPEED)),
-    ("timed-trace-label-*", "P", Refused(TRACE_LABELS)),
     ("mooncake-workload", "S", Ignored("determined by the file given by `--dataset-path`")),
     ("gsp-fast-prepare", "S", Ignored("prompts are always prepared quickly")),
-    ("dataset-offset", "S", Refused(TURNS)),
-    ("agentic-max-turns", "S", Refused(TURNS)),
 ];

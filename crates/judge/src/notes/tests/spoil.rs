@@ -101,6 +101,11 @@ fn spoil_load(scene: &mut Scene, code: NoteCode) {
             scene.observed.answer_lengths.right = 90_000;
         }
         NoteCode::LongAnswers => scene.observed.answer_lengths.right = 110_000,
+        NoteCode::HistoryDrift => {
+            scene.observed.live_turns = 5;
+            scene.observed.session_answers = Pair { requests: 5, left: 500, right: 300 };
+        }
+        NoteCode::ContextOverflow => scene.health.overflows = 3,
         NoteCode::OneCore => {
             scene.health.cores = Some(1);
             scene.health.is_same_host = Some(true);

@@ -117,9 +117,51 @@ impl<'a> Span<'a> {
             input: self.tokens("input"),
             output: self.tokens("output"),
             prompt: messages.map_or(Content::Fresh, |list| Content::Messages { list, adds: false }),
+            answer: self.answer(),
+            extra_body: self.tools(),
             class: self.text(&["gen_ai.agent.name", "gen_ai.request.model"]).map(str::to_owned),
             ..Call::default()
         }))
+    }
+}
+
+impl Span<'_> {
+    /// The recorded answer as a message of the assistant.
+    fn answer(&self) -> Option<String> {
+        let texts = ["gen_ai.output.text", "gen_ai.completion", "gen_ai.output"];
+        if let Some(text) = self.text(&texts) {
+            return Some(json!({ "role": "assistant", "content": text }).to_string());
+        }
+        let Value::Array(mut list) = listed(self.attributes.get("gen_ai.output.messages")?)? else {
+            return None;
+        };
+        let mut message = plain(list.pop()?)?.pop()?;
+        message.as_object_mut()?.retain(|name, _| name != "finish_reason");
+        Some(message.to_string())
+    }
+
+    /// The tools that the model could call, as a field of the request.
+    fn tools(&self) -> Option<String> {
+        let Value::Array(list) = listed(self.attributes.get("gen_ai.tool.definitions")?)? else {
+            return None;
+        };
+        let wrapped = |mut tool: Value| {
+            if tool.get("function").is_none() {
+                tool.as_object_mut().map(|fields| fields.remove("type"));
+                tool = json!({ "type": "function", "function": tool });
+            }
+            tool
+        };
+        let tools: Vec<Value> = list.into_iter().map(wrapped).collect();
+        (!tools.is_empty()).then(|| json!({ "tools": tools }).to_string())
+    }
+}
+
+/// A value that may be written as text.
+fn listed(value: &Value) -> Option<Value> {
+    match value {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        other => Some(other.clone()),
     }
 }
 
@@ -130,23 +172,44 @@ fn otlp_attribute(entry: &Value) -> Option<(String, Value)> {
     Some((name.to_owned(), value.clone()))
 }
 
-/// Messages as servers take them. Parts that are no text stay in the message as they are.
+/// Messages as servers take them.
 fn messages(value: &Value) -> Option<String> {
-    let list = match value {
-        Value::String(text) => serde_json::from_str(text).ok()?,
-        other => other.clone(),
-    };
-    let Value::Array(list) = list else { return None };
-    let plain = |mut message: Value| {
-        let fields = message.as_object_mut()?;
-        if let Some(Value::Array(parts)) = fields.remove("parts") {
-            let text =
-                |part: &Value| part.get("content").and_then(Value::as_str).map(str::to_owned);
-            let texts: Vec<String> = parts.iter().filter_map(text).collect();
-            fields.insert("content".to_owned(), Value::String(texts.join("\n")));
-        }
-        Some(message)
-    };
-    let list: Vec<Value> = list.into_iter().filter_map(plain).collect();
+    let Value::Array(list) = listed(value)? else { return None };
+    let list: Vec<Value> = list.into_iter().filter_map(plain).flatten().collect();
     (!list.is_empty()).then(|| Value::Array(list).to_string())
+}
+
+/// A message with parts as one with content and tool calls; each result of a tool is one of its own.
+fn plain(mut message: Value) -> Option<Vec<Value>> {
+    let fields = message.as_object_mut()?;
+    let Some(Value::Array(parts)) = fields.remove("parts") else { return Some(vec![message]) };
+    let text = |part: &Value, names: &[&str]| {
+        let value = names.iter().find_map(|name| part.get(*name))?;
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let (mut texts, mut calls, mut results) = (Vec::new(), Vec::new(), Vec::new());
+    for part in &parts {
+        let id = part.get("id").cloned().unwrap_or_default();
+        match part.get("type").and_then(Value::as_str) {
+            Some("tool_call") => {
+                let name = part.get("name").cloned().unwrap_or_default();
+                let arguments = text(part, &["arguments"]).unwrap_or_else(|| "{}".to_owned());
+                let function = json!({ "name": name, "arguments": arguments });
+                calls.push(json!({ "id": id, "type": "function", "function": function }));
+            }
+            Some("tool_call_response") => {
+                let content = text(part, &["response", "result", "content"]).unwrap_or_default();
+                results.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
+            }
+            _ => texts.extend(text(part, &["content"])),
+        }
+    }
+    if texts.is_empty() && calls.is_empty() && !results.is_empty() {
+        return Some(results);
+    }
+    fields.insert("content".to_owned(), Value::String(texts.join("\n")));
+    if !calls.is_empty() {
+        fields.insert("tool_calls".to_owned(), Value::Array(calls));
+    }
+    Some(std::iter::once(message).chain(results).collect())
 }
